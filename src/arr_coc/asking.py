@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from .allocation.request import Budget, Share, StrategyOptions
+    from .core.values import Relevance
+    from .pictures.load import Picture
+    from .pictures.words import Words
 
 
 @naming_extras()
@@ -145,15 +148,15 @@ def _ask_document(
 ) -> Answer:
     """All pages of one prompt, or where `mini` is asked, page by page and without torch where that will do."""
     if not (isinstance(model, str) and model == MINI):
-        eye: Any = model if hasattr(model, "set_image") else copy(_loaded(str(model), device))
+        eye = model if hasattr(model, "set_image") else copy(_loaded(str(model), device))
         return eye.set_image(document).ask(query, *amount, relevance=relevance, **how)
     scorer = scorer_beside(part_folder(MINI))
     offers = PageOffers(device=device, scorer=None if scorer is None else ScorerRelevance(scorer))
 
-    def asker(picture: Any, words: Any, tokens: int, known: Any) -> Answer:
+    def asker(picture: Picture, words: Words | None, tokens: int, known: Relevance | None) -> Answer:
         size, strategy = picture.pixels.shape[:2], how["strategy"]
         quick = can_be_quick(model, device, size, tokens, strategy=strategy)
-        reader: Any = quick_eye() if quick else copy(_loaded(str(model), device))
+        reader = quick_eye() if quick else copy(_loaded(str(model), device))
         return reader.set_image(picture).ask(query, tokens, relevance=known, words=words, **how)
 
     laid = {name: how[name] for name in ("levels", "seed") if how[name] is not None}

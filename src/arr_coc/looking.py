@@ -155,7 +155,7 @@ def look(
 
 @naming_extras()
 def examine(
-    image: Any,
+    image: object,
     query: str,
     budget: Budget | None = None,
     keep: Share | None = None,
@@ -171,7 +171,7 @@ def examine(
     return prepare(image).look(query, budget, keep, **how)
 
 
-def prepare(image: Any, pages: int | str | Sequence[int] | None = None) -> Prepared | Any:
+def prepare(image: object, pages: int | str | Sequence[int] | None = None) -> Prepared | Any:
     """Load a picture, or a page of a PDF, with its words where they come with it, once for any number of questions. Of
     a document with several pages: a `PreparedDocument`, none of its pages drawn yet."""
     started = perf_counter()
@@ -313,7 +313,7 @@ class PreparedDocument:
         return replace(found, seconds={"load": self.load_seconds, "import": 0.0, **found.seconds})
 
 
-def request_of(queries: Sequence[str], budget: Any = None, keep: Any = None, **how: Any) -> Request:
+def request_of(queries: Sequence[str], budget: object = None, keep: object = None, **how: object) -> Request:
     """The request in the keywords of `look`, checked; also whether the relevance can be had."""
     check_request(queries, budget, keep)
     relevance = how.get("relevance", "auto")
@@ -332,7 +332,7 @@ def check_strategies(strategies: Sequence[str], device: str = "cpu") -> None:
     check_device(device)
 
 
-def import_rooms(strategy: str = DEFAULT_STRATEGY, device: str = "cpu", relevance: Any = "auto") -> None:
+def import_rooms(strategy: str = DEFAULT_STRATEGY, device: str = "cpu", relevance: object = "auto") -> None:
     """What a look with this strategy will import anyway, so that its time can be told apart from the work's."""
     for room in (
         *("sensing.one_picture", "sensing.backend_opencv"),

@@ -53,14 +53,14 @@ NO_MODEL = "no model: the attention channels are zero; give model="
 
 @naming_extras()
 def sense(
-    image: Any,
+    image: object,
     query: str = QUESTION,
     layout: str | Layout = "mvp13",
     *,
     video: bool = False,
     model: str | Eye | None = None,
     encoder: str | None = None,
-    clusters: Any = "slic",
+    clusters: object = "slic",
     gaze: tuple[float, float] | None = None,
     size: int | tuple[int, int] | None = None,
     text: str = "strokes",

@@ -92,7 +92,7 @@ def signs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     rows = [
         {"question_id": number, "question": one["query"], "answers": [one["answer"]] * 10,
          "image": {"bytes": (folder / str(one["image"])).read_bytes(), "path": None}}
-        for number, one in enumerate(write_dataset("signs", 4, 3, folder, size=(256, 256), split="test"))
+        for number, one in enumerate(write_dataset("signs", range(4), 3, folder, size=(256, 256), split="test"))
     ]  # fmt: skip
     parquet.write_table(pa.Table.from_pylist(rows), folder / "set.parquet", row_group_size=2)
     return folder

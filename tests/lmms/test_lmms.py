@@ -24,7 +24,7 @@ LIMIT, BUDGET = 20, 64
 
 
 def test_a_local_task_runs_offline_and_answers_as_ask_does(tmp_path: Path) -> None:
-    records = write_dataset("signs", LIMIT, 5, tmp_path / "needle", split="test")
+    records = write_dataset("signs", range(LIMIT), 5, tmp_path / "needle", split="test")
     given = f"pretrained=mini,budget={BUDGET},tokens={tmp_path / 'tokens.json'}"
     line = [sys.executable, "-m", "lmms_eval", "--model", "arr_coc", "--model_args", given, "--tasks", "needle_local"]
     line += ["--include_path", str(TASKS), "--output_path", str(tmp_path / "out"), "--log_samples"]
@@ -52,7 +52,7 @@ def test_a_local_task_runs_offline_and_answers_as_ask_does(tmp_path: Path) -> No
 
 
 def test_the_question_alone_says_where_tokens_go(tmp_path: Path) -> None:
-    (record,) = write_dataset("signs", 1, 7, tmp_path, split="test")
+    (record,) = write_dataset("signs", range(1), 7, tmp_path, split="test")
     asked: list[Any] = []
 
     class Watched:

@@ -19,7 +19,6 @@ from arr_coc.models.tokens.merge import (
     plan_members,
     plan_pick,
     plan_selection,
-    plan_top_k,
 )
 
 
@@ -214,14 +213,6 @@ def test_pick_without_scores_takes_the_middle():
     assert centrality(slots, places).argmax() == 4
     with pytest.raises(InputError, match="needs a score or a place"):
         plan_members(Members.of_slots(slots), "pick")
-
-
-def test_top_k_keeps_the_best_in_their_old_order():
-    scores = torch.tensor([0.1, 0.9, 0.5, 0.9, 0.7])
-    assert plan_top_k(scores, 3).members.tolist() == [1, 3, 4]
-    assert plan_top_k(torch.ones(5), 2).members.tolist() == [0, 1]
-    with pytest.raises(InputError, match="cannot keep 6 of 5"):
-        plan_top_k(scores, 6)
 
 
 def test_gradients_flow_back_in_equal_shares():

@@ -98,7 +98,7 @@ def test_templates_are_filled() -> None:
 
 @pytest.mark.parametrize("family", tuple(needle.FAMILIES))
 def test_clips_move_and_keep_their_question(family: str) -> None:
-    clip = needle.render_clip(family, 3, frames=6, size=(256, 256), seed=2, cuts=1)
+    clip = needle.render_clip(family, range(3), frames=6, size=(256, 256), seed=2, cuts=1)
     assert clip.pictures.shape == (3, 6, 3, 256, 256)
     assert (clip.cuts.sum(1) == 1).all()
     assert not clip.cuts[:, 0].any()
@@ -115,7 +115,7 @@ def test_clips_move_and_keep_their_question(family: str) -> None:
 
 
 def test_boxes_follow_what_moves() -> None:
-    clip = needle.render_clip("cards", 4, frames=8, size=(256, 256), seed=3)
+    clip = needle.render_clip("cards", range(4), frames=8, size=(256, 256), seed=3)
     assert not clip.cuts.any()
     steps = (clip.boxes[:, 1:, 0] - clip.boxes[:, :-1, 0]).abs().amax(-1) * 256
     assert steps.max() > 0.5
@@ -124,11 +124,11 @@ def test_boxes_follow_what_moves() -> None:
 
 def test_a_clip_needs_more_frames_than_cuts() -> None:
     with pytest.raises(InputError, match="cuts"):
-        needle.render_clip("cards", 1, frames=2, cuts=2)
+        needle.render_clip("cards", range(1), frames=2, cuts=2)
 
 
 def test_a_dataset_on_disk(tmp_path: Path) -> None:
-    written = needle.write_dataset("forms", 5, 7, tmp_path / "set", size=(256, 320), start=3)
+    written = needle.write_dataset("forms", range(3, 8), 7, tmp_path / "set", size=(256, 320))
     lines = [json.loads(line) for line in (tmp_path / "set" / "records.jsonl").read_text(encoding="utf-8").splitlines()]
     assert lines == written
     assert len(lines) == 5
@@ -149,7 +149,7 @@ def test_a_dataset_on_disk(tmp_path: Path) -> None:
 def test_a_dataset_is_not_written_over_a_file(tmp_path: Path) -> None:
     (tmp_path / "taken").write_text("x")
     with pytest.raises(InputError, match="folder"):
-        needle.write_dataset("cards", 1, 0, tmp_path / "taken")
+        needle.write_dataset("cards", range(1), 0, tmp_path / "taken")
 
 
 def test_example_pictures_are_small_and_have_questions() -> None:

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from arr_coc.core.errors import InputError
-from arr_coc.relevance.look.explain import POLES, explain_history, explain_tensions, tension_curves, tension_maps
+from arr_coc.relevance.look.explain import POLES, explain_history, explain_tensions, tension_curves
 from arr_coc.relevance.look.learned import TensionBalancer
 from arr_coc.relevance.look.tension import TENSION_NAMES, balance
 
@@ -46,9 +46,6 @@ def test_tensions_that_differ_from_place_to_place_are_said_to():
     first, second, _ = explain_tensions(places)
     assert "differs from place to place (0.50 to 0.90, 50% of them towards particularize)" in first
     assert "differs" not in second
-    maps = tension_maps(places[0])
-    assert maps["compress_particularize"].shape == (4, 4)
-    assert maps["compress_particularize"][0].tolist() == pytest.approx([0.5, 0.5, 0.9, 0.9])
 
 
 def test_a_history_becomes_curves_and_a_story():

@@ -15,7 +15,7 @@ from arr_coc.relevance.look.three_ways import perspectival, propositional
 from arr_coc.sensing.batch import sense
 from arr_coc.sensing.texture import Texture
 from arr_coc_lab.classic.edge_lod import EdgeLOD, edge_density
-from arr_coc_lab.classic.participatory import CosineCalibration, fit_calibration, participatory
+from arr_coc_lab.classic.participatory import participatory
 from arr_coc_lab.classic.query_aware_lod import CLASSIC_TOKENS
 
 
@@ -109,18 +109,6 @@ def test_participatory_is_zero_without_semantics_and_refuses_wrong_widths(textur
         participatory(texture, torch.zeros(3, 7))
     with pytest.raises(InputError, match="mask"):
         participatory(texture, torch.eye(16)[:2], mask=torch.tensor([False, False]))
-
-
-def test_calibration_learns_the_slope_and_the_threshold():
-    generator = torch.Generator().manual_seed(0)
-    cosine = torch.rand(4000, generator=generator) * 2 - 1
-    true = CosineCalibration(8.0, -2.0)
-    relevant = (torch.rand(4000, generator=generator) < true(cosine)).float()
-    found = fit_calibration(cosine, relevant)
-    assert found.scale == pytest.approx(8, rel=0.15)
-    assert found.shift == pytest.approx(-2, rel=0.2)
-    separable = fit_calibration(torch.tensor([-0.5, -0.2, 0.3, 0.6]), torch.tensor([0.0, 0.0, 1.0, 1.0]))
-    assert separable(torch.tensor(0.6)) > 0.8 > 0.2 > separable(torch.tensor(-0.5))
 
 
 def test_colour_words_couple_to_colours(texture: Texture):

@@ -12,6 +12,8 @@ from PIL import Image, ImageDraw, ImageFont
 from arr_coc.core.errors import InputError
 from arr_coc.sensing.backend_opencv import distance_to
 from arr_coc.sensing.batch import sense
+from arr_coc.sensing.channels import ChannelInputs
+from arr_coc.sensing.one_picture import sense_one
 from arr_coc.sensing.text_regions import ocr_installed
 from arr_coc.sensing.texture import FULL40, MVP13
 
@@ -66,7 +68,7 @@ def test_channels_are_reached_by_name_and_unknown_names_say_what_there_is():
     st.integers(1, 90), st.integers(1, 90), st.sampled_from(["mvp13", "full40"]), st.sampled_from(["opencv", "torch"])
 )
 def test_every_size_gives_finite_channels_in_range(height: int, width: int, layout: str, backend: str):
-    texture = sense(noise(height, width), layout, backend=backend, gaze=(0.2, 0.9))
+    texture = sense(noise(height, width), layout, ChannelInputs(gaze=(0.2, 0.9)), backend=backend)
     assert texture.data.shape == (len(texture.layout), height, width)
     assert texture.data.dtype == torch.float32
     for channel in texture.layout.channels:
@@ -81,9 +83,9 @@ def test_every_size_gives_finite_channels_in_range(height: int, width: int, layo
 def test_the_two_back_ends_agree(layout: str, size: int | tuple[int, int] | None):
     labels = np.add.outer(np.arange(20) // 5 * 4, np.arange(32) // 8)
     given_maps = {"previous_relevance": np.linspace(0, 1, 48, dtype=np.float32).reshape(6, 8)}
-    settings_ = {"size": size, "clusters": labels, "gaze": (0.3, 0.7), "memory": given_maps}
-    first = sense(scene(), layout, backend="opencv", **settings_)
-    second = sense(scene(), layout, backend="torch", **settings_)
+    inputs = ChannelInputs(gaze=(0.3, 0.7), memory=given_maps)
+    first = sense(scene(), layout, inputs, size=size, clusters=labels, backend="opencv")
+    second = sense(scene(), layout, inputs, size=size, clusters=labels, backend="torch")
     for name in first.names:
         # Resizing eight-bit pictures rounds to eight bits in OpenCV, which moves everything by half a grey level.
         slack = TOLERANCE.get(name, 2e-4)
@@ -189,19 +191,19 @@ def test_text_regions_stay_quiet_on_noise_gradients_and_borders():
 @pytest.mark.skipif(ocr_installed(), reason="the refusal is for machines without RapidOCR")
 def test_ocr_without_the_extra_says_how_to_get_it():
     with pytest.raises(InputError, match=r"arr-coc\[ocr\]"):
-        sense(page(), "full40", text="ocr")
-    assert torch.equal(sense(page(), "full40", text="auto").data, sense(page(), "full40").data)
+        sense(page(), "full40", ChannelInputs(text="ocr"))
+    assert torch.equal(sense(page(), "full40", ChannelInputs(text="auto")).data, sense(page(), "full40").data)
 
 
 @pytest.mark.skipif(not ocr_installed(), reason="RapidOCR is not installed: pip install 'arr-coc[ocr]'")
 def test_ocr_boxes_lie_on_the_text():
-    text = sense(page(), "full40", text="ocr")["text_regions"]
+    text = sense(page(), "full40", ChannelInputs(text="ocr"))["text_regions"]
     assert text[14:110, 30:200].mean() > 0.5
     assert text[160:].max() == 0
 
 
 def test_position_channels_are_pixel_centres_and_eccentricity_follows_the_gaze():
-    texture = sense(noise(40, 100), "full40", gaze=(0.25, 0.75))
+    texture = sense(noise(40, 100), "full40", ChannelInputs(gaze=(0.25, 0.75)))
     assert texture["x"][0, 0] == pytest.approx(0.5 / 100)
     assert texture["y"][-1, 0] == pytest.approx(39.5 / 40)
     place = texture["eccentricity"].argmin()
@@ -212,7 +214,7 @@ def test_position_channels_are_pixel_centres_and_eccentricity_follows_the_gaze()
     assert divmod(int(texture["gaze"].argmax()), 100)[0] in (9, 10)
     assert sense(noise(8, 8), "full40")["gaze"].max() == 0
     with pytest.raises(InputError, match="gaze"):
-        sense(noise(8, 8), gaze=(2, 0))
+        sense_one(noise(8, 8), gaze=(2, 0))
 
 
 def test_distance_field_grows_away_from_boundaries():
@@ -237,7 +239,7 @@ def test_motion_is_zero_for_a_still_and_high_where_something_moved(backend: str)
     still = sense(after, "full40", backend=backend, clusters=None)
     assert still["motion"].max() == 0
     assert any("previous" in note for note in still.notes)
-    moved = sense(after, "full40", backend=backend, previous=before, clusters=None)["motion"]
+    moved = sense(after, "full40", ChannelInputs(previous=before), backend=backend, clusters=None)["motion"]
     assert moved[50:70, 46:66].mean() > 0.5
     assert moved[:, 110:].mean() < 0.1
 
@@ -252,9 +254,9 @@ def test_semantic_channels_are_zero_and_say_so_without_an_encoder():
 def test_memory_is_zero_unless_given_and_bad_maps_are_refused():
     assert not sense(scene(), "full40").stack("previous_relevance", "fixation_history", "current_attention").any()
     with pytest.raises(InputError, match="NaN"):
-        sense(scene(), "full40", memory={"previous_saliency": np.full((4, 4), np.nan)})
+        sense(scene(), "full40", ChannelInputs(memory={"previous_saliency": np.full((4, 4), np.nan)}))
     with pytest.raises(InputError, match="relevanz"):
-        sense(scene(), "full40", memory={"relevanz": np.zeros((4, 4))})
+        sense(scene(), "full40", ChannelInputs(memory={"relevanz": np.zeros((4, 4))}))
 
 
 @settings(max_examples=20, deadline=None)

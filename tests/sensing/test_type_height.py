@@ -10,7 +10,7 @@ from PIL import Image, ImageDraw, ImageFont
 
 import arr_coc
 from arr_coc.core.errors import InputError
-from arr_coc.draw.letters import letters, letters_page
+from arr_coc.draw.letters import letters
 from arr_coc.pictures.words import make_words
 from arr_coc.sensing.batch import sense
 from arr_coc.sensing.type_height import LETTER_SHARE, TALLEST, type_height, weighted_quantile
@@ -94,7 +94,6 @@ def test_the_drawing_colours_the_rows_and_leaves_the_ground_grey():
     colour = np.ptp(drawn.astype(int), axis=-1)
     assert colour[: int(found.boxes[:, 2].max())].max() > 40
     assert colour[300:].max() == 0
-    assert letters_page(pixels, found, pixels.shape[:2]).shape[1] == 1280
 
 
 @given(st.lists(st.tuples(st.floats(1, 90), st.floats(0.1, 5)), min_size=1, max_size=30), st.floats(0, 1))

@@ -12,6 +12,7 @@ from arr_coc_lab.train.actor_critic import (
     ACTIONS,
     STATES,
     HierarchicalActorCritic,
+    PassPlan,
     critic_step,
     depth_cost,
     episode_ends,
@@ -166,8 +167,8 @@ def test_the_actor_stops_where_tokens_are_dear_and_goes_on_where_looking_pays(pr
 
     for _ in range(40):
         noise = draw_noise(32, 1, TREE, generator)
-        how = {"generator": generator, "weights": torch.ones(32)}
-        step = critic_step(logits, TREE, [4, 16], noise, look, actor, plan, PolicySettings(), **how)
+        passes = PassPlan(TREE, [4, 16], plan)
+        step = critic_step(logits, passes, noise, look, actor, PolicySettings(), generator, torch.ones(32))
         optimizer.zero_grad()
         step.loss.backward()
         optimizer.step()

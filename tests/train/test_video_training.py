@@ -116,7 +116,7 @@ def test_both_sources_of_maps_are_studied_in_every_family() -> None:
 
 
 def test_a_lesson_has_the_maps_that_a_stream_begins_with() -> None:
-    clip = render_clip("cards", 2, 2, (128, 128), 0, "train", None, "cpu", 0, cuts=1)
+    clip = render_clip("cards", range(2), 2, (128, 128), 0, "train", cuts=1)
     found = look_scores(clip)
     assert found.shape == (2, 2, 4, 4)
     stream = VideoStream(clip.questions[1], keep=0.25, photos=False, settings=TemporalSettings())

@@ -207,7 +207,7 @@ class ClassicRecord:
         return np.array([self.cells[cell][family][start][place] == "1" for family, start, place in pictures], float)
 
 
-def plain(value: Any) -> Any:
+def plain(value: object) -> Any:
     """As JSON has it."""
     if isinstance(value, dict):
         return {key: plain(one) for key, one in value.items()}

@@ -12,7 +12,7 @@ import copy
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -39,6 +39,9 @@ from .options import CreditOptions
 from .report import Quantity, Report, Table
 from .run import BenchRun, program
 from .suite import suite
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 OWN_STOPS = "critic, its own stops"
 CONTROLS = ("uniform", "random", "shuffled", "oracle")
@@ -69,7 +72,7 @@ def training_of(plan: CreditOptions, rule: str) -> ScorerOptions:
     """One rule's training; only what it learns by differs."""
     seconds = 1e9 if plan.steps else plan.seconds
     same = ("steps", "seed", "device", "batch", "size", "keeps", "learning_rate", "reward", "net", "width")
-    given: dict[str, Any] = {name: getattr(plan, name) for name in same}
+    given = {name: getattr(plan, name) for name in same}
     given |= {"folder": plan.out / rule, "out": plan.out / rule, "seconds": seconds, "total": seconds}
     given |= {"source": "boxes", "credit": "derivative"} if rule == "boxes" else {"source": "outcomes", "credit": rule}
     given |= {"curriculum": False, "probe": 0, "evaluate": 0, "replays": 3, "small_until": 0.3, "checkpoint_every": 1e9}
@@ -77,7 +80,7 @@ def training_of(plan: CreditOptions, rule: str) -> ScorerOptions:
 
 
 @torch.no_grad()
-def read_all(plan: CreditOptions, scorers: dict[str, Any], device: torch.device) -> dict[str, Any]:
+def read_all(plan: CreditOptions, scorers: Mapping[str, object], device: torch.device) -> dict[str, Any]:
     """{"RULE@KEEP": right (n,), tokens} of every rule and control, the pictures of one family after the other."""
     model, tree = load_reader(plan.weights, device), tree_of(plan.size)
     found: dict[str, list[np.ndarray]] = {}
@@ -112,7 +115,9 @@ def read_all(plan: CreditOptions, scorers: dict[str, Any], device: torch.device)
     return {"right": right, "tokens": tokens, "families": np.array(families)}
 
 
-def stopped(plan: CreditOptions, model: Any, scorer: Any, batch: TrainingBatch) -> tuple[np.ndarray, np.ndarray]:
+def stopped(
+    plan: CreditOptions, model: PreTrainedModel, scorer: Any, batch: TrainingBatch
+) -> tuple[np.ndarray, np.ndarray]:
     """Right (B,) and tokens (B,) where the actor that the critics taught decides behind which pass to stop. It hears
     how sure the reader is of what it said, and no right answer."""
     actor = HierarchicalActorCritic(STATES, ACTIONS)
@@ -163,8 +168,8 @@ def table_of(plan: CreditOptions, read: dict[str, Any], records: dict[str, dict[
 def compare(plan: CreditOptions) -> tuple[Table, dict[str, Any]]:
     """Train what is not trained yet and read: the table, and the plan and answers that stand beside it in the JSON."""
     device = Devices(plan.device).device
-    records: dict[str, dict[str, Any]] = {}
-    scorers: dict[str, Any] = {}
+    records: dict[str, dict[str, object]] = {}
+    scorers: dict[str, object] = {}
     for rule in plan.rules:
         records[rule] = train(ScorerTraining, training_of(plan, rule)).done
         scorers[rule] = load_scorer(plan.out / rule / "scorer", str(device)).eval()

@@ -6,16 +6,15 @@ import numpy as np
 
 from arr_coc.eye.eye import Eye
 
-from ..statistics import mean, paired, proportion
+from ..statistics import mean
 from ..train.evaluate import FAMILIES
 from ..train.run import door
 from ..worlds.needle import render
 from .options import DepthOptions
-from .report import Quantity, Report, Table, TableCell
+from .report import Quantity, Report, Table, accuracy_rows
 from .run import BenchRun, program
 from .suite import suite
 
-percent = Quantity.percent
 SIZE, SEED, BUDGET, LONGEST = (512, 512), 612, 64, 33
 
 
@@ -44,24 +43,14 @@ def depth_table(number: int, model: str = "mini") -> Table:
     finally:
         for hook in hooks:
             hook.remove()
-    found = {name: np.array(values, dtype=float) for name, values in right.items()}
-    plain = found["all leaves through"]
-    rows: list[dict[str, TableCell]] = [
-        {
-            "row": name,
-            "tokens": BUDGET,
-            "blocks": 100.0 if values is plain else percent(mean(np.array(work))),
-            "accuracy": percent(proportion(values)),
-            "points": None if values is plain else percent(paired(values, plain)),
-            "n": len(values),
-        }
-        for name, values in found.items()
-    ]
+    blocked = Quantity.percent(mean(np.array(work)))
+    more = {name: {"tokens": BUDGET, "blocks": blocked if name == "early" else 100.0} for name in right}
+    rows = accuracy_rows(right, "all leaves through", more)
     facts = {
         "pictures": f"Needle World, {SIZE[0]}×{SIZE[1]}, validation split, seed {SEED}, all families",
         "model": f"{model}, never trained to leave early; relevance: the scorer's, for all three depths",
     }
-    return Table("Leaves that leave the encoder early", suite("depth")["columns"], tuple(rows), facts)
+    return Table("Leaves that leave the encoder early", suite("depth")["columns"], rows, facts)
 
 
 main = program("depth")

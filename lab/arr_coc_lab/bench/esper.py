@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import product
 from pathlib import Path
 from time import perf_counter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -80,6 +80,9 @@ from .report import Quantity, Report, Table, TableCell, written
 from .run import BenchRun, program
 from .suite import suite
 
+if TYPE_CHECKING:
+    from arr_coc.models.tokens.patches import PatchPyramid
+
 SUITE = suite("esper")
 COLUMNS: dict[str, str] = SUITE["columns"]
 SAID = ("what", "n", "tokens", "measured", "against", "kept")
@@ -128,14 +131,14 @@ def tune_and_train(models: EsperModels, options: EsperOptions, folder: Path, ben
     """Settings on validation pictures, tempering on training pictures, both into the folder."""
     if options.tune:
 
-        def chosen(best: EsperSettings, tried: list[dict[str, Any]]) -> None:
+        def chosen(best: EsperSettings, tried: Sequence[Mapping[str, object]]) -> None:
             best.save(folder)
             bench.save({"chosen": asdict(best), "tried": tried}, "esper_tuning")
 
         number = min(options.tune, 48) if options.quick else options.tune
         tune(models, number, bench.timed, until(options.seconds), chosen)
     if options.train:
-        record: dict[str, Any] = {}
+        record: dict[str, object] = {}
 
         def trained(policy: TemperingPolicy, curve: list[float]) -> None:
             policy.save_pretrained(folder)
@@ -171,7 +174,7 @@ def tune(
     number: int,
     advance: Advance,
     in_time: Callable[[], bool] = lambda: True,
-    watch: Callable[[EsperSettings, list[dict[str, Any]]], None] = lambda best, tried: None,
+    watch: Callable[[EsperSettings, Sequence[Mapping[str, object]]], None] = lambda best, tried: None,
 ) -> tuple[EsperSettings, list[dict[str, Any]]]:
     """The best settings on validation pictures: by accuracy with early stopping, ties go to fewer tokens; then when to
     give up, which is read off the best run.
@@ -180,7 +183,7 @@ def tune(
     """
     scenes = hard_scenes(number, VALIDATION_SEED, "validation", models.device)
     sheet = QuestionSheet.of(models, scenes, scorer_maps(models, BLUR_SEED + 1))
-    tried: list[dict[str, Any]] = []
+    tried: list[dict[str, object]] = []
     best = chosen = EsperSettings()
     most = (-1.0, 0.0)
     for group in [[{}], *tuning_grid()]:
@@ -608,10 +611,10 @@ def pass_cost(models: EsperModels, size: int = 512, repeats: int = 9) -> PassCos
     old, new = looks.blocks
     maps = torch.rand(1, *grid, device=models.device)
 
-    def prepare() -> Any:
+    def prepare() -> PatchPyramid:
         return picture_pyramid(model, pictures.float().div(127.5).sub(1), tree.levels)
 
-    def answer(memory: Memory, pyramid: Any, leaves: Tensor, tower: TowerMemory) -> LookAnswer:
+    def answer(memory: Memory, pyramid: PatchPyramid, leaves: Tensor, tower: TowerMemory) -> LookAnswer:
         tokens = encode_block(model, pyramid, leaves, grid, tower)
         spoken = answer_look(model, memory, leaves, tokens, prompts, most=1, layers=layers)
         _settle(models)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -170,7 +171,7 @@ def salient_cells(scenes: Scenes) -> Tensor:
     """(B, rows, cols): what stands out before the question is heard, as `Esper(glance="salient")` sees it."""
     frame = Frame(SIZE, CELL)
 
-    def one(pixels: Any) -> Tensor:
+    def one(pixels: object) -> Tensor:
         found = torch.as_tensor(salient_map(load_picture(pixels)), dtype=torch.float32)[None]
         return to_cells(found.clamp(0, 1), frame)
 
@@ -291,10 +292,8 @@ def _columns(records: list[PassRecord], answers: Tensor, ends: Sequence[int], pa
     return [torch.stack(column, 1).cpu() for column in columns]
 
 
-def measuring(models: EsperModels) -> Any:
+def measuring(models: EsperModels) -> ExitStack:
     """Half precision on a GPU, as the other benches measure."""
-    from contextlib import ExitStack
-
     stack = ExitStack()
     cuda = models.device.type == "cuda"
     stack.enter_context(torch.autocast(models.device.type, torch.bfloat16, enabled=cuda))

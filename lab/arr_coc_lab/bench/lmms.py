@@ -28,11 +28,11 @@ NEW_TOKENS = 64
 
 def manifest() -> Any:
     """What the entry point tells lmms-eval."""
-    registry: Any = import_module("lmms_eval.models.registry_v2")
+    registry = import_module("lmms_eval.models.registry_v2")
     return registry.ModelManifest(model_id=NAME, simple_class_path=f"{__name__}.ArrCoc")
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     # Its parent is in lmms-eval, which need not be installed.
     if name == "ArrCoc":
         return adapter()
@@ -42,7 +42,7 @@ def __getattr__(name: str) -> Any:
 @cache
 def adapter() -> type[Any]:
     """The class that lmms-eval makes a model of."""
-    parent: Any = import_module("lmms_eval.api.model").lmms
+    parent = import_module("lmms_eval.api.model").lmms
 
     class ArrCoc(parent):
         is_simple = True
@@ -51,12 +51,12 @@ def adapter() -> type[Any]:
             self,
             pretrained: str = MINI,
             device: str | None = None,
-            budget: Any = None,
-            keep: Any = None,
+            budget: object = None,
+            keep: object = None,
             strategy: str | None = None,
             relevance: str = "auto",
             tokens: str | None = None,
-            **_: Any,  # batch sizes: every question is asked by itself
+            **_: object,  # batch sizes: every question is asked by itself
         ) -> None:
             from arr_coc.eye.eye import Eye
 
@@ -83,17 +83,17 @@ def adapter() -> type[Any]:
                 raise InputError(f"{NAME} answers about one picture; row {number} of {task} has {len(pictures)}")
             most = int(settings.get("max_new_tokens") or NEW_TOKENS)
             self.eye.set_image(pictures[0].convert("RGB"))
-            how: dict[str, Any] = {**self.how, "max_new_tokens": most, "look_for": bare_question(row, context)}
+            how: dict[str, object] = {**self.how, "max_new_tokens": most, "look_for": bare_question(row, context)}
             answer = self.eye.ask(context, **how)
             self.number, self.spent, self.full = self.number + 1, self.spent + answer.tokens, self.full + answer.full
             text = until(answer.text, settings.get("until"))
             self.cache_hook.add_partial("generate_until", (context, settings), text)
             return text
 
-        def loglikelihood(self, requests: Sequence[Any]) -> Any:
+        def loglikelihood(self, requests: Sequence[object]) -> object:
             raise InputError(f"{NAME} answers in words; tasks by likelihood are not for it")
 
-        def generate_until_multi_round(self, requests: Sequence[Any]) -> Any:
+        def generate_until_multi_round(self, requests: Sequence[object]) -> object:
             raise InputError(f"{NAME} answers one question at a time; tasks of several rounds are not for it")
 
     return ArrCoc

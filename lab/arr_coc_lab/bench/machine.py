@@ -65,11 +65,6 @@ class Timing(NamedTuple):
         return cls(median(seconds), low, high, len(seconds))
 
 
-def time_call(work: Callable[[], object], repeats: int, warm_up: int = WARM_UP) -> Timing:
-    """The median of `repeats` calls, after `warm_up` calls that do not count."""
-    return time_in_turns([work], repeats, warm_up)[0]
-
-
 def time_in_turns(works: Sequence[Callable[[], object]], repeats: int, warm_up: int = WARM_UP) -> list[Timing]:
     """One `Timing` for each way; all take turns, so that whatever else the machine does hits all of them alike."""
     for _ in range(warm_up):

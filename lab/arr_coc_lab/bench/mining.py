@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import html
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from PIL import Image
 
@@ -44,8 +43,8 @@ class MinedCase:
         """The lowest are the hardest: wrong before right, then what was seen least, then what was least sure."""
         return bool(self.right), 1.0 if self.seen is None else self.seen, -self.uncertainty
 
-    def to_json(self) -> dict[str, Any]:
-        told: dict[str, Any] = {"line": self.record.line, "query": self.record.query, "answer": self.record.answer}
+    def to_json(self) -> dict[str, object]:
+        told: dict[str, object] = {"line": self.record.line, "query": self.record.query, "answer": self.record.answer}
         told |= {} if self.seen is None else {"seen": round(self.seen, 4)}
         if self.said is not None:
             told |= {"said": self.said, "right": self.right, "uncertainty": round(self.uncertainty, 4)}
@@ -93,7 +92,7 @@ def hardest(
     return kept
 
 
-def write_cases(folder: Path, cases: Sequence[MinedCase], facts: dict[str, Any]) -> list[Path]:
+def write_cases(folder: Path, cases: Sequence[MinedCase], facts: Mapping[str, object]) -> list[Path]:
     """index.html with a picture of each case, hardest.json, and hardest.jsonl, which can be learned from."""
     parts = []
     for number, case in enumerate(cases, 1):

@@ -70,7 +70,7 @@ class Weights:
 
         logging.disable_progress_bar()
         places = part_folder(MINI, folder), part_folder(SCORER, folder)
-        model: Any = Qwen3VLForConditionalGeneration.from_pretrained(model_folder(places[0]), dtype=torch.float32)
+        model = Qwen3VLForConditionalGeneration.from_pretrained(model_folder(places[0]), dtype=torch.float32)
         scorer = load_scorer(places[1])
         heat = Calibration.beside(places[0]).temperature
         return cls(model.to(device).eval(), scorer.to(device), heat, digest(*places))
@@ -267,11 +267,11 @@ def share_of(values: np.ndarray, whole: np.ndarray) -> np.ndarray:
     return np.divide(values, whole, out=np.zeros_like(values), where=whole > 0)
 
 
-def summarise(outcomes: Sequence[Outcomes], seed: int = 0) -> dict[str, Any]:
+def summarise(outcomes: Sequence[Outcomes], seed: int = 0) -> dict[str, object]:
     """Everything that the tables need, JSON-ready."""
     resampled = Resampled(outcomes, seed)
     cells = list(outcomes[0].right)
-    document: dict[str, Any] = {
+    document: dict[str, object] = {
         "cells": [cell_row(one, cell) for one in outcomes for cell in cells],
         "means": [mean_row(resampled, outcomes[0], cell) for cell in cells],
         "differences": difference_rows(resampled, cells),
@@ -280,7 +280,7 @@ def summarise(outcomes: Sequence[Outcomes], seed: int = 0) -> dict[str, Any]:
     return {**document, "bars": bars(document, resampled.families)}
 
 
-def cell_row(one: Outcomes, cell: Cell) -> dict[str, Any]:
+def cell_row(one: Outcomes, cell: Cell) -> dict[str, object]:
     right = one.right[cell]
     low, high = wilson(int(right.sum()), len(right))
     return {
@@ -297,16 +297,21 @@ def cell_row(one: Outcomes, cell: Cell) -> dict[str, Any]:
     }
 
 
-def mean_row(resampled: Resampled, one: Outcomes, cell: Cell) -> dict[str, Any]:
+def mean_row(resampled: Resampled, one: Outcomes, cell: Cell) -> dict[str, object]:
     """Accuracy averaged over families, and what part of full's it is."""
     values = resampled.mean(cell)
-    row: dict[str, Any] = {"strategy": cell[0], "keep": cell[1], "tokens": one.tokens[cell], **asdict(interval(values))}
+    row: dict[str, object] = {
+        "strategy": cell[0],
+        "keep": cell[1],
+        "tokens": one.tokens[cell],
+        **asdict(interval(values)),
+    }
     if FULL in one.right:
         row["of_full"] = asdict(interval(share_of(values, resampled.mean(FULL))))
     return row
 
 
-def difference_rows(resampled: Resampled, cells: Sequence[Cell]) -> list[dict[str, Any]]:
+def difference_rows(resampled: Resampled, cells: Sequence[Cell]) -> list[dict[str, object]]:
     """The scorer's lead over each control at equal tokens: by family, over all, and over those with small type."""
     groups = {family: [family] for family in resampled.families} | {"all": resampled.families}
     small = [family for family in resampled.families if family in SMALL_TYPE]
@@ -324,7 +329,7 @@ def difference_rows(resampled: Resampled, cells: Sequence[Cell]) -> list[dict[st
     ]
 
 
-def calibration_rows(outcomes: Sequence[Outcomes]) -> list[dict[str, Any]]:
+def calibration_rows(outcomes: Sequence[Outcomes]) -> list[dict[str, object]]:
     """ECE of every family in the cells that were asked aloud, and of all families together."""
     rows = []
     for cell in ASKED:
@@ -395,7 +400,7 @@ def percent(row: Mapping[str, Any], exact: bool) -> str:
     return f"{value:.1f} [{low:.1f}, {high:.1f}]" if exact else f"{value:.1f}±{(high - low) / 2:.1f}"
 
 
-def tables(document: Mapping[str, Any]) -> list[Table]:
+def tables(document: Mapping[str, object]) -> list[Table]:
     """What a terminal shows: exact match for each budget, means, the scorer's lead, calibration, bars."""
     keeps = budgets(document)
     return [

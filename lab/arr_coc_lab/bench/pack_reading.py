@@ -57,7 +57,7 @@ class StockReader:
 
         logging.disable_progress_bar()
         folder = model_folder(part_folder(MINI, weights))
-        model: Any = Qwen3VLForConditionalGeneration.from_pretrained(folder, dtype=torch.float32)
+        model = Qwen3VLForConditionalGeneration.from_pretrained(folder, dtype=torch.float32)
         self.model, self.processor = model.to(device).eval(), load_processor(folder)
 
     def say(self, pictures: Sequence[np.ndarray], question: str, new_tokens: int = NEW_TOKENS) -> tuple[str, int]:
@@ -77,7 +77,7 @@ class StockReader:
             chat = [{"role": "user", "content": content}]
             texts.append(self.processor.apply_chat_template(chat, tokenize=False, add_generation_prompt=True))
         images = [[Image.fromarray(pixels) for pixels in pictures] for pictures in prompts]
-        how: dict[str, Any] = {"return_tensors": "pt", "padding": True, "padding_side": "left"}
+        how: dict[str, object] = {"return_tensors": "pt", "padding": True, "padding_side": "left"}
         inputs = self.processor(text=texts, images=images, **how).to(self.model.device)
         with torch.inference_mode():
             said = self.model.generate(**inputs, max_new_tokens=new_tokens, do_sample=False)
@@ -152,7 +152,7 @@ def answers_at(
     page: PackPage,
     budget: int,
     relevance: np.ndarray,
-) -> Iterator[dict[str, Any]]:
+) -> Iterator[dict[str, object]]:
     """Conditions of one budget; what the stock class reads is read in one batch, whose time is shared."""
     stock, answers = [one for one in conditions if one.way != ATTACH], {}
     started = perf_counter()
@@ -306,7 +306,7 @@ def interval_of(values: np.ndarray) -> tuple[float, float]:
 
 def bars_of(found: Mapping[str, Mapping[str, np.ndarray]]) -> dict[str, Any]:
     """What was promised: pack of attach, and pack over the smaller picture, with intervals."""
-    told_bars: dict[str, Any] = {"n": len(next(iter(found.values()))["exact"])}
+    told_bars: dict[str, object] = {"n": len(next(iter(found.values()))["exact"])}
     if PACK in found and ATTACH in found and found[ATTACH]["exact"].sum():
         share = ratio(found[PACK]["exact"], found[ATTACH]["exact"])
         told_bars["of attach"] = {**vars(share), "bar": SUITE["bars"]["of_attach"]}

@@ -9,7 +9,7 @@ against what was right (ECE); elsewhere the true characters are given one after 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -139,7 +139,7 @@ def measure(options: PagesOptions, run: BenchRun) -> Report:
     weights = Weights.load(options.weights, options.device)
     with run.progress(min(options.n or len(book), len(book)), "reading") as advance, run.stoppable():
 
-        def went_on(done: int, so_far: Callable[[], dict[str, Any]]) -> bool:
+        def went_on(done: int, so_far: Callable[[], Mapping[str, object]]) -> bool:
             advance(done=done)
             run.save_sometimes(so_far)
             return not run.over()
@@ -155,8 +155,8 @@ def measure_pages(
     limit: int | None = None,
     seed: int = 1,
     cells: Sequence[Cell] = CELLS,
-    advance: Callable[[int, Callable[[], dict[str, Any]]], object] = lambda done, so_far: None,
-) -> dict[str, Any]:
+    advance: Callable[[int, Callable[[], Mapping[str, object]]], object] = lambda done, so_far: None,
+) -> dict[str, object]:
     """What `document` makes of all batches. advance: called after each batch with its questions, and with what makes
     the document of all that was read so far; False ends it."""
     answers = CellAnswers()

@@ -162,7 +162,7 @@ def prompts(processor: Any, pictures: Tensor, questions: Sequence[str], device: 
     return {name: value.to(device) if hasattr(value, "to") else value for name, value in inputs.items()}
 
 
-def cell_edges(model: PreTrainedModel, processor: Any, size: tuple[int, int]) -> tuple[Tensor, Tensor]:
+def cell_edges(model: PreTrainedModel, processor: ProcessorMixin, size: tuple[int, int]) -> tuple[Tensor, Tensor]:
     """Where the cells of all grids of one picture lie in it: (C, 2) top left and (C, 2) bottom right, y and x in 0–1;
     -1 for cells that show none of it.
 

@@ -11,10 +11,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+import numpy as np
+
 from arr_coc.core.errors import InputError
 from arr_coc.core.files import read_text, write_text
 
-from ..statistics import Estimate
+from ..statistics import Estimate, paired, proportion
 
 if TYPE_CHECKING:
     import rich.table
@@ -113,6 +115,23 @@ class Table:
         return (f"### {self.title}\n\n" if titled else "") + f"{self.to_markdown()}\n\n{facts}"
 
 
+def accuracy_rows(
+    right: Mapping[str, Sequence[bool]], first: str, more: Mapping[str, Mapping[str, TableCell]]
+) -> tuple[dict[str, TableCell], ...]:
+    """A row for each way of answering the same questions, beside the way called `first`. more: other cells of a row."""
+    found = {name: np.array(values, dtype=float) for name, values in right.items()}
+    return tuple(
+        {
+            "row": name,
+            **more[name],
+            "accuracy": Quantity.percent(proportion(values)),
+            "points": None if name == first else Quantity.percent(paired(values, found[first])),
+            "n": len(values),
+        }
+        for name, values in found.items()
+    )
+
+
 def written(cell: TableCell) -> str:
     """A cell as a reader sees it."""
     if cell is None:
@@ -122,7 +141,7 @@ def written(cell: TableCell) -> str:
     return _digits(cell) if isinstance(cell, float) else str(cell)
 
 
-def _plain(cell: TableCell) -> Any:
+def _plain(cell: TableCell) -> object:
     return cell.to_json() if isinstance(cell, Quantity) else cell
 
 

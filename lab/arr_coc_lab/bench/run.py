@@ -43,7 +43,7 @@ class PlainScreen:
     def show(self, report: Report) -> None:
         print(report.to_markdown(), flush=True)
 
-    def print_json(self, document: Mapping[str, Any]) -> None:
+    def print_json(self, document: Mapping[str, object]) -> None:
         import json
 
         print(json.dumps(document, ensure_ascii=False), flush=True)
@@ -63,7 +63,7 @@ class RichScreen(PlainScreen):
         show(*(table.to_rich() for table in report.tables))
         say(*report.said())
 
-    def print_json(self, document: Mapping[str, Any]) -> None:
+    def print_json(self, document: Mapping[str, object]) -> None:
         from arr_coc.app.cli.console import print_json
 
         print_json(document)
@@ -146,13 +146,13 @@ class BenchRun:
             for number, handler in before.items():
                 signal.signal(number, handler)
 
-    def save(self, document: Mapping[str, Any], name: str = "") -> None:
+    def save(self, document: Mapping[str, object], name: str = "") -> None:
         """Keep what is measured so far. name: of the file, the suite's by default."""
         if self.out is not None:
             with writing(self.out):
                 write_json(self.out / f"{name or self.suite.name}.json", document)
 
-    def save_sometimes(self, document: Callable[[], Mapping[str, Any]]) -> None:
+    def save_sometimes(self, document: Callable[[], Mapping[str, object]]) -> None:
         """The same once a minute, so that what was measured is not lost when the run is stopped."""
         if self.out is not None and monotonic() - self._saved > SAVE_EVERY:
             self.save(document())
@@ -246,7 +246,7 @@ def bench(name: str, **given: Any) -> Report:
     return perform(chosen, chosen.options(**given))[0]
 
 
-def program(name: str, **instead: Any) -> Callable[..., None]:
+def program(name: str, **instead: object) -> Callable[..., None]:
     """The `main` of `python -m`: the same benchmark without typer and rich. instead: of the options' defaults."""
 
     def main(arguments: Iterable[str] | None = None) -> None:

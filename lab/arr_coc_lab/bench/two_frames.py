@@ -19,16 +19,14 @@ from arr_coc.relevance.scorer.source import ScorerRelevance
 from arr_coc.video.answering import Reading, answer_clip, knows_video
 from arr_coc.video.watching import watch
 
-from ..statistics import paired, proportion
 from ..train.run import door
 from ..worlds.needle.clips import TwoFrameClip, two_frame_clips
 from .options import TwoFrameOptions
-from .report import Quantity, Report, Table, TableCell
+from .report import Report, Table, accuracy_rows
 from .run import BenchRun, program
 from .suite import suite
 from .vqa import AnswerStore
 
-percent = Quantity.percent
 SEED, LONGEST = 38, 12
 
 
@@ -98,22 +96,14 @@ def two_frame_table(answers: Sequence[Mapping[str, Any]], options: TwoFrameOptio
     readings = dict.fromkeys(row["cell"] for row in answers)
     right = {name: [row["right"] for row in answers if row["cell"] == name] for name in readings}
     tokens = {name: [row["tokens"] for row in answers if row["cell"] == name] for name in readings}
-    found = {name: np.array(values, dtype=float) for name, values in right.items()}
-    rows: list[dict[str, TableCell]] = [
-        {
-            "row": name,
-            "tokens": round(float(np.mean(tokens[name]))),
-            "accuracy": percent(proportion(values)),
-            "points": None if name == "clearest" else percent(paired(values, found["clearest"])),
-            "n": len(values),
-        }
-        for name, values in found.items()
-    ]
+    more = {name: {"tokens": round(float(np.mean(counts)))} for name, counts in tokens.items()}
     facts = {
         "clips": f"Needle World, scenes, halves of {options.side}×{2 * options.side}, validation split, seed {SEED}",
         "model": f"{options.model}; {options.keep:g} of the clip's tokens",
     }
-    return Table("Questions that need two frames", suite("two-frames")["columns"], tuple(rows), facts)
+    return Table(
+        "Questions that need two frames", suite("two-frames")["columns"], accuracy_rows(right, "clearest", more), facts
+    )
 
 
 main = program("two-frames")

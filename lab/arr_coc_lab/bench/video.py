@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import os
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from statistics import mean, median
 from time import perf_counter
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
@@ -44,6 +44,9 @@ from .real import Record, coverage, load_records
 from .report import Quantity, Report, Table, TableCell, read_document
 from .run import BenchRun, program
 from .suite import chosen_families, suite
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 SCHEMA = 2
 SUITE = suite("video")
@@ -141,7 +144,7 @@ def frame_speed(quick: bool) -> Document:
     return {"rows": table["rows"], "facts": facts}
 
 
-def default_readings(mini: Any, quick: bool) -> tuple[str, ...]:
+def default_readings(mini: PreTrainedModel, quick: bool) -> tuple[str, ...]:
     """From frames as pictures, and through the video prompt where mini was trained on it."""
     video = ("video",) if getattr(mini.config, "trained_on_video", False) else ()
     return (("clearest",) if quick else ("clearest", "pooled")) + video
@@ -202,7 +205,8 @@ def prepare_clips(weights: Weights, temporal: TemporalBlend, plan: ClipPlan, sta
     family = plan.families[turn % len(plan.families)]
     # Half of the clips have cuts: a detector must also leave a scene alone.
     cuts = plan.cuts if turn % 2 == 0 else 0
-    clip = render_clip(family, count, plan.frames, plan.size, plan.seed, plan.split, None, device, start, cuts=cuts)
+    numbers = range(start, start + count)
+    clip = render_clip(family, numbers, plan.frames, plan.size, plan.seed, plan.split, device, cuts=cuts)
     motion = clip_motion(clip.pictures, temporal.settings, plan.threads)
     clips = Clips(clip.pictures, clip.frames.question_ids[:: plan.frames], clip.frames.answer_ids[:: plan.frames])
     scores = weights.scorer.score(clip.frames.pictures, clip.frames.question_ids)
@@ -249,7 +253,7 @@ def measure_clips(
 
 
 def _read_cells(
-    mini: Any, outcomes: ClipOutcomes, prepared: PreparedClips, plan: ClipPlan, generator: torch.Generator
+    mini: object, outcomes: ClipOutcomes, prepared: PreparedClips, plan: ClipPlan, generator: torch.Generator
 ) -> None:
     """Every system at every budget, by every reading."""
     for system, keep, share in cells(plan.keeps):
@@ -331,9 +335,9 @@ def clips_document(outcomes: ClipOutcomes, plan: ClipPlan, settings: TemporalSet
     }
 
 
-def _ahead(outcomes: ClipOutcomes, plan: ClipPlan) -> list[dict[str, Any]]:
+def _ahead(outcomes: ClipOutcomes, plan: ClipPlan) -> list[dict[str, object]]:
     """Temporal allocation against each other system at equal tokens, and at fewer tokens against frame by frame."""
-    rows: list[dict[str, Any]] = []
+    rows: list[dict[str, object]] = []
     pairs = [(1.0, other) for other in ("frame by frame", "uniform", "shuffled", "random", "one frame")]
     pairs.append((FEWER, "frame by frame"))
     for reading in plan.readings:
@@ -392,7 +396,7 @@ def measure_real_clips(
     clips: dict[str, list[Record]], settings: TemporalSettings, advance: Callable[[str], None] | None = None
 ) -> dict[str, Any]:
     """By clip: coverage of each system in each frame, similarity of neighbours, cuts found (there are none)."""
-    found: dict[str, Any] = {}
+    found: dict[str, object] = {}
     for name, records in clips.items():
         if advance is not None:
             advance(name)
@@ -454,7 +458,7 @@ def speed_frames(frames: int = LATER + 1, seed: int = 3) -> np.ndarray:
     """(T, 512, 512, 3) uint8: one scene of moving cards, rendered at a half and enlarged: only time is measured."""
     import cv2
 
-    clip = render_clip("cards", 1, frames, (SIDE // 2, SIDE // 2), seed, "validation")
+    clip = render_clip("cards", range(1), frames, (SIDE // 2, SIDE // 2), seed, "validation")
     small = clip.pictures[0].permute(0, 2, 3, 1).numpy()
     return np.stack([cv2.resize(frame, (SIDE, SIDE), interpolation=cv2.INTER_CUBIC) for frame in small])
 
@@ -511,7 +515,9 @@ def _s(seconds: Sequence[float]) -> Quantity:
 
 
 def document(
-    clips: dict[str, Any] | None = None, real: dict[str, Any] | None = None, speed: dict[str, Any] | None = None
+    clips: Mapping[str, object] | None = None,
+    real: Mapping[str, object] | None = None,
+    speed: Mapping[str, object] | None = None,
 ) -> dict[str, Any]:
     """Every part that was measured says on what machine: they need not be measured together."""
     packages = ("torch", "transformers", "opencv-contrib-python-headless", "av")
@@ -648,7 +654,7 @@ def coherence_table(clips: dict[str, Any]) -> Table:
     return Table("Coherence and cuts", COLUMNS["coherence"], tuple(rows))
 
 
-def settings_table(settings: dict[str, Any]) -> Table:
+def settings_table(settings: Mapping[str, object]) -> Table:
     """Where the learned numbers landed, beside what was expected."""
     rows: list[dict[str, TableCell]] = []
     for name, value in settings.items():
@@ -679,7 +685,7 @@ def real_table(real: dict[str, Any]) -> Table:
     )
 
 
-def speed_table(speed: dict[str, Any]) -> Table:
+def speed_table(speed: Mapping[str, object]) -> Table:
     return Table.from_json({**speed, "title": "Cost of a frame"}, COLUMNS["speed"])
 
 

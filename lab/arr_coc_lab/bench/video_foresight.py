@@ -35,7 +35,7 @@ def measure(options: ForesightOptions, run: BenchRun) -> Report:
 def moving(options: ForesightOptions, number: int, split: str) -> tuple[str, np.ndarray, list[np.ndarray]]:
     """One clip without cuts, each `every`-th frame: its question, (T, H, W, 3) uint8, and the boxes of every frame."""
     family, every = MOVING[number % len(MOVING)], options.every
-    clip = render_clip(family, 1, every * (options.frames - 1) + 1, SIZE, 77, split, None, "cpu", number)
+    clip = render_clip(family, range(number, number + 1), every * (options.frames - 1) + 1, SIZE, 77, split)
     pixels = clip.pictures[0, ::every].permute(0, 2, 3, 1).contiguous().numpy()
     there = clip.frames.box_mask.unflatten(0, tuple(clip.cuts.shape))[0, ::every].numpy()
     boxes = [one[mask] for one, mask in zip(clip.boxes[0, ::every].numpy(), there, strict=True)]

@@ -194,7 +194,7 @@ def measure(options: VqaOptions, run: BenchRun) -> Report:
     def questions() -> Iterator[Question]:
         return questions_of(options.data, options.limit, options.seed)
 
-    settings: dict[str, Any] = {"task": options.task, "model": options.model, "relevance": options.relevance}
+    settings: dict[str, object] = {"task": options.task, "model": options.model, "relevance": options.relevance}
     settings |= {"strategy": options.strategy, "prompt": prompt, "data": options.data, "seed": options.seed}
     eye = eye_of(options.model, options.device, options.relevance)
     number = sum(1 for _ in questions())  # and what cannot be read is refused before anything is written
@@ -287,7 +287,7 @@ def questions_of(data: str, limit: int | None = None, seed: int = 0) -> Iterator
         first += count
 
 
-def question_of(row: dict[str, Any], path: Path, number: int) -> Question:
+def question_of(row: Mapping[str, object], path: Path, number: int) -> Question:
     where = f"row {number + 1} of {path}"
     text, image = first_of(row, QUESTIONS), image_of(first_of(row, NAMES["image"]), path.parent)
     if not isinstance(text, str) or not text.strip() or image is None:
@@ -442,7 +442,7 @@ def measure_vqa(
 
 def asked_of(
     eye: Eye, question: Question, conditions: Sequence[Condition], style: AskingStyle
-) -> Iterator[dict[str, Any]]:
+) -> Iterator[dict[str, object]]:
     """One row for each condition. A picture that cannot be used is one for all, without a score."""
     try:
         eye.set_image(question.image)

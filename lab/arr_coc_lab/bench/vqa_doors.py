@@ -13,7 +13,7 @@ import os
 from collections.abc import Callable, Iterator
 from functools import cache
 from time import perf_counter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.error import HTTPError, URLError
 from urllib.request import Request, urlopen
 
@@ -34,6 +34,9 @@ from .report import Report
 from .run import BenchRun
 from .suite import parse_shares
 from .vqa import measure as measure_attached
+
+if TYPE_CHECKING:
+    from .pack_reading import StockReader
 
 DOORS = ("attach", "pack", "proxy")
 KEY = "OPENAI_API_KEY"
@@ -98,7 +101,7 @@ def asked_at(
     prompt: str,
     table: TokenTable,
     options: VqaOptions,
-) -> Iterator[dict[str, Any]]:
+) -> Iterator[dict[str, object]]:
     """One row for each condition."""
     picture = load_picture(question.image)
     full = table.tokens(picture.size)
@@ -124,7 +127,7 @@ def by_the_bundled(task: vqa.VqaTask) -> Ask:
     """The bundled model by its stock class."""
 
     @cache
-    def reader() -> Any:
+    def reader() -> StockReader:
         from .pack_reading import StockReader
 
         return StockReader()

@@ -82,8 +82,8 @@ def measure(number: int, source: str = "look", seed: int = 0, side: int = SIDE) 
         }
         for name, row in found.items():
             for keep in SHARES:
-                how = {"strategy": "clusters" if name in more else name, **more.get(name, {})}
-                made = allocate(map_, round(keep * truth.size), image_size=(side, side), **how)
+                strategy, how = "clusters" if name in more else name, more.get(name, {})
+                made = allocate(map_, round(keep * truth.size), strategy=strategy, image_size=(side, side), **how)
                 row.setdefault(f"covered {keep:g}", []).append(float((made.level_map()[truth] == 0).mean()))
     return found
 

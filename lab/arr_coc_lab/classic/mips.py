@@ -9,10 +9,9 @@ finds the patches that the question needs. Only what the mips keep can be found.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -97,7 +96,7 @@ class MipsTraining(DrawnTraining[MipsOptions]):
         self.begin(Schedule(warm_up=30, decay_from=0.4, floor=0.02), weight_decay=0.0, betas=(0.9, 0.98))
 
     @torch.no_grad()
-    def draw(self, number: int, split: str, rows: Any) -> MipBatch:
+    def draw(self, number: int, split: str, rows: Callable[[Sequence[str]], Tensor]) -> MipBatch:
         parts, size = [], (self.options.size, self.options.size)
         clusters = "slic" if "cluster_id" in self.layout else None
         for batch in every_family(number, size, self.options.seed, split, device=self.device, at_once=AT_ONCE):

@@ -37,25 +37,6 @@ class CosineCalibration:
         return torch.sigmoid(self.scale * cosine + self.shift)
 
 
-def fit_calibration(cosines: Tensor, relevant: Tensor, steps: int = 50) -> CosineCalibration:
-    """Logistic regression of relevance (0 or 1) on the cosine, by Newton's method with a little shrinkage."""
-    if cosines.shape != relevant.shape or cosines.ndim != 1 or not len(cosines):
-        raise InputError(f"calibration needs two equal lists of numbers, got {cosines.shape} and {relevant.shape}")
-    inputs = torch.stack([cosines.double(), torch.ones_like(cosines, dtype=torch.float64)], 1)
-    target = relevant.double()
-    weights = torch.zeros(2, dtype=torch.float64)
-    ridge = torch.diag(torch.tensor([1e-4, 1e-6], dtype=torch.float64))
-    for _ in range(steps):
-        probability = torch.sigmoid(inputs @ weights)
-        slope = inputs.T @ (probability - target) / len(target) + ridge @ weights
-        spread = probability * (1 - probability)
-        curvature = (inputs * spread[:, None]).T @ inputs / len(target) + ridge
-        step = torch.linalg.solve(curvature, slope)
-        # Newton overshoots where the classes separate cleanly; half steps keep it on the road.
-        weights = weights - step * min(1.0, 20.0 / float(step.norm().clamp_min(1e-9)))
-    return CosineCalibration(float(weights[0]), float(weights[1]))
-
-
 def participatory(
     texture: Texture,
     query: Tensor,

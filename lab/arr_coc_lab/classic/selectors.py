@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import torch
@@ -40,6 +40,7 @@ PATCH_WIDTH = len(MVP13) * SUB * SUB
 NOTHING_ASKED = "what is there"
 Grid = tuple[int, int]
 Pixels = np.ndarray | Tensor
+Part = TypeVar("Part", bound=Pretrained)
 
 
 # ---- patches ---------------------------------------------------------------------------------------------------------
@@ -128,7 +129,7 @@ def mean_word(words: Tensor, padding: Tensor) -> Tensor:
 
 
 @lru_cache(maxsize=16)
-def load_part(kind: type[Pretrained], name: str, device: str = "cpu", folder: Path = SHIPPED) -> Any:
+def load_part(kind: type[Part], name: str, device: str = "cpu", folder: Path = SHIPPED) -> Part:
     """A part that was taught, read once in a process for each device, in full precision."""
     return kind.from_pretrained(folder / name).float().eval().to(device)
 

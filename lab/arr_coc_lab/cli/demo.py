@@ -5,13 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from arr_coc.app.cli.console import print_json, progress, say, show, table, wait_asleep, writing
 from arr_coc.core.errors import InputError
 from arr_coc.core.folders import EXAMPLES
+
+if TYPE_CHECKING:
+    from arr_coc.eye.story import Story
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -245,7 +248,9 @@ def zoo(
     say(f"files: {', '.join(files.values())}", f"{seconds:.1f} s in all")
 
 
-def run_zoo(scene: int, passes: int, keep: float | None, glance: str, preset: str | None, device: str) -> Any:
+def run_zoo(
+    scene: int, passes: int, keep: float | None, glance: str, preset: str | None, device: str
+) -> tuple[Story, str]:
     """The story of one held-out scene, and the truth about it."""
     import torch
 
@@ -262,7 +267,7 @@ def run_zoo(scene: int, passes: int, keep: float | None, glance: str, preset: st
     return story, scenes.answers[0]
 
 
-def write_zoo(story: Any, out: Path) -> dict[str, str]:
+def write_zoo(story: Story, out: Path) -> dict[str, str]:
     """zoo.png, and what every story is told with."""
     from PIL import Image
 

@@ -115,7 +115,7 @@ def write_gallery(document: dict[str, Any], page: Path) -> None:
         write_text(page, "\n".join(lines) + "\n")
 
 
-def ask_and_draw(eye: Eye, one: Posed, keep: float, out: Path) -> tuple[AnswerPanel, dict[str, Any]]:
+def ask_and_draw(eye: Eye, one: Posed, keep: float, out: Path) -> tuple[AnswerPanel, dict[str, object]]:
     shown: Picture = load_picture(one.image)
     answer = eye.set_image(shown.pixels).ask(one.query, keep=keep)
     asked = AnswerPanel(shown, one.query, answer, one.truth)

@@ -53,7 +53,7 @@ def command(options: NeedleCommand) -> None:
     with writing(options.out):
         records = write_dataset(
             options.family,
-            options.n,
+            range(options.n),
             options.seed,
             options.out,
             size=height_and_width,

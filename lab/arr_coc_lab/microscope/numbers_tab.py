@@ -92,7 +92,7 @@ def show_needle(path: Path) -> tuple[str, list[Any], Mapping[str, Any]]:
     return html, plots, document
 
 
-def _tokens(row: Mapping[str, Any]) -> str:
+def _tokens(row: Mapping[str, object]) -> str:
     """Several rows of one claim differ in their tokens only."""
     return f", {row['tokens']} tokens" if row.get("tokens") else ""
 

@@ -91,7 +91,7 @@ class Captured:
 Item = TypeVar("Item")
 
 
-def each_tensor(value: Any, do: Callable[[torch.Tensor], object]) -> None:
+def each_tensor(value: object, do: Callable[[torch.Tensor], object]) -> None:
     """Visit every tensor of a nest of dataclasses and tuples."""
     if isinstance(value, torch.Tensor):
         do(value)
@@ -213,7 +213,7 @@ class BatchedMuon(torch.optim.Muon):
     """Same arguments, same result, a few launches for each shape instead of dozens for each matrix."""
 
     @torch.no_grad()
-    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+    def step(self, closure: Callable[[], object] | None = None) -> Any:
         loss = closure() if closure is not None else None
         for group in self.param_groups:
             shapes: dict[torch.Size, list[Tensor]] = defaultdict(list)
@@ -260,7 +260,7 @@ def orthogonalise(gradients: Tensor, coefficients: tuple[float, float, float], s
     return matrices.mT if tall else matrices
 
 
-def make_optimizers(model: nn.Module, heads: nn.Module, rate: float, device: torch.device) -> list[Any]:
+def make_optimizers(model: nn.Module, heads: nn.Module, rate: float, device: torch.device) -> list[object]:
     """Muon for the matrices of the blocks, AdamW for everything else."""
     matrices = [
         value

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
@@ -157,13 +157,24 @@ def pass_budgets(tree: Tree, budget: int, passes: int) -> list[int]:
     return [max(tree.floor, budget >> later) for later in range(passes - 1, -1, -1)]
 
 
+@dataclass(frozen=True)
+class PassPlan:
+    """Passes over a tree. budgets: tokens of each. rewards: what counts in them."""
+
+    tree: Tree
+    budgets: Sequence[int]
+    rewards: RewardPlan
+
+    @classmethod
+    def of(cls, tree: Tree, budget: int, rewards: RewardPlan) -> PassPlan:
+        return cls(tree, pass_budgets(tree, budget, rewards.passes), rewards)
+
+
 def look_through(
     reader: PreTrainedModel,
     batch: TrainingBatch,
     order: Tensor,
-    tree: Tree,
-    budgets: Sequence[int],
-    plan: RewardPlan,
+    passes: PassPlan,
     *,
     relevance: Tensor,
     follows: Tensor,
@@ -174,7 +185,8 @@ def look_through(
 
     relevance: (B, rows, cols) in [0, 1]. follows: (B,) bool, whether a picture is the next frame of the one before it.
     """
-    leaves = [leaves_of(order[..., : number_of_splits(tree, budget)], tree) for budget in budgets]
+    tree, plan = passes.tree, passes.rewards
+    leaves = [leaves_of(order[..., : number_of_splits(tree, budget)], tree) for budget in passes.budgets]
     judged = [judge(reader, batch, each, most) for each in leaves]
 
     def stacked(name: str) -> Tensor:
@@ -184,7 +196,7 @@ def look_through(
     seen = Passes(stacked("outcome"), stacked("log_likelihood"), stacked("confidence"), tokens, tree.full)
     rows, cols = tree.rows, tree.cols
     fine = [fine_cells(each.flatten(0, 1), rows, cols).unflatten(0, each.shape[:2]) for each in leaves]
-    found: dict[str, Any] = {}
+    found: dict[str, object] = {}
     if plan.depth:
         found["depth"] = torch.stack([depth_cost(relevance, each) for each in leaves], -1)
     if plan.stakes:
@@ -254,19 +266,18 @@ class CriticStep:
 
 def critic_step(
     cell_logits: Tensor,
-    tree: Tree,
-    budgets: Sequence[int],
+    passes: PassPlan,
     noise: Tensor,
     look: Callable[[Tensor], Passes],
     actor: HierarchicalActorCritic,
-    plan: RewardPlan,
     settings: PolicySettings,
     generator: torch.Generator,
     weights: Tensor,
 ) -> CriticStep:
     """One step from logits (B, rows, cols) through G episodes of each picture. look: splits (B, G, k) → `Passes`."""
+    tree, plan = passes.tree, passes.rewards
     logits = node_logits(cell_logits, tree, settings.temperature)
-    order = sample_allocations(logits.detach(), tree, budgets[-1], noise).order
+    order = sample_allocations(logits.detach(), tree, passes.budgets[-1], noise).order
     with torch.no_grad():
         seen = look(order)
         states = episode_states(seen.confidence, seen.tokens, seen.full, cell_logits)
@@ -276,7 +287,7 @@ def critic_step(
         happened = ends.flip(-1).cumsum(-1).flip(-1) > 0
     judged = actor.loss(states.flatten(0, 1), actions.flatten(0, 1), rewards.flatten(0, 1), happened.flatten(0, 1))
     found = likelihood(logits, order, tree)
-    counts = [number_of_splits(tree, budget) for budget in budgets]
+    counts = [number_of_splits(tree, budget) for budget in passes.budgets]
     draws = F.pad(found.steps.cumsum(-1), (1, 0))[..., [0, *counts]].diff(dim=-1)  # (B, G, T): of each pass
     advantages = judged.advantages.view_as(happened) * happened
     advantages = (

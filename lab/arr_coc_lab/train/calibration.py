@@ -93,7 +93,7 @@ def fit_temperature(said: Sequence[Generated], right: Sequence[Tensor]) -> float
     """The one temperature with the least log loss."""
     from scipy.optimize import minimize_scalar
 
-    found: Any = minimize_scalar(
+    found = minimize_scalar(
         lambda logarithm: surprise(said, right, float(np.exp(logarithm))),
         bounds=(np.log(COLDEST), np.log(HOTTEST)),
         method="bounded",
@@ -102,7 +102,7 @@ def fit_temperature(said: Sequence[Generated], right: Sequence[Tensor]) -> float
     return float(np.exp(found.x))
 
 
-def calibration_row(confidence: tuple[np.ndarray, np.ndarray], right: np.ndarray) -> dict[str, Any]:
+def calibration_row(confidence: tuple[np.ndarray, np.ndarray], right: np.ndarray) -> dict[str, object]:
     """n, accuracy, mean confidence and ECE, before and after dividing by the temperature; chance: of the latter."""
     before, after = confidence
     return {
@@ -124,7 +124,7 @@ def calibrate(
     cells: Sequence[tuple[str, float]] = ASKED,
     advance: Callable[[str], None] = lambda family: None,
     more: Iterable[SaidAnswers] = (),
-    **how: Any,
+    **how: object,
 ) -> dict[str, Any]:
     """Fit the one temperature on questions of every family in every cell; returns a JSON-ready dictionary.
 

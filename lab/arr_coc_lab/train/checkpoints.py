@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
@@ -16,10 +16,13 @@ from arr_coc.core.manifest import verify, whole_folder
 
 from .mini_model import build_image_processor, build_tokenizer
 
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
 STATE = "state.pt"
 
 
-def save_state(folder: Path, state: Mapping[str, Any]) -> None:
+def save_state(folder: Path, state: Mapping[str, object]) -> None:
     """Everything that is needed to go on, as one file that is there whole or not at all."""
     with writing(folder, "--folder"), replacing(folder / STATE) as temporary:
         try:
@@ -61,7 +64,7 @@ def ship(modules: Mapping[str, Any], folder: Path) -> None:
             half.save_pretrained(folder / name)
 
 
-def save_model(model: Any, folder: Path) -> None:
+def save_model(model: PreTrainedModel, folder: Path) -> None:
     """A Hugging Face model with `mini`'s tokenizer and processor, in shards below 16 MiB; the folder is whole."""
     with whole_folder(folder) as made:
         model.save_pretrained(made, max_shard_size="15MB")

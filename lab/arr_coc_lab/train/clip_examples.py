@@ -179,9 +179,8 @@ def make_clip_examples(
     chance = random.Random(f"{plan.seed}/{split}/{number}")
     cuts = min(chance.randint(0, plan.most_cuts), plan.frames - 1)
     family = plan.families[number % len(plan.families)]
-    clip = render_clip(
-        family, plan.clips, plan.frames, plan.size, plan.seed, split, None, device, number * plan.clips, cuts=cuts
-    )
+    numbers = range(number * plan.clips, (number + 1) * plan.clips)
+    clip = render_clip(family, numbers, plan.frames, plan.size, plan.seed, split, device, cuts=cuts)
     scores = look_scores(clip, plan.threads) if maps == LOOK else scorer_scores(scorer, clip)
     return ClipExamples(clip, clip_motion(clip.pictures, settings, plan.threads), scores)
 

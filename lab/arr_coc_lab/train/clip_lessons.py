@@ -38,7 +38,8 @@ class ClipLessons:
     def render(self, origin: Origin) -> NeedleClip:
         family, frames, start, cuts = origin
         size = self.side, self.side
-        return render_clip(family, self.clips, frames, size, self.seed, "train", None, self.device, start, cuts=cuts)
+        numbers = range(start, start + self.clips)
+        return render_clip(family, numbers, frames, size, self.seed, "train", self.device, cuts=cuts)
 
     def next(self, chance: random.Random) -> NeedleClip:
         if self.read_so_far % READ == 0:

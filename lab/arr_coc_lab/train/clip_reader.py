@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -107,7 +107,7 @@ def pack_leaves(leaves: Leaves, grid: tuple[int, int], levels: int) -> LeafBatch
     return LeafBatch(leaves.cells[valid].long(), owner, size, counts, levels)
 
 
-def see_frames(model: Any, pictures: Tensor, leaves: Leaves) -> tuple[VisualTokens, LeafBatch]:
+def see_frames(model: PreTrainedModel, pictures: Tensor, leaves: Leaves) -> tuple[VisualTokens, LeafBatch]:
     """uint8 pictures (M, 3, H, W) and leaves of different numbers → visual tokens, packed picture after picture."""
     grid = pictures.shape[2] // CELL, pictures.shape[3] // CELL
     # As many mip levels as there can be: asking how coarse the leaves are would make the processor wait.

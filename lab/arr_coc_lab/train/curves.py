@@ -11,12 +11,15 @@ from importlib import import_module
 from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from arr_coc.core.errors import InputError
 from arr_coc.core.files import read_text, replacing
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 INK, MUTED, RULE, PAPER = "#1c1e24", "#6c7078", "#e4e2dc", "#faf9f6"
 # Small canvases pale, large ones dark; ways to allocate apart in hue, also for colour-blind readers.
@@ -68,7 +71,7 @@ def stage_changes(curve: Sequence[Mapping[str, float]]) -> list[float]:
     return [float(after["seconds"]) for before, after in pairwise(staged) if after["stage"] != before["stage"]]
 
 
-def draw_curve(curve: Sequence[Mapping[str, float]]) -> Any:
+def draw_curve(curve: Sequence[Mapping[str, float]]) -> Figure:
     """A figure of four panes: glyphs read, exact match by canvas, exact match by allocation, losses."""
     try:
         from matplotlib.figure import Figure
@@ -233,9 +236,9 @@ class TensorBoard:
 
 
 class WeightsAndBiases:
-    def __init__(self, folder: Path, title: str, options: Mapping[str, Any]) -> None:
+    def __init__(self, folder: Path, title: str, options: Mapping[str, object]) -> None:
         try:
-            wandb: Any = import_module("wandb")
+            wandb = import_module("wandb")
         except ImportError as error:
             raise InputError("--log wandb needs it: pip install wandb") from error
         folder.mkdir(parents=True, exist_ok=True)
@@ -266,7 +269,7 @@ def numbers_of(point: Point) -> dict[str, float]:
 
 
 def writers_of(
-    names: Sequence[str], folder: Path, title: str, options: Mapping[str, Any], aloud: bool = True
+    names: Sequence[str], folder: Path, title: str, options: Mapping[str, object], aloud: bool = True
 ) -> list[Writer]:
     """The terminal's writer first, then those that were asked for."""
     writers: list[Writer] = []

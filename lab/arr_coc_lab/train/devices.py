@@ -54,10 +54,6 @@ class Devices:
         module = module.to(self.device)
         return self.accelerator.prepare(module, *optimizers) if self.accelerator else (module, *optimizers)
 
-    def unwrap(self, module: nn.Module) -> Any:
-        """The module as it was before `prepare`: what is saved and what is used."""
-        return self.accelerator.unwrap_model(module) if self.accelerator else module
-
     def slice_of(self, number: int) -> slice:
         """This process's part of a global batch."""
         if number % self.processes:
@@ -73,7 +69,7 @@ class Devices:
         else:
             loss.backward()
 
-    def clip(self, parameters: Iterable[nn.Parameter], largest: float = LARGEST_GRADIENT) -> Any:
+    def clip(self, parameters: Iterable[nn.Parameter], largest: float = LARGEST_GRADIENT) -> Tensor:
         """Clip the norm of the averaged gradient."""
         if self.accelerator:
             return self.accelerator.clip_grad_norm_(parameters, largest)
@@ -90,7 +86,7 @@ class Devices:
         from accelerate.utils import broadcast
 
         # float64 would not travel on every accelerator; seconds of a run fit float32.
-        told: Any = broadcast(torch.tensor([value], dtype=torch.float32, device=self.device))
+        told = broadcast(torch.tensor([value], dtype=torch.float32, device=self.device))
         return float(told[0])
 
     def wait(self) -> None:

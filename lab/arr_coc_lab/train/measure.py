@@ -180,7 +180,7 @@ def _one_round(
 def document_of(plan: Measuring, rivals: Rivals, rounds: Sequence[Round]) -> dict[str, Any]:
     """The document: cells by `system@keep` with the pictures of one family after the other, best cells, questions,
     stakes. `each`: pictures of each family that were read; `wanted`: that should have been."""
-    joined: dict[str, Any] = {}
+    joined: dict[str, object] = {}
     for family in plan.families:
         for one in rounds:
             joined = _appended(joined, one[family])
@@ -293,14 +293,14 @@ def _best_cells(rivals: Rivals, batch: TrainingBatch, best: dict[str, list[float
 
 def _three_questions(
     rivals: Rivals, family: str, plan: Measuring, span: range, device: torch.device
-) -> list[dict[str, Any]]:
+) -> list[dict[str, object]]:
     """Three questions about each picture: what each allocation shows of its own target, and of the others'."""
     tree = tree_of(plan.size)
     first = render(family, len(span), plan.size, plan.seed, plan.split, None, device, span.start)
     asked = [first, *_other_questions(family, plan, span, device)]
     targets = torch.stack([(box_cover(one.boxes, one.box_mask, tree.rows, tree.cols) > 0.02).float() for one in asked])
     scores = [rivals.scorer.score(first.pictures, one.question_ids) for one in asked]
-    found: list[dict[str, Any]] = []
+    found: list[dict[str, object]] = []
     for keep in KEEPS:
         budget = max(tree.floor, round(keep * tree.full))
         found += _overlaps(scores, targets, tree, budget, family, keep)
@@ -322,7 +322,7 @@ def _other_questions(family: str, plan: Measuring, span: range, device: torch.de
 
 def _overlaps(
     scores: list[Tensor], targets: Tensor, tree: Tree, budget: int, family: str, keep: float
-) -> list[dict[str, Any]]:
+) -> list[dict[str, object]]:
     """One entry for each picture: the mean overlap with its own targets and with others', over pairs of questions whose
     targets share no cell; a picture without such a pair does not count."""
     leaves = [quadtree(one, tree, budget).cells for one in scores]

@@ -7,12 +7,12 @@ library. The first identifiers are Needle World's alphabet, so that its tensors 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from arr_coc.core.alphabet import CHARACTERS, NUMBER_OF_IDS
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedTokenizerFast, Qwen3VLForConditionalGeneration
+    from transformers import PreTrainedTokenizerFast, Qwen2VLImageProcessorPil, Qwen3VLForConditionalGeneration
 
 PADDING_TOKEN = "<|endoftext|>"
 # The words of the chat template are one token each: spelt out they would be a tenth of every prompt.
@@ -141,7 +141,7 @@ def build_tokenizer() -> PreTrainedTokenizerFast:
     )
 
 
-def build_image_processor() -> Any:
+def build_image_processor() -> Qwen2VLImageProcessorPil:
     """Qwen's own image processor with `mini`'s patches; its Pillow form, which needs no torchvision."""
     from transformers import Qwen2VLImageProcessorPil
 

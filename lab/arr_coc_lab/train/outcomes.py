@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from torch import Tensor
@@ -65,7 +65,7 @@ def answer_chances(
 
     patches: of the leaves (B, N, 3) on a grid of (rows, cols) level-0 cells, in the order of `gather_leaf_patches`.
     """
-    core: Any = model.model
+    core = model.model
     tails, said = chat_tail(question_ids, answer_ids)
     seen = run_tower(core.visual, patches, leaves, grid)
     hidden = run_language(core, seen, tails[:, None], leaves, grid).said
@@ -127,7 +127,7 @@ def load_reader(folder: Path, device: torch.device) -> PreTrainedModel:
     if found is None:
         raise InputError(f"no reader in {folder}: expected an export of `train mini` or a checkpoint with config.json")
     verify(found)
-    loaded: Any = Qwen3VLForConditionalGeneration.from_pretrained(found, dtype=torch.float32)
+    loaded = Qwen3VLForConditionalGeneration.from_pretrained(found, dtype=torch.float32)
     model = loaded.to(device).eval().requires_grad_(False)
     if device.type == "cuda":
         for parameter in model.parameters():

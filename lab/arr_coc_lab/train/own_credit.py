@@ -205,7 +205,7 @@ def answered_prompt(eye: Eye, prompt: Mapping[str, Any], answer: str) -> dict[st
 
 
 @torch.no_grad()
-def answer_log_likelihood(eye: Eye, inputs: dict[str, Any], cells: np.ndarray) -> float:
+def answer_log_likelihood(eye: Eye, inputs: Mapping[str, object], cells: np.ndarray) -> float:
     """Mean over the answer's tokens, with the picture seen as leaves (N, 3) of its grid."""
     (grid,) = eye.backbone.grids(eye.model, inputs)
     frame = Frame((grid.height, grid.width), grid.cell, (grid.height, grid.width))

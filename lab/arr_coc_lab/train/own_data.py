@@ -132,7 +132,7 @@ def file_of(path: str | Path) -> Path:
     return path
 
 
-def judged_entries(several: Iterable[tuple[int, Any]]) -> list[tuple[int, Any]]:
+def judged_entries(several: Iterable[tuple[int, object]]) -> list[tuple[int, object]]:
     """Judgements (`feedback`), each a line of its own, joined to the records that they judge; the last one counts."""
     records: list[tuple[int, Any]] = []
     places: dict[str, int] = {}
@@ -151,7 +151,7 @@ def judged_entries(several: Iterable[tuple[int, Any]]) -> list[tuple[int, Any]]:
 # ---- one record ------------------------------------------------------------------------------------------------------
 
 
-def parse_record(number: int, entry: Any, folder: Path) -> OwnRecord:
+def parse_record(number: int, entry: object, folder: Path) -> OwnRecord:
     """One entry as a record; raises `InputError` with the reason. The picture is not opened."""
     if not isinstance(entry, Mapping):
         raise InputError("not JSON" if isinstance(entry, ValueError) else f"a record is an object, not {entry!r:.40}")
@@ -180,7 +180,7 @@ def parse_record(number: int, entry: Any, folder: Path) -> OwnRecord:
     )
 
 
-def _image(value: Any, folder: Path) -> Path | bytes:
+def _image(value: object, folder: Path) -> Path | bytes:
     found = image_of(value, folder)
     if found is None:
         raise InputError("the record names no picture (image)")
@@ -189,7 +189,7 @@ def _image(value: Any, folder: Path) -> Path | bytes:
     return found
 
 
-def _boxes(value: Any, name: str) -> np.ndarray:
+def _boxes(value: object, name: str) -> np.ndarray:
     """(K, 4) float64, refused where one is no ground of the picture."""
     try:
         boxes = np.array(value if value is not None else [], dtype=np.float64).reshape(-1, 4)
@@ -203,13 +203,13 @@ def _boxes(value: Any, name: str) -> np.ndarray:
     return boxes
 
 
-def _frame(value: Any) -> float:
+def _frame(value: object) -> float:
     if value is not None and (isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < 1e9):
         raise InputError(f"frame is the picture's place in its clip, a number, not {value!r:.40}")
     return float(value or 0)
 
 
-def _words(value: Any, folder: Path) -> Any:
+def _words(value: object, folder: Path) -> object:
     return folder / value if isinstance(value, str) else value
 
 
@@ -293,7 +293,7 @@ def read_own(
     return data
 
 
-def _parsed(number: int, entry: Any, folder: Path) -> OwnRecord | Bad:
+def _parsed(number: int, entry: object, folder: Path) -> OwnRecord | Bad:
     try:
         return parse_record(number, entry, folder)
     except InputError as error:
@@ -367,7 +367,7 @@ def write_records(path: Path, records: Iterable[OwnRecord]) -> None:
             image = path.parent / "img" / f"{record.picture[:16]}.png"
             with replacing(image) as temporary:
                 Image.fromarray(load_picture(record.image).pixels).save(temporary)
-        entry: dict[str, Any] = {"source": record.source, "image": str(Path(image).resolve()), "query": record.query}
+        entry: dict[str, object] = {"source": record.source, "image": str(Path(image).resolve()), "query": record.query}
         entry |= {"answer": record.answer, "boxes": record.boxes.round(5).tolist()}
         lines.append(json.dumps(entry, ensure_ascii=False) + "\n")
     write_text(path, "".join(lines))

@@ -23,13 +23,13 @@ from torch import Tensor
 
 from arr_coc.core.alphabet import IDS, lower_case
 
+from ..worlds.constants import constant
 from ..worlds.needle.batch import CELL, CELL_CLASSES, FIRST_COLOUR
 from ..worlds.needle.draws import DrawPlan, FloatDraws, scattered
 from ..worlds.needle.paint import part
 from ..worlds.needle.renderer import Asked
 from ..worlds.print.atlas import PrintAtlas, load_atlas
 from ..worlds.print.bank import make_bank
-from ..worlds.print.constants import constant
 from ..worlds.print.layouts import SHARES, VAL_SHARES, Facts, Sheet, SheetStage, dense, lay_out
 from ..worlds.print.ornaments import draw_ornaments, paint_ornaments
 from ..worlds.print.paint import PIXELS_AT_ONCE, paint_rects, paint_runs

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from arr_coc.core.alphabet import IDS, lower_case, string_table
 
-from ..worlds.print.constants import constant
+from ..worlds.constants import constant
 from .mini_model import ASSISTANT, IMAGE, NEWLINE, TURN_END, TURN_START, USER, VISION_END, VISION_START
 
 # What stands before the picture's tokens.

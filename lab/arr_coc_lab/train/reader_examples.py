@@ -21,11 +21,11 @@ from torch.nn import functional as F
 from arr_coc.core.alphabet import NUMBER_OF_IDS, QUESTION, SPACE
 from arr_coc.core.errors import InputError
 
+from ..worlds.constants import constant
 from ..worlds.needle.batch import CELL, CELL_CLASSES, FIRST_COLOUR
 from ..worlds.needle.difficulty import Difficulty, as_difficulty
 from ..worlds.needle.draws import Draws
 from ..worlds.needle.renderer import Asked, asked_of, finish_batch, lay_out, plan_of
-from ..worlds.print.constants import constant
 from .acceleration import Captured, RecordingRoom
 from .allocations import (
     APART,
@@ -265,7 +265,7 @@ class RingBuffer(Generic[Batch]):
         self._stored: Batch | None = None
         self.origins: dict[int, Any] = {}
 
-    def add(self, batch: Batch, origin: Any = None) -> None:
+    def add(self, batch: Batch, origin: object = None) -> None:
         number = len(getattr(batch, fields(batch)[0].name))
         if number > self.room:
             raise InputError(f"a buffer with room for {self.room} pictures cannot take {number} at once")
@@ -277,7 +277,7 @@ class RingBuffer(Generic[Batch]):
         self.filled = max(self.filled, self._next)
         self.added += 1
 
-    def _put(self, batch: Batch, at: int, origin: Any) -> None:
+    def _put(self, batch: Batch, at: int, origin: object) -> None:
         names = [item.name for item in fields(batch)]
         if self._stored is None:
             parts = (getattr(batch, name) for name in names)

@@ -111,10 +111,10 @@ class Rivals:
     @classmethod
     def load(cls, scorer: Scorer, folder: Path | None = TRAINED, device: torch.device | str = "cpu") -> Rivals:
         """Everything found in a folder of `train_hypotheses`; a missing folder leaves what needs no training."""
-        found: dict[str, Any] = {}
+        found: dict[str, object] = {}
         powers: dict[str, float] = {}
         odds: frozenset[str] = frozenset()
-        training: dict[str, Any] = {}
+        training: dict[str, object] = {}
         if folder is not None and os.path.isfile(folder / RECORD):
             try:
                 record = json.loads((folder / RECORD).read_text(encoding="utf-8"))
@@ -183,7 +183,7 @@ class Rivals:
         return self.powers
 
 
-def outcome_story(record: dict[str, Any]) -> dict[str, Any]:
+def outcome_story(record: dict[str, Any]) -> dict[str, object]:
     """How the training from outcomes went, of the record of `train_hypotheses`: where it started and what random trees
     reach on the same pictures, where it ended, what the monitors say of its last half. Empty where there is none."""
     phase = record.get("phases", {}).get("outcomes", {})
@@ -244,7 +244,7 @@ class BalancerPlan:
 def fit_balancers(rivals: Rivals, plan: BalancerPlan, folder: Path | None = None) -> None:
     """Learn the tensions, fixed and by question and place, over the three ways with the shipped scorer frozen, on
     training pictures; those of the package belong to an earlier scorer. folder: where they are kept from run to run."""
-    kinds: dict[str, Any] = {"tension": TensionBalancer, "adaptive": AdaptiveTensionBalancer}
+    kinds = {"tension": TensionBalancer, "adaptive": AdaptiveTensionBalancer}
     if folder is not None and all((folder / name / "config.json").is_file() for name in kinds):
         loaded = {name: kind.from_pretrained(folder / name) for name, kind in kinds.items()}
         rivals.parts |= {name: part.float().to(plan.device) for name, part in loaded.items()}
@@ -259,7 +259,7 @@ def fit_balancers(rivals: Rivals, plan: BalancerPlan, folder: Path | None = None
     shares = truth / truth.sum((1, 2), keepdim=True).clamp_min(1)
     with torch.enable_grad(), torch.random.fork_rng():
         torch.manual_seed(plan.seed)
-        made: dict[str, Any] = {
+        made = {
             "tension": TensionBalancer(),
             "adaptive": AdaptiveTensionBalancer(AdaptiveConfig(query_width=query.shape[1])),
         }

@@ -31,7 +31,7 @@ from __future__ import annotations
 import math
 import random
 import sys
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from time import perf_counter
@@ -145,7 +145,7 @@ class Training(Generic[Own]):
         """What must hold while it trains: a thread that renders ahead, a way to attend."""
         return nullcontext()
 
-    def data_state(self) -> Any:
+    def data_state(self) -> object:
         """Plain values and tensors from which `load_data_state` finds the pictures that were made ahead."""
         return None
 
@@ -320,7 +320,7 @@ class Loop:
             if found:
                 self.add(found)
 
-    def add(self, values: dict[str, Any]) -> None:
+    def add(self, values: Mapping[str, object]) -> None:
         done = self.training.done
         rounded = {name: round(value, DIGITS) if isinstance(value, float) else value for name, value in values.items()}
         point = {"step": done["step"], "seconds": round(done["seconds"], 1), **rounded}

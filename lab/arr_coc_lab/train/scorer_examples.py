@@ -115,10 +115,8 @@ class Block(NamedTuple):
                 self.family, self.number, self.size, self.seed, self.start, device, self.difficulty, self.split
             )
         # Frames of clips with one cut, as single pictures. They carry no glyphs: a reader needs those, a scorer not.
-        clips = self.holds // FRAMES
-        frames = render_clip(
-            self.family, clips, FRAMES, self.size, self.seed, self.split, None, device, self.start, cuts=1
-        ).frames
+        clips = range(self.start, self.start + self.holds // FRAMES)
+        frames = render_clip(self.family, clips, FRAMES, self.size, self.seed, self.split, device, cuts=1).frames
         none = torch.zeros(len(frames), 0, dtype=torch.int64, device=frames.pictures.device)
         return TrainingBatch.of(frames, Glyphs(none, none, none, none))
 

@@ -20,7 +20,7 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -52,6 +52,8 @@ from .train_scorer import ScorerOptions, ScorerTraining, box_loss
 PHASES = {"boxes": 0.16, "stakes": 0.06, "balance": 0.04, "outcomes": 0.74}
 MEASURED, BEGUN, ROUNDS = "measured.json", "begun.json", "rounds.json"
 WEIGHT_FILES = "*.safetensors"
+# The modules that were taught, and the record of their phase.
+Trained = tuple[dict[str, Any], dict[str, Any]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,7 +86,7 @@ class HypothesesOptions(RunOptions):
         # Steps, where they are counted, are not cut short by the time.
         seconds = 1e9 if self.steps else self.seconds * PHASES[name]
         same = ("reader", "steps", "batch", "size", "learning_rate", "device", "checkpoint_every", "log")
-        given: dict[str, Any] = {one: getattr(self, one) for one in same}
+        given = {one: getattr(self, one) for one in same}
         given |= {"seconds": seconds, "total": seconds, "folder": self.folder / name, "source": "boxes"}
         given |= {"seed": self.seed + 1000 * list(PHASES).index(name), "say_every": 2.0, "probe": 0, "warm_up": 30}
         return ScorerOptions(**given | changes)
@@ -103,7 +105,7 @@ class PairTraining(Training[ScorerOptions]):
         devices: Devices,
         modules: dict[str, nn.Module],
         losses: Losses,
-        watch: Callable[[int, dict[str, Any]], dict[str, Any]] | None = None,
+        watch: Callable[[int, Mapping[str, object]], Mapping[str, object]] | None = None,
     ) -> None:
         super().__init__(options, devices)
         self.title = options.folder.name
@@ -132,20 +134,20 @@ class PairTraining(Training[ScorerOptions]):
             self.done |= self.watch(at.step, self.done)
         return means
 
-    def data_state(self) -> dict[str, Any]:
+    def data_state(self) -> dict[str, object]:
         return self.sources.state()
 
     def load_data_state(self, state: dict[str, Any]) -> None:
         self.sources.load_state(state)
 
 
-def train_pair(options: ScorerOptions, modules: dict[str, nn.Module], losses: Losses, watch: Any = None) -> Any:
+def train_pair(options: ScorerOptions, modules: dict[str, nn.Module], losses: Losses, watch: object = None) -> Trained:
     """The trained modules and the record of their phase; goes on where a checkpoint stands."""
     training = train(partial(PairTraining, modules=modules, losses=losses, watch=watch), options, ships=False)
     return training.modules, training.done
 
 
-def train_boxes(plan: HypothesesOptions, shape: ScorerConfig) -> Any:
+def train_boxes(plan: HypothesesOptions, shape: ScorerConfig) -> Trained:
     """H5's pair: the same network, batches and labels; one sees every channel, one RGB alone."""
     small = replace(shape, width=plan.width)
     with torch_scope(plan.seed):
@@ -162,7 +164,7 @@ def train_boxes(plan: HypothesesOptions, shape: ScorerConfig) -> Any:
     return train_pair(plan.phase("boxes"), pair, losses)
 
 
-def train_stakes(plan: HypothesesOptions, start: Scorer) -> Any:
+def train_stakes(plan: HypothesesOptions, start: Scorer) -> Trained:
     """Two copies of one scorer, taught what a mistake costs: much more for missing, or the same for both."""
     pair: dict[str, nn.Module] = {}
     for name in ("medical", "casual"):
@@ -176,7 +178,7 @@ def train_stakes(plan: HypothesesOptions, start: Scorer) -> Any:
     return train_pair(plan.phase("stakes", small_until=0.0, learning_rate=plan.stakes_rate), pair, losses)
 
 
-def train_balance(plan: HypothesesOptions, scorer: Scorer) -> Any:
+def train_balance(plan: HypothesesOptions, scorer: Scorer) -> Trained:
     """The balancers over the three ways, the coupling frozen; their tensions are watched."""
     with torch_scope(plan.seed):
         tension = TensionBalancer()
@@ -213,7 +215,7 @@ def train_balance(plan: HypothesesOptions, scorer: Scorer) -> Any:
     return train_pair(phase, pair, losses, watch)
 
 
-def train_outcomes(plan: HypothesesOptions, shape: ScorerConfig) -> Any:
+def train_outcomes(plan: HypothesesOptions, shape: ScorerConfig) -> Trained:
     """The scorer that never sees a box; same shape as the shipped one, from a random start."""
     phase = plan.phase(
         "outcomes",
@@ -317,10 +319,10 @@ def run(plan: HypothesesOptions) -> dict[str, Any]:
         return _run(plan, Devices(plan.device).device)
 
 
-def _run(plan: HypothesesOptions, device: torch.device) -> dict[str, Any]:
+def _run(plan: HypothesesOptions, device: torch.device) -> dict[str, object]:
     out, shipped = plan.target, Scorer.from_pretrained(plan.scorer).to(device)
     check_begun(plan.folder, plan.reader, plan.scorer)
-    phases: dict[str, Any] = {}
+    phases: dict[str, object] = {}
     parts, phases["boxes"] = train_boxes(plan, shipped.config)
     pair, phases["stakes"] = train_stakes(plan, parts["texture"])
     parts |= pair
@@ -332,7 +334,12 @@ def _run(plan: HypothesesOptions, device: torch.device) -> dict[str, Any]:
     each = max(1, plan.chosen_on // len(FAMILIES))
     chosen_on = join([batch for _, batch in family_batches(each, plan.size, 3, "validation", device=device)])
     tree = tree_of(plan.size)
-    record: dict[str, Any] = {"plan": plain(plan), "device": str(device), "torch": torch.__version__, "phases": phases}
+    record: dict[str, object] = {
+        "plan": plain(plan),
+        "device": str(device),
+        "torch": torch.__version__,
+        "phases": phases,
+    }
     record["powers"] = rivals.choose_powers(chosen_on, tree, max(tree.floor, round(tree.full / 4)))
     record["odds"] = sorted(rivals.odds)
     out.mkdir(parents=True, exist_ok=True)

@@ -255,7 +255,7 @@ class MiniTraining(Training[MiniOptions]):
         self.read[shelf] = self.read.get(shelf, 0) + number
         return self.draw(shelf, number, every_question=kind.name == "full" or text), kind
 
-    def data_state(self) -> dict[str, Any]:
+    def data_state(self) -> dict[str, object]:
         buffers = {tuple(shelf): buffer.state() for shelf, buffer in self.buffers.items()}
         counts = {name: {tuple(one): n for one, n in getattr(self, name).items()} for name in ("stored", "read")}
         return {"buffers": buffers, **counts, "clips": self.clips.state()}
@@ -301,7 +301,7 @@ class MiniTraining(Training[MiniOptions]):
         smallest = self.plan.smallest_type if split == "train" else SMALLEST
         return PrintWorld(atlas, self.device, self.plan.seed, self.plan.print_share, split, smallest)
 
-    def finished_scorer(self) -> Any:
+    def finished_scorer(self) -> object:
         """The scorer that the options name, frozen; None where they name none."""
         if not self.plan.guide:
             return None

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import copy
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -174,7 +174,7 @@ class OwnTraining(Training[OwnOptions]):
         self.done |= {"records": len(self.data.records), "skipped": len(self.data.bad), "held_out": len(self.held)}
         self.done |= {"pictures": len({record.picture for record in self.data.records})}
 
-    def parameters(self) -> Any:
+    def parameters(self) -> Iterator[nn.Parameter]:
         return (value for value in self.scorer.parameters() if value.requires_grad)
 
     # ---- a step
@@ -247,7 +247,7 @@ class OwnTraining(Training[OwnOptions]):
             torch._foreach_lerp_(list(self.mean.parameters()), list(self.scorer.parameters()), weight)
         return norm
 
-    def data_state(self) -> Any:
+    def data_state(self) -> object:
         return None if self.creditor is None else self.creditor.state()
 
     def load_data_state(self, state: Any) -> None:

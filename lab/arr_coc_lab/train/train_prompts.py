@@ -17,7 +17,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -38,6 +38,9 @@ from .own_credit import answered_prompt
 from .own_data import OwnRecord, read_own, spelt, split_by_picture, write_records
 from .run import Moment, Notes, Schedule, Training, command, door
 from .train_own import Album
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 # Linear layers of the language models of the families that `attach` knows.
 TARGETS = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
@@ -80,7 +83,7 @@ class Trained(nn.Module):
         self.values = nn.ParameterList([value for value in model.parameters() if value.requires_grad])
 
 
-def with_adapters(model: Any, options: PromptOptions) -> Any:
+def with_adapters(model: PreTrainedModel, options: PromptOptions) -> Any:
     """The model with adapters in its language model; its own weights are frozen."""
     try:
         peft = import_module("peft")

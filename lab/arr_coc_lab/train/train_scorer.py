@@ -43,7 +43,7 @@ from arr_coc.relevance.scorer.reading_scorer import ReadingScorer
 
 from ..classic.scorer import Scorer, ScorerConfig
 from . import rewards
-from .actor_critic import ACTIONS, DAYS, STATES, HierarchicalActorCritic, critic_step, look_through, pass_budgets
+from .actor_critic import ACTIONS, DAYS, STATES, HierarchicalActorCritic, PassPlan, critic_step, look_through
 from .allocations import box_cover, target_cells, tree_of
 from .checkpoints import load_shipped
 from .devices import Devices
@@ -173,7 +173,7 @@ class ScorerTraining(Training[ScorerOptions]):
         self.config = config or ScorerConfig(width=options.width)
         self.scorer: Any = new_scorer(options.net, self.config).to(self.device)
         rate = options.learning_rate
-        optimizers: list[Any] = (
+        optimizers = (
             [torch.optim.AdamW(self.scorer.parameters(), lr=rate, weight_decay=0.01, betas=(0.9, 0.98))]
             if options.net == "small"
             else make_optimizers(self.scorer, rate, self.device.type == "cuda")
@@ -280,12 +280,20 @@ class ScorerTraining(Training[ScorerOptions]):
         if not options.samples(at.progress):
             loss = cell_logits.new_zeros(())
             return loss, {"budget share": loss.new_tensor(tree.reach(budget) / budget)}
-        budgets, relevance = pass_budgets(tree, budget, plan.passes), cell_logits.detach().sigmoid()
+        passes, relevance = PassPlan.of(tree, budget, plan), cell_logits.detach().sigmoid()
         notes: Notes = {"budget share": cell_logits.new_tensor(tree.reach(budget) / budget)}
 
         def look(order: Tensor) -> rewards.Passes:
-            how: Any = {"relevance": relevance, "follows": after, "most": options.readings_at_once}
-            return look_through(self.reader, batch, order, tree, budgets, plan, days=self.done["days"], **how)
+            return look_through(
+                self.reader,
+                batch,
+                order,
+                passes,
+                relevance=relevance,
+                follows=after,
+                days=self.done["days"],
+                most=options.readings_at_once,
+            )
 
         def reward(sampled: Sampled) -> Tensor:
             seen = look(sampled.order)
@@ -296,8 +304,8 @@ class ScorerTraining(Training[ScorerOptions]):
             return rewards.total_reward(plan, rewards.scale_rewards(plan, seen, ends))
 
         if self.actor is not None:
-            how: Any = {"generator": self.actions, "weights": weights}
-            made = critic_step(cell_logits, tree, budgets, noise, look, self.actor, plan, options.settings, **how)
+            given = noise, look, self.actor, options.settings, self.actions, weights
+            made = critic_step(cell_logits, passes, *given)
             notes |= {"right": made.right, "worth": made.worth.mean(), "tokens": made.tokens, "value": made.value}
             loss = made.loss
         else:
@@ -331,12 +339,12 @@ class ScorerTraining(Training[ScorerOptions]):
         if self.probe is None:
             return None
         most = self.options.readings_at_once
-        values: dict[str, Any] = {"probe keep": self.probe.keep, "probe number": len(self.probe.batch)}
+        values: dict[str, object] = {"probe keep": self.probe.keep, "probe number": len(self.probe.batch)}
         if at.step == 0:
             values["probe random"] = self.probe.accuracy(self.reader, None, most)
         return {**values, "probe right": self.probe.accuracy(self.reader, self.scorer, most)}
 
-    def data_state(self) -> dict[str, Any]:
+    def data_state(self) -> dict[str, object]:
         # Every process keeps the slices of its own; the file has room for one, and the others begin anew.
         alone = self.devices.processes == 1
         return {"sources": self.sources.state(), "replay": self.replay.state() if alone else []}

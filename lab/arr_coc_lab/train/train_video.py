@@ -20,7 +20,7 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
@@ -60,6 +60,9 @@ from .reader_examples import ReaderBatch, RingBuffer
 from .run import Moment, Notes, Schedule, Training, door, train
 from .video_judging import changes, judge_reader, judge_temporal, needed_loss, summary
 
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
 # How a clip's tokens are shared while reading is learned: every control gets its fair chance.
 SYSTEM_SHARES = {"temporal": 0.4, "frame by frame": 0.2, "uniform": 0.15, "random": 0.1, "one frame": 0.15}
 KEEPS = (1 / 40, 1 / 16, 1 / 8, 1 / 4)
@@ -98,10 +101,10 @@ class VideoTraining(Training[VideoOptions]):
         if at.step == 0 and self.options.evaluate:
             self.done["before"] = self.evaluate()
 
-    def evaluate(self) -> Any:
+    def evaluate(self) -> object:
         raise NotImplementedError
 
-    def write(self, **more: Any) -> None:
+    def write(self, **more: object) -> None:
         """The record so far."""
         kept = {name: value for name, value in self.record().items() if name != "before"}
         record = {**kept, "settings": self.temporal.settings.to_json(), **more}
@@ -189,7 +192,7 @@ class TemporalTraining(VideoTraining):
             self.done["own_before"] = self.own_loss()
         super().judge(at)
 
-    def evaluate(self) -> dict[str, Any]:
+    def evaluate(self) -> dict[str, object]:
         return judge_temporal(self.mini, self.scorer, self.temporal, self.options, self.device)
 
     def export(self) -> None:
@@ -257,14 +260,14 @@ class ReaderTraining(VideoTraining):
         # Tokens dropped after the tower are no matter of clips: those pictures are read whole.
         return table.looks(kind, truth, self.pick, scores)[0], coarsest_of(pages.size) + 1
 
-    def video_loss(self, mini: Any) -> tuple[Tensor, Tensor]:
+    def video_loss(self, mini: PreTrainedModel) -> tuple[Tensor, Tensor]:
         batch, chance = self.clips.draw(self.options.clips, self.pick), self.chance["chance"]
         system = chance.choices(list(SYSTEM_SHARES), list(SYSTEM_SHARES.values()))[0]
         leaves = clip_leaves(system, batch.maps, chance.choice(KEEPS), self.drawing)
         reading = read_video(mini, batch.clips, leaves)
         return reading.loss, reading.right
 
-    def picture_loss(self, mini: Any) -> tuple[Tensor, Tensor]:
+    def picture_loss(self, mini: object) -> tuple[Tensor, Tensor]:
         batch, kind = self.stills.draw(self.chance["chance"], self.pick)
         batch = replace(batch, pictures=vary(batch.pictures, self.pick))
         return picture_loss(mini, batch, *self.blocks(batch, kind))
@@ -282,7 +285,7 @@ class ReaderTraining(VideoTraining):
         shares = {"right": right.float().mean(), "still right": still_right.float().mean()}
         return {"video": video, "still": still, **shares}
 
-    def data_state(self) -> dict[str, Any]:
+    def data_state(self) -> dict[str, object]:
         return {"clips": self.clips.state(), "stills": self.stills.state(), "read": self.read}
 
     def load_data_state(self, state: dict[str, Any]) -> None:

@@ -16,8 +16,9 @@ ROWS = 64  # heads of patches that one program turns
 
 
 def rotated(vectors: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
-    """Rotary embedding of (…, size) by `turns`: every half is multiplied, and the other one comes over. In the precision
-    of the vectors, whatever that of the turns is."""
+    """Rotary embedding of (…, size) by `turns`: every half is multiplied, and the other one comes over.
+
+    In the precision of the vectors, whatever that of the turns is."""
     other = vectors.unflatten(-1, (2, -1)).flip(-2).flatten(-2)
     return (vectors * cosine + other * sine).to(vectors.dtype)
 

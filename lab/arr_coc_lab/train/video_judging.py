@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -37,6 +37,9 @@ from .evaluate import evaluation_leaves
 from .pictures import render_family
 from .reader import read
 
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
 # Right or wrong, picture by picture or clip by clip, under the name of a cell.
 Rights = dict[str, list[bool]]
 STILLS = (("full", 1.0), ("uniform", 1 / 4), ("scorer", 1 / 4))
@@ -60,7 +63,7 @@ def validation_examples(
         yield make_clip_examples(plan, scorer, settings, device, number, "validation")
 
 
-def read_clips(mini: Any, system: str, keep: float, reading: str, clips: Clips, maps: ClipMaps) -> Tensor:
+def read_clips(mini: PreTrainedModel, system: str, keep: float, reading: str, clips: Clips, maps: ClipMaps) -> Tensor:
     """(N,) bool: which clips are answered right."""
     leaves = clip_leaves(system, maps, keep, torch.Generator().manual_seed(VALIDATION_SEED))
     if reading == "video":
@@ -70,7 +73,7 @@ def read_clips(mini: Any, system: str, keep: float, reading: str, clips: Clips, 
 
 @torch.inference_mode()
 def judge_reader(
-    mini: Any, scorer: Scorer, temporal: TemporalBlend, plan: VideoOptions, device: torch.device
+    mini: PreTrainedModel, scorer: Scorer, temporal: TemporalBlend, plan: VideoOptions, device: torch.device
 ) -> Rights:
     """Stills of every family under three allocations, and clips by system and reading."""
     found: Rights = {}
@@ -112,8 +115,8 @@ def changes(before: Rights, after: Rights) -> dict[str, dict[str, float]]:
 
 @torch.inference_mode()
 def judge_temporal(
-    mini: Any | None, scorer: Scorer, temporal: TemporalBlend, plan: VideoOptions, device: torch.device
-) -> dict[str, Any]:
+    mini: object | None, scorer: Scorer, temporal: TemporalBlend, plan: VideoOptions, device: torch.device
+) -> dict[str, object]:
     """Settings on validation clips: which cuts are found, and by the source of the maps what carrying them is worth."""
     temporal.eval()
     counts = torch.zeros(4, dtype=torch.int64)

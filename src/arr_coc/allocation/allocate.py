@@ -25,7 +25,12 @@ if TYPE_CHECKING:
 
 
 def allocate(
-    relevance: Relevance | np.ndarray | Tensor, budget: int | str, *, strategy: str = DEFAULT_STRATEGY, **how: Any
+    relevance: Relevance | np.ndarray | Tensor,
+    budget: int | str,
+    *,
+    strategy: str = DEFAULT_STRATEGY,
+    seed: int = 0,
+    **how: Any,
 ) -> Allocation:
     """Spend a budget on one relevance map.
 
@@ -33,8 +38,8 @@ def allocate(
         relevance: (h, w) in [0, 1], an array, a tensor or a `Relevance`.
         budget: Tokens that may be spent, or a share such as "25%".
         strategy: How relevance becomes regions.
-        **how: The other arguments of `allocate_batch`: image_size, cell, canvas, levels, seed, and what a strategy
-            takes.
+        seed: For strategies that draw lots.
+        **how: The other arguments of `allocate_batch`: image_size, cell, canvas, levels, and what a strategy takes.
 
     Returns:
         An `Allocation` that costs exactly the budget, or the full count where that is less.
@@ -49,10 +54,11 @@ def allocate(
     if len(shape) == 3 and shape[0] != 1:
         raise InputError(f"allocate takes one map, got a batch of {shape[0]}; use allocate_batch")
     if in_numpy and isinstance(relevance, Relevance | np.ndarray):
+        whole(seed, "seed", -(1 << 63))
         return _one_in_numpy(relevance, budget, strategy, **how)
     from .allocate_batch import allocate_batch
 
-    return allocate_batch(relevance, budget, strategy=strategy, **how)[0]
+    return allocate_batch(relevance, budget, strategy=strategy, seed=seed, **how)[0]
 
 
 def _one_in_numpy(
@@ -64,12 +70,10 @@ def _one_in_numpy(
     cell: int = DEFAULT_CELL,
     canvas: tuple[int, int] | None = None,
     levels: int | None = None,
-    seed: int = 0,
     **options: Any,
 ) -> Allocation:
-    """What `allocate_batch` does with one numpy map; nothing is left to chance here, whatever the seed."""
+    """What `allocate_batch` does with one numpy map; nothing is left to chance here."""
     check_options(strategy, options)
-    whole(seed, "seed", -(1 << 63))
     levels = None if levels is None else whole(levels, "levels")
     given = relevance.map if isinstance(relevance, Relevance) else relevance
     maps = check_maps(np.asarray(given, dtype=np.float32))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 from torch import Tensor
@@ -30,7 +29,7 @@ def allocate_batch(
     canvas: tuple[int, int] | None = None,
     levels: int | None = None,
     seed: int = 0,
-    **options: Any,
+    **options: object,
 ) -> list[Allocation]:
     """A batch of relevance maps (B, h, w) of pictures of one size → one `Allocation` each.
 

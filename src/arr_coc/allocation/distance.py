@@ -67,7 +67,7 @@ class Distance:
         return None if (share == 1).all() else share
 
 
-def check_scale(scale: Any) -> float | str | None:
+def check_scale(scale: object) -> float | str | None:
     """A scale as callers give it: "auto", a number from 0.25 to 4, or None for the door's own; or one clear line."""
     if isinstance(scale, str) and scale.strip().lower() == AUTO:
         return AUTO
@@ -85,7 +85,7 @@ def check_scale(scale: Any) -> float | str | None:
     return float(scale)
 
 
-def scale_of(scale: Any, magnify: Any) -> Any:
+def scale_of(scale: object, magnify: object) -> object:
     """One scale of the two names that it has; or one clear line where both were given."""
     if scale is not None and magnify is not None:
         raise InputError(

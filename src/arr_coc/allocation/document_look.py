@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from time import perf_counter
-from typing import Any
 
 import numpy as np
 
@@ -48,7 +47,7 @@ def look_through(
     document: Document,
     query: str,
     request: Request,
-    relevance: Any = "auto",
+    relevance: object = "auto",
     offers: PageOffers | None = None,
     most: int | None = None,
 ) -> DocumentLook:

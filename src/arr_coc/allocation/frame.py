@@ -123,7 +123,7 @@ def check_maps(maps: Array) -> Array:
     return maps
 
 
-def check_reading(reading: Any, grid: tuple[int, int]) -> np.ndarray | None:
+def check_reading(reading: object, grid: tuple[int, int]) -> np.ndarray | None:
     """What single cells gain of their relevance, (rows, cols) → (1, rows, cols) float32, or one clear line."""
     if reading is None:
         return None

@@ -121,7 +121,7 @@ class Grip:
         path = measured_path(name, GRIP)
         return cls.load(path, grip_model(name)) if os.path.isfile(path) else None
 
-    def reading(self, heights: Any) -> np.ndarray:
+    def reading(self, heights: object) -> np.ndarray:
         """Heights of letters as the model sees them, in pixels → what it reads of what it reads at best, 0 to 1."""
         seen = np.maximum(np.asarray(heights, dtype=np.float64), 1e-3)
         share = np.array(self.accuracy) / max(self.accuracy)

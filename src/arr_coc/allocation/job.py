@@ -97,7 +97,7 @@ class AllocationJob:
         """Random numbers are drawn on the CPU, so that a seed means the same on every device."""
         return torch.Generator().manual_seed(self.seed)
 
-    def option(self, name: str, default: Any = None) -> Any:
+    def option(self, name: str, default: object = None) -> Any:
         return self.options.get(name, default)
 
     def need(self, name: str, strategy: str, what: str) -> Any:

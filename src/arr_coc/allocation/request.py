@@ -30,21 +30,21 @@ if TYPE_CHECKING:
         order: str | None
         reading: Any
         criterion: str
-        fovea: Any
+        fovea: object
         confident: float
         most: int
         least: int
         level: int
         permuted: Any
-        edges: Any
+        edges: object
         boxes: Any
         curve: str
         steepness: float
         keeps: Sequence[int]
         clusters: Any
-        labels: Any
+        labels: object
         saliency: Any
-        parents: Any
+        parents: object
         gaze: Any
 
     class StrategyOptions(AnyOptions, closed=True):
@@ -143,7 +143,7 @@ class Request:
         """Tokens to spend on such a picture: a budget above its full count means all of it."""
         return self.capped(min(self.wanted(full), full))
 
-    def reads(self, full: int, relevance: Any = "auto") -> bool:
+    def reads(self, full: int, relevance: object = "auto") -> bool:
         """Whether OCR may be asked about such a picture: with most of it shown there is little to choose."""
         by_itself = isinstance(relevance, str) and relevance == "auto"
         return self.ocr and by_itself and self.tokens(full) <= MOST_READ_SHARE * full
@@ -162,7 +162,7 @@ class Request:
         return (f"budget {self.budget} is above the {full} tokens of {name}: all of it is seen",) if above else ()
 
 
-def check_amount(budget: Any = None, keep: Any = None) -> tuple[Any, float | None]:
+def check_amount(budget: object = None, keep: object = None) -> tuple[Any, float | None]:
     """(budget, keep) as numbers, one of them None; "25%" is a share in either place."""
     if budget is not None and keep is not None:
         raise InputError(f"both budget={budget} and keep={keep} were given; give one of them")
@@ -181,7 +181,7 @@ def check_amount(budget: Any = None, keep: Any = None) -> tuple[Any, float | Non
     return budget, keep
 
 
-def check_request(queries: Sequence[str], budget: Any = None, keep: Any = None) -> None:
+def check_request(queries: Sequence[str], budget: object = None, keep: object = None) -> None:
     """What can be wrong with a question and a budget whatever the picture; costs nothing, raises `InputError`."""
     for query in queries:
         if not isinstance(query, str) or not query.strip():
@@ -189,7 +189,7 @@ def check_request(queries: Sequence[str], budget: Any = None, keep: Any = None) 
     check_amount(budget, keep)
 
 
-def check_decided(allocation: Any, **how: Any) -> None:
+def check_decided(allocation: object, **how: object) -> None:
     """Where tokens go is decided by an allocation or by the rest, not by both."""
     given = [f"{name}=" for name, value in how.items() if value is not None]
     if allocation is not None and given:

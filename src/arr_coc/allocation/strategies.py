@@ -9,11 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ..core.checks import shown
 from ..core.errors import InputError
 from ..core.plugins import LAB, load_function, load_plugin, plugins
+
+if TYPE_CHECKING:
+    from ..core.values import Allocation
+    from .job import AllocationJob
+    from .tree import Leaves
 
 GROUP = "arr_coc.strategies"
 DEFAULT_STRATEGY = "overlay"
@@ -36,12 +41,12 @@ class Strategy:
     """
 
     name: str
-    function: Callable[..., Any] | str
+    function: Callable[[AllocationJob], Leaves | list[Allocation]] | str
     options: tuple[str, ...] = ()
     leaves: bool = True
     without_torch: bool = False
 
-    def __call__(self, job: Any) -> Any:
+    def __call__(self, job: AllocationJob) -> Leaves | list[Allocation]:
         return load_function(self.function)(job)
 
 

@@ -7,7 +7,7 @@ import logging
 import secrets
 import time
 from collections.abc import Callable, Coroutine, Mapping, MutableMapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 from fastapi import Request
 from fastapi.responses import JSONResponse, Response
@@ -16,6 +16,7 @@ from ..core.errors import InputError
 from . import web
 
 GONE = 499
+Result = TypeVar("Result")
 
 
 class Refused(Exception):
@@ -59,7 +60,7 @@ def answer_of(refused: Refused) -> JSONResponse:
     return JSONResponse(refused.body(), refused.status, refused.more)
 
 
-async def unless_gone(request: Request, work: Coroutine[Any, Any, Any]) -> Any:
+async def unless_gone(request: Request, work: Coroutine[object, None, Result]) -> Result:
     """The result, or `Refused` as soon as the client has hung up."""
 
     async def hung_up() -> None:

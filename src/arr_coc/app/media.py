@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 from urllib.error import URLError
 from urllib.parse import urlsplit
 from urllib.request import Request
@@ -13,6 +13,9 @@ from urllib.request import Request
 from ..core.errors import InputError
 from ..core.stopping import check_stop
 from . import web
+
+if TYPE_CHECKING:
+    from .serve.limits import Limits
 
 FETCH_SECONDS = 10
 FETCH_PIECE = 1 << 16
@@ -26,7 +29,7 @@ def check_structure(body: bytes) -> None:
         raise InputError(f"the request has more than {MOST_STRUCTURE} values; send one page of words at a time")
 
 
-def picture_bytes(address: str, limits: Any, hosts: Sequence[str] = ()) -> bytes:
+def picture_bytes(address: str, limits: Limits, hosts: Sequence[str] = ()) -> bytes:
     """What a data: URL holds, or what an allowed host sends. limits: with upload, in bytes."""
     if address[:5].lower() == "data:":
         head, comma, data = address.partition(",")

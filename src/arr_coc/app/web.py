@@ -8,12 +8,15 @@ import math
 import re
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 from urllib.request import HTTPRedirectHandler, ProxyHandler, Request, build_opener
 
 from ..core.checks import positive
 from ..core.errors import InputError
+
+if TYPE_CHECKING:
+    from http.client import HTTPResponse
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -88,11 +91,13 @@ def check_exposure(host: str, secret: str | None, kind: str, remedy: str) -> Non
 class _Stay(HTTPRedirectHandler):
     """A host that was named must not send us, and a key, to one that was not."""
 
-    def redirect_request(self, req: Any, fp: Any, code: Any, msg: Any, headers: Any, newurl: Any) -> None:
+    def redirect_request(
+        self, req: object, fp: object, code: object, msg: object, headers: object, newurl: object
+    ) -> None:
         return None
 
 
-def open_directly(request: Request, seconds: float) -> Any:
+def open_directly(request: Request, seconds: float) -> HTTPResponse:
     """The answer of the very host that is named: no redirection is followed, no proxy asked."""
     return build_opener(_Stay, ProxyHandler({})).open(request, timeout=seconds)
 
@@ -102,7 +107,7 @@ def whole_units(number: float, unit: float, name: str) -> int:
     return int(positive(number, name) * unit)
 
 
-def check_limits(limits: Any) -> None:
+def check_limits(limits: object) -> None:
     for name, value in vars(limits).items():
         if value is not None and not 1 <= value < math.inf:
             raise InputError(f"the limit {name}={value} cannot be held; give a number of at least 1")

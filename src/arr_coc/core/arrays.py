@@ -11,6 +11,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Generator
 from contextlib import contextmanager
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ import numpy as np
 Array = Any
 
 
-def namespace(array: Array) -> Any:
+def namespace(array: Array) -> ModuleType:
     """The library that the array belongs to, as a module: numpy or torch."""
     return np if isinstance(array, np.ndarray | np.generic) else sys.modules["torch"]
 
@@ -146,7 +147,7 @@ def two_largest(rows: Array) -> Array:
     return rows.topk(2, dim=-1).values
 
 
-def is_tensor(value: Any) -> bool:
+def is_tensor(value: object) -> bool:
     """Whether `value` is a torch tensor; false, without an import, where torch was never imported."""
     torch = sys.modules.get("torch")
     return torch is not None and isinstance(value, torch.Tensor)

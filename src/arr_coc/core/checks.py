@@ -5,14 +5,16 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from .errors import InputError
 
+Kind = TypeVar("Kind")
 
-def whole(value: Any, name: str, least: int = 0, most: int = sys.maxsize) -> int:
+
+def whole(value: object, name: str, least: int = 0, most: int = sys.maxsize) -> int:
     """`value` as a whole number from `least` to `most`, or one clear line."""
     number = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
     if not number or not -np.inf < value < np.inf or int(value) != value:
@@ -33,7 +35,7 @@ def whole_size(value: Any, name: str) -> tuple[int, int]:
     return whole(sides[0], f"{name}: the height", 1), whole(sides[1], f"{name}: the width", 1)
 
 
-def positive(value: Any, name: str) -> float:
+def positive(value: object, name: str) -> float:
     """`value` as a number above 0, or one clear line."""
     number = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
     if not number or not 0 < value <= sys.float_info.max:
@@ -62,14 +64,14 @@ def share_of(full: int, share: float) -> int:
     return max(1, math.floor(share * full + 1e-9))
 
 
-def of_kind(value: Any, kind: type, name: str) -> Any:
+def of_kind(value: object, kind: type[Kind], name: str) -> Kind:
     """`value`, which is one of `kind`, or one clear line."""
     if not isinstance(value, kind):
         raise InputError(f"{name} must be of class {kind.__name__}, got {shown(value)}")
     return value
 
 
-def shown(value: Any) -> str:
+def shown(value: object) -> str:
     """What was given, on one line of bearable length."""
     try:
         text = " ".join(repr(value).split())
@@ -78,7 +80,7 @@ def shown(value: Any) -> str:
     return text if len(text) <= 60 else text[:57] + "..."
 
 
-def frozen(value: Any, name: str, kind: type[np.generic]) -> np.ndarray:
+def frozen(value: object, name: str, kind: type[np.generic]) -> np.ndarray:
     """`value` as a read-only array of `kind`, copied only where the caller could still change it; or one clear line."""
     try:
         array = np.asarray(value)

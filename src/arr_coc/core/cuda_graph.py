@@ -56,7 +56,7 @@ class CudaGraph:
     next call.
     """
 
-    def __init__(self, work: Callable[[], Any], device: torch.device, *, recorded: bool = True) -> None:
+    def __init__(self, work: Callable[[], object], device: torch.device, *, recorded: bool = True) -> None:
         """recorded: False calls the function on a CUDA device too."""
         self.work = work
         self.graph: torch.cuda.CUDAGraph | None = None

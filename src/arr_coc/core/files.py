@@ -65,7 +65,7 @@ def locked_folder(folder: str | os.PathLike[str], who: str) -> Generator[None]:
     if find_spec("fcntl") is None:
         yield
         return
-    fcntl: Any = import_module("fcntl")
+    fcntl = import_module("fcntl")
     place = os.open(folder, os.O_RDONLY)
     try:
         try:
@@ -99,7 +99,7 @@ def write_json(path: str | os.PathLike[str], value: Any) -> None:
     write_text(path, json.dumps(value, indent=1, ensure_ascii=False) + "\n")
 
 
-def same_settings(path: Path, settings: Mapping[str, Any]) -> None:
+def same_settings(path: Path, settings: Mapping[str, object]) -> None:
     """Write how a run that can be stopped makes its results; where a run before it made them otherwise, refuse."""
     given = json.loads(json.dumps(dict(settings)))
     if not os.path.exists(path):

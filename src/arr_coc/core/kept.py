@@ -41,13 +41,13 @@ class ByteStore:
 
     def __init__(self, most: int = MOST_BYTES) -> None:
         self.most, self.size, self.hits, self.misses = most, 0, 0, 0
-        self._values: OrderedDict[Hashable, tuple[Any, int]] = OrderedDict()
+        self._values: OrderedDict[Hashable, tuple[object, int]] = OrderedDict()
         self._lock = Lock()
 
     def __len__(self) -> int:
         return len(self._values)
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         """Its limit: what it holds belongs to this process."""
         return {"most": self.most}
 

@@ -11,7 +11,6 @@ import sys
 from collections.abc import Mapping
 from importlib import import_module
 from types import ModuleType
-from typing import Any
 
 from .errors import naming_extras
 
@@ -21,7 +20,7 @@ class LazyPackage(ModuleType):
 
     _public: Mapping[str, str]
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> object:
         place = self._public.get(name)
         if place is None:
             raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
@@ -30,7 +29,7 @@ class LazyPackage(ModuleType):
         super().__setattr__(name, value)
         return value
 
-    def __setattr__(self, name: str, value: Any) -> None:
+    def __setattr__(self, name: str, value: object) -> None:
         if isinstance(value, ModuleType) and name in self._public and hasattr(value, name):
             value = getattr(value, name)
         super().__setattr__(name, value)

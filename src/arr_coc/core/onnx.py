@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import os
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib import import_module
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -19,7 +19,22 @@ KINDS = {"float32": 1, "int8": 3, "int64": 7}  # numbers of the format for what 
 SMALL = 1024  # bytes that are written into the graph
 
 
-def open_session(graph: str | bytes, weights: Mapping[str, np.ndarray] | None = None) -> Any:
+class SessionValue(Protocol):
+    """A value that a graph takes or gives."""
+
+    name: str
+    shape: list[Any]
+
+
+class Session(Protocol):
+    """A session of onnxruntime whose values are arrays, which is all that graphs here have."""
+
+    def run(self, names: Sequence[str] | None, values: Mapping[str, np.ndarray]) -> list[np.ndarray]: ...
+    def get_inputs(self) -> Sequence[SessionValue]: ...
+    def get_outputs(self) -> Sequence[SessionValue]: ...
+
+
+def open_session(graph: str | bytes, weights: Mapping[str, np.ndarray] | None = None) -> Session:
     """An onnxruntime session of a file's path or its contents. weights: those that the graph only names."""
     runtime: Any = import_module("onnxruntime")
     options = runtime.SessionOptions()
@@ -53,7 +68,7 @@ class Graph:
         self._inputs.append(_part(1, name) + _part(2, shape))
         return name
 
-    def weight(self, values: Any, kind: str = "float32") -> str:
+    def weight(self, values: object, kind: str = "float32") -> str:
         array, name = np.ascontiguousarray(values, dtype=kind), self._name()
         head = b"".join(_number(1, side) for side in array.shape) + _number(2, KINDS[kind]) + _part(8, name)
         if array.nbytes > SMALL:  # the runtime gets the array itself; the graph says that it lies elsewhere
@@ -63,11 +78,11 @@ class Graph:
             self._constants.append(head + _part(9, array.tobytes()))
         return name
 
-    def add(self, kind: str, *inputs: str, domain: str = "", **attributes: Any) -> str:
+    def add(self, kind: str, *inputs: str, domain: str = "", **attributes: object) -> str:
         """A node with one result."""
         return self.several(1, kind, *inputs, domain=domain, **attributes)[0]
 
-    def several(self, number: int, kind: str, *inputs: str, domain: str = "", **attributes: Any) -> list[str]:
+    def several(self, number: int, kind: str, *inputs: str, domain: str = "", **attributes: object) -> list[str]:
         """A node with so many results. inputs: "" where one is left out."""
         names = [self._name() for _ in range(number)]
         given = b"".join(_part(1, one) for one in inputs) + b"".join(_part(2, one) for one in names)
@@ -75,7 +90,7 @@ class Graph:
         self._nodes.append(given + b"".join(_part(5, _attribute(*one)) for one in attributes.items()))
         return names
 
-    def session(self, *outputs: str) -> Any:
+    def session(self, *outputs: str) -> Session:
         """Ready to run; results come in the order of `outputs`."""
         found = b"".join(_part(1, one) for one in self._nodes) + _part(2, "graph")
         found += b"".join(_part(5, one) for one in self._constants) + b"".join(_part(11, one) for one in self._inputs)
@@ -85,12 +100,12 @@ class Graph:
 
     # ---- what many layers are made of --------------------------------------------------------------------------------
 
-    def linear(self, states: str, weight: Any, bias: Any = None) -> str:
+    def linear(self, states: str, weight: object, bias: object = None) -> str:
         """(N, C) · weight (C', C) + bias → (N, C')."""
         given = () if bias is None else (self.weight(bias),)
         return self.add("Gemm", states, self.weight(weight), *given, transB=1)
 
-    def coarse_linear(self, states: str, weight: Any, bias: Any) -> str:
+    def coarse_linear(self, states: str, weight: object, bias: object) -> str:
         """`linear` in whole numbers: eight bits for the states, by the range they have, and seven for the weights, each
         row by its own scale; with eight, processors without instructions for such sums would cut them off."""
         weight = np.asarray(weight)
@@ -100,7 +115,7 @@ class Graph:
         given = self.weight(whole, "int8"), self.weight(scale), self.weight(nothing, "int8"), self.weight(bias)
         return self.add("DynamicQuantizeMatMul", states, *given, domain=MICROSOFT)
 
-    def root_norm(self, states: str, weight: Any, epsilon: float = 1e-6) -> str:
+    def root_norm(self, states: str, weight: object, epsilon: float = 1e-6) -> str:
         """Every row divided by the root mean square of its features."""
         return self.add("SimplifiedLayerNormalization", states, self.weight(weight), axis=-1, epsilon=epsilon)
 

@@ -28,7 +28,7 @@ def load_plugin(point: EntryPoint) -> Any:
         raise InputError(f"{point.name!r} of {point.value} cannot be loaded ({error})") from error
 
 
-def load_function(function: Callable[..., Any] | str) -> Callable[..., Any]:
+def load_function(function: Callable[..., object] | str) -> Callable[..., Any]:
     """A function as it is, or the one that "module:name" names, imported now."""
     if not isinstance(function, str):
         return function

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from .errors import InputError
@@ -28,7 +29,7 @@ def has_parquet() -> bool:
     return find_spec("pyarrow") is not None
 
 
-def arrow(module: str = "pyarrow") -> Any:
+def arrow(module: str = "pyarrow") -> ModuleType:
     """pyarrow, or one of its modules; or one clear line."""
     if not has_parquet():
         raise InputError("parquet needs pyarrow; pip install 'arr-coc[batch]'")
@@ -47,7 +48,7 @@ def table_files(text: str) -> list[Path]:
     return sorted(found)
 
 
-def read_rows(path: Path, share: Share = WHOLE) -> Iterator[tuple[int, dict[str, Any]]]:
+def read_rows(path: Path, share: Share = WHOLE) -> Iterator[tuple[int, dict[str, object]]]:
     """(number from 0, row) of a file. share: every so-many-th line, or group of rows of a parquet."""
     return _parquet_rows(path, share) if path.suffix.lower() == PARQUET else _line_rows(path, share)
 
@@ -63,7 +64,7 @@ def count_rows(path: Path) -> int:
         raise InputError(f"cannot read {path} ({error.strerror or error})") from error
 
 
-def _line_rows(path: Path, share: Share) -> Iterator[tuple[int, dict[str, Any]]]:
+def _line_rows(path: Path, share: Share) -> Iterator[tuple[int, dict[str, object]]]:
     part, parts = share
     try:
         with path.open(encoding="utf-8") as lines:
@@ -75,7 +76,7 @@ def _line_rows(path: Path, share: Share) -> Iterator[tuple[int, dict[str, Any]]]
         raise InputError(f"cannot read {path} ({reason}); give a file with a JSON object on each line") from error
 
 
-def _row(line: str, path: Path, number: int) -> dict[str, Any]:
+def _row(line: str, path: Path, number: int) -> dict[str, object]:
     try:
         row = json.loads(line)
     except ValueError as error:
@@ -108,12 +109,12 @@ def _parquet_rows(path: Path, share: Share) -> Iterator[tuple[int, dict[str, Any
         number += rows
 
 
-def first_of(row: Mapping[str, Any], names: tuple[str, ...]) -> Any:
+def first_of(row: Mapping[str, object], names: tuple[str, ...]) -> object:
     """The first of these columns that the row has a value in; None where it has none."""
     return next((row[name] for name in names if row.get(name) is not None), None)
 
 
-def image_of(value: Any, folder: Path) -> Path | bytes | None:
+def image_of(value: object, folder: Path) -> Path | bytes | None:
     """A picture as tables have it: a path beside the table, bytes, or the hub's {"bytes", "path"}."""
     if isinstance(value, Mapping):
         data = value.get("bytes")

@@ -304,7 +304,7 @@ class Allocation:
         Returns:
             A JSON-ready dictionary. Optional keys appear only where they differ from their defaults.
         """
-        document: dict[str, Any] = {
+        document: dict[str, object] = {
             "schema": BELOW_ZERO if self.finest else SCHEMA,
             "strategy": self.strategy,
             "budget": int(self.budget),
@@ -406,7 +406,7 @@ class Allocation:
     __hash__ = None  # type: ignore[assignment]  # arrays inside: equal by value, not hashable
 
 
-def _entry(data: Any, name: str) -> Any:
+def _entry(data: object, name: str) -> Any:
     if not isinstance(data, Mapping) or name not in data:
         raise InputError(f"not an allocation: {name!r} is missing in {shown(data)}")
     return data[name]
@@ -530,7 +530,7 @@ def token_density(allocation: Allocation) -> np.ndarray:
 class ComparableAllocation(Protocol):
     """An allocation that can be compared with another of its kind: of a picture, or of a document."""
 
-    def compared(self, other: Any) -> Comparison: ...
+    def compared(self, other: object) -> Comparison: ...
 
 
 def compare(a: ComparableAllocation, b: ComparableAllocation) -> Comparison:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 import cv2
 import numpy as np
@@ -17,6 +17,9 @@ from .legend import BAR_HEIGHT, budget_bar, share_words, spent_words
 from .lettering import BOLD, line_height, shorten, wrap, write
 from .palette import FIRST, MUTED, SECOND, difference_scale
 from .panes import foveated, lens, overlay, places_apart
+
+if TYPE_CHECKING:
+    from ..pictures.load import Picture
 
 
 def difference_map(
@@ -42,7 +45,7 @@ def difference_map(
 
 
 def comparison(
-    picture: Any,
+    picture: Picture,
     allocations: Sequence[Allocation],
     titles: Sequence[str],
     query: str = "",

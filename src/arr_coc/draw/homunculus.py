@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from PIL import Image
@@ -24,7 +23,7 @@ LEGEND_HEIGHT = 56
 
 
 def homunculus(
-    picture: Any,
+    picture: Picture,
     allocation: Allocation,
     relevance: Relevance | np.ndarray | None = None,
     query: str = "",

@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 import unicodedata
 from functools import cache, lru_cache
-from typing import Any
 
 import cv2
 import numpy as np
@@ -22,7 +21,7 @@ _OVERSAMPLE = 4
 
 
 @cache
-def _opencv_faces() -> Any:
+def _opencv_faces() -> tuple[cv2.FontFace, cv2.FontFace] | None:
     """The main typeface and the one for brackets, which the main one draws too wide; None before OpenCV 5."""
     return (cv2.FontFace("sans"), cv2.FontFace("uni")) if hasattr(cv2, "FontFace") else None
 

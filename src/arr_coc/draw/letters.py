@@ -6,8 +6,7 @@ import cv2
 import numpy as np
 
 from ..sensing.type_height import TALLEST, TypeHeight
-from .layout import resize
-from .lettering import line_height, write
+from .lettering import write
 from .palette import relevance_scale
 
 VEIL = 0.55  # how much of the picture's brightness goes under the colours
@@ -44,11 +43,3 @@ def letters(pixels: np.ndarray, found: TypeHeight, size: tuple[int, int]) -> np.
         y, x = np.rint(found.boxes[place, [0, 3]] * times[:2]).astype(int).tolist()
         write(result, f"{height} px", x + 3, max(0, y - 2), size=LABEL)
     return result
-
-
-def letters_page(pixels: np.ndarray, found: TypeHeight, size: tuple[int, int], width: int = 1280) -> np.ndarray:
-    """The same at a width to look at, under the line that tells the heights."""
-    shown = resize(pixels, (max(1, round(width * size[0] / size[1])), width))
-    title = np.full((line_height(LABEL + 4) + 8, width, 3), 255, np.uint8)
-    write(title, found.note(), 8, 4, size=LABEL + 4)
-    return np.concatenate([title, letters(shown, found, size)])

@@ -5,7 +5,6 @@ model will see (`foveated`), and a closer look at one place (`lens`). Where leav
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import cv2
 import numpy as np
@@ -138,7 +137,7 @@ def mip(pixels: np.ndarray, level: int, canvas: tuple[int, int]) -> np.ndarray:
 
 
 def foveated(
-    picture: Any, allocation: Allocation, size: tuple[int, int] | None = None, window: Window | None = None
+    picture: object, allocation: Allocation, size: tuple[int, int] | None = None, window: Window | None = None
 ) -> np.ndarray:
     """(H, W, 3) uint8 RGB: the picture with each region at its level of detail, ground nobody looks at dark.
 

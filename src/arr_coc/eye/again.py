@@ -36,7 +36,7 @@ def check_reuse(reuse: Any) -> str:
     return reuse
 
 
-def store_of(memory: Any) -> ByteStore:
+def store_of(memory: object) -> ByteStore:
     """A store of so many bytes, or the one that is given."""
     if isinstance(memory, ByteStore):
         return memory
@@ -125,7 +125,7 @@ def keep_pieces(
 def longest_read(kept: PictureStore, names: Sequence[Hashable], pieces: Sequence[Features]) -> tuple[int, Any]:
     """How many pieces of a prompt were read, the very same features one after the other, and what was made of them;
     (0, None) where none were. names: where prompts that begin so may be kept, as (pieces, what was made of them)."""
-    best: tuple[int, Any] = (0, None)
+    best: tuple[int, object] = (0, None)
     for name in names:
         old, made = kept.get(name) or ((), None)
         same = [one is other for one, other in zip(old, pieces, strict=False)]

@@ -117,7 +117,7 @@ class Turn:
     def views(self) -> list[View]:
         return [part for part in self.parts if isinstance(part, View)]
 
-    def seen_by(self, view: Callable[[Any], View]) -> Turn:
+    def seen_by(self, view: Callable[[object], View]) -> Turn:
         """With every picture as a `View`, made by an engine's `view`."""
         seen = [part if isinstance(part, str | View) else view(part) for part in self.parts]
         return replace(self, parts=tuple(seen))
@@ -178,7 +178,7 @@ def check_turns(turns: Sequence[Turn]) -> str:
     return turns[-1].text
 
 
-def words_of(views: Sequence[View], given: Any) -> Any:
+def words_of(views: Sequence[View], given: object) -> object:
     """The words of one picture, or a list for several; None where there are none. given: instead of those that came
     with the pictures; for several pictures, one entry (or None) for each."""
     several = [given] * len(views) if given is None or len(views) == 1 else given

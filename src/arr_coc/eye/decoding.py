@@ -206,7 +206,7 @@ def greedy_steps(
 
 def end_tokens(model: PreTrainedModel) -> list[int]:
     """The tokens that end an answer."""
-    config: Any = model.generation_config
+    config = model.generation_config
     ends = config.eos_token_id
     if ends is None:
         ends = getattr(model.config.get_text_config(), "eos_token_id", None)

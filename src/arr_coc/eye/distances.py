@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 
 def seen_from(
-    engine: StockEngine, turns: Sequence[Turn], inputs: Mapping[str, Any], plan: PromptPlan, settings: Settings
-) -> tuple[list[Turn], dict[str, Any], PromptPlan] | None:
+    engine: StockEngine, turns: Sequence[Turn], inputs: Mapping[str, object], plan: PromptPlan, settings: Settings
+) -> tuple[list[Turn], dict[str, object], PromptPlan] | None:
     """The turns, inputs and plan of a prompt whose pictures are seen from the distance that suits them; None where all
     of them are seen as they are given."""
     views = [view for turn in turns for view in turn.views]
@@ -64,7 +64,7 @@ def seen_from(
 def distance_for(
     engine: StockEngine,
     view: View,
-    words: Any,
+    words: object,
     grid: VisualGrid,
     relevance: Any,
     scale: float | str | None,
@@ -96,7 +96,7 @@ def view_at(engine: StockEngine, view: View, grid: VisualGrid, distance: Distanc
 
 def laid_again(
     engine: StockEngine,
-    inputs: Mapping[str, Any],
+    inputs: Mapping[str, object],
     plan: PromptPlan,
     settings: Settings,
     distances: Sequence[Distance],

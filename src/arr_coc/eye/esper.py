@@ -13,7 +13,7 @@ from copy import copy
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from time import perf_counter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -48,6 +48,9 @@ from .pass_settings import DEFAULT_TOTAL, SETTINGS_NAME, EsperSettings, as_setti
 from .passes import AskingReader, MemoryReader, PassJob, PassMaps, PassRecord, Prompts, pass_loop, picture_pyramid
 from .story import PassNote, Story
 from .tiles import TileBoard
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 ESPER_FOLDER = "esper"
 GLANCES = ("relevant", "salient")
@@ -193,7 +196,7 @@ class Esper:
         keep: Share | None = None,
         *,
         passes: int | None = None,
-        relevance: Any = None,
+        relevance: object = None,
         failures: int | None = None,
         max_new_tokens: int = 64,
         stop_early: bool = True,
@@ -454,7 +457,7 @@ class Pictured:
     def of(cls, eye: Eye, picture: Picture) -> Pictured:
         found = processed(eye.processor.image_processor, picture)
         inputs = {name: value.to(eye.model.device) for name, value in found.items() if hasattr(value, "to")}
-        backbone: Any = eye.backbone
+        backbone = eye.backbone
         ((_, normalised),) = backbone.normalised_pixels(eye.model, inputs).values()
         (pixels,) = backbone.pixels(eye.model, eye.processor, inputs)
         vision = eye.model.config.vision_config
@@ -491,13 +494,13 @@ class Pictured:
     def frame(self) -> Frame:
         return Frame(self.picture.size, self.cell, self.canvas)
 
-    def pyramid(self, model: Any, levels: int) -> PatchPyramid:
+    def pyramid(self, model: PreTrainedModel, levels: int) -> PatchPyramid:
         if levels not in self.pyramids:
             self.pyramids[levels] = picture_pyramid(model, self.normalised, levels)
         return self.pyramids[levels]
 
 
-def relevance_source(eye: Eye, relevance: Any) -> Any:
+def relevance_source(eye: Eye, relevance: object) -> object:
     """What `relevance=` stands for in passes: a function of (picture, question)."""
     # The model's own attention joins from the second pass on.
     offered = Scene(lambda: None, scorer=eye.scorer, fallback="detail")
@@ -505,7 +508,9 @@ def relevance_source(eye: Eye, relevance: Any) -> Any:
     return lambda pixels, query, kept=None: relevance_for(relevance, replace(offered, picture=pixels, kept=kept), query)
 
 
-def relevance_cells(source: Any, pixels: Tensor, query: str, frame: Frame, kept: PictureStore | None = None) -> Tensor:
+def relevance_cells(
+    source: object, pixels: Tensor, query: str, frame: Frame, kept: PictureStore | None = None
+) -> Tensor:
     """(1, rows, cols) float32 in [0, 1] on the grid of the canvas. kept: of the picture, for sources that use it."""
     found = plain_map(source(pixels, query, kept) if callable(source) else source)
     maps = torch.tensor(np.asarray(found), dtype=torch.float32)[None]

@@ -12,7 +12,7 @@ eye.chat()                                            several turns: see `chat`
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Coroutine, Generator, Sequence
+from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from time import perf_counter
@@ -60,6 +60,7 @@ if TYPE_CHECKING:
 
     from ..allocation.request import Budget, Share, StrategyOptions
     from ..models.tokens.depth import DepthRouting
+    from ..pictures.load import Picture
     from .chat import AskOptions, ManyOptions
 
 # Questions that `ask_many` answers at once.
@@ -90,7 +91,7 @@ class EyeEngine(Protocol):
     def many(self) -> bool: ...
     @property
     def device(self) -> str: ...
-    def taught_single_questions(self, scorer: Any) -> bool: ...
+    def taught_single_questions(self, scorer: object) -> bool: ...
     def full_of(self, view: View) -> int: ...
     def view(self, image: Any) -> View: ...
     def look(self, turns: Sequence[Turn], settings: Settings) -> ChatLook: ...
@@ -184,11 +185,11 @@ class Eye:
         made.__dict__.update(self.__dict__)
         return made
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         """All but the thread, which belongs to this process."""
         return {name: value for name, value in self.__dict__.items() if name != "_thread"}
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
+    def __setstate__(self, state: Mapping[str, object]) -> None:
         from concurrent.futures import ThreadPoolExecutor
 
         self.__dict__.update(state, _thread=ThreadPoolExecutor(1, thread_name_prefix="arr-coc eye"))
@@ -298,16 +299,16 @@ class Eye:
     def prepare(
         self,
         query: str | Sequence[Turn],
-        budget: Any = None,
+        budget: object = None,
         keep: Share | None = None,
         *,
-        relevance: Any = None,
+        relevance: object = None,
         allocation: Any = None,
-        words: Any = None,
+        words: object = None,
         hints: str | None = None,
         look_for: str | None = None,
         pages_shown: int | None = None,
-        **how: Any,
+        **how: object,
     ) -> ChatLook:
         """All of `ask` before the picture is encoded.
 
@@ -371,7 +372,7 @@ class Eye:
         tiled = len(looked.plan.allocations) != len(looked.views)
         return self._hinted(looked, turns, settings) if helped and settings.words is not None and not tiled else looked
 
-    def _read(self, views: Sequence[View], known: Any, request: Request, relevance: Any) -> tuple[Any, Request]:
+    def _read(self, views: Sequence[View], known: object, request: Request, relevance: object) -> tuple[Any, Request]:
         """The words of pictures that bring none, by OCR where that pays; the request says what is left to be told."""
         several = known if isinstance(known, list) else [known] * len(views)
         # Words have their places in the whole picture, which is not what a tile shows.
@@ -581,7 +582,7 @@ class Eye:
         given = {name: value for name, value in how.items() if value is not None}
         request = Request.of(*amount, **{**given, "strategy": DEFAULT_STRATEGY})
 
-        def asker(picture: Any, words: Any, tokens: int, known: Any) -> Answer:
+        def asker(picture: Picture, words: Words | None, tokens: int, known: Relevance | None) -> Answer:
             own = copy(self).set_image(picture)
             return own.ask(query, tokens, relevance=known, words=words, max_new_tokens=max_new_tokens, **how)
 
@@ -590,7 +591,7 @@ class Eye:
 
     def ask_many(
         self,
-        images: Any,
+        images: object,
         queries: str | Sequence[str],
         budget: Budget | Sequence[int] | None = None,
         keep: Share | None = None,
@@ -631,7 +632,7 @@ class Eye:
         budget: Budget | Sequence[int] | None = None,
         keep: Share | None = None,
         *,
-        image: Any = None,
+        image: object = None,
         **how: Unpack[AskOptions],
     ) -> Coroutine[Any, Any, Answer]:
         """Answer one question, awaited: the loop goes on while one thread answers.
@@ -658,7 +659,7 @@ class Eye:
 
         return answer()
 
-    def chat(self, image: Any = None, *, system: str | None = None, turns: Sequence[Turn] = ()) -> Chat:
+    def chat(self, image: object = None, *, system: str | None = None, turns: Sequence[Turn] = ()) -> Chat:
         """Begin a conversation of several turns.
 
         Args:
@@ -755,7 +756,7 @@ def beside(folder: Path) -> dict[str, Any]:
     }
 
 
-def paired(images: Any, queries: Any, budgets: Any) -> list[tuple[Any, str, Any]]:
+def paired(images: object, queries: object, budgets: object) -> list[tuple[Any, str, Any]]:
     """(image, question, budget) of every question of a batch."""
     given = {"images": images, "queries": queries, "budget": budgets}
     listed = {name: value for name, value in given.items() if isinstance(value, list | tuple)}

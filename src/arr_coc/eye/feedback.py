@@ -16,7 +16,7 @@ import os
 import secrets
 import zlib
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -61,7 +61,7 @@ class Feedback:
             raise InputError(f"record= is the path of a file that ends in .jsonl, got {shown(value)}")
         return value if value is None or isinstance(value, Feedback) else cls(Path(value))
 
-    def noted(self, answer: Answer, query: str, picture: Picture, *, place: Any = None, model: str = "") -> Answer:
+    def noted(self, answer: Answer, query: str, picture: Picture, *, place: object = None, model: str = "") -> Answer:
         """Append what was asked and decided; the answer then says by which name. place: the picture's file, where it
         has one; others are kept beside the records."""
         self.last, allocation = secrets.token_hex(6), answer.allocation
@@ -101,7 +101,7 @@ class Feedback:
         name = record or self.last or (known[-1] if known else "")
         if name not in known:
             raise InputError(f"{self.path} holds no record {name!r}" + (f"; the last is {known[-1]}" if known else ""))
-        entry: dict[str, Any] = {"judges": name, "judged": judged}
+        entry: dict[str, object] = {"judges": name, "judged": judged}
         entry |= {"boxes": given.tolist()} if len(given) else {}
         self._append(entry | ({"right_answer": answer} if answer else {}))
 
@@ -117,7 +117,7 @@ class Feedback:
             self._judged.extend(entry["judged"] for entry in _entries(whole) if "judges" in entry)
         return sum(judged != "right" for judged in self._judged)
 
-    def _image(self, picture: Picture, place: Any) -> str:
+    def _image(self, picture: Picture, place: object) -> str:
         """The path of the picture; one that came from no file of its own is kept beside the records."""
         if isinstance(place, str | os.PathLike) and os.path.isfile(place) and not is_pdf(place):
             return str(Path(place).resolve())
@@ -130,7 +130,7 @@ class Feedback:
                 Image.fromarray(picture.pixels).save(temporary)
         return f"{kept.parent.name}/{kept.name}"
 
-    def _append(self, entry: dict[str, Any]) -> None:
+    def _append(self, entry: Mapping[str, object]) -> None:
         line = (json.dumps(entry, ensure_ascii=False) + "\n").encode()
         try:
             # Windows would write two characters for the end of a line, unless told that these are bytes.
@@ -171,7 +171,7 @@ def seen_boxes(allocation: Allocation) -> list[list[float]]:
     return np.round(np.stack([left, top, left + width, top + height], 1) / scale, 5).tolist()
 
 
-def entries_of(path: Path) -> list[dict[str, Any]]:
+def entries_of(path: Path) -> list[dict[str, object]]:
     """Every line that can be read."""
     return list(_entries(path.read_bytes())) if os.path.isfile(path) else []
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -31,7 +30,7 @@ PIXELS, COPIED, BOTH = "pixels", "words", "words and pixels"
 READ, READ_BOTH = "words by OCR", "words by OCR and pixels"
 
 
-def check_hints(hints: Any) -> bool:
+def check_hints(hints: object) -> bool:
     """Whether words may help: None and "words" say so, "none" does not. Raises `InputError`."""
     if hints is not None and hints not in HINTS:
         raise InputError(f"hints={shown(hints)} is unknown; use {' or '.join(map(repr, HINTS))}")
@@ -71,7 +70,7 @@ def hint_text(words: Words, allocation: Allocation, page: int = 1) -> str:
     return INTRODUCTION.format(page=page, text=text) if text else ""
 
 
-def hints_of(words: Any, allocations: Sequence[Allocation]) -> str:
+def hints_of(words: object, allocations: Sequence[Allocation]) -> str:
     """The hints of all pages together. words: of one page, or one entry for each; None for a page without."""
     several = list(words) if isinstance(words, list | tuple) else [words]
     told = [

@@ -42,6 +42,8 @@ from .decoding import DecodingStep, Generated, greedy_steps
 from .eye import Eye, beside
 
 if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+
     from ..allocation.request import Budget, Share
 
 # Numpy's attention is slower than torch's once there is much to attend to; then torch is worth its import.
@@ -63,14 +65,14 @@ class LightEngine:
         self.grip = Grip.beside(folder)
 
     @property
-    def tokenizer(self) -> Any:
+    def tokenizer(self) -> Tokenizer:
         return _tokenizer(self.folder)
 
     @property
     def ends(self) -> list[int]:
         return self.reader.ends
 
-    def taught_single_questions(self, scorer: Any) -> bool:
+    def taught_single_questions(self, scorer: object) -> bool:
         """It is `mini`, and was."""
         return True
 
@@ -211,7 +213,7 @@ class LightEngine:
         return PromptPlan([allocation], None, {}, tuple(dict.fromkeys((*said, *request.notes(full))))), seen
 
 
-def quick_eye(relevance: Any = "auto", levels: int | None = None) -> Eye:
+def quick_eye(relevance: object = "auto", levels: int | None = None) -> Eye:
     """The bundled `mini` without torch, for one question about one picture at a time."""
     folder = part_folder(MINI)
     own: dict[str, Any] = {"relevance": relevance, **({} if levels is None else {"levels": levels})}
@@ -224,7 +226,7 @@ def _reader(folder: Path) -> OnnxQwen3VL:
 
 
 @lru_cache(maxsize=4)
-def _tokenizer(folder: Path) -> Any:
+def _tokenizer(folder: Path) -> Tokenizer:
     from tokenizers import Tokenizer
 
     return Tokenizer.from_file(str(folder / "tokenizer.json"))
@@ -247,6 +249,7 @@ def prompt_ids(folder: Path, query: str, tokens: int) -> list[int]:
     """The prompt with `tokens` placeholders; the question is nothing but text, whatever markers it spells out."""
     tokenizer = _tokenizer(folder)
     placeholder = tokenizer.id_to_token(_settings(folder, "config.json")["image_token_id"])
+    assert placeholder is not None
     chat = _template(folder).replace(placeholder, placeholder * tokens, 1)
     before, _, after = chat.partition(PLACE)
     if not any(token in query for token in (one.content for one in tokenizer.get_added_tokens_decoder().values())):
@@ -261,7 +264,7 @@ def prompt_ids(folder: Path, query: str, tokens: int) -> list[int]:
 
 
 @lru_cache(maxsize=4)
-def _plain_tokenizer(folder: Path) -> Any:
+def _plain_tokenizer(folder: Path) -> Tokenizer:
     """One that takes special tokens for the text they are written with."""
     from tokenizers import Tokenizer
 
@@ -321,14 +324,14 @@ def _levels(folder: Path) -> np.ndarray:
 
 
 def can_be_quick(
-    model: Any,
+    model: object,
     device: str,
     size: tuple[int, int],
     budget: Budget | None = None,
     keep: Share | None = None,
     *,
     strategy: str | None = None,
-    relevance: Any = None,
+    relevance: object = None,
     allocation: Allocation | None = None,
 ) -> bool:
     """Will `LightEngine` do? The bundled mini on a processor, few tokens (any number without torch), and a source that

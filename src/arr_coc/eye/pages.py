@@ -47,7 +47,7 @@ class OpenedPages:
     request: Request
 
 
-def has_documents(turns: Any) -> bool:
+def has_documents(turns: object) -> bool:
     """Whether a conversation shows documents."""
     return isinstance(turns, Sequence) and any(
         isinstance(part, Document) for turn in turns for part in getattr(turn, "parts", ())
@@ -90,7 +90,7 @@ def open_pages(
     opened, queue = [], list(zip(parts, documents, strict=True))
     start = 0
     for turn in turns:
-        shown: list[Any] = []
+        shown: list[object] = []
         for part in turn.parts:
             if isinstance(part, str):
                 shown.append(part)
@@ -116,7 +116,7 @@ def open_pages(
     )
 
 
-def as_document(part: Any) -> Document:
+def as_document(part: object) -> Document:
     """A document, or a picture as one of one page."""
     if isinstance(part, Document):
         return part
@@ -124,7 +124,7 @@ def as_document(part: Any) -> Document:
     return Document.of(picture)
 
 
-def for_pages(relevance: Any) -> Any:
+def for_pages(relevance: object) -> object:
     """What may be asked before a model has seen anything: not the model itself."""
     if isinstance(relevance, str) and relevance != "auto" and "model" in find_source(relevance).needs:
         return "auto"
@@ -144,7 +144,7 @@ class _Gathered:
     hidden: list[str] = field(default_factory=list)
     documents: int = 0
 
-    def pages_of(self, document: Document, look: DocumentLook, span: tuple[int, int], held: Any) -> list[Any]:
+    def pages_of(self, document: Document, look: DocumentLook, span: tuple[int, int], held: object) -> list[object]:
         """Marks and pictures of the pages with tokens; span: its pages among those of the look."""
         several, shown = len(document) > 1, []
         shares = look.allocation.pages[span[0] : span[1]]
@@ -191,7 +191,7 @@ PageAsker = Callable[[Picture, Words | None, int, Relevance | None], Answer]
 
 
 def ask_page_by_page(
-    document: Document, query: str, request: Request, relevance: Any, offers: PageOffers, asker: PageAsker
+    document: Document, query: str, request: Request, relevance: object, offers: PageOffers, asker: PageAsker
 ) -> Answer:
     """The best page first, the next where the answer is unsure; the budget is that of all of them.
 

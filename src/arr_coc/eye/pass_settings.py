@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from ..core.errors import InputError
 from ..core.files import write_json
@@ -85,7 +85,7 @@ class EsperSettings:
         path = Path(folder) / SETTINGS_NAME
         verify(path.parent, [path.name])
         try:
-            found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+            found = json.loads(path.read_text(encoding="utf-8"))
             return cls(**found)
         except (OSError, ValueError, TypeError) as error:
             raise InputError(f"{path} holds no settings of Esper ({error}); write them with save") from error

@@ -123,7 +123,7 @@ def look_attention(
     *,
     look: LookBlock,
     scaling: float | None = None,
-    **_: Any,
+    **_: object,
 ) -> tuple[Tensor, None]:
     """Attention of a look's patches over themselves and all that was seen before; query: (1, heads, M, head size)."""
     asked, keys, values = (look.spread(item) for item in (query, key, value))

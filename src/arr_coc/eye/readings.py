@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 from ..allocation.distance import LARGEST, LEAST
 from ..allocation.request import Request
@@ -24,7 +23,7 @@ STEPS = (1.0, 2**0.5, 2**-0.5, 2.0, 0.5)
 SURE = 0.15  # uncertainty below which nothing is read again, as for passes
 
 
-def check_readings(readings: Any) -> int:
+def check_readings(readings: object) -> int:
     """How often a picture may be read, 1 to 5; or one clear line."""
     return whole(readings, "readings", 1, MOST_READINGS)
 
@@ -32,12 +31,12 @@ def check_readings(readings: Any) -> int:
 def read_several(
     ask: Callable[..., Answer],
     readings: int,
-    query: Any,
-    budget: Any,
-    keep: Any,
+    query: object,
+    budget: object,
+    keep: object,
     scale: float | str | None,
     full: int,
-    how: Mapping[str, Any],
+    how: Mapping[str, object],
 ) -> Answer:
     """One question, read from up to `readings` distances.
 

@@ -109,11 +109,11 @@ class StockEngine:
             raise InputError(f"cannot load {name!r} as a {place} of a vision-language model: {reason}") from error
         return cls(model.to(device).eval(), processor, name=name, **options)
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         """All but the graphs, which belong to this process and its device."""
         return {name: value for name, value in self.__dict__.items() if name != "graphs"}
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
+    def __setstate__(self, state: Mapping[str, object]) -> None:
         self.__dict__.update(state)
         self.graphs = self._captured(None)
 
@@ -167,7 +167,7 @@ class StockEngine:
             plan = replace(plan, notes=(*plan.notes, UNREAD.format(name=self.name)))
         return ChatLook(inputs, plan, seconds, views, question, full)
 
-    def prompt_of(self, turns: Sequence[Turn], scorer: Any) -> dict[str, Any]:
+    def prompt_of(self, turns: Sequence[Turn], scorer: object) -> dict[str, Any]:
         """The model's inputs for turns whose pictures are views, on its device."""
         single = self.taught_single_questions(scorer)
         inputs = chat_inputs(self.processor, self._as_trained(turns, scorer, single))
@@ -177,12 +177,12 @@ class StockEngine:
         """Visual tokens of one picture, untouched."""
         return self.visual_tokens(self.prompt_of([Turn(USER, (view, "?"))], None))
 
-    def taught_single_questions(self, scorer: Any) -> bool:
+    def taught_single_questions(self, scorer: object) -> bool:
         """A reader of characters with a scorer of this library's. A large model beside one was taught conversations."""
         return isinstance(scorer, ScorerRelevance) and len(self.tokenizer) <= MOST_CHARACTERS
 
     @staticmethod
-    def _as_trained(turns: Sequence[Turn], scorer: Any, single: bool) -> list[Turn]:
+    def _as_trained(turns: Sequence[Turn], scorer: object, single: bool) -> list[Turn]:
         """Questions as the model knows them; where it knows no other, all pictures and the last turn."""
 
         def known(turn: Turn) -> Turn:
@@ -291,10 +291,10 @@ class StockEngine:
             realized = self.realize(looked)
         return steps(self.model, realized, most), self.visual_tokens(realized.inputs)
 
-    def visual_tokens(self, prompt: Mapping[str, Any]) -> int:
+    def visual_tokens(self, prompt: Mapping[str, object]) -> int:
         return int(self._visual(prompt).sum())
 
-    def _visual(self, prompt: Mapping[str, Any]) -> Any:
+    def _visual(self, prompt: Mapping[str, object]) -> Any:
         return prompt["input_ids"] == self.backbone.image_token_id(self.model)
 
     def _tiles(self, inputs: Inputs, pictures: int, settings: Settings) -> int:
@@ -430,10 +430,10 @@ def adapted_model(folder: Path) -> str:
     return name
 
 
-def with_adapters(model: Any, folder: Path) -> Any:
+def with_adapters(model: object, folder: Path) -> Any:
     """The model with the adapters of a folder merged into its weights."""
     try:
-        peft: Any = import_module("peft")
+        peft = import_module("peft")
     except ImportError as error:
         raise InputError(f"{folder} holds adapters, which need peft: pip install 'arr-coc[lora]'") from error
     try:

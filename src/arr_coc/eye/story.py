@@ -94,7 +94,7 @@ def convergence_rate(uncertainties: Sequence[float]) -> float | None:
     return 1 - (last / first) ** (1 / (len(uncertainties) - 1))
 
 
-def pass_statistics(answers: Sequence[Answer]) -> dict[str, Any]:
+def pass_statistics(answers: Sequence[Answer]) -> dict[str, object]:
     """Means over answers: passes, and by pass uncertainty, tokens, exploration and levels; the convergence rate.
 
     levels: share of the tree's leaves at each level, by pass. Means by pass are over the answers that came so far.

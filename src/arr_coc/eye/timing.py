@@ -114,7 +114,7 @@ def write_report(out: Path, part: str, report: dict[str, Any], device: torch.dev
 
 def text_shape(
     hidden: int, inner: int, layers: int, heads: int, vocabulary: int = 151936, head: int = 128
-) -> dict[str, Any]:
+) -> dict[str, object]:
     section = [head // 2 - 2 * (head * 5 // 32), head * 5 // 32, head * 5 // 32]
     return {
         "vocab_size": vocabulary,
@@ -133,12 +133,12 @@ def text_shape(
     }
 
 
-def vision_shape(depth: int, hidden: int, inner: int, out: int, heads: int, planes: list[int]) -> dict[str, Any]:
+def vision_shape(depth: int, hidden: int, inner: int, out: int, heads: int, planes: list[int]) -> dict[str, object]:
     sizes = {"depth": depth, "hidden_size": hidden, "intermediate_size": inner, "num_heads": heads}
     return {**sizes, "out_hidden_size": out, "deepstack_visual_indexes": planes}
 
 
-MODELS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+MODELS = {
     "2B": (text_shape(2048, 6144, 28, 16), vision_shape(24, 1024, 4096, 2048, 16, [5, 11, 17])),
     "8B": (text_shape(4096, 12288, 36, 32), vision_shape(27, 1152, 4304, 4096, 16, [8, 16, 24])),
 }
@@ -247,7 +247,7 @@ def time_ways(
     Returns:
         Rows of way, keep, tokens, and the milliseconds of search, vision, prefill and total.
     """
-    rows: list[dict[str, Any]] = []
+    rows: list[dict[str, object]] = []
     captured = [] if graphs is None else [(" + graph", graphs.tower, partial(case.first_by_graph, graphs=graphs))]
     for name, tower, first in [("", None, case.first), *captured]:
         see = partial(case.encode, tower=tower)
@@ -265,7 +265,7 @@ def time_way(
     watch: Stopwatch,
     name: tuple[str, float],
     stages: tuple[Callable[[], Any], Callable[[Any], Realized], Callable[[Realized], Any]],
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """One row: how long search, vision and prefill take, and all three from end to end."""
     search, see, first = stages
     found = search()
@@ -301,7 +301,7 @@ def time_card(device: str, sides: Sequence[int] = (1024, 2048), seconds: float =
     sides = sides if cuda else [128]
     watch = Stopwatch(where, 0.1, 3) if cuda else Stopwatch(where, 0.0, 1)
     card = torch.cuda.get_device_name(where) if cuda else device
-    cases: list[dict[str, Any]] = []
+    cases: list[dict[str, object]] = []
     left_out: list[str] = []
     try:
         model = build(shape, where, torch.bfloat16 if cuda else torch.float32)

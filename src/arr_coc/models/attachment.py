@@ -132,7 +132,7 @@ class CachedPrompt:
         return positions + rope
 
     def inputs(self) -> dict[str, Any]:
-        result: dict[str, Any] = {"input_ids": self.ids, "attention_mask": self.mask}
+        result: dict[str, object] = {"input_ids": self.ids, "attention_mask": self.mask}
         return result if self.positions is None else {**result, "position_ids": self.positions}
 
 
@@ -145,7 +145,7 @@ def show_long_prompt(kwargs: dict[str, Any], prompt: CachedPrompt) -> None:
     allowed = kwargs.get("prefix_allowed_tokens_fn")
     if allowed is not None:
 
-        def with_long(row: int, ids: Tensor) -> Any:
+        def with_long(row: int, ids: Tensor) -> object:
             return allowed(row, torch.cat([prompt.long[row].to(ids.device), ids[prompt.length :]]))
 
         kwargs["prefix_allowed_tokens_fn"] = with_long
@@ -195,9 +195,9 @@ class Attachment:
         self.settings = settings
         self.last: list[Allocation] = []
         self.notes: tuple[str, ...] = ()
-        self._prompts: weakref.WeakKeyDictionary[Any, CachedPrompt] = weakref.WeakKeyDictionary()
+        self._prompts: weakref.WeakKeyDictionary[object, CachedPrompt] = weakref.WeakKeyDictionary()
         self.around: tuple[str, ...] = ()
-        self._hooks: list[Any] = []
+        self._hooks: list[object] = []
         self._earlier_generate: Any = None
 
     # ---------------------------------------------------------------- what a user may call
@@ -212,7 +212,7 @@ class Attachment:
         self.last, self.notes = plan.allocations, (*self.around, *plan.notes)
         return realized
 
-    def nearer(self, image: Any, scale: float | str = AUTO) -> Image.Image:
+    def nearer(self, image: object, scale: float | str = AUTO) -> Image.Image:
         """The picture at the size from which this model reads its letters best, to be given to the processor.
 
         What a prompt shows is resized by the processor that you call, before anything here sees it; so a picture that
@@ -241,19 +241,19 @@ class Attachment:
         if getattr(self.model, NAME, None) is self:
             detach(self.model)
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         return {**self.__dict__, "_prompts": {}}  # caches are not copied with a model
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
+    def __setstate__(self, state: Mapping[str, object]) -> None:
         self.__dict__.update(state, _prompts=weakref.WeakKeyDictionary())
 
     # ---------------------------------------------------------------- what the model calls
-    def generate(self, *args: Any, **kwargs: Any) -> Any:
+    def generate(self, *args: object, **kwargs: object) -> Any:
         """The stock `generate`, foveated. Also takes budget=, keep=, query=, allocation=, relevance=, strategy=.
 
         The returned sequences begin with the prompt as it was given, so trimming by its length works as ever.
         """
-        stock: Any = self._earlier_generate or functools.partial(_class_generate(self.model), self.model)
+        stock = self._earlier_generate or functools.partial(_class_generate(self.model), self.model)
         kwargs = {**dict(zip(_parameters(_class_generate(self.model)), args, strict=False)), **kwargs}
         refuse_elsewhere(kwargs)
         if kwargs.get("input_ids") is None and kwargs.get("inputs") is not None:
@@ -373,11 +373,11 @@ class Attachment:
         if positions is not None:
             kwargs["position_ids"] = positions
 
-    def _remember(self, cache: Any, prompt: CachedPrompt) -> None:
+    def _remember(self, cache: object, prompt: CachedPrompt) -> None:
         if cache is not None:
             self._prompts[cache] = prompt
 
-    def _wants_cache(self, kwargs: dict[str, Any]) -> bool:
+    def _wants_cache(self, kwargs: Mapping[str, object]) -> bool:
         wanted = kwargs.get("use_cache")
         if wanted is None:
             wanted = getattr(self.model.config.get_text_config(), "use_cache", True)
@@ -388,7 +388,7 @@ class Attachment:
         return cache is not None and cache.get_seq_length() > 0
 
 
-def refuse_elsewhere(given: Mapping[str, Any]) -> None:
+def refuse_elsewhere(given: Mapping[str, object]) -> None:
     """One line for what other doors can do."""
     for name in given.keys() & ELSEWHERE.keys():
         raise InputError(f"{name}= is not for attach: {ELSEWHERE[name]}")
@@ -400,13 +400,13 @@ def attach(
     budget: Budget | Sequence[int] | None = None,
     *,
     keep: Share | None = None,
-    relevance: Any = "auto",
+    relevance: object = "auto",
     strategy: str = DEFAULT_STRATEGY,
     levels: int | None = None,
     seed: int = 0,
-    options: dict[str, Any] | None = None,
+    options: Mapping[str, object] | None = None,
     videos: bool = False,
-    words: Any = None,
+    words: object = None,
     ocr: bool = True,
     total: bool = False,
     **realize: Unpack[AdapterOptions],
@@ -566,5 +566,5 @@ class _PromptStreamer:
     def end(self) -> None:
         self.streamer.end()
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> object:
         return getattr(self.streamer, name)

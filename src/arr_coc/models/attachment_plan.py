@@ -82,7 +82,7 @@ def plan_prompt(
     )
 
 
-def given_allocations(given: Any) -> list[Allocation]:
+def given_allocations(given: object) -> list[Allocation]:
     """One or several that the caller has decided, or one clear line."""
     several = [given] if isinstance(given, Allocation) else list(given) if isinstance(given, list | tuple) else [None]
     if not all(isinstance(one, Allocation) for one in several):
@@ -143,7 +143,7 @@ def glance_maps(scenes: Sequence[Scene], queries: Sequence[str], option: str = "
     return Maps(list(maps), [None] * len(queries), {"known": glimpse.known} if glance.reuse else {})
 
 
-def notes_of(relevance: Sequence[Any], request: Request, grids: Sequence[VisualGrid]) -> tuple[str, ...]:
+def notes_of(relevance: Sequence[object], request: Request, grids: Sequence[VisualGrid]) -> tuple[str, ...]:
     """What the maps and the request have to say, each line once."""
     said = [note for one in relevance if isinstance(one, Relevance) for note in one.notes]
     said += [note for grid in grids for note in request.notes(grid.tokens)]
@@ -175,7 +175,7 @@ def questions_for(backbone: Backbone, processor: ProcessorMixin, inputs: Inputs,
     return queries
 
 
-def plain_map(value: Any) -> Any:
+def plain_map(value: object) -> Any:
     """A map as numpy, or the three maps of a `HierarchicalRelevance`, for the adapter."""
     if isinstance(value, Relevance):
         return value.map
@@ -183,13 +183,13 @@ def plain_map(value: Any) -> Any:
 
 
 def allocate_pictures(
-    maps: Sequence[Any],
+    maps: Sequence[object],
     grids: Sequence[VisualGrid],
     budgets: Sequence[int],
     levels: Sequence[int | None],
     request: Request,
     scenes: Sequence[Scene] = (),
-    more: Sequence[Mapping[str, Any]] = (),
+    more: Sequence[Mapping[str, object]] = (),
 ) -> list[Allocation]:
     """Pictures of one size and one size of map are allocated together; each by itself where the strategy needs more of
     it than its map (clusters, edges). more: options of the strategy, for each picture."""

@@ -271,12 +271,12 @@ def wrappers(model: Any) -> list[Any]:
             return [*found, model]
 
 
-def unwrapped(model: Any) -> Any:
+def unwrapped(model: object) -> Any:
     """The stock model itself, in which adapters stay active and what was compiled stays so."""
     return wrappers(model)[-1]
 
 
-def check_processor(processor: Any) -> None:
+def check_processor(processor: object) -> None:
     """Is this a model's whole processor? Raises `InputError`."""
     if hasattr(processor, "image_processor") and hasattr(processor, "tokenizer"):
         return
@@ -323,7 +323,7 @@ def require_pictures(backbone: Backbone, inputs: Inputs) -> None:
         )
 
 
-def check_merge(merge: Any) -> None:
+def check_merge(merge: object) -> None:
     """Is this a way to merge? Raises `InputError`."""
     named = isinstance(merge, str) and merge.partition(":")[0] in (*METHODS, *plugins(MERGING))
     if not named and not hasattr(merge, "compress_patches"):

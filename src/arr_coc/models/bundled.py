@@ -11,7 +11,6 @@ import os
 import re
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from ..core.checks import shown
 from ..core.errors import InputError
@@ -70,7 +69,7 @@ class Calibration:
             raise InputError(f"{path} has temperature {read.temperature}; it must be above 0, calibrate again")
         return read
 
-    def write(self, folder: Path, **how: Any) -> Path:
+    def write(self, folder: Path, **how: object) -> Path:
         """Write it into a model's folder; how: what it was measured on, kept in the file for readers."""
         path = folder / CALIBRATION
         with changing(path):
@@ -78,7 +77,7 @@ class Calibration:
         return path
 
 
-def marked(picture: Picture, scorer: Any) -> Picture:
+def marked(picture: Picture, scorer: object) -> Picture:
     """A picture that a model is asked about, with a note where it is unlike all that the model has learned from: a
     model with a scorer of this library's was trained on what the library draws."""
     line = strangeness(picture.pixels) if isinstance(scorer, ScorerRelevance) else None
@@ -91,7 +90,7 @@ _ADDED = rf"(?:please|thanks|thank you|be brief|(?:please )?(?:{_HOW}|answer bri
 _ADDITION = re.compile(rf"(?<=[?.!,])\s*{_ADDED}\s*[.!]?\s*$", re.IGNORECASE)
 
 
-def as_trained(query: str, scorer: Any) -> str:
+def as_trained(query: str, scorer: object) -> str:
     """A question as a model of this library's was trained on it: a capital at its beginning, not only capitals, and
     nothing about how to answer. A small reader of characters takes other letters for other words. (Any other model
     reads what was written.)"""

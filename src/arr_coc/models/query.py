@@ -12,7 +12,7 @@ from .base import Backbone, Inputs
 from .tokens.splice import padding_side
 
 if TYPE_CHECKING:
-    from transformers import ProcessorMixin
+    from transformers import PreTrainedTokenizerBase, ProcessorMixin
 
 # Stands where the question goes while a chat is written: a character of no language.
 PLACE = "\ue000"
@@ -72,7 +72,7 @@ def find_questions(backbone: Backbone, processor: ProcessorMixin, inputs: Inputs
 
 def with_questions(
     backbone: Backbone, processor: ProcessorMixin, inputs: Inputs, queries: Sequence[str], image: int
-) -> Mapping[str, Any]:
+) -> Mapping[str, object]:
     """The prompts with these questions in the place of their last user turns' words; as they are where they ask them.
 
     For a glance: `query=` may name what to look for while the chat asks something else. image: the token of visual
@@ -140,12 +140,12 @@ def tokenize_prompt(tokenizer: Any, chat: str, *texts: str) -> list[int]:
     return ids
 
 
-def spells_markers(tokenizer: Any, question: str) -> bool:
+def spells_markers(tokenizer: PreTrainedTokenizerBase, question: str) -> bool:
     """Does the question spell out a token with a meaning of its own, such as the end of a turn?"""
     return any(token in question for token in tokenizer.get_added_vocab())
 
 
-def without_markers(tokenizer: Any, question: str) -> str:
+def without_markers(tokenizer: PreTrainedTokenizerBase, question: str) -> str:
     """The question with a gap in every marker, for processors that tokenise whole chats by themselves."""
     markers: list[str] = list(tokenizer.get_added_vocab())
     for token in sorted(markers, key=lambda token: -len(token)):

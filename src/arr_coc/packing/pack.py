@@ -69,20 +69,20 @@ class PackStyle:
 
 
 def pack(
-    image: Any,
+    image: object,
     query: str,
-    budget: Any = None,
-    keep: Any = None,
+    budget: object = None,
+    keep: object = None,
     *,
     model: Any,
     table: Any = None,
     layout: str = "auto",
     crops: int = MOST_CROPS,
     scale: float | str = AUTO,
-    grip: Any = None,
+    grip: object = None,
     marks: bool = True,
-    words: Any = None,
-    relevance: Any = "auto",
+    words: object = None,
+    relevance: object = "auto",
     photos: bool = True,
     ocr: bool = True,
 ) -> Packed:
@@ -137,7 +137,7 @@ def pack(
     return pack_pages(pages, query, request, style)
 
 
-def grip_for(model: Any, grip: Any = None) -> Grip:
+def grip_for(model: object, grip: object = None) -> Grip:
     """The grip that was given, else that of a model where it was measured, else a cautious one."""
     found = as_grip(grip) or Grip.known(model.name if isinstance(model, TokenTable) else str(model))
     # What limits a canvas limits no crop of it.
@@ -174,7 +174,7 @@ class PackPage:
         return self.words.boxes.astype(np.float64) * np.array([self.size[1], self.size[0]] * 2)
 
 
-def is_jpeg(image: Any) -> bool:
+def is_jpeg(image: object) -> bool:
     """By its first bytes, or by the ending of its name."""
     if isinstance(image, bytes | bytearray | memoryview):
         return bytes(image[:3]) == b"\xff\xd8\xff"
@@ -246,7 +246,7 @@ def whole_page(page: PackPage, number: int, table: TokenTable) -> PackedPicture:
 
 def pack_page(
     page: PackPage, number: int, query: str, budget: int, style: PackStyle
-) -> tuple[list[PackedPicture], str, dict[str, Any], tuple[str, ...]]:
+) -> tuple[list[PackedPicture], str, dict[str, object], tuple[str, ...]]:
     """Pictures, layout, what is left out, notes."""
     table, sheet = style.table, PackSheet(page.picture.pixels, page.size, number)
     overview = table.fit(page.size, budget)
@@ -282,7 +282,7 @@ def pack_page(
 
 def only_overview(
     sheet: PackSheet, fitted: Fitted, table: TokenTable, notes: tuple[str, ...] = ()
-) -> tuple[list[PackedPicture], str, dict[str, Any], tuple[str, ...]]:
+) -> tuple[list[PackedPicture], str, dict[str, object], tuple[str, ...]]:
     part = PackPart((0, 0, *sheet.size), fitted.size)
     scale = round(fitted.size[0] / sheet.size[0], 4)
     left = {"area": 1.0, "relevance": 1.0, "reduced_to": scale}

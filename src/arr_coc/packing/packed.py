@@ -194,7 +194,7 @@ class Packed:
             pictures.append(
                 {**named, "height": one.size[0], "width": one.size[1], "tokens": one.tokens, "panes": panes}
             )
-        own: dict[str, Any] = {"schema": PACKED_SCHEMA, "layout": self.layout, "model": self.model}
+        own: dict[str, object] = {"schema": PACKED_SCHEMA, "layout": self.layout, "model": self.model}
         own |= {
             "budget": self.budget,
             "tokens": self.tokens,

@@ -59,7 +59,7 @@ class DocumentPage:
         return found if found is not None and len(found) else None
 
     @property
-    def source(self) -> Any:
+    def source(self) -> object:
         """This page alone, as `look` and `ask` take a picture."""
         return self.place.source(self.number)
 
@@ -125,7 +125,7 @@ class Document:
         return tuple(found[place] for place in range(len(self)))
 
 
-def document_of(source: Any, pages: int | str | Sequence[int] | None = None) -> Document | None:
+def document_of(source: object, pages: int | str | Sequence[int] | None = None) -> Document | None:
     """A document where the source is one: a list, a folder, a PDF or a TIFF with several pages; None for one picture.
 
     Of one page only, it has one page: `document.pages[0].source` is the picture.
@@ -137,7 +137,7 @@ def document_of(source: Any, pages: int | str | Sequence[int] | None = None) -> 
     return None
 
 
-def _may_have_pages(source: Any) -> bool:
+def _may_have_pages(source: object) -> bool:
     if isinstance(source, Document | list) or (
         isinstance(source, tuple) and not isinstance(source, PdfPage | PdfPlace)
     ):
@@ -149,7 +149,7 @@ def _may_have_pages(source: Any) -> bool:
     return os.path.isdir(source) or is_pdf(source) or _is_tiff(source)
 
 
-def _counts_pages(source: Any) -> bool:
+def _counts_pages(source: object) -> bool:
     """Whether `_listed` chose the pages itself: what is counted by a file's own numbers."""
     return not isinstance(source, list | tuple) and not (
         isinstance(source, str | os.PathLike) and os.path.isdir(source)
@@ -179,7 +179,7 @@ def files_in(folder: Path) -> list[Path]:
     return found
 
 
-def _gathered(sources: Sequence[Any], name: str) -> Document:
+def _gathered(sources: Sequence[object], name: str) -> Document:
     """Pages of all sources, counted through; what cannot be read is a note, and the others are kept."""
     if not sources:
         raise InputError("no picture was given; give at least one")
@@ -254,7 +254,7 @@ def _of_tiff(file: Any, pages: Any) -> Document:
     return _tiff_pages(file, name, sizes, pages, ())
 
 
-def _listed_picture(file: Any) -> Document:
+def _listed_picture(file: object) -> Document:
     """Whatever is wrong with it is told where it is read as one picture."""
     picture = load_picture(file)
     return Document((DocumentPage(1, picture.name, picture.size, PictureSheet(file)),), picture.name, of_pages=1)
@@ -274,7 +274,7 @@ def _tiff_pages(file: Any, name: str, sizes: Sequence[tuple[int, int]], pages: A
     return Document(tuple(found), name, notes, len(sizes))
 
 
-def _is_tiff(source: Any) -> bool:
+def _is_tiff(source: object) -> bool:
     if not isinstance(source, str | os.PathLike):
         return False
     try:

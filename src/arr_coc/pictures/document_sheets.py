@@ -8,7 +8,7 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from PIL import ExifTags, Image
@@ -30,6 +30,9 @@ from .pdf import (
 )
 from .words import Words
 from .words_files import as_words, words_beside
+
+if TYPE_CHECKING:
+    from pypdfium2 import PdfDocument
 
 _ON_ITS_SIDE = (5, 6, 7, 8)  # orientations of EXIF
 
@@ -61,7 +64,7 @@ class PdfSheet:
             page.close()
         return found
 
-    def text(self, opened: Callable[[PdfFile], Any]) -> str:
+    def text(self, opened: Callable[[PdfFile], PdfDocument]) -> str:
         with suppress(InputError), readable(self.number, pdf_name(self.file)):
             page = opened(self.file)[self.number - 1]
             layer = page.get_textpage()
@@ -71,18 +74,18 @@ class PdfSheet:
             return found
         return ""
 
-    def source(self, number: int) -> Any:
+    def source(self, number: int) -> object:
         if isinstance(self.file, bytes):
             return next(pdf_pages(self.file, self.number, dpi=DPI))
         return PdfPlace(Path(self.file), self.number)
 
 
 @contextmanager
-def open_once() -> Generator[Callable[[PdfFile], Any]]:
+def open_once() -> Generator[Callable[[PdfFile], PdfDocument]]:
     """A function that opens each PDF once; they are closed at the end."""
     held: dict[Any, tuple[Any, Any]] = {}
 
-    def opened(file: PdfFile) -> Any:
+    def opened(file: PdfFile) -> PdfDocument:
         key = id(file) if isinstance(file, bytes) else os.fspath(file)
         if key not in held:
             manager = opened_pdf(file)
@@ -123,10 +126,10 @@ class FrameSheet:
     def words(self, size: tuple[int, int]) -> Words | None:
         return None
 
-    def text(self, opened: Callable[[PdfFile], Any]) -> str:
+    def text(self, opened: Callable[[PdfFile], PdfDocument]) -> str:
         return ""
 
-    def source(self, number: int) -> Any:
+    def source(self, number: int) -> object:
         return replace(self.draw((0, 0), None), name=f"page {self.number}")
 
 
@@ -168,11 +171,11 @@ class PictureSheet:
         beside = words_beside(self.given)
         return None if beside is None else as_words(beside, size)
 
-    def text(self, opened: Callable[[PdfFile], Any]) -> str:
+    def text(self, opened: Callable[[PdfFile], PdfDocument]) -> str:
         with suppress(InputError):
             found = self.words((1, 1)) if words_beside(self.given) is None else self.words(self.size())
             return " ".join(found.texts) if found is not None else ""
         return ""
 
-    def source(self, number: int) -> Any:
+    def source(self, number: int) -> object:
         return self.given

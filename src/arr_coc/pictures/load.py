@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from PIL import ExifTags, Image, UnidentifiedImageError
@@ -23,6 +23,9 @@ from ..core.errors import InputError
 from ..core.stopping import Stopped
 from .regions import REMEDY, reduced_by_regions, region_reader, region_size
 from .svg import svg_png
+
+if TYPE_CHECKING:
+    from typing import IO
 
 # Pillow refuses twice its warning limit by the header alone, before any pixel is decoded; we refuse at the same place.
 MAX_PIXELS = 2 * 89_478_485
@@ -127,7 +130,7 @@ def processed(image_processor: Any, picture: Picture) -> Any:
         ) from error
 
 
-def _is_tensor(value: Any) -> bool:
+def _is_tensor(value: object) -> bool:
     """True for a torch tensor (or subclass), found by name so that torch need not be imported."""
     return any(kind.__module__ == "torch" and kind.__name__ == "Tensor" for kind in type(value).__mro__)
 
@@ -182,7 +185,7 @@ def _from_file(file: Any, label: str, max_pixels: int, longest_side: int | None)
         return _from_pil(image, name, label, max_pixels, longest_side, reduce_while_decoding=True)
 
 
-def _large_jpeg(file: Any) -> Image.Image | None:
+def _large_jpeg(file: IO[bytes]) -> Image.Image | None:
     """A JPEG with more pixels than are ever decoded: it is read reduced, an eighth at the least. None for others."""
     from PIL import JpegImagePlugin
 
@@ -209,7 +212,7 @@ def _foreign(file: Any, label: str, max_pixels: int) -> Image.Image | None:
         return None
     package, kind = ("pillow_heif", "a HEIC") if heic else ("cairosvg", "an SVG")
     try:
-        library: Any = import_module(package)
+        library = import_module(package)
     except ImportError as error:
         raise InputError(f"{label} is {kind} picture; pip install 'arr-coc[formats]', or save it as PNG") from error
     data = data or file.read_bytes()

@@ -112,7 +112,7 @@ def _read(engine: Any, pixels: np.ndarray) -> dict[str, list[Any]]:
     return {"texts": texts, "boxes": boxes, "lines": lines}
 
 
-def _upright(quad: Any) -> list[float]:
+def _upright(quad: object) -> list[float]:
     corners = np.asarray(quad, dtype=np.float64).reshape(-1, 2)
     return [*corners.min(0).tolist(), *corners.max(0).tolist()]
 

@@ -12,13 +12,16 @@ from dataclasses import replace
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from ..core.errors import InputError
 from .load import MAX_PIXELS, Picture, load_picture
 from .words import Words, make_words
+
+if TYPE_CHECKING:
+    from torch import nn
 
 # Dots an inch at which pages are drawn: 10-point type is then 20 pixels high, and A4 has 1 190 by 1 684 pixels.
 DPI = 144
@@ -65,7 +68,7 @@ def load_page(source: Any, *, longest_side: int | None = None) -> tuple[Picture,
     return picture, source.words if len(source.words) else None
 
 
-def is_pdf(source: Any) -> bool:
+def is_pdf(source: object) -> bool:
     """Whether a source is the path of a PDF, by its first bytes; of any other kind: no."""
     if not isinstance(source, str | os.PathLike):
         return False
@@ -135,7 +138,7 @@ def opened_pdf(path: PdfFile) -> Generator[Any]:
         document.close()
 
 
-def _page(document: Any, number: int, name: str, dpi: float) -> PdfPage:
+def _page(document: object, number: int, name: str, dpi: float) -> PdfPage:
     page, picture = drawn_pdf_page(document, number, name, dpi)
     height, width = page.get_height(), page.get_width()
     with readable(number, name):
@@ -233,7 +236,7 @@ def spaced_out(texts: Sequence[str], boxes: np.ndarray) -> np.ndarray:
     return goes_on
 
 
-def _char_boxes(raw: Any, layer: Any, count: int) -> np.ndarray:
+def _char_boxes(raw: Any, layer: nn.Module, count: int) -> np.ndarray:
     """(count, 4) left, bottom, right, top in the page's own coordinates: loose boxes, as high as their type."""
     boxes = np.zeros((count, 4))
     held = raw.FS_RECTF()

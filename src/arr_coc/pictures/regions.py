@@ -6,10 +6,11 @@ The extra `[slides]` brings the second; where neither is installed, one line say
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
 
@@ -20,9 +21,10 @@ REMEDY = "pip install 'arr-coc[slides]' reads it by regions"
 # Pixels that are decoded, one region after another.
 MOST_READ = 1_500_000_000
 _TIFF = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
+Read = TypeVar("Read")
 
 
-def region_reader(file: Any) -> str | None:
+def region_reader(file: object) -> str | None:
     """The library that can read this file by regions: "pyvips", "tifffile", or None."""
     if not isinstance(file, Path):
         return None
@@ -43,7 +45,7 @@ def reduced_by_regions(file: Path, longest_side: int) -> np.ndarray:
     return _told(file, lambda: _vips_reduced(file, longest_side) if by_vips else _tiff_reduced(file, longest_side))
 
 
-def _told(file: Path, work: Any) -> Any:
+def _told(file: Path, work: Callable[[], Read]) -> Read:
     try:
         return work()
     except InputError:
@@ -62,7 +64,7 @@ def _vips_size(file: Path) -> tuple[int, int]:
 
 
 def _vips_reduced(file: Path, longest_side: int) -> np.ndarray:
-    vips: Any = import_module("pyvips")
+    vips = import_module("pyvips")
     image = vips.Image.thumbnail(str(file), longest_side, height=longest_side, size="down", no_rotate=True)
     if image.hasalpha():
         image = image.flatten(background=[255, 255, 255])

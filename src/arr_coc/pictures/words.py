@@ -74,10 +74,10 @@ class Words:
 
 def make_words(
     texts: Sequence[str],
-    boxes: Any,
+    boxes: object,
     *,
     size: tuple[float, float] = (1.0, 1.0),
-    lines: Any = None,
+    lines: object = None,
     source: str = "given",
 ) -> Words:
     """Words from boxes (N, 4) x0, y0, x1, y1 in units of `size` (height, width), clipped to it.
@@ -118,7 +118,7 @@ def check_number(number: int, source: str) -> None:
         raise InputError(f"words of {source}: {number} words are more than {MOST_WORDS}; give one page at a time")
 
 
-def listed_words(value: Any, size: tuple[float, float] | None, source: str) -> Words:
+def listed_words(value: object, size: tuple[float, float] | None, source: str) -> Words:
     """Words from plain lists and mappings, as JSON has them. {"words": […], "width": …, "height": …} tells its size."""
     if isinstance(value, Mapping):
         if "height" in value and "width" in value:
@@ -137,7 +137,7 @@ def listed_words(value: Any, size: tuple[float, float] | None, source: str) -> W
     return make_words([text for text, _ in pairs], boxes, size=size or (1.0, 1.0), source=source)
 
 
-def _pair(entry: Any, source: str) -> tuple[str, list[float]]:
+def _pair(entry: object, source: str) -> tuple[str, list[float]]:
     if isinstance(entry, Mapping):
         text, box = entry.get("text"), entry.get("box", entry.get("bbox"))
     elif isinstance(entry, Sequence) and not isinstance(entry, str | bytes) and len(entry) in (2, 5):

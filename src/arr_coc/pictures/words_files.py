@@ -13,7 +13,7 @@ import re
 from collections.abc import Mapping, Sequence
 from html.parser import HTMLParser
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from xml.etree import ElementTree
 
 from ..core.errors import InputError
@@ -26,6 +26,7 @@ FORMATS = "hOCR, ALTO, Tesseract TSV or JSON"
 _LINES = frozenset({"ocr_line", "ocrx_line", "ocr_header", "ocr_caption", "ocr_textfloat", "ocr_footer"})
 # JSON inside JSON inside …: deeper than any list of words.
 _DEEPEST = 64
+Page = TypeVar("Page")
 
 
 def as_words(value: Any, size: tuple[float, float]) -> Words:
@@ -59,7 +60,7 @@ def read_words(path: str | os.PathLike[str], *, page: int = 1, size: tuple[float
     raise InputError(f"{name} holds no words that can be read; give {FORMATS}")
 
 
-def words_beside(picture: Any) -> Path | None:
+def words_beside(picture: object) -> Path | None:
     """The file of words beside a picture's file: page.png and page.hocr, page.alto.xml, page.tsv or page.words.json."""
     if not isinstance(picture, str | os.PathLike) or not os.path.isfile(picture):
         return None
@@ -110,7 +111,7 @@ def _json_words(text: str, size: tuple[float, float] | None, name: str, page: in
     return listed_words(value, size, name)
 
 
-def _page_of(pages: list[Any], page: int, name: str) -> Any:
+def _page_of(pages: Sequence[Page], page: int, name: str) -> Page:
     if not 1 <= page <= len(pages):
         raise InputError(f"{name} has {len(pages)} pages, not {page}; give a page from 1 to {len(pages)}")
     return pages[page - 1]

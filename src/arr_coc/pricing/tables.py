@@ -213,7 +213,7 @@ def table_of(entry: Mapping[str, Any], file: str) -> TokenTable:
     return TokenTable(**given, models=tuple(one.lower() for one in models), numbers=dict(numbers))
 
 
-def check_numbers(numbers: Any, rule: str, where: str) -> None:
+def check_numbers(numbers: object, rule: str, where: str) -> None:
     if not isinstance(numbers, dict):
         raise InputError(f"{where}: numbers must be a table of numbers")
     lacking = [key for key in NEEDED[rule] if key not in numbers]
@@ -247,7 +247,7 @@ def find_table(model: str, tables: Sequence[TokenTable] | None = None) -> TokenT
     return None
 
 
-def table_for(model: Any, tables: Sequence[TokenTable] | None = None) -> TokenTable:
+def table_for(model: object, tables: Sequence[TokenTable] | None = None) -> TokenTable:
     """`find_table`, or one clear line."""
     if isinstance(model, TokenTable):
         return model

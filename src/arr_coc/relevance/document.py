@@ -164,7 +164,7 @@ def _by_words(
 
 
 def _by_pictures(
-    pages: Sequence[DocumentPage], query: str, relevance: Any, offers: PageOffers
+    pages: Sequence[DocumentPage], query: str, relevance: object, offers: PageOffers
 ) -> tuple[list[PageRelevance], tuple[str, ...]]:
     """Pages without words: each drawn and forgotten. Those that the scorer would be asked about are first searched for
     the letters of the question; of other ones each is asked, small if there are many, and the best again in full."""
@@ -189,7 +189,7 @@ def _by_pictures(
 
 
 def _by_letters(
-    pages: Sequence[DocumentPage], query: str, relevance: Any, offers: PageOffers
+    pages: Sequence[DocumentPage], query: str, relevance: object, offers: PageOffers
 ) -> dict[int, PageRelevance]:
     """Pages that the scorer would be asked about, by the words of the question that their letters spell. Empty where
     nothing is found that tells pages apart: then the scorer itself is asked about each."""
@@ -229,7 +229,7 @@ def _by_letters(
 _boards: WeakKeyDictionary[DocumentPage, tuple[Path, np.ndarray]] = WeakKeyDictionary()
 
 
-def _board(page: DocumentPage, query: str, relevance: Any, offers: PageOffers, room: int) -> np.ndarray | None:
+def _board(page: DocumentPage, query: str, relevance: object, offers: PageOffers, room: int) -> np.ndarray | None:
     """The letters of a page; None where the scorer is not what it would be asked by."""
     check_stop()
     folder, board = _boards.get(page, (None, None))
@@ -253,7 +253,7 @@ def _scene(page: DocumentPage, offers: PageOffers, room: int | None) -> Scene:
     return Scene(pixels, photos=offers.photos, device=offers.device, scorer=offers.scorer)
 
 
-def _drawn(page: DocumentPage, query: str, relevance: Any, offers: PageOffers, room: int | None) -> PageRelevance:
+def _drawn(page: DocumentPage, query: str, relevance: object, offers: PageOffers, room: int | None) -> PageRelevance:
     check_stop()
     try:
         scene = _scene(page, offers, room)

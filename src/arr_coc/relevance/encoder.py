@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from .photos.things import thesaurus
 if TYPE_CHECKING:
     import torch
 
+    from ..sensing.semantic import SemanticEncoder
     from .scene import Scene
 
 # What is in any picture; the question must be more like a place than these are.
@@ -45,7 +46,7 @@ def encoder_relevance(scene: Scene, query: str, option: str = "") -> Relevance:
 
 
 @lru_cache(maxsize=2)
-def load_encoder(name: str, device: str = "cpu") -> Any:
+def load_encoder(name: str, device: str = "cpu") -> SemanticEncoder:
     """A `sensing.SemanticEncoder`, read once in a process."""
     from ..sensing.semantic import SemanticEncoder
 
@@ -60,7 +61,7 @@ def phrase(query: str) -> str:
     return TEMPLATE.format(" ".join(words) if words else query.strip() or "something")
 
 
-def likeness(encoder: Any, picture: torch.Tensor, query: str) -> np.ndarray:
+def likeness(encoder: SemanticEncoder, picture: torch.Tensor, query: str) -> np.ndarray:
     """(3, H, W) in [0, 1] and a question → (h, w) float32 in [0, 1], the likest place 1."""
     import torch
     import torch.nn.functional as F

@@ -199,10 +199,10 @@ _ADDED: dict[str, Source] = {}
 _PROVIDED: dict[str, Callable[..., Any]] = {}
 
 
-def provide(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def provide(name: str) -> Callable[[Callable[..., object]], Callable[..., object]]:
     """Decorator: the function of a source whose name and needs stand in the table above."""
 
-    def add(function: Callable[..., Any]) -> Callable[..., Any]:
+    def add(function: Callable[..., object]) -> Callable[..., Any]:
         _PROVIDED[name] = function
         return function
 
@@ -211,7 +211,7 @@ def provide(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
 
 def relevance_source(
     name: str, *, needs: Iterable[str] = ("pixels",), summary: str = "", extra: str | None = None, **more: Any
-) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+) -> Callable[[Callable[..., object]], Callable[..., object]]:
     """Make a function a source of relevance under a name, in this process.
 
     Args:
@@ -272,7 +272,7 @@ def names_for(offers: Iterable[str] = ("pixels", "texture")) -> tuple[str, ...]:
     return tuple(dict.fromkeys(fitting))
 
 
-def find_source(relevance: Any) -> Source:
+def find_source(relevance: object) -> Source:
     """What `relevance=` stands for: a name, the folder of a trained scorer, a function of (picture, question), a map,
     or a `Source`. Raises `InputError` with the nearest name."""
     if isinstance(relevance, Source):
@@ -419,7 +419,7 @@ def _weighed(names: Sequence[str], signs: np.ndarray, scene: Scene, query: str) 
     return replace(maps.get("look") or next(iter(maps.values())), map=plane, notes=(line, *said))
 
 
-def resolve(relevance: Any, scene: Scene, query: str = "") -> tuple[Source, str]:
+def resolve(relevance: object, scene: Scene, query: str = "") -> tuple[Source, str]:
     """The source that `relevance=` stands for in this scene, and the note that says so; refused where the scene does
     not offer what it needs."""
     if isinstance(relevance, str) and relevance == "auto":
@@ -434,7 +434,7 @@ def resolve(relevance: Any, scene: Scene, query: str = "") -> tuple[Source, str]
     return source, note
 
 
-def check_relevance(relevance: Any, offers: Iterable[str] = ("pixels", "texture")) -> None:
+def check_relevance(relevance: object, offers: Iterable[str] = ("pixels", "texture")) -> None:
     """Refuse, before any picture is read, what cannot be used: an unknown name, or what needs more than is offered."""
     if isinstance(relevance, str) and relevance == "auto":
         return
@@ -443,7 +443,7 @@ def check_relevance(relevance: Any, offers: Iterable[str] = ("pixels", "texture"
         raise InputError(line)
 
 
-def relevance_for(relevance: Any, scene: Scene, query: str) -> Relevance:
+def relevance_for(relevance: object, scene: Scene, query: str) -> Relevance:
     """The map of one picture, whatever `relevance=` is."""
     return relevances_for(relevance, [scene], [query]).relevance[0]
 
@@ -479,7 +479,7 @@ def _by_words_where_known(scenes: Sequence[Scene], queries: Sequence[str]) -> Ma
     return replace(found, relevance=maps)
 
 
-def is_map(value: Any) -> bool:
+def is_map(value: object) -> bool:
     """A `Relevance`, an array or tensor (rows, cols), or the three maps of a `HierarchicalRelevance`."""
     return isinstance(value, Relevance) or hasattr(value, "high") or getattr(value, "ndim", None) == 2
 

@@ -104,7 +104,7 @@ class Scene:
     def texture(self) -> Texture:
         return self.sensed[0]
 
-    def strategy_inputs(self, strategy: str, options: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
+    def strategy_inputs(self, strategy: str, options: Mapping[str, object]) -> tuple[dict[str, Any], tuple[str, ...]]:
         """Maps that some strategies need besides the relevance, less those that the caller gave, and notes."""
         if strategy == "edge" and "edges" not in options:
             return {"edges": self.texture["sobel_magnitude"]}, ()
@@ -125,7 +125,7 @@ class Scene:
         wanted = {name: value for name, value in inputs.items() if name not in options and value is not None}
         return wanted, (note, found.note) if found.note else (note,)
 
-    def varied(self, **changes: Any) -> Self:
+    def varied(self, **changes: object) -> Self:
         """The same picture with other things known about it; what was made of the picture is kept."""
         other = replace(self, **changes)
         if isinstance(self.picture, np.ndarray):

@@ -6,8 +6,7 @@ The channels are written once (`channels`, `text_regions`) over two back ends: O
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -15,11 +14,11 @@ import torch
 from . import backend_torch as ops
 from . import flow, text_regions
 from .backend import BackendName, get_backend, opencv_installed
-from .channels import TextDetector, channel_tasks, check_detector, check_gaze, view_size, wants_ocr
+from .channels import ChannelInputs, channel_tasks, view_size
 from .clusters import Clusters, cluster_channels_batch
 from .inputs import picture_batch
 from .named_clusters import labels_of
-from .one_picture import NO_CLUSTERS, NO_PREVIOUS, sense_one
+from .one_picture import NO_CLUSTERS, NO_PREVIOUS, sense_array
 from .pyramid import to_cells
 from .slic import slic_batch
 from .texture import SEMANTIC_NAMES, Layout, Texture, get_layout
@@ -32,46 +31,37 @@ NO_ENCODER = "no image-text encoder: the semantic channels are zero"
 
 
 def sense(
-    picture: Any,
+    picture: object,
     layout: str | Layout = "mvp13",
+    inputs: ChannelInputs | None = None,
     *,
     size: int | tuple[int, int] | None = None,
     cells: tuple[int, int] | None = None,
     backend: BackendName = "auto",
-    gaze: tuple[float, float] | None = None,
-    previous: Any = None,
     clusters: str | np.ndarray | torch.Tensor | Clusters | None = "slic",
-    text: TextDetector = "strokes",
     encoder: SemanticEncoder | None = None,
-    memory: Mapping[str, Any] | None = None,
 ) -> Texture:
     """The texture array of a picture, or of a batch of pictures of one size.
 
     picture: PIL image; numpy (H, W), (H, W, 3); tensor (3, H, W) or (B, 3, H, W); uint8, or floating in [0, 1].
+    inputs: gaze, the frame before, how text is found, memory.
     size: sense at this size: the longer side, or (height, width); as given if None.
     cells: (rows, columns): reduce to this grid, each channel by its own reducer ((32, 32) is the v0.1 path).
     backend: "auto" takes OpenCV for a single picture on a CPU without gradients, torch for all else.
-    gaze: (y, x) in [0, 1]: centre of the eccentricity, and the place of the gaze channel.
-    previous: the frame before, same kind of picture: gives the motion channel.
     clusters: "slic", labels (h, w) or (B, h, w) of any resolution, `Clusters`, or None for zero.
-    text: "strokes" (no download), "ocr" (needs the extra), "auto" (ocr where installed).
     encoder: gives the semantic channels; zero, and noted, without one.
-    memory: maps for previous_relevance, previous_saliency, fixation_history, previous_attention, current_attention.
     """
     chosen = get_layout(layout)
-    check_gaze(gaze)
-    check_detector(text)
+    inputs = inputs or ChannelInputs()
     if _choose(picture, backend) == "opencv":
-        texture = sense_one(
-            picture, chosen, size=size, gaze=gaze, previous=previous, clusters=clusters, text=text, memory=memory
-        ).tensors()
+        texture = sense_array(picture, chosen, inputs, size, clusters).tensors()
     else:
-        texture = _sense_batch(picture, chosen, size, gaze, previous, clusters, text, memory or {})
+        texture = _sense_batch(picture, chosen, inputs, size, clusters)
     texture = _with_semantic(texture, encoder)
     return texture if cells is None else to_cells(texture, cells)
 
 
-def _choose(picture: Any, backend: str) -> str:
+def _choose(picture: object, backend: str) -> str:
     if backend != "auto":
         get_backend(backend)
         return backend
@@ -83,14 +73,11 @@ def _choose(picture: Any, backend: str) -> str:
 
 
 def _sense_batch(
-    picture: Any,
+    picture: object,
     layout: Layout,
+    inputs: ChannelInputs,
     size: int | tuple[int, int] | None,
-    gaze: tuple[float, float] | None,
-    previous: Any,
-    clusters: Any,
-    text: str,
-    memory: Mapping[str, Any],
+    clusters: str | np.ndarray | torch.Tensor | Clusters | None,
 ) -> Texture:
     """A batch by torch: any device, differentiable."""
     batch, batched = picture_batch(picture, size)
@@ -98,23 +85,23 @@ def _sense_batch(
     red, green, blue = batch.unbind(1)
     luminance = ops.luminance((red, green, blue))
     notes: list[str] = []
-    maps: dict[str, Any] = {"red": red, "green": green, "blue": blue, "luminance": luminance}
-    for task in channel_tasks(ops, layout, (red, green, blue), luminance, gaze, memory, text, {}):
+    maps: dict[str, torch.Tensor] = {"red": red, "green": green, "blue": blue, "luminance": luminance}
+    for task in channel_tasks(ops, layout, (red, green, blue), luminance, inputs, {}):
         maps.update(task())
     if "lab_l" in layout:
         light, red_green, _ = ops.lab((red, green, blue))
         maps["lab_l"], maps["lab_a"] = light * 0.01, red_green * (1 / 256) + 0.5
-    if "text_regions" in layout and wants_ocr(text):
+    if "text_regions" in layout and inputs.wants_ocr:
         texts = [text_regions.ocr_map(one.permute(1, 2, 0).numpy()) for one in batch.detach().cpu()]
         maps["text_regions"] = torch.from_numpy(np.stack(texts)).to(batch)
     if "type_height" in layout:
         tall = [height_channel(one.permute(1, 2, 0).numpy()) for one in batch.detach().cpu()]
         maps["type_height"] = torch.from_numpy(np.stack(tall)).to(batch)
     if "motion" in layout:
-        if previous is None:
+        if inputs.previous is None:
             notes.append(NO_PREVIOUS)
         else:
-            before = picture_batch(previous, target)[0].to(batch.device)
+            before = picture_batch(inputs.previous, target)[0].to(batch.device)
             red_before, green_before, blue_before = before.unbind(1)
             earlier = ops.luminance((red_before, green_before, blue_before)).expand_as(luminance)
             maps["motion"] = flow.motion_batch(flow.batch_flow(luminance, earlier))
@@ -129,7 +116,9 @@ def _sense_batch(
     return Texture(data if batched else data[0], layout, *target, notes=tuple(notes))
 
 
-def _labels_of_batch(clusters: Any, batch: torch.Tensor) -> torch.Tensor | None:
+def _labels_of_batch(
+    clusters: str | np.ndarray | torch.Tensor | Clusters | None, batch: torch.Tensor
+) -> torch.Tensor | None:
     if clusters is None:
         return None
     if isinstance(clusters, str) and clusters == "slic":

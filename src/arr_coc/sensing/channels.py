@@ -7,8 +7,9 @@ gives planes to write into, by channel name, where the back end can. `channel_ta
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from math import hypot
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -19,53 +20,73 @@ from . import text_regions
 from .backend import Backend, BackendMap, local_contrast, smooth, surround_radius
 from .texture import Layout
 
-TextDetector = Literal["strokes", "ocr", "auto"]
 # One family of channels: computes its maps, by name.
-Task = Callable[[], dict[str, Any]]
+Task = Callable[[], dict[str, BackendMap]]
+
+
+@dataclass(frozen=True, eq=False)
+class ChannelInputs:
+    """What channels are made of beside the picture.
+
+    gaze: (y, x) in [0, 1]: centre of the eccentricity, and the place of the gaze channel. previous: the frame before,
+    same kind of picture: gives the motion channel. text: "strokes" (no download), "ocr" (needs the extra), "auto" (ocr
+    where installed). memory: maps for `MEMORY_CHANNELS`.
+    """
+
+    gaze: tuple[float, float] | None = None
+    previous: object = None
+    text: str = "strokes"
+    memory: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        check_gaze(self.gaze)
+        check_detector(self.text)
+
+    @property
+    def wants_ocr(self) -> bool:
+        return self.text == "ocr" or (self.text == "auto" and text_regions.ocr_installed())
 
 
 def channel_tasks(
-    ops: Any,
+    ops: Backend,
     layout: Layout,
-    planes: tuple[Any, Any, Any],
-    luminance: Any,
-    gaze: tuple[float, float] | None,
-    memory: Mapping[str, Any],
-    text: str,
-    out: Mapping[str, Any],
+    planes: tuple[BackendMap, BackendMap, BackendMap],
+    luminance: BackendMap,
+    inputs: ChannelInputs,
+    out: Mapping[str, BackendMap],
 ) -> list[Task]:
     """The families both back ends compute by the same formulas, only those that the layout has, slowest first.
 
     out: planes to write into, by name, where the back end can.
     """
-    size = (luminance.shape[-2], luminance.shape[-1])
+    size, gaze = (luminance.shape[-2], luminance.shape[-1]), inputs.gaze
 
-    def strokes() -> dict[str, Any]:
+    def strokes() -> dict[str, BackendMap]:
         return {"text_regions": text_regions.stroke_map(ops, luminance)}
 
-    def shapes() -> dict[str, Any]:
+    def shapes() -> dict[str, BackendMap]:
         steps = object_boundaries(ops, planes)
         return {"object_boundaries": steps, "distance_field": distance_field(ops, steps)}
 
-    def faint_edges() -> dict[str, Any]:
+    def faint_edges() -> dict[str, BackendMap]:
         return {"edges_inverted": edges_inverted(ops, luminance, out)}
 
-    def bands() -> dict[str, Any]:
+    def bands() -> dict[str, BackendMap]:
         high, low = passes(ops, luminance, out)
         return {"edges": edges(ops, luminance, out), "high_pass": high, "low_pass": low}
 
-    def sobel() -> dict[str, Any]:
+    def sobel() -> dict[str, BackendMap]:
         return sobel_channels(ops, luminance, out)
 
-    def salience() -> dict[str, Any]:
+    def salience() -> dict[str, BackendMap]:
         return {"saliency": saliency(ops, planes, out.get("saliency"))}
 
-    def places() -> dict[str, Any]:
+    def places() -> dict[str, BackendMap]:
         y, x = ops.position(size, luminance)
         return {"y": y, "x": x, "eccentricity": eccentricity(ops, size, gaze, luminance)}
 
-    def remembered() -> dict[str, Any]:
-        maps = memory_channels(ops, memory, size, luminance)
+    def remembered() -> dict[str, BackendMap]:
+        maps = memory_channels(ops, inputs.memory, size, luminance)
         return maps if gaze is None else maps | {"gaze": gaze_map(ops, size, gaze, luminance)}
 
     families: list[tuple[str, Task]] = [
@@ -73,11 +94,8 @@ def channel_tasks(
         *(("edges", bands), ("sobel_x", sobel), ("saliency", salience), ("x", places)),
         ("previous_relevance", remembered),
     ]
-    return [task for name, task in families if name in layout and not (name == "text_regions" and wants_ocr(text))]
-
-
-def wants_ocr(text: str) -> bool:
-    return text == "ocr" or (text == "auto" and text_regions.ocr_installed())
+    read = inputs.wants_ocr
+    return [task for name, task in families if name in layout and not (name == "text_regions" and read)]
 
 
 def check_detector(text: str) -> None:
@@ -263,7 +281,7 @@ MEMORY_CHANNELS = (
 
 
 def memory_channels(
-    ops: Backend, memory: Mapping[str, Any], size: tuple[int, int], like: BackendMap
+    ops: Backend, memory: Mapping[str, object], size: tuple[int, int], like: BackendMap
 ) -> dict[str, BackendMap]:
     """The memory channels that were given, at the wanted size; those that were not stay zero."""
     unknown = set(memory) - set(MEMORY_CHANNELS)

@@ -71,7 +71,7 @@ def unit_range(array: np.ndarray) -> np.ndarray:
 
 
 def picture_planes(
-    array: np.ndarray, out: np.ndarray, each: Callable[..., Iterable[Any]] = map
+    array: np.ndarray, out: np.ndarray, each: Callable[..., Iterable[object]] = map
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """(H, W, 3) uint8 or float32 → three (H, W) float32 planes in [0, 1], written into `out` (3, H, W).
 
@@ -90,7 +90,7 @@ def picture_planes(
     return out[0], out[1], out[2]
 
 
-def picture_batch(picture: Any, size: int | tuple[int, int] | None) -> tuple[torch.Tensor, bool]:
+def picture_batch(picture: object, size: int | tuple[int, int] | None) -> tuple[torch.Tensor, bool]:
     """(B, 3, H, W) float32 in [0, 1], resized, and whether a batch was given, for the torch back end."""
     import torch
 

@@ -16,13 +16,13 @@ from .sam_files import sam_folder
 from .slic import slic
 
 
-def check_clusters(clusters: Any) -> None:
+def check_clusters(clusters: object) -> None:
     """Refuse, before any picture is read, names that stand for nothing here."""
     if isinstance(clusters, str | Path) and str(clusters) != "slic":
         sam_folder(clusters)
 
 
-def find_clusters(picture: Any, clusters: Any = "slic") -> Clusters:
+def find_clusters(picture: object, clusters: object = "slic") -> Clusters:
     """Clusters of a picture, grouped, merged and, where few, in two scales. clusters: "slic", "sam", the folder of a
     SAM, labels (h, w), or `Clusters`, which are as their maker left them."""
     if isinstance(clusters, Clusters):

@@ -11,13 +11,12 @@ import sys
 from collections.abc import Callable, Generator, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import Any
 
 import numpy as np
 
 from . import text_regions
-from .backend import get_backend
-from .channels import Task, channel_tasks, check_detector, check_gaze, wants_ocr
+from .backend import Backend, get_backend
+from .channels import ChannelInputs, Task, channel_tasks
 from .inputs import picture_array, picture_planes, resolve_size
 from .texture import Layout, Texture, get_layout
 from .type_height import height_channel
@@ -29,24 +28,28 @@ NO_CLUSTERS = "no clusters: the cluster channels are zero"
 
 
 def sense_one(
-    picture: Any,
+    picture: object,
     layout: str | Layout = "mvp13",
     *,
     size: int | tuple[int, int] | None = None,
     gaze: tuple[float, float] | None = None,
-    previous: Any = None,
-    clusters: Any = "slic",
+    previous: object = None,
+    clusters: object = "slic",
     text: str = "strokes",
-    memory: Mapping[str, Any] | None = None,
+    memory: Mapping[str, object] | None = None,
 ) -> Texture:
     """The texture array of one picture, as numpy; the arguments are those of `sense`. Semantic channels stay zero.
 
     The families are computed side by side. Every family writes its own planes: touching fresh memory is half of the
     work, and so that is shared out as well.
     """
-    layout, memory = get_layout(layout), memory or {}
-    check_gaze(gaze)
-    check_detector(text)
+    return sense_array(picture, get_layout(layout), ChannelInputs(gaze, previous, text, memory or {}), size, clusters)
+
+
+def sense_array(
+    picture: object, layout: Layout, inputs: ChannelInputs, size: int | tuple[int, int] | None, clusters: object
+) -> Texture:
+    """The work of `sense_one`."""
     ops = get_backend("opencv")
     array = picture_array(picture)
     target = resolve_size(array.shape[:2], size)
@@ -55,43 +58,38 @@ def sense_one(
     out = {name: data[place] for place, name in enumerate(layout.names)}
     first = layout.index("red")
     with threads_for(array.size) as each:
-        notes = _write_channels(
-            array, ops, layout, data[first : first + 3], out, each, gaze, previous, clusters, text, memory
-        )
+        notes = _write_channels(array, ops, layout, data[first : first + 3], out, each, clusters, inputs)
     return Texture(data, layout, *target, notes=notes)
 
 
 def _write_channels(
     array: np.ndarray,
-    ops: Any,
+    ops: Backend,
     layout: Layout,
     rgb: np.ndarray,
     out: dict[str, np.ndarray],
-    each: Callable[..., Iterable[Any]],
-    gaze: tuple[float, float] | None,
-    previous: Any,
-    clusters: Any,
-    text: str,
-    memory: Mapping[str, Any],
+    each: Callable[..., Iterable[object]],
+    clusters: object,
+    inputs: ChannelInputs,
 ) -> tuple[str, ...]:
     """Compute every channel of (H, W, 3) `array` into its plane of `out`; the notes."""
     target = (array.shape[0], array.shape[1])
     planes = picture_planes(array, rgb, each)
     luminance = ops.luminance(planes, out.get("luminance"))
     notes: list[str] = []
-    tasks = channel_tasks(ops, layout, planes, luminance, gaze, memory, text, out)
+    tasks = channel_tasks(ops, layout, planes, luminance, inputs, out)
     if "lab_l" in layout:
         tasks.append(lambda: ops.lab_planes(array, planes, out["lab_l"], out["lab_a"]))
-    if "text_regions" in layout and wants_ocr(text):
+    if "text_regions" in layout and inputs.wants_ocr:
         tasks.append(lambda: {"text_regions": text_regions.ocr_map(array)})
     if "type_height" in layout:
         tasks.append(lambda: {"type_height": height_channel(array)})
-    if "motion" in layout and previous is None:
+    if "motion" in layout and inputs.previous is None:
         notes.append(NO_PREVIOUS)
     elif "motion" in layout:
         from . import flow
 
-        before = ops.resize(picture_array(previous), target)
+        before = ops.resize(picture_array(inputs.previous), target)
         earlier = ops.luminance(picture_planes(before, np.empty((3, *target), dtype=np.float32)))
         tasks.append(lambda: {"motion": flow.motion(flow.backward_flow(earlier, luminance))})
     if "cluster_id" in layout and clusters is None:
@@ -117,7 +115,7 @@ def _write_channels(
 
 
 @contextmanager
-def threads_for(values: int) -> Generator[Callable[..., Iterable[Any]]]:
+def threads_for(values: int) -> Generator[Callable[..., Iterable[object]]]:
     """A `map` that spreads its work over threads; the plain one where there is too little of it."""
     threads = thread_count()
     if threads < 2 or values < SMALL:

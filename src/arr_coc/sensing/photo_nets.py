@@ -9,13 +9,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..core.errors import InputError
-from ..core.onnx import open_session
+from ..core.onnx import Session, open_session
 from .photo_parts import parts_folder, read_part
+
+if TYPE_CHECKING:
+    import cv2
 
 # The detector was trained on squares of 320 pixels; a second look at this longer side finds what is small.
 SQUARE, LONGER = 320, 640
@@ -61,7 +64,7 @@ def decoded(priors: np.ndarray, offsets: np.ndarray) -> np.ndarray:
 
 
 @lru_cache(maxsize=4)
-def _detector(folder: Path, size: tuple[int, int]) -> Any:
+def _detector(folder: Path, size: tuple[int, int]) -> cv2.dnn.Net:
     """A network for pictures of one (width, height): OpenCV 5 keeps what it made for another size, and then gives other
     scores for the same picture."""
     import cv2
@@ -92,7 +95,7 @@ def stands_out(pixels: np.ndarray) -> np.ndarray:
 
 
 @lru_cache(maxsize=1)
-def _saliency(folder: Path) -> Any:
+def _saliency(folder: Path) -> Session:
     return open_session(read_part("saliency", folder)["u2netp.onnx"])
 
 

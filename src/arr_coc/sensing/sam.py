@@ -57,7 +57,7 @@ class MaskGenerator:
 
     @torch.no_grad()
     def masks(
-        self, picture: Any, points: int = 16, quality: float = 0.88, stability: float = 0.92, overlap: float = 0.7
+        self, picture: object, points: int = 16, quality: float = 0.88, stability: float = 0.92, overlap: float = 0.7
     ) -> torch.Tensor:
         """(N, h, w) bool, best first: masks at the decoder's resolution, cut to the picture, near-duplicates removed.
 
@@ -86,7 +86,7 @@ class MaskGenerator:
         found = self.model(image_embeddings=features, input_points=points[None, :, None], input_labels=labels)
         return found.pred_masks[0], found.iou_scores[0]
 
-    def _pixels(self, picture: Any) -> tuple[torch.Tensor, tuple[int, int]]:
+    def _pixels(self, picture: object) -> tuple[torch.Tensor, tuple[int, int]]:
         """(1, 3, S, S) normalised, and the part of it, (height, width), that is picture."""
         batch = picture_batch(picture, None)[0][:1].to(self.device)
         height, width = batch.shape[-2:]
@@ -176,7 +176,7 @@ def labels_from_masks(masks: np.ndarray, ground: np.ndarray) -> np.ndarray:
     return compact(np.where(ranked > 0, ranked - 1 + int(ground.max()) + 1, ground))
 
 
-def sam(picture: Any, model: str | Path | MaskGenerator, points: int = 16, **limits: float) -> Clusters:
+def sam(picture: object, model: str | Path | MaskGenerator, points: int = 16, **limits: float) -> Clusters:
     """Clusters of a picture by SAM: its masks, superpixels where no mask lies; merged, grouped or split as needed."""
     generator = model if isinstance(model, MaskGenerator) else MaskGenerator.from_pretrained(model)
     array = picture_array(picture)

@@ -14,6 +14,7 @@ from fractions import Fraction
 from importlib import import_module
 from os import PathLike
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -132,7 +133,7 @@ def write_clip(path: str | PathLike[str], frames: Iterable[np.ndarray], per_seco
     with replacing(path) as temporary:
         writer = av.open(str(temporary), "w", format="mp4")
         try:
-            stream: Any = None
+            stream: object = None
             for pixels in frames:
                 pixels = pixels[: pixels.shape[0] // 2 * 2, : pixels.shape[1] // 2 * 2]
                 if stream is None:
@@ -149,7 +150,7 @@ def write_clip(path: str | PathLike[str], frames: Iterable[np.ndarray], per_seco
             writer.close()
 
 
-def _where(source: str) -> tuple[str, dict[str, Any]]:
+def _where(source: str) -> tuple[str, dict[str, object]]:
     """What PyAV opens for a source string, and how."""
     name, _, number = source.partition(":")
     if name == "webcam":
@@ -179,7 +180,7 @@ def _reason(error: BaseException) -> str:
     return text.strip().splitlines()[0] if text.strip() else type(error).__name__
 
 
-def _av() -> Any:
+def _av() -> ModuleType:
     try:
         import av
         import av.error

@@ -131,7 +131,7 @@ class Whole:
     everywhere_planes: tuple[int, ...] = ()
     whole_planes: tuple[int, ...] = ()
 
-    def __init__(self, relevance: Any, query: str, scene: Scene, note: str = "") -> None:
+    def __init__(self, relevance: object, query: str, scene: Scene, note: str = "") -> None:
         """scene: what is offered beside the frame."""
         self.relevance = relevance
         self.query = query
@@ -158,7 +158,7 @@ class Whole:
         return planes[0]
 
 
-def source_of(relevance: Any, query: str, photos: bool = True, scorer: Any = None) -> StreamSource:
+def source_of(relevance: object, query: str, photos: bool = True, scorer: Any = None) -> StreamSource:
     """What `relevance=` stands for in a stream. scorer: of the model that will answer."""
     # Nothing was before the first frame; a source that needs a frame before is given a map of zeros there.
     offered = Scene(lambda: None, scorer=scorer, photos=photos, previous=np.zeros((1, 1), dtype=np.float32))

@@ -12,6 +12,7 @@ where it is weak, and pay only for ground that was not shown before.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from os import PathLike
 from time import perf_counter
@@ -85,7 +86,7 @@ class StreamState:
     clusters: TrackedClusters | None = None
     past: np.ndarray | None = None
 
-    def save(self, path: str | PathLike[str], about: dict[str, Any] | None = None) -> None:
+    def save(self, path: str | PathLike[str], about: Mapping[str, object] | None = None) -> None:
         """One .npz file. about: plain values to keep with it, such as the stream's arguments."""
         arrays: dict[str, Any] = {}
         numbers: dict[str, Any] = {"schema": SCHEMA, "size": list(self.size), "about": about or {}}
@@ -97,7 +98,7 @@ class StreamState:
         with replacing(path) as temporary, temporary.open("wb") as file:
             np.savez(file, numbers=np.array(json.dumps(numbers)), **arrays)
 
-    def _plain(self) -> dict[str, Any]:
+    def _plain(self) -> dict[str, object]:
         return {item.name: getattr(self, item.name) for item in fields(self) if item.name not in ("clusters", "size")}
 
     @classmethod
@@ -198,8 +199,8 @@ class VideoStream:
         *,
         total: int | None = None,
         frames: int | None = None,
-        relevance: Any = "look",
-        scorer: Any = None,
+        relevance: object = "look",
+        scorer: object = None,
         photos: bool = True,
         settings: TemporalSettings | None = None,
         clusters: bool | str = True,
@@ -488,7 +489,7 @@ class VideoStream:
         self.state.save(path, about)
 
     @classmethod
-    def resume(cls, path: str | PathLike[str], *, relevance: Any = "look", scorer: Any = None) -> VideoStream:
+    def resume(cls, path: str | PathLike[str], *, relevance: object = "look", scorer: object = None) -> VideoStream:
         """The stream as it was when it was saved.
 
         Args:
@@ -504,7 +505,7 @@ class VideoStream:
         return cls(**about, settings=settings, relevance=relevance, scorer=scorer, state=state)
 
 
-def check_frame(pixels: Any) -> np.ndarray:
+def check_frame(pixels: object) -> np.ndarray:
     """(H, W, 3) uint8, or one clear line."""
     array = np.asarray(pixels)
     if array.ndim != 3 or array.shape[2] != 3 or array.dtype != np.uint8 or 0 in array.shape:

@@ -151,7 +151,7 @@ def unpacked(digits: str, count: int) -> np.ndarray:
 
 def prunable(weights: Weights) -> PrunableMini:
     """float32 on a CPU; bfloat16 parameters (float32 buffers) on a GPU."""
-    model: Any = weights.mini
+    model = weights.mini
     if next(model.parameters()).device.type == "cuda":
         model = copy.deepcopy(model)
         for parameter in model.parameters():
@@ -251,7 +251,7 @@ def document_of(mini: PrunableMini, plan: PeersPlan, findings: PeersFindings, fa
     """Every cell that has been read, with its cost; `report` makes the rest of it."""
     texts = [(batch["text"], batch["count"]) for batch in findings.batches.values() if "text" in batch]
     text = float(np.average([one for one, _ in texts], weights=[count for _, count in texts])) if texts else 0.0
-    rows: list[dict[str, Any]] = []
+    rows: list[dict[str, object]] = []
     bits: dict[str, dict[str, np.ndarray]] = {}
     for way, keep in plan.cells():
         name = cell_name(way, plan.tokens(keep))

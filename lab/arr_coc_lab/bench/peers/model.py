@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import torch
 from torch import Tensor
@@ -29,6 +29,7 @@ from ...train.swift import pair
 from .maths import bipartite, gather, pool
 
 CELL, LEVELS, BEFORE = 32, 3, len(HEAD)
+Made = TypeVar("Made")
 
 
 @dataclass
@@ -99,7 +100,7 @@ class PeerScene:
     def full(self) -> int:
         return self.grid[0] * self.grid[1]
 
-    def once(self, name: Hashable, make: Callable[[], Any]) -> Any:
+    def once(self, name: Hashable, make: Callable[[], Made]) -> Made:
         if name not in self._made:
             self._made[name] = make()
         return self._made[name]
@@ -253,12 +254,16 @@ class Flow(LanguageWalk):
 Watch = Callable[[int, Flow, Tensor, Tensor], None]
 
 
-def flow_attention(module: Any, query: Tensor, key: Tensor, value: Tensor, *_: Any, flow: Flow, **__: Any) -> Any:
+def flow_attention(
+    module: object, query: Tensor, key: Tensor, value: Tensor, *_: object, flow: Flow, **__: object
+) -> object:
     """`Flow.attend` as transformers calls it."""
     return flow.attend(module, query, key, value).transpose(1, 2), None
 
 
-def merging_attention(module: Any, query: Tensor, key: Tensor, value: Tensor, *_: Any, walk: Any, **__: Any) -> Any:
+def merging_attention(
+    module: object, query: Tensor, key: Tensor, value: Tensor, *_: object, walk: Any, **__: object
+) -> object:
     """`MergingWalk.attend` as transformers calls it."""
     return walk.attend(query, key, value), None
 

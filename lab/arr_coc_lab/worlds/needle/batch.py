@@ -60,7 +60,7 @@ class NeedleBatch:
 
     def to(self, device: torch.device | str) -> NeedleBatch:
         values = {field.name: getattr(self, field.name) for field in fields(self)}
-        moved: dict[str, Any] = {name: v.to(device) if isinstance(v, torch.Tensor) else v for name, v in values.items()}
+        moved = {name: v.to(device) if isinstance(v, torch.Tensor) else v for name, v in values.items()}
         return NeedleBatch(**moved)
 
 

@@ -12,7 +12,7 @@ import torch
 from arr_coc.core.errors import InputError
 
 from .batch import NeedleBatch
-from .difficulty import Difficulty, as_difficulty
+from .difficulty import as_difficulty
 from .draws import Draws
 from .renderer import check, finish_batch, lay_out, plan_of, render
 
@@ -50,27 +50,26 @@ class NeedleClip:
 @torch.no_grad()
 def render_clip(
     family: str,
-    n: int,
+    numbers: range,
     frames: int = 16,
     size: tuple[int, int] = (256, 256),
     seed: int = 0,
     split: str = "train",
-    difficulty: Difficulty | str | None = None,
     device: torch.device | str = "cpu",
-    start: int = 0,
     cuts: int = 0,
 ) -> NeedleClip:
-    """Clips `start` … `start + n - 1`, each with the given number of cuts at known frames.
+    """The clips of these numbers, of normal difficulty, each with the given number of cuts at known frames.
 
     The first frame of a clip without cuts shows what the still picture of the same number may show: content is drawn
     once per clip, places once per scene. Questions about a place or a relation, which would change, are not asked.
     """
+    n = len(numbers)
     check(family, n, size, split)
     if frames < 1 or not 0 <= cuts < frames:
         raise InputError(f"a clip needs at least 1 frame and fewer cuts than frames, got {frames} frames, {cuts} cuts")
-    knobs = replace(as_difficulty(difficulty, size), edge=False)
+    knobs = replace(as_difficulty(None, size), edge=False)
     device = torch.device(device)
-    index = torch.arange(start, start + n, device=device)
+    index = torch.tensor(numbers, device=device)
     # Each clip's cuts: the first few of a random order of the frames after the first.
     rank = Draws.of(seed, split, f"{family}/cuts", index).order("cuts", max(1, frames - 1)).argsort(1)
     cut = torch.nn.functional.pad(rank < cuts, (1, 0))[:, :frames]

@@ -76,18 +76,17 @@ def contact_sheet(pictures: list[Image.Image], captions: list[str], columns: int
 
 def write_dataset(
     family: str,
-    n: int,
+    numbers: range,
     seed: int,
     out: str | Path,
     size: tuple[int, int] = (512, 512),
     split: str = "train",
     difficulty: Difficulty | str | None = None,
     device: torch.device | str = "cpu",
-    start: int = 0,
 ) -> list[dict[str, object]]:
     """Write `img/*.png`, `records.jsonl` and `contact_sheet.png` (of the first 16) under `out`; return the records.
 
-    family: its name, or "all": n pictures of each."""
+    family: its name, or "all": the pictures of these numbers of each."""
     folder = Path(out)
     if os.path.exists(folder) and not os.path.isdir(folder):
         raise InputError(f"cannot write a dataset to {folder}: it is a file; name a folder")
@@ -95,9 +94,9 @@ def write_dataset(
     (folder / "records.jsonl").unlink(missing_ok=True)
     written: list[dict[str, object]] = []
     shown: list[Image.Image] = []
-    wanted = [(kind, first) for kind in (FAMILIES if family == "all" else (family,)) for first in range(0, n, AT_ONCE)]
-    for kind, first in wanted:
-        batch = render(kind, min(AT_ONCE, n - first), size, seed, split, difficulty, device, start + first)
+    pieces = [numbers[first : first + AT_ONCE] for first in range(0, len(numbers), AT_ONCE)]
+    for kind, piece in [(kind, piece) for kind in (FAMILIES if family == "all" else (family,)) for piece in pieces]:
+        batch = render(kind, len(piece), size, seed, split, difficulty, device, piece.start)
         entries = records(batch)
         for row, entry in enumerate(entries):
             image = picture(batch, row)

@@ -31,7 +31,7 @@ class NeedleOffer:
 
         from .clips import render_clip
 
-        clips = render_clip(family, 1, frames, size, seed, SPLIT, cuts=cuts)
+        clips = render_clip(family, range(1), frames, size, seed, SPLIT, cuts=cuts)
         return DrawnClip(clips.pictures[0].permute(0, 2, 3, 1).numpy(), clips.questions[0], clips.answers[0])
 
     def picture_program(self, family: str, seed: int, size: tuple[int, int]) -> tuple[list[str], list[str]]:

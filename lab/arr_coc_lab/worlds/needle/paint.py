@@ -249,7 +249,7 @@ def paint(scene: NeedleScene, draws: Draws, height: int, width: int) -> torch.Te
     return finish(canvas, draws, height, width)
 
 
-def part(value: Any, rows: slice) -> Any:
+def part(value: object, rows: slice) -> Any:
     """Some pictures of a batch: slices every tensor of a (nested) dataclass along its first dimension."""
     if isinstance(value, torch.Tensor):
         return value[rows]

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
-from typing import Any
 
 import torch
 
+from ..constants import constant
 from .atlas import GlyphAtlas, glyphs, sprite_numbers
 from .difficulty import Difficulty
 from .draws import Canvas
@@ -36,15 +35,6 @@ ANIMALS = ("tiger", "elephant", "penguin", "giraffe", "flamingo", "bear")
 THINGS = (*SHAPES, *ANIMALS, "packet", "bars", "bar", "sign")
 
 
-def _frozen(values: Any) -> Any:
-    return tuple(map(_frozen, values)) if isinstance(values, list | tuple) else values
-
-
-@cache
-def _constant(values: tuple[Any, ...], device: torch.device) -> torch.Tensor:
-    return torch.tensor(values, dtype=torch.int64, device=device)
-
-
 @dataclass(frozen=True)
 class Stage(Canvas):
     """What every family is given: chance, canvas, knobs and the typefaces it may use."""
@@ -57,9 +47,9 @@ class Stage(Canvas):
     def atlas(self) -> GlyphAtlas:
         return glyphs(self.device)
 
-    def constant(self, values: Sequence[Any]) -> torch.Tensor:
+    def constant(self, values: Sequence[object]) -> torch.Tensor:
         """Whole numbers on the right device, sent there once. Never change it in place."""
-        return _constant(_frozen(values), self.device)
+        return constant(values, self.device, torch.int64)
 
     def face(self, name: str, slots: int = 1) -> torch.Tensor:
         """(B, slots) typefaces."""

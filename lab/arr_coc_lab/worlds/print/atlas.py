@@ -68,6 +68,25 @@ class PrintAtlas:
         return torch.tensor([own[i % len(own)] for own in groups.values() for i in range(most)]).to(self.first.device)
 
 
+@dataclass(frozen=True)
+class GlyphTable:
+    """Glyphs as they are drawn, before they are summed.
+
+    texels: all glyphs' levels of ink (0 … 15) one behind the other, row by row, in the order of boxes (F, 97, 4): left,
+    top, width, height in texels. advances: (F, 97) float32 in texels, 0 for what a face lacks. em, names, families,
+    held_out, common: as of a `PrintAtlas`.
+    """
+
+    texels: np.ndarray
+    boxes: np.ndarray
+    advances: np.ndarray
+    em: int
+    names: tuple[str, ...]
+    families: tuple[str, ...]
+    held_out: np.ndarray
+    common: np.ndarray
+
+
 def load_atlas(path: str | Path | None, device: torch.device | str) -> PrintAtlas:
     """The atlas of a file, or for None that of Needle World's own faces."""
     if path is None:
@@ -75,7 +94,7 @@ def load_atlas(path: str | Path | None, device: torch.device | str) -> PrintAtla
     with np.load(path) as file:
         arrays = {name: file[name] for name in file.files}
     texels = np.frombuffer(lzma.decompress(arrays["texels"].tobytes()), np.uint8)
-    return atlas_of(
+    glyphs = GlyphTable(
         texels,
         arrays["boxes"],
         arrays["advances"].astype(np.float32) / 64,
@@ -84,8 +103,8 @@ def load_atlas(path: str | Path | None, device: torch.device | str) -> PrintAtla
         tuple(map(str, arrays["families"])),
         arrays["held_out"],
         arrays["common"],
-        device,
     )
+    return atlas_of(glyphs, device)
 
 
 def needle_atlas(device: torch.device | str) -> PrintAtlas:
@@ -107,7 +126,7 @@ def needle_atlas(device: torch.device | str) -> PrintAtlas:
             boxes[face, index] = cols[0], ascent - rows[0], cut.shape[1], cut.shape[0]
             pieces.append(cut.ravel())
     held = np.array([name in needle.typefaces("test") for name in names])
-    return atlas_of(
+    table = GlyphTable(
         np.concatenate(pieces),
         boxes,
         glyphs.advance[:, size].numpy().astype(np.float32),
@@ -116,26 +135,16 @@ def needle_atlas(device: torch.device | str) -> PrintAtlas:
         tuple(name.lower() for name in names),
         held,
         np.zeros(len(names), bool),
-        device,
     )
+    return atlas_of(table, device)
 
 
-def atlas_of(
-    texels: np.ndarray,
-    boxes: np.ndarray,
-    advances: np.ndarray,
-    em: int,
-    names: tuple[str, ...],
-    families: tuple[str, ...],
-    held_out: np.ndarray,
-    common: np.ndarray,
-    device: torch.device | str,
-) -> PrintAtlas:
-    """texels: all glyphs' levels of ink (0 … 15) one behind the other, row by row, in the order of boxes (F, 97, 4):
-    left, top, width, height in texels. advances: (F, 97) float32 in texels, 0 for what a face lacks."""
+def atlas_of(glyphs: GlyphTable, device: torch.device | str) -> PrintAtlas:
+    """The sums of glyphs, on a device."""
+    boxes, advances, em = glyphs.boxes, glyphs.advances, glyphs.em
     wide, high = boxes[..., 2].astype(np.int64), boxes[..., 3].astype(np.int64)
-    first, sums = area_sums(texels, wide.ravel(), high.ravel())
-    instead = np.tile(np.arange(NUMBER_OF_IDS), (len(names), 1))
+    first, sums = area_sums(glyphs.texels, wide.ravel(), high.ravel())
+    instead = np.tile(np.arange(NUMBER_OF_IDS), (len(glyphs.names), 1))
     for character, other in (dict.fromkeys(IDS, SPARE) | INSTEAD).items():
         lacking = advances[:, IDS[character]] == 0
         instead[lacking, IDS[character]] = IDS[other]
@@ -157,10 +166,10 @@ def atlas_of(
         descent=tensor(descent, torch.float32),
         capital=tensor(boxes[:, IDS["H"], 1] / em, torch.float32),
         em=em,
-        names=names,
-        families=families,
-        held_out=held_out.astype(bool),
-        common=common.astype(bool),
+        names=glyphs.names,
+        families=glyphs.families,
+        held_out=glyphs.held_out.astype(bool),
+        common=glyphs.common.astype(bool),
     )
 
 

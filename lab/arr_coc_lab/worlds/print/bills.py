@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
+from ..constants import constant
 from . import paint, setting
 from .bank import KIND
-from .constants import constant
 from .paint import Rects, rects_of
 from .questions import GROUP
 from .setting import UPPER, WHOLE, Slots
@@ -55,7 +55,7 @@ class BillPaper:
         """How many lines of goods there may be."""
         return 8 if self.stage.height <= 384 else 12 if self.stage.height <= 640 else 20
 
-    def slots(self, count: int, **given: Any) -> Slots:
+    def slots(self, count: int, **given: object) -> Slots:
         """In the page's own type, where nothing else is said."""
         return self.stage.slots(
             count, **{"em": self.stage.frame.em, "face": self.stage.frame.face, "ink": self.ink} | given

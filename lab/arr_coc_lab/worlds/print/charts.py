@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from ..constants import constant
 from . import paint, setting
 from .bank import KIND
-from .constants import constant
 from .paint import Rects, rects_of
 from .questions import GROUP
 from .setting import Slots

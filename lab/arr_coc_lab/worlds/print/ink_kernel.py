@@ -5,12 +5,12 @@ import triton.language as tl  # ty: ignore[import-not-found]
 
 
 @triton.jit
-def row_sum(sums, begin, low, low_part, low_next, high, high_part, high_next, there):
+def row_sum(row, low, low_part, low_next, high, high_part, high_next, there):
     """The difference of a row's linear values at two places of it."""
-    a = tl.load(sums + begin + low, mask=there, other=0).to(tl.float32)
-    b = tl.load(sums + begin + low_next, mask=there, other=0).to(tl.float32)
-    c = tl.load(sums + begin + high, mask=there, other=0).to(tl.float32)
-    d = tl.load(sums + begin + high_next, mask=there, other=0).to(tl.float32)
+    a = tl.load(row + low, mask=there, other=0).to(tl.float32)
+    b = tl.load(row + low_next, mask=there, other=0).to(tl.float32)
+    c = tl.load(row + high, mask=there, other=0).to(tl.float32)
+    d = tl.load(row + high_next, mask=there, other=0).to(tl.float32)
     return c * (1 - high_part) + d * high_part - a * (1 - low_part) - b * low_part
 
 
@@ -33,10 +33,10 @@ def ink_of(sums, glyphs, first, letter, x, y, base, down, across, there, LEVELS:
     last_c, last_r = wide.to(tl.int32), high.to(tl.int32)
     d0, d1 = tl.minimum(c0 + 1, last_c), tl.minimum(c1 + 1, last_c)
     s0, s1 = tl.minimum(r0 + 1, last_r), tl.minimum(r1 + 1, last_r)
-    total = row_sum(sums, start + r1 * stride, c0, p0, d0, c1, p1, d1, there) * (1 - q1)
-    total += row_sum(sums, start + s1 * stride, c0, p0, d0, c1, p1, d1, there) * q1
-    total -= row_sum(sums, start + r0 * stride, c0, p0, d0, c1, p1, d1, there) * (1 - q0)
-    total -= row_sum(sums, start + s0 * stride, c0, p0, d0, c1, p1, d1, there) * q0
+    total = row_sum(sums + start + r1 * stride, c0, p0, d0, c1, p1, d1, there) * (1 - q1)
+    total += row_sum(sums + start + s1 * stride, c0, p0, d0, c1, p1, d1, there) * q1
+    total -= row_sum(sums + start + r0 * stride, c0, p0, d0, c1, p1, d1, there) * (1 - q0)
+    total -= row_sum(sums + start + s0 * stride, c0, p0, d0, c1, p1, d1, there) * q0
     return total / (4 * LEVELS * half_x * half_y)
 
 

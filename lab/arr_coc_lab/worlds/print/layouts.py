@@ -10,10 +10,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from ..constants import constant
 from . import paint, setting
 from .bills import bills
 from .charts import charts
-from .constants import constant
 from .fields import forms, tables
 from .paint import Rects
 from .prose import dense, letters

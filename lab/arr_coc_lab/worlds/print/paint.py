@@ -15,9 +15,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from ..constants import constant
 from ..needle.paint import outer
 from .atlas import LEVELS, PrintAtlas
-from .constants import constant
 from .setting import Runs
 
 PIXELS_AT_ONCE = {"cpu": 1 << 19, "cuda": 1 << 24}

@@ -13,8 +13,8 @@ from torch import Tensor
 
 from arr_coc.core.alphabet import PADDING, SPACE
 
+from ..constants import constant
 from ..needle.content import fill
-from .constants import constant
 
 if TYPE_CHECKING:
     from .layouts import Facts

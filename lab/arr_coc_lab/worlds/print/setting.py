@@ -14,11 +14,11 @@ from torch import Tensor
 
 from arr_coc.core.alphabet import CHARACTERS, IDS, NUMBER_OF_IDS, SPACE, string_table
 
+from ..constants import constant
 from ..needle.content import digits, join, literal
 from ..needle.draws import mix, scattered
 from .atlas import PrintAtlas
 from .bank import Bank
-from .constants import constant
 from .writer import CURRENCIES, LENGTH
 
 AS_IS, UPPER, LOWER = range(3)

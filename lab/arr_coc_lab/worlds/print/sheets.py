@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from ..constants import constant
 from ..needle.draws import Canvas, FloatDraws
 from .atlas import PrintAtlas
 from .bank import KIND, Bank
-from .constants import constant
 from .paint import Rects, rects_of
 from .questions import GROUP
 from .setting import LOWER, UPPER, Slots, slots_of
@@ -88,7 +88,7 @@ class SheetStage(Canvas):
         """What all families of pages stand in; a picture is of one family only, so that they may share it."""
         return frame_of(self)
 
-    def slots(self, count: int, **given: Any) -> Slots:
+    def slots(self, count: int, **given: object) -> Slots:
         return slots_of(self.number, count, self.device, **given)
 
     def size(self, name: str, extra: float = 0.0, high: float = LARGEST, count: int = 1) -> Tensor:

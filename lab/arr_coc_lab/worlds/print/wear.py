@@ -15,9 +15,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from ..constants import constant
 from ..needle.draws import FloatDraws, mix
 from ..pages.wear import blurred, compressed, cosines, grey
-from .constants import constant
 
 Limits = tuple[float, float]
 NOTHING = {

@@ -9,10 +9,10 @@ from __future__ import annotations
 import multiprocessing
 import signal
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from multiprocessing.connection import Connection, wait
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ...core.errors import InputError
 from .looker import COLUMNS, Columns, Looker, LookerOptions, column, failed
@@ -81,7 +81,7 @@ def look_locally(rows: Iterator[BatchRow], ways: LookerOptions, workers: int, at
                         give(worker, batch, again)
             if not again and not any(worker.batch for worker in crew) and any(worker.ready for worker in crew):
                 return
-            by_pipe: dict[Any, Worker] = {worker.pipe: worker for worker in crew}
+            by_pipe: dict[object, Worker] = {worker.pipe: worker for worker in crew}
             for pipe in wait([worker.pipe for worker in crew if worker.batch or not worker.ready]):
                 worker = by_pipe[pipe]
                 try:
@@ -125,5 +125,5 @@ def mourned(worker: Worker, again: deque[RowBatch]) -> Iterator[Columns]:
     yield as_columns([failed(row.path, row.query, f"workers died {deaths} times on this picture") for row in rows])
 
 
-def as_columns(rows: Sequence[dict[str, Any]]) -> Columns:
+def as_columns(rows: Sequence[Mapping[str, object]]) -> Columns:
     return {name: column([row[name] for row in rows]) for name in COLUMNS}

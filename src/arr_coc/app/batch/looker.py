@@ -116,7 +116,7 @@ class Looker:
         found = placed_pages(look.allocation) if hasattr(look.allocation, "pages") else placed(look.allocation)
         return found | {"source": source_of(look.notes, how["relevance"])}
 
-    def _answered(self, path: str, query: str, data: bytes) -> dict[str, Any]:
+    def _answered(self, path: str, query: str, data: bytes) -> dict[str, object]:
         ways = self.ways
         if self._shown is None or self._shown[0] != path:
             self._shown = None
@@ -134,7 +134,7 @@ class Looker:
         return joined_pages(looked) | said | {"unseen": answer.of_pages - len(set(answer.pages))}
 
 
-def placed_pages(allocation: Any) -> dict[str, Any]:
+def placed_pages(allocation: Any) -> dict[str, object]:
     """The row of a `DocumentAllocation`."""
     looked = [(page.number, page.allocation) for page in allocation.pages if page.allocation is not None]
     told = {"tokens": allocation.tokens, "full": allocation.full}
@@ -163,7 +163,7 @@ def placed(allocation: Allocation) -> dict[str, Any]:
 
 def failed(path: str, query: str, error: str) -> dict[str, Any]:
     """A row about which nothing is known but what went wrong."""
-    row: dict[str, Any] = {"path": path, "query": query, "tokens": 0, "full": 0, "leaves": b"", "scores": b""}
+    row: dict[str, object] = {"path": path, "query": query, "tokens": 0, "full": 0, "leaves": b"", "scores": b""}
     row |= {"text": "", "uncertainty": np.nan, "seconds": 0.0, "source": "", "error": error}
     return row | {"scale": 1.0, "pages": b"", "unseen": 0}
 
@@ -174,7 +174,7 @@ def source_of(notes: Sequence[str], asked: str) -> str:
     return next((match[1] for match in found if match), asked)
 
 
-def column(values: Sequence[Any]) -> np.ndarray:
+def column(values: Sequence[object]) -> np.ndarray:
     """Numbers as numbers, everything else as objects, which is what a table of any engine takes."""
     if values and isinstance(values[0], int | float):
         return np.asarray(values)

@@ -34,14 +34,14 @@ def connect(address: str | None) -> Any:
         raise InputError(ray_missing())
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
-    ray: Any = import_module("ray")
-    own: dict[str, Any] = {"include_dashboard": False} if address is None else {}
+    ray = import_module("ray")
+    own: dict[str, object] = {"include_dashboard": False} if address is None else {}
     try:
         ray.init(address or "local", logging_level="error", log_to_driver=False, **own)
     except (ConnectionError, OSError, ValueError, RuntimeError) as error:
         reason = " ".join(str(error).split())[:200]
         raise InputError(f"no Ray at --address {address} ({reason}); leave it out to start one here") from error
-    data: Any = import_module("ray.data")
+    data = import_module("ray.data")
     data.DataContext.get_current().enable_progress_bars = False  # the command has its own
     logging.getLogger("ray.data").setLevel(logging.ERROR)  # once more: importing it sets its own
     return ray
@@ -53,7 +53,7 @@ def look_on_ray(
     """Columns of results, batch by batch. done: (n,) uint64, keys of rows that are written already."""
     ray = connect(address)
     try:
-        data: Any = import_module("ray.data")
+        data = import_module("ray.data")
         cpus = float(ray.cluster_resources().get("CPU", 1))
         workers = workers or max(1, int(cpus) - 1)
         gpus = 1 if ways.device.startswith("cuda") else None
@@ -87,17 +87,17 @@ def look_on_ray(
         ray.shutdown()
 
 
-def source_of(todo: Todo, done: Any, at_once: int) -> Any:
+def source_of(todo: Todo, done: object, at_once: int) -> Any:
     """A datasource of Ray's: every reader goes through its share of what is not written yet."""
-    datasource: Any = import_module("ray.data").Datasource
-    read_task: Any = import_module("ray.data.datasource").ReadTask
-    metadata: Any = import_module("ray.data.block").BlockMetadata
+    datasource = import_module("ray.data").Datasource
+    read_task = import_module("ray.data.datasource").ReadTask
+    metadata = import_module("ray.data.block").BlockMetadata
 
     class Rows(datasource):
         def estimate_inmemory_data_size(self) -> int | None:
             return None
 
-        def get_read_tasks(self, parallelism: int, *_: Any, **__: Any) -> list[Any]:
+        def get_read_tasks(self, parallelism: int, *_: object, **__: object) -> list[object]:
             return [
                 read_task(
                     lambda part=part: blocks(todo, done, (part, parallelism), at_once),
@@ -109,9 +109,9 @@ def source_of(todo: Todo, done: Any, at_once: int) -> Any:
     return Rows()
 
 
-def blocks(todo: Todo, done: Any, share: tuple[int, int], at_once: int) -> Iterator[Any]:
+def blocks(todo: Todo, done: object, share: tuple[int, int], at_once: int) -> Iterator[Any]:
     """Tables of rows that are not written yet."""
-    pa: Any = import_module("pyarrow")
+    pa = import_module("pyarrow")
     known = Keys(import_module("ray").get(done))
     waiting = (row for row in todo.rows(share) if row.key not in known)
     schema = pa.schema([("path", pa.string()), ("query", pa.string()), ("data", pa.binary())])

@@ -31,7 +31,7 @@ class Store:
     """settings: how rows are made; a folder with rows that were made otherwise is refused. rows, seconds: a part is
     written when it has so many rows, or when its first row is so old."""
 
-    def __init__(self, folder: Path, settings: Mapping[str, Any], *, rows: int = ROWS, seconds: float = 0.0) -> None:
+    def __init__(self, folder: Path, settings: Mapping[str, object], *, rows: int = ROWS, seconds: float = 0.0) -> None:
         self.folder, self.rows, self.seconds = folder, rows, seconds
         folder.mkdir(parents=True, exist_ok=True)
         self._lock = ExitStack()
@@ -40,7 +40,7 @@ class Store:
         self.keys = Keys(self._written())
         self.before = len(self.keys)
         self.errors = self.tokens = self.full = self.unsure = self.unseen = 0
-        self._waiting: list[dict[str, Any]] = []
+        self._waiting: list[dict[str, object]] = []
         self._since = 0.0
         self._next = 1 + max((int(path.stem.split("-")[1]) for path in folder.glob("part-*.jsonl")), default=0)
 
@@ -61,7 +61,7 @@ class Store:
         rows = (json.loads(line) for line in part.read_text(encoding="utf-8").splitlines())
         return np.array([key_of(row["path"], row["query"]) for row in rows], np.uint64)
 
-    def add(self, columns: Mapping[str, Sequence[Any]]) -> int:
+    def add(self, columns: Mapping[str, Sequence[object]]) -> int:
         """Rows that are not written yet; how many they are."""
         new = 0
         for values in zip(*(columns[name] for name in COLUMNS), strict=True):
@@ -119,18 +119,18 @@ def plain(row: Mapping[str, Any]) -> dict[str, Any]:
     return {name: made[name] for name in COLUMNS}
 
 
-def json_line(row: Mapping[str, Any]) -> str:
+def json_line(row: Mapping[str, object]) -> str:
     """Names of files may hold bytes that are no text, and questions half a character: JSON can escape them."""
     line = json.dumps(row, ensure_ascii=False) + "\n"
     return line if line == encodable(line) else json.dumps(row) + "\n"
 
 
-def encodable(value: Any) -> Any:
+def encodable(value: object) -> object:
     """A text without what UTF-8 cannot hold; anything else as it is."""
     return value.encode(errors="replace").decode() if isinstance(value, str) else value
 
 
-def write_parquet(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
+def write_parquet(path: Path, rows: Sequence[Mapping[str, object]]) -> None:
     pa, parquet = arrow(), arrow("pyarrow.parquet")
     kinds = {"leaves": pa.binary(), "scores": pa.binary(), "tokens": pa.int32(), "full": pa.int32()}
     kinds |= {"pages": pa.binary(), "unseen": pa.int32()}
@@ -143,7 +143,7 @@ def write_parquet(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
         parquet.write_table(pa.table(columns), temporary)
 
 
-def read_results(folder: Path) -> Iterator[dict[str, Any]]:
+def read_results(folder: Path) -> Iterator[dict[str, object]]:
     """The rows of a folder of results, as their JSON lines have them."""
     for path in sorted(folder.glob("part-*.jsonl")):
         with path.open(encoding="utf-8") as lines:

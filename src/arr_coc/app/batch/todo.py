@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -147,7 +147,7 @@ class Todo:
                         f"row {number + 1} of {path} names no picture; give it a path or an image: {sorted(row)}"
                     )
                 name, data = str(found), b""
-            query: Any = first_of(row, QUERIES)
+            query = first_of(row, QUERIES)
             for asked in self._asked(name, (query,) if isinstance(query, str) and query.strip() else ()):
                 yield BatchRow(name, asked, data)
 

@@ -13,6 +13,7 @@ import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from types import ModuleType
 from typing import Annotated, Any, NamedTuple, cast
 
 import typer
@@ -74,7 +75,7 @@ def summaries() -> dict[str, str]:
 class Sections(TyperGroup):
     """The commands in their order, those of the laboratory and of other packages under a heading of their own."""
 
-    def list_commands(self, ctx: Any) -> list[str]:
+    def list_commands(self, ctx: object) -> list[str]:
         return [name for name in summaries() if name in self.commands]
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
@@ -87,7 +88,7 @@ class Sections(TyperGroup):
                     formatter.write_dl([(name, self.commands[name].get_short_help_str(room)) for name in part])
 
 
-def import_command(name: str) -> Any:
+def import_command(name: str) -> ModuleType:
     """The module of a command; `InputError` in one line where its package is not installed."""
     if name in COMMANDS:
         return import_module(f".{COMMANDS[name].module}", __name__)

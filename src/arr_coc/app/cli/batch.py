@@ -115,7 +115,7 @@ def command(options: BatchCommand) -> int:
     try:
         waiting = (row for row in todo.rows() if row.key not in store.keys)
         first = next(waiting, None)
-        found: Iterator[Any] = iter(())
+        found: Iterator[object] = iter(())
         if first is not None and options.engine == "ray":
             found = look_on_ray(todo, store.keys.array(), ways, options.workers, options.at_once, options.address)
         elif first is not None:

@@ -27,9 +27,11 @@ def config_files() -> list[Path]:
     return [home / "arr-coc" / "config.toml", Path("arr-coc.toml")]
 
 
-def defaults_for(name: str, command: Any, known: Mapping[str, Any], arguments: Sequence[str] = ()) -> dict[str, Any]:
+def defaults_for(
+    name: str, command: object, known: Mapping[str, object], arguments: Sequence[str] = ()
+) -> dict[str, object]:
     """What files and variables say about the command called `name`, by its parameters. known: all commands."""
-    values: dict[str, Any] = {}
+    values: dict[str, object] = {}
     for path, document in read_files():
         unknown = sorted(set(document) - set(known))
         if unknown:
@@ -40,7 +42,7 @@ def defaults_for(name: str, command: Any, known: Mapping[str, Any], arguments: S
     return {key: value for key, value in values.items() if not (key in RIVALS and RIVALS & said)}
 
 
-def read_files() -> Iterator[tuple[Path, dict[str, Any]]]:
+def read_files() -> Iterator[tuple[Path, dict[str, object]]]:
     for path in config_files():
         if not path.is_file():
             continue
@@ -52,7 +54,7 @@ def read_files() -> Iterator[tuple[Path, dict[str, Any]]]:
             raise InputError(f"{path} cannot be read as TOML ({error}); mend or remove it") from error
 
 
-def _of_command(path: Path, where: str, table: Any, command: Any) -> dict[str, Any]:
+def _of_command(path: Path, where: str, table: object, command: Any) -> dict[str, object]:
     """One table, its options as the names of the command's parameters."""
     if not isinstance(table, dict):
         raise InputError(f"{path}: {where[1:-1]} is not a table; write {where} and options below it")
@@ -73,7 +75,7 @@ def _of_command(path: Path, where: str, table: Any, command: Any) -> dict[str, A
     return values
 
 
-def _of_environment(prefix: str, command: Any) -> dict[str, Any]:
+def _of_environment(prefix: str, command: Any) -> dict[str, object]:
     """Variables such as ARR_COC_LOOK_BUDGET, by parameters; of an option that may be repeated, words."""
     inside = getattr(command, "commands", None)
     if inside is not None:
@@ -88,7 +90,7 @@ def _of_environment(prefix: str, command: Any) -> dict[str, Any]:
     return values
 
 
-def _merged(weaker: dict[str, Any], stronger: dict[str, Any]) -> dict[str, Any]:
+def _merged(weaker: dict[str, Any], stronger: Mapping[str, object]) -> dict[str, object]:
     """stronger over weaker, table by table; one way to say how much to spend takes the other's place."""
     if RIVALS & set(stronger):
         weaker = {key: value for key, value in weaker.items() if key not in RIVALS}

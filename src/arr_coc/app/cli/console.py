@@ -49,7 +49,7 @@ def say(*lines: str) -> None:
         screen.print(line, markup=False, soft_wrap=True)
 
 
-def show(*renderables: Any) -> None:
+def show(*renderables: object) -> None:
     """Tables and other things of rich's. A table that a terminal is too narrow for becomes lines, one for each cell."""
     from rich.table import Table
 
@@ -83,7 +83,7 @@ def lines_of(made: Table) -> list[str]:
     return lines
 
 
-def print_json(document: Any) -> None:
+def print_json(document: object) -> None:
     """One line of JSON, in plain ASCII where the output takes nothing else."""
     if sys.stdout is None:
         return

@@ -9,6 +9,7 @@ import typer
 
 from ...core.errors import InputError
 from .console import print_json, say, show, table
+from .options import OnlyJson, OwnTables
 
 
 def command(
@@ -22,15 +23,10 @@ def command(
     price: Annotated[
         float | None, typer.Option(help="Price of a million input tokens, in any currency: the cost is shown too.")
     ] = None,
-    own: Annotated[
-        Path | None,
-        typer.Option(
-            "--table", metavar="FILE.toml", help="Your own token tables; they count before the built-in ones."
-        ),
-    ] = None,
+    own: OwnTables = None,
     listed: Annotated[bool, typer.Option("--list", help="Only list the tables, with their sources.")] = False,
     pages: Annotated[str | None, typer.Option(help="Pages of a PDF: 1-3,7 or all. [default: the first]")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
+    as_json: OnlyJson = False,
 ) -> None:
     """Tell the visual tokens of pictures, as each provider counts them; nothing is sent anywhere.
 

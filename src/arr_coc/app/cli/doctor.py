@@ -137,7 +137,7 @@ def command(
     return code
 
 
-def timed_card(device: str) -> dict[str, Any]:
+def timed_card(device: str) -> dict[str, object]:
     """What `time_card` measured; one line where the device or torch is missing."""
     from ...looking import check_device
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ...allocation.document_look import DocumentLook, listed
 from ...core.document_values import DocumentAllocation, PageShare
@@ -28,7 +28,7 @@ def write_document(
 ) -> tuple[DocumentLook, dict[str, str]]:
     """NAME.allocation.json, NAME.pages.png and the homunculi of the best pages; what was written, by kind."""
     files: dict[str, str] = {}
-    drawn: dict[str, Any] = {}
+    drawn: dict[str, object] = {}
     if draw:
         from ...draw import document_sheet, homunculus
         from ...relevance.scene import VIEW_SIDE
@@ -53,7 +53,7 @@ def write_document(
     return look.timed("save", perf_counter() - started), files
 
 
-def document_entry(source: PictureSource, look: DocumentLook, files: Mapping[str, str]) -> dict[str, Any]:
+def document_entry(source: PictureSource, look: DocumentLook, files: Mapping[str, str]) -> dict[str, object]:
     """A look at a document, for JSON."""
     allocation = look.allocation
     return {

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
 
 from ...core.errors import InputError
@@ -62,7 +62,7 @@ def expand(
     return list(sources.values())
 
 
-def _member(source: PictureSource) -> Any:
+def _member(source: PictureSource) -> object:
     """A picture as a member of a list of them."""
     return source.place.getvalue() if isinstance(source.place, io.BytesIO) else source.place
 
@@ -82,7 +82,9 @@ def pages_of(path: Path, pages: str | None) -> PictureSource:
     if document is None or len(document) > 1:
         return PictureSource(str(path), document or path)
     place = document.pages[0].source
-    return PictureSource(f"{path} page {place.number}", place) if is_pdf(path) else PictureSource(str(path), document)
+    if isinstance(place, PdfPlace):
+        return PictureSource(f"{path} page {place.number}", place)
+    return PictureSource(str(path), document)
 
 
 def open_source(text: str, allow_url: bool = False) -> PictureSource:

@@ -75,7 +75,7 @@ class LookReport:
         if self.tell is not None:
             self.tell(error_entry(*self.errors[-1]))
 
-    def succeeded(self, source: PictureSource, look: Any, files: dict[str, str]) -> None:
+    def succeeded(self, source: PictureSource, look: object, files: dict[str, str]) -> None:
         self.number += 1
         if self.keep is not None:
             self.kept.append(self.keep(source, look, files))
@@ -91,7 +91,7 @@ class LookReport:
         }
 
 
-def look_entry(source: PictureSource, look: Any, files: dict[str, str]) -> dict[str, Any]:
+def look_entry(source: PictureSource, look: Any, files: dict[str, str]) -> dict[str, object]:
     if isinstance(look, DocumentLook):
         return document_entry(source, look, files)
     return {

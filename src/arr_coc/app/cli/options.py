@@ -95,6 +95,13 @@ DrawnGrip = Annotated[
         help="The model whose best size of letters counts. [default: that of --for where known, else a cautious one]",
     ),
 ]
+OwnTables = Annotated[
+    Path | None,
+    typer.Option("--table", metavar="FILE.toml", help="Your own token tables; they count before the built-in ones."),
+]
+Crops = Annotated[int, typer.Option(help="The most parts that are enlarged, 1 to 3.")]
+PictureFormat = Annotated[str, typer.Option("--format", help="auto, png, jpeg or webp.")]
+AsLook = Annotated[str, typer.Option(help="As for arr-coc look.")]
 Readings = Annotated[
     int, typer.Option(help="Read an unsure answer again at other sizes, up to so many times; all share the budget.")
 ]

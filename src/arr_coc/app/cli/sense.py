@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ...core.errors import InputError
 from .console import print_json, say, show, table, writing
 from .options import ModelDevice, OnlyJson, with_options
+
+if TYPE_CHECKING:
+    from ...sensing.pyramid import Pyramid
+    from ...sensing.texture import Texture
 
 SUFFIXES = (".npz", ".png")
 
@@ -89,7 +93,7 @@ def command(options: SenseCommand) -> int:
     check_device(options.device)
     if options.model is not None:
         check_model(options.model)
-    place: Any = options.image if options.video else open_source(options.image).place
+    place = options.image if options.video else open_source(options.image).place
     texture = sense(
         place,
         options.query or QUESTION,
@@ -135,12 +139,12 @@ def command(options: SenseCommand) -> int:
     return 0
 
 
-def ranges_of(texture: Any, name: str) -> tuple[float, float, float]:
+def ranges_of(texture: Texture, name: str) -> tuple[float, float, float]:
     values = texture[name]
     return float(values.min()), float(values.mean()), float(values.max())
 
 
-def document(texture: Any, silent: tuple[str, ...], pyramid: Any, out: list[Path]) -> dict[str, Any]:
+def document(texture: Texture, silent: tuple[str, ...], pyramid: Pyramid | None, out: list[Path]) -> dict[str, object]:
     ranges = {name: dict(zip(("low", "mean", "high"), ranges_of(texture, name), strict=True)) for name in texture.names}
     sizes = [] if pyramid is None else [{"height": one.height, "width": one.width} for one in pyramid.levels]
     return {

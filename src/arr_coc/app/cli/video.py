@@ -135,7 +135,7 @@ def command(options: VideoCommand) -> int:
         raise InputError(
             f"--passes {options.passes} needs --model and frames one by one; give 1 or more, not --reading video"
         )
-    how: dict[str, Any] = {
+    how: dict[str, object] = {
         "clusters": options.clusters or options.cascade,
         "cascade": options.cascade,
         "foresee": options.foresee,
@@ -156,7 +156,7 @@ def command(options: VideoCommand) -> int:
     if eye is not None:
         from ...video.answering import answer_clip
 
-        reading: Any = "clearest" if options.passes > 1 else options.reading
+        reading = "clearest" if options.passes > 1 else options.reading
         answer = answer_clip(eye, watched, pixels, reading, passes=options.passes)
     files = write_files(options.out, watched, pixels, rate, answer, options.clip)
     if options.as_json:
@@ -167,7 +167,7 @@ def command(options: VideoCommand) -> int:
 
 
 def watch_source(
-    options: VideoCommand, amount: tuple[int | None, float | None], eye: Eye | None, **more: Any
+    options: VideoCommand, amount: tuple[int | None, float | None], eye: Eye | None, **more: object
 ) -> tuple[Watched, list[np.ndarray], float]:
     """The clip, watched; its frames; frames a second of what was kept."""
     from dataclasses import replace

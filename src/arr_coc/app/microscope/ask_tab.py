@@ -217,7 +217,7 @@ def grip_figures(picture: Picture, allocation: Allocation, grip: Grip | None) ->
 def stages(answer: Answer, full: Answer) -> str:
     """Milliseconds by stage, foveated against full."""
     names = [name for name in STAGES if name in answer.seconds or name in full.seconds]
-    rows: list[dict[str, Any]] = [
+    rows: list[dict[str, object]] = [
         {"stage": STAGES[name], "here": _milliseconds(answer.seconds, name), "full": _milliseconds(full.seconds, name)}
         for name in names
     ]
@@ -292,11 +292,11 @@ def ask_tab(page: kit.MicroscopePage) -> None:
         for values in sheet.growing(lambda: tell_answer(page.desk, common[0], state, kit.tokens_of(common, page.desk))):
             yield *values, ""
 
-    def remember(shown: kit.SheetContent | None, asked: list[PastQuestion] | None, *common: Any) -> tuple[Any, ...]:
+    def remember(shown: kit.SheetContent | None, asked: list[PastQuestion] | None, *common: object) -> tuple[Any, ...]:
         kept = remembered(asked or [], of_this(shown, common), common)
         return kept, kit.gradio().Dataset(samples=[[one.told] for one in kept], visible=bool(kept))
 
-    def of_this(shown: kit.SheetContent | None, common: tuple[Any, ...]) -> kit.SheetContent | None:
+    def of_this(shown: kit.SheetContent | None, common: tuple[object, ...]) -> kit.SheetContent | None:
         """What is shown, if it answers what is asked; after a question that was called off it answers another."""
         return shown if shown is not None and shown.link == state_of(common).link() else None
 
@@ -363,7 +363,7 @@ class PastQuestion:
 
 
 def remembered(
-    asked: list[PastQuestion], shown: kit.SheetContent | None, common: tuple[Any, ...]
+    asked: list[PastQuestion], shown: kit.SheetContent | None, common: tuple[object, ...]
 ) -> list[PastQuestion]:
     """The questions of a session, the newest first, each once, no more than `REMEMBERED`."""
     if shown is None:

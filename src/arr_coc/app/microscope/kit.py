@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
 from pprint import pformat
+from types import ModuleType
 from typing import Any
 
 from PIL import Image
@@ -31,18 +32,18 @@ log = logging.getLogger("arr_coc.app.microscope")
 # What a visitor left is forgotten after an hour.
 MEMORY_SECONDS = 3600
 # Events that use a model wait for each other: two at once would take twice as long and disturb each other's clocks.
-MODEL: dict[str, Any] = {"concurrency_id": "model", "concurrency_limit": 1}
-QUICK: dict[str, Any] = {"concurrency_id": "quick", "concurrency_limit": 2}
+MODEL = {"concurrency_id": "model", "concurrency_limit": 1}
+QUICK = {"concurrency_id": "quick", "concurrency_limit": 2}
 PRIVATE = {"api_visibility": "private"}
 # Of what follows an input as it moves: no progress bar, and only the last value counts.
-LIVE: dict[str, Any] = {"show_progress": "hidden", "trigger_mode": "always_last", **QUICK, **PRIVATE}
+LIVE = {"show_progress": "hidden", "trigger_mode": "always_last", **QUICK, **PRIVATE}
 # The page's script runs the open tab: because something changed, or because a visitor asked for it.
 RUN_BY_ITSELF = "() => window.arrCoc.run(true)"
 RUN = "() => window.arrCoc.run(false)"
 DONE = "() => window.arrCoc.done()"
 
 
-def gradio() -> Any:
+def gradio() -> ModuleType:
     """The library behind the page, or a sentence where it is missing."""
     try:
         return import_module("gradio")
@@ -50,7 +51,7 @@ def gradio() -> Any:
         raise InputError("the microscope needs gradio: pip install 'arr-coc[microscope]'") from error
 
 
-def in_a_sentence(make: Callable[[], Any]) -> tuple[Any, str]:
+def in_a_sentence(make: Callable[[], object]) -> tuple[Any, str]:
     """What `make` gives, and ""; or None and a sentence for the page where it could not be made."""
     try:
         return make(), ""
@@ -74,10 +75,10 @@ def only_uploads(component: Any) -> Any:
     """
     folder = component.GRADIO_CACHE
 
-    def move(given: Any) -> str | None:
+    def move(given: object) -> str | None:
         return None if given is None else checked_path(given, folder)
 
-    async def move_later(given: Any) -> str | None:
+    async def move_later(given: object) -> str | None:
         return move(given)
 
     def preprocess(payload: Any) -> str | None:
@@ -90,7 +91,7 @@ def only_uploads(component: Any) -> Any:
     return component
 
 
-def checked_path(given: Any, folder: str) -> str:
+def checked_path(given: object, folder: str) -> str:
     """The absolute path, if it lies in the folder of uploads."""
     path = Path(str(given)).resolve()
     if "://" in str(given) or not path.is_relative_to(Path(folder).resolve()):
@@ -110,7 +111,7 @@ class MicroscopePage:
     share: Any = None
     model: Any = None
     passes: Any = None
-    address: Any = None
+    address: object = None
     # The PDF that is open on the left.
     pdf: Any = None
     # The visitor's own picture, remembered by the browser, for when the page is loaded again.
@@ -164,7 +165,7 @@ class TabSheet:
         self.below = gr.HTML(elem_id=f"below-{tab}", padding=False)
         self.shown = gr.State(None, time_to_live=MEMORY_SECONDS)
 
-    def runs(self, make: Callable[..., Any], inputs: Any, outputs: Any, **how: Any) -> Any:
+    def runs(self, make: Callable[..., object], inputs: object, outputs: object, **how: object) -> Any:
         """What happens when this tab is run: it can be called off, and the page's clock stops when it is done."""
         # A question asked right after another was called off waits for its end instead of being dropped.
         event = self.run.click(make, inputs, outputs, show_progress="minimal", trigger_mode="always_last", **how)
@@ -319,5 +320,5 @@ def program(imports: Sequence[str], body: Sequence[str]) -> str:
     return "\n".join([*sorted(dict.fromkeys(imports)), "", *body]) + "\n"
 
 
-def literal(value: Any) -> str:
+def literal(value: object) -> str:
     return pformat(value, width=100, sort_dicts=False)

@@ -79,7 +79,7 @@ class PageState:
         return urlencode({key: f"{value:g}" if isinstance(value, float) else value for key, value in kept.items()})
 
 
-def read_link(query: Mapping[str, Any]) -> tuple[PageState, list[str]]:
+def read_link(query: Mapping[str, object]) -> tuple[PageState, list[str]]:
     """The state that a query asks for, and a sentence for everything in it that cannot be used."""
     state, complaints = PageState(), []
     for one in fields(PageState):
@@ -114,7 +114,7 @@ _RANGES = {
 }
 
 
-def _read(name: str, text: str, default: Any) -> Any:
+def _read(name: str, text: str, default: object) -> Any:
     if name in _CHOICES and text not in _CHOICES[name]:
         raise InputError(f"choose from {', '.join(_CHOICES[name])}")
     if name in ("q", "q2") and len(text) > LONGEST_QUERY:

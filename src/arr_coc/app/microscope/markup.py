@@ -24,6 +24,7 @@ from ...draw.palette import FIRST, SECOND, level_colour
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Plot
+    from PIL import Image
 
 # The longer side of a picture in the page. Exports are made at their own size.
 SHOWN_SIDE = 512
@@ -91,7 +92,7 @@ def meter(share: float, words: str, label: str) -> str:
     )
 
 
-def table(columns: Mapping[str, str], rows: Sequence[Mapping[str, Any]], caption: str = "") -> str:
+def table(columns: Mapping[str, str], rows: Sequence[Mapping[str, object]], caption: str = "") -> str:
     """columns: heading by key. The first column is the row's heading; numbers stand to the right. Wide ones scroll."""
     head = "".join(f'<th scope="col">{escape(title)}</th>' for title in columns.values())
     body = []
@@ -109,7 +110,7 @@ def table(columns: Mapping[str, str], rows: Sequence[Mapping[str, Any]], caption
     )
 
 
-def _row_kind(row: Mapping[str, Any]) -> str:
+def _row_kind(row: Mapping[str, object]) -> str:
     kind = row.get("kind")
     return f' class="{escape(str(kind))}"' if kind else ""
 
@@ -213,7 +214,7 @@ def _own_font(font: re.Match[str]) -> str:
     return f"font-size: {font[1]}" if font[1] else "font-family: inherit"
 
 
-def as_picture(figure: Plot) -> Any:
+def as_picture(figure: Plot) -> Image.Image:
     """The figure as a PIL image on paper, for exports."""
     from PIL import Image
 

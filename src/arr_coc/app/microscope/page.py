@@ -190,7 +190,7 @@ class Sidebar:
         described = [page.tokens, self.readout, self.questions]
         return [page.picture, page.source, page.question, page.share, page.model, page.passes, *described]
 
-    def wire(self, notice: Any) -> None:
+    def wire(self, notice: object) -> None:
         page = self.page
         self._notice = notice
         outputs = [page.picture, page.source, page.question, notice]
@@ -323,7 +323,7 @@ def _opener(page: MicroscopePage) -> Any:
     """Read the address that the page was opened with."""
     gr, desk = gradio(), page.desk
 
-    def opened(own: Any, request: Any) -> list[Any]:
+    def opened(own: object, request: Any) -> list[Any]:
         state, complaints = read_link(dict(request.query_params))
         model = state.model if state.model in desk.models else desk.models[0]
         if state.model and state.model != model:

@@ -82,7 +82,7 @@ class PdfOpener:
         changed(self.pages.select(picked, [self.file], outputs, **QUICK, **PRIVATE))
 
 
-def still_there(desk: Desk, path: Any) -> str | None:
+def still_there(desk: Desk, path: object) -> str | None:
     """The picture that a visitor had before the page was loaded again, where it is still kept."""
     if not isinstance(path, str) or not path:
         return None

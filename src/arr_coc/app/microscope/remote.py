@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import io
 import json
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError, URLError
@@ -67,7 +67,7 @@ class Remote:
         except (KeyError, TypeError, ValueError) as error:
             raise InputError(f"{self.place} does not tell where its tokens went; is it arr-coc serve?") from error
 
-    def _call(self, path: str, body: dict[str, Any] | None = None) -> Any:
+    def _call(self, path: str, body: Mapping[str, object] | None = None) -> Any:
         headers = {"Content-Type": "application/json", "User-Agent": "arr-coc"}
         headers |= {} if self.key is None else {"Authorization": f"Bearer {self.key}"}
         data = None if body is None else json.dumps(body).encode()

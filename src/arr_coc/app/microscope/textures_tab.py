@@ -111,7 +111,7 @@ def quality_table(report: ClusterQuality) -> str:
     return table({"what": "quality", "value": "", "means": "what it means"}, rows, "Quality of the clusters")
 
 
-def texture_document(texture: Texture, state: PageState, report: ClusterQuality) -> dict[str, Any]:
+def texture_document(texture: Texture, state: PageState, report: ClusterQuality) -> dict[str, object]:
     channels = {}
     for name in texture.names:
         values = np.asarray(texture[name])

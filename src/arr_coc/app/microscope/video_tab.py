@@ -62,7 +62,12 @@ def draw_example(desk: Desk, family: str, seed: int) -> tuple[str, str, str]:
 
 
 def watch_clip(
-    desk: Desk, path: str | None, query: str, keep: float, model: str | None, progress: Callable[..., Any] | None = None
+    desk: Desk,
+    path: str | None,
+    query: str,
+    keep: float,
+    model: str | None,
+    progress: Callable[..., object] | None = None,
 ) -> Clip:
     """Watch a clip and, where a model is named, answer from it."""
     if not path:

@@ -59,13 +59,13 @@ class ByteCache(Generic[Kept]):
     def __init__(self, most: int, weigh: Callable[[Kept], int]) -> None:
         self.most, self.weigh = most, weigh
         self.bytes = 0
-        self._held: OrderedDict[Any, Kept] = OrderedDict()
+        self._held: OrderedDict[object, Kept] = OrderedDict()
         self._lock = threading.Lock()
 
     def __len__(self) -> int:
         return len(self._held)
 
-    def get(self, key: Any) -> Kept | None:
+    def get(self, key: object) -> Kept | None:
         with self._lock:
             if key not in self._held:
                 return None
@@ -113,7 +113,7 @@ class Packer:
     def close(self) -> None:
         self._threads.shutdown(wait=False, cancel_futures=True)
 
-    def table(self, model: Any) -> TokenTable:
+    def table(self, model: object) -> TokenTable:
         """How the model of a request counts; raises `InputError` where nobody knows."""
         found = find_table(model, self.settings.tables) if isinstance(model, str) and model else None
         if found is not None:
@@ -122,7 +122,7 @@ class Packer:
             raise InputError("no token table knows this model; start the proxy with --for NAME or --table FILE.toml")
         return table_for(self.settings.assume, self.settings.tables)
 
-    async def pack(self, address: str, question: str, table: TokenTable, budget: Any, number: int = 1) -> PackedSlot:
+    async def pack(self, address: str, question: str, table: TokenTable, budget: object, number: int = 1) -> PackedSlot:
         """One picture of so many in a request. Raises `InputError`, and `TimeoutError` where it takes too long."""
         until = time.perf_counter() + self.settings.look_seconds
         given_up = threading.Event()
@@ -140,7 +140,7 @@ class Packer:
         finally:
             given_up.set()
 
-    def packed(self, address: str, question: str, table: TokenTable, budget: Any, number: int = 1) -> PackedSlot:
+    def packed(self, address: str, question: str, table: TokenTable, budget: object, number: int = 1) -> PackedSlot:
         """The same, in this thread."""
         started, settings = time.perf_counter(), self.settings
         data = picture_bytes(address, settings.limits, settings.media)

@@ -36,7 +36,7 @@ class Found:
     slots: list[Slot] = field(default_factory=list)
     beside: dict[int, str] = field(default_factory=dict)
     last: str = ""
-    lists: list[list[Any]] = field(default_factory=list)
+    lists: list[list[object]] = field(default_factory=list)
     messages: list[tuple[dict[str, Any], list[Slot]]] = field(default_factory=list)
 
     def question(self, slot: Slot, which: str) -> str:
@@ -65,7 +65,7 @@ class Protocol:
     answer, as (holder, key)."""
 
     name: str
-    find: Callable[[dict[str, Any]], Found]
+    find: Callable[[dict[str, object]], Found]
     made: Callable[[Any, Sequence[tuple[bytes, str]], str], list[Any]]
     answers: Callable[[dict[str, Any]], Iterator[tuple[Any, Any]]]
 
@@ -74,11 +74,11 @@ def data_url(data: bytes, media: str) -> str:
     return f"data:{media};base64,{base64.b64encode(data).decode()}"
 
 
-def objects(value: Any) -> list[dict[str, Any]]:
+def objects(value: object) -> list[dict[str, Any]]:
     return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
 
 
-def texts_in(content: Any, kinds: Sequence[str]) -> str:
+def texts_in(content: object, kinds: Sequence[str]) -> str:
     """The texts of a message's content, joined."""
     if isinstance(content, str):
         return content
@@ -89,12 +89,12 @@ def texts_in(content: Any, kinds: Sequence[str]) -> str:
 
 
 def walk(
-    messages: Any, address: Callable[[Mapping[str, Any]], tuple[str, str | None] | None], kinds: Sequence[str]
+    messages: object, address: Callable[[Mapping[str, object]], tuple[str, str | None] | None], kinds: Sequence[str]
 ) -> Found:
     """Messages whose content is a list of parts. address: of a part that is a picture, with its detail."""
     found = Found()
 
-    def look_into(content: Any, beside: str, depth: int) -> None:
+    def look_into(content: object, beside: str, depth: int) -> None:
         if not isinstance(content, list) or depth > DEEPEST:
             return
         found.lists.append(content)
@@ -119,7 +119,7 @@ def walk(
 # ---- OpenAI ----------------------------------------------------------------------------------------------------------
 
 
-def chat_picture(part: Mapping[str, Any]) -> tuple[str, str | None] | None:
+def chat_picture(part: Mapping[str, object]) -> tuple[str, str | None] | None:
     held = part.get("image_url")
     url = held.get("url") if isinstance(held, dict) else held
     if part.get("type") != "image_url" or not isinstance(url, str):
@@ -127,13 +127,13 @@ def chat_picture(part: Mapping[str, Any]) -> tuple[str, str | None] | None:
     return url, held.get("detail") if isinstance(held, dict) else None
 
 
-def chat_made(part: Any, pictures: Sequence[tuple[bytes, str]], text: str) -> list[Any]:
+def chat_made(part: Any, pictures: Sequence[tuple[bytes, str]], text: str) -> list[object]:
     held = part["image_url"] if isinstance(part["image_url"], dict) else {}
     shown = [{**part, "image_url": {**held, "url": data_url(*one)}} for one in pictures]
     return [*([{"type": "text", "text": text}] if text else []), *shown]
 
 
-def chat_answers(body: dict[str, Any]) -> Iterator[tuple[Any, Any]]:
+def chat_answers(body: Mapping[str, object]) -> Iterator[tuple[object, object]]:
     for choice in objects(body.get("choices")):
         message = choice.get("message")
         if isinstance(message, dict) and isinstance(message.get("content"), str):
@@ -145,12 +145,12 @@ def responses_picture(part: Mapping[str, Any]) -> tuple[str, str | None] | None:
     return (url, part.get("detail")) if part.get("type") == "input_image" and isinstance(url, str) else None
 
 
-def responses_made(part: Any, pictures: Sequence[tuple[bytes, str]], text: str) -> list[Any]:
+def responses_made(part: Any, pictures: Sequence[tuple[bytes, str]], text: str) -> list[object]:
     shown = [{**part, "image_url": data_url(*one)} for one in pictures]
     return [*([{"type": "input_text", "text": text}] if text else []), *shown]
 
 
-def parts_answers(body: dict[str, Any]) -> Iterator[tuple[Any, Any]]:
+def parts_answers(body: Mapping[str, object]) -> Iterator[tuple[object, object]]:
     """Texts in `content`, as Anthropic answers, or in `output[].content`, as OpenAI's responses do."""
     for holder in (body, *objects(body.get("output"))):
         for part in objects(holder.get("content")):
@@ -161,7 +161,7 @@ def parts_answers(body: dict[str, Any]) -> Iterator[tuple[Any, Any]]:
 # ---- Anthropic -------------------------------------------------------------------------------------------------------
 
 
-def messages_picture(part: Mapping[str, Any]) -> tuple[str, str | None] | None:
+def messages_picture(part: Mapping[str, object]) -> tuple[str, str | None] | None:
     source = part.get("source")
     if part.get("type") != "image" or not isinstance(source, dict):
         return None
@@ -170,7 +170,7 @@ def messages_picture(part: Mapping[str, Any]) -> tuple[str, str | None] | None:
     return (source["url"], None) if source.get("type") == "url" and isinstance(source.get("url"), str) else None
 
 
-def messages_made(part: Any, pictures: Sequence[tuple[bytes, str]], text: str) -> list[Any]:
+def messages_made(part: Any, pictures: Sequence[tuple[bytes, str]], text: str) -> list[object]:
     rest = {key: value for key, value in part.items() if key not in ("source", "cache_control")}
     shown = [
         {**rest, "source": {"type": "base64", "media_type": media, "data": base64.b64encode(data).decode()}}
@@ -184,7 +184,7 @@ def messages_made(part: Any, pictures: Sequence[tuple[bytes, str]], text: str) -
 # ---- Ollama ----------------------------------------------------------------------------------------------------------
 
 
-def ollama_find(body: dict[str, Any]) -> Found:
+def ollama_find(body: Mapping[str, object]) -> Found:
     found = Found()
     for message in objects(body.get("messages")):
         content = message.get("content")
@@ -201,11 +201,11 @@ def ollama_find(body: dict[str, Any]) -> Found:
     return found
 
 
-def ollama_made(part: Any, pictures: Sequence[tuple[bytes, str]], text: str) -> list[Any]:
+def ollama_made(part: object, pictures: Sequence[tuple[bytes, str]], text: str) -> list[object]:
     return [base64.b64encode(data).decode() for data, _ in pictures]
 
 
-def ollama_answers(body: dict[str, Any]) -> Iterator[tuple[Any, Any]]:
+def ollama_answers(body: Mapping[str, object]) -> Iterator[tuple[object, object]]:
     message = body.get("message")
     if isinstance(message, dict) and isinstance(message.get("content"), str):
         yield message, "content"

@@ -12,7 +12,7 @@ import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse, Response, StreamingResponse
@@ -39,6 +39,7 @@ PORT = 8000
 FEEDBACK = "/v1/feedback"
 # Seconds that open answers have once the server is told to end.
 GRACE = 30
+Result = TypeVar("Result")
 
 
 class Call:
@@ -72,7 +73,7 @@ class Call:
         finally:
             self.reading = False
 
-    async def within(self, work: Coroutine[Any, Any, Any]) -> Any:
+    async def within(self, work: Coroutine[object, None, Result]) -> Result:
         try:
             async with asyncio.timeout_at(self.deadline):
                 return await work

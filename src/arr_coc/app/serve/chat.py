@@ -28,7 +28,6 @@ from ...pictures.words import EVERY_PAIR, check_number
 from ...relevance.registry import source_names
 from ..media import check_structure
 from ..media import picture_bytes as picture_bytes
-from .document_parts import check_documents, file_data
 from .limits import Limits as Limits
 
 MOST_STOPS, LONGEST_STOP = 4, 256
@@ -44,7 +43,7 @@ WANTED = ("allocation",)
 # Fields of the protocol that leave greedy words as they are.
 HARMLESS = ("user", "seed", "metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key")
 # Fields that would change them, with the values that do not.
-NEUTRAL: Mapping[str, tuple[Any, ...]] = {
+NEUTRAL = {
     "temperature": (0, 1),
     "top_p": (1,),
     "n": (1,),
@@ -107,7 +106,7 @@ class ChatRequest:
 
 
 def read_chat(
-    body: bytes, model: str, limits: Limits, hosts: Sequence[str] = (), default: Mapping[str, Any] | None = None
+    body: bytes, model: str, limits: Limits, hosts: Sequence[str] = (), default: Mapping[str, object] | None = None
 ) -> ChatRequest:
     """Raises `InputError`. hosts: those that pictures may be fetched from. default: budget or keep, where a request
     gives neither."""
@@ -165,13 +164,13 @@ def is_heavy(how: Mapping[str, Any], pictures: Sequence[Picture]) -> bool:
     return sum(map(min, budgets, full)) > HEAVY_TOKENS
 
 
-def words_in(given: Any) -> Sequence[Any]:
+def words_in(given: object) -> Sequence[Any]:
     """The list inside one picture's words, as a client sends them."""
     found = given.get("words") if isinstance(given, Mapping) else given
     return found if isinstance(found, list) else ()
 
 
-def check_fields(given: Mapping[str, Any]) -> None:
+def check_fields(given: Mapping[str, object]) -> None:
     for name, value in given.items():
         if name in KNOWN or name in HARMLESS or value is None:
             continue
@@ -184,7 +183,7 @@ def check_fields(given: Mapping[str, Any]) -> None:
             raise InputError(f"{name}={json.dumps(value)[:60]} is not served: {why}; leave it out, or send {neutral}")
 
 
-def turns_of(messages: Any) -> list[Turn]:
+def turns_of(messages: object) -> list[Turn]:
     """The conversation, with the addresses of its pictures."""
     if not isinstance(messages, list) or not messages:
         raise InputError("messages must be a list; send at least one message of the role user")
@@ -203,7 +202,7 @@ def turns_of(messages: Any) -> list[Turn]:
     return turns
 
 
-def parts_of(content: Any) -> tuple[str | Address, ...]:
+def parts_of(content: object) -> tuple[str | Address, ...]:
     """Texts and pictures in their order; texts that stand together are one. Pictures that no text follows come first,
     as models are taught."""
     if isinstance(content, str):
@@ -254,7 +253,7 @@ def loaded(turns: Sequence[Turn], limits: Limits, hosts: Sequence[str]) -> tuple
     return tuple(Turn(turn.role, tuple(load(part) for part in turn.parts)) for turn in turns)
 
 
-def options_of(given: Any) -> Mapping[str, Any]:
+def options_of(given: object) -> Mapping[str, object]:
     own = mapping(given, "arr_coc")
     unknown = sorted(own.keys() - set(OPTIONS))
     if unknown:
@@ -262,10 +261,10 @@ def options_of(given: Any) -> Mapping[str, Any]:
     return own
 
 
-def how_of(own: Mapping[str, Any], pictures: Sequence[Picture], most: int | None) -> dict[str, Any]:
+def how_of(own: Mapping[str, object], pictures: Sequence[Picture], most: int | None) -> dict[str, object]:
     """Keywords of `Eye.prepare`. Names only: a path would let a client read this machine's files. most: tokens that a
     picture may cost."""
-    how: dict[str, Any] = {"ceiling": most}
+    how: dict[str, object] = {"ceiling": most}
     if own.get("total") is not None:
         how["total"] = flag(own["total"], "arr_coc.total")
     if own.get("query") is not None:
@@ -300,7 +299,7 @@ def how_of(own: Mapping[str, Any], pictures: Sequence[Picture], most: int | None
     return how
 
 
-def readings_of(own: Mapping[str, Any], pictures: int) -> int:
+def readings_of(own: Mapping[str, object], pictures: int) -> int:
     """How often the only picture may be read."""
     readings = check_readings(1 if own.get("readings") is None else own["readings"])
     if readings > 1:
@@ -310,7 +309,7 @@ def readings_of(own: Mapping[str, Any], pictures: int) -> int:
     return readings
 
 
-def for_each(given: Any, pictures: Sequence[Picture], name: str) -> list[Any]:
+def for_each(given: object, pictures: Sequence[Picture], name: str) -> list[object]:
     """One value for the only picture, or a list with one for each."""
     if len(pictures) == 1:
         return [given]
@@ -319,7 +318,7 @@ def for_each(given: Any, pictures: Sequence[Picture], name: str) -> list[Any]:
     return given
 
 
-def allocation_of(given: Any, picture: Picture, most: int | None) -> Allocation:
+def allocation_of(given: object, picture: Picture, most: int | None) -> Allocation:
     allocation = Allocation.from_json(mapping(given, "arr_coc.allocation"))
     if (allocation.height, allocation.width) != picture.size:
         raise InputError(
@@ -332,14 +331,14 @@ def allocation_of(given: Any, picture: Picture, most: int | None) -> Allocation:
     return allocation
 
 
-def wants_of(given: Any) -> list[str]:
+def wants_of(given: object) -> list[str]:
     wanted = [] if given is None else given
     if not isinstance(wanted, list) or any(one not in WANTED for one in wanted):
         raise InputError(f"arr_coc.want must be a list, of {', '.join(WANTED)}")
     return wanted
 
 
-def new_tokens_of(given: Mapping[str, Any], most: int) -> int:
+def new_tokens_of(given: Mapping[str, object], most: int) -> int:
     wanted = given.get("max_completion_tokens")
     wanted = given.get("max_tokens") if wanted is None else wanted
     if wanted is None:
@@ -350,7 +349,7 @@ def new_tokens_of(given: Mapping[str, Any], most: int) -> int:
     return wanted
 
 
-def stops_of(given: Any) -> tuple[str, ...]:
+def stops_of(given: object) -> tuple[str, ...]:
     stops = [] if given is None else [given] if isinstance(given, str) else given
     if not isinstance(stops, list) or len(stops) > MOST_STOPS or not all(isinstance(s, str) and s for s in stops):
         raise InputError(f"stop must be a text or up to {MOST_STOPS} of them, none empty")
@@ -359,19 +358,42 @@ def stops_of(given: Any) -> tuple[str, ...]:
     return tuple(stops)
 
 
-def mapping(value: Any, name: str) -> dict[str, Any]:
+def mapping(value: object, name: str) -> dict[str, Any]:
     if value is not None and not isinstance(value, dict):
         raise InputError(f"{name} must be an object, got {type(value).__name__}")
     return value or {}
 
 
-def text_of(value: Any, name: str) -> str:
+def text_of(value: object, name: str) -> str:
     if not isinstance(value, str):
         raise InputError(f"{name} must be a text, got {type(value).__name__}")
     return value
 
 
-def flag(value: Any, name: str) -> bool:
+def flag(value: object, name: str) -> bool:
     if value is not None and not isinstance(value, bool):
         raise InputError(f"{name} must be true or false")
     return bool(value)
+
+
+# ---- documents in a request ------------------------------------------------------------------------------------------
+
+
+def check_documents(own: Mapping[str, object], views: Sequence[object], limits: Limits) -> None:
+    """What a request may say of documents, and how many pages they may have."""
+    for name in ("words", "allocation", "readings"):
+        if own.get(name) is not None:
+            raise InputError(f"arr_coc.{name} is of pictures, and this request shows documents; leave it out")
+    pages = sum(len(part) for part in views if isinstance(part, Document))
+    if pages > limits.pages:
+        raise InputError(f"the documents have {pages} pages; {limits.pages} are answered about at a time")
+
+
+def file_data(given: Mapping[str, object]) -> str:
+    """The data of a file part, as OpenAI's clients send it: file_data, a data: URL or plain base64."""
+    if given.get("file_data") is None:
+        raise InputError("a file must be sent with its file_data, as a data: URL; no files are kept here")
+    data = given["file_data"]
+    if not isinstance(data, str):
+        raise InputError(f"file.file_data must be a text, got {type(data).__name__}")
+    return data if data[:5].lower() == "data:" else f"data:application/pdf;base64,{data}"

@@ -44,7 +44,7 @@ def count_tokens(eye: Eye, asked: ChatRequest) -> dict[str, Any]:
     return {"tokens": tokens, "full": full, "text": words, "pictures": entries, "notes": notes}
 
 
-def _entry(part: Any, request: Request, cell: int) -> dict[str, Any]:
+def _entry(part: object, request: Request, cell: int) -> dict[str, Any]:
     """One picture or document: a page has as many tokens as cells, which a model may resize a little."""
     document = as_document(part)
     full = sum(-(-page.size[0] // cell) * -(-page.size[1] // cell) for page in document)

@@ -18,7 +18,7 @@ from contextlib import contextmanager, suppress
 from copy import copy
 from dataclasses import dataclass, field, replace
 from time import perf_counter
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 
@@ -33,6 +33,9 @@ from ...eye.stock import joined
 from ...models.base import Realized
 from .chat import ChatRequest, Limits
 
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
 log = logging.getLogger("arr_coc.serve")
 # Seconds that the first of a batch waits for others.
 GATHER = 0.005
@@ -44,6 +47,7 @@ BACK = 15
 MOST_LEFT = 4
 # Tokens of padding that a batch may hold: one long prompt would make every other as long.
 MOST_PADDING = 4096
+Result = TypeVar("Result")
 
 
 class Full(Exception):
@@ -87,7 +91,7 @@ class ServeJob:
     """One request on its way. tell: called from the engine's thread with `ReadPrompt`, then texts, then `Done`; or with
     an exception. gone: nobody listens any more. until: when its time is over, by `perf_counter`."""
 
-    def __init__(self, asked: ChatRequest, tell: Callable[[Any], None], until: float = math.inf) -> None:
+    def __init__(self, asked: ChatRequest, tell: Callable[[object], None], until: float = math.inf) -> None:
         self.asked, self.tell, self.until = asked, tell, until
         self.arrived, self.gone = perf_counter(), False
 
@@ -142,7 +146,7 @@ def step_back() -> None:
 
 
 @contextmanager
-def asking_layers(model: Any) -> Generator[None]:
+def asking_layers(model: PreTrainedModel) -> Generator[None]:
     """Every layer of a model asks, before it runs, whether its result is still wanted."""
     layers = [one for several in model.modules() if isinstance(several, torch.nn.ModuleList) for one in several]
     hooks = [layer.register_forward_pre_hook(lambda *_: check_stop()) for layer in layers]
@@ -295,7 +299,7 @@ class Engine(threading.Thread):
                 elif row.open:  # words are out that cannot be taken back
                     row.job.tell(RuntimeError("the answer broke off"))
 
-    def _attempt(self, job: ServeJob, work: Callable[[ServeJob], Any]) -> Any:
+    def _attempt(self, job: ServeJob, work: Callable[[ServeJob], Result]) -> Result | None:
         """What goes wrong with one job is told to that one."""
         try:
             return work(job)
@@ -327,7 +331,7 @@ class Engine(threading.Thread):
         eye.scope = asked.scope
 
         def ask(turns: Any, budget: int, **how: Any) -> Answer:
-            said: list[Any] = []
+            said: list[object] = []
             one = replace(asked, turns=tuple(turns), how={**how, "budget": budget}, readings=1)
             self._speak([self._look(ServeJob(one, said.append, job.until))], 1)
             if not isinstance(said[-1], Done):

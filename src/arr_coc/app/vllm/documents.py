@@ -13,7 +13,7 @@ from __future__ import annotations
 import base64
 import io
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from PIL import Image
@@ -31,6 +31,9 @@ from ..serve.chat import check_documents, loaded, turns_of
 from ..serve.limits import Limits
 from .wishes import DECIMALS, KEY, NO_QUESTION
 
+if TYPE_CHECKING:
+    from ...pictures.load import Picture
+
 # What may be wished for documents.
 WISHES = ("budget", "keep", "total", "query", "relevance", "strategy", "scale")
 CELL = 32
@@ -38,7 +41,7 @@ CELL = 32
 
 def open_documents(
     messages: Sequence[Mapping[str, Any]], wish: Mapping[str, Any] | None = None, *, limits: Limits | None = None
-) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+) -> tuple[list[dict[str, object]], dict[str, object]]:
     """A chat with PDFs as vLLM takes it.
 
     Args:
@@ -80,17 +83,17 @@ def open_documents(
     return [_message(turn) for turn in opened.turns], {KEY: wishes}
 
 
-def _as_shown(picture: Any) -> dict[str, Any]:
+def _as_shown(picture: Picture) -> dict[str, object]:
     """A page that is shown small, for its overview, stays as it is."""
     return {} if picture.pixels.shape[:2] == picture.size else {"scale": 1.0}
 
 
-def _message(turn: Any) -> dict[str, Any]:
+def _message(turn: Any) -> dict[str, object]:
     parts = [{"type": "text", "text": part} if isinstance(part, str) else _picture(part) for part in turn.parts]
     return {"role": turn.role, "content": parts}
 
 
-def _picture(picture: Any) -> dict[str, Any]:
+def _picture(picture: Picture) -> dict[str, Any]:
     memory = io.BytesIO()
     Image.fromarray(picture.pixels).save(memory, "PNG", compress_level=1)
     data = base64.b64encode(memory.getvalue()).decode()

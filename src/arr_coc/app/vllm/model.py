@@ -13,9 +13,9 @@ from torch import Tensor
 from .places import LEAST_ROOM, PromptPicture, halved_table, prompt_places, tower_places
 from .processor import FoveatedInfo, FoveatedProcessor
 
-qwen3_vl: Any = import_module("vllm.model_executor.models.qwen3_vl")
+qwen3_vl = import_module("vllm.model_executor.models.qwen3_vl")
 registry: Any = import_module("vllm.multimodal").MULTIMODAL_REGISTRY
-Attention: Any = import_module("vllm.model_executor.layers.attention.mm_encoder_attention").MMEncoderAttention
+Attention = import_module("vllm.model_executor.layers.attention.mm_encoder_attention").MMEncoderAttention
 
 
 @registry.register_processor(FoveatedProcessor, info=FoveatedInfo, dummy_inputs=qwen3_vl.Qwen3VLDummyInputsBuilder)
@@ -28,7 +28,7 @@ class ArrCocQwen3VL(qwen3_vl.Qwen3VLForConditionalGeneration):
         self.half = add_halves(self.language_model, longest + LEAST_ROOM)
         self.room = max(self.half - longest, 0)
 
-    def embed_multimodal(self, **kwargs: Any) -> Any:
+    def embed_multimodal(self, **kwargs: Any) -> object:
         """One (leaves, width) tensor for each picture, its DeepStack planes side by side."""
         leaves, counts = kwargs.pop("leaves", None), kwargs.pop("leaf_counts", None)
         kwargs.pop("detail", None)
@@ -85,7 +85,7 @@ class ArrCocQwen3VL(qwen3_vl.Qwen3VLForConditionalGeneration):
         ]
         return prompt_places(len(input_tokens), pictures, self.half, self.room)
 
-    def get_encoder_cudagraph_config(self) -> Any:
+    def get_encoder_cudagraph_config(self) -> object:
         """No graph of the encoder: a captured one knows whole grids only."""
         return replace(super().get_encoder_cudagraph_config(), modalities=[])
 

@@ -28,13 +28,13 @@ from ...models.tokens.patches import LeafBatch, gather_leaf_patches, mip_pyramid
 from ...pictures.load import load_picture, resized
 from .wishes import DETAIL, KEY, PART, VllmServer, WishPlan
 
-qwen3_vl: Any = import_module("vllm.model_executor.models.qwen3_vl")
-Field: Any = import_module("vllm.multimodal.inputs").MultiModalFieldConfig
-Hasher: Any = import_module("vllm.multimodal.hasher").MultiModalHasher
-processing: Any = import_module("vllm.multimodal.processing")
+qwen3_vl = import_module("vllm.model_executor.models.qwen3_vl")
+Field = import_module("vllm.multimodal.inputs").MultiModalFieldConfig
+Hasher = import_module("vllm.multimodal.hasher").MultiModalHasher
+processing = import_module("vllm.multimodal.processing")
 
 
-def stock(kwargs: Mapping[str, Any]) -> dict[str, Any]:
+def stock(kwargs: Mapping[str, object]) -> dict[str, Any]:
     """Keywords of the processor without ours, which the stock classes do not know."""
     return {name: value for name, value in kwargs.items() if name != KEY}
 
@@ -59,7 +59,7 @@ class FoveatedProcessor(qwen3_vl.Qwen3VLMultiModalProcessor):
 
     info: FoveatedInfo
 
-    def get_dummy_inputs(self, *args: Any, **kwargs: Any) -> Any:
+    def get_dummy_inputs(self, *args: object, **kwargs: object) -> object:
         """The memory is profiled with pictures at `max_budget`, or whole."""
         inputs = super().get_dummy_inputs(*args, **kwargs)
         return replace(inputs, hf_processor_mm_kwargs={KEY: self.info.server.largest})
@@ -94,7 +94,7 @@ class FoveatedProcessor(qwen3_vl.Qwen3VLMultiModalProcessor):
         return replace(inputs, prompt=prompt, mm_data_items=items, **self._uuids_in_parts(inputs, parts))
 
     @staticmethod
-    def _uuids_in_parts(inputs: Any, parts: list[int]) -> dict[str, Any]:
+    def _uuids_in_parts(inputs: object, parts: list[int]) -> dict[str, object]:
         """The names that a client gave to its pictures, repeated like them."""
         given = getattr(inputs, "mm_uuid_items", None)
         if not given or not given.get("image"):
@@ -102,7 +102,7 @@ class FoveatedProcessor(qwen3_vl.Qwen3VLMultiModalProcessor):
         names = [name for name, number in zip(given["image"], parts, strict=True) for _ in range(number)]
         return {"mm_uuid_items": {**given, "image": names}}
 
-    def _grid(self, size: tuple[int, int], kwargs: Mapping[str, Any]) -> VisualGrid:
+    def _grid(self, size: tuple[int, int], kwargs: Mapping[str, object]) -> VisualGrid:
         """The level-0 tokens of a picture of a size, as the stock processor resizes it."""
         vision = self.info.get_hf_config().vision_config
         cell = vision.spatial_merge_size * vision.patch_size
@@ -120,7 +120,7 @@ class FoveatedProcessor(qwen3_vl.Qwen3VLMultiModalProcessor):
 
     # ---- caches: each picture by its own wish ------------------------------------------------------------------------
 
-    def _get_mm_hashes(self, inputs: Any) -> Any:
+    def _get_mm_hashes(self, inputs: Any) -> object:
         kwargs = inputs.hf_processor_mm_kwargs
         hashes = dict(super()._get_mm_hashes(replace(inputs, hf_processor_mm_kwargs=stock(kwargs))))
         if KEY in kwargs:
@@ -131,7 +131,7 @@ class FoveatedProcessor(qwen3_vl.Qwen3VLMultiModalProcessor):
             ]
         return hashes
 
-    def _get_cache_missing_processor_kwargs(self, inputs: Any, mm_is_cached: Mapping[str, list[bool]]) -> Any:
+    def _get_cache_missing_processor_kwargs(self, inputs: Any, mm_is_cached: Mapping[str, list[bool]]) -> object:
         kwargs = inputs.hf_processor_mm_kwargs
         bare = replace(inputs, hf_processor_mm_kwargs=stock(kwargs))
         missing = dict(super()._get_cache_missing_processor_kwargs(bare, mm_is_cached))
@@ -141,7 +141,7 @@ class FoveatedProcessor(qwen3_vl.Qwen3VLMultiModalProcessor):
 
     # ---- pictures ----------------------------------------------------------------------------------------------------
 
-    def _apply_hf_processor_main(self, mm_items: Any, hf_kwargs: Mapping[str, Any]) -> Any:
+    def _apply_hf_processor_main(self, mm_items: Any, hf_kwargs: Mapping[str, Any]) -> object:
         own = stock(hf_kwargs)
         data = super()._apply_hf_processor_main(mm_items, own)
         if "pixel_values" not in data:
@@ -162,7 +162,7 @@ class FoveatedProcessor(qwen3_vl.Qwen3VLMultiModalProcessor):
         data["detail"] = torch.tensor([wish.get(PART) == DETAIL for wish in wishes])
         return data
 
-    def _pictures(self, data: Mapping[str, Any]) -> tuple[Any, list[VisualGrid]]:
+    def _pictures(self, data: Mapping[str, Any]) -> tuple[object, list[VisualGrid]]:
         """The patches of the stock processor as pictures, by their sizes, and the level-0 tokens of each."""
         vision = self.info.get_hf_config().vision_config
         merge, size = vision.spatial_merge_size, vision.patch_size
@@ -196,7 +196,7 @@ class FoveatedProcessor(qwen3_vl.Qwen3VLMultiModalProcessor):
             found.update(zip(members, pictures.clamp(0, 1), strict=True))
         return [found[number] for number in range(len(found))]
 
-    def _get_mm_fields_config(self, hf_inputs: Any, hf_processor_mm_kwargs: Mapping[str, Any]) -> Mapping[str, Any]:
+    def _get_mm_fields_config(self, hf_inputs: Any, hf_processor_mm_kwargs: Mapping[str, Any]) -> Mapping[str, object]:
         fields = dict(super()._get_mm_fields_config(hf_inputs, stock(hf_processor_mm_kwargs)))
         if "leaf_counts" in hf_inputs:
             counts = hf_inputs["leaf_counts"]
@@ -207,7 +207,9 @@ class FoveatedProcessor(qwen3_vl.Qwen3VLMultiModalProcessor):
             fields["detail"] = Field.batched("image", keep_on_cpu=True)
         return fields
 
-    def _get_prompt_updates(self, mm_items: Any, hf_processor_mm_kwargs: Mapping[str, Any], out_mm_kwargs: Any) -> Any:
+    def _get_prompt_updates(
+        self, mm_items: object, hf_processor_mm_kwargs: Mapping[str, object], out_mm_kwargs: Any
+    ) -> object:
         """One placeholder for each leaf; the scheduler and the memory follow from their number."""
         updates = super()._get_prompt_updates(mm_items, stock(hf_processor_mm_kwargs), out_mm_kwargs)
         pictures = out_mm_kwargs.get("image", [])
@@ -237,7 +239,7 @@ def _pixels_of(pictures: Any, number: int) -> np.ndarray:
     return load_picture(pictures.get(number)).pixels
 
 
-def _seen_from(pictures: Any, number: int, plan: WishPlan, grid: VisualGrid) -> Any:
+def _seen_from(pictures: Any, number: int, plan: WishPlan, grid: VisualGrid) -> object:
     """A picture as the stock processor shall get it. grid: its level-0 tokens as it is given."""
     given, times = pictures.get(number), plan.distance.times
     if times == 1:

@@ -101,7 +101,7 @@ class VllmServer:
         """What costs the most that any request may cost; the memory is profiled with it. Nothing is looked for."""
         return {"keep": 1.0, "relevance": [[1.0]], "query": NO_QUESTION}
 
-    def wishes(self, given: Any, pictures: int, question: str = "") -> list[dict[str, Any]]:
+    def wishes(self, given: object, pictures: int, question: str = "") -> list[dict[str, Any]]:
         """One wish for each picture, all of it plain JSON: caches are keyed by it. question: where none is given."""
         several = given if isinstance(given, list) else [given] * pictures
         if len(several) != pictures:
@@ -143,14 +143,14 @@ class VllmServer:
         return made
 
     @staticmethod
-    def in_parts(wish: Mapping[str, Any]) -> list[dict[str, Any]]:
+    def in_parts(wish: Mapping[str, object]) -> list[dict[str, Any]]:
         """A wish as those of the items that show its picture: one, or its overview and then its detail."""
         if wish.get("order") != OVERVIEW_FIRST or any(name in wish for name in DECIDED):
             return [dict(wish)]
         first = {name: value for name, value in wish.items() if name in OF_OVERVIEW}
         return [{**first, PART: OVERVIEW}, {**wish, PART: DETAIL}]
 
-    def _wish(self, own: dict[str, Any], question: str) -> dict[str, Any]:
+    def _wish(self, own: Mapping[str, object], question: str) -> dict[str, object]:
         default = dict(self.default)
         # A request answers "how many" in its own unit, and one that has decided needs no answer.
         for names in (AMOUNT, DECIDED):
@@ -234,7 +234,7 @@ class VllmServer:
         words = as_words(wish["words"], size) if "words" in wish else None
         words = words if words is not None and len(words) else None
         if wish.get(PART) == OVERVIEW:
-            known: Any = Relevance(np.ones((1, 1), np.float32))
+            known = Relevance(np.ones((1, 1), np.float32))
         else:
             source = _source(wish.get("relevance", "auto"))
             scene = Scene(picture, words=words, scorer=self.scorer, choosing=budget < grid.tokens)
@@ -254,7 +254,7 @@ class VllmServer:
         )
         return WishPlan(budget, distance, known)
 
-    def leaves(self, wish: Mapping[str, Any], plan: WishPlan, grid: VisualGrid, size: tuple[int, int]) -> np.ndarray:
+    def leaves(self, wish: Mapping[str, object], plan: WishPlan, grid: VisualGrid, size: tuple[int, int]) -> np.ndarray:
         """The leaves (N, 3) of one picture, in raster order. grid: of the picture seen from the plan's distance. size:
         (height, width) as it was given."""
         leaves = self._decided(wish, grid, size)
@@ -270,7 +270,7 @@ class VllmServer:
             )
         return leaves
 
-    def _laid(self, wish: Mapping[str, Any], plan: WishPlan, grid: VisualGrid) -> tuple[np.ndarray, int]:
+    def _laid(self, wish: Mapping[str, object], plan: WishPlan, grid: VisualGrid) -> tuple[np.ndarray, int]:
         """Leaves by relevance, and how many of them are the overview that no question changes. Where all of a picture
         is seen that is all but the last, because every item of a prompt needs a token."""
         request, budget = self.request(wish), min(plan.budget, grid.tokens)
@@ -314,13 +314,13 @@ def _no_coarser(leaves: np.ndarray, grid: VisualGrid) -> np.ndarray:
     return leaves
 
 
-def _mapping(given: Any) -> dict[str, Any]:
+def _mapping(given: object) -> dict[str, object]:
     if given is not None and not isinstance(given, Mapping):
         raise InputError(f"arr_coc must be an object, or a list of one for each picture, got {shown(given)}")
     return {name: value for name, value in (given or {}).items() if value is not None}
 
 
-def _source(relevance: Any) -> Any:
+def _source(relevance: object) -> object:
     """A name, or the map that a request spells out in rows of numbers."""
     if not isinstance(relevance, Sequence) or isinstance(relevance, str):
         return relevance

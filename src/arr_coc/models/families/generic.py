@@ -182,7 +182,7 @@ class MergingBackbone(Backbone):
             scores = torch.from_numpy(cell_scores(layout.grids, relevance))[layout.cells.clamp_min(0)]
         return plan_members(members, merge, scores=scores, places=layout.places())
 
-    def splice(self, model: PreTrainedModel, inputs: Inputs, plan: MergePlan, features: Any) -> Realized:
+    def splice(self, model: PreTrainedModel, inputs: Inputs, plan: MergePlan, features: Tensor) -> Realized:
         """The shortened prompt around the merged tokens."""
         input_ids = inputs["input_ids"]
         placeholder = self.placeholders(model, inputs)
@@ -224,7 +224,7 @@ class MergingBackbone(Backbone):
         prepared.pop("mm_token_type_ids", None)  # only ever read to work out the positions, which are given
         return Realized(inputs=prepared, index=index, next_position=next_position)
 
-    def per_prompt(self, features: Any, input_ids: Tensor, model: PreTrainedModel) -> Any:
+    def per_prompt(self, features: Any, input_ids: Tensor, model: PreTrainedModel) -> object:
         """Hand the flat tokens over in the form the stock class reads, cut where one prompt ends and the next begins.
 
         Beam search and `num_return_sequences` repeat the tokens of each prompt and find its end by counting. One entry

@@ -182,7 +182,7 @@ class Qwen3VL(Backbone):
         self, model: PreTrainedModel, relevance: Sequence[np.ndarray | HierarchicalRelevance], depth: DepthRouting
     ) -> Callable[[Tensor, LeafBatch], VisualTokens]:
         """A tower that leaves go through only as far as they inject."""
-        vision: Any = model.model.visual
+        vision = model.model.visual
         planes, blocks = list(vision.deepstack_visual_indexes), len(vision.blocks)
 
         def encode(patches: Tensor, part: LeafBatch) -> VisualTokens:

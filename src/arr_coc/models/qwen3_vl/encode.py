@@ -98,7 +98,7 @@ def dense_attention(
     *,
     segments: int = 1,
     scaling: float | None = None,
-    **_: Any,
+    **_: object,
 ) -> tuple[Tensor, None]:
     """Attention inside each of `segments` equal parts of a packed row. query: (1, heads, S·N, head size)."""
     heads, length, size = query.shape[1:]
@@ -121,7 +121,7 @@ def dense_vision_attention(model: PreTrainedModel) -> Generator[None]:
         yield
 
 
-def row_boundaries(tower: Any, lengths: Sequence[int], device: torch.device) -> dict[str, Any]:
+def row_boundaries(tower: nn.Module, lengths: Sequence[int], device: torch.device) -> dict[str, object]:
     """What the tower's attention needs to know about rows of so many patches, as arguments of its blocks.
 
     Boundaries stay on the CPU, where the tower reads them as a list in every layer. A flash kernel wants them beside
@@ -244,7 +244,7 @@ class LanguageWalk:
 # ----------------------------------------------------------------------------------------------------------------------
 
 
-def encode_leaves(model: PreTrainedModel, patches: Tensor, batch: LeafBatch, **attention: Any) -> VisualTokens:
+def encode_leaves(model: PreTrainedModel, patches: Tensor, batch: LeafBatch, **attention: object) -> VisualTokens:
     """Run the vision tower on mixed-resolution patches with their true positions.
 
     patches: (M·merge², C·T·P·P) from `gather_leaf_patches`, leaves in the order of the batch. Pictures and their parts
@@ -254,7 +254,7 @@ def encode_leaves(model: PreTrainedModel, patches: Tensor, batch: LeafBatch, **a
     tower, unit = model.model.visual, model.model.visual.spatial_merge_unit
     places = PatchPlaces.of(tower, batch.leaves, batch.grid[batch.owner])
     lengths = [count * unit for count in batch.segments or batch.counts if count]
-    extra: dict[str, Any] = dict(attention)
+    extra: dict[str, object] = dict(attention)
     if attention:
         lengths = [sum(lengths)]
     elif tower.config._attn_implementation == DENSE and len(set(lengths)) == 1:
@@ -399,7 +399,7 @@ def run_language_model(
     attention_mask: Tensor | None = None,
     *,
     placeholder: int | None = None,
-    **arguments: Any,
+    **arguments: object,
 ) -> Any:
     """The language model on a prompt with one placeholder per visual token. input_ids: (B, L). Returns its output.
 

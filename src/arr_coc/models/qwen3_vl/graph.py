@@ -80,7 +80,7 @@ class FixedCache:
         size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
         return (config.num_hidden_layers, 2, rows, config.num_key_value_heads, length, size)
 
-    def update(self, keys: Tensor, values: Tensor, layer: int, *_: Any, **__: Any) -> tuple[Tensor, Tensor]:
+    def update(self, keys: Tensor, values: Tensor, layer: int, *_: object, **__: object) -> tuple[Tensor, Tensor]:
         both = self.buffers[layer]
         if self.place is None:
             both[0, :, :, : keys.shape[2]] = keys

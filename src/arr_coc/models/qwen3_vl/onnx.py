@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from ...core.errors import InputError
-from ...core.onnx import MICROSOFT, Graph
+from ...core.onnx import MICROSOFT, Graph, Session
 from ..base import DecodingStep
 from ..tokens.positions import (
     axial_angles,
@@ -190,7 +190,7 @@ def turned(graph: Graph, states: str, width: int, cosine: str = "cosine", sine: 
     return graph.add("RotaryEmbedding", graph.shaped(states, 1, -1, width), start, cosine, sine, domain=MICROSOFT)
 
 
-def tower_of(vision: dict[str, Any], weights: dict[str, np.ndarray]) -> Any:
+def tower_of(vision: dict[str, Any], weights: dict[str, np.ndarray]) -> Session:
     """patches (N, ·), places (N, D) and the angles of the patches → embeds (N / merge², D'), and the planes."""
     graph, heads, width = Graph(), vision["num_heads"], vision["hidden_size"]
     joined = width * vision["spatial_merge_size"] ** 2
@@ -229,7 +229,7 @@ def tower_of(vision: dict[str, Any], weights: dict[str, np.ndarray]) -> Any:
     return graph.session(merged(states, "merger", norm_after=False), *planes)
 
 
-def speaker_of(config: dict[str, Any], weights: dict[str, np.ndarray]) -> Any:
+def speaker_of(config: dict[str, Any], weights: dict[str, np.ndarray]) -> Session:
     """states (L, D), the planes (L, D) to add behind the first layers, the angles of the tokens, and keys and values so
     far → logits (1, vocabulary) of the last token, and keys and values for the next call."""
     graph, text, root = Graph(), config["text_config"], "model.language_model"

@@ -169,7 +169,7 @@ def video_text(processor: Any, seconds: Sequence[float], tokens: int | Sequence[
     )
 
 
-def _wrapper(processor: Any) -> tuple[str, str]:
+def _wrapper(processor: object) -> tuple[str, str]:
     names = (getattr(processor, name, None) for name in ("vision_start_token", "vision_end_token"))
     start, end = (name or default for name, default in zip(names, ("<|vision_start|>", "<|vision_end|>"), strict=True))
     return start, end

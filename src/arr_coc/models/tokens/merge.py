@@ -191,14 +191,6 @@ def plan_pick(slots: Tensor, scores: Tensor) -> MergePlan:
     return plan_selection(members[first].sort().values, len(slots))
 
 
-def plan_top_k(scores: Tensor, count: int) -> MergePlan:
-    """scores (N,) -> the `count` best tokens, in their old order; ties go to the first."""
-    if not 0 < count <= len(scores):
-        raise InputError(f"cannot keep {count} of {len(scores)} tokens; ask for 1 to {len(scores)}")
-    best = torch.argsort(-scores.detach().cpu().double(), stable=True)[:count]
-    return plan_selection(best.sort().values, len(scores))
-
-
 def plan_selection(members: Tensor, length: int) -> MergePlan:
     """members (K,): indices of the tokens to keep, in the order in which they will stand."""
     count = len(members)

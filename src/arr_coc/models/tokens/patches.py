@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import torch
@@ -241,7 +240,7 @@ def leaf_patches(
     """What cuts the patches of the batch, or of parts of it, from its pictures: by mip levels where every leaf has one,
     by area where some have fractional sizes."""
     if batch.fractional:
-        size: dict[str, Any] = {"merge": merge, "patch_size": patch_size, "temporal": temporal}
+        size = {"merge": merge, "patch_size": patch_size, "temporal": temporal}
         return lambda part: area_patches(pictures, part.leaves, part.owner, **size)
     pyramid = mip_pyramid(pictures, batch.levels, cell=merge * patch_size, patch_size=patch_size)
     return lambda part: gather_leaf_patches(pyramid, part.leaves, part.owner, merge=merge, temporal=temporal)

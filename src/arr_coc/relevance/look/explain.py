@@ -72,11 +72,6 @@ def tension_array(tensions: Tensions) -> np.ndarray:
     return values
 
 
-def tension_maps(tensions: Tensions) -> dict[str, np.ndarray]:
-    """Tensions that differ from place to place, (h, w, 3) or (B, h, w, 3) → name → (h, w) or (B, h, w) to be shown."""
-    return dict(zip(TENSION_NAMES, np.moveaxis(tension_array(tensions), -1, 0), strict=True))
-
-
 def explain_tensions(tensions: Tensions) -> list[str]:
     """One sentence for each tension: which side it leans to, what that means, and whether places differ."""
     values = tension_array(tensions).reshape(-1, len(TENSION_NAMES))

@@ -86,7 +86,7 @@ def photo_map(picture: Any, query: str) -> Any:
     return photo_coupling(picture, query)
 
 
-def relevance_of(texture: Any, query: str, photo: Any = None, balanced: Balanced | None = None) -> Relevance:
+def relevance_of(texture: Texture, query: str, photo: Any = None, balanced: Balanced | None = None) -> Relevance:
     """The three maps of one sensed picture (a `Texture` of `sense_one` or `sense`, on a CPU), balanced into one, which
     arousal sharpens: by the stakes of the question's words, and by how far the three contradict each other here.
 

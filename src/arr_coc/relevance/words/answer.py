@@ -8,8 +8,8 @@ sure it may be was fitted on drawn pages that it had not seen.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -37,7 +37,7 @@ class WordsAnswer:
     by_ocr: bool = False
 
 
-def copied_answer(words: Words, query: str, weights: Any = None) -> WordsAnswer | None:
+def copied_answer(words: Words, query: str, weights: Mapping[str, np.ndarray] | None = None) -> WordsAnswer | None:
     """The phrase of the page that answers a question; None where the page has no words.
 
     Args:

@@ -12,7 +12,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -264,7 +263,7 @@ def _gathered(there: np.ndarray, parts: np.ndarray) -> np.ndarray:
     return np.stack([(there * parts[:, column]).max(1) for column in range(parts.shape[1])], axis=1)
 
 
-def answer_shares(words: Words, query: str, weights: Any = None) -> np.ndarray:
+def answer_shares(words: Words, query: str, weights: Mapping[str, np.ndarray] | None = None) -> np.ndarray:
     """(N, 2) float32 in 0–1, in the order of the words: how likely each one is part of the answer, and of what names
     it (the label, the heads of its row and column)."""
     if not len(words):
