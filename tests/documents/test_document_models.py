@@ -180,3 +180,11 @@ def test_a_picture_that_the_processor_makes_smaller_is_told(stock) -> None:
     assert any(note.startswith("detail was lost: picture has") and f"{side}×{side}" in note for note in answer.notes)
     small = eye.set_image(np.zeros((64, 96, 3), np.uint8)).ask("how many", budget=4, max_new_tokens=1)
     assert not any("detail was lost" in note for note in small.notes)
+
+
+@pytest.mark.parametrize("hints", ["words", "none"])
+def test_a_document_is_asked_with_and_without_hints(report, hints: str) -> None:
+    eye = Eye.from_pretrained("mini").set_image(str(report))
+    answer = eye.ask("What is the total of 4?", budget=64, max_new_tokens=6, hints=hints)
+    assert 4 in answer.pages
+    assert (answer.source == "pixels") == (hints == "none")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from copy import copy
+from threading import Barrier
 from typing import Any
 
 import pytest
@@ -17,8 +18,9 @@ def asked_of(question: str, how: dict[str, Any], picture: Any = SIGNS, **more: A
     return ChatRequest((Turn("user", (picture, question)),), how, **more)
 
 
-def answered(eye: Any, asked: list[Any], leave: int | None = None) -> list[list[Any]]:
-    """What the engine tells of requests that it takes as one batch. leave: the one whose reader goes at a word."""
+def answered(eye: Any, asked: list[Any], leave: int | None = None, lookers: int = 1) -> list[list[Any]]:
+    """What the engine tells of requests that it takes as one batch. leave: the one whose reader goes at a word.
+    lookers: pictures that are looked at at once."""
     from arr_coc.app.serve import Engine
     from arr_coc.app.serve.engine import ServeJob
 
@@ -31,6 +33,7 @@ def answered(eye: Any, asked: list[Any], leave: int | None = None) -> list[list[
 
     jobs += [ServeJob(one, lambda item, number=number: tell(number, item)) for number, one in enumerate(asked)]
     engine = Engine(eye)
+    engine.lookers = lookers
     engine._jobs.extend(jobs)
     engine.start()
     engine.close(60)
@@ -46,17 +49,32 @@ def test_a_row_ends_when_its_reader_is_gone(eye: Any) -> None:
     assert stayed[-1].answer.text == "COFFEE"
 
 
-def test_the_models_own_glances_are_batched_too(eye: Any, wanted: Callable[..., Any]) -> None:
+@pytest.mark.parametrize("lookers", [1, 4])
+def test_the_models_own_glances_are_batched_too(eye: Any, wanted: Callable[..., Any], lookers: int) -> None:
     """Each row with options of its own: what its glance has encoded stays its own, and is used, as alone."""
     glance, plain = {"budget": 48, "relevance": "glance"}, {"budget": 48}
     kinds = [(PINK, plain), (GRAY, glance), (PINK, glance), (GRAY, plain)]
-    told = answered(copy(eye), [asked_of(question, how) for question, how in kinds])
+    told = answered(copy(eye), [asked_of(question, how) for question, how in kinds], lookers=lookers)
     for (question, how), items in zip(kinds, told, strict=True):
         answer = wanted(question, **how)
         assert items[0].batch == 4
         assert items[-1].answer.text == answer.text
         assert items[-1].answer.allocation == answer.allocation
         assert items[-1].answer.uncertainty == pytest.approx(answer.uncertainty, abs=1e-5)
+
+
+def test_pictures_of_a_batch_are_looked_at_at_once(eye: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    from arr_coc import Eye
+
+    both, prepare = Barrier(2, timeout=20), Eye.prepare
+
+    def meeting(self: Any, *given: Any, **how: Any) -> Any:
+        both.wait()  # raises where the other does not come
+        return prepare(self, *given, **how)
+
+    monkeypatch.setattr(Eye, "prepare", meeting)
+    told = answered(copy(eye), [asked_of(PINK, {"budget": 48})] * 2, lookers=2)
+    assert [items[-1].answer.text for items in told] == ["COFFEE"] * 2
 
 
 def test_a_model_that_needs_its_own_generate_is_served_one_by_one() -> None:

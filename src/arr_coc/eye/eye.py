@@ -579,7 +579,8 @@ class Eye:
     ) -> Answer:
         """The pages of a document one after another, until the answer is sure."""
         check_request([query], *amount)
-        given = {name: value for name, value in how.items() if value is not None}
+        # Whether words go into the prompt is no matter of the allocation.
+        given = {name: value for name, value in how.items() if value is not None and name != "hints"}
         request = Request.of(*amount, **{**given, "strategy": DEFAULT_STRATEGY})
 
         def asker(picture: Picture, words: Words | None, tokens: int, known: Relevance | None) -> Answer:

@@ -14,7 +14,9 @@ import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Generator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from contextvars import copy_context
 from copy import copy
 from dataclasses import dataclass, field, replace
 from time import perf_counter
@@ -158,7 +160,9 @@ def asking_layers(model: PreTrainedModel) -> Generator[None]:
 
 
 class Engine(threading.Thread):
-    """eye: never shown a picture itself. observe: called with the size and the seconds of every batch."""
+    """eye: never shown a picture itself. observe: called with the size and the seconds of every batch.
+    lookers: pictures of a batch that are looked at at once; half of the processors, since most of a look leaves the
+    interpreter."""
 
     def __init__(
         self, eye: Eye, limits: Limits | None = None, observe: Callable[[int, float], None] = lambda size, seconds: None
@@ -166,6 +170,7 @@ class Engine(threading.Thread):
         super().__init__(name="arr-coc engine", daemon=True)
         self.eye, self.limits, self.observe = eye, limits or Limits(), observe
         self.ends = end_tokens(eye.model)
+        self.lookers = max(1, (os.cpu_count() or 2) // 2)
         self._jobs: deque[ServeJob] = deque()
         self._changed = threading.Condition()
         self._closing = self._broken = False
@@ -282,7 +287,7 @@ class Engine(threading.Thread):
             if job.asked.readings > 1:
                 self._attempt(job, self._read_several)
         once = [job for job in batch if job.asked.readings == 1]
-        rows = [row for job in once if (row := self._attempt(job, self._look)) is not None]
+        rows = self._looks(once)
         lean = is_lean(self.eye.model)
         for group in together(rows) if lean else [[row] for row in rows]:
             if len(group) > 1:
@@ -311,6 +316,17 @@ class Engine(threading.Thread):
                 log.exception("a request failed")
             job.tell(error)
             return None
+
+    def _looks(self, jobs: Sequence[ServeJob]) -> list[ServeRow]:
+        """Those that could be looked at, in their order; several at a time."""
+        if min(len(jobs), self.lookers) < 2:
+            found = [self._attempt(job, self._look) for job in jobs]
+        else:
+            with ThreadPoolExecutor(min(len(jobs), self.lookers), "arr-coc look") as pool:
+                # Each in a copy of this thread's context, which knows when to stop.
+                begun = [pool.submit(copy_context().run, self._attempt, job, self._look) for job in jobs]
+                found = [one.result() for one in begun]
+        return [row for row in found if row is not None]
 
     def _look(self, job: ServeJob) -> ServeRow:
         started = perf_counter()
