@@ -20,7 +20,9 @@ from arr_coc_lab.bench.report import fill_page
 ROOT = Path(__file__).parents[1]
 DATA = ROOT / "docs" / "data"
 BUDGETS = (64, 32, 16, 8)
-VERSIONS = {"f33fe543e997": "0.2.0", "d5454cccc395": "0.3.0"}  # of `mini`, by the hash that a benchmark wrote
+CARD = ROOT / "src" / "arr_coc" / "weights"
+# Of `mini` and scorer together, by the hash that a benchmark wrote.
+VERSIONS = {"f33fe543e997": "0.2.0", "f42648a711a5": "0.3.0"}
 DOCUMENTS = {"funsd": "scanned forms", "chartqa": "charts"}
 
 
@@ -49,7 +51,7 @@ def needle_table() -> list[str]:
 
 def document_table() -> list[str]:
     """How much of the answer is shown in full on real documents."""
-    tables = json.loads((DATA / "real.json").read_text(encoding="utf-8"))["tables"]
+    tables = json.loads((DATA / "real_documents.json").read_text(encoding="utf-8"))["tables"]
     rows = next(table for table in tables if table["title"] == "coverage")["rows"]
     found = {(row["source"], row["relevance"], row["strategy"]): row for row in rows}
     lines = ["| real documents | n | ours, 1/8 of the tokens | the middle | down-sampling |", "|---|--:|--:|--:|--:|"]
@@ -59,6 +61,28 @@ def document_table() -> list[str]:
         shown = [percent(one["keep_8"], 1.0) if one else "–" for one in (ours, *controls)]
         lines.append(f"| {name} ({source}) | {ours['n']} | " + " | ".join(shown) + " |")
     return ["Share of the answer that is shown in full detail, %:", "", *lines]
+
+
+def card_table() -> str:
+    """What `mini` answers by family from a quarter of the tokens, and what is kept from fewer, for the model card."""
+    needle = json.loads((CARD / "needle.json").read_text(encoding="utf-8"))
+    ways = ("full", "uniform", "random", "shuffled", "scorer", "oracle")
+    cells = {(row["family"], row["strategy"], row["keep"]): row for row in needle["cells"]}
+    means = {(row["strategy"], row["keep"]): row for row in needle["means"]}
+    keeps = {way: 1.0 if way == "full" else 0.25 for way in ways}
+    heads = ["full, 256 tokens", *(f"{way}, 64" for way in ways[1:])]
+    lines = ["| | " + " | ".join(heads) + " |", "|---" * (len(ways) + 1) + "|"]
+    for family in dict.fromkeys(row["family"] for row in needle["cells"]):
+        shown = [percent(cells[family, way, keep]) for way, keep in keeps.items()]
+        lines.append(f"| {family} | " + " | ".join(shown) + " |")
+    lines.append("| mean | " + " | ".join(percent(means[way, keep]) for way, keep in keeps.items()) + " |")
+    number = f"{needle['cells'][0]['n']:,}".replace(",", " ")
+    said = f"Test seeds and held-out typefaces, 512², n = {number} for each cell, exact match in per cent"
+    kept = [f"{percent(means['scorer', 1 / part]['of_full'])} from 1/{part}" for part in (4, 8, 16, 32)]
+    errors = [100 * row["ece_after"] for row in needle["calibration"]]
+    share = f"Of full's accuracy the scorer keeps, in per cent, {', '.join(kept)} of the tokens."
+    error = f"Expected calibration error by family: {min(errors):.1f}–{max(errors):.1f} %."
+    return "\n".join([f"{said}; all but full and uniform by overlay:", "", *lines, "", share, error])
 
 
 def figures() -> str:
@@ -89,6 +113,7 @@ def put_rows(name: str, version: str, command: str, rows: list[list[str]]) -> No
 def blocks() -> Iterator[tuple[Path, str, str]]:
     """Every page, the name of a block in it, and what stands there."""
     yield ROOT / "README.md", "figures", figures()
+    yield CARD / "README.md", "needle", card_table()
     for name, entry in json.loads((DATA / "tables.json").read_text(encoding="utf-8")).items():
         yield ROOT / "docs" / entry["page"], name, table(entry)
 
