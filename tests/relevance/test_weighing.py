@@ -120,3 +120,15 @@ def test_the_note_says_who_decided_and_how_sure():
     assert line.startswith("weighed: ")
     assert "% of what is asked for" in line
     assert "look" in line or "scorer" in line
+
+
+def test_the_middle_counts_more_where_nobody_knows_things():
+    law, maps = WeighingLaw.bundled(), np.zeros((len(SOURCES), len(MAP_SIGNS)))
+    signs = signs_of(Scene(cloudy(256, 320)), "the dog")
+    everybody = np.array([name in ("scorer", "photos", "look", "centre") for name in SOURCES])
+    without = everybody & (np.array(SOURCES) != "photos")
+    middle, look = SOURCES.index("centre"), SOURCES.index("look")
+    odds = [
+        found[middle] / found[look] for found in (law.weights(signs, maps, there) for there in (everybody, without))
+    ]
+    assert odds[1] > 5 * odds[0]

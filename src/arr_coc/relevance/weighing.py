@@ -44,6 +44,10 @@ MAP_SIGNS = ("sharp", "sure", "agreed")
 PROMISE = 0.08
 # Maps are compared on so many cells along the longer side.
 SIDE = 24
+# Added to the centre's belief where nobody speaks who knows things: things stand in the middle of photographs more often
+# than the other sources find them. Chosen on photographs of two other collections, in colour and grey; drawn pages and
+# pictures do not notice it.
+MIDDLE = 3.0
 FITTED = Path(__file__).with_name("weighing.json")
 
 
@@ -67,7 +71,9 @@ class WeighingLaw:
 
     def weights(self, signs: np.ndarray, maps: np.ndarray, there: np.ndarray) -> np.ndarray:
         """(sources,) belief in each when their maps are known, (sources, MAP_SIGNS)."""
-        return shares(self.signs @ signs + (self.maps * maps).sum(1), there)
+        logits = self.signs @ signs + (self.maps * maps).sum(1)
+        logits[SOURCES.index("centre")] += 0.0 if there[SOURCES.index("photos")] else MIDDLE
+        return shares(logits, there)
 
     def expected(self, weights: np.ndarray, maps: np.ndarray, blended: np.ndarray) -> float:
         """How much of what is asked for an eighth of the tokens will show, in [0, 1]."""
