@@ -44,7 +44,7 @@ MAP_SIGNS = ("sharp", "sure", "agreed")
 PROMISE = 0.08
 # Maps are compared on so many cells along the longer side.
 SIDE = 24
-# Added to the centre's belief where nobody speaks who knows things: things stand in the middle of photographs more often
+# Added to the centre's belief where nobody speaks who knows things: in photographs they stand in the middle more often
 # than the other sources find them. Chosen on photographs of two other collections, in colour and grey; drawn pages and
 # pictures do not notice it.
 MIDDLE = 3.0
