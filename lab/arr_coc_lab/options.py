@@ -18,7 +18,7 @@ from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 Options = TypeVar("Options")
 
 
-def option(default: Any = MISSING, help: str = "", **how: Any) -> Any:
+def option(default: object = MISSING, help: str = "", **how: object) -> Any:
     """A field of a dataclass of options.
 
     Args:
@@ -79,7 +79,7 @@ def _add(parser: argparse.ArgumentParser, kind: Any, known: set[str]) -> None:
             parser.add_argument(*names, help=(how.get("help", "") + default).strip().replace("%", "%%"), **what)
 
 
-def flags_of(item: Field[Any]) -> tuple[str, ...]:
+def flags_of(item: Field[object]) -> tuple[str, ...]:
     """The names of an option on the command line."""
     flag = item.metadata.get("flag", "--" + item.name.replace("_", "-"))
     return (flag,) if isinstance(flag, str) else flag
@@ -98,7 +98,7 @@ def _listed(choices: tuple[str, ...]) -> Callable[[str], list[str]]:
     return read
 
 
-def _shown(value: Any) -> str:
+def _shown(value: object) -> str:
     return (
         " ".join(f"{one:g}" if isinstance(one, float) else str(one) for one in value)
         if isinstance(value, tuple)
@@ -106,7 +106,7 @@ def _shown(value: Any) -> str:
     )
 
 
-def _argument(hint: Any, default: Any) -> dict[str, Any]:
+def _argument(hint: object, default: object) -> dict[str, Any]:
     """What argparse wants to know about a field of this type."""
     base: dict[str, Any] = {"required": True} if default is MISSING else {"default": default}
     origin, parts = get_origin(hint), get_args(hint)
@@ -163,7 +163,7 @@ def typer_function(kind: Any, call: Callable[[Any], None], help: str) -> Callabl
     shown = [item for item in fields(kind) if not item.metadata.get("hidden")]
     shown.sort(key=lambda item: item.name not in kind.__annotations__)  # its own before those that many have
 
-    def command(**given: Any) -> None:
+    def command(**given: object) -> None:
         # An option that may be repeated and was not comes as None: the dataclass knows its default.
         call(_build(kind, {name: value for name, value in given.items() if value is not None}))
 

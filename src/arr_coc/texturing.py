@@ -372,18 +372,3 @@ def save_texture(path: str | PathLike[str], texture: Texture, mips: Pyramid | No
             arrays[f"level_{level}"] = np.asarray(mip.cropped().data, dtype=np.float32)
     with replacing(path) as temporary, temporary.open("wb") as file:
         np.savez_compressed(file, **arrays)
-
-
-def load_texture(path: str | PathLike[str]) -> Texture:
-    """What `save_texture` wrote."""
-    from zipfile import BadZipFile
-
-    from .sensing.texture import Layout, Texture
-
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            names, data = [str(name) for name in file["names"]], file["data"]
-            layout = Layout.of(str(file["layout"]), names)
-            return Texture(data, layout, *data.shape[-2:], notes=tuple(str(note) for note in file["notes"]))
-    except (OSError, KeyError, ValueError, BadZipFile) as error:
-        raise InputError(f"no texture could be read from {path} ({error}); arr-coc sense writes one") from error

@@ -13,7 +13,7 @@ from arr_coc.allocation.allocate_batch import allocate_batch
 from arr_coc.allocation.frame import leaves_of, token_boxes, token_grids, tokens_of
 from arr_coc.core.errors import InputError
 from arr_coc.core.values import Allocation, token_density
-from arr_coc_lab.classic.scale import CLASSIC_TOKENS, Patches, PowerCurve, ladder_tokens, mip_level, power_curve_tokens
+from arr_coc_lab.classic.scale import CLASSIC_TOKENS, Patches, ladder_tokens, mip_level
 
 
 @settings(max_examples=60, deadline=None)
@@ -53,17 +53,6 @@ def test_relevance_decides_when_the_budget_binds():
     assert few.sparse
     assert few.level_map()[26, 46] >= 0
     assert "2 of 9 patches" in few.notes[0]
-
-
-@settings(max_examples=60, deadline=None)
-@given(st.integers(1, 40), st.integers(0, 999), st.floats(0.5, 4.5), st.floats(0, 1))
-def test_the_power_curve_shares_out_all_and_keeps_the_order(patches, seed, steepness, share):
-    scores = torch.rand(2, patches, generator=torch.Generator().manual_seed(seed))
-    budget = round(patches * (64 + share * 336))
-    tokens = power_curve_tokens(scores, budget, steepness)
-    assert ((tokens >= 64) & (tokens <= 400)).all()
-    assert (tokens.sum(1) == budget).all()
-    assert (tokens.gather(1, scores.argsort(dim=1)).diff(dim=1) >= 0).all(), "more relevant, never fewer"
 
 
 def test_the_ladder_takes_the_steps_in_proportion_to_their_worth():
@@ -107,19 +96,5 @@ def test_what_the_scale_cannot_serve_is_one_clear_line():
     assert [one.tokens for one in mixed] == [130, 600]
 
 
-def test_the_learned_steepness_stays_inside_its_range():
-    curve = PowerCurve()
-    assert curve.steepness.item() == pytest.approx(2.5)
-    scores = torch.tensor([[0.2, 0.5, 0.9]])
-    target = 64 + 336 * scores**1.2
-    optimizer = torch.optim.Adam(curve.parameters(), lr=0.1)
-    for _ in range(200):
-        optimizer.zero_grad()
-        (curve(scores) - target).square().mean().backward()
-        optimizer.step()
-    assert curve.steepness.item() == pytest.approx(1.2, abs=0.05)
-    with torch.no_grad():
-        curve.raw.fill_(100)
-    assert curve.steepness.item() <= 4.5
-    assert curve.allocate(scores, 500).sum() == 500
+def test_token_counts_have_their_mip_level():
     assert mip_level(torch.tensor([64, 99, 100, 199, 200, 299, 300, 400])).tolist() == [3, 3, 2, 2, 1, 1, 0, 0]

@@ -41,7 +41,8 @@ def arguments(folder: Path, out: Path, *more: str) -> list[str]:
 
 
 def written(out: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for path in sorted(out.glob("part-*.jsonl")) for line in path.read_text().splitlines()]
+    texts = [path.read_text(encoding="utf-8") for path in sorted(out.glob("part-*.jsonl"))]
+    return [json.loads(line) for text in texts for line in text.split("\n") if line]
 
 
 def rows_of(out: Path) -> Counter[tuple[str, str]]:

@@ -10,11 +10,11 @@ import shutil
 from pathlib import Path
 
 import pytest
+from batch_runs import written
 from fault_runs import COMMANDS, STORED, assert_whole, hidden, words
 from forked import Run
 from safetensors import safe_open
 
-from arr_coc.app.batch.store import read_results
 from arr_coc.core.errors import InputError
 from arr_coc.core.manifest import verify
 from arr_coc.core.records import has_parquet, read_rows
@@ -73,11 +73,11 @@ def test_a_killed_batch_keeps_whole_parts_and_goes_on_with_every_row_once(run: R
         out = tmp_path / str(event)
         assert run(out, **how, event=event).code == -9
         assert_whole(out)
-        before = [row["path"] for row in read_results(out)]
+        before = [row["path"] for row in written(out)]
         assert before == [f"{number}.png" for number in range(len(before))]
         again = run(out, **how)
         assert again.code == 0, again.err
-        assert [row["path"] for row in read_results(out)] == [f"{number}.png" for number in range(STORED)]
+        assert [row["path"] for row in written(out)] == [f"{number}.png" for number in range(STORED)]
         assert not list(out.glob(".part-*"))
         if has_parquet():
             rows = [row for path in sorted(out.glob("*.parquet")) for _, row in read_rows(path)]

@@ -10,13 +10,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from batch_runs import written
 from fuzzing import Case
 from hunt_files import LISTED, coloured
 from PIL import Image
 from spoiling import TEXTS, spoil_bytes, spoil_json
 
 from arr_coc.app.batch.looker import Looker, LookerOptions
-from arr_coc.app.batch.store import Store, read_results
+from arr_coc.app.batch.store import Store
 from arr_coc.app.batch.todo import Todo, read_questions
 from arr_coc_lab.train.own_data import OwnRecord, read_own, split_by_picture, write_records
 
@@ -108,7 +109,7 @@ def batch(folder: Path) -> Draw:
                 assert not re.match(r"\w+(Error|Exception): ", error), error
                 store.add(found)
             store.close()
-            stored = [(row["path"], row["query"]) for row in read_results(folder / "out")]
+            stored = [(row["path"], row["query"]) for row in written(folder / "out")]
             assert sorted(stored) == sorted({(row.path, row.query) for row in wanted})
 
         return f"{place!r} {table!r} {questions!r}", call

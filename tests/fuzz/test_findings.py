@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from batch_runs import written
 from PIL import Image
 from tiny_weights import tiny_weights
 
@@ -193,7 +194,7 @@ def test_a_file_without_an_end(tmp_path: Path) -> None:
 def test_rows_of_a_batch_whose_names_and_questions_are_no_text(tmp_path: Path) -> None:
     """A name of a file may hold any byte; JSON may hold half a character."""
     from arr_coc.app.batch.looker import Looker, LookerOptions
-    from arr_coc.app.batch.store import Store, read_results
+    from arr_coc.app.batch.store import Store
 
     name = os.fsdecode(bytes(tmp_path) + b"/\xff.png")
     Image.fromarray(PICTURE).save(name)
@@ -202,7 +203,7 @@ def test_rows_of_a_batch_whose_names_and_questions_are_no_text(tmp_path: Path) -
     for path, query in asked:
         store.add(Looker(LookerOptions(budget=4, relevance="look"))({"path": [path], "query": [query], "data": [b""]}))
     store.close()
-    assert [(row["path"], row["query"]) for row in read_results(tmp_path / "out")] == asked
+    assert [(row["path"], row["query"]) for row in written(tmp_path / "out")] == asked
     assert Store(tmp_path / "out", {"budget": 4}).keys.array().size == 2
 
 

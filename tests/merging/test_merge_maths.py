@@ -37,6 +37,12 @@ def slots_by_hand(allocation: Allocation) -> np.ndarray:
     return slots.ravel()
 
 
+def members_of_slots(slots: torch.Tensor) -> Members:
+    """slots (N,): the one slot of every token, -1 for a token that is not seen."""
+    tokens = torch.nonzero(slots >= 0).flatten()
+    return Members(tokens, slots[tokens], len(slots))
+
+
 def seen_slots(allocations: list[Allocation]) -> np.ndarray:
     return members_of_allocations(allocations).seen().numpy()
 
@@ -140,7 +146,7 @@ def test_average_is_the_mean_of_each_slot_and_keeps_dtype():
     generator = torch.Generator().manual_seed(0)
     slots = torch.randint(-1, 5, (40,), generator=generator)
     tokens = torch.randn(40, 6, generator=generator)
-    plan = plan_average(Members.of_slots(slots))
+    plan = plan_average(members_of_slots(slots))
     expected = [tokens[slots == slot].mean(0) for slot in range(5)]
     expected.sort(
         key=lambda mean: min(i for i, one in enumerate(plan.apply(tokens)) if torch.allclose(one, mean, atol=1e-6))
@@ -152,34 +158,34 @@ def test_average_is_the_mean_of_each_slot_and_keeps_dtype():
 
 def test_outputs_stand_in_the_order_of_their_mean_index():
     slots = torch.tensor([7, 3, 3, 7, 0, 7])  # means: slot 7 → 8/3, slot 3 → 1.5, slot 0 → 4
-    plan = plan_average(Members.of_slots(slots))
+    plan = plan_average(members_of_slots(slots))
     assert plan.positions(torch.arange(6)[None]).tolist() == [pytest.approx([1.5, 8 / 3, 4.0])]
 
 
 def test_weights_lean_the_average():
-    plan = plan_average(Members.of_slots(torch.tensor([0, 0])), torch.tensor([3.0, 1.0]))
+    plan = plan_average(members_of_slots(torch.tensor([0, 0])), torch.tensor([3.0, 1.0]))
     assert plan.apply(torch.tensor([[0.0], [4.0]])).tolist() == [[1.0]]
     with pytest.raises(InputError, match="positive"):
-        plan_average(Members.of_slots(torch.tensor([0, 0])), torch.tensor([3.0, 0.0]))
+        plan_average(members_of_slots(torch.tensor([0, 0])), torch.tensor([3.0, 0.0]))
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
 def test_keeping_everything_and_selecting_are_bit_exact(dtype: torch.dtype):
     tokens = torch.randn(20, 8, generator=torch.Generator().manual_seed(1)).to(dtype)
-    assert torch.equal(plan_average(Members.of_slots(torch.randperm(20))).apply(tokens), tokens)
+    assert torch.equal(plan_average(members_of_slots(torch.randperm(20))).apply(tokens), tokens)
     chosen = torch.tensor([1, 4, 9, 19])
     assert torch.equal(plan_selection(chosen, 20).apply(tokens), tokens[chosen])
     slots = torch.full((20,), -1)
     slots[chosen] = torch.tensor([3, 2, 1, 0])
-    assert torch.equal(plan_average(Members.of_slots(slots)).apply(tokens), tokens[chosen])
+    assert torch.equal(plan_average(members_of_slots(slots)).apply(tokens), tokens[chosen])
 
 
 def test_planes_and_positions_go_by_the_same_plan():
     slots = torch.from_numpy(seen_slots([tree(8, 8, 0.4)]))
     planes = torch.randn(64, 3, 5)
     for plan in (
-        plan_average(Members.of_slots(slots)),
-        plan_members(Members.of_slots(slots), "pick", scores=torch.rand(64)),
+        plan_average(members_of_slots(slots)),
+        plan_members(members_of_slots(slots), "pick", scores=torch.rand(64)),
     ):
         stacked = plan.apply(planes)
         assert torch.allclose(stacked[:, 1], plan.apply(planes[:, 1]), atol=1e-6)
@@ -189,10 +195,10 @@ def test_planes_and_positions_go_by_the_same_plan():
 
 def test_whole_positions_stay_whole_and_others_become_float():
     assert (
-        plan_average(Members.of_slots(torch.tensor([0, 0, 0]))).positions(torch.tensor([[1, 2, 3]])).dtype
+        plan_average(members_of_slots(torch.tensor([0, 0, 0]))).positions(torch.tensor([[1, 2, 3]])).dtype
         == torch.int64
     )
-    assert plan_average(Members.of_slots(torch.tensor([0, 0]))).positions(torch.tensor([[1, 2]])).tolist() == [[1.5]]
+    assert plan_average(members_of_slots(torch.tensor([0, 0]))).positions(torch.tensor([[1, 2]])).tolist() == [[1.5]]
 
 
 @settings(max_examples=30, deadline=None)
@@ -209,22 +215,22 @@ def test_pick_takes_the_best_of_each_slot_and_the_first_of_equals(pairs: list[tu
 def test_pick_without_scores_takes_the_middle():
     slots = torch.zeros(9, dtype=torch.int64)
     places = torch.stack([torch.arange(9) // 3, torch.arange(9) % 3], dim=1)
-    assert plan_members(Members.of_slots(slots), "pick", places=places).members.tolist() == [4]
+    assert plan_members(members_of_slots(slots), "pick", places=places).members.tolist() == [4]
     assert centrality(slots, places).argmax() == 4
     with pytest.raises(InputError, match="needs a score or a place"):
-        plan_members(Members.of_slots(slots), "pick")
+        plan_members(members_of_slots(slots), "pick")
 
 
 def test_gradients_flow_back_in_equal_shares():
     tokens = torch.ones(4, 2, requires_grad=True)
-    plan_average(Members.of_slots(torch.tensor([0, 0, 1, -1]))).apply(tokens).sum().backward()
+    plan_average(members_of_slots(torch.tensor([0, 0, 1, -1]))).apply(tokens).sum().backward()
     assert tokens.grad is not None
     assert tokens.grad[:, 0].tolist() == [0.5, 0.5, 1.0, 0.0]
 
 
 def test_wrong_lengths_are_named():
     with pytest.raises(InputError, match="for 3 tokens, got 4"):
-        plan_average(Members.of_slots(torch.tensor([0, 1, 2]))).apply(torch.zeros(4, 2))
+        plan_average(members_of_slots(torch.tensor([0, 1, 2]))).apply(torch.zeros(4, 2))
     with pytest.raises(InputError, match="one score per token"):
         plan_pick(torch.tensor([0, 1]), torch.zeros(3))
     with pytest.raises(InputError, match="NaN"):

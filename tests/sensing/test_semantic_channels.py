@@ -32,7 +32,8 @@ def test_features_projection_channels_and_query_share_sixteen_dimensions(encoder
     texture = sense(pictures()[0], "full40", encoder=encoder)
     torch.testing.assert_close(texture.semantic.norm(dim=0), torch.ones(40, 60), atol=1e-4, rtol=0)
     assert not any("semantic" in note for note in texture.notes)
-    query, counts = encoder.encode_query("where is the red car")
+    tokens, counts = encoder.text_features(["where is the red car"])
+    query = projection.text(tokens)
     assert query.shape == (1, counts.shape[1], 16)
     assert counts[0, -1]
     assert 2 <= counts.sum() < counts.numel()

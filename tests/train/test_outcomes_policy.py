@@ -17,7 +17,6 @@ from arr_coc_lab.train.policy_gradient import (
     draw_noise,
     leaves_of,
     likelihood,
-    most_likely_splits,
     node_logits,
     number_of_splits,
     sample_allocations,
@@ -118,6 +117,11 @@ def test_every_sample_tiles_the_picture_on_the_budget(rows, cols, keep, seed):
         for row, col, level in leaves:
             painted[sample, row : row + (1 << level), col : col + (1 << level)] += 1
     assert (painted == 1).all()
+
+
+def most_likely_splits(logits: torch.Tensor, tree: Tree, budget: int) -> torch.Tensor:
+    """Each draw takes the likeliest open node: one sort, as no child of `node_logits` exceeds its parent."""
+    return logits.argsort(dim=1, descending=True, stable=True)[:, : number_of_splits(tree, budget)]
 
 
 def test_the_likeliest_tree_is_the_one_that_the_allocator_makes():

@@ -10,7 +10,6 @@ from torch import nn
 
 from arr_coc.core.errors import InputError
 from arr_coc.relevance.look.learned import TensionBalancer
-from arr_coc_lab.classic.scale import PowerCurve
 from arr_coc_lab.train.actor_critic import HierarchicalActorCritic, returns_to_go
 from arr_coc_lab.train.monitors import Monitors
 from arr_coc_lab.train.rewards import DISCOUNTS, TIMESCALES, FractalReward
@@ -108,11 +107,12 @@ def test_the_curriculum_goes_static_video_adversarial():
 
 
 def test_monitors_see_what_modules_learn_and_survive_a_round_trip(tmp_path):
-    balancer, curve = TensionBalancer(), PowerCurve()
+    balancer, beside = TensionBalancer(), nn.Identity()
+    beside.decay = 0.7
     monitors = Monitors()
-    monitors.observe(1, [nn.ModuleList([balancer, curve])], budget_share=1.0, map_entropy=0.5, decay=0.8, boost=1.5)
+    monitors.observe(1, [nn.ModuleList([balancer, beside])], budget_share=1.0, map_entropy=0.5, boost=1.5)
     assert monitors.points[0]["compress_particularize"] == pytest.approx(0.5)
-    assert monitors.points[0]["steepness"] == pytest.approx(2.5)
+    assert monitors.points[0]["decay"] == pytest.approx(0.7)
     with torch.no_grad():
         balancer.raw += 1
     monitors.observe(2, [balancer], budget_share=0.97, map_entropy=0.4)

@@ -24,6 +24,8 @@ from .run import BenchRun
 from .suite import suite
 
 if TYPE_CHECKING:
+    from arr_coc.eye.eye import Eye
+
     from .vqa import Question
 
 ROWS, SAMPLE, NEW_TOKENS = 10, 50, 32
@@ -82,7 +84,7 @@ def check_many(many: int) -> None:
         raise InputError(f"--many {many} has no tenths; give at least {ROWS}")
 
 
-def answer_of(eye: Any, question: Question, keep: float) -> Any:
+def answer_of(eye: Eye, question: Question, keep: float) -> Any:
     how: dict[str, Any] = {"order": OVERVIEW_FIRST, "hints": "none", "scale": 1, "max_new_tokens": NEW_TOKENS}
     return eye.set_image(load_picture(question.image)).ask(question.text, keep=keep, **how)
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -34,6 +34,9 @@ from .run import BenchRun
 from .suite import parse_shares, suite
 from .vqa import AnswerStore, anls, exact, eye_of
 from .workers import in_turn
+
+if TYPE_CHECKING:
+    from arr_coc.eye.eye import Eye
 
 SUITE = suite("grip")
 SCALES: tuple[float, ...] = tuple(SUITE["scales"])
@@ -153,7 +156,7 @@ def reader(model: str, device: str) -> Any:
     return quick_eye() if model == MINI and device == "cpu" else eye_of(model, device, "auto")()
 
 
-def answers_to(eye: Any, one: SourceQuestion, ways: Sequence[GripWay]) -> Iterator[dict[str, Any]]:
+def answers_to(eye: Eye, one: SourceQuestion, ways: Sequence[GripWay]) -> Iterator[dict[str, Any]]:
     """One row for each way."""
     question, metric = one.question, exact if source_of(one) == NEEDLE else anls
     given = load_picture(question.image)

@@ -15,7 +15,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from arr_coc.allocation.frame import Frame, token_grids
 from arr_coc.allocation.job import AllocationJob
@@ -63,52 +63,6 @@ def curve_weights(scores: Tensor, curve: Curve = "power", steepness: float | Ten
     if curve == "sigmoid":
         return torch.sigmoid(10 * (scores - 0.5))
     raise InputError(f"unknown curve {curve!r}; choose {', '.join(get_args(Curve))}")
-
-
-def power_curve_tokens(scores: Tensor, budget: int, steepness: float | Tensor = 2.0) -> Tensor:
-    """(B, K) scores → (B, K) int64 tokens in proportion to score ** steepness, each 64 to 400, together `budget`
-    exactly (400 each where the budget allows more). What rounding leaves over goes to the best-scored patches."""
-    check_classic_budget(budget, scores.shape[1])
-    wish = _proportional(curve_weights(scores, "power", steepness).double(), min(budget, MOST * scores.shape[1]))
-    tokens = wish.floor().long()
-    left = wish.sum(1).round().long() - tokens.sum(1)
-    room = tokens < MOST
-    order = scores.masked_fill(~room, -1).argsort(dim=1, descending=True, stable=True)
-    rank = torch.empty_like(order).scatter_(
-        1, order, torch.arange(order.shape[1], device=order.device).expand_as(order)
-    )
-    return tokens + ((rank < left[:, None]) & room)
-
-
-def _proportional(weights: Tensor, budget: int) -> Tensor:
-    """(B, K) → clip(λ · weights, 64, 400) with the one λ of each row at which the sum is the budget, by bisection."""
-    low = torch.zeros_like(weights[:, :1])
-    high = MOST / weights.amin(1, keepdim=True)
-    for _ in range(100):
-        middle = (low + high) / 2
-        over = (middle * weights).clamp(LEAST, MOST).sum(1, keepdim=True) > budget
-        low, high = torch.where(over, low, middle), torch.where(over, middle, high)
-    return (low * weights).clamp(LEAST, MOST)
-
-
-class PowerCurve(nn.Module):
-    """A learnable steepness in [0.5, 4.5]; starts in the middle, at 2.5."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.raw = nn.Parameter(torch.zeros(()))
-
-    @property
-    def steepness(self) -> Tensor:
-        return 0.5 + 4.0 * torch.sigmoid(self.raw)
-
-    def forward(self, scores: Tensor) -> Tensor:
-        """(B, K) scores → (B, K) wished tokens before any budget, 64 + 336 · score ** steepness; differentiable."""
-        return LEAST + (MOST - LEAST) * curve_weights(scores, "power", self.steepness)
-
-    @torch.no_grad()
-    def allocate(self, scores: Tensor, budget: int) -> Tensor:
-        return power_curve_tokens(scores, budget, self.steepness)
 
 
 # ---- patches --------------------------------------------------------------------------------------------------------

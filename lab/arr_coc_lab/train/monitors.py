@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 # One-number quantities that modules of this library may learn; tensions come by name.
-LEARNED = ("steepness", "decay", "boost")
+LEARNED = ("decay", "boost")
 
 
 @dataclass
@@ -44,7 +44,7 @@ class Monitors:
     points: list[dict[str, float]] = field(default_factory=list)
 
     def observe(self, step: int, modules: Iterable[nn.Module] = (), **values: float) -> dict[str, float]:
-        """Add a point: the values given, and every tension, steepness, decay and boost found in the modules.
+        """Add a point: the values given, and every tension, decay and boost found in the modules.
 
         `budget_share` (tokens spent over budget) and `map_entropy` are the names that the alarm looks at.
         """
@@ -113,7 +113,7 @@ class Monitors:
 
 
 def learned_numbers(modules: Iterable[nn.Module]) -> dict[str, float]:
-    """Every tension (`named_tensions()`) and every steepness, decay, boost in the modules and what they contain."""
+    """Every tension (`named_tensions()`) and every decay and boost in the modules and what they contain."""
     result: dict[str, float] = {}
     for module in (part for whole in modules for part in whole.modules()):
         tensions = getattr(module, "named_tensions", None)

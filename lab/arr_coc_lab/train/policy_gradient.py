@@ -162,12 +162,6 @@ def open_span(order: Tensor, tree: Tree) -> tuple[Tensor, Tensor]:
     return torch.where(parents < 0, torch.zeros_like(after_parent), after_parent), drawn
 
 
-def most_likely_splits(logits: Tensor, tree: Tree, budget: int) -> Tensor:
-    """(B, M) → (B, k): the draws when each takes the likeliest open node. Needs logits no child exceeds its parent in,
-    as `node_logits` makes them; then it is one sort, and equal to `quadtree` by mass."""
-    return logits.argsort(dim=1, descending=True, stable=True)[:, : number_of_splits(tree, budget)]
-
-
 # ---- Group-relative policy gradient: several allocations of one picture, each judged against its siblings ------------
 # What one allocation earned says little (the picture may be easy); what it earned beyond the others of its group says
 # where looking helped. No critic is needed, the group is the baseline. Two terms keep the policy alive, because plain

@@ -200,7 +200,7 @@ class Chat:
         self.turns = tuple(turns)
         self._shown = tuple(shown)
 
-    def show(self, image: Any) -> Chat:
+    def show(self, image: object) -> Chat:
         """Another picture, shown with the next question."""
         self._shown = (*self._shown, self.eye.view(image))
         return self

@@ -93,7 +93,7 @@ class EyeEngine(Protocol):
     def device(self) -> str: ...
     def taught_single_questions(self, scorer: object) -> bool: ...
     def full_of(self, view: View) -> int: ...
-    def view(self, image: Any) -> View: ...
+    def view(self, image: object) -> View: ...
     def look(self, turns: Sequence[Turn], settings: Settings) -> ChatLook: ...
     def generate(self, looked: Sequence[ChatLook], most: int) -> tuple[Generated, list[int]]: ...
     def speak(self, looked: ChatLook, most: int) -> tuple[Generator[DecodingStep, Any], int]: ...
@@ -266,7 +266,7 @@ class Eye:
             self._view = self.view(image if document is None else document.pages[0].source)
         return self
 
-    def see(self, frame: Any, screen: str = "screen") -> Self:
+    def see(self, frame: object, screen: str = "screen") -> Self:
         """The next frame of a screen that hardly changes: `set_image`, and what no pixel of has changed since an
         earlier frame is not encoded again. Leaves are then taken as they were encoded with that frame.
 
@@ -282,7 +282,7 @@ class Eye:
         self._pages, self._view = None, replace(view, screen=shared)
         return self
 
-    def view(self, image: Any) -> View:
+    def view(self, image: object) -> View:
         """A picture as the model sees it. What is made of it is kept by its pixels, whatever it is called.
 
         Args:

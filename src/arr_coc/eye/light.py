@@ -76,7 +76,7 @@ class LightEngine:
         """It is `mini`, and was."""
         return True
 
-    def view(self, image: Any) -> View:
+    def view(self, image: object) -> View:
         """The picture as the model's processor resizes it."""
         started = perf_counter()
         picture, words = load_page(image)

@@ -136,7 +136,7 @@ class StockEngine:
         """Where the model is."""
         return str(self.model.device)
 
-    def view(self, image: Any) -> View:
+    def view(self, image: object) -> View:
         """A picture as the processor shows it."""
         return View.of(self.processor, image)
 

@@ -92,7 +92,7 @@ def import_found(name: str) -> object:
         return None
 
 
-def write_report(out: Path, part: str, report: dict[str, Any], device: torch.device) -> Path:
+def write_report(out: Path, part: str, report: dict[str, object], device: torch.device) -> Path:
     """What a benchmark measured so far, as `<part>_gpu.json`; a kill leaves the last one whole.
 
     Args:

@@ -157,7 +157,7 @@ def _register() -> None:
     AttentionMaskInterface.register(READING, _mask)
 
 
-def _mask(*args: Any, config: Any = None, **how: Any) -> Any:
+def _mask(*args: object, config: Any = None, **how: object) -> Any:
     from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS
 
     name = "sdpa" if _open.get() is not None else _own_attention(config)

@@ -127,7 +127,7 @@ def _remembered(path: Path) -> dict[str, list[Any]] | None:
     return held if len(lengths) == 1 else None
 
 
-def _remember(path: Path, held: dict[str, list[Any]]) -> None:
+def _remember(path: Path, held: dict[str, list[object]]) -> None:
     """Keep a page; a cache that cannot be written is no reason to fail."""
     try:
         write_json(path, held)

@@ -35,11 +35,6 @@ class Clusters:
     def count(self) -> int:
         return int(self.labels.max()) + 1
 
-    @property
-    def coarse_labels(self) -> np.ndarray:
-        """(h, w) int32 labels of the coarse scale (the labels themselves where there is one scale)."""
-        return self.labels if self.parents is None else self.parents[self.labels]
-
 
 @dataclass(frozen=True, eq=False)
 class ClusterTable:

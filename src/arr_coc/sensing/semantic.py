@@ -172,11 +172,6 @@ class SemanticEncoder:
         coarse = self._fitted().image(self.image_features(pictures)).permute(0, 3, 1, 2)
         return enlarged_units(coarse, size)
 
-    def encode_query(self, query: str | Sequence[str]) -> tuple[torch.Tensor, torch.Tensor]:
-        """(B, T + 1, 16) unit vectors and (B, T + 1) bool, as `participatory` wants them."""
-        tokens, counts = self.text_features([query] if isinstance(query, str) else query)
-        return self._fitted().text(tokens), counts
-
 
 def enlarged_units(coarse: torch.Tensor, size: tuple[int, int]) -> torch.Tensor:
     """(B, 16, h, w) → (B, 16, *size): unit vectors, enlarged bilinearly."""

@@ -8,20 +8,17 @@ stands out is seen on a tiny view of the whole frame and costs next to nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
 import numpy as np
 
-from ..core.values import Relevance
 from ..relevance.look.three_ways import coupled_with, enlarged, photo_map
 from ..relevance.registry import BUILT_IN, relevance_for, resolve
 from ..relevance.scene import CHANNELS, SENSE_SIDE, Scene
 from .motion import MAP, VIEW, scaled, view_of
 
-# (frame (H, W, 3) uint8, question) → relevance (h, w) in [0, 1], any resolution
-RelevanceFunction = Callable[[np.ndarray, str], "Relevance | np.ndarray | Any"]
 # Context around a window, as a share of the frame's longer side: filters must not see the cut edge.
 MARGIN = 1 / 32
 

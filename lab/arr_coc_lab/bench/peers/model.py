@@ -301,7 +301,7 @@ class MergingWalk(TowerWalk):
         mixed = F.scaled_dot_product_attention(self.query, self.key, value, attn_mask=bias)
         return mixed.transpose(1, 2).flatten(0, 1)[None]
 
-    def keep_plain(self, _: Any, __: Any, projected: Tensor) -> None:
+    def keep_plain(self, _: object, __: object, projected: Tensor) -> None:
         """The key as it leaves the projection of a block."""
         heads = self.tower.config.num_heads
         self.plain = projected.view(self.batch, -1, 3, heads, projected.shape[-1] // 3 // heads)[:, :, 1]

@@ -24,7 +24,7 @@ class JoinedLines(Extension):
         return re.sub(r"\s*\n\s*", "{#\n#}", source.strip())
 
 
-def escaped(value: Any) -> Any:
+def escaped(value: object) -> Any:
     """Markup and marks as they are, all else as text."""
     return value if hasattr(value, "__html__") else Markup(html.escape(str(value)))
 

@@ -7,7 +7,7 @@ is written once. A part's JSON lines are what counts: its parquet is written bef
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from time import monotonic
@@ -141,10 +141,3 @@ def write_parquet(path: Path, rows: Sequence[Mapping[str, object]]) -> None:
     }
     with replacing(path) as temporary:
         parquet.write_table(pa.table(columns), temporary)
-
-
-def read_results(folder: Path) -> Iterator[dict[str, object]]:
-    """The rows of a folder of results, as their JSON lines have them."""
-    for path in sorted(folder.glob("part-*.jsonl")):
-        with path.open(encoding="utf-8") as lines:
-            yield from map(json.loads, lines)

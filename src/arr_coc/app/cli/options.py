@@ -21,7 +21,7 @@ def with_options(kind: type[Options]) -> Callable[[Callable[[Options], Any]], Ca
     """Make a typer command of a function that takes the dataclass `kind`: one parameter for each of its fields."""
 
     def decorate(work: Callable[[Options], Any]) -> Callable[..., Any]:
-        def command(**given: Any) -> Any:
+        def command(**given: object) -> Any:
             return work(kind(**given))
 
         hints: dict[str, Any] = get_type_hints(kind, include_extras=True)

@@ -39,7 +39,6 @@ from .video_tab import video_tab
 from .ways_tab import ways_tab
 from .worlds import families
 
-PICTURE_KINDS = [".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif", ".tif", ".tiff"]
 # key of the link → what the tab is called, and what builds it
 TABS: dict[str, tuple[str, Callable[[MicroscopePage], None]]] = {
     "ask": ("Ask", ask_tab),

@@ -113,7 +113,7 @@ class RemoteEye:
         return self.remote.ask(self.model, self._picture, query, own)
 
     def stream(
-        self, query: str, budget: int | None = None, *, relevance: Any = None, scale: float | None = None
+        self, query: str, budget: int | None = None, *, relevance: object = None, scale: float | None = None
     ) -> Generator[str, None, Answer]:
         """As `Eye.stream`, in one piece: where the tokens went is told with the whole answer only."""
         answer = self.ask(query, budget, relevance=relevance, scale=scale)

@@ -425,22 +425,3 @@ def run_language_model(
         deepstack_visual_embeds=list(tokens.planes),
         **arguments,
     )
-
-
-def foveated_logits(
-    model: PreTrainedModel,
-    input_ids: Tensor,
-    tokens: VisualTokens,
-    batch: LeafBatch,
-    attention_mask: Tensor | None = None,
-    *,
-    logits_to_keep: int = 0,
-    **arguments: Any,
-) -> Tensor:
-    """Logits (B, L, vocabulary) of a prompt with one placeholder per leaf; `logits_to_keep` last ones, 0 for all.
-
-    For training loops and for transformers 5.17, whose stock forward does not take ready-made visual tokens.
-    """
-    positions, _ = leaf_positions(input_ids, batch, model.config.image_token_id, attention_mask)
-    output = run_language_model(model, input_ids, tokens, positions, attention_mask, **arguments)
-    return model.lm_head(output.last_hidden_state[:, -logits_to_keep:])

@@ -38,13 +38,6 @@ class Members(NamedTuple):
     slots: Tensor
     length: int
 
-    @classmethod
-    def of_slots(cls, slots: Tensor) -> Members:
-        """slots (N,): the one slot of every token, -1 for a token that is not seen."""
-        slots = slots.detach().cpu()
-        tokens = torch.nonzero(slots >= 0).flatten()
-        return cls(tokens, slots[tokens], len(slots))
-
     def seen(self) -> Tensor:
         """(N,) int64: the slot of the finest region over every token, -1 where there is none."""
         slots = np.full(self.length, -1, dtype=np.int64)

@@ -10,7 +10,7 @@ from .fields import make_fields, pen_for
 from .screens import ScreenColours, colours_for
 
 
-def window(sheet: PageSheet, name: str, colours: ScreenColours, folder: str = "desks", **body: Any) -> str:
+def window(sheet: PageSheet, name: str, colours: ScreenColours, folder: str = "desks", **body: object) -> str:
     """Title bar, menu, tools, status line; the template of the layout puts its body between them."""
     title = sheet.mark(f"{name} - {sheet.fake.file_name(extension=sheet.pick('txt', 'docx', 'xlsx', 'png', 'md'))}")
     sheet.ask_title(title, "desk.title")

@@ -12,7 +12,7 @@ from .letters import telling
 from .screens import ScreenColours, colours_for, figure
 
 
-def site(sheet: PageSheet, colours: ScreenColours, **body: Any) -> str:
+def site(sheet: PageSheet, colours: ScreenColours, **body: object) -> str:
     """Name, navigation, a foot with links; the template of the layout puts its body between them."""
     name = sheet.mark(sheet.fake.company().split(",")[0])
     sheet.ask("title", "web.site", name)
