@@ -23,7 +23,6 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -90,7 +89,6 @@ def activities(folder: Path) -> dict[str, Callable[[int], None]]:
     import arr_coc
     from arr_coc.draw import homunculus
     from arr_coc.eye.esper import Esper
-    from arr_coc.eye.pass_settings import SACCADES
     from arr_coc.looking import prepare
     from arr_coc.video.watching import watch
 
@@ -123,8 +121,7 @@ def activities(folder: Path) -> dict[str, Callable[[int], None]]:
             arr_coc.detach(eye.model)
 
     def passes(turn: int) -> None:
-        esper = Esper(eye, replace(SACCADES, least=SACCADES.passes))
-        esper.set_image(picture(turn)).examine("What is red?", 12, max_new_tokens=3)
+        Esper(eye, "saccades").set_image(picture(turn)).examine("What is red?", 12, max_new_tokens=3, stop_early=False)
 
     def video(turn: int) -> None:
         frames = [np.roll(picture(turn), 4 * step, axis=1) for step in range(6)]

@@ -199,6 +199,7 @@ class Esper:
         relevance: object = None,
         failures: int | None = None,
         max_new_tokens: int = 64,
+        stop_early: bool = True,
         scale: float | str | None = None,
     ) -> Story:
         """One question, with everything that led to its answer.
@@ -211,6 +212,7 @@ class Esper:
             relevance: Who says where to look first, as for `look`.
             failures: How often questions went wrong of late, which alarms; None counts them in what the eye records.
             max_new_tokens: The longest answer.
+            stop_early: End when the answer is sure.
             scale: From how far all passes read: how many times as large, or "auto", by the grip of the model and the
                 letters of the whole picture; as it is given unless told.
 
@@ -237,6 +239,7 @@ class Esper:
             relevance_source(self.eye, self.eye.relevance if relevance is None else relevance),
             failures,
             max_new_tokens,
+            stop_early,
         )
         if self._pictured is not None:
             story = self._remembering(self._pictured.seen_from(self.eye, check_scale(scale), examination), examination)
@@ -267,7 +270,7 @@ class Esper:
         seconds = {"load": self._load_seconds, "know": perf_counter() - started}
         reader = MemoryReader(model, job, settings, self.eye.temperature, asked.most)
         with torch.no_grad():
-            records = pass_loop(reader, job, budgets, settings, self.tempering.to(model.device))
+            records = pass_loop(reader, job, budgets, settings, self.tempering.to(model.device), asked.stop_early)
         for stage in ("look", "encode", "answer"):
             seconds[stage] = sum(record.seconds[stage] for record in records)
         notes = with_scanpaths([self._note(record, pictured) for record in records])
@@ -292,7 +295,7 @@ class Esper:
         known = [self._maps(picture, one, asked, frame) for one, frame in zip(tiles, board.frames(), strict=True)]
         maps = PassMaps(tree=board.tree(budgets[0]), failures=asked.failures, **board.laid(known))
         reader = AskingReader(eye, board, asked.query, asked.most)
-        records = pass_loop(reader, maps, budgets, settings, self.tempering)
+        records = pass_loop(reader, maps, budgets, settings, self.tempering, asked.stop_early)
         seconds: dict[str, float] = {}
         for record in records:
             answer = record.reading.answer
@@ -425,6 +428,7 @@ class Examination:
     source: Any
     failures: int
     most: int
+    stop_early: bool
 
     def tokens(self, full: int) -> int:
         """Visual tokens that all passes together may spend on a picture that costs `full`."""
