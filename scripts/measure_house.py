@@ -225,6 +225,11 @@ def functions(tree: ast.Module) -> Iterator[ast.FunctionDef | ast.AsyncFunctionD
             yield node
 
 
+def is_kernel(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    """Is it compiled by Triton, which knows pointers and numbers only?"""
+    return any(ast.unparse(one).startswith("triton.jit") for one in function.decorator_list)
+
+
 def parameters(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
     """How many parameters a reader meets, without self and cls."""
     given = function.args
@@ -257,7 +262,7 @@ def measure(sources: Mapping[str, Path] = SOURCES) -> dict:
     doors = {**DOORS, **command_doors(known)}
     reached = {door: closure(edges, entered) for door, entered in doors.items() if entered[0] in known}
     classes = defaultdict(list)
-    long, wide, any_lines = [], [], 0
+    long, wide, kernels, any_lines = [], [], [], 0
     for name, path in known.items():
         tree = parsed(path)
         for node in tree.body:
@@ -268,7 +273,8 @@ def measure(sources: Mapping[str, Path] = SOURCES) -> dict:
             if length > LONGEST_FUNCTION:
                 long.append(f"{name}.{function.name} ({length})")
             if parameters(function) > MOST_PARAMETERS:
-                wide.append(f"{name}.{function.name} ({parameters(function)})")
+                several = kernels if is_kernel(function) else wide
+                several.append(f"{name}.{function.name} ({parameters(function)})")
         any_lines += sum(bool(re.search(r"\bAny\b", line)) for line in path.read_text(encoding="utf-8").splitlines())
     return {
         "files": len(known),
@@ -284,6 +290,7 @@ def measure(sources: Mapping[str, Path] = SOURCES) -> dict:
         "class_names_twice": {name: homes for name, homes in sorted(classes.items()) if len(homes) > 1},
         "long_functions": long,
         "wide_functions": wide,
+        "wide_kernels": kernels,
         "lines_with_any": any_lines,
     }
 
@@ -333,6 +340,7 @@ def table(found: dict) -> str:
         "class names that stand for several classes": len(found["class_names_twice"]),
         f"functions longer than {LONGEST_FUNCTION} lines": len(found["long_functions"]),
         f"functions with more than {MOST_PARAMETERS} parameters": len(found["wide_functions"]),
+        "the same, kernels of Triton, which take no values": len(found["wide_kernels"]),
         "lines with `Any`": found["lines_with_any"],
     }
     return "\n".join([*rows, *(f"| {what} | {count} |" for what, count in counts.items())])

@@ -15,12 +15,12 @@ import measure_house as house
 # what a new feature adds: documents, packing and the proxy, the reading distance, hints, asking again,
 # tiles in ask, regions, weighing, words by OCR, presets, the timing of a card.
 MOST = {
-    "library": {"lines": 33_775, "files": 202},
-    "together": {"lines": 84_865, "files": 481},
-    "doors": {"allocate": 3_202, "look": 16_268, "attach": 17_369, "ask": 25_444, "Esper": 24_591},
+    "library": {"lines": 34_345, "files": 205},
+    "together": {"lines": 86_697, "files": 491},
+    "doors": {"allocate": 3_212, "look": 16_553, "attach": 18_172, "ask": 26_026, "Esper": 25_167},
     "long_functions": 0,
-    "wide_functions": 28,
-    "lines_with_any": 1_800,
+    "wide_functions": 13,
+    "lines_with_any": 1_222,
     "class_names_twice": 0,
     "circles": 0,
 }

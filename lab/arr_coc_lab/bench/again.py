@@ -32,7 +32,7 @@ from arr_coc.relevance.scene import Scene
 from arr_coc.relevance.scorer.reduced import reading_size
 
 from ..statistics import Estimate, paired, paired_bootstrap, proportion
-from .again_many import measure_many
+from .again_many import check_many, measure_many
 from .again_screens import measure_screens
 from .machine import machine_facts
 from .options import AgainOptions
@@ -192,7 +192,10 @@ def measure(options: AgainOptions, run: BenchRun) -> Report:
     if options.screens is not None:
         return measure_screens(options, run, keep)
     if options.many:
-        return measure_many(options, run, keep)
+        check_many(options.many)
+        return measure_many(
+            options, run, keep, by_picture(options), again_eyes(options.device, options.weights).of_bytes
+        )
     ways = [name for name in WAYS if not options.way or name in options.way]
     asked = by_picture(options)
     run.out = out = options.out or Path("out/again")

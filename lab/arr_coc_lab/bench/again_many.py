@@ -7,6 +7,7 @@ that keeps nothing, too, and must be answered alike.
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -47,14 +48,19 @@ def on_gpu(device: str) -> float | None:
     return torch.cuda.memory_allocated(device) / MEGABYTE
 
 
-def measure_many(options: AgainOptions, run: BenchRun, keep: float) -> Report:
-    """Ask, with a row at every tenth of the questions; a run that is stopped tells what it has."""
-    from .again import again_eyes, by_picture
+def measure_many(
+    options: AgainOptions, run: BenchRun, keep: float, asked: Sequence[Sequence[Question]], eye: Callable[[int], Eye]
+) -> Report:
+    """Ask, with a row at every tenth of the questions; a run that is stopped tells what it has.
 
-    check_many(options.many)
-    asked = by_picture(options)
-    eyes = again_eyes(options.device, options.weights)
-    kept, fresh = (eyes.of_bytes(size) for size in (options.megabytes * MEGABYTE, 0))
+    Args:
+        options: Of the bench.
+        run: Its run.
+        keep: The share of the tokens.
+        asked: The questions of each picture.
+        eye: Makes one whose store has so many bytes.
+    """
+    kept, fresh = (eye(size) for size in (options.megabytes * MEGABYTE, 0))
     rng = np.random.default_rng(options.seed)
     rows, alike = [row_of(0, kept.memory, options.device)], list[tuple[bool, float]]()
     facts = {"pictures": str(len(asked)), "may be kept": f"{options.megabytes} MB", "of tokens": options.keep}
