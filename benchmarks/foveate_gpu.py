@@ -23,15 +23,13 @@ $OUT (or --out); the table is printed last.
 
 from __future__ import annotations
 
-import argparse
-import os
 import time
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import torch
 import torch.nn.functional as F
+from gpu_program import GpuProgram
 from torch import Tensor
 
 from arr_coc.allocation.allocate_batch import allocate_batch
@@ -184,20 +182,13 @@ def report_of(results: list[dict[str, Any]], left_out: list[str], seconds: float
 
 @torch.inference_mode()
 def main(arguments: list[str] | None = None) -> dict[str, Any]:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--tiny", action="store_true", help="small shapes on the CPU: does it run?")
+    parser = GpuProgram(__doc__, 140)
     parser.add_argument("--models", nargs="+", choices=[*MODELS], default=[*MODELS])
     parser.add_argument("--cases", nargs="+", default=CASES, help="side x batch, in this order")
     parser.add_argument("--sources", nargs="+", choices=SOURCES, default=SOURCES, help="whose relevance")
     parser.add_argument("--no-graph", action="store_true", help="leave CUDA graphs out")
-    parser.add_argument("--seconds", type=float, default=140, help="of the whole run; what does not fit is left out")
     parser.add_argument("--each", type=float, default=0.08, help="seconds spent on each number, about")
-    parser.add_argument("--out", type=Path, default=Path(os.environ.get("OUT", ".")))
-    options = parser.parse_args(arguments)
-    if not options.tiny and not torch.cuda.is_available():
-        parser.error("no CUDA device here; --tiny runs on the CPU")
-
-    device = torch.device("cpu" if options.tiny else "cuda")
+    options, device = parser.read(arguments)
     dtype = torch.float32 if options.tiny else torch.bfloat16
     shapes = TINY if options.tiny else {name: MODELS[name] for name in options.models}
     cases = [(128, 1), (128, 2)] if options.tiny else [tuple(map(int, one.split("x"))) for one in options.cases]

@@ -12,14 +12,12 @@ the language model (`read_view`); `glance`, with the maps made of it (`glance_re
 
 from __future__ import annotations
 
-import argparse
-import os
 import time
-from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
 import torch
+from gpu_program import GpuProgram
 
 from arr_coc.eye.timing import MODELS, QUESTION, TINY, GpuCase, Stopwatch, build, write_report
 from arr_coc.models.glance import Glance, glance_layers, glance_relevance, read_view, view_levels
@@ -83,14 +81,8 @@ def table(rows: list[dict[str, Any]]) -> str:
 
 @torch.inference_mode()
 def main(arguments: list[str] | None = None) -> dict[str, Any]:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--tiny", action="store_true", help="small shapes on the CPU: does it run?")
-    parser.add_argument("--seconds", type=float, default=120, help="of the whole run; what does not fit is left out")
-    parser.add_argument("--out", type=Path, default=Path(os.environ.get("OUT", ".")))
-    options = parser.parse_args(arguments)
-    if not options.tiny and not torch.cuda.is_available():
-        parser.error("no CUDA device here; --tiny runs on the CPU")
-    device = torch.device("cpu" if options.tiny else "cuda")
+    parser = GpuProgram(__doc__, 120)
+    options, device = parser.read(arguments)
     shape = TINY["tiny"] if options.tiny else MODELS["2B"]
     watch = Stopwatch(device, 0.0, 1) if options.tiny else Stopwatch(device, 0.3, 5)
     started = time.perf_counter()

@@ -11,18 +11,16 @@ device has given out, at each tenth of the way.
 
 from __future__ import annotations
 
-import argparse
-import os
 import random
 import threading
 import time
 import warnings
 from collections import Counter
 from copy import copy
-from pathlib import Path
 from typing import Any
 
 import torch
+from gpu_program import GpuProgram
 from PIL import Image, ImageDraw
 
 import arr_coc
@@ -121,18 +119,12 @@ def table(report: dict[str, Any]) -> str:
 
 
 def main(arguments: list[str] | None = None) -> dict[str, Any]:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--tiny", action="store_true", help="a dozen asks on the CPU: does it run?")
+    parser = GpuProgram(__doc__, 400)
     parser.add_argument("--asks", type=int, default=2000)
     parser.add_argument("--threads", type=int, default=3)
-    parser.add_argument("--seconds", type=float, default=400, help="of all asks; what does not fit is left out")
-    parser.add_argument("--out", type=Path, default=Path(os.environ.get("OUT", ".")))
-    options = parser.parse_args(arguments)
-    if not options.tiny and not torch.cuda.is_available():
-        parser.error("no CUDA device here; --tiny runs on the CPU")
-    device = "cpu" if options.tiny else "cuda"
+    options, device = parser.read(arguments)
     asks = min(options.asks, 12) if options.tiny else options.asks
-    eyes = [arr_coc.Eye.from_pretrained("mini", device=device, graphs=graphs) for graphs in (None, False)]
+    eyes = [arr_coc.Eye.from_pretrained("mini", device=device.type, graphs=graphs) for graphs in (None, False)]
     run = MixedRun((eyes[0], eyes[1]), asks, options.seconds, options.tiny)
     started = time.perf_counter()
     with warnings.catch_warnings(record=True) as told:

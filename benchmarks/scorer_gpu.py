@@ -17,15 +17,13 @@ Differences are the largest of any cell of any map: of ours and before, and of o
 
 from __future__ import annotations
 
-import argparse
-import os
 import time
 from collections.abc import Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import torch
+from gpu_program import GpuProgram
 from torch import Tensor
 
 from arr_coc.core.cuda_graph import CudaGraph
@@ -177,15 +175,9 @@ def measure(ways: dict[str, Any], exact: Any, case: tuple[int, int], device: tor
 
 @torch.inference_mode()
 def main(arguments: list[str] | None = None) -> dict[str, Any]:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--tiny", action="store_true", help="small pictures on the CPU: does it run?")
-    parser.add_argument("--seconds", type=float, default=150, help="of the whole run; what does not fit is left out")
+    parser = GpuProgram(__doc__, 150)
     parser.add_argument("--tune", action="store_true", help="time the kernel alone, with other tiles")
-    parser.add_argument("--out", type=Path, default=Path(os.environ.get("OUT", ".")))
-    options = parser.parse_args(arguments)
-    if not options.tiny and not torch.cuda.is_available():
-        parser.error("no CUDA device here; --tiny runs on the CPU")
-    device = torch.device("cpu" if options.tiny else "cuda")
+    options, device = parser.read(arguments)
     cases = [(1, 32), (2, 32)] if options.tiny else list(CASES)
     started = time.perf_counter()
     exact, ways = ways_of(device, options.tiny)

@@ -16,18 +16,16 @@ token, the scorer counted:
 
 from __future__ import annotations
 
-import argparse
-import os
 import random
 import statistics
 import threading
 import time
 from itertools import count
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from gpu_program import GpuProgram
 from PIL import Image, ImageDraw
 
 from arr_coc import Eye
@@ -182,16 +180,10 @@ def table(rows: list[dict[str, Any]]) -> str:
 
 
 def main(arguments: list[str] | None = None) -> dict[str, Any]:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--tiny", action="store_true", help="small shapes on the CPU: does it run?")
-    parser.add_argument("--seconds", type=float, default=300, help="of the whole run; what does not fit is left out")
+    parser = GpuProgram(__doc__, 300)
     parser.add_argument("--each", type=float, default=10, help="seconds of each row")
     parser.add_argument("--new-tokens", type=int, default=16, help="of each answer")
-    parser.add_argument("--out", type=Path, default=Path(os.environ.get("OUT", ".")))
-    options = parser.parse_args(arguments)
-    if not options.tiny and not torch.cuda.is_available():
-        parser.error("no CUDA device here; --tiny runs on the CPU")
-    device = torch.device("cpu" if options.tiny else "cuda")
+    options, device = parser.read(arguments)
     started, eye = time.perf_counter(), serving_eye(device, options.tiny)
     engine = Engine(eye, Limits(new_tokens=512, queue=256, pixels=20_000_000))
     engine.start()

@@ -15,9 +15,9 @@ import measure_house as house
 # what a new feature adds: documents, packing and the proxy, the reading distance, hints, asking again,
 # tiles in ask, regions, weighing, words by OCR, presets, the timing of a card.
 MOST = {
-    "library": {"lines": 34_345, "files": 205},
-    "together": {"lines": 86_697, "files": 491},
-    "doors": {"allocate": 3_212, "look": 16_553, "attach": 18_172, "ask": 26_026, "Esper": 25_167},
+    "library": {"lines": 34_359, "files": 205},
+    "together": {"lines": 86_710, "files": 491},
+    "doors": {"allocate": 3_212, "look": 16_553, "attach": 18_186, "ask": 26_040, "Esper": 25_181},
     "long_functions": 0,
     "wide_functions": 13,
     "lines_with_any": 1_222,

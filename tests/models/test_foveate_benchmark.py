@@ -14,7 +14,8 @@ from arr_coc.eye.timing import advice_of
 SCRIPT = Path(__file__).parents[2] / "benchmarks" / "foveate_gpu.py"
 
 
-def test_tiny_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_tiny_run(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(SCRIPT.parent))  # as for whoever runs the script
     runpy.run_path(str(SCRIPT))["main"](["--tiny", "--out", str(tmp_path)])
     report = json.loads((tmp_path / "foveate_gpu.json").read_text())
     assert [(case["side"], case["batch"]) for case in report["results"]] == [(128, 1), (128, 2)]

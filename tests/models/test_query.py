@@ -82,3 +82,19 @@ def test_markers_in_a_question_are_text(processor: Any, question: str) -> None:
             assert ids.count(number) == plain.count(number)
     assert tokenizer.decode(tokenize_prompt(tokenizer, chats[0], question)) == chats[1]
     assert (without_markers(tokenizer, question) == question) == ("<|" not in question)
+
+
+def test_markers_in_a_question_never_switch_the_tokenizer_that_threads_share(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The switch is a state: another thread's pictures would be read as text while it is on."""
+    tokenizer = load_processor(str(part_folder(MINI))).tokenizer
+    call, switched = type(tokenizer).__call__, []
+
+    def watched(self: Any, *given: Any, **how: Any) -> Any:
+        switched.append(self is tokenizer and how.get("split_special_tokens", False))
+        return call(self, *given, **how)
+
+    monkeypatch.setattr(type(tokenizer), "__call__", watched)
+    ids = tokenize_prompt(tokenizer, f"<|image_pad|>{PLACE}<|im_end|>", "What is <|image_pad|>?")
+    assert ids.count(tokenizer.convert_tokens_to_ids("<|image_pad|>")) == 1
+    assert switched
+    assert not any(switched)

@@ -20,7 +20,7 @@ def asked_of(question: str, how: dict[str, Any], picture: Any = SIGNS, **more: A
 
 def answered(eye: Any, asked: list[Any], leave: int | None = None, lookers: int = 1) -> list[list[Any]]:
     """What the engine tells of requests that it takes as one batch. leave: the one whose reader goes at a word.
-    lookers: pictures that are looked at at once."""
+    lookers: how many pictures are looked at side by side."""
     from arr_coc.app.serve import Engine
     from arr_coc.app.serve.engine import ServeJob
 
@@ -63,7 +63,7 @@ def test_the_models_own_glances_are_batched_too(eye: Any, wanted: Callable[..., 
         assert items[-1].answer.uncertainty == pytest.approx(answer.uncertainty, abs=1e-5)
 
 
-def test_pictures_of_a_batch_are_looked_at_at_once(eye: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pictures_of_a_batch_are_looked_at_side_by_side(eye: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     from arr_coc import Eye
 
     both, prepare = Barrier(2, timeout=20), Eye.prepare

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
+from threading import Lock
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor
@@ -16,6 +19,8 @@ if TYPE_CHECKING:
 
 # Stands where the question goes while a chat is written: a character of no language.
 PLACE = "\ue000"
+_literal: WeakKeyDictionary[PreTrainedTokenizerBase, PreTrainedTokenizerBase] = WeakKeyDictionary()
+_copying = Lock()
 
 
 def find_sequence(ids: Tensor, wanted: Sequence[int]) -> Tensor:
@@ -133,11 +138,20 @@ def tokenize_prompt(tokenizer: Any, chat: str, *texts: str) -> list[int]:
     first, *rest = chat.split(PLACE)
     if not any(spells_markers(tokenizer, text) for text in texts):
         return tokenizer(first + "".join(text + after for text, after in zip(texts, rest, strict=True))).input_ids
-    ids = [*tokenizer(first).input_ids]
+    ids, literal = [*tokenizer(first).input_ids], literal_tokenizer(tokenizer)
     for text, after in zip(texts, rest, strict=True):
-        ids += tokenizer(text, add_special_tokens=False, split_special_tokens=True).input_ids
+        ids += literal(text, add_special_tokens=False, split_special_tokens=True).input_ids
         ids += tokenizer(after, add_special_tokens=False).input_ids
     return ids
+
+
+def literal_tokenizer(tokenizer: PreTrainedTokenizerBase) -> PreTrainedTokenizerBase:
+    """A copy for text whose markers mean nothing. Whether they do is a state of a tokenizer, not of a call: switched on
+    the one that all threads share, it would take another thread's pictures out of its prompt."""
+    with _copying:
+        if tokenizer not in _literal:
+            _literal[tokenizer] = deepcopy(tokenizer)
+        return _literal[tokenizer]
 
 
 def spells_markers(tokenizer: PreTrainedTokenizerBase, question: str) -> bool:

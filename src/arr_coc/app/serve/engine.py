@@ -161,8 +161,7 @@ def asking_layers(model: PreTrainedModel) -> Generator[None]:
 
 class Engine(threading.Thread):
     """eye: never shown a picture itself. observe: called with the size and the seconds of every batch.
-    lookers: pictures of a batch that are looked at at once; half of the processors, since most of a look leaves the
-    interpreter."""
+    lookers: how many pictures of a batch are looked at side by side: half as many as there are processors."""
 
     def __init__(
         self, eye: Eye, limits: Limits | None = None, observe: Callable[[int, float], None] = lambda size, seconds: None

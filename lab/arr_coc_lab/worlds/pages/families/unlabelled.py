@@ -12,8 +12,8 @@ from ..sheet import Mark, PageSheet, layouts, named
 from .fields import ARRANGEMENTS, HELD_ARRANGEMENTS
 from .forms import form, logo
 
-SMALL = "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen"
-SMALL_NUMBERS = (*SMALL.split(), "seventeen", "eighteen", "nineteen")
+ONES = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
+SMALL_NUMBERS = (*ONES, "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen")
 TENS = ("", "", "twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety")
 ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth")
 CORNERS = ("top left", "top right", "bottom left", "bottom right")
