@@ -186,9 +186,10 @@ def _typer_parameter(item: Field[Any], hint: Any) -> inspect.Parameter:
         names = (f"{names[0]}/--no-{names[0][2:]}",)
     if repeated:
         several: Any = list
-        hint, default = several[get_args(hint)[0]] | None, None
+        hint = several[get_args(hint)[0]]
+        hint, default = (hint, default) if item.default is MISSING else (hint | None, None)
     text = item.metadata.get("help", "")
-    if repeated and item.default:
+    if repeated and item.default and item.default is not MISSING:
         text += f" [default: {_shown(item.default)}]"
     how = typer.Option(
         *names, help=text, metavar=item.metadata.get("metavar"), show_default=default not in (None, "", False)

@@ -12,7 +12,6 @@ from PIL import Image, ImageDraw, ImageFont
 from arr_coc.relevance.scorer.reduced import (
     MOST_PIXELS,
     WANTED,
-    area_weights,
     reading_size,
     reduced_batch,
     reduced_pixels,
@@ -56,12 +55,6 @@ def test_both_ways_make_the_same_picture():
     found = (reduced_batch(tensor, size)[0].permute(1, 2, 0).numpy() * 255).round().astype(int)
     assert np.abs(found - reduced_pixels(pixels).astype(int)).max() <= 1
     assert reduced_batch(tensor, pixels.shape[:2]) is tensor
-
-
-def test_the_weights_of_an_area_add_up_and_keep_the_mean():
-    weights = area_weights(7, 20)
-    np.testing.assert_allclose(weights.sum(1), 1, rtol=1e-5)
-    np.testing.assert_allclose(weights.sum(0), 7 / 20, rtol=1e-5)
 
 
 def test_letters_of_one_picture_are_sensed_once():

@@ -18,6 +18,7 @@ from arr_coc_lab.train.policy_gradient import (
     balance_penalty,
     draw_noise,
     group_advantages,
+    leaf_advantages,
     likelihood,
     map_entropy,
     outcome_step,
@@ -49,6 +50,27 @@ def test_the_expected_gradient_of_a_bandit_is_its_closed_form(baseline, group):
     chance = float(logits.softmax(0)[0])
     wanted = chance * (1 - chance) * (rewards[0] - rewards[1])
     assert found.tolist() == pytest.approx([wanted, -wanted], abs=1e-5)  # type: ignore[union-attr]
+
+
+def test_a_leaf_is_worth_what_siblings_with_it_earned_beyond_those_without():
+    order = torch.tensor([[[0, 1], [0, 2], [0, 2], [0, 3]]])
+    rewards = torch.tensor([[4.0, 1.0, 2.0, 0.0]])
+    found = leaf_advantages(rewards, order, 4, None)
+    # Split 0 is in all of them and says nothing; 1: 4 − 1; 2: 1.5 − 2; 3: 0 − 7/3.
+    assert found[0].tolist() == [pytest.approx(row) for row in ([0, 3], [0, -0.5], [0, -0.5], [0, -7 / 3])]
+
+
+def test_leaves_of_their_own_worth_are_followed():
+    """What is paid for is drawn more often after a step along the gradient, and the loss knows it."""
+    cells, noise = torch.zeros(1, 2, 4, requires_grad=True), draw_noise(1, 16, BANDIT, torch.Generator().manual_seed(3))
+
+    def paid(sampled: Sampled) -> torch.Tensor:
+        return (sampled.order[..., 0] == 0).float()
+
+    settings = PolicySettings(baseline="leaf", entropy_weight=0, balance_weight=0)
+    step = outcome_step(cells, BANDIT, 5, noise, paid, settings)
+    (slope,) = torch.autograd.grad(step.loss, cells)
+    assert slope[0, :, :2].sum() < 0 < slope[0, :, 2:].sum()
 
 
 def test_the_group_mean_only_shrinks_the_gradient():

@@ -32,6 +32,7 @@ from ..train.devices import Devices
 from ..train.evaluate import FAMILIES, evaluation_leaves
 from ..train.outcomes import judge, load_reader
 from ..train.pictures import TrainingBatch, family_batches
+from ..train.policy_gradient import PolicySettings
 from ..train.run import door, train
 from ..train.train_scorer import CREDITS, CRITIC_PASSES, NETS, ScorerOptions, ScorerTraining
 from .needle import RememberedScores
@@ -43,6 +44,7 @@ from .suite import suite
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
+START = "start"
 OWN_STOPS = "critic, its own stops"
 CONTROLS = ("uniform", "random", "shuffled", "oracle")
 BAR = 0.95  # of the first rule's accuracy
@@ -70,11 +72,16 @@ def measure(options: CreditOptions, run: BenchRun) -> Report:
 
 def training_of(plan: CreditOptions, rule: str) -> ScorerOptions:
     """One rule's training; only what it learns by differs."""
-    seconds = 1e9 if plan.steps else plan.seconds
+    seconds = 1e9 if plan.steps or rule == START else plan.seconds
     same = ("steps", "seed", "device", "batch", "size", "keeps", "learning_rate", "reward", "net", "width")
     given = {name: getattr(plan, name) for name in same}
     given |= {"folder": plan.out / rule, "out": plan.out / rule, "seconds": seconds, "total": seconds}
     given |= {"source": "boxes", "credit": "derivative"} if rule == "boxes" else {"source": "outcomes", "credit": rule}
+    given |= {"settings": PolicySettings(baseline=plan.baseline)}
+    if rule == START:
+        given |= {"source": "boxes", "credit": "derivative", "steps": plan.start, "warm_up": plan.start // 4}
+    elif plan.start and rule != "boxes":
+        given |= {"start_from": plan.out / START}
     given |= {"curriculum": False, "probe": 0, "evaluate": 0, "replays": 3, "small_until": 0.3, "checkpoint_every": 1e9}
     return ScorerOptions(reader=plan.weights, **given)
 
@@ -156,10 +163,11 @@ def table_of(plan: CreditOptions, read: dict[str, Any], records: dict[str, dict[
         for family in FAMILIES:
             row[family] = round(100 * float(values[read["families"] == family].mean()), 1)
         rows.append(row)
+    taught = f"{plan.start} steps by boxes before outcomes" if plan.start else "never taught where to look"
     facts = {
         "pictures": f"{plan.size[0]}×{plan.size[1]} of the test split, {len(read['families'])}, all families alike",
         "machine": where,
-        "start": f"{plan.net} scorer, seed {plan.seed}, never taught where to look; batches of {plan.batch}",
+        "start": f"{plan.net} scorer, seed {plan.seed}, {taught}; batches of {plan.batch}; baseline: {plan.baseline}",
         "%": "exact match with a 95 % interval; of the first: accuracy over that of the first rule",
     }
     return Table("What is learned by what", COLUMNS, tuple(rows), facts)
@@ -170,6 +178,8 @@ def compare(plan: CreditOptions) -> tuple[Table, dict[str, Any]]:
     device = Devices(plan.device).device
     records: dict[str, dict[str, object]] = {}
     scorers: dict[str, object] = {}
+    if plan.start:
+        train(ScorerTraining, training_of(plan, START))
     for rule in plan.rules:
         records[rule] = train(ScorerTraining, training_of(plan, rule)).done
         scorers[rule] = load_scorer(plan.out / rule / "scorer", str(device)).eval()

@@ -168,13 +168,14 @@ def open_span(order: Tensor, tree: Tree) -> tuple[Tensor, Tensor]:
 # group-relative training collapses (always zoom, or never): a bonus for the entropy of the draws, and a balance term
 # that holds the entropy of the relevance map inside a band.
 
-Baseline = Literal["leave_one_out", "group", "none"]
+Baseline = Literal["leave_one_out", "group", "leaf", "none"]
 
 
 @dataclass(frozen=True)
 class PolicySettings:
     """temperature: of the draws; 1 draws in proportion to relevance mass.
-    baseline: leave_one_out (mean of the siblings, unbiased), group (mean with oneself) or none.
+    baseline: leave_one_out (mean of the siblings, unbiased), group (mean with oneself), leaf (every split by what the
+        siblings with it earned beyond those without it) or none.
     spread_floor: advantages are divided by the group's standard deviation plus this, in units of the reward; None does
         not divide. Without a floor, groups that differ by nothing but rounding would shout as loud as the others.
     entropy_weight: of the draws' entropy (a share of the greatest). balance_weight, band: of the map's entropy, which
@@ -215,10 +216,25 @@ def group_advantages(
             # r − mean of the others = (r − mean of all) · G / (G − 1)
             centred = centred * (group / (group - 1))
     else:
-        raise InputError(f"unknown baseline {baseline!r}; choose leave_one_out, group, none, or give values")
+        raise InputError(f"unknown baseline {baseline!r}; choose leave_one_out, group, leaf, none, or give values")
     if spread_floor is None or group < 2:
         return centred
     return centred / (rewards.std(1, keepdim=True) + spread_floor)
+
+
+@torch.no_grad()
+def leaf_advantages(rewards: Tensor, order: Tensor, nodes: int, spread_floor: float | None = 0.1) -> Tensor:
+    """(B, G) rewards and (B, G, k) drawn splits → (B, G, k): what the siblings with a split earned beyond those without
+    it; 0 where all or none of them have it, which says nothing of it."""
+    drawn = torch.zeros(*rewards.shape, nodes, dtype=rewards.dtype, device=rewards.device).scatter_(2, order, 1.0)
+    count, group = drawn.sum(1), rewards.shape[1]
+    earned = (drawn * rewards[..., None]).sum(1)
+    rest = rewards.sum(1, keepdim=True) - earned
+    gain = earned / count.clamp_min(1) - rest / (group - count).clamp_min(1)
+    gain = torch.where((count > 0) & (count < group), gain, 0.0)
+    if spread_floor is not None:
+        gain = gain / (rewards.std(1, keepdim=True) + spread_floor)
+    return gain[:, None].expand(-1, group, -1).gather(2, order)
 
 
 def policy_loss(log_probability: Tensor, advantages: Tensor, weights: Tensor | None = None) -> Tensor:
@@ -248,7 +264,7 @@ def balance_penalty(entropy: Tensor, band: tuple[float, float]) -> Tensor:
 
 @dataclass(frozen=True)
 class OutcomeStep:
-    """loss: to be minimised. rewards, advantages: (B, G). draw_entropy, map_entropy: means. silent: share of pictures
+    """loss: to be minimised. rewards, advantages: (B, G); ones where every leaf has its own. draw_entropy, map_entropy: means. silent: share of pictures
     whose samples all earned the same, which therefore teach nothing."""
 
     loss: Tensor
@@ -278,11 +294,16 @@ def outcome_step(
     sampled = sample_allocations(logits.detach(), tree, budget, noise)
     with torch.no_grad():
         rewards = judge(sampled).to(logits.dtype)
-    advantages = group_advantages(rewards, settings.baseline, settings.spread_floor)
     found = likelihood(logits, sampled.order, tree)
+    if settings.baseline == "leaf":
+        of_leaves = leaf_advantages(rewards, sampled.order, len(tree.costs), settings.spread_floor)
+        followed, advantages = (of_leaves * found.steps).sum(-1), torch.ones_like(rewards)
+    else:
+        advantages = group_advantages(rewards, settings.baseline, settings.spread_floor)
+        followed = found.log_probability
     entropies = map_entropy(cell_logits)
     loss = (
-        policy_loss(found.log_probability, advantages, weights)
+        policy_loss(followed, advantages, weights)
         - settings.entropy_weight * found.entropy.mean()
         + settings.balance_weight * balance_penalty(entropies, settings.band)
     )

@@ -78,14 +78,15 @@ def lab(planes: tuple[Map, Map, Map]) -> tuple[Map, Map, Map]:
     return pixels.srgb_to_lab(planes)
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=16)
 def _area_weights(source: int, target: int, device: torch.device) -> torch.Tensor:
     """(target, source): how much of each source pixel lies in each target pixel; rows sum to one."""
-    scale = source / target
-    edges = torch.arange(target + 1, dtype=torch.float64) * scale
-    pixels = torch.arange(source, dtype=torch.float64)
-    overlap = torch.minimum(edges[1:, None], pixels + 1) - torch.maximum(edges[:-1, None], pixels)
-    return (overlap.clamp_min(0) / scale).float().to(device)
+    scale, made_on = source / target, device if device.type == "cuda" else torch.device("cpu")
+    with torch.inference_mode(False):  # kept for whoever asks next, also for one who wants gradients
+        edges = torch.arange(target + 1, dtype=torch.float64, device=made_on) * scale
+        pixels = torch.arange(source, dtype=torch.float64, device=made_on)
+        overlap = torch.minimum(edges[1:, None], pixels + 1) - torch.maximum(edges[:-1, None], pixels)
+        return (overlap.clamp_min(0) / scale).float().to(device)
 
 
 def shrink(maps: Map, size: tuple[int, int]) -> Map:

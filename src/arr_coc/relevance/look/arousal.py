@@ -214,8 +214,8 @@ class Stakes:
 
 def keyword_stakes(question: str, table: Mapping[str, float] = STAKES) -> Stakes:
     """The highest stakes among the table's words and phrases that stand in the question as whole words."""
-    plain = " ".join(re.findall(r"\w+", question.lower()))
-    named = tuple(words for words in table if re.search(rf"\b{re.escape(words)}\b", plain))
+    plain = " ".join(["", *re.findall(r"\w+", question.lower()), ""])
+    named = tuple(words for words in table if f" {words} " in plain)
     if not named:
         return Stakes(UNKNOWN)
     highest = max(table[words] for words in named)

@@ -59,21 +59,11 @@ def reduced_batch(pictures: torch.Tensor, size: tuple[int, int]) -> torch.Tensor
     """(B, 3, H, W) in [0, 1] → the same at `size`, by the areas that `reduced_pixels` takes, in whole levels."""
     import torch
 
+    from ...sensing.backend_torch import shrink
+
     if size == tuple(pictures.shape[-2:]):
         return pictures
-    down, across = (
-        torch.from_numpy(area_weights(new, old)).to(pictures.device)
-        for new, old in zip(size, pictures.shape[-2:], strict=True)
-    )
-    return torch.round((down @ pictures.float() @ across.T) * 255) / 255
-
-
-def area_weights(new: int, old: int) -> np.ndarray:
-    """(new, old) float32: the share of each new pixel that falls on each old one."""
-    edges = np.arange(new + 1) * (old / new)
-    place = np.arange(old)
-    shared = np.clip(np.minimum(edges[1:, None], place + 1) - np.maximum(edges[:-1, None], place), 0, None)
-    return (shared / shared.sum(1, keepdims=True)).astype(np.float32)
+    return torch.round(shrink(pictures.float(), size) * 255) / 255
 
 
 def size_note(size: tuple[int, int], given: tuple[int, int]) -> tuple[str, ...]:
