@@ -172,7 +172,7 @@ def test_constants_are_derived_by_one_command_that_goes_on_where_it_was(tmp_path
         assert document["n"] == 4
         rows = (tmp_path / "constants_answers.jsonl").read_text().splitlines()
         assert len(rows) == 8, "the second time nothing is read"
-    for more, line in ((["--data", "x"], "draws its own pictures"), (["--keeps", "1/4 1/8"], "one share")):
+    for more, line in ((["--source", "x"], "draws its own pictures"), (["--keeps", "1/4 1/8"], "one share")):
         with pytest.raises(SystemExit) as ended:
             main([*run, *more])
         assert ended.value.code == 2

@@ -88,7 +88,7 @@ def measure(options: GripOptions, run: BenchRun) -> Report:
     check_model(options.model)
     own = {"--constants": derive_constants, "--saving": measure_saving}
     chosen = [flag for flag in own if getattr(options, flag[2:])]
-    if chosen and (options.data or options.source):
+    if chosen and (options.source or (options.saving and options.data)):
         raise InputError(f"{chosen[0]} draws its own pictures, so that nothing is tuned on data; leave out --data")
     if chosen:
         return own[chosen[0]](options, run, reader)

@@ -3,6 +3,7 @@
 Every question is read at several fixed sizes, with as many tokens and the same map. Which of them the rule would have
 taken with other numbers is then counted, not read again. Pages are printed by torch in faces that were held out
 (`worlds.print`), Needle World is its split for validation: nothing here was trained on, and nothing is judged by it.
+With `--data` pages that `arr-coc pages` drew are a third source; a seed that nothing is judged by is for the caller.
 """
 
 from __future__ import annotations
@@ -18,11 +19,13 @@ from arr_coc.allocation.distance import COARSELY, WORTH, LetterDemand, ScaleChoi
 from arr_coc.core.errors import InputError
 from arr_coc.core.files import same_settings, writing
 from arr_coc.core.values import Relevance
+from arr_coc.pictures.load import load_picture
 from arr_coc.sensing.type_height import letters_of
 
 from ..statistics import Estimate, mean, paired_bootstrap
 from .machine import machine_facts
 from .options import GripOptions
+from .real import reading_questions
 from .report import Quantity, Report, Table
 from .run import BenchRun
 from .suite import parse_shares, suite
@@ -32,13 +35,13 @@ from .workers import in_turn
 SUITE = suite("grip")
 CONSTANTS = SUITE["constants"]
 SIZES: tuple[float, ...] = tuple(CONSTANTS["scales"])
-PAGES, NEEDLE = "printed pages", "needle"
+PAGES, NEEDLE, DRAWN = "printed pages", "needle", "pages"
 IN_A_ROW = 4  # pages of one size
 
 
 @dataclass(frozen=True, eq=False)
 class SizedQuestion:
-    """A question about a drawn picture. pixels: (H, W, 3) uint8."""
+    """A question about a drawn picture. source: which world. pixels: (H, W, 3) uint8."""
 
     name: str
     source: str
@@ -102,6 +105,29 @@ def drawn_needles(number: int, seed: int) -> Iterator[SizedQuestion]:
         yield SizedQuestion(f"{NEEDLE} {place}", NEEDLE, pixels, batch.questions[0], batch.answers[0])
 
 
+def pages_of(folder: Path, number: int, seed: int) -> Iterator[SizedQuestion]:
+    """So many questions about pages that `arr-coc pages` drew; or one clear line where others lie there."""
+    asked = reading_questions(folder, None, (), seed)
+    if others := {one.source for one in asked if one.source.partition("/")[0] != DRAWN}:
+        raise InputError(f"--constants is derived from drawn pages only, and {folder} has {sorted(others)[0]}")
+    for place in np.random.default_rng(seed).permutation(len(asked))[:number].tolist():
+        one = asked[place].question
+        yield SizedQuestion(f"{DRAWN} {one.name}", DRAWN, load_picture(one.image).pixels, one.text, one.answers[0])
+
+
+@dataclass(frozen=True)
+class SizesWork:
+    """Reads a question at every size, in whatever process it is."""
+
+    model: str
+    device: str
+    keep: float
+    eye: Callable[[str, str], Any]
+
+    def __call__(self, one: SizedQuestion) -> list[dict[str, Any]]:
+        return list(readings_of(self.eye(self.model, self.device), one, self.keep))
+
+
 def measure(options: GripOptions, run: BenchRun, eye: Callable[[str, str], Any]) -> Report:
     """Read what is not read yet, and derive both numbers. eye: gives the reader of a model on a device."""
     shares = parse_shares(options.keeps or SUITE["bars"]["share"])
@@ -116,13 +142,18 @@ def measure(options: GripOptions, run: BenchRun, eye: Callable[[str, str], Any])
         same_settings(out / "constants_settings.json", {"model": options.model, "keep": keep, **drawn})
         answers = AnswerStore(out / "constants_answers.jsonl")
 
-        def rows_of(one: SizedQuestion) -> list[dict[str, Any]]:
-            waiting = any((one.name, f"×{size:g}") not in answers.rows for size in SIZES)
-            return list(readings_of(eye(options.model, options.device), one, keep)) if waiting else []
+        columns = [drawn_pages(options.n, options.seed, options.atlas), drawn_needles(options.n, options.seed)]
+        columns += [pages_of(folder, options.n, options.seed) for folder in options.data]
 
-        pages = drawn_pages(options.n, options.seed, options.atlas)
-        every = in_turn([pages, drawn_needles(options.n, options.seed)])
-        for one, rows in run.each(every, rows_of, "reading", steps=2 * options.n):
+        def waiting() -> Iterator[SizedQuestion]:
+            for one in in_turn(columns):
+                if all((one.name, f"×{size:g}") in answers.rows for size in SIZES):
+                    found.append(read_question(one, answers))
+                else:
+                    yield one
+
+        work = SizesWork(options.model, options.device, keep, eye)
+        for one, rows in run.each(waiting(), work, "reading", options.workers, len(columns) * options.n):
             for row in rows:
                 answers.add(row)
             found.append(read_question(one, answers))

@@ -298,7 +298,9 @@ class CreditOptions(DeviceOptions):
     steps: int = option(0, "Of each rule, instead of seconds.")
     start: int = option(0, "Steps by boxes from which the other rules go on, such as 20.", least=0)
     baseline: str = option(
-        "leave_one_out", "What a sampled allocation is held against.", choices=("leave_one_out", "group", "leaf", "none")
+        "leave_one_out",
+        "What a sampled allocation is held against.",
+        choices=("leave_one_out", "group", "leaf", "none"),
     )
     seed: int = option(0, "Seed of the start and of all pictures learned from.")
     net: str = option("reading", "small, or reading: the bundled one's, all but what reads letters new.")

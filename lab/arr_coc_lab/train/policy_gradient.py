@@ -264,7 +264,8 @@ def balance_penalty(entropy: Tensor, band: tuple[float, float]) -> Tensor:
 
 @dataclass(frozen=True)
 class OutcomeStep:
-    """loss: to be minimised. rewards, advantages: (B, G); ones where every leaf has its own. draw_entropy, map_entropy: means. silent: share of pictures
+    """loss: to be minimised. rewards, advantages: (B, G); ones where every leaf has its own.
+    draw_entropy, map_entropy: means. silent: share of pictures
     whose samples all earned the same, which therefore teach nothing."""
 
     loss: Tensor

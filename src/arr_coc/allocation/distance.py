@@ -25,7 +25,7 @@ LEAST, MOST = 0.25, 3.0  # that `auto` may choose
 LARGEST = 4.0  # that a caller may fix
 STEPS = 2.0 ** (np.arange(-8, 7) / 4)  # scales that are tried, a quarter of an octave apart
 # What another scale must be read better than the picture as it is, before it is taken: sizing anew costs sharpness.
-WORTH = 1.4
+WORTH = 1.1
 NEARLY = 0.97  # of the best scale's reading: the one nearest to 1 that has so much is taken
 FOCUS = 2.0  # power of the relevance by which letters count
 COARSELY = 0.2  # what is read of letters that are seen one level coarser
