@@ -242,7 +242,7 @@ class StockEngine:
 
     def _place(self, view: View, allocation: Allocation) -> Hashable:
         """What features hang on beside a picture and its leaves: the weights as they are now, and how it is shown."""
-        changed = sum(one._version for one in self.model.parameters())
+        changed = sum(0 if one.is_inference() else one._version for one in self.model.parameters())
         return self.model, changed, self.device, str(self.model.dtype), view.picture.size, allocation.grid
 
     def _start(self, looked: ChatLook, realized: Realized, pieces: Sequence[Sequence[Features]]) -> PromptStart | None:
