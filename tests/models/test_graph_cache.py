@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from arr_coc.core import cuda_graph
-from arr_coc.core.cuda_graph import CudaGraph, GraphCache, undisturbed
+from arr_coc.core.cuda_graph import CudaGraph, GraphCache, undisturbed, using_gpu
 
 
 class Counted:
@@ -106,3 +106,59 @@ def test_two_threads_never_record_at_once():
         one.join()
     assert max(most) == 1
     assert gc.isenabled()
+
+
+CARD = torch.device("cuda")  # only its kind is asked
+
+
+def recorded() -> str:
+    with undisturbed():
+        return "graph"
+
+
+def test_nothing_is_recorded_beside_anothers_work_and_it_is_tried_again():
+    cache, begun, done = GraphCache[str](2, "the tower"), threading.Event(), threading.Event()
+
+    def other() -> None:
+        with using_gpu(CARD), using_gpu(CARD):
+            begun.set()
+            done.wait(30)
+
+    thread = threading.Thread(target=other)
+    thread.start()
+    assert begun.wait(30)
+    with warnings.catch_warnings(action="error"), using_gpu(CARD):  # one's own work is no hindrance
+        assert [cache.get("a", recorded, at_once=True) for _ in range(3)] == [None] * 3
+    done.set()
+    thread.join()
+    with using_gpu(CARD):
+        assert cache.get("a", recorded) == "graph"
+
+
+def test_work_waits_for_a_recording_and_a_processor_waits_for_nobody():
+    order: list[str] = []
+
+    def other() -> None:
+        with using_gpu(torch.device("cpu")):
+            order.append("processor")
+        with using_gpu(CARD):
+            order.append("card")
+
+    thread = threading.Thread(target=other)
+    with undisturbed():
+        thread.start()
+        while not order:
+            pass
+        thread.join(0.2)
+        assert order == ["processor"]
+    thread.join(30)
+    assert order == ["processor", "card"]
+    assert not cuda_graph._users
+    assert cuda_graph._recorder is None
+
+
+def test_a_recording_that_failed_lets_others_go_on():
+    with pytest.raises(ValueError, match="broken"), using_gpu(CARD), undisturbed():
+        raise ValueError("broken")
+    assert not cuda_graph._users
+    assert cuda_graph._recorder is None

@@ -12,7 +12,7 @@ import copy
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 import torch
@@ -32,7 +32,7 @@ from ..train.devices import Devices
 from ..train.evaluate import FAMILIES, evaluation_leaves
 from ..train.outcomes import judge, load_reader
 from ..train.pictures import TrainingBatch, family_batches
-from ..train.policy_gradient import PolicySettings
+from ..train.policy_gradient import Baseline, PolicySettings
 from ..train.run import door, train
 from ..train.train_scorer import CREDITS, CRITIC_PASSES, NETS, ScorerOptions, ScorerTraining
 from .needle import RememberedScores
@@ -77,7 +77,8 @@ def training_of(plan: CreditOptions, rule: str) -> ScorerOptions:
     given = {name: getattr(plan, name) for name in same}
     given |= {"folder": plan.out / rule, "out": plan.out / rule, "seconds": seconds, "total": seconds}
     given |= {"source": "boxes", "credit": "derivative"} if rule == "boxes" else {"source": "outcomes", "credit": rule}
-    given |= {"settings": PolicySettings(baseline=plan.baseline)}
+    (baseline,) = (one for one in get_args(Baseline) if one == plan.baseline)
+    given |= {"settings": PolicySettings(baseline=baseline)}
     if rule == START:
         given |= {"source": "boxes", "credit": "derivative", "steps": plan.start, "warm_up": plan.start // 4}
     elif plan.start and rule != "boxes":

@@ -1,18 +1,20 @@
 """Work recorded once as a CUDA graph and replayed: for work whose launches take longer than the work.
 
-A recording must not be disturbed: freeing another graph in the middle of one breaks both. So one recording at a time
-holds the lock of the process, the garbage collector rests, and graphs that fall out are kept until it is over. What
-goes wrong in a recording never reaches an answer: `GraphCache` then gives nothing, and its caller works plainly.
+A recording must not be disturbed: freeing another graph in the middle of one breaks both, and so may what another
+thread does on the device. So one recording at a time holds the lock of the process, the garbage collector rests, graphs
+that fall out are kept until it is over, and a thread that uses the device says so (`using_gpu`): none is recorded
+beside another one's work, and none begins beside a recording. What goes wrong in a recording never reaches an answer:
+`GraphCache` then gives nothing, and its caller works plainly.
 """
 
 from __future__ import annotations
 
 import gc
 import warnings
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Generator, Hashable
 from contextlib import contextmanager
-from threading import RLock
+from threading import Condition, RLock, get_ident
 from typing import Any, Generic, TypeVar
 
 import torch
@@ -24,11 +26,58 @@ _RECORDING_LOCK = RLock()
 _waiting: list[Any] | None = None
 
 
+# How often each thread has said that it uses the device, and the one that records.
+_users: Counter[int] = Counter()
+_recorder: int | None = None
+_gate = Condition()
+
+
+class OthersAtWork(RuntimeError):
+    """Another thread uses the device, so that nothing can be recorded now."""
+
+
+@contextmanager
+def using_gpu(device: torch.device) -> Generator[None]:
+    """This thread uses a CUDA device: it begins when no other thread records, and none records before its end."""
+    if device.type != "cuda":
+        yield
+        return
+    me = get_ident()
+    with _gate:
+        _gate.wait_for(lambda: _recorder in (None, me))
+        _users[me] += 1
+    try:
+        yield
+    finally:
+        with _gate:
+            _users[me] -= 1
+            if not _users[me]:
+                del _users[me]
+
+
+@contextmanager
+def _alone() -> Generator[None]:
+    """Nobody else uses the device until the end; raises `OthersAtWork` where somebody does. It waits for nobody: two
+    that want to record would wait for each other."""
+    global _recorder
+    me = get_ident()
+    with _gate:
+        if _users.keys() - {me}:
+            raise OthersAtWork("another thread uses the device")
+        before, _recorder = _recorder, me
+    try:
+        yield
+    finally:
+        with _gate:
+            _recorder = before
+            _gate.notify_all()
+
+
 @contextmanager
 def undisturbed() -> Generator[None]:
-    """One recording at a time; nothing is collected and no graph is freed before it is over."""
+    """One recording at a time, beside nobody's work; nothing is collected and no graph is freed before it is over."""
     global _waiting
-    with _RECORDING_LOCK:
+    with _RECORDING_LOCK, _alone():
         collects, outermost = gc.isenabled(), _waiting is None
         gc.disable()
         _waiting = [] if outermost else _waiting
@@ -72,9 +121,12 @@ class CudaGraph:
             for _ in range(2):  # lets libraries choose their kernels and workspaces outside of the capture
                 self.work()
         torch.cuda.current_stream().wait_stream(stream)
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, capture_error_mode="thread_local"), torch.no_grad():
-            result = self.work()
+        graph, before = torch.cuda.CUDAGraph(), torch.cuda.current_stream()
+        try:
+            with torch.cuda.graph(graph, stream=stream, capture_error_mode="thread_local"), torch.no_grad():
+                result = self.work()
+        finally:  # where ending a recording fails, torch leaves this thread on the stream of the recording
+            torch.cuda.set_stream(before)
         self.graph, self.result = graph, result
 
     def __call__(self) -> Any:
@@ -94,7 +146,7 @@ class GraphCache(Generic[Recorded]):
     """What was recorded, by key: at most `most`, the one that was used longest ago goes first.
 
     A key is recorded when it comes for the second time: a recording costs more than one use saves. A key whose
-    recording failed is never tried again. One thread at a time.
+    recording failed is never tried again; one that came beside another thread's work is. One thread at a time.
     """
 
     def __init__(self, most: int, name: str, seen: int = 256) -> None:
@@ -128,6 +180,9 @@ class GraphCache(Generic[Recorded]):
             self.held.popitem(last=False)
         try:
             made = record()
+        except OthersAtWork:
+            self._remember(key, False)
+            return None
         except Exception as error:  # whatever it is, the plain way gives the same answer
             self._remember(key, True)
             line = f"{type(error).__name__}: {error}".splitlines()[0]

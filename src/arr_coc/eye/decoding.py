@@ -234,9 +234,11 @@ class StockSpeaker:
     def go_on(self, ids: Tensor) -> DecodingStep:
         import torch
 
-        if self.mask is not None:
-            self.mask = torch.cat([self.mask, self.mask.new_ones(len(self.mask), 1)], dim=1)
-        with torch.no_grad():
+        from ..core.cuda_graph import using_gpu
+
+        with using_gpu(ids.device), torch.no_grad():
+            if self.mask is not None:
+                self.mask = torch.cat([self.mask, self.mask.new_ones(len(self.mask), 1)], dim=1)
             output = self.model.model.language_model(
                 inputs_embeds=self.model.get_input_embeddings()(ids[:, None]),
                 attention_mask=self.mask,
@@ -244,8 +246,8 @@ class StockSpeaker:
                 past_key_values=self.prefilled.cache,
                 use_cache=True,
             )
-        self.number += 1
-        return self._said(output.last_hidden_state)
+            self.number += 1
+            return self._said(output.last_hidden_state)
 
     def _said(self, hidden: Tensor) -> DecodingStep:
         """(B, 1, D) → the likeliest tokens. Logits are float32, also where a caller lets everything else run in half
@@ -295,11 +297,12 @@ def read_on(
     import torch
     from transformers import DynamicCache
 
+    from ..core.cuda_graph import using_gpu
     from ..models.qwen3_vl.encode import run_language_model
 
     cache = DynamicCache(config=model.config.get_text_config()) if cache is None else cache
     how: dict[str, Any] = {"past_key_values": cache, "use_cache": True}
-    with torch.no_grad():
+    with using_gpu(ids.device), torch.no_grad():
         return run_language_model(model, ids, tokens, positions, mask, **how), cache
 
 

@@ -8,18 +8,20 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Generator, Hashable, Mapping, Sequence
+from collections.abc import Callable, Generator, Hashable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import wraps
 from importlib import import_module
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
 
 import numpy as np
 
 from ..allocation.frame import leaves_of, segments_of
 from ..allocation.grip import Grip
 from ..core.checks import of_kind
+from ..core.cuda_graph import using_gpu
 from ..core.errors import InputError
 from ..core.kept import PictureStore
 from ..core.values import Allocation
@@ -59,6 +61,23 @@ ADAPTERS = "adapter_config.json"
 # A tokenizer of so few words has one for each character.
 MOST_CHARACTERS = 256
 UNREAD = "what was said before was not read: {name} was taught single questions"
+
+
+Given = ParamSpec("Given")
+Made = TypeVar("Made")
+
+
+def on_its_gpu(
+    work: Callable[Concatenate[StockEngine, Given], Made],
+) -> Callable[Concatenate[StockEngine, Given], Made]:
+    """A method of the engine beside which no graph is recorded, and which begins beside no recording."""
+
+    @wraps(work)
+    def done(self: StockEngine, *given: Given.args, **named: Given.kwargs) -> Made:
+        with using_gpu(self.model.device):
+            return work(self, *given, **named)
+
+    return done
 
 
 class StockEngine:
@@ -140,6 +159,7 @@ class StockEngine:
         """A picture as the processor shows it."""
         return View.of(self.processor, image)
 
+    @on_its_gpu
     def look(self, turns: Sequence[Turn], settings: Settings) -> ChatLook:
         """The prompt of a conversation whose pictures are views, and where their tokens go."""
         views = tuple(view for turn in turns for view in turn.views)
@@ -196,6 +216,7 @@ class StockEngine:
         earlier = (view for turn in turns[:-1] for view in turn.views)
         return [Turn(USER, (*earlier, *known(turns[-1]).parts))]
 
+    @on_its_gpu
     def realize(self, looked: ChatLook, **tower: Any) -> Realized:
         """The shortened prompt with its visual tokens; of what was seen before, what the tower made then."""
         plan, options = looked.plan, dict(looked.plan.options)
@@ -272,6 +293,7 @@ class StockEngine:
         ((shared, tiles),) = found.items()
         return PromptStart(*shared, tiles)
 
+    @on_its_gpu
     def generate(self, looked: Sequence[ChatLook], most: int) -> tuple[Generated, list[int]]:
         """The answers to conversations, in one padded prompt, and the visual tokens that each of them read."""
         seconds: dict[str, float] = {}

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from ..allocation.allocate_batch import allocate_batch
 from ..allocation.request import Request
+from ..core.cuda_graph import using_gpu
 from ..core.errors import InputError
 from ..core.values import Allocation, Relevance
 from ..relevance.registry import Maps, provide, relevances_for
@@ -68,7 +69,7 @@ def plan_prompt(
         relevance, glance = "glance", relevance
     prompt = PicturePrompt(backbone, model, processor, inputs, budgets, glance)
     scenes = scenes_of(prompt, grids, settings)
-    with torch.no_grad():
+    with using_gpu(model.device), torch.no_grad():
         found = relevances_for(relevance, scenes, [queries[grid.row] for grid in grids])
     levels = [settings.request.levels if level is None else level for level in found.levels]
     if groups is not None:

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 
+from ...core.cuda_graph import using_gpu
 from ...core.errors import InputError
 from ...core.stopping import Stopped, check_stop, stopping
 from ...core.values import Answer
@@ -369,7 +370,7 @@ class Engine(threading.Thread):
     @torch.inference_mode()
     def _speak(self, rows: list[ServeRow], batch: int) -> None:
         """Encode, and tell every row its words step by step."""
-        with stopping(lambda: all(row.job.over for row in rows)):
+        with stopping(lambda: all(row.job.over for row in rows)), using_gpu(self.eye.model.device):
             self._spoken(rows, batch)
 
     def _spoken(self, rows: list[ServeRow], batch: int) -> None:
