@@ -30,7 +30,7 @@ def option(default: object = MISSING, help: str = "", **how: object) -> Any:
     return field(default=default, metadata={"help": help, **how})
 
 
-def plain(options: Any) -> dict[str, Any]:
+def plain(options: Any) -> dict[str, object]:
     """The options as JSON has them."""
 
     def value(item: Any) -> Any:
@@ -106,9 +106,9 @@ def _shown(value: object) -> str:
     )
 
 
-def _argument(hint: object, default: object) -> dict[str, Any]:
+def _argument(hint: object, default: object) -> dict[str, object]:
     """What argparse wants to know about a field of this type."""
-    base: dict[str, Any] = {"required": True} if default is MISSING else {"default": default}
+    base: dict[str, object] = {"required": True} if default is MISSING else {"default": default}
     origin, parts = get_origin(hint), get_args(hint)
     if origin in (Union, types.UnionType):
         (hint,) = (part for part in parts if part is not type(None))
@@ -119,7 +119,7 @@ def _argument(hint: object, default: object) -> dict[str, Any]:
         return {**base, "choices": parts, "type": type(parts[0])}
     if origin is tuple:
         # What may be given several times adds up: --family cards --family zoo.
-        several: dict[str, Any] = {"action": "extend"} if parts[-1] is Ellipsis else {}
+        several: dict[str, object] = {"action": "extend"} if parts[-1] is Ellipsis else {}
         several |= {"default": None} if several and default is not MISSING else {}
         return {**base, "nargs": "+", "type": parts[0], **several}
     return {**base, "type": hint}
@@ -176,7 +176,7 @@ def typer_function(kind: Any, call: Callable[[Any], None], help: str) -> Callabl
     return command
 
 
-def _typer_parameter(item: Field[Any], hint: Any) -> inspect.Parameter:
+def _typer_parameter(item: Field[object], hint: Any) -> inspect.Parameter:
     import typer
 
     default: Any = inspect.Parameter.empty if item.default is MISSING else item.default

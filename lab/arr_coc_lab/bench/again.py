@@ -236,7 +236,7 @@ class AgainWork:
     keep: float
     every: tuple[str, ...]
 
-    def __call__(self, job: tuple[Sequence[Question], Sequence[str]]) -> Iterable[dict[str, Any]]:
+    def __call__(self, job: tuple[Sequence[Question], Sequence[str]]) -> Iterable[dict[str, object]]:
         eyes = again_eyes(self.device, self.weights)
         return list(rows_of(eyes, *job, self.keep, self.weights, self.every))
 
@@ -258,7 +258,7 @@ def waiting_ways(answers: AnswerStore, questions: Sequence[Question], ways: Sequ
 
 def by_picture(options: AgainOptions) -> list[list[Question]]:
     """The questions of each picture, pictures with most of them first."""
-    found: dict[Any, list[Question]] = {}
+    found: dict[object, list[Question]] = {}
     for folder in options.data:
         several = reading_questions(folder, None, (), options.seed)
         wanted = {one.source for one in several} & set(options.source) or {one.source for one in several}
@@ -290,7 +290,7 @@ def rows_of(
     keep: float,
     weights: Path | None,
     every: Sequence[str],
-) -> Iterator[dict[str, Any]]:
+) -> Iterator[dict[str, object]]:
     """One row for each question and way; cost and seconds where they are told. every: all ways of the run."""
     picture, scorer = load_picture(questions[0].image), part_folder(SCORER, weights)
     mapping = eyes.light.view(picture.pixels)
@@ -309,7 +309,7 @@ def rows_of(
             if number not in only:
                 continue
             timed = number in costly
-            own: dict[str, Any] = {} if timed else {"relevance": maps[question.name]}
+            own: dict[str, object] = {} if timed else {"relevance": maps[question.name]}
             started = eyes.clock()
             answer = eye.ask(
                 question.text,

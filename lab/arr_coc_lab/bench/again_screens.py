@@ -82,7 +82,7 @@ def steps_of(folder: Path) -> dict[str, list[dict[str, Any]]]:
     """The records of every picture of a loop, in order."""
     try:
         rows = [json.loads(line) for line in read_text(folder / "records.jsonl").splitlines() if line.strip()]
-        found: dict[str, list[dict[str, Any]]] = {}
+        found: dict[str, list[dict[str, object]]] = {}
         for row in sorted(rows, key=lambda row: row["step"]):
             found.setdefault(row["image"], []).append(row)
     except (OSError, ValueError, KeyError, TypeError) as error:
@@ -113,7 +113,7 @@ def measure_screens(options: AgainOptions, run: BenchRun, keep: float) -> Report
             for way, counted in eyes.items():
                 eye = counted.eye.see(pixels) if way == SEEN else counted.eye.set_image(pixels)
                 for one, relevance in zip(asked, maps, strict=True):
-                    how: dict[str, Any] = {"hints": "none", "scale": 1, "max_new_tokens": NEW_TOKENS}
+                    how: dict[str, object] = {"hints": "none", "scale": 1, "max_new_tokens": NEW_TOKENS}
                     how |= {"relevance": relevance, "order": RASTER if way == ONE else OVERVIEW_FIRST}
                     said = eye.ask(one["query"], keep=keep, **how).text
                     rows[way].append((exact(said, [one["answer"]]), anls(said, [one["answer"]])))

@@ -274,7 +274,7 @@ def _save(figure: Any, path: Path) -> Path:
     return path
 
 
-def _figure(width: float, height: float, columns: int = 1) -> tuple[Any, list[Any]]:
+def _figure(width: float, height: float, columns: int = 1) -> tuple[object, list[Any]]:
     """A figure of its own: no global state, no window."""
     from matplotlib.figure import Figure
 

@@ -180,7 +180,7 @@ class ClassicRecord:
         powers = {name: (float(power), bool(odds)) for name, (power, odds) in document["powers"].items()}
         return cls(powers, document["cells"], dict(document.get("missing", {})), dict(document["plan"]))
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         return {"schema": 1, "kind": "classic", **plain(asdict(self))}
 
     def has(self, cell: str, family: str, start: int) -> bool:

@@ -165,7 +165,7 @@ def table_of(plan: CreditOptions, read: dict[str, Any], records: dict[str, dict[
     return Table("What is learned by what", COLUMNS, tuple(rows), facts)
 
 
-def compare(plan: CreditOptions) -> tuple[Table, dict[str, Any]]:
+def compare(plan: CreditOptions) -> tuple[Table, dict[str, object]]:
     """Train what is not trained yet and read: the table, and the plan and answers that stand beside it in the JSON."""
     device = Devices(plan.device).device
     records: dict[str, dict[str, object]] = {}

@@ -96,9 +96,9 @@ class DocumentWork:
     options: DocumentsBenchOptions
     known: frozenset[tuple[str, str]]
 
-    def __call__(self, index: int) -> tuple[list[str], list[dict[str, Any]]]:
+    def __call__(self, index: int) -> tuple[list[str], list[dict[str, object]]]:
         """The names of the questions of document `index`, and new rows."""
-        options, names, rows = self.options, list[str](), list[dict[str, Any]]()
+        options, names, rows = self.options, list[str](), list[dict[str, object]]()
         with tempfile.TemporaryDirectory() as folder:
             for number, one in enumerate(asked_document(options, Path(folder), index), index * options.each):
                 name = f"{one.name} {one.query}"

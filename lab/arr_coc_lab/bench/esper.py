@@ -159,7 +159,7 @@ def tune_and_train(models: EsperModels, options: EsperOptions, folder: Path, ben
 # ---- settings and tempering ------------------------------------------------------------------------------------------
 
 
-def tuning_grid() -> list[list[dict[str, Any]]]:
+def tuning_grid() -> list[list[dict[str, object]]]:
     """What is tried, one thing after the other, each with the best of what was tried before."""
     tried = SUITE["tuning"]
     return [
@@ -175,7 +175,7 @@ def tune(
     advance: Advance,
     in_time: Callable[[], bool] = lambda: True,
     watch: Callable[[EsperSettings, Sequence[Mapping[str, object]]], None] = lambda best, tried: None,
-) -> tuple[EsperSettings, list[dict[str, Any]]]:
+) -> tuple[EsperSettings, list[dict[str, object]]]:
     """The best settings on validation pictures: by accuracy with early stopping, ties go to fewer tokens; then when to
     give up, which is read off the best run.
 

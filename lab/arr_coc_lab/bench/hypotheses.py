@@ -51,7 +51,7 @@ def measure(options: HypothesesBenchOptions, run: BenchRun) -> Report:
     return Report(table.to_json(), (narrow_table(table),), page=(table,))
 
 
-def new_measurement(options: HypothesesBenchOptions, run: BenchRun) -> dict[str, Any]:
+def new_measurement(options: HypothesesBenchOptions, run: BenchRun) -> dict[str, object]:
     import torch
 
     from arr_coc.relevance.scorer.source import load_scorer

@@ -40,7 +40,7 @@ def __getattr__(name: str) -> object:
 
 
 @cache
-def adapter() -> type[Any]:
+def adapter() -> type[object]:
     """The class that lmms-eval makes a model of."""
     parent = import_module("lmms_eval.api.model").lmms
 

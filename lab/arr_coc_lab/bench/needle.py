@@ -148,7 +148,7 @@ class NeedlePlan:
 
 def measure_needle(
     weights: Weights, plan: NeedlePlan, advance: Callable[[str], None] = lambda family: None
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """The whole document. advance: called with the name of each family before it begins."""
     facts = machine_facts(("torch", "transformers"))
     if weights.device.type == "cuda":
@@ -344,7 +344,7 @@ def calibration_rows(outcomes: Sequence[Outcomes]) -> list[dict[str, object]]:
     return rows
 
 
-def bars(document: Mapping[str, Any], families: Sequence[str]) -> list[dict[str, Any]]:
+def bars(document: Mapping[str, Any], families: Sequence[str]) -> list[dict[str, object]]:
     """What was promised, and whether the measured value keeps it."""
     promised = SUITE["bars"]
     full = {row["family"]: row for row in document["cells"] if row["strategy"] == "full"}
@@ -377,7 +377,7 @@ def bars(document: Mapping[str, Any], families: Sequence[str]) -> list[dict[str,
     return rows
 
 
-def _at_least(what: str, measured: Mapping[str, Any], least: float, points: bool = False) -> dict[str, Any]:
+def _at_least(what: str, measured: Mapping[str, Any], least: float, points: bool = False) -> dict[str, object]:
     found = {name: measured[name] for name in ("value", "low", "high")}
     return {"what": what, **found, "bar": least, "kept": measured["value"] >= least, "points": points}
 

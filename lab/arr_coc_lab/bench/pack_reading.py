@@ -132,7 +132,7 @@ def shown_by(way: str, page: PackPage, question: str, budget: int, relevance: np
 
 def asked_of(
     reader: StockReader, eye: Eye, question: Question, conditions: Sequence[Condition], device: str = "cpu"
-) -> Iterator[dict[str, Any]]:
+) -> Iterator[dict[str, object]]:
     """One row for each condition."""
     picture = load_picture(question.image)
     page = PackPage(picture)
@@ -247,7 +247,7 @@ class PackWork:
     device: str
     weights: Path | None
 
-    def __call__(self, job: tuple[Question, Sequence[Condition]]) -> list[dict[str, Any]]:
+    def __call__(self, job: tuple[Question, Sequence[Condition]]) -> list[dict[str, object]]:
         return list(asked_of(*pack_readers(self.device, self.weights), *job, self.device))
 
 
@@ -304,7 +304,7 @@ def interval_of(values: np.ndarray) -> tuple[float, float]:
     return found.low, found.high
 
 
-def bars_of(found: Mapping[str, Mapping[str, np.ndarray]]) -> dict[str, Any]:
+def bars_of(found: Mapping[str, Mapping[str, np.ndarray]]) -> dict[str, object]:
     """What was promised: pack of attach, and pack over the smaller picture, with intervals."""
     told_bars: dict[str, object] = {"n": len(next(iter(found.values()))["exact"])}
     if PACK in found and ATTACH in found and found[ATTACH]["exact"].sum():
@@ -316,7 +316,7 @@ def bars_of(found: Mapping[str, Mapping[str, np.ndarray]]) -> dict[str, Any]:
     return told_bars
 
 
-def told(bars: Mapping[str, Any]) -> Iterator[str]:
+def told(bars: Mapping[str, object]) -> Iterator[str]:
     for name, one in bars.items():
         if isinstance(one, Mapping):
             kept = "kept" if one["value"] >= one["bar"] else "missed"

@@ -177,7 +177,7 @@ def measure_pages(
     return document(answers, weights, seed)
 
 
-def document(answers: CellAnswers, weights: Weights, seed: int) -> dict[str, Any]:
+def document(answers: CellAnswers, weights: Weights, seed: int) -> dict[str, object]:
     """{"rows": one for each cell, "calibration": of the cells that were asked aloud, "n": questions, "facts": …}."""
     right, rows = answers.all_right(), []
     for (way, keep), values in right.items():

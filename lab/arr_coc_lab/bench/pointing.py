@@ -145,7 +145,9 @@ def look(
     return HeadAttention(weights[told], plain[told], truth[told], **layout)
 
 
-def prompts(processor: Any, pictures: Tensor, questions: Sequence[str], device: torch.device | str) -> dict[str, Any]:
+def prompts(
+    processor: Any, pictures: Tensor, questions: Sequence[str], device: torch.device | str
+) -> dict[str, object]:
     """The processor's inputs for pictures (B, 3, H, W) uint8 with one question each, padded on the left."""
     from PIL import Image
 

@@ -647,7 +647,7 @@ def narrow_table(table: Table) -> Table:
     return Table(table.title, {"where": "source", "what": "system", **numbers}, tuple(rows), table.facts)
 
 
-def document(tables: Sequence[Table]) -> dict[str, Any]:
+def document(tables: Sequence[Table]) -> dict[str, object]:
     """What real.json holds."""
     return {"schema": SCHEMA, "title": "real pictures", "tables": [table.to_json() for table in tables]}
 
@@ -765,7 +765,7 @@ class ReadingWork:
     relevance: str
     seed: int
 
-    def __call__(self, job: tuple[vqa.Question, Sequence[vqa.Condition]]) -> list[dict[str, Any]]:
+    def __call__(self, job: tuple[vqa.Question, Sequence[vqa.Condition]]) -> list[dict[str, object]]:
         eye = vqa.eye_of(self.model, self.device, self.relevance)()
         return list(vqa.asked_of(eye, *job, vqa.AskingStyle(READING, "", None, self.seed)))
 

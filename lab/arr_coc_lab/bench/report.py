@@ -57,7 +57,7 @@ class Quantity:
             text += f" [{_digits(self.low * factor)}, {_digits(self.high * factor)}]"
         return f"{text}{unit}" if unit == "×" else f"{text} {unit}".rstrip()
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         return {name: value for name, value in vars(self).items() if value not in (None, "")}
 
 
@@ -169,7 +169,7 @@ class Report:
     whole page, where it has no marks. keep: whether the JSON is written.
     """
 
-    document: Mapping[str, Any]
+    document: Mapping[str, object]
     tables: Sequence[Table] = ()
     facts: Mapping[str, str] | None = None
     lines: Sequence[str] = ()

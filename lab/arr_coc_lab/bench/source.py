@@ -74,7 +74,7 @@ class SourceReader:
 
     options: SourceOptions
 
-    def __call__(self, job: tuple[str, int]) -> dict[str, Any]:
+    def __call__(self, job: tuple[str, int]) -> dict[str, object]:
         """job: family and number. What every row made of it, and of which kinds the picture is."""
         family, number = job
         size = (self.options.side, self.options.side)

@@ -306,7 +306,9 @@ def _similarities(outcomes: ClipOutcomes, prepared: PreparedClips) -> None:
 # ---- the document ----------------------------------------------------------------------------------------------------
 
 
-def clips_document(outcomes: ClipOutcomes, plan: ClipPlan, settings: TemporalSettings, weights: str) -> dict[str, Any]:
+def clips_document(
+    outcomes: ClipOutcomes, plan: ClipPlan, settings: TemporalSettings, weights: str
+) -> dict[str, object]:
     """What was measured on needle clips, JSON-ready."""
     rows = []
     for (system, keep, reading), right in outcomes.right.items():
@@ -361,7 +363,7 @@ def _ahead(outcomes: ClipOutcomes, plan: ClipPlan) -> list[dict[str, object]]:
     return rows
 
 
-def _coherence(outcomes: ClipOutcomes) -> dict[str, Any]:
+def _coherence(outcomes: ClipOutcomes) -> dict[str, object]:
     names = ("found", "true", "false", "frames")
     return {
         "standing": STANDING,
@@ -394,7 +396,7 @@ def real_clips(folder: Path, every: int = 1) -> dict[str, list[Record]]:
 
 def measure_real_clips(
     clips: dict[str, list[Record]], settings: TemporalSettings, advance: Callable[[str], None] | None = None
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """By clip: coverage of each system in each frame, similarity of neighbours, cuts found (there are none)."""
     found: dict[str, object] = {}
     for name, records in clips.items():
@@ -404,7 +406,7 @@ def measure_real_clips(
     return found
 
 
-def _one_clip(records: Sequence[Record], settings: TemporalSettings) -> dict[str, Any]:
+def _one_clip(records: Sequence[Record], settings: TemporalSettings) -> dict[str, object]:
     stream = VideoStream(records[0].query, keep=KEEP, settings=settings)
     values: dict[str, list[float]] = {system: [] for system in SYSTEMS}
     similarity, cuts = [], 0

@@ -173,7 +173,7 @@ class TemperingTask:
     examples: Callable[[int], TemperingExamples]
     budgets: tuple[int, int]
     settings: EsperSettings
-    how: Mapping[str, Any] = field(default_factory=dict)
+    how: Mapping[str, object] = field(default_factory=dict)
 
 
 class TemperingTraining(Training[TemperingOptions]):
@@ -314,7 +314,7 @@ class OwnTemperingTraining(TemperingTraining):
         trial = attempt(task.model, self.aside, policy, task.budgets, task.settings, 0.0, torch.Generator(), **task.how)
         return float(trial.reward.mean())
 
-    def judge(self, at: Moment) -> dict[str, Any]:
+    def judge(self, at: Moment) -> dict[str, object]:
         if "rule" not in self.done:
             self.done["rule"] = self.rewarded(TemperingPolicy().to(self.device))
         return {"held out reward": self.rewarded(self.policy), "held out reward of the rule": self.done["rule"]}

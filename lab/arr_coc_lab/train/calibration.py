@@ -141,7 +141,7 @@ def calibrate(
     found += more
     temperature = fit_temperature([said for *_, said, _ in found], [right for *_, right in found])
 
-    def row(chosen: list[SaidAnswers]) -> dict[str, Any]:
+    def row(chosen: list[SaidAnswers]) -> dict[str, object]:
         before, after = (
             torch.cat([said.confidence(heat) for *_, said, _ in chosen]).cpu().numpy() for heat in (1.0, temperature)
         )

@@ -268,7 +268,7 @@ class Stills:
             self.buffers[batch.size] = RingBuffer(EXAMPLES_KEPT * len(batch))
         self.buffers[batch.size].add(batch, number)
 
-    def state(self) -> dict[Any, Any]:
+    def state(self) -> dict[object, object]:
         return {size: buffer.state() for size, buffer in self.buffers.items()}
 
     def load_state(self, state: dict[Any, Any]) -> None:

@@ -62,7 +62,7 @@ class ClipLessons:
         batch = clip.frames
         return read_video(mini, Clips(clip.pictures, batch.question_ids[::frames], batch.answer_ids[::frames]), leaves)
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> dict[str, object]:
         """Plain data."""
         origins = [list(origin) for origin, _ in self.kept]
         return {"origins": origins, "made": self.made, "read": self.read_so_far}

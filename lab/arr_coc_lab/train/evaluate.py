@@ -74,7 +74,7 @@ class DrawnPictures:
 @torch.inference_mode()
 def accuracy(
     model: PreTrainedModel, scorer: Scorer | None, family: str, strategy: str, keep: float, shown: DrawnPictures
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """One cell of the table."""
     device = next(model.parameters()).device
     tree = tree_of(shown.size)
@@ -109,7 +109,7 @@ def table(
     families: Sequence[str] = FAMILIES,
     cells: Sequence[tuple[str, float]] = (("full", 1.0), ("uniform", 0.25), ("scorer", 0.25)),
     **how: Any,
-) -> list[dict[str, Any]]:
+) -> list[dict[str, object]]:
     """Accuracies of every family in every cell, a strategy at a share of the tokens. how: of `DrawnPictures`."""
     shown = DrawnPictures(**how)
     return [accuracy(model, scorer, family, strategy, keep, shown) for family in families for strategy, keep in cells]

@@ -102,9 +102,9 @@ class Findings:
     cells: dict[str, Cell] = field(default_factory=dict)
     best: dict[str, list[float]] = field(default_factory=dict)
     stakes: dict[str, dict[str, list[float]]] = field(default_factory=dict)
-    asked: list[dict[str, Any]] = field(default_factory=list)
+    asked: list[dict[str, object]] = field(default_factory=list)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         stakes = {name: {key: _rounded(values) for key, values in part.items()} for name, part in self.stakes.items()}
         return {
             "cells": {name: cell.to_json() for name, cell in self.cells.items()},
@@ -114,7 +114,7 @@ class Findings:
         }
 
 
-Round = dict[str, dict[str, Any]]
+Round = dict[str, dict[str, object]]
 PARTS = ("reading", "best cells of", "questions about")
 
 
@@ -136,7 +136,7 @@ def measure(
     advance: Advance = lambda step: None,
     keep: Callable[[list[Round]], None] = lambda rounds: None,
     done: Sequence[Round] = (),
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """The document of all rounds, those already `done` among them. keep: called with all rounds after each of them, so
     that what was measured outlives whatever ends the run."""
     device = next(model.parameters()).device
@@ -177,7 +177,7 @@ def _one_round(
     return result
 
 
-def document_of(plan: Measuring, rivals: Rivals, rounds: Sequence[Round]) -> dict[str, Any]:
+def document_of(plan: Measuring, rivals: Rivals, rounds: Sequence[Round]) -> dict[str, object]:
     """The document: cells by `system@keep` with the pictures of one family after the other, best cells, questions,
     stakes. `each`: pictures of each family that were read; `wanted`: that should have been."""
     joined: dict[str, object] = {}

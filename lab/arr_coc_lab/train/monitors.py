@@ -86,7 +86,7 @@ class Monitors:
                 )
         return result
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         return {
             "share_band": list(self.share_band),
             "entropy_band": list(self.entropy_band),

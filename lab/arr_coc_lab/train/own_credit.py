@@ -65,7 +65,7 @@ class Creditor:
             self.logs.append(log)
         return replace(record, boxes=self.found[key], context=np.zeros((0, 4)))
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> dict[str, object]:
         """What was found, as a checkpoint keeps it: a run that goes on asks no question twice."""
         return {"found": [(key, boxes.tolist()) for key, boxes in self.found.items()], "logs": list(self.logs)}
 
@@ -185,7 +185,7 @@ def window_leaves(windows: np.ndarray) -> np.ndarray:
 # ---- any attached model: one leaf more -------------------------------------------------------------------------------
 
 
-def answered_prompt(eye: Eye, prompt: Mapping[str, Any], answer: str) -> dict[str, Any]:
+def answered_prompt(eye: Eye, prompt: Mapping[str, Any], answer: str) -> dict[str, object]:
     """A prompt that the eye prepared (`Looked.inputs`) with its answer, and labels that ask for the answer only."""
     inputs = dict(prompt)
     tokenizer, ids = eye.processor.tokenizer, inputs["input_ids"]

@@ -263,7 +263,7 @@ class RingBuffer(Generic[Batch]):
         self.added = 0
         self._next = 0
         self._stored: Batch | None = None
-        self.origins: dict[int, Any] = {}
+        self.origins: dict[int, object] = {}
 
     def add(self, batch: Batch, origin: object = None) -> None:
         number = len(getattr(batch, fields(batch)[0].name))
@@ -295,7 +295,7 @@ class RingBuffer(Generic[Batch]):
         index = torch.randint(self.filled, (number,), generator=generator, device=parts[0].device)
         return type(stored)(*(part.index_select(0, index) for part in parts))
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> dict[str, object]:
         """Plain data; origins must be plain themselves."""
         kept = {"room": self.room, "filled": self.filled, "added": self.added, "next": self._next}
         return {**kept, "origins": dict(self.origins)}

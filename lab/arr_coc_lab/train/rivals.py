@@ -106,7 +106,7 @@ class Rivals:
     parts: dict[str, Any] = field(default_factory=dict)
     powers: dict[str, float] = field(default_factory=dict)
     odds: frozenset[str] = frozenset()
-    training: dict[str, Any] = field(default_factory=dict)
+    training: dict[str, object] = field(default_factory=dict)
 
     @classmethod
     def load(cls, scorer: Scorer, folder: Path | None = TRAINED, device: torch.device | str = "cpu") -> Rivals:

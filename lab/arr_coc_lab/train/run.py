@@ -137,7 +137,7 @@ class Training(Generic[Own]):
         """What a point of the curve says, from the means since the last; here is time to watch over the training."""
         return means
 
-    def judge(self, at: Moment) -> dict[str, Any] | None:
+    def judge(self, at: Moment) -> dict[str, object] | None:
         """How well it does on pictures set aside; None where there are none."""
         return None
 
@@ -158,7 +158,7 @@ class Training(Generic[Own]):
         """What `--out` gets, each loadable with from_pretrained; by default all modules."""
         return self.modules
 
-    def record(self) -> dict[str, Any]:
+    def record(self) -> dict[str, object]:
         """What record.json says."""
         return {"plan": plain(self.options), **self.done}
 
@@ -217,7 +217,7 @@ class Loop:
         """The steps or the time of the whole training are over, or the time of this run, but for one step."""
         return self.moment().progress >= 1 or (elapsed >= self.options.seconds and taken > 0)
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> dict[str, object]:
         training = self.training
         return {
             "modules": {name: module.state_dict() for name, module in training.modules.items()},

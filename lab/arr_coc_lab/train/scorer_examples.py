@@ -231,7 +231,7 @@ class Sources:
         """`choose` and `render` in one."""
         return self.render(self.choose(number, size, progress, chance))
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> dict[str, object]:
         waiting = [(tuple(block), used) for block, used in self.waiting.values()]
         return {"rendered": dict(self.rendered), "waiting": waiting}
 
@@ -274,7 +274,7 @@ class CreditReplay:
         older = list(self.kept)[:-1]
         return chance.sample(older, min(times, len(older)))
 
-    def state(self) -> list[Any]:
+    def state(self) -> list[object]:
         """The shares and weights, and the pieces instead of their pictures."""
         return [
             ([(tuple(block), start, stop) for block, start, stop in one.pieces], one.shares.cpu(), one.weights.cpu())

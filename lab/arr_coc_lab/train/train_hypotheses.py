@@ -137,7 +137,7 @@ class PairTraining(Training[ScorerOptions]):
     def data_state(self) -> dict[str, object]:
         return self.sources.state()
 
-    def load_data_state(self, state: dict[str, Any]) -> None:
+    def load_data_state(self, state: dict[str, object]) -> None:
         self.sources.load_state(state)
 
 
@@ -196,7 +196,7 @@ def train_balance(plan: HypothesesOptions, scorer: Scorer) -> Trained:
         }
 
     @torch.no_grad()
-    def watch(step: int, done: dict[str, Any]) -> dict[str, Any]:
+    def watch(step: int, done: dict[str, Any]) -> dict[str, object]:
         kept = done.get("tensions")
         monitors = {name: Monitors.from_json(kept[name]) if kept else Monitors() for name in ("tension", "adaptive")}
         monitors["tension"].observe(step, [tension])
@@ -264,7 +264,7 @@ class RoundsKept:
     """The finished rounds in a file, valid for one measurement (plan, powers, weights) and no other."""
 
     path: Path
-    key: dict[str, Any]
+    key: dict[str, object]
 
     @classmethod
     def of(cls, folder: Path, plan: Measuring, rivals: Rivals, weights: str) -> RoundsKept:
@@ -313,7 +313,7 @@ def measure_parts(plan: HypothesesOptions, rivals: Rivals) -> None:
     print(json.dumps({"measured": document["n"], "wanted": how.each * len(how.families)}), flush=True)
 
 
-def run(plan: HypothesesOptions) -> dict[str, Any]:
+def run(plan: HypothesesOptions) -> dict[str, object]:
     """All phases, the export, the measurement; returns the record."""
     with torch_scope(plan.seed, matmul="high"):
         return _run(plan, Devices(plan.device).device)

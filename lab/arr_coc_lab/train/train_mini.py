@@ -444,7 +444,7 @@ class MiniTraining(Training[MiniOptions]):
 
     # ---- the record
 
-    def judge(self, at: Moment) -> dict[str, Any] | None:
+    def judge(self, at: Moment) -> dict[str, object] | None:
         """Letters right by size and by wear, of faces that no step shows."""
         if not self.plan.print:
             return None
@@ -457,7 +457,7 @@ class MiniTraining(Training[MiniOptions]):
         found = letters_right(named, target, sizes, batch.wear)
         return {f"judged {name}": share for table in found.values() for name, (share, n) in table.items() if n >= 50}
 
-    def point(self, at: Moment, means: dict[str, float]) -> dict[str, Any]:
+    def point(self, at: Moment, means: dict[str, float]) -> dict[str, object]:
         """Also decides whether a stage is over."""
         stage = self.done["stage"]
         weights = STAGES[stage].canvases
@@ -468,7 +468,7 @@ class MiniTraining(Training[MiniOptions]):
             self.done |= {"stage": following, "glyphs": 0.0}
         return {"stage": stage, **means}
 
-    def record(self) -> dict[str, Any]:
+    def record(self) -> dict[str, object]:
         return {**super().record(), "mini": asdict(self.mini_config), "rows": []}
 
     def exports(self) -> dict[str, nn.Module]:

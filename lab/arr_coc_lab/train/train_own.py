@@ -256,7 +256,7 @@ class OwnTraining(Training[OwnOptions]):
 
     # ---- how well it does
 
-    def judge(self, at: Moment) -> dict[str, Any]:
+    def judge(self, at: Moment) -> dict[str, object]:
         """Coverage of answers: on whole pictures held out, where their boxes are known, and on Needle World."""
         generator, result = torch.Generator(self.device).manual_seed(1), {}
         found: dict[str, list[Tensor]] = {"needle": [], "held out": []}

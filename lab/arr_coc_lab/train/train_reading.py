@@ -235,12 +235,12 @@ class ReadingTraining(Training[ReadingOptions]):
             torch._foreach_lerp_(list(self.mean.parameters()), list(self.scorer.parameters()), weight)
         return norm
 
-    def judge(self, at: Moment) -> dict[str, Any] | None:
+    def judge(self, at: Moment) -> dict[str, object] | None:
         """Coverage of answers on whole pages and print kept aside, and on Needle World's validation pictures."""
         if not at.step:
             return None
         generator = torch.Generator(self.device).manual_seed(1)
-        result: dict[str, Any] = {}
+        result: dict[str, object] = {}
         for name, shelf in {**self.aside, "needle": self.validation()}.items():
             canvas, zoom = (512, 1.0) if name == "needle" else (1024, 1.0)
             asked = torch.randperm(len(shelf.page), generator=generator, device=self.device)[: self.options.judged]

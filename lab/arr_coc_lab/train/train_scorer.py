@@ -324,7 +324,7 @@ class ScorerTraining(Training[ScorerOptions]):
             self.update(self.options.credit_weight * credited_loss(logits, older))
         return notes
 
-    def point(self, at: Moment, means: dict[str, float]) -> dict[str, Any]:
+    def point(self, at: Moment, means: dict[str, float]) -> dict[str, object]:
         names = {
             name.replace(" ", "_"): means[name]
             for name in ("budget share", "map entropy", "draw entropy")
@@ -334,7 +334,7 @@ class ScorerTraining(Training[ScorerOptions]):
         self.done["monitors"] = self.monitors.to_json()
         return {"stage": self.stage, **means}
 
-    def judge(self, at: Moment) -> dict[str, Any] | None:
+    def judge(self, at: Moment) -> dict[str, object] | None:
         """The learning curve's own point: how often the reader is right with the tree that would be used."""
         if self.probe is None:
             return None
@@ -355,7 +355,7 @@ class ScorerTraining(Training[ScorerOptions]):
         if self.done["monitors"]:
             self.monitors = Monitors.from_json(self.done["monitors"])
 
-    def record(self) -> dict[str, Any]:
+    def record(self) -> dict[str, object]:
         return {**super().record(), "scorer": asdict(self.config), "reward": asdict(self.plan), "rows": []}
 
     def finish(self) -> None:

@@ -252,7 +252,7 @@ class WordsTraining(Training[WordsOptions]):
         group = collate([*chosen, *self.chance["chance"].choices(self.found, k=self.options.batch - number)])
         return loss_of(self.ranker(group), group), {}
 
-    def judge(self, at: Moment) -> dict[str, Any] | None:
+    def judge(self, at: Moment) -> dict[str, object] | None:
         """Shares of the questions whose answer holds the best word, and one of the best three phrases."""
         report = rank_report(self.aside, self.ranker)
         number = sum(row[0] for row in report.values())

@@ -169,7 +169,7 @@ class CarriedMaps:
                 found = read_clips(mini, system, 1 / 16, "clearest", examples.clips, maps)
                 self.right.setdefault(system, []).extend(found.tolist())
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         inside, at_cuts = self.similar["inside"], self.similar["at cuts"]
         return {
             **{name: float(torch.stack(values).mean()) for name, values in self.losses.items()},

@@ -110,7 +110,7 @@ class PeersFindings:
     (a string of hexadecimal digits, a bit for each picture), and the prompts' mean length. layers: visual tokens in
     every layer, patches: in every block, by cell. costs: GFLOP by cell."""
 
-    key: dict[str, Any]
+    key: dict[str, object]
     batches: dict[str, dict[str, Any]] = field(default_factory=dict)
     layers: dict[str, list[int]] = field(default_factory=dict)
     patches: dict[str, list[int]] = field(default_factory=dict)
@@ -247,7 +247,9 @@ def read_batch(
     return True
 
 
-def document_of(mini: PrunableMini, plan: PeersPlan, findings: PeersFindings, facts: dict[str, str]) -> dict[str, Any]:
+def document_of(
+    mini: PrunableMini, plan: PeersPlan, findings: PeersFindings, facts: dict[str, str]
+) -> dict[str, object]:
     """Every cell that has been read, with its cost; `report` makes the rest of it."""
     texts = [(batch["text"], batch["count"]) for batch in findings.batches.values() if "text" in batch]
     text = float(np.average([one for one, _ in texts], weights=[count for _, count in texts])) if texts else 0.0
@@ -298,7 +300,7 @@ def share(right: int, number: int) -> dict[str, Any]:
     return {"n": number, "value": right / max(1, number), "low": low, "high": high}
 
 
-def difference(ours: Mapping[str, np.ndarray], theirs: Mapping[str, np.ndarray]) -> dict[str, Any]:
+def difference(ours: Mapping[str, np.ndarray], theirs: Mapping[str, np.ndarray]) -> dict[str, object]:
     """Picture by picture, over what both have read: mean over families, and its 95 % interval."""
     gaps = []
     for family in ours:
@@ -310,7 +312,7 @@ def difference(ours: Mapping[str, np.ndarray], theirs: Mapping[str, np.ndarray])
     return {"value": mean, "low": mean - spread, "high": mean + spread}
 
 
-def summarise(rows: list[dict[str, Any]], bits: Bits) -> dict[str, Any]:
+def summarise(rows: list[dict[str, Any]], bits: Bits) -> dict[str, object]:
     """Adds accuracy to every row (mean over families), and what ours have at no more operations."""
     ours = sorted((row for row in rows if row["way"] == OURS), key=lambda row: row["keep"])
     result, compute = [], []
