@@ -238,8 +238,8 @@ def train(
         advance(f"training step {len(rewards)}: reward {rewards[-1]:.3f}")
         watch(policy, rewards)
 
-    how = {"temperature": models.temperature, "most": LONGEST_ANSWER}
-    task = TemperingTask(models.reader, examples, (FIRST, LATER), settings, how)
+    how = models.temperature, LONGEST_ANSWER
+    task = TemperingTask(models.reader, examples, (FIRST, LATER), settings, *how)
     with measuring(models), torch.enable_grad():
         return train_tempering(task, options, watch=after)
 

@@ -24,8 +24,9 @@ import argparse
 from collections.abc import Iterable
 from copy import copy
 from dataclasses import dataclass, replace
+from functools import partial
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -127,15 +128,16 @@ class SourceLine:
         first, later = TWO_PASS.shares(total)
         looks = self.has("passes") and (not self.has("scale") or first >= LEAST)
         scale = "classic" if self.has("scale") else "overlay"
-        how: dict[str, Any] = {"seed": request.seed, "scale": request.scale, "levels": request.levels}
-        how["max_new_tokens"] = most
-        answers = [eye.ask(query, first if looks else total, relevance=found, strategy=scale, **how)]
+        ask = partial(
+            eye.ask, query, seed=request.seed, scale=request.scale, levels=request.levels, max_new_tokens=most
+        )
+        answers = [ask(first if looks else total, relevance=found, strategy=scale, scale=request.scale)]
         doubt = answers[0].uncertainty
         told = f"passes: one look, uncertainty {doubt:.2f}"
         if looks and doubt >= TWO_PASS.stop:
             again = open_ground(found, answers[0], query)
             # What is left over would buy no patch: a second look is an overlay, as in the library's own passes.
-            answers.append(eye.ask(query, later, relevance=again, strategy="overlay", **how))
+            answers.append(ask(later, relevance=again, strategy="overlay", scale=request.scale))
             told = f"passes: two looks, uncertainty {doubt:.2f} then {answers[1].uncertainty:.2f}; the surest wins"
         elif self.has("passes") and not looks:
             told += f"; for two, the first needs {LEAST} tokens, two thirds of the budget, which has {total}"
