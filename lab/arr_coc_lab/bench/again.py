@@ -24,7 +24,7 @@ from arr_coc.core.errors import InputError
 from arr_coc.core.files import same_settings, writing
 from arr_coc.core.folders import MINI, SCORER, part_folder
 from arr_coc.core.kept import ByteStore
-from arr_coc.core.values import Answer
+from arr_coc.core.values import Answer, JsonObject
 from arr_coc.eye.again import LEAVES, PARTS
 from arr_coc.pictures.load import load_picture
 from arr_coc.relevance.registry import relevance_for
@@ -388,7 +388,7 @@ def cost_table(
     for what in ("GFLOP", "ms"):
         for way in ways:
             means = {number: numbered(answers, asked, way, number, what) for number in SUITE["numbers"]}
-            row: dict[str, Any] = {"way": way, "what": what}
+            row: JsonObject = {"way": way, "what": what}
             row |= {f"q{number}": float(found.mean()) for number, found in means.items() if len(found)}
             if len(means[1]) and len(means[2]):
                 row["second"] = float(means[2].mean() / means[1].mean())

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, replace
 from itertools import product
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -18,7 +18,7 @@ from arr_coc.allocation.tree import build_tree
 from arr_coc.core.errors import InputError
 from arr_coc.core.files import write_text
 from arr_coc.core.folders import WEIGHTS
-from arr_coc.core.values import Relevance
+from arr_coc.core.values import JsonObject, Relevance
 from arr_coc.eye.pass_settings import SACCADES, SETTINGS_NAME, TWO_PASS, EsperSettings
 from arr_coc.eye.passes import (
     LookAnswer,
@@ -244,7 +244,7 @@ def train(
         return train_tempering(task, options, watch=after)
 
 
-def compare(models: EsperModels, policy: TemperingPolicy, settings: EsperSettings, number: int) -> dict[str, Any]:
+def compare(models: EsperModels, policy: TemperingPolicy, settings: EsperSettings, number: int) -> JsonObject:
     """The learned tempering against the rule on validation pictures, stopping early: shares, and points between."""
     scenes = hard_scenes(number, VALIDATION_SEED, "validation", models.device)
     sheet = QuestionSheet.of(models, scenes, scorer_maps(models, BLUR_SEED + 1))

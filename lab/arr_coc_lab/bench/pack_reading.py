@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from zlib import crc32
 
 import numpy as np
@@ -125,9 +125,9 @@ def shown_by(way: str, page: PackPage, question: str, budget: int, relevance: np
         peak = ((row + 0.5) / relevance.shape[0] * page.size[0], (col + 0.5) / relevance.shape[1] * page.size[1])
         return [*first, crop_at(page, peak, max(table.least, left), table)]
     layout = "collage" if way == COLLAGE else "auto"
-    how: dict[str, Any] = {"relevance": relevance, "layout": layout, "marks": False, "words": page.words}
-    how["scale"] = SUITE["larger"] if way == LARGER else "auto"
-    return [one.pixels for one in pack(page.picture, question, budget, model=table, **how).pictures]
+    pack_page = partial(pack, page.picture, question, budget, model=table, words=page.words, marks=False)
+    scale = SUITE["larger"] if way == LARGER else "auto"
+    return [one.pixels for one in pack_page(relevance=relevance, layout=layout, scale=scale).pictures]
 
 
 def asked_of(
@@ -167,8 +167,8 @@ def answers_at(
     for condition in conditions:
         started = perf_counter()
         if condition.way == ATTACH:
-            how: dict[str, Any] = {"relevance": relevance, "max_new_tokens": NEW_TOKENS}
-            answer = eye.set_image(page.picture).ask(question.text, budget, **how)
+            ask = eye.set_image(page.picture).ask
+            answer = ask(question.text, budget, relevance=relevance, max_new_tokens=NEW_TOKENS)
             answers[condition] = answer.text, answer.tokens, perf_counter() - started
         said, tokens, seconds = answers[condition]
         if tokens > budget:

@@ -15,6 +15,7 @@ import numpy as np
 
 from arr_coc.core.errors import InputError
 from arr_coc.core.files import read_text, write_text
+from arr_coc.core.values import JsonObject
 
 from ..statistics import Estimate, paired, proportion
 
@@ -76,12 +77,12 @@ class Table:
     rows: tuple[Mapping[str, TableCell], ...]
     facts: Mapping[str, str] = field(default_factory=dict)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         rows = [{key: _plain(cell) for key, cell in row.items()} for row in self.rows]
         return {"schema": SCHEMA, "title": self.title, "facts": dict(self.facts), "rows": rows}
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any], columns: Mapping[str, str]) -> Table:
+    def from_json(cls, data: JsonObject, columns: Mapping[str, str]) -> Table:
         """The inverse of `to_json`; headings are not stored."""
         rows = tuple(
             {key: Quantity(**cell) if isinstance(cell, dict) else cell for key, cell in row.items()}
@@ -210,7 +211,7 @@ class Report:
         return "\n\n".join(part for part in (*shown, facts, "\n".join(self.rest())) if part)
 
 
-def read_document(path: Path, name: str, kind: str | None = None) -> dict[str, Any]:
+def read_document(path: Path, name: str, kind: str | None = None) -> JsonObject:
     """A JSON that a benchmark wrote.
 
     Args:

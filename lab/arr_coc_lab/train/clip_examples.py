@@ -29,6 +29,7 @@ from arr_coc.video.temporal_model import ClipMotion, TemporalBlend, clip_motion
 from ..classic.scorer import Scorer
 from ..worlds.needle.clips import NeedleClip, render_clip
 from .allocations import Kind, target_cells
+from .checkpoints import TrainingState
 from .clip_allocations import ClipMaps, carry_scores, to_grid
 from .clip_reader import Clips
 from .evaluate import FAMILIES
@@ -268,10 +269,10 @@ class Stills:
             self.buffers[batch.size] = RingBuffer(EXAMPLES_KEPT * len(batch))
         self.buffers[batch.size].add(batch, number)
 
-    def state(self) -> dict[object, object]:
+    def state(self) -> dict[tuple[int, int], dict[str, object]]:
         return {size: buffer.state() for size, buffer in self.buffers.items()}
 
-    def load_state(self, state: dict[Any, Any]) -> None:
+    def load_state(self, state: dict[tuple[int, int], TrainingState]) -> None:
         self.buffers = {size: RingBuffer.of_state(kept, self.make) for size, kept in state.items()}
 
     def draw(self, chance: random.Random, generator: torch.Generator) -> tuple[ReaderBatch, Kind]:

@@ -9,6 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from arr_coc.core.values import JsonObject
+
 from .options import RunOptions, option
 from .run import Moment, Schedule, Training
 
@@ -47,7 +49,7 @@ class DrawnTraining(Training[Drawn]):
         """Of the validation pictures, by what is compared: the share of the needed ground that is seen in full."""
         raise NotImplementedError
 
-    def judge(self, at: Moment) -> dict[str, Any]:
+    def judge(self, at: Moment) -> JsonObject:
         for module in self.modules.values():
             module.eval()
         found = {f"covered {name}": float(values.mean()) for name, values in self.coverage().items()}

@@ -17,6 +17,7 @@ from torch import Tensor
 from arr_coc.allocation.controls import permute_along_tree
 from arr_coc.allocation.quadtree import quadtree
 from arr_coc.allocation.tree import Tree
+from arr_coc.core.values import JsonObject
 from arr_coc.models.qwen3_vl.encode import dense_vision_attention
 
 from ..worlds.needle.difficulty import as_difficulty
@@ -90,7 +91,7 @@ class Cell:
     right: list[bool] = field(default_factory=list)
     recall: list[float] = field(default_factory=list)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         found = {"tokens": self.tokens, "recall": _rounded(self.recall)}
         return found | ({"right": "".join("01"[value] for value in self.right)} if self.right else {})
 

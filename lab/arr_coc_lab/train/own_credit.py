@@ -1,6 +1,6 @@
 """Where a frozen model's right answer hung: boxes for records of which only the answer is known.
 
-Any model that `attach` takes is asked by adding one leaf: the picture coarse, then the same with one tile of it in full
+A model that `attach` takes is asked by adding one leaf: the picture coarse, then the same with one tile of it in full
 detail; the tile is worth what the right answer's log-likelihood gains, and the best tile's quarters are told apart the
 same way. `mini`, to which a reading of a few cells costs next to nothing, is shown windows alone, all over the picture,
 and of the best one leaves are left out as long as nothing is lost. Both know question, answer and model; neither knows
@@ -27,6 +27,7 @@ from arr_coc.core.errors import InputError
 from arr_coc.core.folders import MINI, part_folder
 from arr_coc.eye.eye import Eye
 
+from .checkpoints import TrainingState
 from .outcomes import CELL, judge, load_reader
 from .own_data import OwnRecord
 from .pictures import Glyphs, TrainingBatch
@@ -69,7 +70,7 @@ class Creditor:
         """What was found, as a checkpoint keeps it: a run that goes on asks no question twice."""
         return {"found": [(key, boxes.tolist()) for key, boxes in self.found.items()], "logs": list(self.logs)}
 
-    def load_state(self, state: Mapping[str, Any]) -> None:
+    def load_state(self, state: TrainingState) -> None:
         self.found = {tuple(key): np.array(boxes).reshape(-1, 4) for key, boxes in state["found"]}
         self.logs = list(state["logs"])
 

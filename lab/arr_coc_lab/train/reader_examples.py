@@ -39,6 +39,7 @@ from .allocations import (
     even_tree_of,
     target_cells,
 )
+from .checkpoints import TrainingState
 from .pictures import IGNORE, READING_LEVELS, SUB_HEIGHT, SUB_WIDTH, UNKNOWN, Glyphs, glyph_board, glyphs_of
 from .prompts import ADDITIONS, TURN_LENGTH, chat_tail, reworded
 
@@ -301,7 +302,7 @@ class RingBuffer(Generic[Batch]):
         return {**kept, "origins": dict(self.origins)}
 
     @classmethod
-    def of_state(cls, state: dict[str, Any], make: Callable[[Any], Batch]) -> RingBuffer[Batch]:
+    def of_state(cls, state: TrainingState, make: Callable[[Any], Batch]) -> RingBuffer[Batch]:
         """The same buffer, its examples made again."""
         buffer: RingBuffer[Batch] = cls(state["room"])
         for at, origin in state["origins"].items():

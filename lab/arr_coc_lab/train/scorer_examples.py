@@ -24,6 +24,7 @@ from torch import Tensor
 from arr_coc.core.errors import InputError
 
 from ..worlds.needle.clips import render_clip
+from .checkpoints import TrainingState
 from .pictures import Glyphs, TrainingBatch, cut, join, render_family
 
 Size = tuple[int, int]
@@ -235,7 +236,7 @@ class Sources:
         waiting = [(tuple(block), used) for block, used in self.waiting.values()]
         return {"rendered": dict(self.rendered), "waiting": waiting}
 
-    def load_state(self, state: dict[str, Any]) -> None:
+    def load_state(self, state: TrainingState) -> None:
         self.rendered = dict(state["rendered"])
         blocks = [(Block(*values), used) for values, used in state["waiting"]]
         self.waiting = {(block.source, block.family, block.size): (block, used) for block, used in blocks}

@@ -30,6 +30,7 @@ from arr_coc.relevance.scorer.source import load_scorer
 from ..worlds.print.sheets import SMALLEST
 from .acceleration import Prefetcher, RecordingRoom, Twin, make_optimizers
 from .allocations import KINDS, Kind, LeafTable, coarsest_of, even_tree_of
+from .checkpoints import TrainingState
 from .clip_lessons import ClipLessons
 from .curves import plot_record
 from .devices import Devices
@@ -147,7 +148,9 @@ class MiniTraining(Training[MiniOptions]):
         self.heads = DenseHeads(self.mini_config.width)
         modules: dict[str, nn.Module] = {"mini": self.model, "heads": self.heads}
         self.modules = {name: module.to(self.device) for name, module in modules.items()}
-        self.optimizers = make_optimizers(self.model, self.heads, options.learning_rate, self.device)
+        self.optimizers = make_optimizers(
+            self.model, ("embed", "lm_head"), self.heads.parameters(), options.learning_rate, 0.01
+        )
         self.schedule = options.schedule
         self.done |= {"pictures": 0, "rendered": 0, "stage": 0, "glyphs": 0.0}
         if options.start_from is not None:
@@ -260,7 +263,7 @@ class MiniTraining(Training[MiniOptions]):
         counts = {name: {tuple(one): n for one, n in getattr(self, name).items()} for name in ("stored", "read")}
         return {"buffers": buffers, **counts, "clips": self.clips.state()}
 
-    def load_data_state(self, state: dict[str, Any]) -> None:
+    def load_data_state(self, state: TrainingState) -> None:
         # What the thread had rendered ahead is lost, and its numbers stay used.
         self.source.rendered = self.done["rendered"]
         self.clips.load_state(state["clips"])

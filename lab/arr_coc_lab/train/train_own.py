@@ -14,10 +14,9 @@ from __future__ import annotations
 
 import copy
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -27,8 +26,10 @@ from arr_coc.core.alphabet import question_row
 from arr_coc.core.errors import InputError
 from arr_coc.core.files import write_json, write_text
 from arr_coc.core.folders import SCORER, part_folder
+from arr_coc.core.values import JsonObject
 from arr_coc.relevance.scorer.reading_scorer import CELL, ReadingScorer
 
+from .checkpoints import TrainingState
 from .devices import Devices
 from .options import RunOptions, option
 from .own_credit import Creditor, creditor_of
@@ -236,7 +237,7 @@ class OwnTraining(Training[OwnOptions]):
             notes["likelihood"] = hit.new_tensor(self.creditor.likelihood)
         return loss, notes
 
-    def point(self, at: Moment, means: dict[str, float]) -> dict[str, Any]:
+    def point(self, at: Moment, means: dict[str, float]) -> JsonObject:
         return {"stage": self.stage, **means} if self.options.curriculum else means
 
     def update(self, loss: Tensor) -> Tensor:
@@ -250,7 +251,7 @@ class OwnTraining(Training[OwnOptions]):
     def data_state(self) -> object:
         return None if self.creditor is None else self.creditor.state()
 
-    def load_data_state(self, state: Any) -> None:
+    def load_data_state(self, state: TrainingState | None) -> None:
         if self.creditor is not None and state is not None:
             self.creditor.load_state(state)
 
@@ -337,7 +338,7 @@ drawn. {skipped} records could not be used. record.json has every option and the
 """
 
 
-def write_card(folder: Path, record: Mapping[str, Any]) -> None:
+def write_card(folder: Path, record: JsonObject) -> None:
     """README.md beside the weights."""
     plan, before, after = record["plan"], record.get("before", {}), record.get("after", {})
     rows = [f"| {name} | {100 * before[name]:.1f} % | {100 * after[name]:.1f} % |" for name in before if name in after]

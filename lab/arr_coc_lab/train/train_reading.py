@@ -10,9 +10,10 @@ from a whole page. Three losses: which cells (as a distribution and one by one),
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -22,7 +23,7 @@ from arr_coc.core.files import write_json
 from arr_coc.core.manifest import whole_folder
 from arr_coc.relevance.scorer.reading_scorer import ReadingScorer
 
-from .acceleration import BatchedMuon
+from .acceleration import make_optimizers
 from .depthwise import quicken
 from .devices import Devices
 from .options import RunOptions, option
@@ -57,6 +58,8 @@ RUNNING_MEAN = 0.9985
 # What is written is read by these, as well as by any layer above them; they know no question.
 READING = ("stem", "fine", "down8", "read", "glyphs")
 KEEPS = (1 / 4, 1 / 8, 1 / 16)
+# Parts of the scorer whose matrices are no layers inside, and how fast weights decay.
+EDGES, DECAY = ("embed", "head", "glyphs", "place"), 0.02
 # Printed pages that are laid up: their sizes, how many in all, and the em of their smallest type, in pixels.
 PRINT_SIZES, PRINT_LAID_UP, PRINT_SMALLEST = ((1024, 768), (768, 1024), (512, 512)), 6_000, 8.0
 # Where Needle World's questions name colours, few of its pictures may lose theirs.
@@ -110,22 +113,6 @@ def total(parts: dict[str, Tensor]) -> Tensor:
     return parts["which"] + 3 * parts["each"] + 0.5 * parts["letters"] + parts["blank"]
 
 
-def make_optimizers(scorer: nn.Module, rate: float, fused: bool) -> list[Any]:
-    """Muon for the matrices inside, AdamW for everything else."""
-    names = ("embed", "head", "glyphs", "place")
-    matrices = [
-        value
-        for name, value in scorer.named_parameters()
-        if value.requires_grad and value.ndim == 2 and not any(part in name for part in names)
-    ]
-    known = {id(value) for value in matrices}
-    rest = [value for value in scorer.parameters() if value.requires_grad and id(value) not in known]
-    return [
-        BatchedMuon(matrices, lr=rate, weight_decay=0.02, adjust_lr_fn="match_rms_adamw"),
-        torch.optim.AdamW(rest, lr=rate, weight_decay=0.02, betas=(0.9, 0.98), fused=fused),
-    ]
-
-
 @torch.no_grad()
 def coverage(scorer: nn.Module, lessons: Lessons, keeps: tuple[float, ...] = KEEPS) -> Tensor:
     """(B, keeps): the share of the answer's cells among the best of each budget, less one token for every 64 cells."""
@@ -162,7 +149,7 @@ class ReadingTraining(Training[ReadingOptions]):
         if self.device.type == "cuda":
             print(quicken(self.scorer), flush=True)
         self.modules = {"scorer": self.scorer, "mean": self.mean}
-        self.optimizers = make_optimizers(self.scorer, options.learning_rate, self.device.type == "cuda")
+        self.optimizers = make_optimizers(self.scorer, EDGES, (), options.learning_rate, DECAY)
         self.schedule = Schedule(warm_up=200, decay_from=0.35, floor=0.01)
         self.draws = self.generator("lessons", options.seed)
         self.needles = {
@@ -184,7 +171,7 @@ class ReadingTraining(Training[ReadingOptions]):
             self.aside["print"] = print_shelf(judged, PRINT_SIZES[0], max(8, int(options.judged * options.scale) // 3))
         self.pools = [pools(shelf) for shelf in self.pages]
 
-    def parameters(self) -> Any:
+    def parameters(self) -> Iterator[nn.Parameter]:
         return self.scorer.parameters()
 
     def lessons(self, stage: ReadingStage) -> Lessons:
