@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import numpy as np
 import pytest
@@ -25,6 +27,16 @@ def signs() -> np.ndarray:
     it, and so is the time that it takes to be read."""
     with Image.open(Path(arr_coc.__file__).parent / "examples" / "street.png") as street:
         return np.asarray(street.convert("RGB").crop((229, 0, 613, 256)))
+
+
+def spoken(speaking: Generator[str, None, Any]) -> tuple[list[str], Any]:
+    """The pieces of an answer that is streamed, and what is returned behind the last."""
+    pieces = []
+    while True:
+        try:
+            pieces.append(next(speaking))
+        except StopIteration as end:
+            return pieces, end.value
 
 
 def tiny_weights(folder: Path, seed: int = 0) -> Path:

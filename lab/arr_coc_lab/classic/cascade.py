@@ -23,7 +23,7 @@ picture.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -340,26 +340,32 @@ def table_of(found: Figures) -> Figures:
     return rows
 
 
-def main(arguments: Iterable[str] | None = None) -> None:
+def tell(measure: Callable[..., Figures], doc: str | None, number: int, side: int, source: str = "") -> None:
+    """A measurement from the command line: a line for each way, and the JSON of --out. source: of relevance, where the
+    measurement takes one."""
     import torch
 
     from arr_coc.core.files import write_json
 
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--number", type=int, default=210, help="pictures")
+    parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
+    if source:
+        parser.add_argument("--source", default=source, help="of relevance")
+    parser.add_argument("--side", type=int, default=side, help="pixels")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--side", type=int, default=SIDE, help="pixels")
+    parser.add_argument("--number", type=int, default=number, help="pictures")
     parser.add_argument("--out", type=Path, default=None, help="a JSON file")
-    options = parser.parse_args(None if arguments is None else list(arguments))
+    given = vars(parser.parse_args())
+    out = given.pop("out")
     torch.set_num_threads(1)
-    found = measure(options.number, options.seed, side=options.side)
-    rows = table_of(found)
+    found = measure(**given)
+    rows, count = table_of(found), len(next(iter(found[next(iter(found))].values())))
+    print(f"n = {count}")
     for name, row in rows.items():
         print(name, {key: "{:.4g} [{:.4g}, {:.4g}]".format(*value) for key, value in row.items()})
-    if options.out is not None:
-        count = len(found["cascade"]["seconds"])
-        write_json(options.out, {"n": count, "side": options.side, "seed": options.seed, "rows": rows})
+    if out is not None:
+        del given["number"]
+        write_json(out, {"n": count, **given, "rows": rows})
 
 
 if __name__ == "__main__":
-    main()
+    tell(measure, __doc__, 210, SIDE)

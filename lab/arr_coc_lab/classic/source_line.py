@@ -20,8 +20,6 @@ averages, in textures without a model:
 
 from __future__ import annotations
 
-import argparse
-from collections.abc import Iterable
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import partial
@@ -50,7 +48,7 @@ from arr_coc.relevance.scene import Scene
 from arr_coc.sensing.named_clusters import find_clusters
 from arr_coc.texturing import mips_of, sense, silent_channels
 
-from .cascade import ELSEWHERE, open_clusters
+from .cascade import ELSEWHERE, open_clusters, tell
 from .participatory import participatory
 from .scale import LEAST
 
@@ -270,19 +268,5 @@ def measure(number: int, seed: int = 0, side: int = SIDE) -> dict[str, dict[str,
     return found
 
 
-def main(arguments: Iterable[str] | None = None) -> None:
-    from .cascade import table_of
-
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--number", type=int, default=105, help="pictures")
-    parser.add_argument("--seed", type=int, default=0)
-    options = parser.parse_args(None if arguments is None else list(arguments))
-    torch.set_num_threads(1)
-    found = measure(options.number, options.seed)
-    print(f"n = {len(found['learned']['covered'])}")
-    for name, row in table_of(found).items():
-        print(name, {key: "{:.4g} [{:.4g}, {:.4g}]".format(*value) for key, value in row.items()})
-
-
 if __name__ == "__main__":
-    main()
+    tell(measure, __doc__, 105, SIDE)

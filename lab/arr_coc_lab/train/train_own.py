@@ -34,7 +34,7 @@ from .devices import Devices
 from .options import RunOptions, option
 from .own_credit import Creditor, creditor_of
 from .own_data import OwnRecord, read_own, split_by_picture, write_records
-from .run import Moment, Notes, Schedule, Training, command, door
+from .run import Moment, Notes, Schedule, command, door
 from .scorer_examples import SEARCHED, Curriculum
 from .scorer_worlds import (
     MOST_BOXES,
@@ -54,6 +54,7 @@ from .train_reading import (
     NEEDLE_ZOOM,
     PAGE_GREY,
     READING,
+    MeanTraining,
     cell_losses,
     coverage,
     export_scorer,
@@ -61,7 +62,6 @@ from .train_reading import (
 )
 
 ZOOM = (0.7, 1.3)
-RUNNING_MEAN = 0.98
 HELD_BYTES = 1_500_000_000  # decoded pictures that are kept in memory
 ADVERSARIAL_KEEP = 1 / 8  # the budget at which it fails, or not
 STAGES = Curriculum()
@@ -144,10 +144,10 @@ def start_folder(start: str) -> Path:
     return part_folder(SCORER) if start == "bundled" else Path(start)
 
 
-class OwnTraining(Training[OwnOptions]):
+class OwnTraining(MeanTraining[OwnOptions]):
     """The reading scorer on one's own records; its running mean is what is judged and shipped."""
 
-    title = "own scorer"
+    title, stays, early = "own scorer", 0.98, 10
 
     def __init__(self, options: OwnOptions, devices: Devices) -> None:
         super().__init__(options, devices)
@@ -240,14 +240,6 @@ class OwnTraining(Training[OwnOptions]):
     def point(self, at: Moment, means: dict[str, float]) -> JsonObject:
         return {"stage": self.stage, **means} if self.options.curriculum else means
 
-    def update(self, loss: Tensor) -> Tensor:
-        norm = super().update(loss)
-        step = self.done["step"] + 1
-        with torch.no_grad():
-            weight = 1 - min(RUNNING_MEAN, step / (step + 10))
-            torch._foreach_lerp_(list(self.mean.parameters()), list(self.scorer.parameters()), weight)
-        return norm
-
     def data_state(self) -> object:
         return None if self.creditor is None else self.creditor.state()
 
@@ -290,9 +282,6 @@ class OwnTraining(Training[OwnOptions]):
         return self._validation
 
     # ---- what is left
-
-    def exports(self) -> dict[str, nn.Module]:
-        return {"scorer": self.mean}
 
     def export(self) -> None:
         target = self.options.target

@@ -28,7 +28,7 @@ from .depthwise import quicken
 from .devices import Devices
 from .options import RunOptions, option
 from .print_world import PrintWorld
-from .run import Moment, Notes, Schedule, Training, command, door
+from .run import Moment, Notes, Own, Schedule, Training, command, door
 from .scorer_worlds import Lessons, Shelf, draw_lessons, joined, needle_shelf, page_shelf, print_shelf
 
 
@@ -54,7 +54,6 @@ NEEDLE_ZOOM = (0.9, 1.25)
 # One step in so many goes back to an earlier canvas.
 AGAIN = 4
 CONTEXT = 0.35  # how much a cell that identifies the answer counts, beside one that holds it
-RUNNING_MEAN = 0.9985
 # What is written is read by these, as well as by any layer above them; they know no question.
 READING = ("stem", "fine", "down8", "read", "glyphs")
 KEEPS = (1 / 4, 1 / 8, 1 / 16)
@@ -135,7 +134,27 @@ def pools(shelf: Shelf) -> dict[int, Tensor]:
     return {canvas: pool if len(pool) else everything for canvas, pool in fitting.items()}
 
 
-class ReadingTraining(Training[ReadingOptions]):
+class MeanTraining(Training[Own]):
+    """A scorer, and the running mean of its weights, which is what is judged and shipped. stays: the share of the mean
+    that a step leaves, at the most; early: the step that leaves half of it."""
+
+    scorer: ReadingScorer
+    mean: ReadingScorer
+    stays, early = 0.9985, 50
+
+    def update(self, loss: Tensor) -> Tensor:
+        norm = super().update(loss)
+        step = self.done["step"] + 1
+        with torch.no_grad():
+            weight = 1 - min(self.stays, step / (step + self.early))
+            torch._foreach_lerp_(list(self.mean.parameters()), list(self.scorer.parameters()), weight)
+        return norm
+
+    def exports(self) -> dict[str, nn.Module]:
+        return {"scorer": self.mean}
+
+
+class ReadingTraining(MeanTraining[ReadingOptions]):
     """The reading scorer, and the running mean of its weights, which is what is judged and shipped."""
 
     title = "reading"
@@ -214,14 +233,6 @@ class ReadingTraining(Training[ReadingOptions]):
             read = ((letters > 0) & lessons.letters).sum() / lessons.letters.sum().clamp_min(1)
         return total(parts), {**{name: value.detach() for name, value in parts.items()}, "hit": hit, "read": read}
 
-    def update(self, loss: Tensor) -> Tensor:
-        norm = super().update(loss)
-        step = self.done["step"] + 1
-        with torch.no_grad():
-            weight = 1 - min(RUNNING_MEAN, step / (step + 50))
-            torch._foreach_lerp_(list(self.mean.parameters()), list(self.scorer.parameters()), weight)
-        return norm
-
     def judge(self, at: Moment) -> dict[str, object] | None:
         """Coverage of answers on whole pages and print kept aside, and on Needle World's validation pictures."""
         if not at.step:
@@ -247,9 +258,6 @@ class ReadingTraining(Training[ReadingOptions]):
             number = max(14, int(self.options.judged * min(1.0, self.options.scale)))
             self._validation = needle_shelf(512, number, 1, self.device, "validation")
         return self._validation
-
-    def exports(self) -> dict[str, nn.Module]:
-        return {"scorer": self.mean}
 
     def export(self) -> None:
         write_json(self.options.target / "record.json", self.record())
