@@ -12,10 +12,11 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
+from torch import nn
 
 import arr_coc
 from arr_coc_lab.bench.speed import has_weights
-from arr_coc_lab.classic.scorer import Scorer
+from arr_coc_lab.classic.scorer import Scorer, ScorerConfig
 from arr_coc_lab.train.checkpoints import ship
 from arr_coc_lab.train.mini_model import MiniConfig, build_mini
 
@@ -37,6 +38,17 @@ def spoken(speaking: Generator[str, None, Any]) -> tuple[list[str], Any]:
             pieces.append(next(speaking))
         except StopIteration as end:
             return pieces, end.value
+
+
+def ship_tiny(folder: Path, heads: int = 1, layers: int = 2, scorer: int = 0) -> Path:
+    """A `mini` of so many heads and layers in a folder, untrained; and a scorer of this width, if it is not 0."""
+    torch.manual_seed(0)
+    config = MiniConfig(width=64, heads=heads, vision_layers=layers, language_layers=layers, deepstack=(0,))
+    modules: dict[str, nn.Module] = {"mini": build_mini(config)}
+    if scorer:
+        modules["scorer"] = Scorer(ScorerConfig(width=scorer))
+    ship(modules, folder)
+    return folder
 
 
 def tiny_weights(folder: Path, seed: int = 0) -> Path:
