@@ -13,9 +13,12 @@ import types
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, Field, asdict, field, fields, is_dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
-Options = TypeVar("Options")
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+Options = TypeVar("Options", bound="DataclassInstance")
 
 
 def option(default: object = MISSING, help: str = "", **how: object) -> Any:
@@ -30,18 +33,18 @@ def option(default: object = MISSING, help: str = "", **how: object) -> Any:
     return field(default=default, metadata={"help": help, **how})
 
 
-def plain(options: Any) -> dict[str, object]:
+def plain(options: DataclassInstance) -> dict[str, object]:
     """The options as JSON has them."""
 
-    def value(item: Any) -> Any:
+    def value(item: object) -> object:
         if isinstance(item, Mapping):
             return {name: value(part) for name, part in item.items()}
         return str(item) if isinstance(item, Path) else item
 
-    return value(asdict(options))
+    return {name: value(item) for name, item in asdict(options).items()}
 
 
-def parser_of(kind: Any, description: str | None) -> argparse.ArgumentParser:
+def parser_of(kind: type[DataclassInstance], description: str | None) -> argparse.ArgumentParser:
     """The command line of a dataclass of options."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     _add(parser, kind, set())
@@ -55,7 +58,7 @@ def parse(kind: type[Options], arguments: Iterable[str] | None, description: str
     return _build(kind, vars(parser_of(kind, description).parse_args(None if arguments is None else list(arguments))))
 
 
-def _add(parser: argparse.ArgumentParser, kind: Any, known: set[str]) -> None:
+def _add(parser: argparse.ArgumentParser, kind: type[DataclassInstance], known: set[str]) -> None:
     hints = get_type_hints(kind)
     for item in fields(kind):
         how = item.metadata
@@ -125,7 +128,7 @@ def _argument(hint: object, default: object) -> dict[str, object]:
     return {**base, "type": hint}
 
 
-def _build(kind: Any, given: Mapping[str, Any]) -> Any:
+def _build(kind: type[Options], given: Mapping[str, Any]) -> Options:
     hints, values = get_type_hints(kind), {}
     for item in fields(kind):
         hint = hints[item.name]
@@ -148,7 +151,7 @@ def _build(kind: Any, given: Mapping[str, Any]) -> Any:
 # ---- the same for typer ----------------------------------------------------------------------------------------------
 
 
-def typer_function(kind: Any, call: Callable[[Any], None], help: str) -> Callable[..., None]:
+def typer_function(kind: type[Options], call: Callable[[Options], None], help: str) -> Callable[..., None]:
     """A function of which typer makes a command: one parameter for each field of a dataclass of options.
 
     Args:

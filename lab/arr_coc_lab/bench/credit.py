@@ -89,7 +89,7 @@ def read_all(plan: CreditOptions, scorers: Mapping[str, MapScorer], device: torc
     generator = torch.Generator().manual_seed(11)
     families: list[str] = []
     stops: list[np.ndarray] = []
-    speaker: Any = copy.deepcopy(model).float()  # who answers in its own words, as `bench needle` asks it
+    speaker = copy.deepcopy(model).float()  # who answers in its own words, as `bench needle` asks it
     with dense_vision_attention(model), dense_vision_attention(speaker):
         each = -(-plan.number // len(FAMILIES))
         for family, batch in family_batches(each, plan.size, 11, "test", device=device, at_once=plan.at_once):

@@ -96,8 +96,8 @@ class Table:
         from rich.table import Table as RichTable
 
         # No vertical lines and no padding: a terminal of 80 columns has no room for them.
-        style: dict[str, Any] = {"box": SIMPLE_HEAD, "padding": 0, "title_justify": "left", "title_style": "bold"}
-        result = RichTable(title=escape(self.title), **style)
+        result = RichTable(box=SIMPLE_HEAD, padding=0, title_justify="left", title_style="bold")
+        result.title = escape(self.title)
         for number, (key, heading) in enumerate(self.columns.items()):
             words = all(isinstance(row.get(key), str | bool | None) for row in self.rows)
             result.add_column(heading, justify="left" if words else "right", no_wrap=not number or not words)

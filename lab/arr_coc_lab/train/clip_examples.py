@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -137,7 +136,7 @@ def by_clip(records: Sequence[OwnRecord]) -> list[OwnRecord]:
 
 
 def own_clips(
-    records: Sequence[OwnRecord], plan: VideoOptions, scorer: Any, settings: TemporalSettings, device: torch.device
+    records: Sequence[OwnRecord], plan: VideoOptions, scorer: Scorer, settings: TemporalSettings, device: torch.device
 ) -> list[OwnClip]:
     """Every clip of `by_clip`, in pieces of the plan's frames, on the plan's canvas; a last piece ends with a still."""
     clips: dict[str, list[OwnRecord]] = {}

@@ -13,7 +13,7 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -26,11 +26,15 @@ from arr_coc.core.alphabet import IDS
 from arr_coc.core.errors import InputError
 from arr_coc.core.folders import MINI, part_folder
 from arr_coc.eye.eye import Eye
+from arr_coc.models.base import Inputs
 
 from .checkpoints import TrainingState
 from .outcomes import CELL, judge, load_reader
 from .own_data import OwnRecord
 from .pictures import Glyphs, TrainingBatch
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 MOST_CELLS = 8
 # Cells across of the windows that `mini` is shown; at its type a cell holds two characters or more.
@@ -98,7 +102,7 @@ def characters(text: str) -> Tensor:
     return torch.tensor([[IDS.get(character, IDS["?"]) for character in text]])
 
 
-def mini_boxes(reader: Any, pixels: np.ndarray, query: str, answer: str) -> tuple[np.ndarray, float]:
+def mini_boxes(reader: PreTrainedModel, pixels: np.ndarray, query: str, answer: str) -> tuple[np.ndarray, float]:
     """(K, 4) box in 0–1 of the cells from which, and from nothing else, the answer is likeliest, and its mean
     log-likelihood there. No box where several places would do.
 
@@ -186,7 +190,7 @@ def window_leaves(windows: np.ndarray) -> np.ndarray:
 # ---- any attached model: one leaf more -------------------------------------------------------------------------------
 
 
-def answered_prompt(eye: Eye, prompt: Mapping[str, Any], answer: str) -> dict[str, object]:
+def answered_prompt(eye: Eye, prompt: Inputs, answer: str) -> dict[str, object]:
     """A prompt that the eye prepared (`Looked.inputs`) with its answer, and labels that ask for the answer only."""
     inputs = dict(prompt)
     tokenizer, ids = eye.processor.tokenizer, inputs["input_ids"]

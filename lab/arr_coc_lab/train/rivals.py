@@ -75,7 +75,7 @@ class Ways:
         return self.propositional, self.perspectival, self.participatory
 
 
-def question_vector(scorer: Any, ids: Tensor) -> Tensor:
+def question_vector(scorer: Scorer | ReadingScorer, ids: Tensor) -> Tensor:
     """(B, L) characters → (B, Q): the question as one vector, as this scorer reads it."""
     if not isinstance(scorer, ReadingScorer):
         return scorer.question(ids)[1].float()
