@@ -6,7 +6,6 @@ import io
 import re
 import shlex
 import shutil
-import sys
 from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
@@ -109,11 +108,8 @@ def test_text_speaks_of_bars() -> None:
 @pytest.fixture(scope="module")
 def stock(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A folder with a tiny random Qwen3-VL, which stands where pages name one of the hub."""
-    sys.path.insert(0, str(ROOT / "tests" / "models"))
-    try:
-        from tiny_weights import tiny_weights
-    finally:
-        sys.path.pop(0)
+    from tiny_weights import tiny_weights
+
     return str(tiny_weights(tmp_path_factory.mktemp("stock")) / "mini")
 
 
@@ -189,11 +185,8 @@ def test_commands_run(line: str, run: Any, samples: Path, tmp_path: Path, stock:
 
 def test_pages_tell_what_was_measured() -> None:
     """The tables of the README and of docs/data/tables.json stand in their pages, each under its name."""
-    sys.path.insert(0, str(ROOT / "scripts"))
-    try:
-        import fill_figures
-    finally:
-        sys.path.pop(0)
+    import fill_figures
+
     found = list(fill_figures.blocks())
     assert len(found) > 10
     for page, name, text in found:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import pkgutil
 import re
-import sys
 from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
@@ -24,12 +23,8 @@ def promised(block: str) -> list[str]:
 
 def stock_model() -> dict[str, Any]:
     """model, processor and inputs for blocks about attaching: the stock classes, tiny, with random weights."""
-    sys.path.insert(0, str(ROOT / "tests" / "models"))
-    try:
-        from tiny_models import prompt, tiny_model, tiny_processor
-    finally:
-        sys.path.pop(0)
     from PIL import Image
+    from tiny_models import prompt, tiny_model, tiny_processor
 
     processor = tiny_processor()
     picture = Image.open(ROOT / "src" / "arr_coc" / "examples" / "street.png").convert("RGB")
@@ -72,11 +67,8 @@ def test_files_and_commands_named_exist() -> None:
 
 
 def test_the_tree_tells_every_room_in_at_most_forty_lines() -> None:
-    sys.path.insert(0, str(ROOT / "scripts"))
-    try:
-        import map_house
-    finally:
-        sys.path.pop(0)
+    import map_house
+
     block = README.partition("<!-- tree: begin -->")[2].partition("<!-- tree: end -->")[0]
     assert block.strip() == f"```text\n{map_house.tree()}\n```", "run python scripts/map_house.py --write"
     rooms = {path.parent.name for path in (ROOT / "src" / "arr_coc").glob("*/__init__.py")}

@@ -8,8 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "scripts"))
 import soak
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the process is weighed by /proc, which Linux has")

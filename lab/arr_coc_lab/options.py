@@ -13,9 +13,12 @@ import types
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, Field, asdict, field, fields, is_dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
-Options = TypeVar("Options")
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+Options = TypeVar("Options", bound="DataclassInstance")
 
 
 def option(default: object = MISSING, help: str = "", **how: object) -> Any:
@@ -30,18 +33,18 @@ def option(default: object = MISSING, help: str = "", **how: object) -> Any:
     return field(default=default, metadata={"help": help, **how})
 
 
-def plain(options: Any) -> dict[str, Any]:
+def plain(options: DataclassInstance) -> dict[str, object]:
     """The options as JSON has them."""
 
-    def value(item: Any) -> Any:
+    def value(item: object) -> object:
         if isinstance(item, Mapping):
             return {name: value(part) for name, part in item.items()}
         return str(item) if isinstance(item, Path) else item
 
-    return value(asdict(options))
+    return {name: value(item) for name, item in asdict(options).items()}
 
 
-def parser_of(kind: Any, description: str | None) -> argparse.ArgumentParser:
+def parser_of(kind: type[DataclassInstance], description: str | None) -> argparse.ArgumentParser:
     """The command line of a dataclass of options."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     _add(parser, kind, set())
@@ -55,7 +58,7 @@ def parse(kind: type[Options], arguments: Iterable[str] | None, description: str
     return _build(kind, vars(parser_of(kind, description).parse_args(None if arguments is None else list(arguments))))
 
 
-def _add(parser: argparse.ArgumentParser, kind: Any, known: set[str]) -> None:
+def _add(parser: argparse.ArgumentParser, kind: type[DataclassInstance], known: set[str]) -> None:
     hints = get_type_hints(kind)
     for item in fields(kind):
         how = item.metadata
@@ -106,9 +109,9 @@ def _shown(value: object) -> str:
     )
 
 
-def _argument(hint: object, default: object) -> dict[str, Any]:
+def _argument(hint: object, default: object) -> dict[str, object]:
     """What argparse wants to know about a field of this type."""
-    base: dict[str, Any] = {"required": True} if default is MISSING else {"default": default}
+    base: dict[str, object] = {"required": True} if default is MISSING else {"default": default}
     origin, parts = get_origin(hint), get_args(hint)
     if origin in (Union, types.UnionType):
         (hint,) = (part for part in parts if part is not type(None))
@@ -119,13 +122,13 @@ def _argument(hint: object, default: object) -> dict[str, Any]:
         return {**base, "choices": parts, "type": type(parts[0])}
     if origin is tuple:
         # What may be given several times adds up: --family cards --family zoo.
-        several: dict[str, Any] = {"action": "extend"} if parts[-1] is Ellipsis else {}
+        several: dict[str, object] = {"action": "extend"} if parts[-1] is Ellipsis else {}
         several |= {"default": None} if several and default is not MISSING else {}
         return {**base, "nargs": "+", "type": parts[0], **several}
     return {**base, "type": hint}
 
 
-def _build(kind: Any, given: Mapping[str, Any]) -> Any:
+def _build(kind: type[Options], given: Mapping[str, Any]) -> Options:
     hints, values = get_type_hints(kind), {}
     for item in fields(kind):
         hint = hints[item.name]
@@ -148,7 +151,7 @@ def _build(kind: Any, given: Mapping[str, Any]) -> Any:
 # ---- the same for typer ----------------------------------------------------------------------------------------------
 
 
-def typer_function(kind: Any, call: Callable[[Any], None], help: str) -> Callable[..., None]:
+def typer_function(kind: type[Options], call: Callable[[Options], None], help: str) -> Callable[..., None]:
     """A function of which typer makes a command: one parameter for each field of a dataclass of options.
 
     Args:
@@ -176,7 +179,7 @@ def typer_function(kind: Any, call: Callable[[Any], None], help: str) -> Callabl
     return command
 
 
-def _typer_parameter(item: Field[Any], hint: Any) -> inspect.Parameter:
+def _typer_parameter(item: Field[object], hint: Any) -> inspect.Parameter:
     import typer
 
     default: Any = inspect.Parameter.empty if item.default is MISSING else item.default

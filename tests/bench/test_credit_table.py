@@ -6,20 +6,15 @@ import json
 
 import pytest
 import torch
+from tiny_weights import ship_tiny
 
 from arr_coc.core.errors import InputError
 from arr_coc_lab.bench import credit
-from arr_coc_lab.train.checkpoints import ship
 from arr_coc_lab.train.evaluate import FAMILIES
-from arr_coc_lab.train.mini_model import MiniConfig, build_mini
 
 
 def test_every_rule_is_trained_from_one_start_and_read_beside_the_controls(tmp_path):
-    torch.manual_seed(0)
-    ship(
-        {"mini": build_mini(MiniConfig(width=64, vision_layers=2, language_layers=2, heads=1, deepstack=(0,)))},
-        tmp_path,
-    )
+    ship_tiny(tmp_path)
     page = tmp_path / "page.md"
     page.write_text("before\n<!-- credit: begin -->\n<!-- credit: end -->\nafter\n", encoding="utf-8")
     numbers = {"steps": 1, "batch": 4, "size": 128, "width": 32, "number": 7, "net": "small", "keeps": 0.5}

@@ -111,19 +111,16 @@ def test_levels_on_the_display_match_the_map_of_cells() -> None:
     np.testing.assert_array_equal(levels_at(allocation, (2, 2), window), cells[1:3, 1:3])
 
 
+def two_regions(
+    boxes: list[list[int]], levels: list[int], side: int, strategy: str, sparse: bool = False
+) -> Allocation:
+    """On a square picture, each of one token."""
+    of = {"height": side, "width": side, "budget": 2, "full": (side // 32) ** 2, "strategy": strategy, "sparse": sparse}
+    return Allocation(boxes=boxes, levels=levels, counts=[1, 1], scores=[0, 1], **of)
+
+
 def test_where_regions_overlap_the_finer_one_is_seen() -> None:
-    overlapping = Allocation(
-        boxes=[[0, 0, 32, 32], [0, 0, 64, 64]],
-        levels=[0, 1],
-        counts=[1, 1],
-        scores=[1, 1],
-        height=64,
-        width=64,
-        budget=2,
-        full=4,
-        strategy="saccades",
-        sparse=True,
-    )
+    overlapping = two_regions([[0, 0, 32, 32], [0, 0, 64, 64]], [0, 1], 64, "saccades", sparse=True)
     np.testing.assert_array_equal(levels_at(overlapping, (2, 2)), [[0, 1], [1, 1]])
 
 
@@ -168,17 +165,7 @@ def test_a_close_up_of_coarse_ground_shows_coarse_ground() -> None:
     for level, (y, x) in places_of_interest(picture, allocation).items():
         assert levels[int(y) // 32, int(x) // 32] == level
     # All of the coarse leaves' centres are hidden: a place beside them is shown.
-    hidden = Allocation(
-        boxes=[[0, 0, 128, 128], [64, 64, 32, 32]],
-        levels=[2, 0],
-        counts=[1, 1],
-        scores=[0, 1],
-        height=128,
-        width=128,
-        budget=2,
-        full=16,
-        strategy="overlay",
-    )
+    hidden = two_regions([[0, 0, 128, 128], [64, 64, 32, 32]], [2, 0], 128, "overlay")
     y, x = places_of_interest(load_picture(scene(128, 128)), hidden)[2]
     assert hidden.level_map()[int(y) // 32, int(x) // 32] == 2
 

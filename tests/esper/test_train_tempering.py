@@ -108,10 +108,10 @@ def test_a_step_of_training_on_a_real_loop_moves_the_policy(tmp_path):
     ends = torch.tensor(end_tokens(model))
     within = last.generated.within & ~torch.isin(last.generated.ids, ends)
     examples = TemperingExamples(job, last.generated.ids.masked_fill(~within, 0))
-    trial = attempt(model, examples, policy, (13, 12), settings, 1.0, generator, most=2)
+    task = TemperingTask(model, lambda step: examples, (13, 12), settings, most=2)
+    trial = attempt(task, examples, policy, 1.0, generator)
     assert trial.drawn.shape == (3, 3)
     assert ((trial.reward >= 0) & (trial.reward <= 1)).all()
-    task = TemperingTask(model, lambda step: examples, (13, 12), settings, {"most": 2})
     options = TemperingOptions(steps=2, group=3, spread=2.0, folder=tmp_path)
     learned, curve = train_tempering(task, options, policy)
     assert len(curve) == 2

@@ -12,7 +12,7 @@ import pytest
 import torch
 from merging_families import save_family
 from tiny_models import picture, prompt, save_stock
-from tiny_weights import needs_weights, signs
+from tiny_weights import needs_weights, signs, spoken
 
 import arr_coc
 from arr_coc import Eye, InputError
@@ -121,13 +121,7 @@ def test_a_chat_is_the_turns_it_remembers(eye: Eye) -> None:
     answer = chat.show(other).ask(second, 6, **SHORT)
     assert len(answer.passes) == 2
     equal(kept.show(other).ask(second, 6, **SHORT), answer)
-    pieces, speaking = [], chat.stream(third, 6, **SHORT)
-    while True:
-        try:
-            pieces.append(next(speaking))
-        except StopIteration as end:
-            said = end.value
-            break
+    pieces, said = spoken(chat.stream(third, 6, **SHORT))
     assert chat.turns[-1].text == said.text == "".join(pieces)
     equal(kept.ask(third, 6, **SHORT), said)
     assert len(chat.turns) == 6

@@ -8,7 +8,7 @@ import pytest
 import torch
 from hypothesis import example, given
 from hypothesis import strategies as st
-from tiny_weights import needs_weights, signs
+from tiny_weights import needs_weights, signs, spoken
 
 import arr_coc
 from arr_coc import Eye, InputError
@@ -59,13 +59,7 @@ def test_sureness_step_by_step_is_that_of_the_whole() -> None:
 def test_a_streamed_answer_is_the_asked_one() -> None:
     eye = Eye.from_pretrained("mini").set_image(signs())
     wanted = eye.ask("What does the pink sign say?", budget=48)
-    pieces, speaking = [], eye.stream("What does the pink sign say?", budget=48)
-    while True:
-        try:
-            pieces.append(next(speaking))
-        except StopIteration as end:
-            answer = end.value
-            break
+    pieces, answer = spoken(eye.stream("What does the pink sign say?", budget=48))
     assert len(pieces) > 1
     assert "".join(pieces) == answer.text == wanted.text
     assert answer.allocation == wanted.allocation

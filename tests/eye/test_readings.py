@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tiny_weights import signs
+from tiny_weights import signs, spoken
 
 import arr_coc
 from arr_coc.core.errors import InputError
@@ -90,14 +90,7 @@ def test_ask_reads_again_within_the_budget_and_says_so():
 
 def test_a_stream_says_the_surest_of_several_readings_at_once():
     eye = quick_eye().set_image(SIGNS)
-    speaking = eye.stream(QUERY, 12, readings=3)
-    pieces = []
-    while True:
-        try:
-            pieces.append(next(speaking))
-        except StopIteration as ended:
-            answer = ended.value
-            break
+    pieces, answer = spoken(eye.stream(QUERY, 12, readings=3))
     assert pieces == [answer.text]
     assert answer.tokens <= 12
     assert [step.tokens for step in answer.passes] == [4] * len(answer.passes)

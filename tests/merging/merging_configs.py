@@ -143,13 +143,7 @@ def deepseek_config() -> Any:
         "mlp_dim": 64,
         "downsample_channels": [16, 32],
     }
-    encoder = {
-        "hidden_size": 32,
-        "intermediate_size": 64,
-        "num_hidden_layers": 2,
-        "num_attention_heads": 4,
-        "num_key_value_heads": 2,
-    }
+    encoder = VISION | {"num_key_value_heads": 2}
     text = {k: v for k, v in TEXT.items() if k != "head_dim"} | {
         "num_key_value_heads": 4,
         "n_routed_experts": 4,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -220,27 +220,16 @@ def deepseek_encode(prompts: list[list[np.ndarray]]) -> tuple[dict[str, Any], li
 FAMILIES: dict[str, Family] = {
     family.name: family
     for family in (
-        Family(
-            "qwen2_5_vl",
-            lambda: qwen_config("qwen2_5_vl"),
-            qwen_encode,
-            [[(64, 56)]],
-            [[(64, 48), (32, 40)], [(48, 64)], [(56, 32)]],
-        ),
-        Family(
-            "qwen3_5",
-            lambda: qwen_config("qwen3_5"),
-            qwen_encode,
-            [[(64, 56)]],
-            [[(64, 48), (32, 40)], [(48, 64)], [(56, 32)]],
-            oracle=False,
-        ),
-        Family(
-            "qwen3_vl",
-            lambda: qwen_config("qwen3_vl"),
-            qwen_encode,
-            [[(64, 56)]],
-            [[(64, 48), (32, 40)], [(48, 64)], [(56, 32)]],
+        *(
+            Family(
+                name,
+                partial(qwen_config, name),
+                qwen_encode,
+                [[(64, 56)]],
+                [[(64, 48), (32, 40)], [(48, 64)], [(56, 32)]],
+                oracle=name != "qwen3_5",
+            )
+            for name in ("qwen2_5_vl", "qwen3_5", "qwen3_vl")
         ),
         Family(
             "llava_next",
@@ -256,19 +245,15 @@ FAMILIES: dict[str, Family] = {
             [[(60, 50)]],
             [[(64, 64)], [(30, 64), (50, 50)], [(90, 20)]],
         ),
-        Family(
-            "smolvlm",
-            lambda: smolvlm_config("smolvlm"),
-            smolvlm_encode,
-            [[(64, 40)]],
-            [[(64, 40), (20, 20)], [(30, 64)], [(40, 64)]],
-        ),
-        Family(
-            "idefics3",
-            lambda: smolvlm_config("idefics3"),
-            smolvlm_encode,
-            [[(64, 40)]],
-            [[(64, 40), (20, 20)], [(30, 64)], [(40, 64)]],
+        *(
+            Family(
+                name,
+                partial(smolvlm_config, name),
+                smolvlm_encode,
+                [[(64, 40)]],
+                [[(64, 40), (20, 20)], [(30, 64)], [(40, 64)]],
+            )
+            for name in ("smolvlm", "idefics3")
         ),
         Family(
             "internvl", internvl_config, internvl_encode, [[(30, 64)]], [[(30, 64), (30, 30)], [(64, 32)], [(32, 32)]]

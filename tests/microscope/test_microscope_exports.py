@@ -12,6 +12,7 @@ from urllib.parse import parse_qsl
 import numpy as np
 import pytest
 from PIL import Image
+from tiny_weights import spoken
 
 from arr_coc import look
 from arr_coc.allocation.grip import Grip
@@ -189,13 +190,7 @@ def test_questions_of_a_session_are_remembered_once_and_not_without_end(desk, dr
 def test_an_answer_grows_into_the_one_that_is_shown_at_once(desk, drawn, monkeypatch):
     monkeypatch.setattr("arr_coc.app.microscope.ask_tab.SPOKEN_EVERY", 0.0)
     path, state = drawn
-    parts, shown = [], None
-    growing = tell_answer(desk, path, state, 40)
-    while shown is None:
-        try:
-            parts.append(next(growing))
-        except StopIteration as ended:
-            shown = ended.value
+    parts, shown = spoken(tell_answer(desk, path, state, 40))
     assert len(parts) == len(shown.kept.text) > 0, "mini speaks in letters"
     assert all("being said" in part for part in parts)
     assert shown.kept.text in parts[-1]

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from PIL import Image
+from torch import nn
 
 import arr_coc
 from arr_coc_lab.bench.speed import has_weights
-from arr_coc_lab.classic.scorer import Scorer
+from arr_coc_lab.classic.scorer import Scorer, ScorerConfig
 from arr_coc_lab.train.checkpoints import ship
 from arr_coc_lab.train.mini_model import MiniConfig, build_mini
 
@@ -25,6 +28,27 @@ def signs() -> np.ndarray:
     it, and so is the time that it takes to be read."""
     with Image.open(Path(arr_coc.__file__).parent / "examples" / "street.png") as street:
         return np.asarray(street.convert("RGB").crop((229, 0, 613, 256)))
+
+
+def spoken(speaking: Generator[str, None, Any]) -> tuple[list[str], Any]:
+    """The pieces of an answer that is streamed, and what is returned behind the last."""
+    pieces = []
+    while True:
+        try:
+            pieces.append(next(speaking))
+        except StopIteration as end:
+            return pieces, end.value
+
+
+def ship_tiny(folder: Path, heads: int = 1, layers: int = 2, scorer: int = 0) -> Path:
+    """A `mini` of so many heads and layers in a folder, untrained; and a scorer of this width, if it is not 0."""
+    torch.manual_seed(0)
+    config = MiniConfig(width=64, heads=heads, vision_layers=layers, language_layers=layers, deepstack=(0,))
+    modules: dict[str, nn.Module] = {"mini": build_mini(config)}
+    if scorer:
+        modules["scorer"] = Scorer(ScorerConfig(width=scorer))
+    ship(modules, folder)
+    return folder
 
 
 def tiny_weights(folder: Path, seed: int = 0) -> Path:

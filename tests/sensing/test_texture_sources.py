@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 from PIL import Image
 from tiny_encoders import save_encoder
+from tiny_weights import ship_tiny
 
 import arr_coc
 from arr_coc.app.cli import main
@@ -17,8 +17,6 @@ from arr_coc.core.errors import InputError
 from arr_coc.eye.eye import Eye
 from arr_coc.sensing.texture import FULL40
 from arr_coc.texturing import MIPS, mips_of, save_texture, silent_channels
-from arr_coc_lab.train.checkpoints import ship
-from arr_coc_lab.train.mini_model import MiniConfig, build_mini
 
 # What a single picture cannot have, whoever looks at it.
 HISTORY = {"motion", "previous_relevance", "previous_saliency", "fixation_history", "previous_attention"}
@@ -27,12 +25,7 @@ ATTENTION = {"previous_attention", "current_attention"}
 
 @pytest.fixture(scope="module")
 def eye(tmp_path_factory) -> Eye:
-    folder = tmp_path_factory.mktemp("weights")
-    torch.manual_seed(0)
-    ship(
-        {"mini": build_mini(MiniConfig(width=64, vision_layers=2, language_layers=2, heads=2, deepstack=(0,)))}, folder
-    )
-    return Eye.from_pretrained(str(folder / "mini"))
+    return Eye.from_pretrained(str(ship_tiny(tmp_path_factory.mktemp("weights"), heads=2) / "mini"))
 
 
 @pytest.fixture(autouse=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable
 from copy import copy
 from pathlib import Path
@@ -13,8 +12,6 @@ import pytest
 from tiny_weights import tiny_weights
 
 from arr_coc import Eye
-
-sys.path.insert(0, str(Path(__file__).parents[2] / "scripts"))
 
 
 def test_overloaded_it_answers_right_or_says_later(serving: Callable[..., Any], tmp_path: Path) -> None:

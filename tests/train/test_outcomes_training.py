@@ -11,16 +11,15 @@ from pathlib import Path
 
 import pytest
 import torch
+from tiny_weights import ship_tiny
 
 from arr_coc.core.errors import InputError
 from arr_coc.models.qwen3_vl.encode import dense_vision_attention
 from arr_coc_lab.classic.scorer import Scorer
 from arr_coc_lab.train import train_scorer
 from arr_coc_lab.train.allocations import tree_of
-from arr_coc_lab.train.checkpoints import ship
 from arr_coc_lab.train.devices import Devices
 from arr_coc_lab.train.evaluate import FAMILIES
-from arr_coc_lab.train.mini_model import MiniConfig, build_mini
 from arr_coc_lab.train.monitors import Monitors
 from arr_coc_lab.train.outcomes import judge, load_reader
 from arr_coc_lab.train.pictures import TrainingBatch, cut, join, render_family
@@ -28,16 +27,11 @@ from arr_coc_lab.train.policy_gradient import draw_noise, node_logits, sample_al
 from arr_coc_lab.train.reader import read
 from arr_coc_lab.train.scorer_examples import SEARCHED, Curriculum, Sources
 
-TINY = {"width": 64, "vision_layers": 2, "language_layers": 2, "heads": 1, "deepstack": (0,)}
-
 
 @pytest.fixture(scope="module")
 def reader(tmp_path_factory) -> Path:
     """A tiny untrained reader, exported as `train mini` exports it."""
-    folder = tmp_path_factory.mktemp("reader")
-    torch.manual_seed(0)
-    ship({"mini": build_mini(MiniConfig(**TINY))}, folder)
-    return folder
+    return ship_tiny(tmp_path_factory.mktemp("reader"))
 
 
 @pytest.fixture(scope="module")

@@ -15,14 +15,13 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image, ImageDraw
+from tiny_weights import ship_tiny
 
 from arr_coc.core.errors import InputError
 from arr_coc.looking import look
 from arr_coc.relevance.scorer.reading_scorer import ReadingScorer, ReadingScorerConfig
 from arr_coc_lab.train import own_credit, train_own, train_scorer
-from arr_coc_lab.train.checkpoints import ship
 from arr_coc_lab.train.devices import Devices
-from arr_coc_lab.train.mini_model import MiniConfig, build_mini
 from arr_coc_lab.train.options import parse
 from arr_coc_lab.train.own_credit import Creditor, all_windows, coarse_level, leaf_boxes, refined, window_leaves
 from arr_coc_lab.train.own_data import read_own
@@ -65,10 +64,7 @@ def folder(tmp_path_factory) -> Path:
     (folder / "records.jsonl").write_text("\n".join(map(json.dumps, lines)))
     torch.manual_seed(0)
     ReadingScorer(TINY).half().save_pretrained(folder / "start")
-    ship(
-        {"mini": build_mini(MiniConfig(width=64, heads=1, vision_layers=2, language_layers=2, deepstack=(0,)))}, folder
-    )
-    return folder
+    return ship_tiny(folder)
 
 
 def arguments(folder: Path, where: Path, *more: str) -> list[str]:

@@ -11,13 +11,12 @@ import pytest
 import torch
 from PIL import Image
 from tiny_models import save_stock
+from tiny_weights import ship_tiny
 
 from arr_coc.app.cli import main as arr_coc
 from arr_coc.core.errors import InputError
 from arr_coc.eye.eye import Eye
 from arr_coc_lab.train import train_mini, train_prompts
-from arr_coc_lab.train.checkpoints import ship
-from arr_coc_lab.train.mini_model import MiniConfig, build_mini
 from arr_coc_lab.train.run import torch_scope
 
 ROOM = ("--judged", "2", "--device", "cpu", "--held-out", "0.2", "--batch", "4")
@@ -78,11 +77,7 @@ def test_adapters_lower_the_loss_and_load_again(data, tmp_path, capsys, monkeypa
 
 
 def test_all_weights_of_a_reader_learn_between_drawn_pictures(data, tmp_path):
-    torch.manual_seed(0)
-    ship(
-        {"mini": build_mini(MiniConfig(width=64, heads=1, vision_layers=2, language_layers=2, deepstack=(0,)))},
-        tmp_path,
-    )
+    ship_tiny(tmp_path)
     given = ["--model", str(tmp_path / "mini"), "--data", str(data), "--steps", "8", "--learning-rate", "0.003"]
     given += ["--relevance", "detail", "--folder", str(tmp_path / "run"), "--out", str(tmp_path / "out"), *ROOM]
     with torch_scope(threads=1):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from tiny_weights import ship_tiny
 
 from arr_coc.allocation.tree import build_tree
 from arr_coc.core.errors import InputError
@@ -18,9 +19,7 @@ from arr_coc_lab.train.actor_critic import (
     episode_ends,
     pass_budgets,
 )
-from arr_coc_lab.train.checkpoints import ship
 from arr_coc_lab.train.devices import Devices
-from arr_coc_lab.train.mini_model import MiniConfig, build_mini
 from arr_coc_lab.train.options import parse
 from arr_coc_lab.train.pictures import join, render_family
 from arr_coc_lab.train.policy_gradient import PolicySettings, draw_noise, leaves_of
@@ -28,15 +27,12 @@ from arr_coc_lab.train.rewards import Passes, RewardPlan, answer_worth, scale_re
 from arr_coc_lab.train.run import Moment
 from arr_coc_lab.train.scorer_examples import FRAMES, Block, Piece, follows
 
-TINY = {"width": 64, "vision_layers": 2, "language_layers": 2, "heads": 1, "deepstack": (0,)}
 TREE = build_tree(4, 4, 2)
 
 
 @pytest.fixture(scope="module")
 def training(tmp_path_factory) -> train_scorer.ScorerTraining:
-    folder = tmp_path_factory.mktemp("reader")
-    torch.manual_seed(0)
-    ship({"mini": build_mini(MiniConfig(**TINY))}, folder)
+    folder = ship_tiny(tmp_path_factory.mktemp("reader"))
     given = ["--reader", str(folder), "--credit", "policy", "--size", "128", "--width", "32", "--probe", "0", "--cpu"]
     return train_scorer.ScorerTraining(parse(train_scorer.ScorerOptions, given, None), Devices("cpu"))
 

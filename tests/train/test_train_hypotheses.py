@@ -8,19 +8,17 @@ from typing import Any
 
 import pytest
 import torch
+from tiny_weights import ship_tiny
 
 from arr_coc.core.errors import InputError
 from arr_coc.relevance.look.learned import AdaptiveConfig, AdaptiveTensionBalancer, TensionBalancer
 from arr_coc_lab.bench.hypotheses import HypothesisMeasurement, hypotheses_table
 from arr_coc_lab.classic.scorer import RGB, Scorer, ScorerConfig
 from arr_coc_lab.train import train_hypotheses
-from arr_coc_lab.train.checkpoints import ship
 from arr_coc_lab.train.measure import Measuring, measure, steps_of
-from arr_coc_lab.train.mini_model import MiniConfig, build_mini
 from arr_coc_lab.train.outcomes import load_reader
 from arr_coc_lab.train.rivals import KINDS, SCORERS, Rivals
 
-TINY = {"width": 64, "vision_layers": 2, "language_layers": 2, "heads": 1, "deepstack": (0,)}
 NUMBER = 7
 
 
@@ -28,8 +26,7 @@ NUMBER = 7
 def made(tmp_path_factory) -> Path:
     """A folder with a reader and a scorer that nobody trained."""
     folder = tmp_path_factory.mktemp("hypotheses")
-    torch.manual_seed(0)
-    ship({"mini": build_mini(MiniConfig(**TINY))}, folder / "reader")
+    ship_tiny(folder / "reader")
     Scorer(ScorerConfig(width=32)).save_pretrained(folder / "scorer")
     return folder
 

@@ -8,13 +8,13 @@ from dataclasses import replace
 
 import pytest
 import torch
+from tiny_weights import ship_tiny
 
 from arr_coc.core.errors import InputError
 from arr_coc.video.settings import TemporalSettings, load_settings
 from arr_coc.video.spending import cells_of
 from arr_coc.video.stream import VideoStream
 from arr_coc.video.temporal_model import TemporalBlend
-from arr_coc_lab.classic.scorer import Scorer, ScorerConfig
 from arr_coc_lab.train import train_video
 from arr_coc_lab.train.allocations import (
     APART,
@@ -26,7 +26,6 @@ from arr_coc_lab.train.allocations import (
     LeafTable,
     even_tree_of,
 )
-from arr_coc_lab.train.checkpoints import ship
 from arr_coc_lab.train.clip_examples import (
     EXAMPLES_KEPT,
     ClipBatch,
@@ -35,7 +34,6 @@ from arr_coc_lab.train.clip_examples import (
     look_scores,
     maps_of_examples,
 )
-from arr_coc_lab.train.mini_model import MiniConfig, build_mini
 from arr_coc_lab.train.outcomes import load_reader
 from arr_coc_lab.train.pictures import render_family
 from arr_coc_lab.train.reader import picture_loss, read
@@ -53,11 +51,7 @@ SMALL = {
 
 @pytest.fixture(scope="module")
 def weights(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("weights")
-    torch.manual_seed(0)
-    mini = build_mini(MiniConfig(width=64, vision_layers=1, language_layers=1, heads=2, deepstack=(0,)))
-    ship({"mini": mini, "scorer": Scorer(ScorerConfig(width=32))}, folder)
-    return folder
+    return ship_tiny(tmp_path_factory.mktemp("weights"), heads=2, layers=1, scorer=32)
 
 
 def lost_after(steps: int, monkeypatch) -> None:

@@ -5,14 +5,11 @@ from __future__ import annotations
 import json
 
 import pytest
-import torch
 from clip_scenes import scene
+from tiny_weights import ship_tiny
 
 from arr_coc.app.cli import main
 from arr_coc.video.decode import read_clip, write_clip
-from arr_coc_lab.classic.scorer import Scorer, ScorerConfig
-from arr_coc_lab.train.checkpoints import ship
-from arr_coc_lab.train.mini_model import MiniConfig, build_mini
 
 pytest.importorskip("av", reason="PyAV is not installed: pip install 'arr-coc[video]'")
 pytest.importorskip("matplotlib", reason="matplotlib is not installed: pip install 'arr-coc[video]'")
@@ -28,11 +25,7 @@ def clip(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def tiny(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("weights")
-    torch.manual_seed(0)
-    mini = build_mini(MiniConfig(width=64, vision_layers=2, language_layers=2, heads=2, deepstack=(0,)))
-    ship({"mini": mini, "scorer": Scorer(ScorerConfig(width=32))}, folder)
-    return str(folder / "mini")
+    return str(ship_tiny(tmp_path_factory.mktemp("weights"), heads=2, scorer=32) / "mini")
 
 
 def run(*arguments: str) -> int:

@@ -24,7 +24,7 @@ from arr_coc.core.errors import InputError
 from arr_coc.core.files import same_settings, writing
 from arr_coc.core.folders import MINI, SCORER, part_folder
 from arr_coc.core.kept import ByteStore
-from arr_coc.core.values import Answer
+from arr_coc.core.values import Answer, JsonObject
 from arr_coc.eye.again import LEAVES, PARTS
 from arr_coc.pictures.load import load_picture
 from arr_coc.relevance.registry import relevance_for
@@ -236,7 +236,7 @@ class AgainWork:
     keep: float
     every: tuple[str, ...]
 
-    def __call__(self, job: tuple[Sequence[Question], Sequence[str]]) -> Iterable[dict[str, Any]]:
+    def __call__(self, job: tuple[Sequence[Question], Sequence[str]]) -> Iterable[dict[str, object]]:
         eyes = again_eyes(self.device, self.weights)
         return list(rows_of(eyes, *job, self.keep, self.weights, self.every))
 
@@ -258,7 +258,7 @@ def waiting_ways(answers: AnswerStore, questions: Sequence[Question], ways: Sequ
 
 def by_picture(options: AgainOptions) -> list[list[Question]]:
     """The questions of each picture, pictures with most of them first."""
-    found: dict[Any, list[Question]] = {}
+    found: dict[object, list[Question]] = {}
     for folder in options.data:
         several = reading_questions(folder, None, (), options.seed)
         wanted = {one.source for one in several} & set(options.source) or {one.source for one in several}
@@ -290,7 +290,7 @@ def rows_of(
     keep: float,
     weights: Path | None,
     every: Sequence[str],
-) -> Iterator[dict[str, Any]]:
+) -> Iterator[dict[str, object]]:
     """One row for each question and way; cost and seconds where they are told. every: all ways of the run."""
     picture, scorer = load_picture(questions[0].image), part_folder(SCORER, weights)
     mapping = eyes.light.view(picture.pixels)
@@ -309,7 +309,7 @@ def rows_of(
             if number not in only:
                 continue
             timed = number in costly
-            own: dict[str, Any] = {} if timed else {"relevance": maps[question.name]}
+            own: dict[str, object] = {} if timed else {"relevance": maps[question.name]}
             started = eyes.clock()
             answer = eye.ask(
                 question.text,
@@ -388,7 +388,7 @@ def cost_table(
     for what in ("GFLOP", "ms"):
         for way in ways:
             means = {number: numbered(answers, asked, way, number, what) for number in SUITE["numbers"]}
-            row: dict[str, Any] = {"way": way, "what": what}
+            row: JsonObject = {"way": way, "what": what}
             row |= {f"q{number}": float(found.mean()) for number, found in means.items() if len(found)}
             if len(means[1]) and len(means[2]):
                 row["second"] = float(means[2].mean() / means[1].mean())

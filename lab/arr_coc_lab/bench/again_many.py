@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -25,6 +26,7 @@ from .run import BenchRun
 from .suite import suite
 
 if TYPE_CHECKING:
+    from arr_coc.core.values import Answer
     from arr_coc.eye.eye import Eye
 
     from .vqa import Question
@@ -90,9 +92,9 @@ def check_many(many: int) -> None:
         raise InputError(f"--many {many} has no tenths; give at least {ROWS}")
 
 
-def answer_of(eye: Eye, question: Question, keep: float) -> Any:
-    how: dict[str, Any] = {"order": OVERVIEW_FIRST, "hints": "none", "scale": 1, "max_new_tokens": NEW_TOKENS}
-    return eye.set_image(load_picture(question.image)).ask(question.text, keep=keep, **how)
+def answer_of(eye: Eye, question: Question, keep: float) -> Answer:
+    ask = partial(eye.set_image(load_picture(question.image)).ask, max_new_tokens=NEW_TOKENS)
+    return ask(question.text, keep=keep, order=OVERVIEW_FIRST, hints="none", scale=1)
 
 
 def row_of(asked: int, store: ByteStore, device: str) -> dict[str, TableCell]:

@@ -18,6 +18,7 @@ from arr_coc.core.errors import InputError
 from arr_coc.core.files import read_text
 from arr_coc.core.folders import MINI, part_folder
 from arr_coc.core.kept import ByteStore
+from arr_coc.core.values import JsonObject
 from arr_coc.pictures.load import load_picture
 from arr_coc.relevance.registry import relevance_for
 from arr_coc.relevance.scene import Scene
@@ -42,7 +43,7 @@ class CountedSession:
         self.session, self.rows = session, rows
         self.runs: list[tuple[int, int]] = []
 
-    def run(self, names: Any, feed: dict[str, np.ndarray]) -> Any:
+    def run(self, names: object, feed: dict[str, np.ndarray]) -> list[np.ndarray]:
         self.runs.append((len(feed[self.rows]), feed["past0"].shape[2] if "past0" in feed else 0))
         return self.session.run(names, feed)
 
@@ -78,11 +79,11 @@ class CountedEye:
         return (tower + sum(language_operations(text, [rows] * layers, past) for rows, past in self.prompts)) / 1e9
 
 
-def steps_of(folder: Path) -> dict[str, list[dict[str, Any]]]:
+def steps_of(folder: Path) -> dict[str, list[JsonObject]]:
     """The records of every picture of a loop, in order."""
     try:
         rows = [json.loads(line) for line in read_text(folder / "records.jsonl").splitlines() if line.strip()]
-        found: dict[str, list[dict[str, Any]]] = {}
+        found: dict[str, list[dict[str, object]]] = {}
         for row in sorted(rows, key=lambda row: row["step"]):
             found.setdefault(row["image"], []).append(row)
     except (OSError, ValueError, KeyError, TypeError) as error:
@@ -113,7 +114,7 @@ def measure_screens(options: AgainOptions, run: BenchRun, keep: float) -> Report
             for way, counted in eyes.items():
                 eye = counted.eye.see(pixels) if way == SEEN else counted.eye.set_image(pixels)
                 for one, relevance in zip(asked, maps, strict=True):
-                    how: dict[str, Any] = {"hints": "none", "scale": 1, "max_new_tokens": NEW_TOKENS}
+                    how: dict[str, object] = {"hints": "none", "scale": 1, "max_new_tokens": NEW_TOKENS}
                     how |= {"relevance": relevance, "order": RASTER if way == ONE else OVERVIEW_FIRST}
                     said = eye.ask(one["query"], keep=keep, **how).text
                     rows[way].append((exact(said, [one["answer"]]), anls(said, [one["answer"]])))

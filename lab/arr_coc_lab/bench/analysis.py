@@ -7,7 +7,7 @@ import json
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -19,7 +19,7 @@ from arr_coc.allocation.frame import Frame
 from arr_coc.allocation.quadtree import quadtree
 from arr_coc.core.errors import InputError
 from arr_coc.core.files import replacing
-from arr_coc.core.values import Allocation
+from arr_coc.core.values import Allocation, JsonObject
 from arr_coc.draw.panes import overlay
 from arr_coc.draw.sheets import contact_sheet
 from arr_coc.relevance.look.explain import POLES
@@ -33,6 +33,14 @@ from ..train.run import door
 from .options import AnalysisOptions
 from .report import Report
 from .run import BenchRun, program
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from arr_coc.relevance.scorer.reading_scorer import ReadingScorer
+
+    from ..classic.scorer import Scorer
 
 PATTERNS = 5
 LEVELS = (0, 1, 2, 3)
@@ -71,7 +79,7 @@ class AllocatedLooks:
 
 @torch.no_grad()
 def look_at_needle(
-    scorer: Any, number: int, keep: float, size: tuple[int, int], seed: int, at_once: int
+    scorer: Scorer | ReadingScorer, number: int, keep: float, size: tuple[int, int], seed: int, at_once: int
 ) -> AllocatedLooks:
     """`number` pictures of the test split, all families alike, allocated by the scorer."""
     tree = tree_of(size)
@@ -163,7 +171,7 @@ def nearest(features: np.ndarray, centres: np.ndarray, owner: np.ndarray, exampl
     return found
 
 
-def analyse(looks: AllocatedLooks, seed: int = 0) -> dict[str, Any]:
+def analyse(looks: AllocatedLooks, seed: int = 0) -> JsonObject:
     """Patterns and statistics, as plain numbers."""
     features = allocation_features(looks.levels, looks.scores)
     centres, owner = find_patterns(features, seed=seed)
@@ -200,7 +208,7 @@ CAPTIONS = {
 }
 
 
-def page_part(found: dict[str, Any], pictures: list[Path], beside: Path) -> str:
+def page_part(found: JsonObject, pictures: list[Path], beside: Path) -> str:
     """The patterns in words with their questions, and the plots, as Markdown for a page in the folder `beside`."""
     lines = ["| pattern | of the looks | mostly | for example |", "| --- | --- | --- | --- |"]
     for pattern in found["patterns"]:
@@ -216,7 +224,7 @@ def page_part(found: dict[str, Any], pictures: list[Path], beside: Path) -> str:
     return "\n".join(lines)
 
 
-def load_record(path: Path | None) -> dict[str, Any]:
+def load_record(path: Path | None) -> JsonObject:
     """What `train_hypotheses` kept of its run; empty where there is none."""
     if path is None or not os.path.isfile(path):
         return {}
@@ -265,7 +273,7 @@ def check_plotting() -> None:
         raise InputError("plots need matplotlib; install the extra: pip install 'arr-coc[train]'")
 
 
-def _save(figure: Any, path: Path) -> Path:
+def _save(figure: Figure, path: Path) -> Path:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
     FigureCanvasAgg(figure)
@@ -274,7 +282,7 @@ def _save(figure: Any, path: Path) -> Path:
     return path
 
 
-def _figure(width: float, height: float, columns: int = 1) -> tuple[Any, list[Any]]:
+def _figure(width: float, height: float, columns: int = 1) -> tuple[Figure, list[Axes]]:
     """A figure of its own: no global state, no window."""
     from matplotlib.figure import Figure
 
@@ -287,7 +295,7 @@ def _figure(width: float, height: float, columns: int = 1) -> tuple[Any, list[An
     return figure, axes
 
 
-def plot_patterns(looks: AllocatedLooks, found: dict[str, Any], folder: Path) -> Path:
+def plot_patterns(looks: AllocatedLooks, found: JsonObject, folder: Path) -> Path:
     """A row of examples for each pattern, each with its question."""
     pictures, captions = [], []
     columns = max(len(pattern["examples"]) for pattern in found["patterns"])
@@ -306,7 +314,7 @@ def plot_patterns(looks: AllocatedLooks, found: dict[str, Any], folder: Path) ->
     return path
 
 
-def plot_statistics(found: dict[str, Any], folder: Path) -> Path:
+def plot_statistics(found: JsonObject, folder: Path) -> Path:
     """Which share of the ground each family's pictures see at which level, and in how many separate regions."""
     figure, (shares, regions) = _figure(10, 3.6, 2)
     families = list(found["statistics"])
@@ -325,7 +333,7 @@ def plot_statistics(found: dict[str, Any], folder: Path) -> Path:
     return _save(figure, folder / "allocation_statistics.png")
 
 
-def plot_tensions(tensions: dict[str, Any], folder: Path) -> Path:
+def plot_tensions(tensions: JsonObject, folder: Path) -> Path:
     """The learned tensions over training; for the adaptive balancer with the range over places."""
     figure, axes = _figure(10, 3.6, 2)
     titles = {"tension": "TensionBalancer", "adaptive": "AdaptiveTensionBalancer (mean, 5–95 % of places)"}
@@ -336,8 +344,8 @@ def plot_tensions(tensions: dict[str, Any], folder: Path) -> Path:
             (low, _), (high, _) = POLES[name]
             axis.plot(steps, [point[name] for point in points], color=colour, label=f"{low} ↔ {high}")
             if points and f"{name} low" in points[0]:
-                bounds = [[point[f"{name} {side}"] for point in points] for side in ("low", "high")]
-                axis.fill_between(steps, *bounds, color=colour, alpha=0.12)
+                lowest, highest = ([point[f"{name} {side}"] for point in points] for side in ("low", "high"))
+                axis.fill_between(steps, lowest, highest, color=colour, alpha=0.12)
         axis.axhline(0.5, color="grey", linewidth=0.6)
         axis.set(title=title, ylim=(0, 1), xlabel="step")
     axes[0].set_ylabel("tension")
@@ -345,7 +353,7 @@ def plot_tensions(tensions: dict[str, Any], folder: Path) -> Path:
     return _save(figure, folder / "tensions.png")
 
 
-def plot_curve(outcomes: dict[str, Any], folder: Path) -> Path:
+def plot_curve(outcomes: JsonObject, folder: Path) -> Path:
     """Learning from outcomes: accuracy on pictures set aside, and the two quantities that show a collapse."""
     figure, (accuracy, health) = _figure(10, 3.6, 2)
     probes = [point for point in outcomes["curve"] if "probe right" in point]

@@ -23,7 +23,7 @@ from arr_coc.allocation.overlay import overlay
 from arr_coc.core.alphabet import decode
 from arr_coc.core.errors import InputError
 from arr_coc.core.folders import MINI, SCORER, part_folder
-from arr_coc.core.values import Allocation
+from arr_coc.core.values import Allocation, JsonObject
 from arr_coc.models.qwen3_vl.encode import dense_vision_attention
 from arr_coc.models.tokens.patches import as_boxes
 from arr_coc.relevance.registry import BUILT_IN, find_source, source_names
@@ -159,10 +159,10 @@ class ClassicRecord:
     powers: dict[str, tuple[float, bool]] = field(default_factory=dict)
     cells: dict[str, dict[str, dict[str, str]]] = field(default_factory=dict)
     missing: dict[str, str] = field(default_factory=dict)
-    plan: dict[str, Any] = field(default_factory=dict)
+    plan: JsonObject = field(default_factory=dict)
 
     @classmethod
-    def of(cls, document: Mapping[str, Any], plan: ClassicPlan) -> ClassicRecord:
+    def of(cls, document: JsonObject, plan: ClassicPlan) -> ClassicRecord:
         """Of a file of an earlier run, which must have read the same pictures."""
         found = cls.read(document)
         same = ("size", "seed", "split", "at_once", "large_at_once", "large_size")
@@ -173,14 +173,14 @@ class ClassicRecord:
         return found
 
     @classmethod
-    def read(cls, document: Mapping[str, Any]) -> ClassicRecord:
+    def read(cls, document: JsonObject) -> ClassicRecord:
         """Of a file, with the plan that it was made by."""
         if document.get("kind") != "classic":
             raise InputError("this is no record of `bench classic`; give another folder with --out")
         powers = {name: (float(power), bool(odds)) for name, (power, odds) in document["powers"].items()}
         return cls(powers, document["cells"], dict(document.get("missing", {})), dict(document["plan"]))
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         return {"schema": 1, "kind": "classic", **plain(asdict(self))}
 
     def has(self, cell: str, family: str, start: int) -> bool:
@@ -457,9 +457,7 @@ def _phases(record: ClassicRecord, budget: int, full: int, facts: Mapping[str, s
     return Table(f"The line of the source at {budget} of {full} tokens", SUITE["columns"]["phases"], tuple(rows), facts)
 
 
-def _claim(
-    record: ClassicRecord, budget: int, number: str, claim: str, system: str, other: str
-) -> dict[str, Any] | None:
+def _claim(record: ClassicRecord, budget: int, number: str, claim: str, system: str, other: str) -> JsonObject | None:
     cells = [f"{name}@{budget}" for name in (system, other)]
     if not all(cell in record.cells for cell in cells):
         return None

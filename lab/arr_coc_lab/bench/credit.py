@@ -20,6 +20,7 @@ from safetensors.torch import load_file
 
 from arr_coc.allocation.overlay import overlay
 from arr_coc.core.errors import InputError
+from arr_coc.core.values import JsonObject
 from arr_coc.models.qwen3_vl.encode import dense_vision_attention
 from arr_coc.relevance.scorer.source import load_scorer
 
@@ -29,7 +30,7 @@ from ..train.actor_critic import ACTIONS, STATES, HierarchicalActorCritic, own_s
 from ..train.allocations import tree_of
 from ..train.calibration import answer_batch, is_right
 from ..train.devices import Devices
-from ..train.evaluate import FAMILIES, evaluation_leaves
+from ..train.evaluate import FAMILIES, MapScorer, evaluation_leaves
 from ..train.outcomes import judge, load_reader
 from ..train.pictures import TrainingBatch, family_batches
 from ..train.policy_gradient import Baseline, PolicySettings
@@ -88,7 +89,7 @@ def training_of(plan: CreditOptions, rule: str) -> ScorerOptions:
 
 
 @torch.no_grad()
-def read_all(plan: CreditOptions, scorers: Mapping[str, object], device: torch.device) -> dict[str, Any]:
+def read_all(plan: CreditOptions, scorers: Mapping[str, MapScorer], device: torch.device) -> JsonObject:
     """{"RULE@KEEP": right (n,), tokens} of every rule and control, the pictures of one family after the other."""
     model, tree = load_reader(plan.weights, device), tree_of(plan.size)
     found: dict[str, list[np.ndarray]] = {}
@@ -96,15 +97,15 @@ def read_all(plan: CreditOptions, scorers: Mapping[str, object], device: torch.d
     generator = torch.Generator().manual_seed(11)
     families: list[str] = []
     stops: list[np.ndarray] = []
-    speaker: Any = copy.deepcopy(model).float()  # who answers in its own words, as `bench needle` asks it
+    speaker = copy.deepcopy(model).float()  # who answers in its own words, as `bench needle` asks it
     with dense_vision_attention(model), dense_vision_attention(speaker):
         each = -(-plan.number // len(FAMILIES))
         for family, batch in family_batches(each, plan.size, 11, "test", device=device, at_once=plan.at_once):
             families += [family] * len(batch)
             maps = {rule: RememberedScores(scorer) for rule, scorer in scorers.items()}
-            first: Any = next(iter(maps.values()))
+            first = next(iter(maps.values()))
             for keep in (1.0, *plan.keeps):
-                several: dict[str, tuple[str, Any]] = {"full": ("full", None)}
+                several: dict[str, tuple[str, RememberedScores | None]] = {"full": ("full", None)}
                 if keep < 1:
                     several = {name: (name, first) for name in CONTROLS}
                     several |= {rule: ("scorer", scorer) for rule, scorer in maps.items()}
@@ -143,10 +144,10 @@ def stopped(
     return right.cpu().numpy(), spent.cpu().numpy()
 
 
-def table_of(plan: CreditOptions, read: dict[str, Any], records: dict[str, dict[str, Any]], where: str) -> Table:
+def table_of(plan: CreditOptions, read: JsonObject, records: dict[str, JsonObject], where: str) -> Table:
     """A row for every rule and control at every budget."""
     right, tokens, base = read["right"], read["tokens"], plan.rules[0]
-    rows: list[dict[str, Any]] = []
+    rows: list[JsonObject] = []
     for key, values in right.items():
         name, keep = key.split("@")
         own = records.get("critic" if name == OWN_STOPS else name, {})
@@ -174,11 +175,11 @@ def table_of(plan: CreditOptions, read: dict[str, Any], records: dict[str, dict[
     return Table("What is learned by what", COLUMNS, tuple(rows), facts)
 
 
-def compare(plan: CreditOptions) -> tuple[Table, dict[str, Any]]:
+def compare(plan: CreditOptions) -> tuple[Table, dict[str, object]]:
     """Train what is not trained yet and read: the table, and the plan and answers that stand beside it in the JSON."""
     device = Devices(plan.device).device
     records: dict[str, dict[str, object]] = {}
-    scorers: dict[str, object] = {}
+    scorers: dict[str, MapScorer] = {}
     if plan.start:
         train(ScorerTraining, training_of(plan, START))
     for rule in plan.rules:

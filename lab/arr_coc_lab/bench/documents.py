@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -96,9 +96,9 @@ class DocumentWork:
     options: DocumentsBenchOptions
     known: frozenset[tuple[str, str]]
 
-    def __call__(self, index: int) -> tuple[list[str], list[dict[str, Any]]]:
+    def __call__(self, index: int) -> tuple[list[str], list[dict[str, object]]]:
         """The names of the questions of document `index`, and new rows."""
-        options, names, rows = self.options, list[str](), list[dict[str, Any]]()
+        options, names, rows = self.options, list[str](), list[dict[str, object]]()
         with tempfile.TemporaryDirectory() as folder:
             for number, one in enumerate(asked_document(options, Path(folder), index), index * options.each):
                 name = f"{one.name} {one.query}"
@@ -185,8 +185,7 @@ def answered(one: AskedDocument, system: str, budget: int, device: str = "cpu") 
     chosen = {FIRST: pages[:1], SEARCH: pages[searched(one) :][:1]}.get(system, pages)
     each = {ALL: 1 << 20, ALIKE: max(1, budget // len(pages))}.get(system, budget)
     even = np.ones((1, 1), np.float32)
-    how: dict[str, Any] = {"relevance": even, "max_new_tokens": 24, "device": device}
-    answers = [ask(page.draw(), one.query, each, **how) for page in chosen]
+    answers = [ask(page.draw(), one.query, each, relevance=even, max_new_tokens=24, device=device) for page in chosen]
     return same(min(answers, key=lambda answer: answer.uncertainty).text, one.answer)
 
 

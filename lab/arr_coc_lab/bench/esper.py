@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, replace
 from itertools import product
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -18,7 +18,7 @@ from arr_coc.allocation.tree import build_tree
 from arr_coc.core.errors import InputError
 from arr_coc.core.files import write_text
 from arr_coc.core.folders import WEIGHTS
-from arr_coc.core.values import Relevance
+from arr_coc.core.values import JsonObject, Relevance
 from arr_coc.eye.pass_settings import SACCADES, SETTINGS_NAME, TWO_PASS, EsperSettings
 from arr_coc.eye.passes import (
     LookAnswer,
@@ -159,7 +159,7 @@ def tune_and_train(models: EsperModels, options: EsperOptions, folder: Path, ben
 # ---- settings and tempering ------------------------------------------------------------------------------------------
 
 
-def tuning_grid() -> list[list[dict[str, Any]]]:
+def tuning_grid() -> list[list[dict[str, object]]]:
     """What is tried, one thing after the other, each with the best of what was tried before."""
     tried = SUITE["tuning"]
     return [
@@ -175,7 +175,7 @@ def tune(
     advance: Advance,
     in_time: Callable[[], bool] = lambda: True,
     watch: Callable[[EsperSettings, Sequence[Mapping[str, object]]], None] = lambda best, tried: None,
-) -> tuple[EsperSettings, list[dict[str, Any]]]:
+) -> tuple[EsperSettings, list[dict[str, object]]]:
     """The best settings on validation pictures: by accuracy with early stopping, ties go to fewer tokens; then when to
     give up, which is read off the best run.
 
@@ -238,13 +238,13 @@ def train(
         advance(f"training step {len(rewards)}: reward {rewards[-1]:.3f}")
         watch(policy, rewards)
 
-    how = {"temperature": models.temperature, "most": LONGEST_ANSWER}
-    task = TemperingTask(models.reader, examples, (FIRST, LATER), settings, how)
+    how = models.temperature, LONGEST_ANSWER
+    task = TemperingTask(models.reader, examples, (FIRST, LATER), settings, *how)
     with measuring(models), torch.enable_grad():
         return train_tempering(task, options, watch=after)
 
 
-def compare(models: EsperModels, policy: TemperingPolicy, settings: EsperSettings, number: int) -> dict[str, Any]:
+def compare(models: EsperModels, policy: TemperingPolicy, settings: EsperSettings, number: int) -> JsonObject:
     """The learned tempering against the rule on validation pictures, stopping early: shares, and points between."""
     scenes = hard_scenes(number, VALIDATION_SEED, "validation", models.device)
     sheet = QuestionSheet.of(models, scenes, scorer_maps(models, BLUR_SEED + 1))

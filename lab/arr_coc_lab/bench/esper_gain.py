@@ -60,7 +60,7 @@ def measure(options: EsperGainOptions, bench: BenchRun) -> Report:
             (part, cell) for part in parts for cell in cells if (part_name(part), cell_name(*cell)) not in store.rows
         ]
 
-        def work(job: tuple[slice, tuple[float, str]]) -> dict[str, Any]:
+        def work(job: tuple[slice, tuple[float, str]]) -> dict[str, object]:
             part, (keep, name) = job
             found = against_one_look(models, scenes.part(part.start, part.stop), keep, PRESETS[name])
             return {"question": part_name(part), "cell": cell_name(keep, name), **found}

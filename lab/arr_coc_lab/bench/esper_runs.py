@@ -35,6 +35,10 @@ from ..worlds.needle.renderer import finish_batch, lay_out
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
+    from arr_coc.relevance.scorer.reading_scorer import ReadingScorer
+
+    from ..classic.scorer import Scorer
+
 
 SIZE = (512, 512)
 # Small type, low contrast, near the edge, many candidates; families in which something must be found and read.
@@ -55,7 +59,7 @@ class EsperModels:
     """What is measured: the shipped reader and scorer on one device."""
 
     reader: PreTrainedModel
-    scorer: Any
+    scorer: Scorer | ReadingScorer
     tokenizer: Any
     temperature: float
     levels: int

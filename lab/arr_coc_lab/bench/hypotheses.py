@@ -10,11 +10,11 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from arr_coc.core.errors import InputError
+from arr_coc.core.values import JsonObject
 
 from ..statistics import FAILS, HOLDS, Estimate, mean, paired, proportion, ratio
 from .options import HypothesesBenchOptions
@@ -51,7 +51,7 @@ def measure(options: HypothesesBenchOptions, run: BenchRun) -> Report:
     return Report(table.to_json(), (narrow_table(table),), page=(table,))
 
 
-def new_measurement(options: HypothesesBenchOptions, run: BenchRun) -> dict[str, Any]:
+def new_measurement(options: HypothesesBenchOptions, run: BenchRun) -> dict[str, object]:
     import torch
 
     from arr_coc.relevance.scorer.source import load_scorer
@@ -85,7 +85,7 @@ def new_measurement(options: HypothesesBenchOptions, run: BenchRun) -> dict[str,
 class HypothesisMeasurement:
     """The document of `train.measure`, read."""
 
-    document: dict[str, Any]
+    document: JsonObject
 
     @classmethod
     def load(cls, path: Path) -> HypothesisMeasurement:
@@ -100,7 +100,7 @@ class HypothesisMeasurement:
     def has(self, *systems: str, keep: str = "0.25") -> bool:
         return all(f"{system}@{keep}" in self.document["cells"] for system in systems)
 
-    def cell(self, system: str, keep: str) -> dict[str, Any]:
+    def cell(self, system: str, keep: str) -> JsonObject:
         return self.document["cells"][f"{system}@{keep}"]
 
     def right(self, system: str, keep: str) -> np.ndarray:
@@ -122,7 +122,7 @@ def share(values: np.ndarray) -> Quantity:
     return percent(Estimate(found.value, max(0.0, found.low), min(1.0, found.high)))
 
 
-def compare(measured: HypothesisMeasurement, asked: Mapping[str, Any], keep: str) -> Row:
+def compare(measured: HypothesisMeasurement, asked: JsonObject, keep: str) -> Row:
     """One row: is the system's exact match above the other's (times scale), by more than the margin? asked: as the
     suite has it."""
     system, other, margin, scale = asked["system"], asked["other"], asked.get("margin", 0.0), asked.get("scale", 1.0)
@@ -252,7 +252,7 @@ def versus(row: Mapping[str, TableCell]) -> str:
     return f"{row['system']} > {row['against']}" if row["against"] else str(row["system"])
 
 
-def learning_story(training: dict[str, Any]) -> str:
+def learning_story(training: JsonObject) -> str:
     """Where the scorer that saw no box started, and where it got to."""
     random = training["random"]
     blind = "" if random is None else f" (random trees: {100 * random:.1f} %)"

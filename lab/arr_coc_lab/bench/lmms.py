@@ -8,7 +8,7 @@ spent. Tasks put instructions behind their questions; where tokens go is decided
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -40,7 +40,7 @@ def __getattr__(name: str) -> object:
 
 
 @cache
-def adapter() -> type[Any]:
+def adapter() -> type[object]:
     """The class that lmms-eval makes a model of."""
     parent = import_module("lmms_eval.api.model").lmms
 
@@ -99,13 +99,13 @@ def adapter() -> type[Any]:
     return ArrCoc
 
 
-def bare_question(row: Any, context: str) -> str:
+def bare_question(row: Mapping[str, object], context: str) -> str:
     """The question as the set has it; where it has none under a known name, the first line of the prompt."""
     found = first_of(row, QUESTIONS)
     return Question("", b"", found if isinstance(found, str) and found.strip() else context.strip(), ()).bare
 
 
-def until(text: str, ends: Any) -> str:
+def until(text: str, ends: str | Sequence[str] | None) -> str:
     """The text up to the first of the strings that end it."""
     for end in [ends] if isinstance(ends, str) else ends or ():
         text = text.split(end)[0] if end else text

@@ -14,13 +14,14 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from arr_coc.core.folders import MINI, SCORER, part_folder
+from arr_coc.core.values import JsonObject
 from arr_coc.models.bundled import Calibration, model_folder
 from arr_coc.models.qwen3_vl.encode import dense_vision_attention
 from arr_coc.relevance.scorer.source import load_scorer
@@ -28,7 +29,7 @@ from arr_coc.relevance.scorer.source import load_scorer
 from ..statistics import RESAMPLES, interval, wilson
 from ..train.allocations import tree_of
 from ..train.calibration import ASKED, answer_batch, calibration_row, is_right
-from ..train.evaluate import FAMILIES, evaluation_leaves
+from ..train.evaluate import FAMILIES, MapScorer, evaluation_leaves
 from ..train.pictures import TrainingBatch, render_family
 from ..train.reader import read
 from .machine import machine_facts
@@ -42,6 +43,9 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
     from arr_coc.eye.decoding import Generated
+    from arr_coc.relevance.scorer.reading_scorer import ReadingScorer
+
+    from ..classic.scorer import Scorer
 
 Cell = tuple[str, float]
 FULL: Cell = ("full", 1.0)
@@ -58,7 +62,7 @@ class Weights:
     """mini and the scorer, on one device, and the temperature that calibrates mini's uncertainty."""
 
     mini: PreTrainedModel
-    scorer: Any
+    scorer: Scorer | ReadingScorer
     temperature: float
     name: str
 
@@ -103,7 +107,7 @@ def digest(*folders: Path) -> str:
 class RememberedScores:
     """A scorer that looks once at each batch, though several allocations ask it."""
 
-    scorer: Any
+    scorer: MapScorer
     _last: tuple[Tensor, Tensor] | None = field(default=None, repr=False)
 
     def score(self, pictures: Tensor, question_ids: Tensor) -> Tensor:
@@ -119,7 +123,7 @@ def measure(options: NeedleOptions, run: BenchRun) -> Report:
     return Report(document, tables(document), document["facts"], page_text=text)
 
 
-def measured(options: NeedleOptions, run: BenchRun) -> dict[str, Any]:
+def measured(options: NeedleOptions, run: BenchRun) -> JsonObject:
     from ..cli.needle import parse_size
 
     plan = NeedlePlan(
@@ -148,7 +152,7 @@ class NeedlePlan:
 
 def measure_needle(
     weights: Weights, plan: NeedlePlan, advance: Callable[[str], None] = lambda family: None
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """The whole document. advance: called with the name of each family before it begins."""
     facts = machine_facts(("torch", "transformers"))
     if weights.device.type == "cuda":
@@ -174,7 +178,7 @@ def family_outcomes(weights: Weights, plan: NeedlePlan, family: str) -> Outcomes
     """Which of the family's questions are answered right in each cell, and how sure the model was of it."""
     tree = tree_of(plan.size)
     generator = torch.Generator().manual_seed(plan.seed)
-    scorer: Any = RememberedScores(weights.scorer)
+    scorer = RememberedScores(weights.scorer)
     answers, tokens = CellAnswers(), {}
     at_once = plan.batch or BATCH.get(weights.device.type, BATCH["cpu"])
     with weights.reading():
@@ -344,7 +348,7 @@ def calibration_rows(outcomes: Sequence[Outcomes]) -> list[dict[str, object]]:
     return rows
 
 
-def bars(document: Mapping[str, Any], families: Sequence[str]) -> list[dict[str, Any]]:
+def bars(document: JsonObject, families: Sequence[str]) -> list[dict[str, object]]:
     """What was promised, and whether the measured value keeps it."""
     promised = SUITE["bars"]
     full = {row["family"]: row for row in document["cells"] if row["strategy"] == "full"}
@@ -377,12 +381,12 @@ def bars(document: Mapping[str, Any], families: Sequence[str]) -> list[dict[str,
     return rows
 
 
-def _at_least(what: str, measured: Mapping[str, Any], least: float, points: bool = False) -> dict[str, Any]:
+def _at_least(what: str, measured: JsonObject, least: float, points: bool = False) -> dict[str, object]:
     found = {name: measured[name] for name in ("value", "low", "high")}
     return {"what": what, **found, "bar": least, "kept": measured["value"] >= least, "points": points}
 
 
-def read_document(path: Path) -> dict[str, Any]:
+def read_document(path: Path) -> JsonObject:
     """A saved needle.json."""
     return read_json(path, "needle", "needle")
 
@@ -394,13 +398,13 @@ def fraction(keep: float) -> str:
     return "all" if keep == 1 else f"1/{round(1 / keep)}"
 
 
-def percent(row: Mapping[str, Any], exact: bool) -> str:
+def percent(row: JsonObject, exact: bool) -> str:
     """A share with its interval: written out for a page, as ± half of it for a terminal."""
     value, low, high = (100 * row[name] for name in ("value", "low", "high"))
     return f"{value:.1f} [{low:.1f}, {high:.1f}]" if exact else f"{value:.1f}±{(high - low) / 2:.1f}"
 
 
-def tables(document: Mapping[str, object]) -> list[Table]:
+def tables(document: JsonObject) -> list[Table]:
     """What a terminal shows: exact match for each budget, means, the scorer's lead, calibration, bars."""
     keeps = budgets(document)
     return [
@@ -412,12 +416,12 @@ def tables(document: Mapping[str, object]) -> list[Table]:
     ]
 
 
-def budgets(document: Mapping[str, Any]) -> list[float]:
+def budgets(document: JsonObject) -> list[float]:
     """The shares below everything, largest first."""
     return sorted({row["keep"] for row in document["cells"] if row["keep"] < 1}, reverse=True)
 
 
-def match_table(document: Mapping[str, Any], keep: float, exact: bool = False) -> Table:
+def match_table(document: JsonObject, keep: float, exact: bool = False) -> Table:
     """Families down, ways to allocate across."""
     shown = [row for row in document["cells"] if row["keep"] in (1, keep)]
     means = [row for row in document["means"] if row["keep"] in (1, keep)]
@@ -431,7 +435,7 @@ def match_table(document: Mapping[str, Any], keep: float, exact: bool = False) -
     return Table(f"{fraction(keep)} of the tokens (tokens in brackets)", columns, tuple(rows.values()))
 
 
-def mean_table(document: Mapping[str, Any], exact: bool = False) -> Table:
+def mean_table(document: JsonObject, exact: bool = False) -> Table:
     rows = tuple(
         {
             "strategy": row["strategy"],
@@ -445,7 +449,7 @@ def mean_table(document: Mapping[str, Any], exact: bool = False) -> Table:
     return Table("Mean over families, and what it keeps of full", SUITE["columns"]["mean"], rows)
 
 
-def lead_table(document: Mapping[str, Any], keep: float, exact: bool = False) -> Table:
+def lead_table(document: JsonObject, keep: float, exact: bool = False) -> Table:
     rows: dict[str, dict[str, TableCell]] = {}
     against = []
     for row in document["differences"]:
@@ -456,7 +460,7 @@ def lead_table(document: Mapping[str, Any], keep: float, exact: bool = False) ->
     return Table(f"The scorer's lead at {fraction(keep)} of the tokens", columns, tuple(rows.values()))
 
 
-def calibration_table(document: Mapping[str, Any]) -> Table:
+def calibration_table(document: JsonObject) -> Table:
     percents = {"accuracy": "accuracy", "before": "ece_before", "after": "ece_after", "chance": "ece_chance"}
     rows = tuple(
         {
@@ -471,7 +475,7 @@ def calibration_table(document: Mapping[str, Any]) -> Table:
     return Table("Calibration by one temperature (15 bins of equal mass)", SUITE["columns"]["calibration"], rows)
 
 
-def bar_table(document: Mapping[str, Any], exact: bool = False) -> Table:
+def bar_table(document: JsonObject, exact: bool = False) -> Table:
     rows = tuple(
         {
             "what": row["what"],
@@ -487,7 +491,7 @@ def bar_table(document: Mapping[str, Any], exact: bool = False) -> Table:
 # ---- docs/results.md -------------------------------------------------------------------------------------------------
 
 
-def markdown(document: Mapping[str, Any], by_hand: str = "") -> str:
+def markdown(document: JsonObject, by_hand: str = "") -> str:
     """The whole page; by_hand: what stands below the line in the page that it replaces."""
     keeps = budgets(document)
 
@@ -512,7 +516,7 @@ def markdown(document: Mapping[str, Any], by_hand: str = "") -> str:
     return text + (f"\n{by_hand.strip()}\n" if by_hand.strip() else "")
 
 
-def oracle_words(document: Mapping[str, Any]) -> str:
+def oracle_words(document: JsonObject) -> str:
     """Whether a well-placed part reads better than the whole, in words."""
     found = [
         f"the {row['strategy']} at {fraction(row['keep'])}"

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from zlib import crc32
 
 import numpy as np
@@ -125,14 +125,14 @@ def shown_by(way: str, page: PackPage, question: str, budget: int, relevance: np
         peak = ((row + 0.5) / relevance.shape[0] * page.size[0], (col + 0.5) / relevance.shape[1] * page.size[1])
         return [*first, crop_at(page, peak, max(table.least, left), table)]
     layout = "collage" if way == COLLAGE else "auto"
-    how: dict[str, Any] = {"relevance": relevance, "layout": layout, "marks": False, "words": page.words}
-    how["scale"] = SUITE["larger"] if way == LARGER else "auto"
-    return [one.pixels for one in pack(page.picture, question, budget, model=table, **how).pictures]
+    pack_page = partial(pack, page.picture, question, budget, model=table, words=page.words, marks=False)
+    scale = SUITE["larger"] if way == LARGER else "auto"
+    return [one.pixels for one in pack_page(relevance=relevance, layout=layout, scale=scale).pictures]
 
 
 def asked_of(
     reader: StockReader, eye: Eye, question: Question, conditions: Sequence[Condition], device: str = "cpu"
-) -> Iterator[dict[str, Any]]:
+) -> Iterator[dict[str, object]]:
     """One row for each condition."""
     picture = load_picture(question.image)
     page = PackPage(picture)
@@ -167,8 +167,8 @@ def answers_at(
     for condition in conditions:
         started = perf_counter()
         if condition.way == ATTACH:
-            how: dict[str, Any] = {"relevance": relevance, "max_new_tokens": NEW_TOKENS}
-            answer = eye.set_image(page.picture).ask(question.text, budget, **how)
+            ask = eye.set_image(page.picture).ask
+            answer = ask(question.text, budget, relevance=relevance, max_new_tokens=NEW_TOKENS)
             answers[condition] = answer.text, answer.tokens, perf_counter() - started
         said, tokens, seconds = answers[condition]
         if tokens > budget:
@@ -247,7 +247,7 @@ class PackWork:
     device: str
     weights: Path | None
 
-    def __call__(self, job: tuple[Question, Sequence[Condition]]) -> list[dict[str, Any]]:
+    def __call__(self, job: tuple[Question, Sequence[Condition]]) -> list[dict[str, object]]:
         return list(asked_of(*pack_readers(self.device, self.weights), *job, self.device))
 
 
@@ -304,7 +304,7 @@ def interval_of(values: np.ndarray) -> tuple[float, float]:
     return found.low, found.high
 
 
-def bars_of(found: Mapping[str, Mapping[str, np.ndarray]]) -> dict[str, Any]:
+def bars_of(found: Mapping[str, Mapping[str, np.ndarray]]) -> dict[str, object]:
     """What was promised: pack of attach, and pack over the smaller picture, with intervals."""
     told_bars: dict[str, object] = {"n": len(next(iter(found.values()))["exact"])}
     if PACK in found and ATTACH in found and found[ATTACH]["exact"].sum():
@@ -316,7 +316,7 @@ def bars_of(found: Mapping[str, Mapping[str, np.ndarray]]) -> dict[str, Any]:
     return told_bars
 
 
-def told(bars: Mapping[str, Any]) -> Iterator[str]:
+def told(bars: Mapping[str, object]) -> Iterator[str]:
     for name, one in bars.items():
         if isinstance(one, Mapping):
             kept = "kept" if one["value"] >= one["bar"] else "missed"

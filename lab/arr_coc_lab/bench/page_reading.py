@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import torch
@@ -19,6 +18,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from arr_coc.allocation.overlay import overlay
+from arr_coc.core.values import JsonObject
 from arr_coc.eye.decoding import Generated
 from arr_coc.models.tokens.splice import pack, take
 
@@ -177,7 +177,7 @@ def measure_pages(
     return document(answers, weights, seed)
 
 
-def document(answers: CellAnswers, weights: Weights, seed: int) -> dict[str, Any]:
+def document(answers: CellAnswers, weights: Weights, seed: int) -> dict[str, object]:
     """{"rows": one for each cell, "calibration": of the cells that were asked aloud, "n": questions, "facts": …}."""
     right, rows = answers.all_right(), []
     for (way, keep), values in right.items():
@@ -192,7 +192,7 @@ def document(answers: CellAnswers, weights: Weights, seed: int) -> dict[str, Any
     return {"schema": 1, "kind": "pages", "n": number, "facts": facts, "rows": rows, "calibration": calibration}
 
 
-def table_of(found: dict[str, Any]) -> str:
+def table_of(found: JsonObject) -> str:
     """Markdown: ways down, shares of the tokens across."""
     rows = {(row["way"], row["keep"]): row for row in found["rows"]}
 

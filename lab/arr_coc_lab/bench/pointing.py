@@ -20,6 +20,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from arr_coc.core.errors import InputError
+from arr_coc.core.values import JsonObject
 from arr_coc.models.base import backbone_for
 from arr_coc.models.glance import Glance, glance_layers, read_view, spread_over_cells, view_levels
 
@@ -68,7 +69,7 @@ class HeadAttention:
 
 def measure(
     model: PreTrainedModel, processor: ProcessorMixin, size: tuple[int, int] = SIZE, seed: int = SEED, **how: Any
-) -> dict[str, Any]:
+) -> JsonObject:
     """Which heads point best, and how well the model points before and after, as one JSON document. how: of `look`."""
     found = look(model, processor, size=size, seed=seed, **how)
     half = torch.arange(len(found.truth)) % 2 == 0
@@ -145,7 +146,9 @@ def look(
     return HeadAttention(weights[told], plain[told], truth[told], **layout)
 
 
-def prompts(processor: Any, pictures: Tensor, questions: Sequence[str], device: torch.device | str) -> dict[str, Any]:
+def prompts(
+    processor: Any, pictures: Tensor, questions: Sequence[str], device: torch.device | str
+) -> dict[str, object]:
     """The processor's inputs for pictures (B, 3, H, W) uint8 with one question each, padded on the left."""
     from PIL import Image
 

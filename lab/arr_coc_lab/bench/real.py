@@ -18,7 +18,7 @@ from fractions import Fraction
 from hashlib import sha256
 from pathlib import Path
 from time import perf_counter
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 from zlib import crc32
 
 import numpy as np
@@ -28,7 +28,7 @@ from arr_coc.allocation.allocate import allocate
 from arr_coc.allocation.tree import tokens_for
 from arr_coc.core.errors import InputError
 from arr_coc.core.files import replacing, same_settings, writing
-from arr_coc.core.values import DEFAULT_CELL, Allocation
+from arr_coc.core.values import DEFAULT_CELL, Allocation, JsonObject
 from arr_coc.draw.sheets import contact_sheet
 from arr_coc.looking import Prepared, prepare
 from arr_coc.relevance.look.tension import sharpen
@@ -245,7 +245,7 @@ class Record:
     boxes: np.ndarray
     any_of: bool = False
     fixations: np.ndarray | None = None
-    scanpaths: list[Any] | None = None
+    scanpaths: list[list[list[float]]] | None = None
     name: str = ""
     scene: str = ""
 
@@ -418,7 +418,7 @@ class Views:
 class QuestionMeasures:
     """questions: question's name → system's name → measure → values. settings: what all of them were measured with."""
 
-    settings: dict[str, Any]
+    settings: JsonObject
     questions: dict[str, dict[str, dict[str, list[float]]]] = field(default_factory=dict)
 
     @classmethod
@@ -647,7 +647,7 @@ def narrow_table(table: Table) -> Table:
     return Table(table.title, {"where": "source", "what": "system", **numbers}, tuple(rows), table.facts)
 
 
-def document(tables: Sequence[Table]) -> dict[str, Any]:
+def document(tables: Sequence[Table]) -> dict[str, object]:
     """What real.json holds."""
     return {"schema": SCHEMA, "title": "real pictures", "tables": [table.to_json() for table in tables]}
 
@@ -765,7 +765,7 @@ class ReadingWork:
     relevance: str
     seed: int
 
-    def __call__(self, job: tuple[vqa.Question, Sequence[vqa.Condition]]) -> list[dict[str, Any]]:
+    def __call__(self, job: tuple[vqa.Question, Sequence[vqa.Condition]]) -> list[dict[str, object]]:
         eye = vqa.eye_of(self.model, self.device, self.relevance)()
         return list(vqa.asked_of(eye, *job, vqa.AskingStyle(READING, "", None, self.seed)))
 

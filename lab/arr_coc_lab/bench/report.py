@@ -15,6 +15,7 @@ import numpy as np
 
 from arr_coc.core.errors import InputError
 from arr_coc.core.files import read_text, write_text
+from arr_coc.core.values import JsonObject
 
 from ..statistics import Estimate, paired, proportion
 
@@ -57,7 +58,7 @@ class Quantity:
             text += f" [{_digits(self.low * factor)}, {_digits(self.high * factor)}]"
         return f"{text}{unit}" if unit == "×" else f"{text} {unit}".rstrip()
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         return {name: value for name, value in vars(self).items() if value not in (None, "")}
 
 
@@ -76,12 +77,12 @@ class Table:
     rows: tuple[Mapping[str, TableCell], ...]
     facts: Mapping[str, str] = field(default_factory=dict)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         rows = [{key: _plain(cell) for key, cell in row.items()} for row in self.rows]
         return {"schema": SCHEMA, "title": self.title, "facts": dict(self.facts), "rows": rows}
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any], columns: Mapping[str, str]) -> Table:
+    def from_json(cls, data: JsonObject, columns: Mapping[str, str]) -> Table:
         """The inverse of `to_json`; headings are not stored."""
         rows = tuple(
             {key: Quantity(**cell) if isinstance(cell, dict) else cell for key, cell in row.items()}
@@ -95,8 +96,8 @@ class Table:
         from rich.table import Table as RichTable
 
         # No vertical lines and no padding: a terminal of 80 columns has no room for them.
-        style: dict[str, Any] = {"box": SIMPLE_HEAD, "padding": 0, "title_justify": "left", "title_style": "bold"}
-        result = RichTable(title=escape(self.title), **style)
+        result = RichTable(box=SIMPLE_HEAD, padding=0, title_justify="left", title_style="bold")
+        result.title = escape(self.title)
         for number, (key, heading) in enumerate(self.columns.items()):
             words = all(isinstance(row.get(key), str | bool | None) for row in self.rows)
             result.add_column(heading, justify="left" if words else "right", no_wrap=not number or not words)
@@ -169,7 +170,7 @@ class Report:
     whole page, where it has no marks. keep: whether the JSON is written.
     """
 
-    document: Mapping[str, Any]
+    document: Mapping[str, object]
     tables: Sequence[Table] = ()
     facts: Mapping[str, str] | None = None
     lines: Sequence[str] = ()
@@ -210,7 +211,7 @@ class Report:
         return "\n\n".join(part for part in (*shown, facts, "\n".join(self.rest())) if part)
 
 
-def read_document(path: Path, name: str, kind: str | None = None) -> dict[str, Any]:
+def read_document(path: Path, name: str, kind: str | None = None) -> JsonObject:
     """A JSON that a benchmark wrote.
 
     Args:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
 
 import numpy as np
 
@@ -13,7 +12,7 @@ from arr_coc.core.alphabet import decode
 from arr_coc.core.errors import InputError
 from arr_coc.core.folders import MINI
 from arr_coc.core.unsure import comparable
-from arr_coc.core.values import Answer
+from arr_coc.core.values import Answer, JsonObject
 from arr_coc.eye.eye import Eye
 from arr_coc.pictures.load import load_picture
 
@@ -43,7 +42,7 @@ def rows_of() -> dict[str, SourceLine | None]:
 def measure(options: SourceOptions, run: BenchRun) -> Report:
     """Read what the record lacks, picture by picture, every family in turn."""
     plan = {"side": options.side, "keep": options.keep, "seed": options.seed}
-    record: dict[str, Any] = {"schema": 1, "kind": "source", "plan": plan, "pictures": {}}
+    record: JsonObject = {"schema": 1, "kind": "source", "plan": plan, "pictures": {}}
     path = options.saved or (None if options.out is None else options.out / "source.json")
     if path is not None and (options.saved is not None or path.is_file()):
         record = read_document(path, "source", "source")
@@ -74,7 +73,7 @@ class SourceReader:
 
     options: SourceOptions
 
-    def __call__(self, job: tuple[str, int]) -> dict[str, Any]:
+    def __call__(self, job: tuple[str, int]) -> dict[str, object]:
         """job: family and number. What every row made of it, and of which kinds the picture is."""
         family, number = job
         size = (self.options.side, self.options.side)
@@ -114,7 +113,7 @@ def kinds_of(batch: TrainingBatch) -> dict[str, bool]:
     }
 
 
-def stage_table(record: dict[str, Any]) -> Table:
+def stage_table(record: JsonObject) -> Table:
     """A row for ours, for the line, and for the line without each stage."""
     pictures = list(record["pictures"].values())
     right = {name: np.array([one["rows"][name]["right"] for one in pictures], float) for name in rows_of()}

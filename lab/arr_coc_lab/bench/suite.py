@@ -12,7 +12,7 @@ To add a benchmark, write such a file, its options, and a module with that funct
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
@@ -21,6 +21,7 @@ from importlib.resources import files
 from typing import Any
 
 from arr_coc.core.errors import InputError
+from arr_coc.core.values import JsonObject
 
 from . import options as bench_options
 from .options import BenchOptions
@@ -39,7 +40,7 @@ class Suite:
     about: str
     examples: tuple[str, ...]
     mark: str
-    values: Mapping[str, Any]
+    values: JsonObject
 
     def __getitem__(self, name: str) -> Any:
         return self.values[name]

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from arr_coc.core.errors import InputError
 from arr_coc.core.files import same_settings, writing
-from arr_coc.core.values import Relevance
+from arr_coc.core.values import JsonObject, Relevance
 from arr_coc.eye.eye import Eye
 from arr_coc.relevance.scene import Scene
 from arr_coc.relevance.scorer.source import ScorerRelevance
@@ -56,7 +55,7 @@ class TwoFrameWork:
 
     options: TwoFrameOptions
 
-    def __call__(self, job: tuple[int, TwoFrameClip]) -> list[dict[str, Any]]:
+    def __call__(self, job: tuple[int, TwoFrameClip]) -> list[JsonObject]:
         """job: the number of the clip, and the clip. One row for each reading."""
         options, (number, clip) = self.options, job
         eye = two_frame_eye(options.model, options.device)
@@ -91,7 +90,7 @@ def two_frame_eye(model: str, device: str) -> Eye:
     return Eye.from_pretrained(model, device=device, memory=0)
 
 
-def two_frame_table(answers: Sequence[Mapping[str, Any]], options: TwoFrameOptions) -> Table:
+def two_frame_table(answers: Sequence[JsonObject], options: TwoFrameOptions) -> Table:
     """One row for each reading."""
     readings = dict.fromkeys(row["cell"] for row in answers)
     right = {name: [row["right"] for row in answers if row["cell"] == name] for name in readings}

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from statistics import mean, median
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import torch
@@ -23,6 +23,7 @@ from arr_coc.allocation.allocate import allocate
 from arr_coc.allocation.tree import tokens_for
 from arr_coc.core.errors import InputError
 from arr_coc.core.files import write_text, writing
+from arr_coc.core.values import JsonObject
 from arr_coc.looking import prepare
 from arr_coc.pictures.load import load_picture
 from arr_coc.video.settings import SETTINGS_NAME, TemporalSettings, load_settings, same_ground
@@ -48,13 +49,14 @@ from .suite import chosen_families, suite
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
+    from ..train.clip_reader import Leaves
+
 SCHEMA = 2
 SUITE = suite("video")
 BARS, COLUMNS, QUICK = SUITE["bars"], SUITE["columns"], SUITE["quick"]
 PARTS: tuple[str, ...] = tuple(SUITE["parts"])
 FEWER: float = SUITE["fewer"]
 KEEPS = SUITE.shares("keeps")
-Document = dict[str, Any]
 
 
 def measure(options: VideoBenchOptions, run: BenchRun) -> Report:
@@ -99,7 +101,7 @@ def check(options: VideoBenchOptions) -> tuple[str, ...]:
     return options.part or PARTS
 
 
-def needle_clips(options: VideoBenchOptions, run: BenchRun) -> Document:
+def needle_clips(options: VideoBenchOptions, run: BenchRun) -> JsonObject:
     """The document of needle clips; what is found so far is written after every batch."""
     loaded = Weights.load(options.weights, options.device)
     folder = None if options.weights is None else options.weights / "video"
@@ -131,14 +133,14 @@ def needle_clips(options: VideoBenchOptions, run: BenchRun) -> Document:
     return clips_document(outcomes, plan, settings, loaded.name)
 
 
-def davis_clips(data: Path, quick: bool, run: BenchRun) -> Document:
+def davis_clips(data: Path, quick: bool, run: BenchRun) -> JsonObject:
     every = QUICK["every"] if quick else 1
     clips = real_clips(data, every)
     with run.progress(list(clips), "following") as advance:
         return {"clips": measure_real_clips(clips, load_settings(), advance), "every": every}
 
 
-def frame_speed(quick: bool) -> Document:
+def frame_speed(quick: bool) -> JsonObject:
     rows, facts = speed_rows((QUICK if quick else SUITE.values)["speed_repeats"])
     table = Table("", {}, tuple(rows)).to_json()
     return {"rows": table["rows"], "facts": facts}
@@ -253,7 +255,7 @@ def measure_clips(
 
 
 def _read_cells(
-    mini: object, outcomes: ClipOutcomes, prepared: PreparedClips, plan: ClipPlan, generator: torch.Generator
+    mini: PreTrainedModel, outcomes: ClipOutcomes, prepared: PreparedClips, plan: ClipPlan, generator: torch.Generator
 ) -> None:
     """Every system at every budget, by every reading."""
     for system, keep, share in cells(plan.keeps):
@@ -273,7 +275,7 @@ def cells(keeps: Sequence[float]) -> list[tuple[str, float, float]]:
     return [*found, *controls, ("full", 1.0, 1.0)]
 
 
-def _read(model: Any, reading: str, clips: Clips, leaves: Any, evidence: Tensor) -> Tensor:
+def _read(model: PreTrainedModel, reading: str, clips: Clips, leaves: Leaves, evidence: Tensor) -> Tensor:
     if reading == "video":
         return read_video(model, clips, leaves).right
     return (read_clearest if reading == "clearest" else read_pooled)(model, clips, leaves, evidence).right
@@ -306,7 +308,9 @@ def _similarities(outcomes: ClipOutcomes, prepared: PreparedClips) -> None:
 # ---- the document ----------------------------------------------------------------------------------------------------
 
 
-def clips_document(outcomes: ClipOutcomes, plan: ClipPlan, settings: TemporalSettings, weights: str) -> dict[str, Any]:
+def clips_document(
+    outcomes: ClipOutcomes, plan: ClipPlan, settings: TemporalSettings, weights: str
+) -> dict[str, object]:
     """What was measured on needle clips, JSON-ready."""
     rows = []
     for (system, keep, reading), right in outcomes.right.items():
@@ -361,7 +365,7 @@ def _ahead(outcomes: ClipOutcomes, plan: ClipPlan) -> list[dict[str, object]]:
     return rows
 
 
-def _coherence(outcomes: ClipOutcomes) -> dict[str, Any]:
+def _coherence(outcomes: ClipOutcomes) -> dict[str, object]:
     names = ("found", "true", "false", "frames")
     return {
         "standing": STANDING,
@@ -394,7 +398,7 @@ def real_clips(folder: Path, every: int = 1) -> dict[str, list[Record]]:
 
 def measure_real_clips(
     clips: dict[str, list[Record]], settings: TemporalSettings, advance: Callable[[str], None] | None = None
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """By clip: coverage of each system in each frame, similarity of neighbours, cuts found (there are none)."""
     found: dict[str, object] = {}
     for name, records in clips.items():
@@ -404,7 +408,7 @@ def measure_real_clips(
     return found
 
 
-def _one_clip(records: Sequence[Record], settings: TemporalSettings) -> dict[str, Any]:
+def _one_clip(records: Sequence[Record], settings: TemporalSettings) -> dict[str, object]:
     stream = VideoStream(records[0].query, keep=KEEP, settings=settings)
     values: dict[str, list[float]] = {system: [] for system in SYSTEMS}
     similarity, cuts = [], 0
@@ -442,7 +446,7 @@ def held_share(shown: np.ndarray, boxes: np.ndarray, grid: tuple[int, int]) -> f
     return float((detail[inside] >= ENOUGH).mean()) if inside.any() else 0.0
 
 
-def clip_coverage(clips: dict[str, Any], system: str) -> Estimate:
+def clip_coverage(clips: JsonObject, system: str) -> Estimate:
     """Mean coverage and its 95 % interval; whole clips are resampled, since frames of one clip are alike."""
     return resampled(np.array([np.mean(one["coverage"][system]) for one in clips.values()]))
 
@@ -518,7 +522,7 @@ def document(
     clips: Mapping[str, object] | None = None,
     real: Mapping[str, object] | None = None,
     speed: Mapping[str, object] | None = None,
-) -> dict[str, Any]:
+) -> JsonObject:
     """Every part that was measured says on what machine: they need not be measured together."""
     packages = ("torch", "transformers", "opencv-contrib-python-headless", "av")
     facts = machine_facts(packages)
@@ -526,7 +530,7 @@ def document(
     return {"schema": SCHEMA, **{name: part and {**part, "machine": facts} for name, part in parts.items()}}
 
 
-def with_the_rest(path: Path, found: Document) -> Document:
+def with_the_rest(path: Path, found: JsonObject) -> JsonObject:
     """The document with the parts that were not measured this time as they are in the file, where there is one."""
     try:
         saved = read_document(path, "video")
@@ -540,18 +544,18 @@ def with_the_rest(path: Path, found: Document) -> Document:
 # ---- tables ----------------------------------------------------------------------------------------------------------
 
 
-def tables(found: dict[str, Any]) -> list[Table]:
+def tables(found: JsonObject) -> list[Table]:
     """Every table that the document can fill."""
     return [table for name in PARTS if found.get(name) for table in part_tables(name, found[name])]
 
 
-def part_tables(name: str, part: dict[str, Any]) -> list[Table]:
+def part_tables(name: str, part: JsonObject) -> list[Table]:
     if name == "clips":
         return [accuracy_table(part), ahead_table(part), coherence_table(part), settings_table(part["settings"])]
     return [real_table(part) if name == "real" else speed_table(part)]
 
 
-def page_part(found: dict[str, Any]) -> str:
+def page_part(found: JsonObject) -> str:
     """The tables, and on what each part was measured, as a page of the docs has them."""
     sections = []
     for name in PARTS:
@@ -563,7 +567,7 @@ def page_part(found: dict[str, Any]) -> str:
     return "\n\n".join(sections)
 
 
-def measured_how(name: str, part: dict[str, Any]) -> dict[str, str]:
+def measured_how(name: str, part: JsonObject) -> dict[str, str]:
     """What one must know to repeat a part, in words."""
     if name == "speed":
         return part["facts"]
@@ -579,7 +583,7 @@ def measured_how(name: str, part: dict[str, Any]) -> dict[str, str]:
     }
 
 
-def accuracy_table(clips: dict[str, Any]) -> Table:
+def accuracy_table(clips: JsonObject) -> Table:
     rows: list[dict[str, TableCell]] = [
         {
             "system": row["system"],
@@ -596,7 +600,7 @@ def accuracy_table(clips: dict[str, Any]) -> Table:
     )
 
 
-def ahead_table(clips: dict[str, Any]) -> Table:
+def ahead_table(clips: JsonObject) -> Table:
     """Differences, and the two bars: ahead at equal tokens, equal at fewer."""
     rows: list[dict[str, TableCell]] = []
     for row in clips["ahead"]:
@@ -618,7 +622,7 @@ def ahead_table(clips: dict[str, Any]) -> Table:
     return Table("Temporal allocation against the others, clip by clip", COLUMNS["ahead"], tuple(rows))
 
 
-def coherence_table(clips: dict[str, Any]) -> Table:
+def coherence_table(clips: JsonObject) -> Table:
     found = clips["coherence"]
     rows: list[dict[str, TableCell]] = []
 
@@ -664,7 +668,7 @@ def settings_table(settings: Mapping[str, object]) -> Table:
     return Table("Temporal settings", COLUMNS["settings"], tuple(rows))
 
 
-def real_table(real: dict[str, Any]) -> Table:
+def real_table(real: JsonObject) -> Table:
     clips = real["clips"]
     rows: list[dict[str, TableCell]] = []
     for name, one in clips.items():

@@ -23,6 +23,7 @@ from arr_coc.core.errors import InputError
 from arr_coc.core.files import replacing, same_settings, write_text, writing
 from arr_coc.core.folders import MINI
 from arr_coc.core.records import count_rows, first_of, image_of, is_table, read_rows, table_files
+from arr_coc.core.values import JsonObject
 from arr_coc.draw.sheets import contact_sheet
 from arr_coc.pictures.load import load_picture
 
@@ -398,7 +399,7 @@ class AnswerStore:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.rows: dict[tuple[str, str], dict[str, Any]] = {}
+        self.rows: dict[tuple[str, str], JsonObject] = {}
         whole = b""
         if os.path.exists(path):
             for line in path.read_bytes().splitlines(keepends=True):
@@ -412,7 +413,7 @@ class AnswerStore:
                 path.write_bytes(whole)
         path.parent.mkdir(parents=True, exist_ok=True)
 
-    def add(self, row: dict[str, Any]) -> None:
+    def add(self, row: JsonObject) -> None:
         self.rows[row["question"], row["cell"]] = row
         with self.path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(row, ensure_ascii=False) + "\n")

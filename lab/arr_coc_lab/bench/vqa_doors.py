@@ -13,7 +13,7 @@ import os
 from collections.abc import Callable, Iterator
 from functools import cache
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.error import HTTPError, URLError
 from urllib.request import Request, urlopen
 
@@ -112,8 +112,8 @@ def asked_at(
             shown = pack(picture, "?", budget, model=table, layout="overview")
             pictures, tokens = [one.pixels for one in shown.pictures], shown.tokens
         elif condition.way == vqa.OURS and options.door == "pack":
-            how: dict[str, Any] = {"relevance": options.relevance, "marks": options.model != MINI}
-            shown = pack(picture, question.bare, budget, model=table, **how)
+            marks = options.model != MINI
+            shown = pack(picture, question.bare, budget, model=table, relevance=options.relevance, marks=marks)
             pictures, text, tokens = [one.pixels for one in shown.pictures], shown.text, shown.tokens
         elif condition.way == vqa.OURS:
             headers, tokens = {"x-arr-coc-budget": str(budget)}, budget
@@ -136,7 +136,7 @@ def by_the_bundled(task: vqa.VqaTask) -> Ask:
 
 
 def at_address(options: VqaOptions, task: vqa.VqaTask) -> Ask:
-    """Any OpenAI-compatible server; the key is that of the variable OPENAI_API_KEY, and is kept nowhere."""
+    """A server that speaks as OpenAI's does; the key is that of the variable OPENAI_API_KEY, and is kept nowhere."""
     base = str(options.upstream).rstrip("/").removesuffix("/v1")
 
     def ask(pictures: list[np.ndarray], text: str, question: str, headers: dict[str, str]) -> str:

@@ -23,12 +23,12 @@ picture.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from time import process_time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -292,6 +292,8 @@ def sense_some(pixels: np.ndarray, query: str, by_clusters: bool) -> tuple[Relev
     return found, sum(one.sensed for one in done)
 
 
+# By way and by what was measured: a number a picture.
+Figures = dict[str, dict[str, list[float]]]
 ARMS: dict[str, Callable[[np.ndarray, str], tuple[Relevance, int]]] = {
     **{name: partial(sense_all, side=side) for name, side in EVERYTHING.items()},
     "cascade": partial(sense_some, by_clusters=False),
@@ -299,14 +301,14 @@ ARMS: dict[str, Callable[[np.ndarray, str], tuple[Relevance, int]]] = {
 }
 
 
-def measure(number: int, seed: int = 0, split: str = "validation", side: int = SIDE) -> dict[str, Any]:
+def measure(number: int, seed: int = 0, split: str = "validation", side: int = SIDE) -> Figures:
     """Rows by way: seconds, pixels, and coverage of each picture at each share of the tokens."""
     from arr_coc.allocation.allocate import allocate
 
     from ..train.allocations import target_cells
     from ..train.pictures import every_family
 
-    found: dict[str, dict[str, list[float]]] = {name: {} for name in ARMS}
+    found: Figures = {name: {} for name in ARMS}
     for batch in every_family(number, (side, side), seed, split, at_once=1):
         pixels = batch.pictures[0].permute(1, 2, 0).contiguous().numpy()
         query, truth = batch.questions[0], target_cells(batch, side // 32, side // 32)[0].numpy() > 0
@@ -324,12 +326,12 @@ def measure(number: int, seed: int = 0, split: str = "validation", side: int = S
     return found
 
 
-def table_of(found: dict[str, dict[str, list[float]]]) -> dict[str, dict[str, list[float]]]:
+def table_of(found: Figures) -> Figures:
     """By way: means with 95 % intervals, and paired differences in coverage against sensing all as `look` does."""
     from ..statistics import mean_intervals
 
     first = found[next(iter(found))]
-    rows: dict[str, dict[str, list[float]]] = {}
+    rows: Figures = {}
     for name, values in found.items():
         arrays = {key: np.array(one) for key, one in values.items()}
         for key in [key for key in values if key.startswith("covered") and values is not first]:
@@ -338,26 +340,32 @@ def table_of(found: dict[str, dict[str, list[float]]]) -> dict[str, dict[str, li
     return rows
 
 
-def main(arguments: Iterable[str] | None = None) -> None:
+def tell(measure: Callable[..., Figures], doc: str | None, number: int, side: int, source: str = "") -> None:
+    """A measurement from the command line: a line for each way, and the JSON of --out. source: of relevance, where the
+    measurement takes one."""
     import torch
 
     from arr_coc.core.files import write_json
 
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--number", type=int, default=210, help="pictures")
+    parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
+    if source:
+        parser.add_argument("--source", default=source, help="of relevance")
+    parser.add_argument("--side", type=int, default=side, help="pixels")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--side", type=int, default=SIDE, help="pixels")
+    parser.add_argument("--number", type=int, default=number, help="pictures")
     parser.add_argument("--out", type=Path, default=None, help="a JSON file")
-    options = parser.parse_args(None if arguments is None else list(arguments))
+    given = vars(parser.parse_args())
+    out = given.pop("out")
     torch.set_num_threads(1)
-    found = measure(options.number, options.seed, side=options.side)
-    rows = table_of(found)
+    found = measure(**given)
+    rows, count = table_of(found), len(next(iter(found[next(iter(found))].values())))
+    print(f"n = {count}")
     for name, row in rows.items():
         print(name, {key: "{:.4g} [{:.4g}, {:.4g}]".format(*value) for key, value in row.items()})
-    if options.out is not None:
-        count = len(found["cascade"]["seconds"])
-        write_json(options.out, {"n": count, "side": options.side, "seed": options.seed, "rows": rows})
+    if out is not None:
+        del given["number"]
+        write_json(out, {"n": count, **given, "rows": rows})
 
 
 if __name__ == "__main__":
-    main()
+    tell(measure, __doc__, 210, SIDE)

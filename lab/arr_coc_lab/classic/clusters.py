@@ -10,9 +10,6 @@ Coverage: the share of the cells that the question needs which are shown in full
 
 from __future__ import annotations
 
-import argparse
-from collections.abc import Iterable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -88,28 +85,7 @@ def measure(number: int, source: str = "look", seed: int = 0, side: int = SIDE) 
     return found
 
 
-def main(arguments: Iterable[str] | None = None) -> None:
-    from arr_coc.core.files import write_json
-
-    from .cascade import table_of
-
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--number", type=int, default=231, help="pictures")
-    parser.add_argument("--source", default="look", help="of relevance")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--side", type=int, default=SIDE, help="pixels")
-    parser.add_argument("--out", type=Path, default=None, help="a JSON file")
-    options = parser.parse_args(None if arguments is None else list(arguments))
-    torch.set_num_threads(1)
-    found = measure(options.number, options.source, options.seed, options.side)
-    rows = table_of(found)
-    for name, row in rows.items():
-        print(name, {key: "{:.4g} [{:.4g}, {:.4g}]".format(*value) for key, value in row.items()})
-    if options.out is not None:
-        count = len(found["overlay"][f"covered {SHARES[0]:g}"])
-        about = {"n": count, "source": options.source, "side": options.side, "seed": options.seed}
-        write_json(options.out, {**about, "rows": rows})
-
-
 if __name__ == "__main__":
-    main()
+    from .cascade import tell
+
+    tell(measure, __doc__, 231, SIDE, "look")

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -31,6 +31,9 @@ from arr_coc.core.values import Allocation
 from arr_coc.models.tokens.merge import Members, new_numbers, region_slots
 
 from .scale import CLASSIC_GRIDS, CLASSIC_TOKENS
+
+# The cells, allocations and members of `compress_patches`.
+PatchPlaces = tuple[Tensor, Sequence[Allocation], Members]
 
 
 class RaggedTokens(NamedTuple):
@@ -108,7 +111,7 @@ class MultiResolutionCompressor(Pretrained):
         count; another than the usual where patches are no squares."""
         return self.paths[level](self.neck(features), grid)
 
-    def compress_patches(self, tokens: Tensor, *where: Any) -> tuple[Tensor, Tensor]:
+    def compress_patches(self, tokens: Tensor, *where: *PatchPlaces) -> tuple[Tensor, Tensor]:
         """The patches of a model that merges after its encoder: see `compress_patches` below."""
         return compress_patches(self, tokens, *where)
 
@@ -175,7 +178,7 @@ def compress_patches(
 class UntrainedCompressor:
     """A compressor of whatever width the encoder's tokens have; untrained, so it averages."""
 
-    def compress_patches(self, tokens: Tensor, *where: Any) -> tuple[Tensor, Tensor]:
+    def compress_patches(self, tokens: Tensor, *where: *PatchPlaces) -> tuple[Tensor, Tensor]:
         """As `compress_patches`."""
         width = tokens.shape[-1]
         return compress_patches(MultiResolutionCompressor(width, width), tokens, *where)

@@ -144,6 +144,6 @@ SYSTEM = Selector(
     make=lambda width: SemanticCoupling(),
     reading=lambda module, views: coupled(module, views) ** SHARPNESS,
     loss=coupled_loss,
-    ways=lambda found: {"participatory": found ** (1 / SHARPNESS)},
+    participatory=lambda found: found ** (1 / SHARPNESS),
 )
 SOURCE = SYSTEM.source

@@ -14,7 +14,6 @@ from collections.abc import Iterable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -142,7 +141,7 @@ class ClassicTraining(DrawnTraining[ClassicOptions]):
         maps |= {"edge_lod": held.edges, "uniform": torch.ones_like(truth), "oracle": truth}
         return {name: covered(one, truth, KEEP) for name, one in maps.items()}
 
-    def record(self) -> dict[str, Any]:
+    def record(self) -> dict[str, object]:
         shares = mean_intervals(self.coverage())
         return {**super().record(), "coverage at 1/4 [value, low, high]": shares, "n": len(self.held.truth)}
 

@@ -10,8 +10,8 @@ What no patch can take any more is spent on single cells at full resolution, the
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any, Literal, get_args
+from dataclasses import dataclass
+from typing import Literal, get_args
 
 import numpy as np
 import torch
@@ -206,41 +206,29 @@ def classic_regions(
 def classic_allocations(job: AllocationJob) -> list[Allocation]:
     """Patches of about 20×20 cells with 64 to 400 tokens each, and single cells for what no patch can take."""
     how = {"curve": job.option("curve", "power"), "steepness": job.option("steepness", 2.0)}
-    found = classic_regions(job.cells, torch.tensor(job.budgets), job.frame, **how)
-    results = []
+    frame, results = job.frame, []
+    found = classic_regions(job.cells, torch.tensor(job.budgets), frame, **how)
     for budget, one in zip(job.budgets, found, strict=True):
         given, patches = one.patches
         few = f"budget {budget} gives {given} of {patches} patches their least 64 tokens: the others are not seen"
         results.append(
-            replace(
-                _allocation_of(
-                    job,
-                    "classic",
-                    boxes=job.frame.rectangles(one.first, one.extent),
-                    levels=one.levels,
-                    counts=one.counts,
-                    scores=one.scores,
-                    budget=budget,
-                ),
+            Allocation(
+                height=frame.image_size[0],
+                width=frame.image_size[1],
+                boxes=frame.rectangles(one.first, one.extent),
+                levels=one.levels,
+                counts=one.counts,
+                scores=one.scores,
+                budget=budget,
+                full=frame.full,
+                strategy="classic",
                 sparse=given < patches,
+                cell=frame.cell,
+                canvas=frame.canvas,
                 notes=(few,) if given < patches else (),
             )
         )
     return results
-
-
-def _allocation_of(job: AllocationJob, strategy: str, **columns: Any) -> Allocation:
-    frame = job.frame
-    return Allocation(
-        height=frame.image_size[0],
-        width=frame.image_size[1],
-        full=frame.full,
-        strategy=strategy,
-        sparse=True,
-        cell=frame.cell,
-        canvas=frame.canvas,
-        **columns,
-    )
 
 
 STRATEGY = Strategy("classic", classic_allocations, ("curve", "steepness"), leaves=False)

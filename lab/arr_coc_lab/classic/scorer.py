@@ -17,6 +17,7 @@ from torch.nn import functional as F
 
 from arr_coc.core.errors import InputError
 from arr_coc.core.pretrained import Pretrained
+from arr_coc.relevance.scorer.reading_scorer import join_heads, split_heads
 from arr_coc.sensing.backend_torch import sobel
 
 CELL = 32
@@ -122,16 +123,6 @@ class Matching(nn.Module):
             *(split_heads(item, self.heads) for item in (query, key, value)), attn_mask=mask
         )
         return places + self.answer(join_heads(mixed))
-
-
-def split_heads(item: Tensor, heads: int) -> Tensor:
-    """(B, P, D) → (B, heads, P, D / heads)."""
-    return item.unflatten(-1, (heads, -1)).transpose(1, 2)
-
-
-def join_heads(item: Tensor) -> Tensor:
-    """The inverse of `split_heads`."""
-    return item.transpose(1, 2).flatten(2)
 
 
 class TextureCoupling(nn.Module):

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 import torch
@@ -169,8 +169,8 @@ class Selector:
 
     name, summary: of the source of relevance. note: what its relevance says of itself. row: of `bench classic`. part:
     its folder of weights. make: an untrained network, by the width of a word. reading: (network, views) → a map (B,
-    rows, columns) in [0, 1]. loss: (network, views, truth (B, rows, columns) in {0, 1}) → of a batch. ways: what a map
-    (rows, columns) says of the three ways of knowing.
+    rows, columns) in [0, 1]. loss: (network, views, truth (B, rows, columns) in {0, 1}) → of a batch. participatory:
+    what a map (rows, columns) says of that way of knowing.
     """
 
     name: str
@@ -182,7 +182,7 @@ class Selector:
     make: Callable[[int], Pretrained]
     reading: Callable[..., Tensor]
     loss: Callable[..., Tensor]
-    ways: Callable[[np.ndarray], dict[str, Any]] = lambda found: {}
+    participatory: Callable[[np.ndarray], np.ndarray] | None = None
 
     @torch.no_grad()
     def maps(self, views: PatchViews) -> Tensor:
@@ -192,7 +192,8 @@ class Selector:
     def relevance(self, scene: Scene, query: str) -> Relevance:
         """The source of this name."""
         found = self.maps(PatchViews.of(scene.pixels, [query]))[0].numpy()
-        return Relevance(found, query=query, notes=(self.note,), **self.ways(found))
+        own = self.participatory(found) if self.participatory else None
+        return Relevance(found, query=query, notes=(self.note,), participatory=own)
 
     def missing(self, offers: frozenset[str] = frozenset()) -> str | None:
         """One line that says what is missing, or None."""

@@ -20,12 +20,11 @@ averages, in textures without a model:
 
 from __future__ import annotations
 
-import argparse
-from collections.abc import Iterable
 from copy import copy
 from dataclasses import dataclass, replace
+from functools import partial
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -49,7 +48,7 @@ from arr_coc.relevance.scene import Scene
 from arr_coc.sensing.named_clusters import find_clusters
 from arr_coc.texturing import mips_of, sense, silent_channels
 
-from .cascade import ELSEWHERE, open_clusters
+from .cascade import ELSEWHERE, open_clusters, tell
 from .participatory import participatory
 from .scale import LEAST
 
@@ -127,15 +126,16 @@ class SourceLine:
         first, later = TWO_PASS.shares(total)
         looks = self.has("passes") and (not self.has("scale") or first >= LEAST)
         scale = "classic" if self.has("scale") else "overlay"
-        how: dict[str, Any] = {"seed": request.seed, "scale": request.scale, "levels": request.levels}
-        how["max_new_tokens"] = most
-        answers = [eye.ask(query, first if looks else total, relevance=found, strategy=scale, **how)]
+        ask = partial(
+            eye.ask, query, seed=request.seed, scale=request.scale, levels=request.levels, max_new_tokens=most
+        )
+        answers = [ask(first if looks else total, relevance=found, strategy=scale, scale=request.scale)]
         doubt = answers[0].uncertainty
         told = f"passes: one look, uncertainty {doubt:.2f}"
         if looks and doubt >= TWO_PASS.stop:
             again = open_ground(found, answers[0], query)
             # What is left over would buy no patch: a second look is an overlay, as in the library's own passes.
-            answers.append(eye.ask(query, later, relevance=again, strategy="overlay", **how))
+            answers.append(ask(later, relevance=again, strategy="overlay", scale=request.scale))
             told = f"passes: two looks, uncertainty {doubt:.2f} then {answers[1].uncertainty:.2f}; the surest wins"
         elif self.has("passes") and not looks:
             told += f"; for two, the first needs {LEAST} tokens, two thirds of the budget, which has {total}"
@@ -268,19 +268,5 @@ def measure(number: int, seed: int = 0, side: int = SIDE) -> dict[str, dict[str,
     return found
 
 
-def main(arguments: Iterable[str] | None = None) -> None:
-    from .cascade import table_of
-
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--number", type=int, default=105, help="pictures")
-    parser.add_argument("--seed", type=int, default=0)
-    options = parser.parse_args(None if arguments is None else list(arguments))
-    torch.set_num_threads(1)
-    found = measure(options.number, options.seed)
-    print(f"n = {len(found['learned']['covered'])}")
-    for name, row in table_of(found).items():
-        print(name, {key: "{:.4g} [{:.4g}, {:.4g}]".format(*value) for key, value in row.items()})
-
-
 if __name__ == "__main__":
-    main()
+    tell(measure, __doc__, 105, SIDE)

@@ -16,11 +16,11 @@ With `--data` on one's own records, of which only the answers are needed; `bench
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -113,14 +113,7 @@ def within_reach(centre: Tensor, spread: float) -> Tensor:
 
 
 def attempt(
-    model: PreTrainedModel,
-    examples: TemperingExamples,
-    policy: TemperingPolicy,
-    budgets: tuple[int, int],
-    settings: EsperSettings,
-    spread: float,
-    generator: torch.Generator,
-    **how: Any,
+    task: TemperingTask, examples: TemperingExamples, policy: TemperingPolicy, spread: float, generator: torch.Generator
 ) -> Trial:
     """Run all passes with exploration drawn around the policy's; the reward is the share of later passes that were
     right, so that finding it early counts more than finding it late."""
@@ -136,8 +129,9 @@ def attempt(
         drawn.append(centre + spread * noise)
         return torch.sigmoid(drawn[-1])
 
-    records = run_passes(model, examples.job, budgets, settings, explore, stop_early=False, **how)
-    right = torch.stack([answers_right(record, examples.answers, end_tokens(model)) for record in records[1:]])
+    how = {"temperature": task.temperature, "most": task.most}
+    records = run_passes(task.model, examples.job, task.budgets, task.settings, explore, stop_early=False, **how)
+    right = torch.stack([answers_right(record, examples.answers, end_tokens(task.model)) for record in records[1:]])
     inputs = [torch.stack(item) for item in zip(*told[: len(records)], strict=True)]
     return Trial((inputs[0], inputs[1], inputs[2]), torch.stack(drawn[: len(records)]), right.float().mean(0))
 
@@ -167,13 +161,14 @@ class TemperingOptions(RunOptions):
 @dataclass(frozen=True)
 class TemperingTask:
     """What the policy is trained on. examples: by number of the step. budgets: of the first pass and of later ones.
-    how: what `run_passes` is told beside."""
+    temperature, most: of `run_passes`."""
 
     model: PreTrainedModel
     examples: Callable[[int], TemperingExamples]
     budgets: tuple[int, int]
     settings: EsperSettings
-    how: Mapping[str, Any] = field(default_factory=dict)
+    temperature: float = 1.0
+    most: int = 64
 
 
 class TemperingTraining(Training[TemperingOptions]):
@@ -201,9 +196,7 @@ class TemperingTraining(Training[TemperingOptions]):
         options, task = self.options, self.task
         # All draws of the group in one batch: several small runs would cost several times as long on a GPU.
         examples = task.examples(at.step).repeated(options.group)
-        trials = attempt(
-            *(task.model, examples, self.policy, task.budgets, task.settings, options.spread, self.noise), **task.how
-        ).parts(options.group)
+        trials = attempt(task, examples, self.policy, options.spread, self.noise).parts(options.group)
         reward = torch.stack([trial.reward for trial in trials]).mean()
         self.done["rewards"].append(float(reward))
         return policy_loss(self.policy, trials, options.spread), {"reward": reward}
@@ -300,21 +293,17 @@ class OwnTemperingTraining(TemperingTraining):
             chosen = random.Random(f"{options.seed} {step}").choices(learned, k=options.batch)
             return own_examples(self.eye, chosen, options)
 
-        how = {"temperature": self.eye.temperature, "most": options.new_tokens}
-        settings = EsperSettings(passes=options.passes)
-        super().__init__(
-            options, devices, TemperingTask(self.eye.model, examples, (options.first, options.later), settings, how)
-        )
+        settings, how = EsperSettings(passes=options.passes), (self.eye.temperature, options.new_tokens)
+        task = TemperingTask(self.eye.model, examples, (options.first, options.later), settings, *how)
+        super().__init__(options, devices, task)
         self.done |= {"records": len(data.records), "skipped": len(data.bad), "held_out": len(self.held)}
 
     @torch.no_grad()
     def rewarded(self, policy: TemperingPolicy) -> float:
         """The mean reward on what is held out, nothing drawn by chance."""
-        task = self.task
-        trial = attempt(task.model, self.aside, policy, task.budgets, task.settings, 0.0, torch.Generator(), **task.how)
-        return float(trial.reward.mean())
+        return float(attempt(self.task, self.aside, policy, 0.0, torch.Generator()).reward.mean())
 
-    def judge(self, at: Moment) -> dict[str, Any]:
+    def judge(self, at: Moment) -> dict[str, object]:
         if "rule" not in self.done:
             self.done["rule"] = self.rewarded(TemperingPolicy().to(self.device))
         return {"held out reward": self.rewarded(self.policy), "held out reward of the rule": self.done["rule"]}

@@ -18,7 +18,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -226,7 +225,7 @@ class OwnTensionTraining(Training[OwnTensionOptions]):
         return share_loss(self.balanced(maps), shares), {}
 
     @torch.no_grad()
-    def judge(self, at: Moment) -> dict[str, Any]:
+    def judge(self, at: Moment) -> dict[str, object]:
         """On held-out pictures: the loss, and how much of the map's mass lies on the truth, against an even map."""
         maps, shares = self.aside
         mass = self.balanced(maps)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -16,6 +16,7 @@ from arr_coc.core.folders import MINI
 from .needle import parse_size
 
 if TYPE_CHECKING:
+    from arr_coc.core.values import JsonObject
     from arr_coc.eye.eye import Eye
 
 ROWS = (
@@ -109,7 +110,7 @@ def reader_of(model: str, device: str, only: str | None) -> Eye:
     return Eye.from_pretrained(model, device=device)
 
 
-def calibrate_glance(eye: Eye, name: str, options: CalibrateCommand, size: tuple[int, int]) -> dict[str, Any]:
+def calibrate_glance(eye: Eye, name: str, options: CalibrateCommand, size: tuple[int, int]) -> dict[str, object]:
     """Find the heads that point, write them where glances look for them, and tell how well they do.
 
     name: under which the model is found again."""
@@ -154,7 +155,7 @@ def calibrate_glance(eye: Eye, name: str, options: CalibrateCommand, size: tuple
     return found
 
 
-def calibrate_grip(eye: Eye, name: str, options: CalibrateCommand) -> dict[str, Any]:
+def calibrate_grip(eye: Eye, name: str, options: CalibrateCommand) -> dict[str, object]:
     """Measure the grip, write grip.json and a picture of the curve beside it; a run that was stopped goes on.
 
     Args:
@@ -200,7 +201,7 @@ def calibrate_grip(eye: Eye, name: str, options: CalibrateCommand) -> dict[str, 
     return {**found, "file": str(place)} if options.as_json else found
 
 
-def rows(found: dict[str, Any]) -> list[tuple[str, str, str, str]]:
+def rows(found: JsonObject) -> list[tuple[str, str, str, str]]:
     return [
         (
             title,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -14,7 +14,9 @@ from arr_coc.core.errors import InputError
 from arr_coc.core.folders import EXAMPLES
 
 if TYPE_CHECKING:
+    from arr_coc.core.values import JsonObject
     from arr_coc.eye.story import Story
+    from arr_coc.looking import Look
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -135,7 +137,7 @@ def look(
     print_demo(results, [one["comparison"] for one in shown_all], perf_counter() - started)
 
 
-def draw_looks(shown: Shown, looks: list[Any], out: Path) -> dict[str, Any]:
+def draw_looks(shown: Shown, looks: list[Look], out: Path) -> JsonObject:
     """Draw and write one picture's results; refuses an allocation that does not cost what was announced."""
     from arr_coc.allocation.tree import tokens_for
     from arr_coc.app.cli.console import save_png
@@ -173,7 +175,7 @@ def draw_looks(shown: Shown, looks: list[Any], out: Path) -> dict[str, Any]:
     return {"looks": results, "comparison": {"picture": shown.picture, "moved": moved, "file": str(page)}}
 
 
-def print_demo(results: list[dict[str, Any]], comparisons: list[dict[str, Any]], seconds: float) -> None:
+def print_demo(results: list[JsonObject], comparisons: list[dict[str, object]], seconds: float) -> None:
     columns = {"picture": "left", "question": "left"}
     columns |= dict.fromkeys(("budget", "tokens", "of full", "level 0"), "right")
     rows = [

@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 from time import perf_counter
-from typing import Any, NamedTuple
+from typing import NamedTuple
+
+from PIL.Image import Image
 
 from arr_coc.app.cli.console import print_json, progress, save_png, say, show, table, writing
 from arr_coc.app.microscope.linking import EXAMPLES, example_questions
 from arr_coc.core.errors import InputError
 from arr_coc.core.files import write_json
 from arr_coc.core.folders import MINI, SCORER, WEIGHTS
+from arr_coc.core.values import JsonObject
 from arr_coc.draw import AnswerPanel, answer_sheet, homunculus
 from arr_coc.eye.eye import Eye
 from arr_coc.looking import check_device, check_request
@@ -27,7 +30,7 @@ class Posed(NamedTuple):
     """name: of the files. picture: a path or a PIL image."""
 
     name: str
-    image: Any
+    image: Path | Image
     query: str
     truth: str
 
@@ -50,7 +53,7 @@ def fresh(seed: int, number: int = 1) -> Iterator[Posed]:
 
 def run(
     *, keep: float, questions: int, seed: int, out: Path, device: str, quiet: bool, number: int = 1
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Ask everything, write pages and JSON, print a table or the JSON."""
     check_request(["x"], None, keep)
     check_device(device)
@@ -88,7 +91,7 @@ example picture, and the first two pictures of each family of Needle World's tes
 the relevance for the question, where the tokens went, and what the model saw."""
 
 
-def write_gallery(document: dict[str, Any], page: Path) -> None:
+def write_gallery(document: JsonObject, page: Path) -> None:
     """A page of Markdown with every picture, its question, what was said and what is true; pictures lie in a folder
     beside it that is named after it."""
     from PIL import Image
@@ -140,7 +143,7 @@ def ask_and_draw(eye: Eye, one: Posed, keep: float, out: Path) -> tuple[AnswerPa
     }
 
 
-def print_answers(document: dict[str, Any], seconds: float) -> None:
+def print_answers(document: JsonObject, seconds: float) -> None:
     from rich.text import Text
 
     columns = {"picture": "left", "question": "fold", "answer": "fold", "truth": "fold", "": "left"}

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from PIL import Image
@@ -17,10 +17,11 @@ from arr_coc.app.microscope.kit import PRIVATE, QUICK, MicroscopePage, SheetCont
 from arr_coc.app.microscope.linking import PageState
 from arr_coc.core.errors import InputError
 from arr_coc.core.folders import WEIGHTS
+from arr_coc.core.values import JsonObject
 
 from ..bench.hypotheses import COLUMNS, HypothesisMeasurement, hypotheses_table
 from ..bench.needle import budgets, fraction, read_document
-from ..bench.report import written
+from ..bench.report import TableCell, written
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Plot
@@ -62,7 +63,7 @@ def show_numbers(desk: Desk, state: PageState) -> SheetContent:
     )
 
 
-def show_needle(path: Path) -> tuple[str, list[Any], Mapping[str, Any]]:
+def show_needle(path: Path) -> tuple[str, list[Plot], Mapping[str, object]]:
     document = read_document(path)
     keeps = budgets(document)
     plots = [interval_lines(document["means"], "Mean over families")]
@@ -97,7 +98,7 @@ def _tokens(row: Mapping[str, object]) -> str:
     return f", {row['tokens']} tokens" if row.get("tokens") else ""
 
 
-def show_hypotheses(path: Path) -> tuple[str, list[Any], Mapping[str, Any]]:
+def show_hypotheses(path: Path) -> tuple[str, list[Plot], Mapping[str, object]]:
     document = json.loads(path.read_text(encoding="utf-8"))
     if "cells" in document:  # as measured, picture by picture
         document = hypotheses_table(HypothesisMeasurement.load(path)).to_json()
@@ -126,13 +127,13 @@ def show_hypotheses(path: Path) -> tuple[str, list[Any], Mapping[str, Any]]:
     return html + facts_list(document["facts"]), plots, document
 
 
-def _percent(row: Mapping[str, Any]) -> str:
+def _percent(row: JsonObject) -> str:
     if "low" not in row:
         return f"{100 * row['value']:.1f}"
     return f"{100 * row['value']:.1f} [{100 * row['low']:.1f}, {100 * row['high']:.1f}]"
 
 
-def _written(cell: Any) -> str:
+def _written(cell: JsonObject | TableCell) -> str:
     """A cell as the benches write it, from its JSON."""
     from ..bench.report import Quantity
 
@@ -189,7 +190,7 @@ def _place(path: Path, imports: list[str]) -> str:
     return " / ".join(["files('arr_coc')", *(repr(part) for part in path.relative_to(package).parts)])
 
 
-def interval_lines(rows: Sequence[dict[str, Any]], title: str) -> Plot:
+def interval_lines(rows: Sequence[JsonObject], title: str) -> Plot:
     """Accuracy against tokens, one line for each way to allocate, 95 % intervals as bars. rows: `means` of needle."""
     figure = markup.new_figure()
     axes = figure.subplots()
@@ -215,7 +216,7 @@ def interval_lines(rows: Sequence[dict[str, Any]], title: str) -> Plot:
     return figure
 
 
-def dots(groups: Sequence[str], series: dict[str, list[dict[str, Any]]], title: str, xlabel: str) -> Plot:
+def dots(groups: Sequence[str], series: dict[str, list[JsonObject]], title: str, xlabel: str) -> Plot:
     """Groups down, one dot with its interval for each series. series: name → one row (value, low, high) a group."""
     figure = markup.new_figure(height=1.3 + 0.5 * len(groups))
     axes = figure.subplots()
@@ -237,7 +238,7 @@ def dots(groups: Sequence[str], series: dict[str, list[dict[str, Any]]], title: 
     return figure
 
 
-def forest(labels: Sequence[str], rows: Sequence[dict[str, Any]], verdicts: Sequence[str], title: str) -> Plot:
+def forest(labels: Sequence[str], rows: Sequence[JsonObject], verdicts: Sequence[str], title: str) -> Plot:
     """Differences with their intervals around zero, coloured by verdict. rows: value, low, high, in points."""
     figure = markup.new_figure(height=1.0 + 0.42 * len(labels))
     axes = figure.subplots()
@@ -262,7 +263,7 @@ def numbers_tab(page: MicroscopePage) -> None:
     sheet = TabSheet(page, "numbers")
     sheet.exports()
 
-    def measured() -> tuple[Any, ...]:
+    def measured() -> tuple[object, ...]:
         return sheet.filled(lambda: show_numbers(page.desk, PageState(tab="numbers")))
 
     sheet.runs(measured, None, sheet.outputs, **QUICK, **PRIVATE)

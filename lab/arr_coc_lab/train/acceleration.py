@@ -8,7 +8,7 @@ import math
 import queue
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields, is_dataclass
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -194,7 +194,7 @@ class Twin(Generic[Worker]):
         for parameter in self._workers:
             parameter.grad = None
 
-    def without_gradient(self) -> list[Any]:
+    def without_gradient(self) -> list[Tensor]:
         """After backward, before `pull_gradients`: the master's weights that had no part in it."""
         return [mine for mine, theirs in zip(self._masters, self._workers, strict=True) if theirs.grad is None]
 
@@ -260,17 +260,19 @@ def orthogonalise(gradients: Tensor, coefficients: tuple[float, float, float], s
     return matrices.mT if tall else matrices
 
 
-def make_optimizers(model: nn.Module, heads: nn.Module, rate: float, device: torch.device) -> list[object]:
-    """Muon for the matrices of the blocks, AdamW for everything else."""
+def make_optimizers(
+    module: nn.Module, outside: Sequence[str], more: Iterable[nn.Parameter], rate: float, decay: float
+) -> list[torch.optim.Optimizer]:
+    """Muon for the matrices of a module whose names have no part that is `outside`, AdamW for everything else."""
     matrices = [
         value
-        for name, value in model.named_parameters()
-        if value.ndim == 2 and not any(part in name for part in ("embed", "lm_head"))
+        for name, value in module.named_parameters()
+        if value.requires_grad and value.ndim == 2 and not any(part in name for part in outside)
     ]
     known = {id(value) for value in matrices}
-    rest = [value for value in [*model.parameters(), *heads.parameters()] if id(value) not in known]
-    how: dict[str, Any] = {"weight_decay": 0.01, "betas": (0.9, 0.98), "fused": device.type == "cuda"}
+    rest = [value for value in [*module.parameters(), *more] if value.requires_grad and id(value) not in known]
+    fused = rest[0].device.type == "cuda"
     return [
-        BatchedMuon(matrices, lr=rate, weight_decay=0.01, adjust_lr_fn="match_rms_adamw"),
-        torch.optim.AdamW(rest, lr=rate, **how),
+        BatchedMuon(matrices, lr=rate, weight_decay=decay, adjust_lr_fn="match_rms_adamw"),
+        torch.optim.AdamW(rest, lr=rate, weight_decay=decay, betas=(0.9, 0.98), fused=fused),
     ]

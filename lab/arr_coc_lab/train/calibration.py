@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from arr_coc.core.values import JsonObject
 from arr_coc.eye.decoding import LONGEST_ANSWER, Generated, generate_greedily
 from arr_coc.models.base import LeafPrompt
 from arr_coc.models.qwen3_vl.encode import dense_vision_attention, leaf_positions
@@ -22,7 +23,7 @@ from arr_coc.models.tokens.splice import pack, take
 
 from ..statistics import BINS, chance_error, expected_calibration_error
 from .allocations import LEVELS, tree_of
-from .evaluate import FAMILIES, DrawnPictures, evaluation_leaves
+from .evaluate import FAMILIES, DrawnPictures, MapScorer, evaluation_leaves
 from .mini_model import IMAGE, TURN_END
 from .prompts import build_prompt
 from .reader import see
@@ -30,7 +31,6 @@ from .reader import see
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-    from ..classic.scorer import Scorer
 
 # What `ask` shows unless told otherwise, and what there is without this library.
 ASKED = (("full", 1.0), ("scorer", 0.25))
@@ -118,14 +118,14 @@ def calibration_row(confidence: tuple[np.ndarray, np.ndarray], right: np.ndarray
 
 def calibrate(
     model: PreTrainedModel,
-    scorer: Scorer | None,
+    scorer: MapScorer | None,
     *,
     families: Sequence[str] = FAMILIES,
     cells: Sequence[tuple[str, float]] = ASKED,
     advance: Callable[[str], None] = lambda family: None,
     more: Iterable[SaidAnswers] = (),
     **how: object,
-) -> dict[str, Any]:
+) -> JsonObject:
     """Fit the one temperature on questions of every family in every cell; returns a JSON-ready dictionary.
 
     how: of `DrawnPictures`; 512 of each family, of the validation split, unless told otherwise. more: answers from
@@ -141,7 +141,7 @@ def calibrate(
     found += more
     temperature = fit_temperature([said for *_, said, _ in found], [right for *_, right in found])
 
-    def row(chosen: list[SaidAnswers]) -> dict[str, Any]:
+    def row(chosen: list[SaidAnswers]) -> dict[str, object]:
         before, after = (
             torch.cat([said.confidence(heat) for *_, said, _ in chosen]).cpu().numpy() for heat in (1.0, temperature)
         )
@@ -173,7 +173,7 @@ def calibrate(
 @torch.inference_mode()
 def _answers(
     model: PreTrainedModel,
-    scorer: Scorer | None,
+    scorer: MapScorer | None,
     family: str,
     cells: Sequence[tuple[str, float]],
     shown: DrawnPictures,

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import nn
 
 from arr_coc.core.errors import InputError
 from arr_coc.core.files import replacing, writing
@@ -20,6 +19,8 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 STATE = "state.pt"
+# What a checkpoint keeps, by name: plain values and tensors.
+TrainingState = dict[str, Any]
 
 
 def save_state(folder: Path, state: Mapping[str, object]) -> None:
@@ -31,7 +32,7 @@ def save_state(folder: Path, state: Mapping[str, object]) -> None:
             raise OSError(str(error).splitlines()[0]) from error
 
 
-def load_state(folder: Path) -> dict[str, Any] | None:
+def load_state(folder: Path) -> TrainingState | None:
     """What `save_state` wrote; None where nothing was."""
     if not (folder / STATE).exists():
         return None
@@ -72,7 +73,7 @@ def save_model(model: PreTrainedModel, folder: Path) -> None:
         build_image_processor().save_pretrained(made)
 
 
-def load_shipped(folder: Path, modules: Mapping[str, nn.Module]) -> None:
+def load_shipped(folder: Path, modules: Mapping[str, Any]) -> None:
     """Weights that `ship` wrote into existing modules; heads that are not there begin afresh."""
     from safetensors.torch import load_file
 

@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -29,6 +28,7 @@ from arr_coc.video.temporal_model import ClipMotion, TemporalBlend, clip_motion
 from ..classic.scorer import Scorer
 from ..worlds.needle.clips import NeedleClip, render_clip
 from .allocations import Kind, target_cells
+from .checkpoints import TrainingState
 from .clip_allocations import ClipMaps, carry_scores, to_grid
 from .clip_reader import Clips
 from .evaluate import FAMILIES
@@ -136,7 +136,7 @@ def by_clip(records: Sequence[OwnRecord]) -> list[OwnRecord]:
 
 
 def own_clips(
-    records: Sequence[OwnRecord], plan: VideoOptions, scorer: Any, settings: TemporalSettings, device: torch.device
+    records: Sequence[OwnRecord], plan: VideoOptions, scorer: Scorer, settings: TemporalSettings, device: torch.device
 ) -> list[OwnClip]:
     """Every clip of `by_clip`, in pieces of the plan's frames, on the plan's canvas; a last piece ends with a still."""
     clips: dict[str, list[OwnRecord]] = {}
@@ -268,10 +268,10 @@ class Stills:
             self.buffers[batch.size] = RingBuffer(EXAMPLES_KEPT * len(batch))
         self.buffers[batch.size].add(batch, number)
 
-    def state(self) -> dict[Any, Any]:
+    def state(self) -> dict[tuple[int, int], dict[str, object]]:
         return {size: buffer.state() for size, buffer in self.buffers.items()}
 
-    def load_state(self, state: dict[Any, Any]) -> None:
+    def load_state(self, state: dict[tuple[int, int], TrainingState]) -> None:
         self.buffers = {size: RingBuffer.of_state(kept, self.make) for size, kept in state.items()}
 
     def draw(self, chance: random.Random, generator: torch.Generator) -> tuple[ReaderBatch, Kind]:

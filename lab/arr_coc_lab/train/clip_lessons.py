@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import deque
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 
@@ -12,6 +12,7 @@ from arr_coc.allocation.tree import Leaves
 
 from ..worlds.needle.clips import NeedleClip, render_clip
 from .allocations import Kind, LeafTable, even_tree_of, target_cells
+from .checkpoints import TrainingState
 from .clip_reader import ClipReading, Clips, read_video
 from .evaluate import FAMILIES
 
@@ -62,12 +63,12 @@ class ClipLessons:
         batch = clip.frames
         return read_video(mini, Clips(clip.pictures, batch.question_ids[::frames], batch.answer_ids[::frames]), leaves)
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> dict[str, object]:
         """Plain data."""
         origins = [list(origin) for origin, _ in self.kept]
         return {"origins": origins, "made": self.made, "read": self.read_so_far}
 
-    def load_state(self, state: dict[str, Any]) -> None:
+    def load_state(self, state: TrainingState) -> None:
         origins = [(family, frames, start, cuts) for family, frames, start, cuts in state["origins"]]
         self.kept.extend((origin, self.render(origin)) for origin in origins)
         self.made, self.read_so_far = state["made"], state["read"]

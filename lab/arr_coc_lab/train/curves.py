@@ -11,14 +11,16 @@ from importlib import import_module
 from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
 from arr_coc.core.errors import InputError
 from arr_coc.core.files import read_text, replacing
+from arr_coc.core.values import JsonObject
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 INK, MUTED, RULE, PAPER = "#1c1e24", "#6c7078", "#e4e2dc", "#faf9f6"
@@ -118,7 +120,7 @@ def _shades(lines: Mapping[str, Line]) -> dict[str, tuple[str, np.ndarray, np.nd
 
 
 def _pane(
-    axes: Any,
+    axes: Axes,
     title: str,
     lines: Mapping[str, tuple[str, np.ndarray, np.ndarray]],
     whole: float | None,
@@ -152,7 +154,7 @@ def _pane(
     axes.spines["bottom"].set_color(MUTED)
 
 
-def _name_lines(axes: Any, ends: Sequence[tuple[str, str, float]], apart: float = 0.062) -> None:
+def _name_lines(axes: Axes, ends: Sequence[tuple[str, str, float]], apart: float = 0.062) -> None:
     """Names at the lines' ends, pushed apart where they would cover each other. Heights are shares of the pane."""
     to_pane = axes.transLimits
     if axes.get_yscale() == "log":
@@ -177,7 +179,7 @@ def _name_lines(axes: Any, ends: Sequence[tuple[str, str, float]], apart: float 
 # ----------------------------------------------------------------------------------------------------------------------
 # Where a training's curve goes while it runs: the terminal, and TensorBoard or Weights & Biases where asked.
 
-Point = Mapping[str, Any]
+Point = JsonObject
 
 
 class Writer(Protocol):

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 import torch
 from torch import Tensor
+
+from arr_coc.core.values import JsonObject
 
 from .options import RunOptions, option
 from .run import Moment, Schedule, Training
@@ -30,12 +32,13 @@ Drawn = TypeVar("Drawn", bound=DrawnOptions)
 class DrawnTraining(Training[Drawn]):
     """Subclasses draw their pictures, then `begin`; they say the loss and the coverage."""
 
-    def begin(self, schedule: Schedule, **how: Any) -> None:
-        """Everything to its device, the optimizer, and the chance by which pictures are chosen. how: of AdamW."""
+    def begin(self, schedule: Schedule, weight_decay: float, betas: tuple[float, float] = (0.9, 0.999)) -> None:
+        """Everything to its device, the optimizer, and the chance by which pictures are chosen."""
         for module in self.modules.values():
             module.to(self.device)
         learned = [one for one in self.parameters() if one.requires_grad]
-        self.optimizers.append(torch.optim.AdamW(learned, lr=self.options.learning_rate, **how))
+        rate = self.options.learning_rate
+        self.optimizers.append(torch.optim.AdamW(learned, lr=rate, weight_decay=weight_decay, betas=betas))
         self.schedule = schedule
         self.noise = self.generator("noise", self.options.seed, torch.device("cpu"))
 
@@ -47,7 +50,7 @@ class DrawnTraining(Training[Drawn]):
         """Of the validation pictures, by what is compared: the share of the needed ground that is seen in full."""
         raise NotImplementedError
 
-    def judge(self, at: Moment) -> dict[str, Any]:
+    def judge(self, at: Moment) -> JsonObject:
         for module in self.modules.values():
             module.eval()
         found = {f"covered {name}": float(values.mean()) for name, values in self.coverage().items()}

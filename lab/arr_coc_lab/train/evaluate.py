@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 from torch import Tensor
@@ -12,6 +12,7 @@ from torch import Tensor
 from arr_coc.allocation.controls import permute_along_tree
 from arr_coc.allocation.overlay import overlay
 from arr_coc.allocation.tree import Tree
+from arr_coc.core.values import JsonObject
 from arr_coc.models.qwen3_vl.encode import dense_vision_attention
 
 from ..statistics import wilson
@@ -22,15 +23,20 @@ from .reader import read
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-    from ..classic.scorer import Scorer
     from .pictures import TrainingBatch
 
 FAMILIES = ("cards", "forms", "receipts", "scenes", "charts", "signs", "zoo")
 STRATEGIES = ("full", "uniform", "random", "shuffled", "scorer", "oracle")
 
 
+class MapScorer(Protocol):
+    """What says of pictures and questions where detail is needed."""
+
+    def score(self, pictures: Tensor, question_ids: Tensor) -> Tensor: ...
+
+
 def evaluation_leaves(
-    strategy: str, keep: float, batch: TrainingBatch, tree: Tree, scorer: Scorer | None, generator: torch.Generator
+    strategy: str, keep: float, batch: TrainingBatch, tree: Tree, scorer: MapScorer | None, generator: torch.Generator
 ) -> Tensor:
     """Leaves of one strategy, laid out as a user would get them: no noise, no hints."""
     if strategy in ("full", "uniform"):
@@ -73,8 +79,8 @@ class DrawnPictures:
 
 @torch.inference_mode()
 def accuracy(
-    model: PreTrainedModel, scorer: Scorer | None, family: str, strategy: str, keep: float, shown: DrawnPictures
-) -> dict[str, Any]:
+    model: PreTrainedModel, scorer: MapScorer | None, family: str, strategy: str, keep: float, shown: DrawnPictures
+) -> dict[str, object]:
     """One cell of the table."""
     device = next(model.parameters()).device
     tree = tree_of(shown.size)
@@ -105,17 +111,17 @@ def accuracy(
 
 def table(
     model: PreTrainedModel,
-    scorer: Scorer | None,
+    scorer: MapScorer | None,
     families: Sequence[str] = FAMILIES,
     cells: Sequence[tuple[str, float]] = (("full", 1.0), ("uniform", 0.25), ("scorer", 0.25)),
     **how: Any,
-) -> list[dict[str, Any]]:
+) -> list[dict[str, object]]:
     """Accuracies of every family in every cell, a strategy at a share of the tokens. how: of `DrawnPictures`."""
     shown = DrawnPictures(**how)
     return [accuracy(model, scorer, family, strategy, keep, shown) for family in families for strategy, keep in cells]
 
 
-def format_table(rows: Sequence[dict[str, Any]]) -> str:
+def format_table(rows: Sequence[JsonObject]) -> str:
     """A markdown table: strategies down, families across, and their mean."""
     families = list(dict.fromkeys(row["family"] for row in rows))
     kinds = list(dict.fromkeys((row["strategy"], row["keep"]) for row in rows))

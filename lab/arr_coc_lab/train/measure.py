@@ -17,6 +17,7 @@ from torch import Tensor
 from arr_coc.allocation.controls import permute_along_tree
 from arr_coc.allocation.quadtree import quadtree
 from arr_coc.allocation.tree import Tree
+from arr_coc.core.values import JsonObject
 from arr_coc.models.qwen3_vl.encode import dense_vision_attention
 
 from ..worlds.needle.difficulty import as_difficulty
@@ -90,7 +91,7 @@ class Cell:
     right: list[bool] = field(default_factory=list)
     recall: list[float] = field(default_factory=list)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         found = {"tokens": self.tokens, "recall": _rounded(self.recall)}
         return found | ({"right": "".join("01"[value] for value in self.right)} if self.right else {})
 
@@ -102,9 +103,9 @@ class Findings:
     cells: dict[str, Cell] = field(default_factory=dict)
     best: dict[str, list[float]] = field(default_factory=dict)
     stakes: dict[str, dict[str, list[float]]] = field(default_factory=dict)
-    asked: list[dict[str, Any]] = field(default_factory=list)
+    asked: list[dict[str, object]] = field(default_factory=list)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         stakes = {name: {key: _rounded(values) for key, values in part.items()} for name, part in self.stakes.items()}
         return {
             "cells": {name: cell.to_json() for name, cell in self.cells.items()},
@@ -114,7 +115,7 @@ class Findings:
         }
 
 
-Round = dict[str, dict[str, Any]]
+Round = dict[str, dict[str, object]]
 PARTS = ("reading", "best cells of", "questions about")
 
 
@@ -136,7 +137,7 @@ def measure(
     advance: Advance = lambda step: None,
     keep: Callable[[list[Round]], None] = lambda rounds: None,
     done: Sequence[Round] = (),
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """The document of all rounds, those already `done` among them. keep: called with all rounds after each of them, so
     that what was measured outlives whatever ends the run."""
     device = next(model.parameters()).device
@@ -177,7 +178,7 @@ def _one_round(
     return result
 
 
-def document_of(plan: Measuring, rivals: Rivals, rounds: Sequence[Round]) -> dict[str, Any]:
+def document_of(plan: Measuring, rivals: Rivals, rounds: Sequence[Round]) -> dict[str, object]:
     """The document: cells by `system@keep` with the pictures of one family after the other, best cells, questions,
     stakes. `each`: pictures of each family that were read; `wanted`: that should have been."""
     joined: dict[str, object] = {}

@@ -7,7 +7,7 @@ import math
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from arr_coc.allocation.quadtree import quadtree
 from arr_coc.core.errors import InputError
 from arr_coc.core.files import read_text, write_json
+from arr_coc.core.values import JsonObject
 
 from .allocations import Kind, make_leaves, tree_of
 from .evaluate import FAMILIES
@@ -86,7 +87,7 @@ class Monitors:
                 )
         return result
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         return {
             "share_band": list(self.share_band),
             "entropy_band": list(self.entropy_band),
@@ -95,7 +96,7 @@ class Monitors:
         }
 
     @classmethod
-    def from_json(cls, document: str | dict[str, Any]) -> Monitors:
+    def from_json(cls, document: str | JsonObject) -> Monitors:
         """The inverse; alarms are found anew."""
         try:
             data = json.loads(document) if isinstance(document, str) else document

@@ -1,6 +1,6 @@
 """Where a frozen model's right answer hung: boxes for records of which only the answer is known.
 
-Any model that `attach` takes is asked by adding one leaf: the picture coarse, then the same with one tile of it in full
+A model that `attach` takes is asked by adding one leaf: the picture coarse, then the same with one tile of it in full
 detail; the tile is worth what the right answer's log-likelihood gains, and the best tile's quarters are told apart the
 same way. `mini`, to which a reading of a few cells costs next to nothing, is shown windows alone, all over the picture,
 and of the best one leaves are left out as long as nothing is lost. Both know question, answer and model; neither knows
@@ -13,7 +13,7 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -26,10 +26,15 @@ from arr_coc.core.alphabet import IDS
 from arr_coc.core.errors import InputError
 from arr_coc.core.folders import MINI, part_folder
 from arr_coc.eye.eye import Eye
+from arr_coc.models.base import Inputs
 
+from .checkpoints import TrainingState
 from .outcomes import CELL, judge, load_reader
 from .own_data import OwnRecord
 from .pictures import Glyphs, TrainingBatch
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 MOST_CELLS = 8
 # Cells across of the windows that `mini` is shown; at its type a cell holds two characters or more.
@@ -65,11 +70,11 @@ class Creditor:
             self.logs.append(log)
         return replace(record, boxes=self.found[key], context=np.zeros((0, 4)))
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> dict[str, object]:
         """What was found, as a checkpoint keeps it: a run that goes on asks no question twice."""
         return {"found": [(key, boxes.tolist()) for key, boxes in self.found.items()], "logs": list(self.logs)}
 
-    def load_state(self, state: Mapping[str, Any]) -> None:
+    def load_state(self, state: TrainingState) -> None:
         self.found = {tuple(key): np.array(boxes).reshape(-1, 4) for key, boxes in state["found"]}
         self.logs = list(state["logs"])
 
@@ -97,7 +102,7 @@ def characters(text: str) -> Tensor:
     return torch.tensor([[IDS.get(character, IDS["?"]) for character in text]])
 
 
-def mini_boxes(reader: Any, pixels: np.ndarray, query: str, answer: str) -> tuple[np.ndarray, float]:
+def mini_boxes(reader: PreTrainedModel, pixels: np.ndarray, query: str, answer: str) -> tuple[np.ndarray, float]:
     """(K, 4) box in 0–1 of the cells from which, and from nothing else, the answer is likeliest, and its mean
     log-likelihood there. No box where several places would do.
 
@@ -185,7 +190,7 @@ def window_leaves(windows: np.ndarray) -> np.ndarray:
 # ---- any attached model: one leaf more -------------------------------------------------------------------------------
 
 
-def answered_prompt(eye: Eye, prompt: Mapping[str, Any], answer: str) -> dict[str, Any]:
+def answered_prompt(eye: Eye, prompt: Inputs, answer: str) -> dict[str, object]:
     """A prompt that the eye prepared (`Looked.inputs`) with its answer, and labels that ask for the answer only."""
     inputs = dict(prompt)
     tokenizer, ids = eye.processor.tokenizer, inputs["input_ids"]

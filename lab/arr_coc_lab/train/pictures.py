@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -119,9 +118,12 @@ def family_batches(
             yield family, render_family(family, count, size, seed, start, device, None, split)
 
 
-def every_family(number: int, *what: Any, **how: Any) -> Iterator[TrainingBatch]:
+def every_family(
+    number: int, size: tuple[int, int], seed: int, split: str, *, device: torch.device | str = "cpu", at_once: int = 0
+) -> Iterator[TrainingBatch]:
     """`number` pictures in equal parts of every family, a few more where they do not divide; see `family_batches`."""
-    return (batch for _, batch in family_batches(-(-number // len(FAMILIES)), *what, **how))
+    each = -(-number // len(FAMILIES))
+    return (batch for _, batch in family_batches(each, size, seed, split, device=device, at_once=at_once))
 
 
 def glyphs_of(scene: NeedleScene, size: tuple[int, int]) -> Glyphs:

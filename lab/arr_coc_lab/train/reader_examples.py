@@ -39,6 +39,7 @@ from .allocations import (
     even_tree_of,
     target_cells,
 )
+from .checkpoints import TrainingState
 from .pictures import IGNORE, READING_LEVELS, SUB_HEIGHT, SUB_WIDTH, UNKNOWN, Glyphs, glyph_board, glyphs_of
 from .prompts import ADDITIONS, TURN_LENGTH, chat_tail, reworded
 
@@ -263,7 +264,7 @@ class RingBuffer(Generic[Batch]):
         self.added = 0
         self._next = 0
         self._stored: Batch | None = None
-        self.origins: dict[int, Any] = {}
+        self.origins: dict[int, object] = {}
 
     def add(self, batch: Batch, origin: object = None) -> None:
         number = len(getattr(batch, fields(batch)[0].name))
@@ -295,13 +296,13 @@ class RingBuffer(Generic[Batch]):
         index = torch.randint(self.filled, (number,), generator=generator, device=parts[0].device)
         return type(stored)(*(part.index_select(0, index) for part in parts))
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> dict[str, object]:
         """Plain data; origins must be plain themselves."""
         kept = {"room": self.room, "filled": self.filled, "added": self.added, "next": self._next}
         return {**kept, "origins": dict(self.origins)}
 
     @classmethod
-    def of_state(cls, state: dict[str, Any], make: Callable[[Any], Batch]) -> RingBuffer[Batch]:
+    def of_state(cls, state: TrainingState, make: Callable[[Any], Batch]) -> RingBuffer[Batch]:
         """The same buffer, its examples made again."""
         buffer: RingBuffer[Batch] = cls(state["room"])
         for at, origin in state["origins"].items():

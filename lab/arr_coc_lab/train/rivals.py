@@ -28,6 +28,7 @@ from arr_coc.allocation.tree import Tree
 from arr_coc.core.alphabet import QUESTION, lower_case
 from arr_coc.core.errors import InputError
 from arr_coc.core.pretrained import Pretrained
+from arr_coc.core.values import JsonObject
 from arr_coc.relevance.look.learned import AdaptiveConfig, AdaptiveTensionBalancer, TensionBalancer
 from arr_coc.relevance.look.tension import SHARPNESS, balance, normalise
 from arr_coc.relevance.look.three_ways import perspectival, propositional
@@ -74,7 +75,7 @@ class Ways:
         return self.propositional, self.perspectival, self.participatory
 
 
-def question_vector(scorer: Any, ids: Tensor) -> Tensor:
+def question_vector(scorer: Scorer | ReadingScorer, ids: Tensor) -> Tensor:
     """(B, L) characters → (B, Q): the question as one vector, as this scorer reads it."""
     if not isinstance(scorer, ReadingScorer):
         return scorer.question(ids)[1].float()
@@ -106,7 +107,7 @@ class Rivals:
     parts: dict[str, Any] = field(default_factory=dict)
     powers: dict[str, float] = field(default_factory=dict)
     odds: frozenset[str] = frozenset()
-    training: dict[str, Any] = field(default_factory=dict)
+    training: dict[str, object] = field(default_factory=dict)
 
     @classmethod
     def load(cls, scorer: Scorer, folder: Path | None = TRAINED, device: torch.device | str = "cpu") -> Rivals:
@@ -183,7 +184,7 @@ class Rivals:
         return self.powers
 
 
-def outcome_story(record: dict[str, Any]) -> dict[str, object]:
+def outcome_story(record: JsonObject) -> dict[str, object]:
     """How the training from outcomes went, of the record of `train_hypotheses`: where it started and what random trees
     reach on the same pictures, where it ended, what the monitors say of its last half. Empty where there is none."""
     phase = record.get("phases", {}).get("outcomes", {})

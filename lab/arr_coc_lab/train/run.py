@@ -44,8 +44,9 @@ from torch import Tensor, nn
 from arr_coc.core.errors import InputError
 from arr_coc.core.files import write_json, writing
 from arr_coc.core.plugins import load_function
+from arr_coc.core.values import JsonObject
 
-from .checkpoints import load_state, save_state, ship
+from .checkpoints import TrainingState, load_state, save_state, ship
 from .curves import Writer, writers_of
 from .devices import Devices
 from .options import RunOptions, parse, plain
@@ -94,11 +95,11 @@ class Training(Generic[Own]):
     def __init__(self, options: Own, devices: Devices) -> None:
         self.options, self.devices, self.device = options, devices, devices.device
         self.modules: dict[str, nn.Module] = {}
-        self.optimizers: list[Any] = []
+        self.optimizers: list[torch.optim.Optimizer] = []
         self.schedule: Callable[[Moment], float] = Schedule()
         self.chance: dict[str, random.Random] = {"chance": random.Random(options.seed)}
         self.generators: dict[str, torch.Generator] = {}
-        self.done: dict[str, Any] = {"step": 0, "seconds": 0.0, "first": 0, "curve": []}
+        self.done: JsonObject = {"step": 0, "seconds": 0.0, "first": 0, "curve": []}
 
     def parameters(self) -> Iterator[nn.Parameter]:
         for module in self.modules.values():
@@ -133,11 +134,11 @@ class Training(Generic[Own]):
         """Clip the gradients; returns their norm before."""
         return torch.as_tensor(self.devices.clip(self.parameters()))
 
-    def point(self, at: Moment, means: dict[str, float]) -> dict[str, Any]:
+    def point(self, at: Moment, means: dict[str, float]) -> JsonObject:
         """What a point of the curve says, from the means since the last; here is time to watch over the training."""
         return means
 
-    def judge(self, at: Moment) -> dict[str, Any] | None:
+    def judge(self, at: Moment) -> dict[str, object] | None:
         """How well it does on pictures set aside; None where there are none."""
         return None
 
@@ -149,7 +150,7 @@ class Training(Generic[Own]):
         """Plain values and tensors from which `load_data_state` finds the pictures that were made ahead."""
         return None
 
-    def load_data_state(self, state: Any) -> None: ...
+    def load_data_state(self, state: TrainingState) -> None: ...
 
     def resumed(self) -> None:
         """Called after a checkpoint was loaded."""
@@ -158,7 +159,7 @@ class Training(Generic[Own]):
         """What `--out` gets, each loadable with from_pretrained; by default all modules."""
         return self.modules
 
-    def record(self) -> dict[str, Any]:
+    def record(self) -> dict[str, object]:
         """What record.json says."""
         return {"plan": plain(self.options), **self.done}
 
@@ -217,7 +218,7 @@ class Loop:
         """The steps or the time of the whole training are over, or the time of this run, but for one step."""
         return self.moment().progress >= 1 or (elapsed >= self.options.seconds and taken > 0)
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> dict[str, object]:
         training = self.training
         return {
             "modules": {name: module.state_dict() for name, module in training.modules.items()},

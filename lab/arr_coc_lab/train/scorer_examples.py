@@ -24,6 +24,7 @@ from torch import Tensor
 from arr_coc.core.errors import InputError
 
 from ..worlds.needle.clips import render_clip
+from .checkpoints import TrainingState
 from .pictures import Glyphs, TrainingBatch, cut, join, render_family
 
 Size = tuple[int, int]
@@ -231,11 +232,11 @@ class Sources:
         """`choose` and `render` in one."""
         return self.render(self.choose(number, size, progress, chance))
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> dict[str, object]:
         waiting = [(tuple(block), used) for block, used in self.waiting.values()]
         return {"rendered": dict(self.rendered), "waiting": waiting}
 
-    def load_state(self, state: dict[str, Any]) -> None:
+    def load_state(self, state: TrainingState) -> None:
         self.rendered = dict(state["rendered"])
         blocks = [(Block(*values), used) for values, used in state["waiting"]]
         self.waiting = {(block.source, block.family, block.size): (block, used) for block, used in blocks}
@@ -274,7 +275,7 @@ class CreditReplay:
         older = list(self.kept)[:-1]
         return chance.sample(older, min(times, len(older)))
 
-    def state(self) -> list[Any]:
+    def state(self) -> list[object]:
         """The shares and weights, and the pieces instead of their pictures."""
         return [
             ([(tuple(block), start, stop) for block, start, stop in one.pieces], one.shares.cpu(), one.weights.cpu())

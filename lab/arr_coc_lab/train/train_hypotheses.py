@@ -31,6 +31,7 @@ from torch import Tensor, nn
 
 from arr_coc.core.errors import InputError
 from arr_coc.core.files import replacing, write_json
+from arr_coc.core.values import JsonObject
 from arr_coc.relevance.look.learned import AdaptiveConfig, AdaptiveTensionBalancer, TensionBalancer
 from arr_coc.relevance.look.tension import SHARPNESS, TENSION_NAMES
 
@@ -53,7 +54,7 @@ PHASES = {"boxes": 0.16, "stakes": 0.06, "balance": 0.04, "outcomes": 0.74}
 MEASURED, BEGUN, ROUNDS = "measured.json", "begun.json", "rounds.json"
 WEIGHT_FILES = "*.safetensors"
 # The modules that were taught, and the record of their phase.
-Trained = tuple[dict[str, Any], dict[str, Any]]
+Trained = tuple[JsonObject, JsonObject]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,7 +130,7 @@ class PairTraining(Training[ScorerOptions]):
         self.done |= {"pictures": self.done["pictures"] + number, "rendered": dict(self.sources.rendered)}
         return losses
 
-    def point(self, at: Moment, means: dict[str, float]) -> dict[str, Any]:
+    def point(self, at: Moment, means: dict[str, float]) -> JsonObject:
         if self.watch is not None:
             self.done |= self.watch(at.step, self.done)
         return means
@@ -137,7 +138,7 @@ class PairTraining(Training[ScorerOptions]):
     def data_state(self) -> dict[str, object]:
         return self.sources.state()
 
-    def load_data_state(self, state: dict[str, Any]) -> None:
+    def load_data_state(self, state: dict[str, object]) -> None:
         self.sources.load_state(state)
 
 
@@ -196,7 +197,7 @@ def train_balance(plan: HypothesesOptions, scorer: Scorer) -> Trained:
         }
 
     @torch.no_grad()
-    def watch(step: int, done: dict[str, Any]) -> dict[str, Any]:
+    def watch(step: int, done: JsonObject) -> dict[str, object]:
         kept = done.get("tensions")
         monitors = {name: Monitors.from_json(kept[name]) if kept else Monitors() for name in ("tension", "adaptive")}
         monitors["tension"].observe(step, [tension])
@@ -264,7 +265,7 @@ class RoundsKept:
     """The finished rounds in a file, valid for one measurement (plan, powers, weights) and no other."""
 
     path: Path
-    key: dict[str, Any]
+    key: dict[str, object]
 
     @classmethod
     def of(cls, folder: Path, plan: Measuring, rivals: Rivals, weights: str) -> RoundsKept:
@@ -313,7 +314,7 @@ def measure_parts(plan: HypothesesOptions, rivals: Rivals) -> None:
     print(json.dumps({"measured": document["n"], "wanted": how.each * len(how.families)}), flush=True)
 
 
-def run(plan: HypothesesOptions) -> dict[str, Any]:
+def run(plan: HypothesesOptions) -> dict[str, object]:
     """All phases, the export, the measurement; returns the record."""
     with torch_scope(plan.seed, matmul="high"):
         return _run(plan, Devices(plan.device).device)

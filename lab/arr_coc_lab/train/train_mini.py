@@ -30,6 +30,7 @@ from arr_coc.relevance.scorer.source import load_scorer
 from ..worlds.print.sheets import SMALLEST
 from .acceleration import Prefetcher, RecordingRoom, Twin, make_optimizers
 from .allocations import KINDS, Kind, LeafTable, coarsest_of, even_tree_of
+from .checkpoints import TrainingState
 from .clip_lessons import ClipLessons
 from .curves import plot_record
 from .devices import Devices
@@ -147,7 +148,9 @@ class MiniTraining(Training[MiniOptions]):
         self.heads = DenseHeads(self.mini_config.width)
         modules: dict[str, nn.Module] = {"mini": self.model, "heads": self.heads}
         self.modules = {name: module.to(self.device) for name, module in modules.items()}
-        self.optimizers = make_optimizers(self.model, self.heads, options.learning_rate, self.device)
+        self.optimizers = make_optimizers(
+            self.model, ("embed", "lm_head"), self.heads.parameters(), options.learning_rate, 0.01
+        )
         self.schedule = options.schedule
         self.done |= {"pictures": 0, "rendered": 0, "stage": 0, "glyphs": 0.0}
         if options.start_from is not None:
@@ -260,7 +263,7 @@ class MiniTraining(Training[MiniOptions]):
         counts = {name: {tuple(one): n for one, n in getattr(self, name).items()} for name in ("stored", "read")}
         return {"buffers": buffers, **counts, "clips": self.clips.state()}
 
-    def load_data_state(self, state: dict[str, Any]) -> None:
+    def load_data_state(self, state: TrainingState) -> None:
         # What the thread had rendered ahead is lost, and its numbers stay used.
         self.source.rendered = self.done["rendered"]
         self.clips.load_state(state["clips"])
@@ -444,7 +447,7 @@ class MiniTraining(Training[MiniOptions]):
 
     # ---- the record
 
-    def judge(self, at: Moment) -> dict[str, Any] | None:
+    def judge(self, at: Moment) -> dict[str, object] | None:
         """Letters right by size and by wear, of faces that no step shows."""
         if not self.plan.print:
             return None
@@ -457,7 +460,7 @@ class MiniTraining(Training[MiniOptions]):
         found = letters_right(named, target, sizes, batch.wear)
         return {f"judged {name}": share for table in found.values() for name, (share, n) in table.items() if n >= 50}
 
-    def point(self, at: Moment, means: dict[str, float]) -> dict[str, Any]:
+    def point(self, at: Moment, means: dict[str, float]) -> dict[str, object]:
         """Also decides whether a stage is over."""
         stage = self.done["stage"]
         weights = STAGES[stage].canvases
@@ -468,7 +471,7 @@ class MiniTraining(Training[MiniOptions]):
             self.done |= {"stage": following, "glyphs": 0.0}
         return {"stage": stage, **means}
 
-    def record(self) -> dict[str, Any]:
+    def record(self) -> dict[str, object]:
         return {**super().record(), "mini": asdict(self.mini_config), "rows": []}
 
     def exports(self) -> dict[str, nn.Module]:

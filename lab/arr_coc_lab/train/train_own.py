@@ -14,10 +14,9 @@ from __future__ import annotations
 
 import copy
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -27,13 +26,15 @@ from arr_coc.core.alphabet import question_row
 from arr_coc.core.errors import InputError
 from arr_coc.core.files import write_json, write_text
 from arr_coc.core.folders import SCORER, part_folder
+from arr_coc.core.values import JsonObject
 from arr_coc.relevance.scorer.reading_scorer import CELL, ReadingScorer
 
+from .checkpoints import TrainingState
 from .devices import Devices
 from .options import RunOptions, option
 from .own_credit import Creditor, creditor_of
 from .own_data import OwnRecord, read_own, split_by_picture, write_records
-from .run import Moment, Notes, Schedule, Training, command, door
+from .run import Moment, Notes, Schedule, command, door
 from .scorer_examples import SEARCHED, Curriculum
 from .scorer_worlds import (
     MOST_BOXES,
@@ -53,6 +54,7 @@ from .train_reading import (
     NEEDLE_ZOOM,
     PAGE_GREY,
     READING,
+    MeanTraining,
     cell_losses,
     coverage,
     export_scorer,
@@ -60,7 +62,6 @@ from .train_reading import (
 )
 
 ZOOM = (0.7, 1.3)
-RUNNING_MEAN = 0.98
 HELD_BYTES = 1_500_000_000  # decoded pictures that are kept in memory
 ADVERSARIAL_KEEP = 1 / 8  # the budget at which it fails, or not
 STAGES = Curriculum()
@@ -143,10 +144,10 @@ def start_folder(start: str) -> Path:
     return part_folder(SCORER) if start == "bundled" else Path(start)
 
 
-class OwnTraining(Training[OwnOptions]):
+class OwnTraining(MeanTraining[OwnOptions]):
     """The reading scorer on one's own records; its running mean is what is judged and shipped."""
 
-    title = "own scorer"
+    title, stays, early = "own scorer", 0.98, 10
 
     def __init__(self, options: OwnOptions, devices: Devices) -> None:
         super().__init__(options, devices)
@@ -236,27 +237,19 @@ class OwnTraining(Training[OwnOptions]):
             notes["likelihood"] = hit.new_tensor(self.creditor.likelihood)
         return loss, notes
 
-    def point(self, at: Moment, means: dict[str, float]) -> dict[str, Any]:
+    def point(self, at: Moment, means: dict[str, float]) -> JsonObject:
         return {"stage": self.stage, **means} if self.options.curriculum else means
-
-    def update(self, loss: Tensor) -> Tensor:
-        norm = super().update(loss)
-        step = self.done["step"] + 1
-        with torch.no_grad():
-            weight = 1 - min(RUNNING_MEAN, step / (step + 10))
-            torch._foreach_lerp_(list(self.mean.parameters()), list(self.scorer.parameters()), weight)
-        return norm
 
     def data_state(self) -> object:
         return None if self.creditor is None else self.creditor.state()
 
-    def load_data_state(self, state: Any) -> None:
+    def load_data_state(self, state: TrainingState | None) -> None:
         if self.creditor is not None and state is not None:
             self.creditor.load_state(state)
 
     # ---- how well it does
 
-    def judge(self, at: Moment) -> dict[str, Any]:
+    def judge(self, at: Moment) -> dict[str, object]:
         """Coverage of answers: on whole pictures held out, where their boxes are known, and on Needle World."""
         generator, result = torch.Generator(self.device).manual_seed(1), {}
         found: dict[str, list[Tensor]] = {"needle": [], "held out": []}
@@ -289,9 +282,6 @@ class OwnTraining(Training[OwnOptions]):
         return self._validation
 
     # ---- what is left
-
-    def exports(self) -> dict[str, nn.Module]:
-        return {"scorer": self.mean}
 
     def export(self) -> None:
         target = self.options.target
@@ -337,7 +327,7 @@ drawn. {skipped} records could not be used. record.json has every option and the
 """
 
 
-def write_card(folder: Path, record: Mapping[str, Any]) -> None:
+def write_card(folder: Path, record: JsonObject) -> None:
     """README.md beside the weights."""
     plan, before, after = record["plan"], record.get("before", {}), record.get("after", {})
     rows = [f"| {name} | {100 * before[name]:.1f} % | {100 * after[name]:.1f} % |" for name in before if name in after]

@@ -160,7 +160,7 @@ class PromptTraining(Training[PromptOptions]):
         )
         return self.eye.model(**realized.inputs).loss
 
-    def judge(self, at: Moment) -> dict[str, Any]:
+    def judge(self, at: Moment) -> dict[str, object]:
         """How many held-out questions are answered right, at the smallest budget, and the loss of their answers."""
         number, keep = min(self.options.judged, len(self.held)), min(self.options.keeps)
         chosen = [self.held[index] for index in np.linspace(0, len(self.held) - 1, number).round().astype(int)]

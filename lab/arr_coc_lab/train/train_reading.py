@@ -10,9 +10,10 @@ from a whole page. Three losses: which cells (as a distribution and one by one),
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -22,12 +23,12 @@ from arr_coc.core.files import write_json
 from arr_coc.core.manifest import whole_folder
 from arr_coc.relevance.scorer.reading_scorer import ReadingScorer
 
-from .acceleration import BatchedMuon
+from .acceleration import make_optimizers
 from .depthwise import quicken
 from .devices import Devices
 from .options import RunOptions, option
 from .print_world import PrintWorld
-from .run import Moment, Notes, Schedule, Training, command, door
+from .run import Moment, Notes, Own, Schedule, Training, command, door
 from .scorer_worlds import Lessons, Shelf, draw_lessons, joined, needle_shelf, page_shelf, print_shelf
 
 
@@ -53,10 +54,11 @@ NEEDLE_ZOOM = (0.9, 1.25)
 # One step in so many goes back to an earlier canvas.
 AGAIN = 4
 CONTEXT = 0.35  # how much a cell that identifies the answer counts, beside one that holds it
-RUNNING_MEAN = 0.9985
 # What is written is read by these, as well as by any layer above them; they know no question.
 READING = ("stem", "fine", "down8", "read", "glyphs")
 KEEPS = (1 / 4, 1 / 8, 1 / 16)
+# Parts of the scorer whose matrices are no layers inside, and how fast weights decay.
+EDGES, DECAY = ("embed", "head", "glyphs", "place"), 0.02
 # Printed pages that are laid up: their sizes, how many in all, and the em of their smallest type, in pixels.
 PRINT_SIZES, PRINT_LAID_UP, PRINT_SMALLEST = ((1024, 768), (768, 1024), (512, 512)), 6_000, 8.0
 # Where Needle World's questions name colours, few of its pictures may lose theirs.
@@ -110,22 +112,6 @@ def total(parts: dict[str, Tensor]) -> Tensor:
     return parts["which"] + 3 * parts["each"] + 0.5 * parts["letters"] + parts["blank"]
 
 
-def make_optimizers(scorer: nn.Module, rate: float, fused: bool) -> list[Any]:
-    """Muon for the matrices inside, AdamW for everything else."""
-    names = ("embed", "head", "glyphs", "place")
-    matrices = [
-        value
-        for name, value in scorer.named_parameters()
-        if value.requires_grad and value.ndim == 2 and not any(part in name for part in names)
-    ]
-    known = {id(value) for value in matrices}
-    rest = [value for value in scorer.parameters() if value.requires_grad and id(value) not in known]
-    return [
-        BatchedMuon(matrices, lr=rate, weight_decay=0.02, adjust_lr_fn="match_rms_adamw"),
-        torch.optim.AdamW(rest, lr=rate, weight_decay=0.02, betas=(0.9, 0.98), fused=fused),
-    ]
-
-
 @torch.no_grad()
 def coverage(scorer: nn.Module, lessons: Lessons, keeps: tuple[float, ...] = KEEPS) -> Tensor:
     """(B, keeps): the share of the answer's cells among the best of each budget, less one token for every 64 cells."""
@@ -148,7 +134,27 @@ def pools(shelf: Shelf) -> dict[int, Tensor]:
     return {canvas: pool if len(pool) else everything for canvas, pool in fitting.items()}
 
 
-class ReadingTraining(Training[ReadingOptions]):
+class MeanTraining(Training[Own]):
+    """A scorer, and the running mean of its weights, which is what is judged and shipped. stays: the share of the mean
+    that a step leaves, at the most; early: the step that leaves half of it."""
+
+    scorer: ReadingScorer
+    mean: ReadingScorer
+    stays, early = 0.9985, 50
+
+    def update(self, loss: Tensor) -> Tensor:
+        norm = super().update(loss)
+        step = self.done["step"] + 1
+        with torch.no_grad():
+            weight = 1 - min(self.stays, step / (step + self.early))
+            torch._foreach_lerp_(list(self.mean.parameters()), list(self.scorer.parameters()), weight)
+        return norm
+
+    def exports(self) -> dict[str, nn.Module]:
+        return {"scorer": self.mean}
+
+
+class ReadingTraining(MeanTraining[ReadingOptions]):
     """The reading scorer, and the running mean of its weights, which is what is judged and shipped."""
 
     title = "reading"
@@ -162,7 +168,7 @@ class ReadingTraining(Training[ReadingOptions]):
         if self.device.type == "cuda":
             print(quicken(self.scorer), flush=True)
         self.modules = {"scorer": self.scorer, "mean": self.mean}
-        self.optimizers = make_optimizers(self.scorer, options.learning_rate, self.device.type == "cuda")
+        self.optimizers = make_optimizers(self.scorer, EDGES, (), options.learning_rate, DECAY)
         self.schedule = Schedule(warm_up=200, decay_from=0.35, floor=0.01)
         self.draws = self.generator("lessons", options.seed)
         self.needles = {
@@ -184,7 +190,7 @@ class ReadingTraining(Training[ReadingOptions]):
             self.aside["print"] = print_shelf(judged, PRINT_SIZES[0], max(8, int(options.judged * options.scale) // 3))
         self.pools = [pools(shelf) for shelf in self.pages]
 
-    def parameters(self) -> Any:
+    def parameters(self) -> Iterator[nn.Parameter]:
         return self.scorer.parameters()
 
     def lessons(self, stage: ReadingStage) -> Lessons:
@@ -227,20 +233,12 @@ class ReadingTraining(Training[ReadingOptions]):
             read = ((letters > 0) & lessons.letters).sum() / lessons.letters.sum().clamp_min(1)
         return total(parts), {**{name: value.detach() for name, value in parts.items()}, "hit": hit, "read": read}
 
-    def update(self, loss: Tensor) -> Tensor:
-        norm = super().update(loss)
-        step = self.done["step"] + 1
-        with torch.no_grad():
-            weight = 1 - min(RUNNING_MEAN, step / (step + 50))
-            torch._foreach_lerp_(list(self.mean.parameters()), list(self.scorer.parameters()), weight)
-        return norm
-
-    def judge(self, at: Moment) -> dict[str, Any] | None:
+    def judge(self, at: Moment) -> dict[str, object] | None:
         """Coverage of answers on whole pages and print kept aside, and on Needle World's validation pictures."""
         if not at.step:
             return None
         generator = torch.Generator(self.device).manual_seed(1)
-        result: dict[str, Any] = {}
+        result: dict[str, object] = {}
         for name, shelf in {**self.aside, "needle": self.validation()}.items():
             canvas, zoom = (512, 1.0) if name == "needle" else (1024, 1.0)
             asked = torch.randperm(len(shelf.page), generator=generator, device=self.device)[: self.options.judged]
@@ -260,9 +258,6 @@ class ReadingTraining(Training[ReadingOptions]):
             number = max(14, int(self.options.judged * min(1.0, self.options.scale)))
             self._validation = needle_shelf(512, number, 1, self.device, "validation")
         return self._validation
-
-    def exports(self) -> dict[str, nn.Module]:
-        return {"scorer": self.mean}
 
     def export(self) -> None:
         write_json(self.options.target / "record.json", self.record())

@@ -43,9 +43,10 @@ from arr_coc.relevance.scorer.reading_scorer import ReadingScorer
 
 from ..classic.scorer import Scorer, ScorerConfig
 from . import rewards
+from .acceleration import make_optimizers
 from .actor_critic import ACTIONS, DAYS, STATES, HierarchicalActorCritic, PassPlan, critic_step, look_through
 from .allocations import box_cover, target_cells, tree_of
-from .checkpoints import load_shipped
+from .checkpoints import TrainingState, load_shipped
 from .devices import Devices
 from .evaluate import FAMILIES, format_table, table
 from .monitors import Monitors, Probe, run_scorer
@@ -56,7 +57,7 @@ from .policy_gradient import PolicySettings, Sampled, balance_penalty, draw_nois
 from .reader_examples import SHARES
 from .run import Moment, Notes, Schedule, Training, command, door
 from .scorer_examples import STATIC_ONLY, CreditReplay, Curriculum, Judged, Sources, follows
-from .train_reading import CONTEXT, READING, make_optimizers
+from .train_reading import CONTEXT, DECAY, EDGES, READING
 
 CREDITS, NETS = ("derivative", "policy", "critic"), ("small", "reading")
 # The critic looks at least so often; how fast actor and critics learn.
@@ -176,7 +177,7 @@ class ScorerTraining(Training[ScorerOptions]):
         optimizers = (
             [torch.optim.AdamW(self.scorer.parameters(), lr=rate, weight_decay=0.01, betas=(0.9, 0.98))]
             if options.net == "small"
-            else make_optimizers(self.scorer, rate, self.device.type == "cuda")
+            else make_optimizers(self.scorer, EDGES, (), rate, DECAY)
         )
         if options.start_from is not None:
             load_shipped(options.start_from, {"scorer": self.scorer})
@@ -324,7 +325,7 @@ class ScorerTraining(Training[ScorerOptions]):
             self.update(self.options.credit_weight * credited_loss(logits, older))
         return notes
 
-    def point(self, at: Moment, means: dict[str, float]) -> dict[str, Any]:
+    def point(self, at: Moment, means: dict[str, float]) -> dict[str, object]:
         names = {
             name.replace(" ", "_"): means[name]
             for name in ("budget share", "map entropy", "draw entropy")
@@ -334,7 +335,7 @@ class ScorerTraining(Training[ScorerOptions]):
         self.done["monitors"] = self.monitors.to_json()
         return {"stage": self.stage, **means}
 
-    def judge(self, at: Moment) -> dict[str, Any] | None:
+    def judge(self, at: Moment) -> dict[str, object] | None:
         """The learning curve's own point: how often the reader is right with the tree that would be used."""
         if self.probe is None:
             return None
@@ -349,13 +350,13 @@ class ScorerTraining(Training[ScorerOptions]):
         alone = self.devices.processes == 1
         return {"sources": self.sources.state(), "replay": self.replay.state() if alone else []}
 
-    def load_data_state(self, state: dict[str, Any]) -> None:
+    def load_data_state(self, state: TrainingState) -> None:
         self.sources.load_state(state["sources"])
         self.replay.load_state(state["replay"], self.sources)
         if self.done["monitors"]:
             self.monitors = Monitors.from_json(self.done["monitors"])
 
-    def record(self) -> dict[str, Any]:
+    def record(self) -> dict[str, object]:
         return {**super().record(), "scorer": asdict(self.config), "reward": asdict(self.plan), "rows": []}
 
     def finish(self) -> None:

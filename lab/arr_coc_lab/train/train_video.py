@@ -34,7 +34,7 @@ from arr_coc.video.temporal_model import TemporalBlend
 
 from .acceleration import Prefetcher, Twin
 from .allocations import Kind, LeafTable, coarsest_of, even_tree_of
-from .checkpoints import ship
+from .checkpoints import TrainingState, ship
 from .clip_allocations import carry_and_look, clip_leaves
 from .clip_examples import (
     EXAMPLES_KEPT,
@@ -288,7 +288,7 @@ class ReaderTraining(VideoTraining):
     def data_state(self) -> dict[str, object]:
         return {"clips": self.clips.state(), "stills": self.stills.state(), "read": self.read}
 
-    def load_data_state(self, state: dict[str, Any]) -> None:
+    def load_data_state(self, state: TrainingState) -> None:
         self.clips, self.read = RingBuffer.of_state(state["clips"], self.clip_batch), state["read"]
         self.stills.load_state(state["stills"])
         self.twin.push_weights()

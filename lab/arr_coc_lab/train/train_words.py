@@ -21,6 +21,7 @@ from torch import Tensor, nn
 from arr_coc.core.errors import InputError
 from arr_coc.core.files import write_json
 from arr_coc.core.manifest import whole_folder
+from arr_coc.core.values import JsonObject
 from arr_coc.relevance.words.answer import LOUDEST as LOUDEST_LOGIT
 from arr_coc.relevance.words.answer import answer_words, doubts
 from arr_coc.relevance.words.page import NEIGHBOURS
@@ -252,7 +253,7 @@ class WordsTraining(Training[WordsOptions]):
         group = collate([*chosen, *self.chance["chance"].choices(self.found, k=self.options.batch - number)])
         return loss_of(self.ranker(group), group), {}
 
-    def judge(self, at: Moment) -> dict[str, Any] | None:
+    def judge(self, at: Moment) -> dict[str, object] | None:
         """Shares of the questions whose answer holds the best word, and one of the best three phrases."""
         report = rank_report(self.aside, self.ranker)
         number = sum(row[0] for row in report.values())
@@ -264,7 +265,7 @@ class WordsTraining(Training[WordsOptions]):
     def export(self) -> None:
         with whole_folder(self.options.target) as made:
             calibration = calibration_of(self.aside, self.ranker).astype(np.float32)
-            kept: dict[str, Any] = self.ranker.export() | {"calibration": calibration}
+            kept: JsonObject = self.ranker.export() | {"calibration": calibration}
             np.savez_compressed(made / RANKER, **kept)
         report = rank_report(self.aside, self.ranker)
         told = {

@@ -6,6 +6,7 @@ took a fifth of a step. A test holds the kernel equal to the plain operations.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
@@ -56,7 +57,7 @@ class Turned(torch.autograd.Function):
         return made, None, None
 
 
-def launch(given: Any, made: Any, cosine: Tensor, sine: Tensor, direction: float) -> None:
+def launch(given: Sequence[Tensor], made: Sequence[Tensor], cosine: Tensor, sine: Tensor, direction: float) -> None:
     """Three tensors (R, heads, size) into three others; only their rows may lie apart."""
     rows, heads, size = given[0].shape
     total = rows * heads

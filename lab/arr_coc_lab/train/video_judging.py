@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -115,7 +115,7 @@ def changes(before: Rights, after: Rights) -> dict[str, dict[str, float]]:
 
 @torch.inference_mode()
 def judge_temporal(
-    mini: object | None, scorer: Scorer, temporal: TemporalBlend, plan: VideoOptions, device: torch.device
+    mini: PreTrainedModel | None, scorer: Scorer, temporal: TemporalBlend, plan: VideoOptions, device: torch.device
 ) -> dict[str, object]:
     """Settings on validation clips: which cuts are found, and by the source of the maps what carrying them is worth."""
     temporal.eval()
@@ -125,8 +125,8 @@ def judge_temporal(
         true = examples.clip.cuts[:, 1:]
         cuts = temporal.cut_logits(examples.motion.excess[:, 1:]) > 0
         counts += torch.stack([(cuts & true).sum(), true.sum(), (cuts & ~true).sum(), (~true).sum()]).cpu()
-        sources[SCORER].add(examples, temporal, plan, mini)
-        sources[LOOK].add(replace(examples, scores=look_scores(examples.clip, plan.threads)), temporal, plan, mini)
+        sources[SCORER].add(examples, temporal, mini)
+        sources[LOOK].add(replace(examples, scores=look_scores(examples.clip, plan.threads)), temporal, mini)
     temporal.train()
     names = ("cuts_found", "cuts", "false_cuts", "frames_inside")
     return {
@@ -146,7 +146,7 @@ class CarriedMaps:
         self.similar: dict[str, list[float]] = {"inside": [], "at cuts": []}
         self.right: Rights = {}
 
-    def add(self, examples: ClipExamples, temporal: TemporalBlend, plan: VideoOptions, mini: Any | None) -> None:
+    def add(self, examples: ClipExamples, temporal: TemporalBlend, mini: PreTrainedModel | None) -> None:
         grid = examples.scores.shape[2], examples.scores.shape[3]
         truth = target_cells(examples.clip.frames, *grid).view_as(examples.scores)
         true = examples.clip.cuts[:, 1:]
@@ -169,7 +169,7 @@ class CarriedMaps:
                 found = read_clips(mini, system, 1 / 16, "clearest", examples.clips, maps)
                 self.right.setdefault(system, []).extend(found.tolist())
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         inside, at_cuts = self.similar["inside"], self.similar["at cuts"]
         return {
             **{name: float(torch.stack(values).mean()) for name, values in self.losses.items()},

@@ -24,6 +24,7 @@ DEFAULT_CELL = 32
 COARSEST_LEVEL = 15
 LEAST_SCALE, MOST_SCALE = 0.05, 4
 MOST_CELLS = 1 << 24  # of one picture; the largest that is read has a few million
+JsonObject = dict[str, Any]  # an object of JSON: what its keys are and hold, its writer says
 
 
 class Region(NamedTuple):

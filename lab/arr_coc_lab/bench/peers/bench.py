@@ -11,13 +11,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import perf_counter
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
 
 from arr_coc.core.errors import InputError
 from arr_coc.core.files import replacing, write_text
+from arr_coc.core.values import JsonObject
 
 from ...statistics import wilson
 from ...train.evaluate import FAMILIES
@@ -38,7 +39,7 @@ GROUPS: Mapping[str, str] = SUITE["groups"]
 AT_ONCE: Mapping[str, int] = SUITE["at_once"]
 RAW = "peers_raw.json"
 SCHEMA = 1
-Rows = Sequence[Mapping[str, Any]]
+Rows = Sequence[JsonObject]
 Bits = Mapping[str, Mapping[str, np.ndarray]]
 
 
@@ -110,15 +111,15 @@ class PeersFindings:
     (a string of hexadecimal digits, a bit for each picture), and the prompts' mean length. layers: visual tokens in
     every layer, patches: in every block, by cell. costs: GFLOP by cell."""
 
-    key: dict[str, Any]
-    batches: dict[str, dict[str, Any]] = field(default_factory=dict)
+    key: dict[str, object]
+    batches: dict[str, JsonObject] = field(default_factory=dict)
     layers: dict[str, list[int]] = field(default_factory=dict)
     patches: dict[str, list[int]] = field(default_factory=dict)
     choosers: dict[str, float] = field(default_factory=dict)
     skipped: dict[str, str] = field(default_factory=dict)
 
     @classmethod
-    def load(cls, folder: Path | None, key: dict[str, Any]) -> PeersFindings:
+    def load(cls, folder: Path | None, key: JsonObject) -> PeersFindings:
         """What a folder holds of this run; nothing where it is new."""
         path = folder / RAW if folder else None
         if path is None or not path.is_file():
@@ -161,7 +162,7 @@ def prunable(weights: Weights) -> PrunableMini:
 
 def measure_peers(
     weights: Weights, plan: PeersPlan, out: Path | None = None, tell: Callable[[str], None] = lambda line: None
-) -> dict[str, Any]:
+) -> JsonObject:
     """The whole document; `out` holds what was read after every batch, tell: called with a line after each."""
     began = perf_counter()
     mini = prunable(weights)
@@ -247,7 +248,9 @@ def read_batch(
     return True
 
 
-def document_of(mini: PrunableMini, plan: PeersPlan, findings: PeersFindings, facts: dict[str, str]) -> dict[str, Any]:
+def document_of(
+    mini: PrunableMini, plan: PeersPlan, findings: PeersFindings, facts: dict[str, str]
+) -> dict[str, object]:
     """Every cell that has been read, with its cost; `report` makes the rest of it."""
     texts = [(batch["text"], batch["count"]) for batch in findings.batches.values() if "text" in batch]
     text = float(np.average([one for one, _ in texts], weights=[count for _, count in texts])) if texts else 0.0
@@ -293,12 +296,12 @@ def facts_of(plan: PeersPlan, weights: Weights, mini: PrunableMini, seconds: flo
 # ---- what the rows say -----------------------------------------------------------------------------------------------
 
 
-def share(right: int, number: int) -> dict[str, Any]:
+def share(right: int, number: int) -> JsonObject:
     low, high = wilson(right, number)
     return {"n": number, "value": right / max(1, number), "low": low, "high": high}
 
 
-def difference(ours: Mapping[str, np.ndarray], theirs: Mapping[str, np.ndarray]) -> dict[str, Any]:
+def difference(ours: Mapping[str, np.ndarray], theirs: Mapping[str, np.ndarray]) -> dict[str, object]:
     """Picture by picture, over what both have read: mean over families, and its 95 % interval."""
     gaps = []
     for family in ours:
@@ -310,7 +313,7 @@ def difference(ours: Mapping[str, np.ndarray], theirs: Mapping[str, np.ndarray])
     return {"value": mean, "low": mean - spread, "high": mean + spread}
 
 
-def summarise(rows: list[dict[str, Any]], bits: Bits) -> dict[str, Any]:
+def summarise(rows: list[JsonObject], bits: Bits) -> dict[str, object]:
     """Adds accuracy to every row (mean over families), and what ours have at no more operations."""
     ours = sorted((row for row in rows if row["way"] == OURS), key=lambda row: row["keep"])
     result, compute = [], []
@@ -355,11 +358,11 @@ def sorted_ways(rows: Rows) -> list[tuple[str, str]]:
     return sorted(mean, key=lambda way: (list(GROUPS).index(way[0]), -mean[way]))
 
 
-def cost_of(row: Mapping[str, Any]) -> str:
+def cost_of(row: JsonObject) -> str:
     return f"{row['GFLOP']['total']:.1f}"
 
 
-def token_table(document: Mapping[str, Any], exact: bool = False) -> Table:
+def token_table(document: JsonObject, exact: bool = False) -> Table:
     """Equal tokens: ways down, shares of the tokens across; GFLOP beside them, and of these the chooser's."""
     rows = document["rows"]
     found = {(row["way"], row["keep"]): row for row in rows}
@@ -384,7 +387,7 @@ def token_table(document: Mapping[str, Any], exact: bool = False) -> Table:
     return Table("Equal tokens", columns, tuple(lines))
 
 
-def compute_table(document: Mapping[str, Any], exact: bool = False) -> Table:
+def compute_table(document: JsonObject, exact: bool = False) -> Table:
     """Equal compute: each way at each share, and ours at the largest budget that costs no more."""
     found = {row["cell"]: row for row in document["rows"]}
     place = {way: number for number, (_, way) in enumerate(sorted_ways(document["rows"]))}
@@ -404,7 +407,7 @@ def compute_table(document: Mapping[str, Any], exact: bool = False) -> Table:
     )
 
 
-def family_table(document: Mapping[str, Any], keep: float = 1 / 8) -> Table:
+def family_table(document: JsonObject, keep: float = 1 / 8) -> Table:
     """Where a peer wins: families across, at one share."""
     rows = [row for row in document["rows"] if row["keep"] in (1.0, keep)]
     families = list(dict.fromkeys(name for row in rows for name in row["families"]))
@@ -417,14 +420,14 @@ def family_table(document: Mapping[str, Any], keep: float = 1 / 8) -> Table:
     return Table(f"By family, {fraction(keep)} of the tokens", columns, tuple(lines))
 
 
-def wins(document: Mapping[str, Any]) -> list[str]:
+def wins(document: JsonObject) -> list[str]:
     """Where ours are beaten beyond chance: at equal tokens, at equal compute, and in a family at equal tokens."""
     found = {row["cell"]: row for row in document["rows"]}
     rows = [row for row in document["rows"] if row["group"] in ("peer", "control") and row["way"] != "full"]
     ours = {row["keep"]: row for row in document["rows"] if row["way"] == OURS}
     lines = []
 
-    def told(row: Mapping[str, Any], gap: Mapping[str, Any], how: str) -> None:
+    def told(row: JsonObject, gap: JsonObject, how: str) -> None:
         if gap["high"] < 0:
             points = f"{-100 * gap['value']:.1f} points [{-100 * gap['high']:.1f}, {-100 * gap['low']:.1f}]"
             lines.append(f"{row['way']} at {fraction(row['keep'])} of the tokens, {how}: ahead by {points}")
@@ -446,13 +449,13 @@ def wins(document: Mapping[str, Any]) -> list[str]:
     return lines or ["nowhere beyond chance"]
 
 
-def tables(document: Mapping[str, Any], exact: bool = False) -> list[Table]:
+def tables(document: JsonObject, exact: bool = False) -> list[Table]:
     shares = shares_of(document["rows"])
     by_family = [family_table(document, 1 / 8 if 1 / 8 in shares else shares[0])] if shares else []
     return [token_table(document, exact), compute_table(document, exact), *by_family]
 
 
-def page_parts(document: Mapping[str, Any]) -> list[str]:
+def page_parts(document: JsonObject) -> list[str]:
     """What a page shows: facts, tables, and where ours are beaten."""
     facts = [f"- {name}: {value}" for name, value in document["facts"].items()]
     numbers = sorted({row["n"] for row in document["rows"]})
@@ -463,7 +466,7 @@ def page_parts(document: Mapping[str, Any]) -> list[str]:
     return ["\n".join(facts), *parts, beaten]
 
 
-def plot(document: Mapping[str, Any], path: Path) -> None:
+def plot(document: JsonObject, path: Path) -> None:
     """Accuracy over GFLOP, one line for each way."""
     try:
         from matplotlib.figure import Figure

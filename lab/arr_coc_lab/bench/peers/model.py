@@ -262,7 +262,7 @@ def flow_attention(
 
 
 def merging_attention(
-    module: object, query: Tensor, key: Tensor, value: Tensor, *_: object, walk: Any, **__: object
+    module: object, query: Tensor, key: Tensor, value: Tensor, *_: object, walk: MergingWalk, **__: object
 ) -> object:
     """`MergingWalk.attend` as transformers calls it."""
     return walk.attend(query, key, value), None
@@ -306,7 +306,7 @@ class MergingWalk(TowerWalk):
         heads = self.tower.config.num_heads
         self.plain = projected.view(self.batch, -1, 3, heads, projected.shape[-1] // 3 // heads)[:, :, 1]
 
-    def between(self, number: int, block: Any) -> None:
+    def between(self, number: int, block: object) -> None:
         if not self.merges or not self.merges[number]:
             return
         width, units = self.hidden.shape[1], len(self.hidden) // self.batch // 4

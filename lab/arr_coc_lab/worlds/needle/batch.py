@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import Any
 
 import torch
 
@@ -59,9 +58,12 @@ class NeedleBatch:
         return [decode(row) for row in self.answer_ids.cpu()]
 
     def to(self, device: torch.device | str) -> NeedleBatch:
+        return replace(self, **{name: value.to(device) for name, value in self.tensors().items()})
+
+    def tensors(self) -> dict[str, torch.Tensor]:
+        """By the names of their fields."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
-        moved = {name: v.to(device) if isinstance(v, torch.Tensor) else v for name, v in values.items()}
-        return NeedleBatch(**moved)
+        return {name: value for name, value in values.items() if isinstance(value, torch.Tensor)}
 
 
 def concatenate(batches: list[NeedleBatch]) -> NeedleBatch:
@@ -69,12 +71,7 @@ def concatenate(batches: list[NeedleBatch]) -> NeedleBatch:
     first = batches[0]
     if len(batches) == 1:
         return first
-    values = {field.name: getattr(first, field.name) for field in fields(first)}
-    merged: dict[str, Any] = {
-        name: torch.cat([getattr(batch, name) for batch in batches]) if isinstance(value, torch.Tensor) else value
-        for name, value in values.items()
-    }
-    return NeedleBatch(**merged)
+    return replace(first, **{name: torch.cat([getattr(batch, name) for batch in batches]) for name in first.tensors()})
 
 
 def fixed_boxes(

@@ -13,12 +13,12 @@ import lzma
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from arr_coc.core.errors import InputError
 from arr_coc.core.files import replacing
+from arr_coc.core.values import JsonObject
 
 from .page import DrawnPage, DrawnQuestion
 
@@ -105,7 +105,7 @@ def _read_one(path: Path) -> list[DrawnPage]:
         raise InputError(f"the pack {path} is damaged ({error}); write it again with arr-coc pages --pack") from error
 
 
-def _pages(header: dict[str, Any], raw: bytes, data: bytes, at: int) -> list[DrawnPage]:
+def _pages(header: JsonObject, raw: bytes, data: bytes, at: int) -> list[DrawnPage]:
     arrays, start = [], 0
     for rows in header["rows"]:
         flat = np.frombuffer(raw, "<i2", rows * 4, start)

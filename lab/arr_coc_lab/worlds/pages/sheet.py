@@ -7,7 +7,7 @@ import random
 from collections import Counter
 from collections.abc import Callable, Iterable
 from types import FunctionType
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from markupsafe import Markup
 
@@ -183,7 +183,7 @@ class PageSheet(WordBank):
         return others[self.marks[key].lower().strip(TRIMMED)] == 1
 
     # The page ----------------------------------------------------------------------------------------------------
-    def render(self, template: str, **context: Any) -> Markup:
+    def render(self, template: str, **context: object) -> Markup:
         """A template of this page; it sees the sheet and what it is given."""
         return render(template, sheet=self, **context)
 

@@ -24,7 +24,7 @@ class JoinedLines(Extension):
         return re.sub(r"\s*\n\s*", "{#\n#}", source.strip())
 
 
-def escaped(value: object) -> Any:
+def escaped(value: object) -> object:
     """Markup and marks as they are, all else as text."""
     return value if hasattr(value, "__html__") else Markup(html.escape(str(value)))
 
@@ -47,6 +47,6 @@ def environment() -> Environment:
     return found
 
 
-def render(template: str, **context: Any) -> Markup:
+def render(template: str, **context: object) -> Markup:
     """`templates/{template}.html`, filled in."""
     return Markup(environment().get_template(f"{template}.html").render(context))

@@ -6,7 +6,6 @@ import random
 import string
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 from arr_coc.relevance.language.tables import read_table
 
@@ -17,7 +16,7 @@ LETTERS = set(string.printable[:95]) | {"€"}
 @cache
 def wordings(name: str) -> tuple[str, ...]:
     """Those of one name: "field", "by_kind.date", "letter.subject"; none for a name that is not there."""
-    found: Any = read_table(DATA / "wording.toml")
+    found = read_table(DATA / "wording.toml")
     for key in name.split("."):
         found = found.get(key, {})
     return tuple(found)

@@ -25,7 +25,7 @@ COUNTABLE = ("money", "int", "date", "measure", "percent", "code")  # kinds whos
 @cache
 def vocabulary(name: str) -> tuple[Any, ...]:
     """One of the lists of `data/vocabulary.toml`: items, services, dishes, ui, statuses, "letter.closings", …"""
-    found: Any = read_table(DATA / "vocabulary.toml")
+    found = read_table(DATA / "vocabulary.toml")
     for key in name.split("."):
         found = found[key]
     return tuple(found)

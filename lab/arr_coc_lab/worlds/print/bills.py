@@ -13,7 +13,7 @@ from . import paint, setting
 from .bank import KIND
 from .paint import Rects, rects_of
 from .questions import GROUP
-from .setting import UPPER, WHOLE, Slots
+from .setting import UPPER, WHOLE, Slots, SlotValue
 from .sheets import FRAMED, Facts, Sheet, SheetStage, empty_facts, filler, frame_facts, join_facts
 
 HEAD_LINES, META, SUMS = 3, 4, 6
@@ -55,7 +55,7 @@ class BillPaper:
         """How many lines of goods there may be."""
         return 8 if self.stage.height <= 384 else 12 if self.stage.height <= 640 else 20
 
-    def slots(self, count: int, **given: object) -> Slots:
+    def slots(self, count: int, **given: SlotValue) -> Slots:
         """In the page's own type, where nothing else is said."""
         return self.stage.slots(
             count, **{"em": self.stage.frame.em, "face": self.stage.frame.face, "ink": self.ink} | given
@@ -169,7 +169,7 @@ def goods(bill: BillPaper, top: Tensor) -> BillGoods:
             bill.slots(
                 items,
                 row=stage.row(f"{NAME}/{column}", kind, items),
-                amount=(None, None, price, amount)[column] if column > 1 else -1,
+                amount=(-1, -1, price, amount)[column],
                 scramble=strange & (column == 0),
                 x=place_x[:, column : column + 1],
                 align=aligns[:, column : column + 1],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import fields
-from typing import Any
+from typing import TypeVar
 
 import torch
 from torch import Tensor
@@ -44,6 +44,9 @@ def lay_out(stage: SheetStage, shares: dict[str, float]) -> tuple[Sheet, Tensor]
     return chosen(sheets, family), numbers[family]
 
 
+Plane = TypeVar("Plane", Rects, Slots)
+
+
 def chosen(sheets: list[Sheet], which: Tensor) -> Sheet:
     """Of each picture the sheet (B,) `which`."""
     if len(sheets) == 1:
@@ -53,7 +56,7 @@ def chosen(sheets: list[Sheet], which: Tensor) -> Sheet:
     def pick(parts: list[Tensor]) -> Tensor:
         return torch.stack(parts)[which, row]
 
-    def picked(kind: Any, parts: list[Any]) -> Any:
+    def picked(kind: type[Plane], parts: list[Plane]) -> Plane:
         return kind(*(pick([getattr(part, item.name) for part in parts]) for item in fields(kind)))
 
     slots = [setting.widened(s.slots, max(t.slots.row.shape[1] for t in sheets)) for s in sheets]

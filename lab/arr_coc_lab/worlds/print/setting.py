@@ -6,8 +6,8 @@ slots of at most 96 letters each are set at once. All lengths are pixels, sizes 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -62,6 +62,8 @@ class Slots:
     ink: Tensor
 
 
+# What may be said of all slots: it spreads to (B, R).
+SlotValue = Tensor | Sequence[object] | float
 # What a slot says where nothing is said, by the kind of the field.
 DEFAULTS: dict[torch.dtype, dict[str, float]] = {
     torch.int64: {"row": 0, "amount": -1, "case": 0, "tail": 0, "face": 0},
@@ -70,7 +72,7 @@ DEFAULTS: dict[torch.dtype, dict[str, float]] = {
 }
 
 
-def slots_of(number: int, slots: int, device: torch.device, **given: Any) -> Slots:
+def slots_of(number: int, slots: int, device: torch.device, **given: SlotValue) -> Slots:
     """Slots with the given fields, of any shape that spreads to (B, R) (ink: to (B, R, 3)); defaults for the rest."""
     made = {}
     for name, default, dtype in ((*one, dtype) for dtype, some in DEFAULTS.items() for one in some.items()):

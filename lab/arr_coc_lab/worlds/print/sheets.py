@@ -6,9 +6,10 @@ A sheet's slots come in the order of their importance: of two that touch, the la
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -19,7 +20,7 @@ from .atlas import PrintAtlas
 from .bank import KIND, Bank
 from .paint import Rects, rects_of
 from .questions import GROUP
-from .setting import LOWER, UPPER, Slots, slots_of
+from .setting import LOWER, UPPER, Slots, SlotValue, slots_of
 
 SMALLEST, LARGEST = 6.0, 64.0
 # Two thirds are black or nearly; then greys, then what is printed in colour.
@@ -88,7 +89,7 @@ class SheetStage(Canvas):
         """What all families of pages stand in; a picture is of one family only, so that they may share it."""
         return frame_of(self)
 
-    def slots(self, count: int, **given: object) -> Slots:
+    def slots(self, count: int, **given: SlotValue) -> Slots:
         return slots_of(self.number, count, self.device, **given)
 
     def size(self, name: str, extra: float = 0.0, high: float = LARGEST, count: int = 1) -> Tensor:
@@ -125,7 +126,7 @@ class SheetStage(Canvas):
         return (self.atlas.ascent[face] + self.atlas.descent[face]) * em
 
 
-def empty_facts(stage: SheetStage, count: int, **given: Any) -> Facts:
+def empty_facts(stage: SheetStage, count: int, **given: Tensor | Sequence[int] | float) -> Facts:
     """Facts with the given fields spread to (B, count); the rest says nothing."""
     defaults = {"second": -1, "valid": True}
     made = []

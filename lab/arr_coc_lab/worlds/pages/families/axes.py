@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from markupsafe import Markup
 
@@ -239,5 +239,5 @@ class Plot:
                 self.sheet.ask("extreme", extreme, near[0], name, **about)
 
 
-def _highest(row: Sequence[Any]) -> int:
+def _highest(row: Sequence[float]) -> int:
     return max(range(len(row)), key=row.__getitem__)

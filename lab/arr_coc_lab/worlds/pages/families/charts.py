@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from typing import Any
 
 from markupsafe import Markup
 
@@ -139,17 +138,17 @@ def _source(sheet: PageSheet, style: str = "font-size:.8em;color:#666") -> Marku
     return sheet.render("charts/source", lead=lead, name=name, style=style, text=sheet.sentence(2, 8))
 
 
-def bare(sheet: PageSheet, topic: Topic) -> dict[str, Any]:
+def bare(sheet: PageSheet, topic: Topic) -> dict[str, object]:
     return {}
 
 
-def titled(sheet: PageSheet, topic: Topic) -> dict[str, Any]:
+def titled(sheet: PageSheet, topic: Topic) -> dict[str, object]:
     size, weight = sheet.larger(1.1, 1.7, 2), sheet.pick("bold", "normal", "600")
     title, side = _title(sheet, topic, f"{size};font-weight:{weight}"), sheet.pick("left", "center")
     return {"title": title, "side": side, "source": _source(sheet) if sheet.chance(0.6) else ""}
 
 
-def portal(sheet: PageSheet, topic: Topic) -> dict[str, Any]:
+def portal(sheet: PageSheet, topic: Topic) -> dict[str, object]:
     blue = sheet.pick("#0666c4", "#1a73e8", "#0a58a3")
     signs = [Markup(sign) for sign in "★▲⚙<❞▣"[: sheet.between(3, 6)]]
     more = sheet.mark(sheet.pick("Additional Information", "More details", "Show metadata"))
@@ -160,34 +159,34 @@ def portal(sheet: PageSheet, topic: Topic) -> dict[str, Any]:
     return {"blue": blue, "signs": signs, "more": more, "show": show, "owner": owner}
 
 
-def atlas(sheet: PageSheet, topic: Topic) -> dict[str, Any]:
+def atlas(sheet: PageSheet, topic: Topic) -> dict[str, object]:
     title = _title(sheet, topic, f"font-family:'{sheet.face('serif')}';font-size:1.6em;color:#444")
     return {"title": title, "text": sheet.sentence(6, 16), "source": _source(sheet)}
 
 
-def survey(sheet: PageSheet, topic: Topic) -> dict[str, Any]:
+def survey(sheet: PageSheet, topic: Topic) -> dict[str, object]:
     title, institute = _title(sheet, topic), sheet.mark(sheet.fake.company().upper())
     sheet.ask("source", "source", institute)
     return {"title": title, "institute": institute, "text": sheet.sentence(5, 12), "note": sheet.sentence(6, 14)}
 
 
-def workbook(sheet: PageSheet, topic: Topic) -> dict[str, Any]:
+def workbook(sheet: PageSheet, topic: Topic) -> dict[str, object]:
     title = _title(sheet, topic, f"font-size:1.35em;color:{sheet.pick('#595959', '#000')}")
     return {"title": title, "legend_first": sheet.chance(0.4)}
 
 
-def article(sheet: PageSheet, topic: Topic) -> dict[str, Any]:
+def article(sheet: PageSheet, topic: Topic) -> dict[str, object]:
     title = _title(sheet, topic)
     number = f"Figure {sheet.between(1, 19)}{sheet.pick('.', ':', ' -')}"
     return {"title": title, "number": number, "text": sheet.paragraph(sheet.between(1, 3))}
 
 
-def card(sheet: PageSheet, topic: Topic) -> dict[str, Any]:
+def card(sheet: PageSheet, topic: Topic) -> dict[str, object]:
     title, text = _title(sheet, topic), sheet.sentence(3, 7)
     return {"title": title, "text": text, "source": _source(sheet, "font-size:.75em;color:#999;text-align:right")}
 
 
-def newspaper(sheet: PageSheet, topic: Topic) -> dict[str, Any]:
+def newspaper(sheet: PageSheet, topic: Topic) -> dict[str, object]:
     return {"title": _title(sheet, topic), "source": _source(sheet)}
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ..sheet import PageSheet, layouts
 from ..words import vocabulary
 from .fields import make_fields, pen_for
@@ -65,9 +63,9 @@ def mail(sheet: PageSheet) -> str:
         sheet.ask("lookup", "desk.subject", about, who, n=who.text)
         sheet.ask("lookup", "desk.date", when, who, n=who.text)
         messages.append((who, about, when))
-    body: dict[str, Any] = {"folders": folders, "messages": messages, "subject": sheet.mark(sheet.heading())}
-    body |= {"paragraphs": [sheet.paragraph(6), sheet.paragraph(4)], "side": sheet.between(200, 280)}
-    return window(sheet, "Mail", colours, **body)
+    head, texts = sheet.mark(sheet.heading()), [sheet.paragraph(6), sheet.paragraph(4)]
+    side = sheet.between(200, 280)
+    return window(sheet, "Mail", colours, folders=folders, messages=messages, subject=head, paragraphs=texts, side=side)
 
 
 def spreadsheet(sheet: PageSheet) -> str:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from markupsafe import Markup
 
 from ..sheet import PageSheet, layouts
@@ -51,7 +49,7 @@ def letter(sheet: PageSheet) -> str:
     sheet.ask("field", "letter.to", name)
     sheet.ask("field", "letter.street", street, name, n=name.text)
     sheet.ask("field", "letter.firm", firm, name, n=name.text)
-    context: dict[str, Any] = {"date": date, "lead": lead, "subject": subject, "to": (name, firm, street, town)}
+    context: dict[str, object] = {"date": date, "lead": lead, "subject": subject, "to": (name, firm, street, town)}
     context |= {"head_side": sheet.pick("center", "left", "right"), "sender": sheet.fake.company()}
     context |= {"address": sheet.fake.address().replace("\n", ", "), "date_side": sheet.pick("left", "right")}
     text, end = telling(sheet, sheet.between(2, 8)), closing(sheet)
@@ -79,7 +77,7 @@ def fax(sheet: PageSheet) -> str:
     title = sheet.mark(sheet.word("letter.faxes"))
     sheet.ask_title(title)
     fields = [make_field(sheet, pen, label, kind) for label, kind in sheet.some("letter.fax_fields", 8)]
-    context: dict[str, Any] = {"title": title, "fields": fields, "k": sheet.pick(1, 2), "small": sheet.paragraph(4)}
+    context: dict[str, object] = {"title": title, "fields": fields, "k": sheet.pick(1, 2), "small": sheet.paragraph(4)}
     context |= {"logo": logo(sheet), "border": sheet.pick(0, 1, 2), "text": telling(sheet, sheet.between(0, 4))}
     return sheet.render("letters/fax", trimmings=trimmings(sheet), **context)
 

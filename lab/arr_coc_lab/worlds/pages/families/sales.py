@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from markupsafe import Markup
 
 from ..sheet import Mark, PageSheet, named
@@ -42,7 +40,7 @@ def sums(sheet: PageSheet, n: int, high: float) -> list[tuple[Mark, Mark]]:
     return result
 
 
-def bought(sheet: PageSheet) -> list[dict[str, Any]]:
+def bought(sheet: PageSheet) -> list[dict[str, Mark | int]]:
     """The lines of a receipt."""
     lines = []
     case = sheet.pick("as", "upper", "as")
@@ -71,8 +69,8 @@ def receipt(sheet: PageSheet) -> str:
     sheet.ask("field", "sale.time", time, date)
     bill, code = sheet.mark_all(sheet.word("sale.numbers"), number)
     sheet.ask("field", "sale.number", code, bill)
-    context: dict[str, Any] = {"lead": lead, "date": date, "time": time, "bill": bill, "code": code, "fields": fields}
-    context |= {"lines": bought(sheet), "sums": sums(sheet, sheet.between(3, 7), 300)}
+    context: dict[str, object] = {"lead": lead, "date": date, "time": time, "bill": bill, "code": code}
+    context |= {"fields": fields, "lines": bought(sheet), "sums": sums(sheet, sheet.between(3, 7), 300)}
     context |= {"rule": sheet.pick("-" * 32, "=" * 30, "*" * 30, "")}
     room = sheet.width - 2 * sheet.padding
     widths = {"slip": sheet.between(220, 320), "twoline": sheet.between(240, 380), "dotted": 340}
@@ -109,7 +107,7 @@ def invoice(sheet: PageSheet) -> str:
     block = arrange(sheet, arrangement, fields, sheet.between(1, 5))
     lead, buyer = sheet.mark_all(sheet.word("sale.buyers"), sheet.fake.company())
     sheet.ask_field(lead.text, "company", buyer, lead)
-    context: dict[str, Any] = {"accent": accent, "title": title, "block": block, "lead": lead, "buyer": buyer}
+    context: dict[str, object] = {"accent": accent, "title": title, "block": block, "lead": lead, "buyer": buyer}
     context |= {"street": sheet.fake.street_address(), "city": sheet.fake.city()}
     columns = sheet.mark_all(*sheet.word("sale.columns").split("|"))
     context["cell"] = sheet.pick(

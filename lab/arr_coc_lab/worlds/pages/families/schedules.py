@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ..sheet import Mark, PageSheet, layouts, named
 from ..words import vocabulary
 
 
-def set_up(sheet: PageSheet) -> dict[str, Any]:
+def set_up(sheet: PageSheet) -> dict[str, object]:
     """What all timetables share: a title, a colour, a rule."""
     sheet.padding, sheet.size = sheet.between(8, 30), min(sheet.size, 12)
     accent = sheet.pick("#000", sheet.hue(20, 40))

@@ -30,7 +30,7 @@ def colours_for(sheet: PageSheet, dark: float = 0.3) -> ScreenColours:
     return ScreenColours(accent, "#0002", "#fff")
 
 
-def tile(sheet: PageSheet) -> dict[str, Any]:
+def tile(sheet: PageSheet) -> dict[str, object]:
     """A number with its name and a change."""
     label, kind = sheet.labels_of(("money", "int", "percent"), 60)[0]
     name, text = sheet.mark(label), sheet.value(kind)

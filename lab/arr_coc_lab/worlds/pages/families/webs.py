@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from markupsafe import Markup
 
 from ..sheet import PageSheet, layouts
@@ -44,7 +42,7 @@ def store(sheet: PageSheet) -> str:
         name, price, stars = sheet.mark_all(item, sheet.money(200), f"{sheet.random.uniform(1, 5):.1f}")
         sheet.ask("value", "price", price, name, I=item)
         sheet.ask("lookup", "web.rating", stars, name, I=item)
-        card: dict[str, Any] = {"name": name, "price": price, "stars": stars, "ground": sheet.hue(60, 85)}
+        card: dict[str, object] = {"name": name, "price": price, "stars": stars, "ground": sheet.hue(60, 85)}
         card |= {"radius": sheet.between(8, 20), "disc": sheet.hue(), "star": sheet.icon("star"), "button": ""}
         if sheet.chance(0.3):
             card["button"] = button(sheet, sheet.pick("Add to cart", "Buy now", "Compare"), colours)
@@ -110,7 +108,7 @@ def results(sheet: PageSheet) -> str:
     return site(sheet, colours, rows=rows)
 
 
-def start_slide(sheet: PageSheet) -> dict[str, Any]:
+def start_slide(sheet: PageSheet) -> dict[str, object]:
     """What all slides share: a title, a number, a name."""
     sheet.manner, sheet.cropped = "sans", False
     sheet.width, sheet.height = sheet.pick((1024, 576), (768, 576), (896, 512), (1024, 768))
