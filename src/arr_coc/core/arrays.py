@@ -12,9 +12,12 @@ import sys
 from collections.abc import Generator
 from contextlib import contextmanager
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 # A numpy array or a torch tensor.
 Array = Any
@@ -56,11 +59,12 @@ def float64(array: Array) -> Array:
     return array if array.device.type == "mps" else array.double()
 
 
-def zeros(shape: tuple[int, ...], dtype: Any, array: Array) -> Array:
+def zeros(shape: tuple[int, ...], kind: str, array: Array) -> Array:
     """Zeros in the library and on the device of `array`."""
     if isinstance(array, np.ndarray):
-        return np.zeros(shape, dtype)
-    return sys.modules["torch"].zeros(shape, dtype=dtype, device=array.device)
+        return np.zeros(shape, kind)
+    torch = sys.modules["torch"]
+    return torch.zeros(shape, dtype=getattr(torch, kind), device=array.device)
 
 
 def pad_end(grid: Array, bottom: int, right: int) -> Array:
@@ -147,7 +151,7 @@ def two_largest(rows: Array) -> Array:
     return rows.topk(2, dim=-1).values
 
 
-def is_tensor(value: object) -> bool:
+def is_tensor(value: object) -> TypeGuard[Tensor]:
     """Whether `value` is a torch tensor; false, without an import, where torch was never imported."""
     torch = sys.modules.get("torch")
     return torch is not None and isinstance(value, torch.Tensor)

@@ -12,7 +12,7 @@ eye.chat()                                            several turns: see `chat`
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
+from collections.abc import Coroutine, Generator, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from time import perf_counter
@@ -32,10 +32,10 @@ from ..models.base import Settings
 from ..models.bundled import Calibration, marked, model_folder
 from ..pictures.document import Document, document_of
 from ..pictures.ocr import ocr_missing
-from ..pictures.words import Words
+from ..pictures.words import PromptWords, Words
 from ..relevance.document import PageOffers
 from ..relevance.registry import check_relevance
-from ..relevance.scene import Scene
+from ..relevance.scene import RelevanceSource, Scene
 from ..relevance.scorer.source import ScorerRelevance, scorer_beside
 from ..relevance.words.answer import copied_answer
 from ..relevance.words.reading import with_words
@@ -53,8 +53,6 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Self
 
-    import numpy as np
-    import torch
     from transformers import PreTrainedModel, ProcessorMixin
     from typing_extensions import Unpack
 
@@ -66,7 +64,6 @@ if TYPE_CHECKING:
 # Questions that `ask_many` answers at once.
 BATCH = 8
 # (picture (3, height, width) in [0, 1], question) → where the question needs detail
-RelevanceSource = Callable[["torch.Tensor", str], "Relevance | np.ndarray | torch.Tensor"]
 # What a picture and a model can offer to a source of relevance.
 OFFERS = ("pixels", "texture", "model", "words")
 
@@ -372,7 +369,9 @@ class Eye:
         tiled = len(looked.plan.allocations) != len(looked.views)
         return self._hinted(looked, turns, settings) if helped and settings.words is not None and not tiled else looked
 
-    def _read(self, views: Sequence[View], known: object, request: Request, relevance: object) -> tuple[Any, Request]:
+    def _read(
+        self, views: Sequence[View], known: PromptWords, request: Request, relevance: object
+    ) -> tuple[PromptWords, Request]:
         """The words of pictures that bring none, by OCR where that pays; the request says what is left to be told."""
         several = known if isinstance(known, list) else [known] * len(views)
         # Words have their places in the whole picture, which is not what a tile shows.

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from ..allocation.allocate_batch import allocate_batch
 from ..allocation.request import Request
+from ..core.checks import of_kind
 from ..core.errors import InputError
 from ..core.values import Allocation, Relevance
 from ..relevance.registry import Maps, provide, relevances_for
@@ -126,7 +127,7 @@ def glance_maps(scenes: Sequence[Scene], queries: Sequence[str], option: str = "
     early, middle and late layers, for depth routing."""
     if option not in ("", "three"):
         raise InputError(f"relevance='glance:{option}' is unknown; use 'glance' or 'glance:three'")
-    prompt: PicturePrompt = scenes[0].prompt
+    prompt = of_kind(scenes[0].prompt, PicturePrompt, "the prompt")
     backbone = prompt.backbone
     if not backbone.can_glance:
         raise InputError(f"{'/'.join(backbone.model_types)} cannot glance; give relevance= another source or maps")

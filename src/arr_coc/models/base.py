@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     import torch
     from transformers import PreTrainedModel, ProcessorMixin
 
+    from ..relevance.scene import RelevanceSource
+
 # config.model_type -> "module:Class" of the adapter, inside this package. Imported on first use only.
 ADAPTERS: Mapping[str, str] = {
     "qwen3_vl": "qwen3_vl.adapter:Qwen3VL",
@@ -77,7 +79,7 @@ class Settings:
     query: str | Sequence[str] | None = None
     allocation: Allocation | Sequence[Allocation] | None = None
     relevance: Any = "auto"
-    scorer: Any = None
+    scorer: RelevanceSource | None = None
     words: Any = None
     realize: Mapping[str, Any] = field(default_factory=dict)
     groups: Sequence[int] | None = None

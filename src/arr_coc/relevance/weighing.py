@@ -191,7 +191,7 @@ def weighed_relevance(
     planes = {name: one.map for name, one in maps.items()} | {"centre": centre_map(grid)}
     cells = {name: on_cells(plane, grid) for name, plane in planes.items()}
     sure = {"scorer": float(planes["scorer"].max())} if "scorer" in planes else {}
-    if "words" in planes:
+    if "words" in planes and scene.words is not None:
         sure["words"] = sureness_of_words(scene.words, query)
     if "photos" in planes:
         sure["photos"] = surest_box(scene.seen, query)
