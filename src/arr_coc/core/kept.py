@@ -37,10 +37,11 @@ def pixels_key(pixels: np.ndarray) -> str:
 
 
 class ByteStore:
-    """The values used last, as many as fit into `most` bytes. size: bytes held now. hits, misses: of `get`."""
+    """The values used last, as many as fit into `most` bytes. size: bytes held now. hits, misses: of `get`. weigh: the
+    bytes of a value."""
 
-    def __init__(self, most: int = MOST_BYTES) -> None:
-        self.most, self.size, self.hits, self.misses = most, 0, 0, 0
+    def __init__(self, most: int = MOST_BYTES, weigh: Callable[[Any], int] = bytes_of) -> None:
+        self.most, self.size, self.hits, self.misses, self.weigh = most, 0, 0, 0, weigh
         self._values: OrderedDict[Hashable, tuple[object, int]] = OrderedDict()
         self._lock = Lock()
 
@@ -67,7 +68,7 @@ class ByteStore:
 
     def put(self, key: Hashable, value: object) -> None:
         """Keep a value, instead of an earlier one of this key. What is larger than the whole store is not kept."""
-        size = bytes_of(value)
+        size = self.weigh(value)
         with self._lock:
             self.size -= self._values.pop(key, (None, 0))[1]
             if size > self.most:

@@ -13,9 +13,12 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...core.errors import InputError
+
+if TYPE_CHECKING:
+    from typer.core import TyperCommand
 
 PREFIX = "ARR_COC"  # of variables: ARR_COC_LOOK_BUDGET=10%
 RIVALS = {"budget", "keep"}
@@ -28,7 +31,7 @@ def config_files() -> list[Path]:
 
 
 def defaults_for(
-    name: str, command: object, known: Mapping[str, object], arguments: Sequence[str] = ()
+    name: str, command: TyperCommand, known: Mapping[str, object], arguments: Sequence[str] = ()
 ) -> dict[str, object]:
     """What files and variables say about the command called `name`, by its parameters. known: all commands."""
     values: dict[str, object] = {}
@@ -54,7 +57,7 @@ def read_files() -> Iterator[tuple[Path, dict[str, object]]]:
             raise InputError(f"{path} cannot be read as TOML ({error}); mend or remove it") from error
 
 
-def _of_command(path: Path, where: str, table: object, command: Any) -> dict[str, object]:
+def _of_command(path: Path, where: str, table: object, command: TyperCommand) -> dict[str, object]:
     """One table, its options as the names of the command's parameters."""
     if not isinstance(table, dict):
         raise InputError(f"{path}: {where[1:-1]} is not a table; write {where} and options below it")
@@ -75,7 +78,7 @@ def _of_command(path: Path, where: str, table: object, command: Any) -> dict[str
     return values
 
 
-def _of_environment(prefix: str, command: Any) -> dict[str, object]:
+def _of_environment(prefix: str, command: TyperCommand) -> dict[str, object]:
     """Variables such as ARR_COC_LOOK_BUDGET, by parameters; of an option that may be repeated, words."""
     inside = getattr(command, "commands", None)
     if inside is not None:
@@ -90,7 +93,7 @@ def _of_environment(prefix: str, command: Any) -> dict[str, object]:
     return values
 
 
-def _merged(weaker: dict[str, Any], stronger: Mapping[str, object]) -> dict[str, object]:
+def _merged(weaker: Mapping[str, Any], stronger: Mapping[str, object]) -> dict[str, object]:
     """stronger over weaker, table by table; one way to say how much to spend takes the other's place."""
     if RIVALS & set(stronger):
         weaker = {key: value for key, value in weaker.items() if key not in RIVALS}

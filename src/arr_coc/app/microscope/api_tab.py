@@ -111,7 +111,7 @@ def api_tab(page: MicroscopePage) -> None:
     )
     sheet.exports()
 
-    def drawn(*values: Any) -> tuple[Any, ...]:
+    def drawn(*values: Any) -> tuple[object, ...]:
         *common, name, how = values
         state = page.state("api", common, api=name, drawn=how)
         return sheet.filled(lambda: show_packed(page.desk, common[0], state))

@@ -13,12 +13,12 @@ import json
 import logging
 import re
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from pprint import pformat
 from types import ModuleType
-from typing import Any
+from typing import Any, NoReturn, Protocol, TypeVar
 
 from PIL import Image
 
@@ -28,6 +28,7 @@ from .linking import NEEDLE_SIZE, UPLOAD, PageState, needle_parts
 from .markup import sentence
 from .worlds import needle
 
+Made = TypeVar("Made")
 log = logging.getLogger("arr_coc.app.microscope")
 # What a visitor left is forgotten after an hour.
 MEMORY_SECONDS = 3600
@@ -51,7 +52,7 @@ def gradio() -> ModuleType:
         raise InputError("the microscope needs gradio: pip install 'arr-coc[microscope]'") from error
 
 
-def in_a_sentence(make: Callable[[], object]) -> tuple[Any, str]:
+def in_a_sentence(make: Callable[[], Made]) -> tuple[Made | None, str]:
     """What `make` gives, and ""; or None and a sentence for the page where it could not be made."""
     try:
         return make(), ""
@@ -99,33 +100,41 @@ def checked_path(given: object, folder: str) -> str:
     return str(path)
 
 
-@dataclass
+class PageEvent(Protocol):
+    """What Gradio's events are here."""
+
+    then: Callable[..., PageEvent]
+
+
+class PageInput(Protocol):
+    """A component of Gradio, which gets its events by name when it is made."""
+
+    def __getattr__(self, event: str) -> Callable[..., PageEvent]: ...
+
+
 class MicroscopePage:
     """What the tabs share: the desk, the inputs of the sidebar, and the hidden field behind the address."""
 
-    desk: Desk
-    picture: Any = None
-    source: Any = None
-    question: Any = None
-    tokens: Any = None
-    share: Any = None
-    model: Any = None
-    passes: Any = None
-    address: object = None
-    # The PDF that is open on the left.
-    pdf: Any = None
-    # The visitor's own picture, remembered by the browser, for when the page is loaded again.
-    own: Any = None
-    # What was asked in this session, newest first, and how it is listed.
-    history: Any = None
-    asked: Any = None
-    # Events that a visitor may call off.
-    running: list[Any] = field(default_factory=list)
-    # Inputs of single tabs, by the key of the link that sets them.
-    settings: dict[str, Any] = field(default_factory=dict)
+    picture: PageInput
+    source: PageInput
+    question: PageInput
+    tokens: PageInput
+    share: PageInput
+    model: PageInput
+    passes: PageInput
+    address: PageInput
+    pdf: PageInput  # that is open on the left
+    own: PageInput  # the visitor's own picture, remembered by the browser, for when the page is loaded again
+    history: PageInput  # what was asked in this session, newest first
+    asked: PageInput  # and how it is listed
+
+    def __init__(self, desk: Desk) -> None:
+        self.desk = desk
+        self.running: list[PageEvent] = []  # that a visitor may call off
+        self.settings: dict[str, PageInput] = {}  # inputs of single tabs, by the key of the link that sets them
 
     @property
-    def common(self) -> list[Any]:
+    def common(self) -> list[PageInput]:
         return [self.picture, self.source, self.question, self.tokens, self.share, self.model, self.passes]
 
     def state(self, tab: str, common: Sequence[Any], **settings: Any) -> PageState:
@@ -165,7 +174,7 @@ class TabSheet:
         self.below = gr.HTML(elem_id=f"below-{tab}", padding=False)
         self.shown = gr.State(None, time_to_live=MEMORY_SECONDS)
 
-    def runs(self, make: Callable[..., object], inputs: object, outputs: object, **how: object) -> Any:
+    def runs(self, make: Callable[..., object], inputs: object, outputs: object, **how: object) -> PageEvent:
         """What happens when this tab is run: it can be called off, and the page's clock stops when it is done."""
         # A question asked right after another was called off waits for its end instead of being dropped.
         event = self.run.click(make, inputs, outputs, show_progress="minimal", trigger_mode="always_last", **how)
@@ -190,15 +199,15 @@ class TabSheet:
             self.code = gr.Code(language="python", interactive=False, show_label=False, elem_id=f"code-{tab}")
 
     @property
-    def outputs(self) -> list[Any]:
+    def outputs(self) -> list[object]:
         return [self.view, self.code, self.shown, self.page.address]
 
-    def filled(self, make: Callable[[], SheetContent]) -> tuple[Any, ...]:
+    def filled(self, make: Callable[[], SheetContent]) -> tuple[object, ...]:
         """Values for `outputs`: the view, or a sentence in its place."""
         shown, trouble = in_a_sentence(make)
         return (trouble, "", None, gradio().skip()) if shown is None else (shown.html, shown.lines, shown, shown.link)
 
-    def growing(self, make: Callable[[], Generator[str, None, SheetContent]]) -> Iterator[tuple[Any, ...]]:
+    def growing(self, make: Callable[[], Generator[str, None, SheetContent]]) -> Iterator[tuple[object, ...]]:
         """Values for `outputs`, again and again while a view grows: its HTML as it is by then, at last the view."""
         gr, parts = gradio(), None
         while True:
@@ -214,7 +223,7 @@ class TabSheet:
             yield html, gr.skip(), gr.skip(), gr.skip()
 
 
-def _raise(error: Exception) -> Any:
+def _raise(error: Exception) -> NoReturn:
     raise error
 
 
@@ -246,7 +255,7 @@ class SheetContent:
     name: str
     html: str
     picture: Callable[[], Image.Image]
-    document: Callable[[], Mapping[str, Any]]
+    document: Callable[[], Mapping[str, object]]
     lines: str
     link: str
     kept: Any = None

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ... import __version__
 from ...core.errors import InputError
@@ -26,6 +26,7 @@ from .kit import (
     RUN,
     RUN_BY_ITSELF,
     MicroscopePage,
+    PageEvent,
     gradio,
     in_a_sentence,
     only_uploads,
@@ -38,6 +39,9 @@ from .textures_tab import textures_tab
 from .video_tab import video_tab
 from .ways_tab import ways_tab
 from .worlds import families
+
+if TYPE_CHECKING:
+    from gradio import Blocks, Request
 
 # key of the link → what the tab is called, and what builds it
 TABS: dict[str, tuple[str, Callable[[MicroscopePage], None]]] = {
@@ -61,7 +65,7 @@ def all_tabs() -> dict[str, tuple[str, Callable[[MicroscopePage], None]]]:
     return {**TABS, **{name: load_plugin(point) for name, point in plugins(GROUP).items()}}
 
 
-def build_page(desk: Desk) -> Any:
+def build_page(desk: Desk) -> Blocks:
     """The whole page as Gradio blocks; `serving.build_app` puts it behind its limits."""
     gr = gradio()
     page = MicroscopePage(desk)
@@ -183,7 +187,7 @@ class Sidebar:
         )
 
     @property
-    def opened(self) -> list[Any]:
+    def opened(self) -> list[object]:
         """What a link sets here."""
         page = self.page
         described = [page.tokens, self.readout, self.questions]
@@ -237,7 +241,7 @@ class Sidebar:
         page.tokens.input(_budget(page, by_share=False), counted, [page.share, self.readout], **LIVE)
         page.tokens.submit(None, None, None, js=RUN)
 
-    def describe(self, event: Any) -> Any:
+    def describe(self, event: PageEvent) -> PageEvent:
         """After a picture came or went: its budget, what uniform would look like, and questions about it."""
         page = self.page
         inputs = [page.picture, page.source, page.share, page.model]
@@ -251,7 +255,7 @@ class Sidebar:
         )
 
 
-def _pick(page: MicroscopePage, name: str) -> tuple[Any, ...]:
+def _pick(page: MicroscopePage, name: str) -> tuple[object, ...]:
     """A picture by its source, with its first question."""
     gr = gradio()
     source, trouble = in_a_sentence(lambda: page.desk.source(name))
@@ -260,20 +264,20 @@ def _pick(page: MicroscopePage, name: str) -> tuple[Any, ...]:
     return str(source.path), name, source.questions[0][0], ""
 
 
-def _asked_again(place: int, history: list[PastQuestion]) -> list[Any]:
+def _asked_again(place: int, history: list[PastQuestion]) -> list[object]:
     """The inputs of an earlier question; its picture may be gone, and is then asked for."""
     path, *others = history[place].common
-    return [path if path and Path(path).is_file() else None, *others]
+    return [path if isinstance(path, str) and Path(path).is_file() else None, *others]
 
 
-def _picker(page: MicroscopePage, name: str) -> Any:
+def _picker(page: MicroscopePage, name: str) -> Callable[[], tuple[object, ...]]:
     return lambda: _pick(page, name)
 
 
-def _describer(page: MicroscopePage) -> Any:
+def _describer(page: MicroscopePage) -> Callable[..., tuple[object, ...]]:
     gr = gradio()
 
-    def describe(path: str | None, source: str, share: float, model: str) -> tuple[Any, ...]:
+    def describe(path: str | None, source: str, share: float, model: str) -> tuple[object, ...]:
         questions = () if source in ("", UPLOAD) else page.desk.source(source).questions
         dataset = gr.Dataset(samples=[[query] for query, _ in questions], visible=bool(questions))
         if not path:
@@ -284,11 +288,11 @@ def _describer(page: MicroscopePage) -> Any:
     return describe
 
 
-def _budget(page: MicroscopePage, by_share: bool) -> Any:
+def _budget(page: MicroscopePage, by_share: bool) -> Callable[..., tuple[object, ...]]:
     """Per cent and tokens follow each other; which one was moved decides."""
     gr = gradio()
 
-    def follow(path: str | None, value: float | None, model: str) -> tuple[Any, ...]:
+    def follow(path: str | None, value: float | None, model: str) -> tuple[object, ...]:
         if not path or not value:
             return gr.skip(), gr.skip()
         given = (float(value), None) if by_share else (None, int(value))
@@ -318,11 +322,11 @@ def readout(desk: Desk, path: str, share: float | None, tokens: int | None, mode
     return round(100 * tokens / full, 4), tokens, html
 
 
-def _opener(page: MicroscopePage) -> Any:
+def _opener(page: MicroscopePage) -> Callable[..., list[object]]:
     """Read the address that the page was opened with."""
     gr, desk = gradio(), page.desk
 
-    def opened(own: object, request: Any) -> list[Any]:
+    def opened(own: object, request: Request) -> list[object]:
         state, complaints = read_link(dict(request.query_params))
         model = state.model if state.model in desk.models else desk.models[0]
         if state.model and state.model != model:
@@ -354,7 +358,7 @@ SANS = ("system-ui", "-apple-system", "Segoe UI", "Roboto", "DejaVu Sans", "sans
 MONO = ("ui-monospace", "SFMono-Regular", "Menlo", "Consolas", "DejaVu Sans Mono", "monospace")
 
 
-def theme() -> Any:
+def theme() -> object:
     """Gradio's plainest theme, with typefaces that every machine has: none is fetched from anywhere."""
     import gradio
 
