@@ -36,7 +36,7 @@ if TYPE_CHECKING:
         """How to ask, beside how much may be spent."""
 
         strategy: str | None
-        relevance: Any
+        relevance: object
         levels: int | None
         seed: int
         scale: float | str | None
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
         """The keywords of `Eye.ask`, and no others."""
 
         allocation: Allocation | Sequence[Allocation] | None
-        words: Any
+        words: object
         hints: str | None
         ocr: bool
         readings: int

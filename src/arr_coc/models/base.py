@@ -78,14 +78,14 @@ class Settings:
     request: Request = field(default_factory=lambda: Request(256))
     query: str | Sequence[str] | None = None
     allocation: Allocation | Sequence[Allocation] | None = None
-    relevance: Any = "auto"
+    relevance: object = "auto"
     scorer: RelevanceSource | None = None
     words: Any = None
-    realize: Mapping[str, Any] = field(default_factory=dict)
+    realize: Mapping[str, object] = field(default_factory=dict)
     groups: Sequence[int] | None = None
     kept: Sequence[PictureStore | None] = ()
 
-    def override(self, **changes: Any) -> Settings:
+    def override(self, **changes: object) -> Settings:
         given = {name: value for name, value in changes.items() if value is not None}
         request = self.request.override(**{name: given.pop(name) for name in OF_REQUEST if name in given})
         return replace(self, request=request, **given)
@@ -97,7 +97,7 @@ class PromptPlan:
     relevance comes from, and what a reader should know about the budget."""
 
     allocations: list[Allocation]
-    relevance: list[Any] | None
+    relevance: list[object] | None
     options: dict[str, Any]
     notes: tuple[str, ...] = ()
 

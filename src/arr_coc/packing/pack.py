@@ -15,7 +15,6 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
-from os import PathLike
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -80,7 +79,7 @@ def pack(
     keep: object = None,
     *,
     model: object,
-    table: str | PathLike[str] | None = None,
+    table: str | os.PathLike[str] | None = None,
     layout: str = "auto",
     crops: int = MOST_CROPS,
     scale: float | str = AUTO,

@@ -22,8 +22,7 @@ from .load import MAX_PIXELS, Picture, load_picture
 from .words import Words, make_words
 
 if TYPE_CHECKING:
-    from pypdfium2 import PdfDocument, PdfTextPage
-    from pypdfium2 import PdfPage as PdfiumPage
+    import pypdfium2
 
 # Dots an inch at which pages are drawn: 10-point type is then 20 pixels high, and A4 has 1 190 by 1 684 pixels.
 DPI = 144
@@ -31,8 +30,7 @@ LARGEST_SIDE = 4096
 WORD_GAP = 0.6  # of the type's size
 # Where a PDF is: its path, or what stands in it.
 PdfFile = str | os.PathLike[str] | bytes
-# Which pages are meant; see `page_numbers`.
-PageNumbers = int | str | Sequence[int] | None
+PageNumbers = int | str | Sequence[int] | None  # see `page_numbers`
 
 
 class PdfPage(NamedTuple):
@@ -128,7 +126,7 @@ def pdf_name(file: PdfFile) -> str:
 
 
 @contextmanager
-def opened_pdf(path: PdfFile) -> Generator[PdfDocument]:
+def opened_pdf(path: PdfFile) -> Generator[pypdfium2.PdfDocument]:
     """A PDF while it is read, as pypdfium2 has it."""
     name = pdf_name(path)
     if find_spec("pypdfium2") is None:
@@ -147,7 +145,7 @@ def opened_pdf(path: PdfFile) -> Generator[PdfDocument]:
         document.close()
 
 
-def _page(document: PdfDocument, number: int, name: str, dpi: float) -> PdfPage:
+def _page(document: pypdfium2.PdfDocument, number: int, name: str, dpi: float) -> PdfPage:
     page, picture = drawn_pdf_page(document, number, name, dpi)
     height, width = page.get_height(), page.get_width()
     with readable(number, name):
@@ -173,10 +171,10 @@ def drawn_size(width: float, height: float, dpi: float = DPI) -> tuple[float, tu
     return scale, (math.ceil(height * scale), math.ceil(width * scale))
 
 
-def drawn_pdf_page(document: PdfDocument, number: int, name: str, dpi: float) -> tuple[PdfiumPage, Picture]:
+def drawn_pdf_page(pdf: pypdfium2.PdfDocument, number: int, name: str, dpi: float) -> tuple[pypdfium2.PdfPage, Picture]:
     """The page as pypdfium2 has it, to be closed by the caller, and its picture."""
     with readable(number, name):
-        page = document[number - 1]
+        page = pdf[number - 1]
         width, height = page.get_size()
         scale, _ = drawn_size(width, height, dpi)
         if not scale:
@@ -187,7 +185,7 @@ def drawn_pdf_page(document: PdfDocument, number: int, name: str, dpi: float) ->
     return page, Picture(pixels, f"{Path(name).stem}-{number}", rows, cols)
 
 
-def page_words(page: PdfiumPage, size: tuple[float, float], source: str) -> Words:
+def page_words(page: pypdfium2.PdfPage, size: tuple[float, float], source: str) -> Words:
     """The words of a page's text layer: letters between spaces, in the boxes of their characters."""
     raw = import_module("pypdfium2.raw")
     layer = page.get_textpage()
@@ -245,7 +243,7 @@ def spaced_out(texts: Sequence[str], boxes: np.ndarray) -> np.ndarray:
     return goes_on
 
 
-def _char_boxes(raw: ModuleType, layer: PdfTextPage, count: int) -> np.ndarray:
+def _char_boxes(raw: ModuleType, layer: pypdfium2.PdfTextPage, count: int) -> np.ndarray:
     """(count, 4) left, bottom, right, top in the page's own coordinates: loose boxes, as high as their type."""
     boxes = np.zeros((count, 4))
     held = raw.FS_RECTF()
@@ -255,7 +253,7 @@ def _char_boxes(raw: ModuleType, layer: PdfTextPage, count: int) -> np.ndarray:
     return boxes
 
 
-def _on_screen(raw: ModuleType, page: PdfiumPage, boxes: np.ndarray, size: tuple[float, float]) -> np.ndarray:
+def _on_screen(raw: ModuleType, page: pypdfium2.PdfPage, boxes: np.ndarray, size: tuple[float, float]) -> np.ndarray:
     """Boxes of the page → x0, y0, x1, y1 from the upper left corner as drawn, cropped and rotated as the page is."""
     # The mapping is affine, so three points tell it; a large screen keeps its whole numbers exact enough.
     span = 1 << 20

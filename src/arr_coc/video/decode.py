@@ -23,9 +23,7 @@ from ..core.errors import InputError
 from ..core.files import replacing
 
 if TYPE_CHECKING:
-    from av.container import InputContainer
-    from av.video.frame import VideoFrame
-    from av.video.stream import VideoStream
+    import av
 
 # Frames are held no larger than this: a clip of film size would fill the memory, and sensing reduces them anyway.
 LONGEST_SIDE = 1280
@@ -42,8 +40,8 @@ class Film:
     """
 
     name: str
-    container: InputContainer
-    stream: VideoStream
+    container: av.container.InputContainer
+    stream: av.VideoStream
     every: int = 1
     limit: int | None = None
     multiple: int = 1
@@ -82,7 +80,7 @@ class Film:
         if not given:
             raise InputError(f"{self.name} holds no frame; give a clip with at least one")
 
-    def _pixels(self, frame: VideoFrame) -> np.ndarray:
+    def _pixels(self, frame: av.VideoFrame) -> np.ndarray:
         scale = min(1.0, LONGEST_SIDE / max(frame.width, frame.height))
         width, height = (
             max(self.multiple, round(side * scale / self.multiple) * self.multiple)
@@ -175,7 +173,7 @@ def _where(source: str) -> tuple[str, dict[str, object]]:
     return str(path), {}
 
 
-def _seconds(frame: VideoFrame, number: int, per_second: float) -> float:
+def _seconds(frame: av.VideoFrame, number: int, per_second: float) -> float:
     """When a frame is shown; counted, where the source does not say."""
     return float(frame.time) if frame.time is not None else number / per_second
 

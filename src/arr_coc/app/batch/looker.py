@@ -116,11 +116,8 @@ class Looker:
         how: LookOptions = {"strategy": ways.strategy or DEFAULT_STRATEGY, "relevance": ways.relevance or "auto"}
         how |= {"scale": ways.scale, "ocr": ways.ocr, "seed": ways.seed, "device": ways.device}
         look = self._shown[1].look(query, ways.budget, ways.keep, **how)
-        found = (
-            placed_pages(look.allocation)
-            if isinstance(look.allocation, DocumentAllocation)
-            else placed(look.allocation)
-        )
+        laid = look.allocation
+        found = placed_pages(laid) if isinstance(laid, DocumentAllocation) else placed(laid)
         return found | {"source": source_of(look.notes, ways.relevance or "auto")}
 
     def _answered(self, path: str, query: str, data: bytes) -> JsonObject:

@@ -250,7 +250,7 @@ def ask_document(options: AskCommand, amount: Amount, document: Document) -> int
         if given:
             raise InputError(f"{name} is for one picture, and this has {len(document)} pages; choose one: --page")
     check_model(options.model)
-    how: Any = {"relevance": None if options.relevance == "auto" else options.relevance}
+    how: dict[str, Any] = {"relevance": None if options.relevance == "auto" else options.relevance}
     how |= {"levels": options.levels, "seed": options.seed, "max_new_tokens": options.new_tokens}
     how |= {"scale": options.distance, "device": options.device, "model": options.model, "strategy": options.strategy}
     how["ocr"] = options.ocr

@@ -13,12 +13,10 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+
+from typer.core import TyperCommand
 
 from ...core.errors import InputError
-
-if TYPE_CHECKING:
-    from typer.core import TyperCommand
 
 PREFIX = "ARR_COC"  # of variables: ARR_COC_LOOK_BUDGET=10%
 RIVALS = {"budget", "keep"}
@@ -93,12 +91,12 @@ def _of_environment(prefix: str, command: TyperCommand) -> dict[str, object]:
     return values
 
 
-def _merged(weaker: Mapping[str, Any], stronger: Mapping[str, object]) -> dict[str, object]:
+def _merged(weaker: Mapping[str, object], stronger: Mapping[str, object]) -> dict[str, object]:
     """stronger over weaker, table by table; one way to say how much to spend takes the other's place."""
     if RIVALS & set(stronger):
         weaker = {key: value for key, value in weaker.items() if key not in RIVALS}
     both = {**weaker, **stronger}
     return {
-        key: _merged(weaker[key], value) if isinstance(value, dict) and isinstance(weaker.get(key), dict) else value
+        key: _merged(old, value) if isinstance(value, dict) and isinstance(old := weaker.get(key), dict) else value
         for key, value in both.items()
     }

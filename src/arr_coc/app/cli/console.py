@@ -183,7 +183,6 @@ def progress(steps: Sequence[str] | int | None, verb: str, *, hidden: bool = Fal
         BarColumn,
         MofNCompleteColumn,
         Progress,
-        ProgressColumn,
         TextColumn,
         TimeElapsedColumn,
         TimeRemainingColumn,
@@ -191,15 +190,9 @@ def progress(steps: Sequence[str] | int | None, verb: str, *, hidden: bool = Fal
 
     names = [] if steps is None or isinstance(steps, int) else list(steps)
     total = steps if isinstance(steps, int) else len(names) or None
-    columns: list[ProgressColumn] = [
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-    ]
-    if isinstance(steps, int):
-        columns += [TextColumn("left"), TimeRemainingColumn()]
-    with Progress(*columns, console=console(stderr=True), transient=True) as bar:
+    left = [TextColumn("left"), TimeRemainingColumn()] if isinstance(steps, int) else []
+    columns = [TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()]
+    with Progress(*columns, *left, console=console(stderr=True), transient=True) as bar:
         task = bar.add_task(verb, total=total)
 
         def advance(name: str = "", done: int = 1) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -119,7 +118,7 @@ def size_of(source: PictureSource) -> tuple[int, int]:
         return load_picture(place).size
 
 
-def list_tables(tables: Sequence[TokenTable], as_json: bool) -> None:
+def list_tables(tables: tuple[TokenTable, ...], as_json: bool) -> None:
     if as_json:
         print_json(
             [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import perf_counter
@@ -12,7 +12,16 @@ from ...core.arrays import torch_threads
 from ...core.errors import InputError
 from ...core.files import write_json
 from ...core.values import JsonObject
-from ...looking import Look, Prepared, check_relevance, check_request, check_strategies, import_rooms, prepare
+from ...looking import (
+    Look,
+    Prepared,
+    PreparedDocument,
+    check_relevance,
+    check_request,
+    check_strategies,
+    import_rooms,
+    prepare,
+)
 from ...pictures.document import Document
 from ...pictures.pdf import PdfPlace
 from .console import INTERRUPTED, USAGE_ERROR, complain, progress, save_png, writing
@@ -22,6 +31,9 @@ from .inputs import PictureSource, quiet_decoder, result_names
 if TYPE_CHECKING:
     from ...allocation.grip import Grip
     from ...looking import LookOptions
+
+Looks = list[Look | DocumentLook]
+Keep = Callable[[PictureSource, Any, dict[str, str]], Any]
 
 
 @dataclass(frozen=True)
@@ -46,10 +58,6 @@ class LookJob:
     gaze: tuple[float, float] | None = None
     scale: float | str | None = None
     grip: Grip | None = None
-
-
-# Called with source, look and the files written for it.
-Keep = Callable[[PictureSource, Any, dict[str, str]], Any]
 
 
 @dataclass
@@ -170,9 +178,7 @@ def _one_picture(job: LookJob, source: PictureSource, name: str, report: LookRep
     _write_results(job, source, name, looks, report)
 
 
-def _write_results(
-    job: LookJob, source: PictureSource, name: str, looks: Sequence[Look | DocumentLook], report: LookReport
-) -> None:
+def _write_results(job: LookJob, source: PictureSource, name: str, looks: Looks, report: LookReport) -> None:
     """Named after the picture, so that a second picture does not take the place of the first."""
     for number, look in enumerate(looks, start=1):
         # Several questions are told apart by number, several strategies by name.
@@ -215,19 +221,14 @@ def _write_results(
         report.pages.append(str(page))
 
 
-def _looks(job: LookJob, prepared: Prepared) -> list[Look | DocumentLook]:
+def _looks(job: LookJob, prepared: Prepared | PreparedDocument) -> Looks:
     """Every question with every strategy; strategies that are compared get what the first of them spent."""
-    looks: list[Look | DocumentLook] = []
+    looks: Looks = []
     for query in job.queries:
         for number, strategy in enumerate(job.strategies):
             budget, keep = (job.budget, job.keep) if not number else (looks[-1].allocation.tokens, None)
-            how: LookOptions = {
-                "strategy": strategy,
-                "seed": job.seed,
-                "device": job.device,
-                "relevance": job.relevance,
-            }
-            how |= {"photos": job.photos, "ocr": job.ocr, "words": job.words, "scale": job.scale, "grip": job.grip}
+            how: LookOptions = {"strategy": strategy, "photos": job.photos, "device": job.device, "scale": job.scale}
+            how |= {"seed": job.seed, "ocr": job.ocr, "words": job.words, "grip": job.grip, "relevance": job.relevance}
             how |= {"clusters": job.clusters, "gaze": job.gaze} if strategy == "clusters" else {}
             looks.append(prepared.look(query, budget, keep, **how))
     return looks

@@ -270,13 +270,11 @@ def video_tab(page: kit.MicroscopePage) -> None:
         last = len(clip_seen.watched.frames) - 1
         return clip_seen, show_clip(clip_seen, known), gr.Slider(maximum=max(last, 1), value=0, visible=last > 0), ""
 
-    def frame(
-        clip_seen: Clip | None, number: float, words: str, share: float, name: str, start: float
-    ) -> tuple[object, ...]:
-        if clip_seen is None:
+    def frame(one: Clip | None, number: float, words: str, share: float, name: str, start: float) -> tuple[object, ...]:
+        if one is None:
             return "", "", None, gr.skip()
         state = PageState(tab="video", family=name, seed=int(start or 0))
-        return sheet.filled(lambda: show_frame(clip_seen, int(number), state, words, float(share) / 100))
+        return sheet.filled(lambda: show_frame(one, int(number), state, words, float(share) / 100))
 
     # A default of this kind is how Gradio hands over its progress bar.
     watched.__defaults__ = (gr.Progress(),)
