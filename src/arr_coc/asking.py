@@ -21,7 +21,7 @@ from .eye.presets import find_preset
 from .eye.readings import check_readings
 from .models.bundled import model_folder
 from .pictures.document import Document, document_of
-from .pictures.pdf import PageNumbers, load_page
+from .pictures.pdf import PageList, load_page
 from .relevance.document import PageOffers
 from .relevance.scorer.source import ScorerRelevance, scorer_beside
 
@@ -55,7 +55,7 @@ def ask(
     scale: float | str | None = None,
     readings: int = 1,
     magnify: float | None = None,
-    pages: PageNumbers = None,
+    pages: PageList = None,
     preset: str | None = None,
     **options: Unpack[StrategyOptions],
 ) -> Answer:

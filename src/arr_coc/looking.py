@@ -31,7 +31,7 @@ from .core.errors import InputError, naming_extras
 from .core.values import DEFAULT_CELL, Allocation, Relevance
 from .pictures.document import Document, document_of
 from .pictures.load import Picture, load_picture
-from .pictures.pdf import PageNumbers, PdfPage, PdfPlace, is_pdf, load_page
+from .pictures.pdf import PageList, PdfPage, PdfPlace, is_pdf, load_page
 from .pictures.words import Words
 from .pictures.words_files import as_words, words_beside
 from .relevance.large import FINE_SIDE, LARGE_SIDE, TileReader, read_tiles
@@ -60,7 +60,7 @@ if TYPE_CHECKING:
         photos: bool
         ocr: bool
         words: object
-        pages: PageNumbers
+        pages: PageList
         scale: float | str | None
         grip: object
 
@@ -102,7 +102,7 @@ def look(
     photos: bool = True,
     ocr: bool = True,
     words: object = None,
-    pages: PageNumbers = None,
+    pages: PageList = None,
     scale: float | str | None = None,
     grip: object = None,
     **options: Unpack[StrategyOptions],
@@ -171,7 +171,7 @@ def examine(
     return prepare(image).look(query, budget, keep, **how)
 
 
-def prepare(image: object, pages: PageNumbers = None) -> Prepared | Any:
+def prepare(image: object, pages: PageList = None) -> Prepared | Any:
     """Load a picture, or a page of a PDF, with its words where they come with it, once for any number of questions. Of
     a document with several pages: a `PreparedDocument`, none of its pages drawn yet."""
     started = perf_counter()

@@ -36,7 +36,7 @@ from ..models.qwen3_vl.adapter import Qwen3VL
 from ..models.tokens.patches import PatchPyramid
 from ..pictures.document import Document, document_of
 from ..pictures.load import Picture, load_picture, processed, resized
-from ..pictures.pdf import PageNumbers, load_page
+from ..pictures.pdf import PageList, load_page
 from ..relevance.look.learned import ArousalEstimator
 from ..relevance.look.tempering import TemperingPolicy
 from ..relevance.registry import relevance_for, resolve
@@ -137,7 +137,7 @@ class Esper:
             own["tempering"] = TemperingPolicy.from_pretrained(folder)
         return cls(eye, settings, **own)
 
-    def set_image(self, image: object, pages: PageNumbers = None) -> Esper:
+    def set_image(self, image: object, pages: PageList = None) -> Esper:
         """Set the picture that the next questions are about.
 
         Args:

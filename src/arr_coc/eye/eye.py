@@ -33,7 +33,7 @@ from ..models.base import Settings
 from ..models.bundled import Calibration, marked, model_folder
 from ..pictures.document import Document, document_of
 from ..pictures.ocr import ocr_missing
-from ..pictures.pdf import PageNumbers
+from ..pictures.pdf import PageList
 from ..pictures.words import PromptWords, Words
 from ..relevance.document import PageOffers
 from ..relevance.registry import check_relevance
@@ -249,7 +249,7 @@ class Eye:
         """Which heights of letters the model reads, where that was measured."""
         return self.engine.grip
 
-    def set_image(self, image: object, pages: PageNumbers = None) -> Self:
+    def set_image(self, image: object, pages: PageList = None) -> Self:
         """Set the picture that the next questions are about.
 
         Args:

@@ -30,6 +30,7 @@ from .base import (
     ATTACH_TRANSFORMERS,
     OVERRIDES,
     Backbone,
+    Inputs,
     PromptPlan,
     Realized,
     Settings,
@@ -201,11 +202,11 @@ class Attachment:
         self._earlier_generate: Any = None
 
     # ---------------------------------------------------------------- what a user may call
-    def plan(self, inputs: dict[str, object], **overrides: object) -> PromptPlan:
+    def plan(self, inputs: Inputs, **overrides: object) -> PromptPlan:
         """Where the tokens of a prompt would go; the model's language side is not run, unless by a glance."""
         return plan_prompt(self.backbone, self.model, self.processor, inputs, self.settings.override(**overrides))
 
-    def prepare(self, inputs: dict[str, object], **overrides: object) -> Realized:
+    def prepare(self, inputs: Inputs, **overrides: object) -> Realized:
         """The shortened prompt with its visual tokens, ready for the stock `forward` or `generate`."""
         plan = self.plan(inputs, **overrides)
         realized = self.backbone.realize(self.model, inputs, plan.allocations, relevance=plan.relevance, **plan.options)

@@ -19,19 +19,7 @@ from PIL import Image
 from ..core.errors import InputError
 from .document_sheets import FrameSheet, PdfSheet, PictureSheet, frames_of, open_once
 from .load import Picture, load_picture
-from .pdf import (
-    PageNumbers,
-    PdfFile,
-    PdfPage,
-    PdfPlace,
-    drawn_size,
-    head_of,
-    is_pdf,
-    opened_pdf,
-    page_numbers,
-    pdf_name,
-    readable,
-)
+from .pdf import PageList, PdfFile, PdfPage, PdfPlace, drawn_size, head_of, opened_pdf, page_numbers, pdf_name, readable
 from .regions import region_reader, region_size
 from .words import Words
 
@@ -86,7 +74,7 @@ class Document:
     of_pages: int = 0
 
     @classmethod
-    def of(cls, source: object, pages: PageNumbers = None) -> Document:
+    def of(cls, source: object, pages: PageList = None) -> Document:
         """A PDF (its path or bytes), a TIFF, a folder, a list of pictures, or one picture.
 
         Args:
@@ -136,7 +124,7 @@ class Document:
         return tuple(found[place] for place in range(len(self)))
 
 
-def document_of(source: object, pages: PageNumbers = None) -> Document | None:
+def document_of(source: object, pages: PageList = None) -> Document | None:
     """A document where the source is one: a list, a folder, a PDF or a TIFF with several pages; None for one picture.
 
     Of one page only, it has one page: `document.pages[0].source` is the picture.
@@ -153,11 +141,9 @@ def _may_have_pages(source: object) -> bool:
         isinstance(source, tuple) and not isinstance(source, PdfPage | PdfPlace)
     ):
         return True
-    if isinstance(source, bytes):
-        return b"%PDF-" in source[:1024] or source[:4] in _TIFF
-    if not isinstance(source, str | os.PathLike) or not os.fspath(source) or "\0" in os.fspath(source):
-        return False
-    return os.path.isdir(source) or is_pdf(source) or head_of(source, 4) in _TIFF
+    head = head_of(source, 1024)
+    folder = isinstance(source, str | os.PathLike) and os.path.isdir(source)
+    return folder or b"%PDF-" in head or head[:4] in _TIFF
 
 
 def _counts_pages(source: object) -> bool:
@@ -167,7 +153,7 @@ def _counts_pages(source: object) -> bool:
     )
 
 
-def _listed(source: object, pages: PageNumbers) -> Document:
+def _listed(source: object, pages: PageList) -> Document:
     if isinstance(source, list | tuple) and not isinstance(source, PdfPage | PdfPlace):
         return _gathered(source, "the list")
     if isinstance(source, str | os.PathLike) and os.path.isdir(source):
@@ -222,7 +208,7 @@ def _check_number(number: int, name: str) -> None:
 # ---- kinds of pages --------------------------------------------------------------------------------------------------
 
 
-def _of_pdf(file: PdfFile, pages: PageNumbers) -> Document:
+def _of_pdf(file: PdfFile, pages: PageList) -> Document:
     name = pdf_name(file)
     with opened_pdf(file) as opened:
         if not len(opened):
@@ -245,7 +231,7 @@ def _of_pdf(file: PdfFile, pages: PageNumbers) -> Document:
         return Document(tuple(found), name, tuple(notes), len(opened))
 
 
-def _of_tiff(file: PdfFile, pages: PageNumbers) -> Document:
+def _of_tiff(file: PdfFile, pages: PageList) -> Document:
     file = file if isinstance(file, bytes) else Path(file)
     name = "the TIFF given" if isinstance(file, bytes) else file.name
     sizes: list[tuple[int, int]] = []
@@ -274,7 +260,7 @@ def _listed_picture(file: object) -> Document:
 
 
 def _tiff_pages(
-    file: bytes | Path, name: str, sizes: Sequence[tuple[int, int]], pages: PageNumbers, notes: tuple[str, ...]
+    file: bytes | Path, name: str, sizes: Sequence[tuple[int, int]], pages: PageList, notes: tuple[str, ...]
 ) -> Document:
     if len(sizes) == 1:
         sheet = PictureSheet(file)

@@ -30,7 +30,7 @@ LARGEST_SIDE = 4096
 WORD_GAP = 0.6  # of the type's size
 # Where a PDF is: its path, or what stands in it.
 PdfFile = str | os.PathLike[str] | bytes
-PageNumbers = int | str | Sequence[int] | None  # see `page_numbers`
+PageList = int | str | Sequence[int] | None  # see `page_numbers`
 
 
 class PdfPage(NamedTuple):
@@ -86,7 +86,7 @@ def head_of(source: object, length: int) -> bytes:
         return b""
 
 
-def page_numbers(pages: PageNumbers, count: int, name: str) -> list[int]:
+def page_numbers(pages: PageList, count: int, name: str) -> list[int]:
     """What was asked for ("all", 3, "3", "2-5,7", [1, 3], None: the first) → numbers from 1, in order, each once."""
     if pages is None:
         return [1]
@@ -104,7 +104,7 @@ def page_numbers(pages: PageNumbers, count: int, name: str) -> list[int]:
     return list(dict.fromkeys(found))
 
 
-def pdf_pages(path: PdfFile, pages: PageNumbers = None, *, dpi: float = DPI) -> Iterator[PdfPage]:
+def pdf_pages(path: PdfFile, pages: PageList = None, *, dpi: float = DPI) -> Iterator[PdfPage]:
     """Draw pages of a PDF one after another, each with the words of its text layer. pages: as for `page_numbers`."""
     if not 18 <= dpi <= 600:
         raise InputError(f"dpi {dpi} is not between 18 and 600; {DPI} suits most pages")
@@ -114,7 +114,7 @@ def pdf_pages(path: PdfFile, pages: PageNumbers = None, *, dpi: float = DPI) -> 
             yield _page(document, number, name, dpi)
 
 
-def pdf_places(path: str | os.PathLike[str], pages: PageNumbers = None) -> list[PdfPlace]:
+def pdf_places(path: str | os.PathLike[str], pages: PageList = None) -> list[PdfPlace]:
     """The pages that were asked for, none of them drawn yet."""
     with opened_pdf(path) as document:
         return [PdfPlace(Path(path), number) for number in page_numbers(pages, len(document), Path(path).name)]

@@ -30,16 +30,7 @@ from ..core.values import DEFAULT_CELL, Allocation, JsonObject, Relevance
 from ..relevance.scene import RelevanceSource
 from ..sensing.slic import slic
 from .clusters import TrackedClusters, carry_clusters, find_clusters, finder_of, through_clusters
-from .motion import (
-    FEATURES,
-    Motion,
-    cut_features,
-    cut_score,
-    measure_motion,
-    next_level,
-    view_of,
-    warp_planes,
-)
+from .motion import FEATURES, Motion, cut_features, cut_score, measure_motion, next_level, view_of, warp_planes
 from .settings import TemporalSettings, blend, boosted, carried_trust, load_settings, same_ground, weak_bands
 from .sources import everything, first_planes, map_size, planes_of, source_of
 from .spending import Pace, cells_of, detail_of, fixated, fresh_ground, kept_share, spread_over

@@ -12,16 +12,7 @@ from ...core.arrays import torch_threads
 from ...core.errors import InputError
 from ...core.files import write_json
 from ...core.values import JsonObject
-from ...looking import (
-    Look,
-    Prepared,
-    PreparedDocument,
-    check_relevance,
-    check_request,
-    check_strategies,
-    import_rooms,
-    prepare,
-)
+from ...looking import Look, check_relevance, check_request, check_strategies, import_rooms, prepare
 from ...pictures.document import Document
 from ...pictures.pdf import PdfPlace
 from .console import INTERRUPTED, USAGE_ERROR, complain, progress, save_png, writing
@@ -30,7 +21,7 @@ from .inputs import PictureSource, quiet_decoder, result_names
 
 if TYPE_CHECKING:
     from ...allocation.grip import Grip
-    from ...looking import LookOptions
+    from ...looking import LookOptions, Prepared, PreparedDocument
 
 Looks = list[Look | DocumentLook]
 Keep = Callable[[PictureSource, Any, dict[str, str]], Any]

@@ -312,14 +312,7 @@ def ask_tab(page: kit.MicroscopePage) -> None:
 
     distance.release(None, None, None, js=kit.RUN_BY_ITSELF)
     asked = sheet.runs(answer, inputs, [*sheet.outputs, sheet.below], api_name="ask", **kit.MODEL)
-    asked.then(
-        remember,
-        [sheet.shown, page.history, *inputs],
-        [page.history, page.asked],
-        show_progress="hidden",
-        **kit.QUICK,
-        **kit.PRIVATE,
-    )
+    asked.then(remember, [sheet.shown, page.history, *inputs], [page.history, page.asked], **kit.HIDDEN)
     page.running.append(
         asked.then(
             against_full,
@@ -349,7 +342,7 @@ def judge_row(page: kit.MicroscopePage, sheet: kit.TabSheet) -> None:
             html, trouble = kit.in_a_sentence(lambda: judge_answer(page.desk, shown, judged, where or "", words or ""))
             return html or trouble
 
-        button.click(judge, [sheet.shown, place, right], [told], show_progress="hidden", **kit.QUICK, **kit.PRIVATE)
+        button.click(judge, [sheet.shown, place, right], [told], **kit.HIDDEN)
 
 
 # Questions of one session that can be asked again with a click.

@@ -36,8 +36,9 @@ MEMORY_SECONDS = 3600
 MODEL = {"concurrency_id": "model", "concurrency_limit": 1}
 QUICK = {"concurrency_id": "quick", "concurrency_limit": 2}
 PRIVATE = {"api_visibility": "private"}
-# Of what follows an input as it moves: no progress bar, and only the last value counts.
-LIVE = {"show_progress": "hidden", "trigger_mode": "always_last", **QUICK, **PRIVATE}
+HIDDEN = {"show_progress": "hidden", **QUICK, **PRIVATE}
+# Of what follows an input as it moves: only the last value counts.
+LIVE = {"trigger_mode": "always_last", **HIDDEN}
 # The page's script runs the open tab: because something changed, or because a visitor asked for it.
 RUN_BY_ITSELF = "() => window.arrCoc.run(true)"
 RUN = "() => window.arrCoc.run(false)"
@@ -190,9 +191,9 @@ class TabSheet:
         with gr.Row(elem_classes="export-row"):
             for label, make in (("PNG", png_file), ("JSON", json_file), ("Python", lines_file)):
                 button = gr.Button(f"Save {label}", size="sm", elem_id=f"save-{label.lower()}-{tab}", min_width=90)
-                button.click(
-                    exporting(make), [self.shown], [message, trouble], show_progress="hidden", **QUICK, **PRIVATE
-                ).then(None, [message], None, js=DOWNLOAD)
+                button.click(exporting(make), [self.shown], [message, trouble], **HIDDEN).then(
+                    None, [message], None, js=DOWNLOAD
+                )
             copy = gr.Button("Copy link", size="sm", elem_id=f"copy-link-{tab}", min_width=90)
             copy.click(None, None, [trouble], js=COPY_LINK)
         with gr.Accordion("Python lines that make this again", open=False, elem_id=f"lines-{tab}"):

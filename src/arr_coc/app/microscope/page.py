@@ -13,24 +13,13 @@ from ... import __version__
 from ...core.errors import InputError
 from ...core.plugins import load_plugin, plugins
 from ...draw import foveated
+from . import kit
 from .api_tab import api_tab
 from .ask_tab import PastQuestion, ask_tab, uniform_of
 from .compare_tab import compare_tab
 from .desk import Desk
 from .document_tab import document_tab
-from .kit import (
-    LIVE,
-    MEMORY_SECONDS,
-    PRIVATE,
-    QUICK,
-    RUN,
-    RUN_BY_ITSELF,
-    MicroscopePage,
-    PageEvent,
-    gradio,
-    in_a_sentence,
-    only_uploads,
-)
+from .kit import MicroscopePage, PageEvent, gradio
 from .linking import LONGEST_QUERY, UPLOAD, example_questions, read_link
 from .markup import Figure, figures, sentence, shown_size
 from .passes_tab import passes_tab
@@ -89,12 +78,7 @@ def build_page(desk: Desk) -> Blocks:
         gr.HTML(footer_words(desk), elem_id="foot", padding=False)
         sidebar.wire(notice)
         opened = blocks.load(
-            _opener(page),
-            [page.own],
-            [*sidebar.opened, tabs, notice, *page.settings.values()],
-            show_progress="hidden",
-            **QUICK,
-            **PRIVATE,
+            _opener(page), [page.own], [*sidebar.opened, tabs, notice, *page.settings.values()], **kit.HIDDEN
         )
         opened.then(None, None, None, js="() => window.arrCoc.open()")
     return blocks
@@ -127,7 +111,7 @@ class Sidebar:
         gr, desk = gradio(), page.desk
         self.page = page
         page.source = gr.State(UPLOAD)
-        page.picture = only_uploads(
+        page.picture = kit.only_uploads(
             gr.Image(
                 label="Picture",
                 type="filepath",
@@ -175,7 +159,7 @@ class Sidebar:
         page.passes = gr.Slider(1, 4, 1, step=1, label="Passes", elem_id="passes")
         page.model = gr.Dropdown(list(desk.models), value=desk.models[0], label="Model", elem_id="model")
         self.readout = gr.HTML(elem_id="readout", padding=False)
-        page.history = gr.State([], time_to_live=MEMORY_SECONDS)
+        page.history = gr.State([], time_to_live=kit.MEMORY_SECONDS)
         page.asked = gr.Dataset(
             components=[gr.Textbox(visible=False)],
             samples=[],
@@ -198,67 +182,56 @@ class Sidebar:
         self._notice = notice
         outputs = [page.picture, page.source, page.question, notice]
         for button, name in zip(self.examples, example_questions(), strict=True):
-            picked = button.click(
-                _picker(page, f"example:{name}"), None, outputs, show_progress="hidden", **QUICK, **PRIVATE
-            )
-            self.describe(picked).then(None, None, None, js=RUN)
+            picked = button.click(_picker(page, f"example:{name}"), None, outputs, **kit.HIDDEN)
+            self.describe(picked).then(None, None, None, js=kit.RUN)
         drawn = self.draw.click(
             lambda family, seed: _pick(page, f"needle:{family}:{int(seed or 0)}"),
             [self.family, self.seed],
             outputs,
-            **QUICK,
-            **PRIVATE,
+            **kit.QUICK,
+            **kit.PRIVATE,
         )
-        self.describe(drawn).then(None, None, None, js=RUN)
+        self.describe(drawn).then(None, None, None, js=kit.RUN)
         for event in (page.picture.upload, page.picture.clear):
             # The count of tokens was that of the picture before: gone until this one is measured.
             changed = event(
                 lambda path: (UPLOAD, path or "", None),
                 [page.picture],
                 [page.source, page.own, page.tokens],
-                show_progress="hidden",
-                **QUICK,
-                **PRIVATE,
+                **kit.HIDDEN,
             )
-            self.describe(changed).then(None, None, None, js=RUN_BY_ITSELF)
-        self.pdf.wire(lambda event: self.describe(event).then(None, None, None, js=RUN_BY_ITSELF))
-        self.describe(page.model.change(lambda: None, None, [page.tokens], show_progress="hidden", **QUICK, **PRIVATE))
-        self.questions.click(lambda sample: sample[0], [self.questions], [page.question], **QUICK, **PRIVATE).then(
-            None, None, None, js=RUN
-        )
-        self.go.click(None, None, None, js=RUN)
+            self.describe(changed).then(None, None, None, js=kit.RUN_BY_ITSELF)
+        self.pdf.wire(lambda event: self.describe(event).then(None, None, None, js=kit.RUN_BY_ITSELF))
+        self.describe(page.model.change(lambda: None, None, [page.tokens], **kit.HIDDEN))
+        self.questions.click(
+            lambda sample: sample[0], [self.questions], [page.question], **kit.QUICK, **kit.PRIVATE
+        ).then(None, None, None, js=kit.RUN)
+        self.go.click(None, None, None, js=kit.RUN)
         # Gradio stops what yields; what is inside one step of a model finishes unseen.
         self.cancel.click(None, None, None, cancels=page.running, js="() => window.arrCoc.done('Cancelled')")
         again = [*page.common, page.settings["scale"]]
-        page.asked.click(
-            _asked_again, [page.asked, page.history], again, show_progress="hidden", **QUICK, **PRIVATE
-        ).then(None, None, None, js="() => window.arrCoc.run(false, 'ask')")
-        page.question.submit(None, None, None, js=RUN)
+        page.asked.click(_asked_again, [page.asked, page.history], again, **kit.HIDDEN).then(
+            None, None, None, js="() => window.arrCoc.run(false, 'ask')"
+        )
+        page.question.submit(None, None, None, js=kit.RUN)
         budget = [page.picture, page.share, page.model]
-        page.share.input(_budget(page, by_share=True), budget, [page.tokens, self.readout], **LIVE)
-        page.share.release(None, None, None, js=RUN_BY_ITSELF)
+        page.share.input(_budget(page, by_share=True), budget, [page.tokens, self.readout], **kit.LIVE)
+        page.share.release(None, None, None, js=kit.RUN_BY_ITSELF)
         counted = [page.picture, page.tokens, page.model]
-        page.tokens.input(_budget(page, by_share=False), counted, [page.share, self.readout], **LIVE)
-        page.tokens.submit(None, None, None, js=RUN)
+        page.tokens.input(_budget(page, by_share=False), counted, [page.share, self.readout], **kit.LIVE)
+        page.tokens.submit(None, None, None, js=kit.RUN)
 
     def describe(self, event: PageEvent) -> PageEvent:
         """After a picture came or went: its budget, what uniform would look like, and questions about it."""
         page = self.page
         inputs = [page.picture, page.source, page.share, page.model]
-        return event.then(
-            _describer(page),
-            inputs,
-            [page.tokens, self.readout, self.questions],
-            show_progress="hidden",
-            **QUICK,
-            **PRIVATE,
-        )
+        return event.then(_describer(page), inputs, [page.tokens, self.readout, self.questions], **kit.HIDDEN)
 
 
 def _pick(page: MicroscopePage, name: str) -> tuple[object, ...]:
     """A picture by its source, with its first question."""
     gr = gradio()
-    source, trouble = in_a_sentence(lambda: page.desk.source(name))
+    source, trouble = kit.in_a_sentence(lambda: page.desk.source(name))
     if source is None:
         return gr.skip(), gr.skip(), gr.skip(), trouble
     return str(source.path), name, source.questions[0][0], ""
@@ -282,7 +255,7 @@ def _describer(page: MicroscopePage) -> Callable[..., tuple[object, ...]]:
         dataset = gr.Dataset(samples=[[query] for query, _ in questions], visible=bool(questions))
         if not path:
             return gr.skip(), "", dataset
-        budget, trouble = in_a_sentence(lambda: readout(page.desk, path, share, None, model))
+        budget, trouble = kit.in_a_sentence(lambda: readout(page.desk, path, share, None, model))
         return (gr.skip(), trouble, dataset) if budget is None else (budget[1], budget[2], dataset)
 
     return describe
@@ -296,7 +269,7 @@ def _budget(page: MicroscopePage, by_share: bool) -> Callable[..., tuple[object,
         if not path or not value:
             return gr.skip(), gr.skip()
         given = (float(value), None) if by_share else (None, int(value))
-        budget, trouble = in_a_sentence(lambda: readout(page.desk, path, *given, model))
+        budget, trouble = kit.in_a_sentence(lambda: readout(page.desk, path, *given, model))
         if budget is None:
             return gr.skip(), trouble
         share, tokens, html = budget
@@ -337,7 +310,7 @@ def _opener(page: MicroscopePage) -> Callable[..., list[object]]:
                 "This link was made with a picture of its owner's: drop that picture here to see the same."
             )
         elif state.picture != UPLOAD:
-            source, trouble = in_a_sentence(lambda: desk.source(state.picture))
+            source, trouble = kit.in_a_sentence(lambda: desk.source(state.picture))
             path = None if source is None else str(source.path)
             complaints += [trouble] if trouble else []
         notice = "".join(sentence(one) for one in complaints)
