@@ -155,11 +155,7 @@ def look(
 
 @naming_extras()
 def examine(
-    image: object,
-    query: str,
-    budget: Budget | None = None,
-    keep: Share | None = None,
-    **how: Unpack[LookOptions],
+    image: object, query: str, budget: Budget | None = None, keep: Share | None = None, **how: Unpack[LookOptions]
 ) -> Look | Any:
     """`look` with everything that led to it; the arguments are those of `look`. Of a document: a `DocumentLook`."""
     pages = how.pop("pages", None)
@@ -205,11 +201,7 @@ class Prepared:
 
     @naming_extras()
     def look(
-        self,
-        query: str,
-        budget: Budget | None = None,
-        keep: Share | None = None,
-        **how: Unpack[LookOptions],
+        self, query: str, budget: Budget | None = None, keep: Share | None = None, **how: Unpack[LookOptions]
     ) -> Look:
         """One question about this picture; the arguments are those of `arr_coc.look`."""
         given, relevance = how.get("words"), how.get("relevance", "auto")

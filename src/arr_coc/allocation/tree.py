@@ -174,11 +174,7 @@ class Tree:
             nodes = self.nodes(level)
             np.add.at(blocked, self.parents[nodes], blocked[nodes] + (self.costs[nodes] == 3))
         edge = np.flatnonzero(self.costs == 1)
-        return (
-            edge,
-            edge[np.argsort(forced[edge], kind="stable")],
-            edge[np.argsort(-blocked[edge], kind="stable")],
-        )
+        return (edge, edge[np.argsort(forced[edge], kind="stable")], edge[np.argsort(-blocked[edge], kind="stable")])
 
     def nodes(self, level: int) -> slice:
         """Where a level's nodes stand in the flat list."""

@@ -114,13 +114,7 @@ def check_limits(limits: object) -> None:
             raise InputError(f"the limit {name}={value} cannot be held; give a number of at least 1")
 
 
-def run(
-    application: Application,
-    host: str,
-    port: int,
-    ready: Callable[[str], None],
-    grace: int = 2,
-) -> None:
+def run(application: Application, host: str, port: int, ready: Callable[[str], None], grace: int = 2) -> None:
     """Serve until interrupted. ready: gets the address. grace: seconds that open answers have at the end. A port that
     is taken is told in one line."""
     uvicorn = import_module("uvicorn")

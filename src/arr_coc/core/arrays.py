@@ -30,10 +30,7 @@ def namespace(array: Array) -> ModuleType:
 
 def like(values: np.ndarray, array: Array) -> Array:
     """`values` in the library and on the device of `array`, with a dtype of its own."""
-    if isinstance(array, np.ndarray):
-        return values
-    torch = sys.modules["torch"]
-    return torch.from_numpy(values).to(array.device)
+    return values if isinstance(array, np.ndarray) else sys.modules["torch"].from_numpy(values).to(array.device)
 
 
 def float32(array: Array) -> Array:
@@ -61,10 +58,9 @@ def float64(array: Array) -> Array:
 
 def zeros(shape: tuple[int, ...], kind: str, array: Array) -> Array:
     """Zeros in the library and on the device of `array`."""
-    if isinstance(array, np.ndarray):
-        return np.zeros(shape, kind)
-    torch = sys.modules["torch"]
-    return torch.zeros(shape, dtype=getattr(torch, kind), device=array.device)
+    library = namespace(array)
+    place = {} if library is np else {"device": array.device}
+    return library.zeros(shape, dtype=getattr(library, kind), **place)
 
 
 def pad_end(grid: Array, bottom: int, right: int) -> Array:

@@ -24,8 +24,7 @@ DEFAULT_CELL = 32
 COARSEST_LEVEL = 15
 LEAST_SCALE, MOST_SCALE = 0.05, 4
 MOST_CELLS = 1 << 24  # of one picture; the largest that is read has a few million
-# An object of JSON: what its keys are and hold, its writer says.
-JsonObject = dict[str, Any]
+JsonObject = dict[str, Any]  # an object of JSON: what its keys are and hold, its writer says
 
 
 class Region(NamedTuple):
@@ -391,11 +390,10 @@ class Allocation:
         if sizes[0] != sizes[1]:
             raise InputError(f"cannot compare allocations of different pictures: {sizes[0]} and {sizes[1]}")
         first, second = map(token_density, (self, other))
-        most = max(self.tokens, other.tokens)
         moved = float((np.abs(first - second).sum() + abs(self.tokens - other.tokens)) / 2)
         union = np.maximum(first, second).sum()
         overlap = float(np.minimum(first, second).sum() / union) if union else 1.0
-        return Comparison(overlap=overlap, moved=moved, similarity=1.0 - moved / max(most, 1))
+        return Comparison(overlap=overlap, moved=moved, similarity=1.0 - moved / max(self.tokens, other.tokens, 1))
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Allocation):

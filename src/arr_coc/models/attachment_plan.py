@@ -44,11 +44,7 @@ class PicturePrompt:
 
 
 def plan_prompt(
-    backbone: Backbone,
-    model: PreTrainedModel,
-    processor: ProcessorMixin,
-    inputs: Inputs,
-    settings: Settings,
+    backbone: Backbone, model: PreTrainedModel, processor: ProcessorMixin, inputs: Inputs, settings: Settings
 ) -> PromptPlan:
     """Decide, for every picture of a prompt, where its tokens go. Nothing is encoded, unless by a glance."""
     require_pictures(backbone, inputs)

@@ -220,11 +220,7 @@ def read_view(
 
 @torch.no_grad()
 def glance_relevance(
-    backbone: Backbone,
-    model: PreTrainedModel,
-    inputs: Inputs,
-    queries: Sequence[str],
-    glance: Glance | None = None,
+    backbone: Backbone, model: PreTrainedModel, inputs: Inputs, queries: Sequence[str], glance: Glance | None = None
 ) -> Glimpse:
     """Where the model looks when it is about to answer, for every picture. queries: of each row of the batch."""
     glance = glance or find_glance(model)

@@ -71,8 +71,7 @@ class Words:
         return f"Words({len(self)} words, {self.source})"
 
 
-# Of the pictures of a prompt: one for all of them, or one for each.
-PromptWords = Words | list[Words | None] | None
+PromptWords = Words | list[Words | None] | None  # of the only picture of a prompt, or of each
 
 
 def make_words(

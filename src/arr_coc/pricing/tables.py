@@ -208,9 +208,7 @@ def table_of(entry: JsonObject, file: str) -> TokenTable:
         raise InputError(f"{where}: rule {shown(entry['rule'])} is unknown; choose from {', '.join(RULES)}")
     check_numbers(numbers, entry["rule"], where)
     given = {key: entry[key] for key in (*TEXTS, *OPTIONAL) if key in entry}
-    for key in ("pictures", "low"):
-        if key in given:
-            given[key] = whole(given[key], f"{where}: {key}", 1)
+    given |= {key: whole(given[key], f"{where}: {key}", 1) for key in ("pictures", "low") if key in given}
     return TokenTable(**given, models=tuple(one.lower() for one in models), numbers=dict(numbers))
 
 

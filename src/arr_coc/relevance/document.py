@@ -232,7 +232,9 @@ def _board(page: DocumentPage, query: str, relevance: object, offers: PageOffers
     check_stop()
     folder, board = _boards.get(page, (None, None))
     scorer = offers.scorer or ScorerRelevance.bundled()
-    if not isinstance(scorer, ScorerRelevance) or (board is not None and folder == scorer.folder):
+    if not isinstance(scorer, ScorerRelevance):  # a function shows no letters
+        return None
+    if board is not None and folder == scorer.folder:
         return board
     scene = _scene(page, offers, room)
     if resolve(relevance, scene, query)[0].name != "scorer" or not scorer.has_graph:

@@ -26,19 +26,7 @@ if TYPE_CHECKING:
 # The order of the rows of the fitted numbers. The middle of the picture is nobody's map: it holds where nobody knows.
 SOURCES = ("scorer", "photos", "look", "centre", "words", "encoder")
 # What a picture and a question look like, and what a source's map looks like.
-SIGNS = (
-    "photograph",
-    "grey",
-    "type",
-    "typeless",
-    "reading",
-    "thing",
-    "ground",
-    "colour",
-    "place",
-    "photo thing",
-    "1",
-)
+SIGNS = ("photograph", "grey", "type", "typeless", "reading", "thing", "ground", "colour", "place", "photo thing", "1")
 MAP_SIGNS = ("sharp", "sure", "agreed")
 # A source that is believed less than this beforehand is not asked.
 PROMISE = 0.08

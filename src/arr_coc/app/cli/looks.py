@@ -89,11 +89,7 @@ class LookReport:
 
     def to_json(self) -> JsonObject:
         """Where `look_entry` was kept."""
-        return {
-            "looks": self.kept,
-            "comparisons": self.pages,
-            "errors": [error_entry(*one) for one in self.errors],
-        }
+        return {"looks": self.kept, "comparisons": self.pages, "errors": [error_entry(*one) for one in self.errors]}
 
 
 def look_entry(source: PictureSource, look: Look | DocumentLook, files: dict[str, str]) -> JsonObject:
@@ -120,11 +116,7 @@ def error_entry(name: str, line: str) -> dict[str, str]:
 
 
 def look_at_all(
-    job: LookJob,
-    *,
-    quiet: bool = False,
-    keep: Keep | None = None,
-    tell: Callable[[JsonObject], None] | None = None,
+    job: LookJob, *, quiet: bool = False, keep: Keep | None = None, tell: Callable[[JsonObject], None] | None = None
 ) -> LookReport:
     """Look at every picture of `job`. quiet: no progress bar. keep, tell: see `LookReport`."""
     check_request(job.queries, job.budget, job.keep)
