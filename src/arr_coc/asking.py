@@ -21,7 +21,7 @@ from .eye.presets import find_preset
 from .eye.readings import check_readings
 from .models.bundled import model_folder
 from .pictures.document import Document, document_of
-from .pictures.pdf import load_page
+from .pictures.pdf import PageList, load_page
 from .relevance.document import PageOffers
 from .relevance.scorer.source import ScorerRelevance, scorer_beside
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 @naming_extras()
 def ask(
-    image: Any,
+    image: object,
     query: str,
     budget: Budget | None = None,
     keep: Share | None = None,
@@ -44,18 +44,18 @@ def ask(
     model: str | Eye = MINI,
     device: str = "cpu",
     strategy: str | None = None,
-    relevance: Any = None,
+    relevance: object = None,
     allocation: Allocation | None = None,
     levels: int | None = None,
     seed: int = 0,
-    words: Any = None,
+    words: object = None,
     hints: str | None = None,
     ocr: bool = True,
     max_new_tokens: int = 64,
     scale: float | str | None = None,
     readings: int = 1,
     magnify: float | None = None,
-    pages: Any = None,
+    pages: PageList = None,
     preset: str | None = None,
     **options: Unpack[StrategyOptions],
 ) -> Answer:
@@ -110,7 +110,7 @@ def ask(
     check_device(device)
     if allocation is not None:
         of_kind(allocation, Allocation, "allocation")
-    chosen: dict[str, Any] = {"strategy": strategy, "relevance": relevance, "allocation": allocation}
+    chosen: dict[str, object] = {"strategy": strategy, "relevance": relevance, "allocation": allocation}
     document = document_of(image, pages)
     if document is not None and len(document) > 1:
         if allocation is not None or words is not None or check_readings(readings) > 1 or preset is not None:
@@ -140,10 +140,10 @@ def ask(
 def _ask_document(
     document: Document,
     query: str,
-    amount: tuple[Any, Any],
+    amount: tuple[Budget | None, Share | None],
     model: Any,
     device: str,
-    relevance: Any,
+    relevance: object,
     how: dict[str, Any],
 ) -> Answer:
     """All pages of one prompt, or where `mini` is asked, page by page and without torch where that will do."""

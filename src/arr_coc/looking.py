@@ -31,7 +31,7 @@ from .core.errors import InputError, naming_extras
 from .core.values import DEFAULT_CELL, Allocation, Relevance
 from .pictures.document import Document, document_of
 from .pictures.load import Picture, load_picture
-from .pictures.pdf import PdfPage, PdfPlace, is_pdf, load_page
+from .pictures.pdf import PageList, PdfPage, PdfPlace, is_pdf, load_page
 from .pictures.words import Words
 from .pictures.words_files import as_words, words_beside
 from .relevance.large import FINE_SIDE, LARGE_SIDE, TileReader, read_tiles
@@ -56,13 +56,13 @@ if TYPE_CHECKING:
         cell: int
         canvas: tuple[int, int] | None
         levels: int | None
-        relevance: Any
+        relevance: object
         photos: bool
         ocr: bool
-        words: Any
-        pages: Any
+        words: object
+        pages: PageList
         scale: float | str | None
-        grip: Any
+        grip: object
 
 
 KEYWORDS = ("device", "relevance", "photos", "words", "pages", "grip")
@@ -87,7 +87,7 @@ class Look:
 
 
 def look(
-    image: Any,
+    image: object,
     query: str,
     budget: Budget | None = None,
     keep: Share | None = None,
@@ -98,13 +98,13 @@ def look(
     cell: int = DEFAULT_CELL,
     canvas: tuple[int, int] | None = None,
     levels: int | None = None,
-    relevance: Any = "auto",
+    relevance: object = "auto",
     photos: bool = True,
     ocr: bool = True,
-    words: Any = None,
-    pages: int | str | Sequence[int] | None = None,
+    words: object = None,
+    pages: PageList = None,
     scale: float | str | None = None,
-    grip: Any = None,
+    grip: object = None,
     **options: Unpack[StrategyOptions],
 ) -> Allocation | Any:
     """Decide where the visual tokens of a picture go for one question.
@@ -147,7 +147,7 @@ def look(
         >>> look("street.png", "What number is on the red sign?", budget=64).tokens  # doctest: +SKIP
         64
     """
-    how: dict[str, Any] = {"device": device, "cell": cell, "canvas": canvas, "levels": levels, "relevance": relevance}
+    how: LookOptions = {"device": device, "cell": cell, "canvas": canvas, "levels": levels, "relevance": relevance}
     how |= {"strategy": strategy, "seed": seed, "photos": photos, "words": words, "pages": pages}
     how |= {"ocr": ocr, "scale": scale, "grip": grip, **options}
     return examine(image, query, budget, keep, **how).allocation
@@ -155,11 +155,7 @@ def look(
 
 @naming_extras()
 def examine(
-    image: object,
-    query: str,
-    budget: Budget | None = None,
-    keep: Share | None = None,
-    **how: Unpack[LookOptions],
+    image: object, query: str, budget: Budget | None = None, keep: Share | None = None, **how: Unpack[LookOptions]
 ) -> Look | Any:
     """`look` with everything that led to it; the arguments are those of `look`. Of a document: a `DocumentLook`."""
     pages = how.pop("pages", None)
@@ -171,7 +167,7 @@ def examine(
     return prepare(image).look(query, budget, keep, **how)
 
 
-def prepare(image: object, pages: int | str | Sequence[int] | None = None) -> Prepared | Any:
+def prepare(image: object, pages: PageList = None) -> Prepared | Any:
     """Load a picture, or a page of a PDF, with its words where they come with it, once for any number of questions. Of
     a document with several pages: a `PreparedDocument`, none of its pages drawn yet."""
     started = perf_counter()
@@ -205,11 +201,7 @@ class Prepared:
 
     @naming_extras()
     def look(
-        self,
-        query: str,
-        budget: Budget | None = None,
-        keep: Share | None = None,
-        **how: Unpack[LookOptions],
+        self, query: str, budget: Budget | None = None, keep: Share | None = None, **how: Unpack[LookOptions]
     ) -> Look:
         """One question about this picture; the arguments are those of `arr_coc.look`."""
         given, relevance = how.get("words"), how.get("relevance", "auto")

@@ -14,12 +14,12 @@ vision tower. What has no producer is zero, and a note names it.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -157,7 +157,7 @@ def silent_channels(texture: Texture) -> tuple[str, ...]:
     return tuple(name for name, row in zip(texture.names, flat, strict=True) if row.min() == row.max())
 
 
-def mips_of(texture: Texture, kind: str = "average", levels: int = 5, attention: Any = None) -> Pyramid:
+def mips_of(texture: Texture, kind: str = "average", levels: int = 5, attention: torch.Tensor | None = None) -> Pyramid:
     """The pyramid of one picture's texture, by averaging, by the learned downsampler that comes with the library, or
     weighted by attention: a map (h, w), or else the texture's own current_attention, or its saliency."""
     from .sensing.pyramid import pyramid
@@ -188,7 +188,7 @@ def mips_of(texture: Texture, kind: str = "average", levels: int = 5, attention:
 # ---- the stream -----------------------------------------------------------------------------------------------------
 
 
-def _frames_of(clip: Any, every: int, frames: int) -> tuple[list[np.ndarray], np.ndarray]:
+def _frames_of(clip: object, every: int, frames: int) -> tuple[list[np.ndarray], np.ndarray]:
     """The frames before the one that is sensed, and that one."""
     from .video.decode import open_film
     from .video.stream import check_frame
@@ -198,7 +198,7 @@ def _frames_of(clip: Any, every: int, frames: int) -> tuple[list[np.ndarray], np
         with open_film(clip, every, frames) as film:
             found = [pixels for _, pixels in film]
     else:
-        found = [check_frame(pixels) for pixels in islice(clip, 0, frames * every, every)]
+        found = [check_frame(pixels) for pixels in islice(of_kind(clip, Iterable, "a clip"), 0, frames * every, every)]
     if len(found) < 2:
         raise InputError(f"video=True needs two frames or more, and the clip has {len(found)}; leave it out")
     return found[:-1], found[-1]
@@ -249,7 +249,7 @@ def brightest(plane: np.ndarray | None) -> tuple[float, float] | None:
 # ---- the model ------------------------------------------------------------------------------------------------------
 
 
-def _eye_of(model: Any, device: str) -> Eye | None:
+def _eye_of(model: Eye | str | None, device: str) -> Eye | None:
     if model is None or not isinstance(model, str):
         return model
     from .eye.eye import Eye
@@ -361,7 +361,7 @@ def save_texture(path: str | PathLike[str], texture: Texture, mips: Pyramid | No
     """One .npz: names (C,), data (C, H, W) float32, notes, layout; with mips also level_1, level_2, … of them."""
     from .core.files import replacing
 
-    arrays: dict[str, Any] = {
+    arrays = {
         "names": np.array(texture.names),
         "data": np.asarray(texture.cropped().data, dtype=np.float32),
         "notes": np.array(texture.notes, dtype=np.str_),
@@ -371,4 +371,4 @@ def save_texture(path: str | PathLike[str], texture: Texture, mips: Pyramid | No
         if level:
             arrays[f"level_{level}"] = np.asarray(mip.cropped().data, dtype=np.float32)
     with replacing(path) as temporary, temporary.open("wb") as file:
-        np.savez_compressed(file, **arrays)
+        np.savez_compressed(file, allow_pickle=False, **arrays)

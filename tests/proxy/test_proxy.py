@@ -240,19 +240,19 @@ def test_the_same_picture_is_packed_once(upstream: Upstream, address: str) -> No
 
 
 def test_the_cache_keeps_to_its_bytes() -> None:
-    from arr_coc.app.proxy.packer import ByteCache
+    from arr_coc.core.kept import ByteStore
 
-    cache: ByteCache[bytes] = ByteCache(100, len)
+    cache = ByteStore(100, len)
     for number in range(20):
         cache.put(number, bytes(30))
-        assert cache.bytes <= 100
+        assert cache.size <= 100
     assert len(cache) == 3
     assert cache.get(19) is not None
     assert cache.get(0) is None
     cache.put("large", bytes(101))
     assert cache.get("large") is None
     cache.put(19, bytes(10))
-    assert cache.bytes == 70
+    assert cache.size == 70
 
 
 def test_questions_last_and_beside(upstream: Upstream, fronting: Callable[..., Any]) -> None:

@@ -7,7 +7,7 @@ and `center` look at structure or at the middle; `oracle` is given the true boxe
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 import torch
@@ -153,6 +153,6 @@ def oracle(job: AllocationJob) -> Leaves:
     return job.leaves(touched + 1e-2 * near, "peak")
 
 
-def _nested(boxes: Any) -> bool:
+def _nested(boxes: Sequence[Sequence[float]] | np.ndarray) -> bool:
     """Whether the boxes of one picture stand in a list of their own."""
     return len(boxes) == 1 and np.iterable(boxes[0]) and any(map(np.iterable, boxes[0]))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -31,7 +30,7 @@ class Frame:
             object.__setattr__(self, "canvas", whole_size(self.canvas, "canvas"))
 
     @classmethod
-    def of(cls, maps: Array, image_size: Any, cell: int, canvas: tuple[int, int] | None) -> Frame:
+    def of(cls, maps: Array, image_size: tuple[int, int] | None, cell: int, canvas: tuple[int, int] | None) -> Frame:
         """The frame of maps (B, h, w); without an image_size they are taken to have one value for each cell."""
         if image_size is None:
             image_size = canvas or (maps.shape[1] * whole(cell, "cell", 1), maps.shape[2] * cell)
@@ -104,7 +103,7 @@ class Frame:
             np.add.at(change, (rows[:, 0], cols[:, 1]), step)
         return bool((change.cumsum(0).cumsum(1)[:-1, :-1] == 0).any())
 
-    def check_budget(self, budget: Any) -> tuple[int, tuple[str, ...]]:
+    def check_budget(self, budget: int | str) -> tuple[int, tuple[str, ...]]:
         """The tokens that may be spent, and a note where more were allowed than the picture has."""
         count = check_budget(budget, self.full)
         if isinstance(budget, str) or budget <= self.full:

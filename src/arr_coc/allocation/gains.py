@@ -61,9 +61,9 @@ def leaf_names(selected: Array, tree: Tree) -> Array:
 
     0 where none begins, so the non-zeros are the leaves in raster order.
     """
-    library, batch = arrays.namespace(selected), len(selected)
-    names = arrays.zeros((batch, tree.rows, tree.cols), library.int32, selected)
-    exists = arrays.zeros((batch, *tree.shape(tree.levels)), library.bool, selected) == 0
+    batch = len(selected)
+    names = arrays.zeros((batch, tree.rows, tree.cols), "int32", selected)
+    exists = arrays.zeros((batch, *tree.shape(tree.levels)), "bool", selected) == 0
     for level in range(tree.levels, 0, -1):
         stride = 1 << level
         split = selected[:, tree.nodes(level)].reshape(batch, *tree.shape(level)) & exists

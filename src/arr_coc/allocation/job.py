@@ -67,7 +67,7 @@ class AllocationJob:
     frame: Frame
     seed: int = 0
     levels: int | None = None
-    options: Mapping[str, Any] = field(default_factory=dict)
+    options: Mapping[str, object] = field(default_factory=dict)
 
     @property
     def batch(self) -> int:

@@ -28,24 +28,24 @@ if TYPE_CHECKING:
         shape: str
         overview: int | None
         order: str | None
-        reading: Any
+        reading: object
         criterion: str
         fovea: object
         confident: float
         most: int
         least: int
         level: int
-        permuted: Any
+        permuted: object
         edges: object
-        boxes: Any
+        boxes: object
         curve: str
         steepness: float
         keeps: Sequence[int]
-        clusters: Any
+        clusters: object
         labels: object
-        saliency: Any
+        saliency: object
         parents: object
-        gaze: Any
+        gaze: object
 
     class StrategyOptions(AnyOptions, closed=True):
         """These, and no other keywords."""
@@ -85,7 +85,7 @@ class Request:
     cell: int = DEFAULT_CELL
     canvas: tuple[int, int] | None = None
     seed: int = 0
-    options: Mapping[str, Any] = field(default_factory=dict)
+    options: Mapping[str, object] = field(default_factory=dict)
     ceiling: int | None = None
     total: bool = False
     scale: float | str | None = None
@@ -124,7 +124,7 @@ class Request:
         check_options(check_strategy(given.get("strategy", DEFAULT_STRATEGY)), options, keywords)
         return cls(budget, keep, **given, options=options)
 
-    def override(self, **changes: Any) -> Request:
+    def override(self, **changes: object) -> Request:
         """One call may answer "how many" in either unit: the newer answer counts."""
         given = {name: value for name, value in changes.items() if value is not None}
         if "budget" in given and "keep" not in given:

@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -174,11 +174,7 @@ class Tree:
             nodes = self.nodes(level)
             np.add.at(blocked, self.parents[nodes], blocked[nodes] + (self.costs[nodes] == 3))
         edge = np.flatnonzero(self.costs == 1)
-        return (
-            edge,
-            edge[np.argsort(forced[edge], kind="stable")],
-            edge[np.argsort(-blocked[edge], kind="stable")],
-        )
+        return (edge, edge[np.argsort(forced[edge], kind="stable")], edge[np.argsort(-blocked[edge], kind="stable")])
 
     def nodes(self, level: int) -> slice:
         """Where a level's nodes stand in the flat list."""
@@ -338,8 +334,8 @@ def tokens_for(
     check_strategy(strategy)
     several = isinstance(image_size, Sequence) and not isinstance(image_size, str | bytes) and len(image_size) > 0
     if several and not isinstance(image_size[0], int | float | np.number | str | bytes):
-        how: dict[str, Any] = {"strategy": strategy, "cell": cell, "canvas": canvas, "levels": levels, "model": model}
-        each = [tokens_for(size, None if total else budget, **how) for size in image_size]
+        cost = partial(tokens_for, strategy=strategy, cell=cell, canvas=canvas, levels=levels, model=model)
+        each = [cost(size, None if total else budget) for size in image_size]
         return sum(each) if budget is None or not total else check_budget(budget, sum(each))
     if model is not None:
         full = table_for(model).tokens(image_size)

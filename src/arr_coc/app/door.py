@@ -6,14 +6,18 @@ import asyncio
 import logging
 import secrets
 import time
-from collections.abc import Callable, Coroutine, Mapping, MutableMapping
-from typing import Any, ClassVar, TypeVar
+from collections.abc import Callable, Coroutine, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from fastapi import Request
 from fastapi.responses import JSONResponse, Response
 
 from ..core.errors import InputError
+from ..core.values import JsonObject
 from . import web
+
+if TYPE_CHECKING:
+    from .serve.limits import Limits
 
 GONE = 499
 Result = TypeVar("Result")
@@ -33,7 +37,7 @@ class Refused(Exception):
         # Words of the request may be among them, and hold half a character, which cannot be sent.
         self.status, self.words, self.more = status, words.encode(errors="replace").decode(), dict(more or {})
 
-    def body(self) -> dict[str, Any]:
+    def body(self) -> JsonObject:
         kind = "server_error" if self.status >= 500 else "invalid_request_error"
         kind = "rate_limit_error" if self.status == 429 else kind
         missing = ("model", "model_not_found") if self.no_model else (None, self.status)
@@ -86,7 +90,7 @@ class Doorkeeper:
     KEY_NEEDED = "a key is needed: Authorization: Bearer …"
 
     def __init__(
-        self, application: web.Application, host: str, key: str | None, limits: Any, origins: web.Origins
+        self, application: web.Application, host: str, key: str | None, limits: Limits, origins: web.Origins
     ) -> None:
         self.application, self.key, self.limits, self.origins = application, key, limits, origins
         self.hosts = web.own_names(host)
@@ -110,7 +114,7 @@ class Doorkeeper:
         started, status, notes = time.perf_counter(), 500, {}
         scope["arr_coc"] = notes
 
-        async def noting(message: MutableMapping[str, Any]) -> None:
+        async def noting(message: web.Scope) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]

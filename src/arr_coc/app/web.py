@@ -17,10 +17,11 @@ from ..core.errors import InputError
 
 if TYPE_CHECKING:
     from http.client import HTTPResponse
+    from socket import socket
 
 Scope = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
-Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+Receive = Callable[[], Awaitable[Scope]]
+Send = Callable[[Scope], Awaitable[None]]
 Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 LOOPBACK = "127.0.0.1"
@@ -113,26 +114,19 @@ def check_limits(limits: object) -> None:
             raise InputError(f"the limit {name}={value} cannot be held; give a number of at least 1")
 
 
-def run(
-    application: Application,
-    host: str,
-    port: int,
-    ready: Callable[[str], None],
-    grace: int = 2,
-    **settings: Any,
-) -> None:
+def run(application: Application, host: str, port: int, ready: Callable[[str], None], grace: int = 2) -> None:
     """Serve until interrupted. ready: gets the address. grace: seconds that open answers have at the end. A port that
     is taken is told in one line."""
     uvicorn = import_module("uvicorn")
     family = "[" + host.strip("[]") + "]" if ":" in host else host
 
     class ReadyServer(uvicorn.Server):
-        async def startup(self, sockets: Any = None) -> None:
+        async def startup(self, sockets: list[socket] | None = None) -> None:
             await super().startup(sockets=sockets)
             if self.started:
                 ready(f"http://{family}:{self.servers[0].sockets[0].getsockname()[1]}/")
 
-        async def shutdown(self, sockets: Any = None) -> None:
+        async def shutdown(self, sockets: list[socket] | None = None) -> None:
             # Open pages hold streams that never end by themselves; that they are cut off is no news.
             logger = logging.getLogger("uvicorn.error")
             before = logger.level
@@ -144,7 +138,7 @@ def run(
 
     configuration = uvicorn.Config(
         application, host=host.strip("[]"), port=port, log_level="warning", ws="none", server_header=False,
-        timeout_keep_alive=30, timeout_graceful_shutdown=grace, **settings,
+        timeout_keep_alive=30, timeout_graceful_shutdown=grace,
     )  # fmt: skip
     try:
         ReadyServer(configuration).run()

@@ -12,9 +12,12 @@ import sys
 from collections.abc import Generator
 from contextlib import contextmanager
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 # A numpy array or a torch tensor.
 Array = Any
@@ -27,10 +30,7 @@ def namespace(array: Array) -> ModuleType:
 
 def like(values: np.ndarray, array: Array) -> Array:
     """`values` in the library and on the device of `array`, with a dtype of its own."""
-    if isinstance(array, np.ndarray):
-        return values
-    torch = sys.modules["torch"]
-    return torch.from_numpy(values).to(array.device)
+    return values if isinstance(array, np.ndarray) else sys.modules["torch"].from_numpy(values).to(array.device)
 
 
 def float32(array: Array) -> Array:
@@ -56,11 +56,11 @@ def float64(array: Array) -> Array:
     return array if array.device.type == "mps" else array.double()
 
 
-def zeros(shape: tuple[int, ...], dtype: Any, array: Array) -> Array:
+def zeros(shape: tuple[int, ...], kind: str, array: Array) -> Array:
     """Zeros in the library and on the device of `array`."""
-    if isinstance(array, np.ndarray):
-        return np.zeros(shape, dtype)
-    return sys.modules["torch"].zeros(shape, dtype=dtype, device=array.device)
+    library = namespace(array)
+    place = {} if library is np else {"device": array.device}
+    return library.zeros(shape, dtype=getattr(library, kind), **place)
 
 
 def pad_end(grid: Array, bottom: int, right: int) -> Array:
@@ -147,7 +147,7 @@ def two_largest(rows: Array) -> Array:
     return rows.topk(2, dim=-1).values
 
 
-def is_tensor(value: object) -> bool:
+def is_tensor(value: object) -> TypeGuard[Tensor]:
     """Whether `value` is a torch tensor; false, without an import, where torch was never imported."""
     torch = sys.modules.get("torch")
     return torch is not None and isinstance(value, torch.Tensor)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Mapping
-from typing import Any, TypeVar
+from collections.abc import Iterable, Mapping
+from typing import TypeVar
 
 import numpy as np
 
@@ -24,10 +24,10 @@ def whole(value: object, name: str, least: int = 0, most: int = sys.maxsize) -> 
     return int(value)
 
 
-def whole_size(value: Any, name: str) -> tuple[int, int]:
+def whole_size(value: object, name: str) -> tuple[int, int]:
     """`value` as (height, width) in whole pixels, or one clear line."""
     try:
-        sides = [] if isinstance(value, str | bytes | Mapping) else list(value)
+        sides = list(value) if isinstance(value, Iterable) and not isinstance(value, str | bytes | Mapping) else []
     except TypeError:  # no sequence, or an array without axes
         sides = []
     if len(sides) != 2:

@@ -23,7 +23,7 @@ Recorded = TypeVar("Recorded")
 
 _RECORDING_LOCK = RLock()
 # Graphs that nobody holds any more, while another one is recorded. None: nothing is being recorded.
-_waiting: list[Any] | None = None
+_waiting: list[object] | None = None
 
 
 # How often each thread has said that it uses the device, and the one that records.
@@ -98,14 +98,14 @@ def ordinary_tensors() -> Generator[None]:
         yield
 
 
-class CudaGraph:
+class CudaGraph(Generic[Recorded]):
     """A function without arguments that reads and writes tensors which stay where they are.
 
     On a CUDA device it is captured once and replayed; elsewhere it is called. What it returns is overwritten by the
     next call.
     """
 
-    def __init__(self, work: Callable[[], object], device: torch.device, *, recorded: bool = True) -> None:
+    def __init__(self, work: Callable[[], Recorded], device: torch.device, *, recorded: bool = True) -> None:
         """recorded: False calls the function on a CUDA device too."""
         self.work = work
         self.graph: torch.cuda.CUDAGraph | None = None
@@ -129,7 +129,7 @@ class CudaGraph:
             torch.cuda.set_stream(before)
         self.graph, self.result = graph, result
 
-    def __call__(self) -> Any:
+    def __call__(self) -> Recorded:
         if self.graph is None:
             with torch.no_grad():
                 return self.work()

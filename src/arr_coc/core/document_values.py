@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from . import notebook
 from .checks import frozen, of_kind, shown, whole
 from .errors import InputError
-from .values import Allocation, Comparison, compare
+from .values import Allocation, Comparison, JsonObject, compare, read_document
 
 DOCUMENT_SCHEMA = 1
 
@@ -117,7 +115,7 @@ class DocumentAllocation:
                              f"{self.pages[-1].number}")  # fmt: skip
         return found
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         """A JSON-ready dictionary; `from_json` reads it back."""
         pages = [
             {
@@ -132,12 +130,9 @@ class DocumentAllocation:
         return {"document_schema": DOCUMENT_SCHEMA, **own, **told, "pages": pages}
 
     @classmethod
-    def from_json(cls, document: str | bytes | Mapping[str, Any]) -> DocumentAllocation:
+    def from_json(cls, document: str | bytes | Mapping[str, object]) -> DocumentAllocation:
         """The inverse of `to_json`; also takes the text of such a file."""
-        try:
-            data = json.loads(document) if isinstance(document, str | bytes) else document
-        except (ValueError, RecursionError) as error:
-            raise InputError(f"not an allocation: the text is not JSON ({shown(str(error))})") from error
+        data = read_document(document)
         if not isinstance(data, Mapping) or data.get("document_schema") != DOCUMENT_SCHEMA:
             raise InputError(f"not an allocation of a document of schema {DOCUMENT_SCHEMA}: {shown(data)}")
         pages = data.get("pages")
@@ -152,9 +147,9 @@ class DocumentAllocation:
             tuple(map(str, data.get("notes") or ())),
         )
 
-    def compared(self, other: Any) -> Comparison:
+    def compared(self, other: object) -> Comparison:
         """As `compare` of two allocations, over all pages; a page that one of them lacks counts in full."""
-        of_kind(other, DocumentAllocation, "what is compared")
+        other = of_kind(other, DocumentAllocation, "what is compared")
         mine, theirs = ({page.number: page for page in one.pages} for one in (self, other))
         shared = moved = union = 0.0
         for number in mine.keys() | theirs.keys():
@@ -180,7 +175,7 @@ class DocumentAllocation:
     __hash__ = None  # type: ignore[assignment]  # arrays inside: equal by value, not hashable
 
 
-def _page_of(data: Mapping[str, Any]) -> PageShare:
+def _page_of(data: JsonObject) -> PageShare:
     held, worth = data.get("allocation"), frozen(data.get("worth", 0.0), "worth of a page", np.float64)
     if worth.ndim:
         raise InputError(f"worth of a page must be a number, got {shown(data.get('worth'))}")

@@ -19,10 +19,10 @@ Made = TypeVar("Made")
 MOST_BYTES = 256 << 20
 
 
-def bytes_of(value: Any) -> int:
+def bytes_of(value: object) -> int:
     """Bytes of all arrays and tensors inside tuples, lists, mappings and dataclasses."""
-    if hasattr(value, "nbytes"):
-        return int(value.nbytes)
+    if (size := getattr(value, "nbytes", None)) is not None:
+        return int(size)
     if is_dataclass(value):
         return sum(bytes_of(getattr(value, one.name)) for one in fields(value))
     if isinstance(value, Mapping):
@@ -37,10 +37,11 @@ def pixels_key(pixels: np.ndarray) -> str:
 
 
 class ByteStore:
-    """The values used last, as many as fit into `most` bytes. size: bytes held now. hits, misses: of `get`."""
+    """The values used last, as many as fit into `most` bytes. size: bytes held now. hits, misses: of `get`. weigh: the
+    bytes of a value."""
 
-    def __init__(self, most: int = MOST_BYTES) -> None:
-        self.most, self.size, self.hits, self.misses = most, 0, 0, 0
+    def __init__(self, most: int = MOST_BYTES, weigh: Callable[[Any], int] = bytes_of) -> None:
+        self.most, self.size, self.hits, self.misses, self.weigh = most, 0, 0, 0, weigh
         self._values: OrderedDict[Hashable, tuple[object, int]] = OrderedDict()
         self._lock = Lock()
 
@@ -51,7 +52,7 @@ class ByteStore:
         """Its limit: what it holds belongs to this process."""
         return {"most": self.most}
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
+    def __setstate__(self, state: dict[str, int]) -> None:
         self.__init__(state["most"])
 
     def get(self, key: Hashable) -> Any:
@@ -65,9 +66,9 @@ class ByteStore:
             self._values.move_to_end(key)
             return found[0]
 
-    def put(self, key: Hashable, value: Any) -> None:
+    def put(self, key: Hashable, value: object) -> None:
         """Keep a value, instead of an earlier one of this key. What is larger than the whole store is not kept."""
-        size = bytes_of(value)
+        size = self.weigh(value)
         with self._lock:
             self.size -= self._values.pop(key, (None, 0))[1]
             if size > self.most:
@@ -97,7 +98,7 @@ class PictureStore:
         """What is kept under a name, or None."""
         return self.store.get((self.scope, self.picture, name))
 
-    def put(self, name: Hashable, value: Any) -> None:
+    def put(self, name: Hashable, value: object) -> None:
         """Keep something under a name."""
         self.store.put((self.scope, self.picture, name), value)
 

@@ -17,6 +17,7 @@ import numpy as np
 OPSET, MICROSOFT = 20, "com.microsoft"
 KINDS = {"float32": 1, "int8": 3, "int64": 7}  # numbers of the format for what arrays hold
 SMALL = 1024  # bytes that are written into the graph
+Attribute = float | Sequence[int]  # of a node
 
 
 class SessionValue(Protocol):
@@ -78,11 +79,11 @@ class Graph:
             self._constants.append(head + _part(9, array.tobytes()))
         return name
 
-    def add(self, kind: str, *inputs: str, domain: str = "", **attributes: object) -> str:
+    def add(self, kind: str, *inputs: str, domain: str = "", **attributes: Attribute) -> str:
         """A node with one result."""
         return self.several(1, kind, *inputs, domain=domain, **attributes)[0]
 
-    def several(self, number: int, kind: str, *inputs: str, domain: str = "", **attributes: object) -> list[str]:
+    def several(self, number: int, kind: str, *inputs: str, domain: str = "", **attributes: Attribute) -> list[str]:
         """A node with so many results. inputs: "" where one is left out."""
         names = [self._name() for _ in range(number)]
         given = b"".join(_part(1, one) for one in inputs) + b"".join(_part(2, one) for one in names)
@@ -119,7 +120,7 @@ class Graph:
         """Every row divided by the root mean square of its features."""
         return self.add("SimplifiedLayerNormalization", states, self.weight(weight), axis=-1, epsilon=epsilon)
 
-    def norm(self, states: str, weight: Any, bias: Any, epsilon: float = 1e-6) -> str:
+    def norm(self, states: str, weight: object, bias: object, epsilon: float = 1e-6) -> str:
         given = self.weight(weight), self.weight(bias)
         return self.add("LayerNormalization", states, *given, axis=-1, epsilon=epsilon)
 
@@ -152,7 +153,7 @@ def _part(field: int, value: str | bytes) -> bytes:
     return _varint(field << 3 | 2) + _varint(len(data)) + data
 
 
-def _attribute(name: str, value: Any) -> bytes:
+def _attribute(name: str, value: Attribute) -> bytes:
     if isinstance(value, float):
         return _part(1, name) + _varint(2 << 3 | 5) + struct.pack("<f", value) + _number(20, 1)
     if isinstance(value, int):

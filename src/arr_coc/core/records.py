@@ -10,9 +10,12 @@ from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING
 
 from .errors import InputError
+
+if TYPE_CHECKING:
+    from pyarrow.parquet import ParquetFile
 
 LINES, PARQUET = (".jsonl", ".ndjson"), ".parquet"
 AT_ONCE = 64
@@ -86,7 +89,7 @@ def _row(line: str, path: Path, number: int) -> dict[str, object]:
     return row
 
 
-def _opened(path: Path) -> Any:
+def _opened(path: Path) -> ParquetFile:
     parquet = arrow("pyarrow.parquet")
     try:
         return parquet.ParquetFile(path)
@@ -95,7 +98,7 @@ def _opened(path: Path) -> Any:
         raise InputError(f"cannot read {path} as parquet ({reason}); download it again") from error
 
 
-def _parquet_rows(path: Path, share: Share) -> Iterator[tuple[int, dict[str, Any]]]:
+def _parquet_rows(path: Path, share: Share) -> Iterator[tuple[int, dict[str, object]]]:
     part, parts = share
     file, number = _opened(path), 0
     for group in range(file.metadata.num_row_groups):

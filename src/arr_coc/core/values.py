@@ -299,7 +299,7 @@ class Allocation:
         local = np.arange(area.sum()) - np.repeat(np.cumsum(area) - area, area)
         return owner, first[owner, 0] + local // extent[owner, 1], first[owner, 1] + local % extent[owner, 1]
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         """This allocation as JSON.
 
         Returns:
@@ -332,7 +332,7 @@ class Allocation:
         return document
 
     @classmethod
-    def from_json(cls, document: str | bytes | Mapping[str, Any]) -> Allocation:
+    def from_json(cls, document: str | bytes | Mapping[str, object]) -> Allocation:
         """The inverse of `to_json`.
 
         Args:
@@ -341,10 +341,7 @@ class Allocation:
         Returns:
             An `Allocation`, equal to the one that was written.
         """
-        try:
-            data = json.loads(document) if isinstance(document, str | bytes) else document
-        except (ValueError, RecursionError) as error:
-            raise InputError(f"not an allocation: the text is not JSON ({shown(str(error))})") from error
+        data = read_document(document)
         if not isinstance(data, Mapping):
             raise InputError(f"not an allocation: expected a JSON object, got {type(data).__name__}")
         schema = whole(_entry(data, "schema"), "schema of an allocation")
@@ -379,7 +376,7 @@ class Allocation:
             overview=data.get("overview", 0),
         )
 
-    def compared(self, other: Any) -> Comparison:
+    def compared(self, other: object) -> Comparison:
         """How this allocation and another differ (see `compare`).
 
         Args:
@@ -388,16 +385,15 @@ class Allocation:
         Returns:
             A `Comparison`.
         """
-        both = (self, of_kind(other, Allocation, "what is compared"))
-        sizes = [f"{one.height}×{one.width} with grid {one.grid}" for one in both]
+        other = of_kind(other, Allocation, "what is compared")
+        sizes = [f"{one.height}×{one.width} with grid {one.grid}" for one in (self, other)]
         if sizes[0] != sizes[1]:
             raise InputError(f"cannot compare allocations of different pictures: {sizes[0]} and {sizes[1]}")
-        first, second = map(token_density, both)
-        most = max(self.tokens, other.tokens)
+        first, second = map(token_density, (self, other))
         moved = float((np.abs(first - second).sum() + abs(self.tokens - other.tokens)) / 2)
         union = np.maximum(first, second).sum()
         overlap = float(np.minimum(first, second).sum() / union) if union else 1.0
-        return Comparison(overlap=overlap, moved=moved, similarity=1.0 - moved / max(most, 1))
+        return Comparison(overlap=overlap, moved=moved, similarity=1.0 - moved / max(self.tokens, other.tokens, 1))
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Allocation):
@@ -407,13 +403,21 @@ class Allocation:
     __hash__ = None  # type: ignore[assignment]  # arrays inside: equal by value, not hashable
 
 
+def read_document(document: str | bytes | Mapping[str, object]) -> Any:
+    """A document as it is, or what its text says."""
+    try:
+        return json.loads(document) if isinstance(document, str | bytes) else document
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"not an allocation: the text is not JSON ({shown(str(error))})") from error
+
+
 def _entry(data: object, name: str) -> Any:
     if not isinstance(data, Mapping) or name not in data:
         raise InputError(f"not an allocation: {name!r} is missing in {shown(data)}")
     return data[name]
 
 
-def _column(values: list[Any], name: str) -> np.ndarray:
+def _column(values: list[float], name: str) -> np.ndarray:
     """One column of a document's regions as (regions,); true, false and text are no numbers."""
     if not all(isinstance(value, int | float) and not isinstance(value, bool) for value in values):
         raise InputError(f"not an allocation: {name} of its regions must be numbers")
@@ -489,7 +493,7 @@ class Answer:
         looks = f", {len(self.passes)} looks" if len(self.passes) > 1 else ""
         return notebook.titled(self.text, cost + looks, self.allocation._repr_png_() if self.passes else None)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         """This answer as JSON.
 
         Returns:

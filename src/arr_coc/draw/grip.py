@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import cv2
 import numpy as np
 from PIL import Image
 
+from ..core.values import JsonObject
 from .layout import page
 from .lettering import BOLD, write
 from .palette import INK, MUTED, RULE, level_colour
@@ -17,7 +17,7 @@ TICKS = (4, 5, 6, 8, 10, 13, 16, 20, 25, 32, 40, 50, 64, 80, 96)
 LEFT, TOP, BELOW = 64, 64, 56
 
 
-def grip_picture(found: Mapping[str, Any], width: int = 960, seen: Sequence[float] = ()) -> Image.Image:
+def grip_picture(found: JsonObject, width: int = 960, seen: Sequence[float] = ()) -> Image.Image:
     """A grip.json as a picture.
 
     Args:

@@ -29,11 +29,11 @@ Encode = Callable[[np.ndarray], Features]
 PARTS, LEAVES = REUSES = ("parts", "leaves")
 
 
-def check_reuse(reuse: Any) -> str:
+def check_reuse(reuse: object) -> str:
     """A name of `REUSES`; `InputError` where it is another."""
     if reuse not in REUSES:
         raise InputError(f"reuse={shown(reuse)} is unknown; use {' or '.join(REUSES)}")
-    return reuse
+    return str(reuse)
 
 
 def store_of(memory: object) -> ByteStore:

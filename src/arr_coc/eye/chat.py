@@ -22,7 +22,7 @@ from ..core.values import Allocation, Answer
 from ..models.base import PromptPlan
 from ..pictures.load import Picture, processed
 from ..pictures.pdf import load_page
-from ..pictures.words import Words
+from ..pictures.words import PromptWords, Words
 from ..pictures.words_files import as_words
 from ..relevance.words.answer import WordsAnswer
 from ..sensing.type_height import TypeHeight, letters_of
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
         """How to ask, beside how much may be spent."""
 
         strategy: str | None
-        relevance: Any
+        relevance: object
         levels: int | None
         seed: int
         scale: float | str | None
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
         """The keywords of `Eye.ask`, and no others."""
 
         allocation: Allocation | Sequence[Allocation] | None
-        words: Any
+        words: object
         hints: str | None
         ocr: bool
         readings: int
@@ -178,7 +178,7 @@ def check_turns(turns: Sequence[Turn]) -> str:
     return turns[-1].text
 
 
-def words_of(views: Sequence[View], given: object) -> object:
+def words_of(views: Sequence[View], given: object) -> PromptWords:
     """The words of one picture, or a list for several; None where there are none. given: instead of those that came
     with the pictures; for several pictures, one entry (or None) for each."""
     several = [given] * len(views) if given is None or len(views) == 1 else given

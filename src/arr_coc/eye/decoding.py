@@ -167,7 +167,7 @@ class Prefilled:
     of the answer.
     """
 
-    cache: Any
+    cache: object
     hidden: Tensor
     mask: Tensor | None
     positions: Tensor
@@ -397,7 +397,7 @@ def generate(model: PreTrainedModel, realized: Realized, most: int, graphs: Grap
         return generate_greedily(model, lean_prompt(realized), most, graphs, realized.notes.get("start"))
     import torch
 
-    how: dict[str, Any] = {"max_new_tokens": most, "do_sample": False, "output_logits": True}
+    how: dict[str, object] = {"max_new_tokens": most, "do_sample": False, "output_logits": True}
     with torch.inference_mode():
         speak: Any = model.generate
         output = speak(**realized.inputs, **how, return_dict_in_generate=True)

@@ -36,7 +36,7 @@ from ..models.qwen3_vl.adapter import Qwen3VL
 from ..models.tokens.patches import PatchPyramid
 from ..pictures.document import Document, document_of
 from ..pictures.load import Picture, load_picture, processed, resized
-from ..pictures.pdf import load_page
+from ..pictures.pdf import PageList, load_page
 from ..relevance.look.learned import ArousalEstimator
 from ..relevance.look.tempering import TemperingPolicy
 from ..relevance.registry import relevance_for, resolve
@@ -101,7 +101,7 @@ class Esper:
 
     @classmethod
     def from_pretrained(
-        cls, name: str = MINI, settings: EsperSettings | str | None = None, *, device: str = "cpu", **options: Any
+        cls, name: str = MINI, settings: EsperSettings | str | None = None, *, device: str = "cpu", **options: object
     ) -> Esper:
         """Load an `Eye`, with the settings and the tempering that were tuned for it where they lie beside it.
 
@@ -137,7 +137,7 @@ class Esper:
             own["tempering"] = TemperingPolicy.from_pretrained(folder)
         return cls(eye, settings, **own)
 
-    def set_image(self, image: Any, pages: Any = None) -> Esper:
+    def set_image(self, image: object, pages: PageList = None) -> Esper:
         """Set the picture that the next questions are about.
 
         Args:
@@ -179,7 +179,7 @@ class Esper:
         check_question(query)
         given = how.pop("relevance", None)
 
-        def asker(picture: Picture, _words: Any, tokens: int, known: Relevance | None) -> Answer:
+        def asker(picture: Picture, _words: object, tokens: int, known: Relevance | None) -> Answer:
             page = copy(self).set_image(picture)
             found = page.examine(query, tokens, relevance=None if known is None else known.map, **how)
             self.pass_history = found.passes
@@ -425,7 +425,7 @@ class Examination:
     query: str
     request: Request
     settings: EsperSettings
-    source: Any
+    source: object
     failures: int
     most: int
     stop_early: bool

@@ -15,6 +15,7 @@ import os
 from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
+from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -32,10 +33,11 @@ from ..models.base import Settings
 from ..models.bundled import Calibration, marked, model_folder
 from ..pictures.document import Document, document_of
 from ..pictures.ocr import ocr_missing
-from ..pictures.words import Words
+from ..pictures.pdf import PageList
+from ..pictures.words import PromptWords, Words
 from ..relevance.document import PageOffers
 from ..relevance.registry import check_relevance
-from ..relevance.scene import Scene
+from ..relevance.scene import RelevanceSource, Scene
 from ..relevance.scorer.source import ScorerRelevance, scorer_beside
 from ..relevance.words.answer import copied_answer
 from ..relevance.words.reading import with_words
@@ -53,8 +55,6 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Self
 
-    import numpy as np
-    import torch
     from transformers import PreTrainedModel, ProcessorMixin
     from typing_extensions import Unpack
 
@@ -66,7 +66,6 @@ if TYPE_CHECKING:
 # Questions that `ask_many` answers at once.
 BATCH = 8
 # (picture (3, height, width) in [0, 1], question) → where the question needs detail
-RelevanceSource = Callable[["torch.Tensor", str], "Relevance | np.ndarray | torch.Tensor"]
 # What a picture and a model can offer to a source of relevance.
 OFFERS = ("pixels", "texture", "model", "words")
 
@@ -84,7 +83,7 @@ class EyeEngine(Protocol):
     reuse: str
 
     @property
-    def tokenizer(self) -> Any: ...
+    def tokenizer(self) -> object: ...
     @property
     def ends(self) -> list[int]: ...
     @property
@@ -96,7 +95,7 @@ class EyeEngine(Protocol):
     def view(self, image: object) -> View: ...
     def look(self, turns: Sequence[Turn], settings: Settings) -> ChatLook: ...
     def generate(self, looked: Sequence[ChatLook], most: int) -> tuple[Generated, list[int]]: ...
-    def speak(self, looked: ChatLook, most: int) -> tuple[Generator[DecodingStep, Any], int]: ...
+    def speak(self, looked: ChatLook, most: int) -> tuple[Generator[DecodingStep], int]: ...
 
 
 class Eye:
@@ -230,7 +229,7 @@ class Eye:
         return self.engine.model
 
     @model.setter
-    def model(self, model: Any) -> None:
+    def model(self, model: object) -> None:
         self.engine.model = model
 
     @property
@@ -250,7 +249,7 @@ class Eye:
         """Which heights of letters the model reads, where that was measured."""
         return self.engine.grip
 
-    def set_image(self, image: Any, pages: Any = None) -> Self:
+    def set_image(self, image: object, pages: PageList = None) -> Self:
         """Set the picture that the next questions are about.
 
         Args:
@@ -303,7 +302,7 @@ class Eye:
         keep: Share | None = None,
         *,
         relevance: object = None,
-        allocation: Any = None,
+        allocation: Allocation | Sequence[Allocation] | None = None,
         words: object = None,
         hints: str | None = None,
         look_for: str | None = None,
@@ -372,7 +371,9 @@ class Eye:
         tiled = len(looked.plan.allocations) != len(looked.views)
         return self._hinted(looked, turns, settings) if helped and settings.words is not None and not tiled else looked
 
-    def _read(self, views: Sequence[View], known: object, request: Request, relevance: object) -> tuple[Any, Request]:
+    def _read(
+        self, views: Sequence[View], known: PromptWords, request: Request, relevance: object
+    ) -> tuple[PromptWords, Request]:
         """The words of pictures that bring none, by OCR where that pays; the request says what is left to be told."""
         several = known if isinstance(known, list) else [known] * len(views)
         # Words have their places in the whole picture, which is not what a tile shows.
@@ -466,11 +467,11 @@ class Eye:
         keep: Share | None = None,
         *,
         strategy: str | None = None,
-        relevance: Any = None,
+        relevance: object = None,
         allocation: Allocation | Sequence[Allocation] | None = None,
         levels: int | None = None,
         seed: int = 0,
-        words: Any = None,
+        words: object = None,
         hints: str | None = None,
         ocr: bool = True,
         scale: float | str | None = None,
@@ -572,8 +573,8 @@ class Eye:
         self,
         document: Document,
         query: str,
-        amount: tuple[Any, Any],
-        relevance: Any,
+        amount: tuple[object, object],
+        relevance: object,
         max_new_tokens: int,
         how: dict[str, Any],
     ) -> Answer:
@@ -635,7 +636,7 @@ class Eye:
         *,
         image: object = None,
         **how: Unpack[AskOptions],
-    ) -> Coroutine[Any, Any, Answer]:
+    ) -> Coroutine[object, None, Answer]:
         """Answer one question, awaited: the loop goes on while one thread answers.
 
         Args:
@@ -712,7 +713,7 @@ class Eye:
             tokens behind its encoder speaks in one piece, and so do several readings.
         """
         if check_readings(how.get("readings", 1)) > 1 or how.get("preset") is not None:
-            return self._at_once(query, budget, keep, **how)
+            return _at_once(partial(self.ask, query, budget, keep, **how))
         how.pop("readings", None)
         how.pop("preset", None)
         most = whole(how.pop("max_new_tokens", 64), "max_new_tokens", 1)
@@ -720,15 +721,7 @@ class Eye:
         speaking, spent = self.engine.speak(looked, most)
         return self._spoken(looked, speaking, spent)
 
-    def _at_once(self, query: Any, budget: Any, keep: Any, **how: Unpack[AskOptions]) -> Generator[str, None, Answer]:
-        """Which of several readings is the surest is known after the last."""
-        answer = self.ask(query, budget, keep, **how)
-        yield answer.text
-        return answer
-
-    def _spoken(
-        self, looked: ChatLook, speaking: Generator[DecodingStep, Any], spent: int
-    ) -> Generator[str, None, Answer]:
+    def _spoken(self, looked: ChatLook, speaking: Generator[DecodingStep], spent: int) -> Generator[str, None, Answer]:
         spelling, sureness = Spelling(self.engine.tokenizer, self.engine.ends), Sureness(self.temperature)
         started = perf_counter()
         for step in speaking:
@@ -746,6 +739,13 @@ class Eye:
         return answer
 
 
+def _at_once(ask: Callable[[], Answer]) -> Generator[str, None, Answer]:
+    """Which of several readings is the surest is known after the last."""
+    answer = ask()
+    yield answer.text
+    return answer
+
+
 def beside(folder: Path) -> dict[str, Any]:
     """What a training left in and beside the folder of a model, as arguments of `Eye`."""
     calibration, scorer = Calibration.beside(folder), scorer_beside(folder)
@@ -757,7 +757,7 @@ def beside(folder: Path) -> dict[str, Any]:
     }
 
 
-def paired(images: object, queries: object, budgets: object) -> list[tuple[Any, str, Any]]:
+def paired(images: object, queries: object, budgets: object) -> list[tuple[object, str, object]]:
     """(image, question, budget) of every question of a batch."""
     given = {"images": images, "queries": queries, "budget": budgets}
     listed = {name: value for name, value in given.items() if isinstance(value, list | tuple)}

@@ -19,14 +19,13 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from ..core.checks import shown
 from ..core.errors import InputError
 from ..core.files import replacing
-from ..core.values import Allocation, Answer
+from ..core.values import Allocation, Answer, JsonObject
 from ..pictures.load import Picture
 from ..pictures.pdf import is_pdf
 
@@ -176,7 +175,7 @@ def entries_of(path: Path) -> list[dict[str, object]]:
     return list(_entries(path.read_bytes())) if os.path.isfile(path) else []
 
 
-def _entries(raw: bytes) -> Iterator[dict[str, Any]]:
+def _entries(raw: bytes) -> Iterator[JsonObject]:
     for line in raw.splitlines():
         try:
             entry = json.loads(line)

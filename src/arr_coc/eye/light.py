@@ -28,7 +28,7 @@ from ..allocation.strategies import without_torch
 from ..core.errors import InputError
 from ..core.folders import MINI, part_folder
 from ..core.manifest import verify
-from ..core.values import Allocation, Relevance
+from ..core.values import Allocation, JsonObject, Relevance
 from ..models.base import PromptPlan, Settings
 from ..models.bundled import as_trained
 from ..models.qwen3_vl.onnx import OnnxQwen3VL, OnnxSpeaker, VisualFeatures
@@ -125,7 +125,7 @@ class LightEngine:
         with timed(one.seconds, "answer"):
             return Generated.of_steps(steps, self.ends), [spent]
 
-    def speak(self, looked: ChatLook, most: int) -> tuple[Generator[DecodingStep, Any], int]:
+    def speak(self, looked: ChatLook, most: int) -> tuple[Generator[DecodingStep], int]:
         """The answer, step by step, and the visual tokens that it reads."""
         (view,), (allocation,) = looked.views, looked.plan.allocations
         leaves = leaves_of(allocation)
@@ -274,7 +274,7 @@ def _plain_tokenizer(folder: Path) -> Tokenizer:
 
 
 @lru_cache(maxsize=8)
-def _settings(folder: Path, name: str) -> dict[str, Any]:
+def _settings(folder: Path, name: str) -> JsonObject:
     return json.loads((folder / name).read_text(encoding="utf-8"))
 
 

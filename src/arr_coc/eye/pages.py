@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 
@@ -22,6 +21,7 @@ from ..pictures.load import Picture
 from ..pictures.words import Words
 from ..relevance.document import PageOffers
 from ..relevance.registry import find_source
+from .chat import Turn
 
 # Pages that are read one after another, and pages of one prompt.
 MOST_READ, MOST_PAGES_SHOWN = 3, 64
@@ -37,7 +37,7 @@ class OpenedPages:
     """turns: the conversation with pages in place of documents. relevance: a map for each picture. groups: which
     pictures share a budget. pages: the number of each picture's page. notes: what a reader should know."""
 
-    turns: tuple[Any, ...]
+    turns: tuple[Turn, ...]
     relevance: list[Relevance]
     groups: tuple[int, ...]
     pages: tuple[int, ...]
@@ -55,10 +55,10 @@ def has_documents(turns: object) -> bool:
 
 
 def open_pages(
-    turns: Sequence[Any],
+    turns: Sequence[Turn],
     question: str,
     request: Request,
-    relevance: Any,
+    relevance: object,
     offers: PageOffers,
     most: int | None = None,
 ) -> OpenedPages:
@@ -168,7 +168,7 @@ class _Gathered:
         self.documents += 1
         return shown
 
-    def told(self, turns: list[Any]) -> None:
+    def told(self, turns: list[Turn]) -> None:
         """The model is told which pages it does not see, in the turn that asks."""
         if not self.hidden or self.single:
             return

@@ -187,7 +187,7 @@ class StockEngine:
             plan = replace(plan, notes=(*plan.notes, UNREAD.format(name=self.name)))
         return ChatLook(inputs, plan, seconds, views, question, full)
 
-    def prompt_of(self, turns: Sequence[Turn], scorer: object) -> dict[str, Any]:
+    def prompt_of(self, turns: Sequence[Turn], scorer: object) -> dict[str, object]:
         """The model's inputs for turns whose pictures are views, on its device."""
         single = self.taught_single_questions(scorer)
         inputs = chat_inputs(self.processor, self._as_trained(turns, scorer, single))
@@ -217,7 +217,7 @@ class StockEngine:
         return [Turn(USER, (*earlier, *known(turns[-1]).parts))]
 
     @on_its_gpu
-    def realize(self, looked: ChatLook, **tower: Any) -> Realized:
+    def realize(self, looked: ChatLook, **tower: object) -> Realized:
         """The shortened prompt with its visual tokens; of what was seen before, what the tower made then."""
         plan, options = looked.plan, dict(looked.plan.options)
         pieces = self._pieces(looked)
@@ -306,7 +306,7 @@ class StockEngine:
             one.seconds.update(seconds)
         return said, self._visual(realized.inputs).sum(1).tolist()
 
-    def speak(self, looked: ChatLook, most: int) -> tuple[Generator[DecodingStep, Any], int]:
+    def speak(self, looked: ChatLook, most: int) -> tuple[Generator[DecodingStep], int]:
         """The answer to one conversation, step by step, and the visual tokens that it reads. A model that merges tokens
         behind its encoder says all at once."""
         with timed(looked.seconds, "encode"):
@@ -452,7 +452,7 @@ def adapted_model(folder: Path) -> str:
     return name
 
 
-def with_adapters(model: object, folder: Path) -> Any:
+def with_adapters(model: object, folder: Path) -> object:
     """The model with the adapters of a folder merged into its weights."""
     try:
         peft = import_module("peft")

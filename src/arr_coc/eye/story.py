@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..core.values import Answer, Pass
+from ..core.values import Answer, JsonObject, Pass
 from ..pictures.load import Picture
 from ..relevance.look.arousal import mood
 
@@ -68,10 +68,10 @@ class Story:
         return self.answer.uncertainty < self.stop
 
     @property
-    def statistics(self) -> dict[str, Any]:
+    def statistics(self) -> JsonObject:
         return pass_statistics([self.answer])
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         """The answer's JSON with the fixation, arousal and seconds of each pass, and the statistics."""
         document = self.answer.to_json()
         for step, note in zip(document["passes"], self.passes, strict=True):

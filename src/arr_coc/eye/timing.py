@@ -15,7 +15,7 @@ benchmarks/foveate_gpu.py measures more ways by the same parts:
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from importlib import import_module, metadata
@@ -32,11 +32,12 @@ from torch import Tensor
 
 from ..allocation.request import Request
 from ..core.errors import InputError
+from ..core.values import JsonObject
 from ..models.attachment_plan import PromptPlan, Settings, plan_prompt
-from ..models.base import Realized
+from ..models.base import DecodingStep, Realized
 from ..models.glance import Glance
 from ..models.qwen3_vl.adapter import Qwen3VL
-from ..models.qwen3_vl.encode import dense_vision_attention, encode_leaves
+from ..models.qwen3_vl.encode import VisualTokens, dense_vision_attention, encode_leaves
 from ..models.qwen3_vl.graph import Graphs
 from ..models.tokens.patches import LeafBatch, gather_leaf_patches, mip_pyramid
 from .decoding import Prefilled, greedy_steps, lean_prompt, prefill
@@ -145,7 +146,7 @@ MODELS = {
 TINY = {"tiny": (text_shape(64, 128, 4, 4, 256, 32), vision_shape(4, 64, 128, 64, 4, [0, 1, 2]))}
 
 
-def build(shape: tuple[dict[str, Any], dict[str, Any]], device: torch.device, dtype: torch.dtype) -> Any:
+def build(shape: tuple[JsonObject, JsonObject], device: torch.device, dtype: torch.dtype) -> Any:
     """A stock Qwen3-VL of these shapes with random weights, whose answers do not end by themselves."""
     config = transformers.Qwen3VLConfig(text_config=shape[0], vision_config=shape[1])
     config.image_token_id = shape[0]["vocab_size"] - 1
@@ -168,7 +169,7 @@ class Stopwatch:
         self.seconds = seconds
         self.least = least
 
-    def __call__(self, work: Callable[[], Any]) -> float:
+    def __call__(self, work: Callable[[], object]) -> float:
         first = call_milliseconds(work, self.cuda)
         # A second warm-up where it is cheap; what takes half a second has warmed up by itself.
         typical = call_milliseconds(work, self.cuda) if first < 500 and self.least > 1 else first
@@ -209,14 +210,14 @@ class GpuCase:
         ids[:, 4 : 4 + tokens] = self.image
         return ids
 
-    def plan(self, source: Any, tokens: int) -> PromptPlan:
+    def plan(self, source: object, tokens: int) -> PromptPlan:
         settings = Settings(Request(tokens), query=QUESTION, relevance=source)
         return plan_prompt(self.backbone, self.model, PROCESSOR, self.inputs, settings)
 
-    def realize(self, plan: PromptPlan, tower: Any = None) -> Realized:
+    def realize(self, plan: PromptPlan, tower: Callable[..., VisualTokens] | None = None) -> Realized:
         return self.backbone.realize(self.model, self.inputs, plan.allocations, **plan.options, tower=tower)
 
-    def encode(self, inputs: dict[str, Tensor], tower: Any = None) -> Realized:
+    def encode(self, inputs: dict[str, Tensor], tower: Callable[..., VisualTokens] | None = None) -> Realized:
         """Every cell of the pictures through the encoder, and the prompt as it is."""
         rows, cols = (inputs["image_grid_thw"][0, 1:] // 2).tolist()
         places = torch.stack(torch.meshgrid(torch.arange(rows), torch.arange(cols), indexing="ij"), -1).view(-1, 2)
@@ -229,17 +230,17 @@ class GpuCase:
     def first(self, realized: Realized) -> Prefilled:
         return prefill(self.model, lean_prompt(realized))
 
-    def first_by_graph(self, realized: Realized, graphs: Graphs) -> Any:
+    def first_by_graph(self, realized: Realized, graphs: Graphs) -> object:
         return next(self.steps_by_graph(realized, graphs))
 
-    def steps_by_graph(self, realized: Realized, graphs: Graphs) -> Any:
+    def steps_by_graph(self, realized: Realized, graphs: Graphs) -> Iterator[DecodingStep]:
         speaker = graphs.speaker(lean_prompt(realized), NEW_TOKENS)
         return greedy_steps(speaker, [], NEW_TOKENS, check_every=8)
 
 
 def time_ways(
     case: GpuCase, watch: Stopwatch, graphs: Graphs | None, keeps: Sequence[float] = KEEPS
-) -> list[dict[str, Any]]:
+) -> list[JsonObject]:
     """`full` and every source of the case at each share, without graphs and, where they are given, with them.
 
     Every total is measured from end to end, not added up.
@@ -281,7 +282,7 @@ def time_way(
 
 
 @torch.inference_mode()
-def time_card(device: str, sides: Sequence[int] = (1024, 2048), seconds: float = 45.0) -> dict[str, Any]:
+def time_card(device: str, sides: Sequence[int] = (1024, 2048), seconds: float = 45.0) -> JsonObject:
     """What a card gives at a quarter of the tokens, one picture at a time.
 
     Args:
@@ -318,7 +319,7 @@ def time_card(device: str, sides: Sequence[int] = (1024, 2048), seconds: float =
     return {**found, "left_out": left_out, "advice": advice_of(cases)}
 
 
-def advice_of(cases: Sequence[dict[str, Any]]) -> list[str]:
+def advice_of(cases: Sequence[JsonObject]) -> list[str]:
     """What to set, by the rows: the faster source for each size, and whether graphs pay."""
     lines = []
     for case in cases:

@@ -30,6 +30,7 @@ from .base import (
     ATTACH_TRANSFORMERS,
     OVERRIDES,
     Backbone,
+    Inputs,
     PromptPlan,
     Realized,
     Settings,
@@ -131,7 +132,7 @@ class CachedPrompt:
             return positions + torch.stack([text, rope, rope, rope])
         return positions + rope
 
-    def inputs(self) -> dict[str, Any]:
+    def inputs(self) -> dict[str, object]:
         result: dict[str, object] = {"input_ids": self.ids, "attention_mask": self.mask}
         return result if self.positions is None else {**result, "position_ids": self.positions}
 
@@ -201,11 +202,11 @@ class Attachment:
         self._earlier_generate: Any = None
 
     # ---------------------------------------------------------------- what a user may call
-    def plan(self, inputs: dict[str, Any], **overrides: Any) -> PromptPlan:
+    def plan(self, inputs: Inputs, **overrides: object) -> PromptPlan:
         """Where the tokens of a prompt would go; the model's language side is not run, unless by a glance."""
         return plan_prompt(self.backbone, self.model, self.processor, inputs, self.settings.override(**overrides))
 
-    def prepare(self, inputs: dict[str, Any], **overrides: Any) -> Realized:
+    def prepare(self, inputs: Inputs, **overrides: object) -> Realized:
         """The shortened prompt with its visual tokens, ready for the stock `forward` or `generate`."""
         plan = self.plan(inputs, **overrides)
         realized = self.backbone.realize(self.model, inputs, plan.allocations, relevance=plan.relevance, **plan.options)
@@ -248,7 +249,7 @@ class Attachment:
         self.__dict__.update(state, _prompts=weakref.WeakKeyDictionary())
 
     # ---------------------------------------------------------------- what the model calls
-    def generate(self, *args: object, **kwargs: object) -> Any:
+    def generate(self, *args: object, **kwargs: object) -> object:
         """The stock `generate`, foveated. Also takes budget=, keep=, query=, allocation=, relevance=, strategy=.
 
         The returned sequences begin with the prompt as it was given, so trimming by its length works as ever.
@@ -280,8 +281,8 @@ class Attachment:
 
     @torch.compiler.disable  # where tokens go is decided outside of any graph; what runs is the model's own
     def _before_forward(
-        self, module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        self, module: torch.nn.Module, args: tuple[object, ...], kwargs: dict[str, object]
+    ) -> tuple[tuple[object, ...], dict[str, object]]:
         """A forward pre-hook: ordinary inputs in, shortened inputs out. Decoding steps pass through untouched."""
         if kwargs.get("position_ids") is not None and kwargs.keys().isdisjoint(
             (*self.backbone.picture_keys, *OVERRIDES)

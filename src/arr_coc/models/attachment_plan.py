@@ -13,6 +13,7 @@ from torch import Tensor
 
 from ..allocation.allocate_batch import allocate_batch
 from ..allocation.request import Request
+from ..core.checks import of_kind
 from ..core.cuda_graph import using_gpu
 from ..core.errors import InputError
 from ..core.values import Allocation, Relevance
@@ -44,11 +45,7 @@ class PicturePrompt:
 
 
 def plan_prompt(
-    backbone: Backbone,
-    model: PreTrainedModel,
-    processor: ProcessorMixin,
-    inputs: Inputs,
-    settings: Settings,
+    backbone: Backbone, model: PreTrainedModel, processor: ProcessorMixin, inputs: Inputs, settings: Settings
 ) -> PromptPlan:
     """Decide, for every picture of a prompt, where its tokens go. Nothing is encoded, unless by a glance."""
     require_pictures(backbone, inputs)
@@ -127,7 +124,7 @@ def glance_maps(scenes: Sequence[Scene], queries: Sequence[str], option: str = "
     early, middle and late layers, for depth routing."""
     if option not in ("", "three"):
         raise InputError(f"relevance='glance:{option}' is unknown; use 'glance' or 'glance:three'")
-    prompt: PicturePrompt = scenes[0].prompt
+    prompt = of_kind(scenes[0].prompt, PicturePrompt, "the prompt")
     backbone = prompt.backbone
     if not backbone.can_glance:
         raise InputError(f"{'/'.join(backbone.model_types)} cannot glance; give relevance= another source or maps")

@@ -21,7 +21,7 @@ import torch
 from torch import Tensor, nn
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedModel
+    from transformers import PreTrainedConfig, PreTrainedModel
 
 READING = "arr_coc_reading"
 
@@ -65,7 +65,7 @@ _lock = Lock()
 
 def language_model(model: PreTrainedModel) -> Any:
     """The language model inside a vision-language model of any family, without its head."""
-    core: Any = model.base_model
+    core = model.base_model
     return core.language_model if hasattr(core, "language_model") else core.text_model
 
 
@@ -130,14 +130,14 @@ def _has_attention(module: nn.Module) -> bool:
     return hasattr(getattr(module, "config", None), "_attn_implementation_internal")
 
 
-def _switch(config: Any) -> None:
+def _switch(config: PreTrainedConfig) -> None:
     with _lock:
         count, before = _switched.get(id(config), (0, config._attn_implementation))
         _switched[id(config)] = count + 1, before
         config._attn_implementation_internal = READING  # of this one, not of configurations inside it
 
 
-def _restore(config: Any) -> None:
+def _restore(config: PreTrainedConfig) -> None:
     with _lock:
         count, before = _switched.pop(id(config))
         if count > 1:
@@ -146,7 +146,7 @@ def _restore(config: Any) -> None:
             config._attn_implementation_internal = before
 
 
-def _own_attention(config: Any) -> str:
+def _own_attention(config: object) -> str:
     return _switched.get(id(config), (0, "sdpa"))[1] or "sdpa"
 
 
@@ -157,7 +157,7 @@ def _register() -> None:
     AttentionMaskInterface.register(READING, _mask)
 
 
-def _mask(*args: object, config: Any = None, **how: object) -> Any:
+def _mask(*args: object, config: object = None, **how: object) -> object:
     from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS
 
     name = "sdpa" if _open.get() is not None else _own_attention(config)
@@ -166,7 +166,7 @@ def _mask(*args: object, config: Any = None, **how: object) -> Any:
 
 def _attend(
     module: nn.Module, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None, **how: Any
-) -> Any:
+) -> object:
     from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
     record = _open.get()
@@ -185,7 +185,7 @@ def _attend(
     return ALL_ATTENTION_FUNCTIONS["sdpa"](module, query, key, value, attention_mask, **how)
 
 
-def _function(name: str, module: nn.Module) -> Callable[..., Any]:
+def _function(name: str, module: nn.Module) -> Callable[..., object]:
     from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
     if name in ALL_ATTENTION_FUNCTIONS:

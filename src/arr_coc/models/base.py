@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     import torch
     from transformers import PreTrainedModel, ProcessorMixin
 
+    from ..relevance.scene import RelevanceSource
+
 # config.model_type -> "module:Class" of the adapter, inside this package. Imported on first use only.
 ADAPTERS: Mapping[str, str] = {
     "qwen3_vl": "qwen3_vl.adapter:Qwen3VL",
@@ -76,14 +78,14 @@ class Settings:
     request: Request = field(default_factory=lambda: Request(256))
     query: str | Sequence[str] | None = None
     allocation: Allocation | Sequence[Allocation] | None = None
-    relevance: Any = "auto"
-    scorer: Any = None
+    relevance: object = "auto"
+    scorer: RelevanceSource | None = None
     words: Any = None
-    realize: Mapping[str, Any] = field(default_factory=dict)
+    realize: Mapping[str, object] = field(default_factory=dict)
     groups: Sequence[int] | None = None
     kept: Sequence[PictureStore | None] = ()
 
-    def override(self, **changes: Any) -> Settings:
+    def override(self, **changes: object) -> Settings:
         given = {name: value for name, value in changes.items() if value is not None}
         request = self.request.override(**{name: given.pop(name) for name in OF_REQUEST if name in given})
         return replace(self, request=request, **given)
@@ -95,7 +97,7 @@ class PromptPlan:
     relevance comes from, and what a reader should know about the budget."""
 
     allocations: list[Allocation]
-    relevance: list[Any] | None
+    relevance: list[object] | None
     options: dict[str, Any]
     notes: tuple[str, ...] = ()
 

@@ -112,7 +112,7 @@ class Glimpse:
 
     relevance: list[Any]
     levels: list[int]
-    known: Any
+    known: object
 
 
 @dataclass(frozen=True)
@@ -129,7 +129,7 @@ class GlanceView:
     layers: tuple[int, ...]
     shown: Tensor
     cells: Tensor
-    known: Any
+    known: object
 
 
 def view_levels(grids: Sequence[VisualGrid], glance: Glance, tiled: bool = False) -> list[int]:
@@ -209,7 +209,7 @@ def read_view(
             weights = graphs.read(realized, queries, keys, tuple(layers), heads)
         else:
             chosen = None if heads is None else heads_by_layer(heads, ids.device)
-            how: dict[str, Any] = {"by_head": True, "heads": chosen, "stop": layers is not None}
+            how: dict[str, object] = {"by_head": True, "heads": chosen, "stop": layers is not None}
             with reading_attention(model, keys, layers, **how) as record:
                 record.queries = queries
                 backbone.read_prompt(model, realized)
@@ -220,11 +220,7 @@ def read_view(
 
 @torch.no_grad()
 def glance_relevance(
-    backbone: Backbone,
-    model: PreTrainedModel,
-    inputs: Inputs,
-    queries: Sequence[str],
-    glance: Glance | None = None,
+    backbone: Backbone, model: PreTrainedModel, inputs: Inputs, queries: Sequence[str], glance: Glance | None = None
 ) -> Glimpse:
     """Where the model looks when it is about to answer, for every picture. queries: of each row of the batch."""
     glance = glance or find_glance(model)

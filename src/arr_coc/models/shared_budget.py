@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
 from ..allocation.document import page_gains, share_tokens
 from ..allocation.frame import Frame, check_maps, to_cells
 from ..allocation.request import Request
+from ..core.arrays import is_tensor
 from ..core.errors import InputError
 from .base import VisualGrid
 
@@ -70,7 +70,7 @@ def _shared(groups: Sequence[int], gains: Sequence[np.ndarray], request: Request
     return budgets
 
 
-def plain_maps(found: Sequence[Any]) -> list[np.ndarray]:
+def plain_maps(found: Sequence[object]) -> list[np.ndarray]:
     """The maps of a prompt's pictures as numpy; of three maps, that of the last layers."""
     plain = [getattr(one, "high", getattr(one, "map", one)) for one in found]
-    return [one.detach().float().cpu().numpy() if hasattr(one, "detach") else np.asarray(one) for one in plain]
+    return [one.detach().float().cpu().numpy() if is_tensor(one) else np.asarray(one) for one in plain]

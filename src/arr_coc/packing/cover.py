@@ -113,11 +113,7 @@ def best_rectangle(gains: Sequence[np.ndarray], fits: Fits, tokens: int) -> Rect
 
 
 def cover(
-    gains: Sequence[np.ndarray],
-    fits: Fits,
-    tokens: Callable[[int, int], int],
-    budget: int,
-    most: int = 3,
+    gains: Sequence[np.ndarray], fits: Fits, tokens: Callable[[int, int], int], budget: int, most: int = 3
 ) -> list[Rectangle]:
     """Up to `most` rectangles of the most gain, within a budget of tokens.
 
@@ -144,11 +140,7 @@ def cover(
 
 
 def shared_cover(
-    gains: Sequence[np.ndarray],
-    fits: Fits,
-    tokens: Callable[[int, int], int],
-    budget: int,
-    shares: Sequence[float],
+    gains: Sequence[np.ndarray], fits: Fits, tokens: Callable[[int, int], int], budget: int, shares: Sequence[float]
 ) -> list[Rectangle]:
     """One rectangle for each share of the budget; what one leaves over goes to the next."""
     left, spent, chosen = [gain.copy() for gain in gains], 0, []

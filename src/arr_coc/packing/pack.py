@@ -15,7 +15,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -26,6 +26,7 @@ from ..allocation.overlay import OVERVIEW_SHARE
 from ..allocation.request import Request, check_question
 from ..core.checks import of_kind, shown, whole
 from ..core.errors import InputError
+from ..core.values import JsonObject
 from ..looking import Look, Prepared
 from ..pictures.load import Picture, load_picture
 from ..pictures.pdf import load_page
@@ -36,6 +37,9 @@ from ..relevance.scene import VIEW_SIDE
 from .cover import Rectangle, cover, level_gains, quiet, uncut
 from .layout import LETTERS, PackPart, PackSheet, arrangements, extent, told
 from .packed import Packed, PackedPicture, Pane
+
+if TYPE_CHECKING:
+    from ..looking import LookOptions
 
 LAYOUTS = ("auto", "crops", "collage", "overview")
 WHOLE = "whole"
@@ -56,7 +60,7 @@ class PackStyle:
     scale: float | str = AUTO
     grip: Grip = field(default_factory=Grip.cautious)
     marks: bool = True
-    relevance: Any = "auto"
+    relevance: object = "auto"
     photos: bool = True
     ocr: bool = False
 
@@ -74,8 +78,8 @@ def pack(
     budget: object = None,
     keep: object = None,
     *,
-    model: Any,
-    table: Any = None,
+    model: object,
+    table: str | os.PathLike[str] | None = None,
     layout: str = "auto",
     crops: int = MOST_CROPS,
     scale: float | str = AUTO,
@@ -153,7 +157,7 @@ class PackPage:
     jpeg: bool = False
 
     @classmethod
-    def of(cls, image: Any, words: Any = None) -> PackPage:
+    def of(cls, image: object, words: object = None) -> PackPage:
         picture, own = load_page(image)
         if words is None and own is None and (beside := words_beside(image)) is not None:
             words = beside
@@ -218,7 +222,7 @@ def finished(
     budget: int,
     style: PackStyle,
     layout: str,
-    left: dict[str, Any],
+    left: JsonObject,
     notes: Sequence[str],
 ) -> Packed:
     sizes = tuple(page.size for page in pages)
@@ -246,7 +250,7 @@ def whole_page(page: PackPage, number: int, table: TokenTable) -> PackedPicture:
 
 def pack_page(
     page: PackPage, number: int, query: str, budget: int, style: PackStyle
-) -> tuple[list[PackedPicture], str, dict[str, object], tuple[str, ...]]:
+) -> tuple[list[PackedPicture], str, JsonObject, tuple[str, ...]]:
     """Pictures, layout, what is left out, notes."""
     table, sheet = style.table, PackSheet(page.picture.pixels, page.size, number)
     overview = table.fit(page.size, budget)
@@ -282,7 +286,7 @@ def pack_page(
 
 def only_overview(
     sheet: PackSheet, fitted: Fitted, table: TokenTable, notes: tuple[str, ...] = ()
-) -> tuple[list[PackedPicture], str, dict[str, object], tuple[str, ...]]:
+) -> tuple[list[PackedPicture], str, JsonObject, tuple[str, ...]]:
     part = PackPart((0, 0, *sheet.size), fitted.size)
     scale = round(fitted.size[0] / sheet.size[0], 4)
     left = {"area": 1.0, "relevance": 1.0, "reduced_to": scale}
@@ -294,7 +298,7 @@ def look_at(page: PackPage, query: str, budget: int, style: PackStyle) -> Look:
     cell = style.table.cell if style.table.even else 32
     full = Frame(page.size, cell).full
     amount = min(full, capacity(style.table, budget, cell))
-    how: dict[str, Any] = {"cell": cell, "relevance": style.relevance, "photos": style.photos}
+    how: LookOptions = {"cell": cell, "relevance": style.relevance, "photos": style.photos}
     how |= {"ocr": style.ocr, "scale": style.scale, "grip": style.grip}
     return page.prepared.look(query, amount, **how)
 

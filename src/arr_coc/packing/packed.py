@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from ..core import notebook
 from ..core.checks import shown, whole
 from ..core.errors import InputError
 from ..core.files import replacing, write_json, writing
+from ..core.values import JsonObject
 
 PACKED_SCHEMA = 1
 FORMATS = {"png": "image/png", "jpeg": "image/jpeg", "webp": "image/webp"}
@@ -83,7 +84,7 @@ class Packed:
     model: str
     layout: str
     sizes: tuple[tuple[int, int], ...]
-    left_out: Mapping[str, Any] = field(default_factory=dict)
+    left_out: JsonObject = field(default_factory=dict)
     jpeg: bool = False
     notes: tuple[str, ...] = ()
 
@@ -178,7 +179,7 @@ class Packed:
             write_json(place / "pack.json", self.to_json(names))
         return [place / name for name in (*names, "pack.json")]
 
-    def to_json(self, files: Sequence[str] = ()) -> dict[str, Any]:
+    def to_json(self, files: Sequence[str] = ()) -> JsonObject:
         """This packing as JSON.
 
         Args:

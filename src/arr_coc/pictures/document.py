@@ -13,14 +13,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 from PIL import Image
 
 from ..core.errors import InputError
 from .document_sheets import FrameSheet, PdfSheet, PictureSheet, frames_of, open_once
 from .load import Picture, load_picture
-from .pdf import PdfFile, PdfPage, PdfPlace, drawn_size, is_pdf, opened_pdf, page_numbers, pdf_name, readable
+from .pdf import PageList, PdfFile, PdfPage, PdfPlace, drawn_size, head_of, opened_pdf, page_numbers, pdf_name, readable
 from .regions import region_reader, region_size
 from .words import Words
 
@@ -75,7 +74,7 @@ class Document:
     of_pages: int = 0
 
     @classmethod
-    def of(cls, source: Any, pages: int | str | Sequence[int] | None = None) -> Document:
+    def of(cls, source: object, pages: PageList = None) -> Document:
         """A PDF (its path or bytes), a TIFF, a folder, a list of pictures, or one picture.
 
         Args:
@@ -125,7 +124,7 @@ class Document:
         return tuple(found[place] for place in range(len(self)))
 
 
-def document_of(source: object, pages: int | str | Sequence[int] | None = None) -> Document | None:
+def document_of(source: object, pages: PageList = None) -> Document | None:
     """A document where the source is one: a list, a folder, a PDF or a TIFF with several pages; None for one picture.
 
     Of one page only, it has one page: `document.pages[0].source` is the picture.
@@ -142,11 +141,9 @@ def _may_have_pages(source: object) -> bool:
         isinstance(source, tuple) and not isinstance(source, PdfPage | PdfPlace)
     ):
         return True
-    if isinstance(source, bytes):
-        return b"%PDF-" in source[:1024] or source[:4] in _TIFF
-    if not isinstance(source, str | os.PathLike) or not os.fspath(source) or "\0" in os.fspath(source):
-        return False
-    return os.path.isdir(source) or is_pdf(source) or _is_tiff(source)
+    head = head_of(source, 1024)
+    folder = isinstance(source, str | os.PathLike) and os.path.isdir(source)
+    return folder or b"%PDF-" in head or head[:4] in _TIFF
 
 
 def _counts_pages(source: object) -> bool:
@@ -156,14 +153,15 @@ def _counts_pages(source: object) -> bool:
     )
 
 
-def _listed(source: Any, pages: Any) -> Document:
+def _listed(source: object, pages: PageList) -> Document:
     if isinstance(source, list | tuple) and not isinstance(source, PdfPage | PdfPlace):
         return _gathered(source, "the list")
     if isinstance(source, str | os.PathLike) and os.path.isdir(source):
         return _gathered(files_in(Path(source)), Path(source).name or str(source))
-    if is_pdf(source) or (isinstance(source, bytes) and b"%PDF-" in source[:1024]):
-        return _of_pdf(bytes(source) if isinstance(source, bytes) else source, pages)
-    if (isinstance(source, bytes) and source[:4] in _TIFF) or _is_tiff(source):
+    head = head_of(source, 1024)
+    if isinstance(source, str | os.PathLike | bytes) and b"%PDF-" in head:
+        return _of_pdf(source, pages)
+    if isinstance(source, str | os.PathLike | bytes) and head[:4] in _TIFF:
         return _of_tiff(source, pages)
     sheet = PictureSheet(source)
     page = DocumentPage(1, sheet.name, sheet.size(), sheet)
@@ -210,7 +208,7 @@ def _check_number(number: int, name: str) -> None:
 # ---- kinds of pages --------------------------------------------------------------------------------------------------
 
 
-def _of_pdf(file: PdfFile, pages: Any) -> Document:
+def _of_pdf(file: PdfFile, pages: PageList) -> Document:
     name = pdf_name(file)
     with opened_pdf(file) as opened:
         if not len(opened):
@@ -233,7 +231,7 @@ def _of_pdf(file: PdfFile, pages: Any) -> Document:
         return Document(tuple(found), name, tuple(notes), len(opened))
 
 
-def _of_tiff(file: Any, pages: Any) -> Document:
+def _of_tiff(file: PdfFile, pages: PageList) -> Document:
     file = file if isinstance(file, bytes) else Path(file)
     name = "the TIFF given" if isinstance(file, bytes) else file.name
     sizes: list[tuple[int, int]] = []
@@ -245,7 +243,8 @@ def _of_tiff(file: Any, pages: Any) -> Document:
     except EOFError:
         pass
     except Exception as error:  # decoders meet hostile bytes and raise struct.error, ValueError, SyntaxError and more
-        if isinstance(error, Image.DecompressionBombError) and region_reader(file) is not None and not sizes:
+        large = isinstance(error, Image.DecompressionBombError) and not sizes
+        if large and isinstance(file, Path) and region_reader(file) is not None:
             return Document((DocumentPage(1, name, region_size(file), PictureSheet(file)),), name, of_pages=1)
         if not sizes:
             return _listed_picture(file)
@@ -260,7 +259,9 @@ def _listed_picture(file: object) -> Document:
     return Document((DocumentPage(1, picture.name, picture.size, PictureSheet(file)),), picture.name, of_pages=1)
 
 
-def _tiff_pages(file: Any, name: str, sizes: Sequence[tuple[int, int]], pages: Any, notes: tuple[str, ...]) -> Document:
+def _tiff_pages(
+    file: bytes | Path, name: str, sizes: Sequence[tuple[int, int]], pages: PageList, notes: tuple[str, ...]
+) -> Document:
     if len(sizes) == 1:
         sheet = PictureSheet(file)
         page_numbers(pages, 1, name)
@@ -272,13 +273,3 @@ def _tiff_pages(file: Any, name: str, sizes: Sequence[tuple[int, int]], pages: A
         for number in numbers
     ]
     return Document(tuple(found), name, notes, len(sizes))
-
-
-def _is_tiff(source: object) -> bool:
-    if not isinstance(source, str | os.PathLike):
-        return False
-    try:
-        with open(source, "rb") as file:
-            return file.read(4) in _TIFF
-    except (OSError, ValueError):
-        return False

@@ -5,10 +5,10 @@ from __future__ import annotations
 import io
 import os
 from collections.abc import Callable, Generator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from PIL import ExifTags, Image
@@ -83,24 +83,20 @@ class PdfSheet:
 @contextmanager
 def open_once() -> Generator[Callable[[PdfFile], PdfDocument]]:
     """A function that opens each PDF once; they are closed at the end."""
-    held: dict[Any, tuple[Any, Any]] = {}
+    held: dict[object, PdfDocument] = {}
+    with ExitStack() as stack:
 
-    def opened(file: PdfFile) -> PdfDocument:
-        key = id(file) if isinstance(file, bytes) else os.fspath(file)
-        if key not in held:
-            manager = opened_pdf(file)
-            held[key] = (manager, manager.__enter__())
-        return held[key][1]
+        def opened(file: PdfFile) -> PdfDocument:
+            key = id(file) if isinstance(file, bytes) else os.fspath(file)
+            if key not in held:
+                held[key] = stack.enter_context(opened_pdf(file))
+            return held[key]
 
-    try:
         yield opened
-    finally:
-        for manager, _ in held.values():
-            manager.__exit__(None, None, None)
 
 
 @contextmanager
-def frames_of(file: Any) -> Generator[Image.Image]:
+def frames_of(file: bytes | Path) -> Generator[Image.Image]:
     with Image.open(io.BytesIO(file) if isinstance(file, bytes) else file) as image:
         yield image
 
@@ -109,7 +105,7 @@ def frames_of(file: Any) -> Generator[Image.Image]:
 class FrameSheet:
     """A frame of a TIFF."""
 
-    file: Any
+    file: bytes | Path
     number: int
 
     def draw(self, size: tuple[int, int], longest_side: int | None) -> Picture:
@@ -137,7 +133,7 @@ class FrameSheet:
 class PictureSheet:
     """Anything that `load_picture` takes, and a page of a PDF that was drawn already."""
 
-    given: Any
+    given: object
 
     @property
     def name(self) -> str:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from PIL import ExifTags, Image, UnidentifiedImageError
 
+from ..core.arrays import is_tensor
 from ..core.checks import whole
 from ..core.errors import InputError
 from ..core.stopping import Stopped
@@ -26,6 +27,8 @@ from .svg import svg_png
 
 if TYPE_CHECKING:
     from typing import IO
+
+    from transformers import BatchFeature
 
 # Pillow refuses twice its warning limit by the header alone, before any pixel is decoded; we refuse at the same place.
 MAX_PIXELS = 2 * 89_478_485
@@ -59,7 +62,7 @@ class Picture:
         return self.height, self.width
 
 
-def load_picture(source: Any, *, max_pixels: int = MAX_PIXELS, longest_side: int | None = None) -> Picture:
+def load_picture(source: object, *, max_pixels: int = MAX_PIXELS, longest_side: int | None = None) -> Picture:
     """Read one picture.
 
     Args:
@@ -90,7 +93,7 @@ def load_picture(source: Any, *, max_pixels: int = MAX_PIXELS, longest_side: int
     if isinstance(source, Image.Image):
         name = os.path.basename(getattr(source, "filename", "") or "") or "picture"
         return _from_pil(source, name, name, max_pixels, longest_side)
-    if _is_tensor(source):
+    if is_tensor(source):
         if source.is_meta:
             raise InputError(f"a meta tensor of shape {tuple(source.shape)} has no pixels; give one with values")
         source = source.detach().cpu()
@@ -118,7 +121,7 @@ def resized(picture: Picture, size: tuple[int, int]) -> Picture:
     return replace(picture, pixels=np.asarray(Image.fromarray(picture.pixels).resize((width, height), how)))
 
 
-def processed(image_processor: Any, picture: Picture) -> Any:
+def processed(image_processor: Callable[..., BatchFeature], picture: Picture) -> BatchFeature:
     """What a model's own image processor makes of a picture; what it refuses, such as a strip that is 200 times as long
     as wide, is told in one line."""
     try:
@@ -128,11 +131,6 @@ def processed(image_processor: Any, picture: Picture) -> Any:
         raise InputError(
             f"{picture.name} is {size}, which this model does not take ({_reason(error)}); crop it"
         ) from error
-
-
-def _is_tensor(value: object) -> bool:
-    """True for a torch tensor (or subclass), found by name so that torch need not be imported."""
-    return any(kind.__module__ == "torch" and kind.__name__ == "Tensor" for kind in type(value).__mro__)
 
 
 # ---- files -----------------------------------------------------------------------------------------------------------
@@ -185,11 +183,11 @@ def _from_file(file: Any, label: str, max_pixels: int, longest_side: int | None)
         return _from_pil(image, name, label, max_pixels, longest_side, reduce_while_decoding=True)
 
 
-def _large_jpeg(file: IO[bytes]) -> Image.Image | None:
+def _large_jpeg(file: Path | IO[bytes]) -> Image.Image | None:
     """A JPEG with more pixels than are ever decoded: it is read reduced, an eighth at the least. None for others."""
     from PIL import JpegImagePlugin
 
-    if hasattr(file, "seek"):
+    if not isinstance(file, Path):
         file.seek(0)
     try:
         image = JpegImagePlugin.JpegImageFile(file)
@@ -198,7 +196,7 @@ def _large_jpeg(file: IO[bytes]) -> Image.Image | None:
     return image if image.width * image.height <= MOST_REDUCED else None
 
 
-def _foreign(file: Any, label: str, max_pixels: int) -> Image.Image | None:
+def _foreign(file: Path | IO[bytes], label: str, max_pixels: int) -> Image.Image | None:
     """HEIC and SVG, which Pillow does not know, where the extra `[formats]` is installed; None for other files."""
     if isinstance(file, Path):
         with file.open("rb") as opened:
@@ -215,7 +213,7 @@ def _foreign(file: Any, label: str, max_pixels: int) -> Image.Image | None:
         library = import_module(package)
     except ImportError as error:
         raise InputError(f"{label} is {kind} picture; pip install 'arr-coc[formats]', or save it as PNG") from error
-    data = data or file.read_bytes()
+    data = file.read_bytes() if isinstance(file, Path) else data
     try:
         if heic:
             opened_file = library.open_heif(io.BytesIO(data))

@@ -24,6 +24,7 @@ import numpy as np
 
 from ..core.errors import InputError
 from ..core.files import write_json
+from ..core.values import JsonObject
 from .words import OCR, Words, make_words
 
 # The cache forgets the pages that were used longest ago: about so many of them, 10 to 50 kB each.
@@ -41,7 +42,7 @@ def ocr_missing(_offers: frozenset[str] = frozenset()) -> str | None:
 
 
 @lru_cache(maxsize=1)
-def ocr_engine() -> Any:
+def ocr_engine() -> Callable[..., Any]:
     """RapidOCR with the models of its wheel, made once; silent but for errors."""
     line = ocr_missing()
     if line is not None:
@@ -69,11 +70,11 @@ def ocr_words(
     path = folder / f"{page_key(pixels)}.json"
     held, seconds = _remembered(path), 0.0
     if held is None:
-        engine = ocr_engine()
+        ocr_engine()  # what it lacks is told first
         say("reading the words of the picture by OCR: some seconds, once for every picture")
         with _reading:
             started = perf_counter()
-            held = _read(engine, pixels)
+            held = _read(pixels)
             seconds = perf_counter() - started
         _remember(path, held)
     size = (pixels.shape[0], pixels.shape[1])
@@ -89,11 +90,11 @@ def page_key(pixels: np.ndarray) -> str:
     return digest.hexdigest()[:40]
 
 
-def _read(engine: Any, pixels: np.ndarray) -> dict[str, list[Any]]:
+def _read(pixels: np.ndarray) -> JsonObject:
     """Every word of every line that was recognised, in pixels; the first and the last reach the line's ends."""
     picture = np.ascontiguousarray(pixels[..., ::-1])
     # Every step is asked for by name: the engine remembers what the call before it left out.
-    result = engine(picture, use_det=True, use_cls=True, use_rec=True, return_word_box=True)
+    result = ocr_engine()(picture, use_det=True, use_cls=True, use_rec=True, return_word_box=True)
     texts: list[str] = []
     boxes: list[list[float]] = []
     lines: list[int] = []
@@ -117,7 +118,7 @@ def _upright(quad: object) -> list[float]:
     return [*corners.min(0).tolist(), *corners.max(0).tolist()]
 
 
-def _remembered(path: Path) -> dict[str, list[Any]] | None:
+def _remembered(path: Path) -> JsonObject | None:
     try:
         held = json.loads(path.read_text(encoding="utf-8"))
         os.utime(path)
@@ -127,7 +128,7 @@ def _remembered(path: Path) -> dict[str, list[Any]] | None:
     return held if len(lengths) == 1 else None
 
 
-def _remember(path: Path, held: dict[str, list[object]]) -> None:
+def _remember(path: Path, held: JsonObject) -> None:
     """Keep a page; a cache that cannot be written is no reason to fail."""
     try:
         write_json(path, held)

@@ -12,7 +12,8 @@ from dataclasses import replace
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from types import ModuleType
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -21,7 +22,7 @@ from .load import MAX_PIXELS, Picture, load_picture
 from .words import Words, make_words
 
 if TYPE_CHECKING:
-    from torch import nn
+    import pypdfium2
 
 # Dots an inch at which pages are drawn: 10-point type is then 20 pixels high, and A4 has 1 190 by 1 684 pixels.
 DPI = 144
@@ -29,6 +30,7 @@ LARGEST_SIDE = 4096
 WORD_GAP = 0.6  # of the type's size
 # Where a PDF is: its path, or what stands in it.
 PdfFile = str | os.PathLike[str] | bytes
+PageList = int | str | Sequence[int] | None  # see `page_numbers`
 
 
 class PdfPage(NamedTuple):
@@ -50,12 +52,12 @@ class PdfPlace(NamedTuple):
         return f"{self.path.stem}-{self.number}{self.path.suffix}"
 
 
-def load_page(source: Any, *, longest_side: int | None = None) -> tuple[Picture, Words | None]:
+def load_page(source: object, *, longest_side: int | None = None) -> tuple[Picture, Words | None]:
     """Any picture, as `load_picture` takes it, and its words where they come with it: a `PdfPage` or a `PdfPlace`;
     of the path of a PDF the first page, with a note where there are more."""
     if isinstance(source, PdfPlace):
         (source,) = pdf_pages(source.path, source.number)
-    elif is_pdf(source):
+    elif isinstance(source, str | os.PathLike) and is_pdf(source):
         with opened_pdf(source) as document:
             pages = len(document)
         (source,) = pdf_pages(source)
@@ -70,16 +72,21 @@ def load_page(source: Any, *, longest_side: int | None = None) -> tuple[Picture,
 
 def is_pdf(source: object) -> bool:
     """Whether a source is the path of a PDF, by its first bytes; of any other kind: no."""
+    return not isinstance(source, bytes) and b"%PDF-" in head_of(source, 1024)
+
+
+def head_of(source: object, length: int) -> bytes:
+    """The first bytes, of bytes or of the file at a path; none of any other kind, nor of what cannot be read."""
     if not isinstance(source, str | os.PathLike):
-        return False
+        return source[:length] if isinstance(source, bytes) else b""
     try:
         with open(source, "rb") as file:
-            return b"%PDF-" in file.read(1024)
+            return file.read(length)
     except (OSError, ValueError):
-        return False
+        return b""
 
 
-def page_numbers(pages: int | str | Sequence[int] | None, count: int, name: str) -> list[int]:
+def page_numbers(pages: PageList, count: int, name: str) -> list[int]:
     """What was asked for ("all", 3, "3", "2-5,7", [1, 3], None: the first) → numbers from 1, in order, each once."""
     if pages is None:
         return [1]
@@ -97,7 +104,7 @@ def page_numbers(pages: int | str | Sequence[int] | None, count: int, name: str)
     return list(dict.fromkeys(found))
 
 
-def pdf_pages(path: PdfFile, pages: int | str | Sequence[int] | None = None, *, dpi: float = DPI) -> Iterator[PdfPage]:
+def pdf_pages(path: PdfFile, pages: PageList = None, *, dpi: float = DPI) -> Iterator[PdfPage]:
     """Draw pages of a PDF one after another, each with the words of its text layer. pages: as for `page_numbers`."""
     if not 18 <= dpi <= 600:
         raise InputError(f"dpi {dpi} is not between 18 and 600; {DPI} suits most pages")
@@ -107,7 +114,7 @@ def pdf_pages(path: PdfFile, pages: int | str | Sequence[int] | None = None, *, 
             yield _page(document, number, name, dpi)
 
 
-def pdf_places(path: str | os.PathLike[str], pages: int | str | Sequence[int] | None = None) -> list[PdfPlace]:
+def pdf_places(path: str | os.PathLike[str], pages: PageList = None) -> list[PdfPlace]:
     """The pages that were asked for, none of them drawn yet."""
     with opened_pdf(path) as document:
         return [PdfPlace(Path(path), number) for number in page_numbers(pages, len(document), Path(path).name)]
@@ -119,7 +126,7 @@ def pdf_name(file: PdfFile) -> str:
 
 
 @contextmanager
-def opened_pdf(path: PdfFile) -> Generator[Any]:
+def opened_pdf(path: PdfFile) -> Generator[pypdfium2.PdfDocument]:
     """A PDF while it is read, as pypdfium2 has it."""
     name = pdf_name(path)
     if find_spec("pypdfium2") is None:
@@ -138,7 +145,7 @@ def opened_pdf(path: PdfFile) -> Generator[Any]:
         document.close()
 
 
-def _page(document: object, number: int, name: str, dpi: float) -> PdfPage:
+def _page(document: pypdfium2.PdfDocument, number: int, name: str, dpi: float) -> PdfPage:
     page, picture = drawn_pdf_page(document, number, name, dpi)
     height, width = page.get_height(), page.get_width()
     with readable(number, name):
@@ -164,10 +171,10 @@ def drawn_size(width: float, height: float, dpi: float = DPI) -> tuple[float, tu
     return scale, (math.ceil(height * scale), math.ceil(width * scale))
 
 
-def drawn_pdf_page(document: Any, number: int, name: str, dpi: float) -> tuple[Any, Picture]:
+def drawn_pdf_page(pdf: pypdfium2.PdfDocument, number: int, name: str, dpi: float) -> tuple[pypdfium2.PdfPage, Picture]:
     """The page as pypdfium2 has it, to be closed by the caller, and its picture."""
     with readable(number, name):
-        page = document[number - 1]
+        page = pdf[number - 1]
         width, height = page.get_size()
         scale, _ = drawn_size(width, height, dpi)
         if not scale:
@@ -178,7 +185,7 @@ def drawn_pdf_page(document: Any, number: int, name: str, dpi: float) -> tuple[A
     return page, Picture(pixels, f"{Path(name).stem}-{number}", rows, cols)
 
 
-def page_words(page: Any, size: tuple[float, float], source: str) -> Words:
+def page_words(page: pypdfium2.PdfPage, size: tuple[float, float], source: str) -> Words:
     """The words of a page's text layer: letters between spaces, in the boxes of their characters."""
     raw = import_module("pypdfium2.raw")
     layer = page.get_textpage()
@@ -236,7 +243,7 @@ def spaced_out(texts: Sequence[str], boxes: np.ndarray) -> np.ndarray:
     return goes_on
 
 
-def _char_boxes(raw: Any, layer: nn.Module, count: int) -> np.ndarray:
+def _char_boxes(raw: ModuleType, layer: pypdfium2.PdfTextPage, count: int) -> np.ndarray:
     """(count, 4) left, bottom, right, top in the page's own coordinates: loose boxes, as high as their type."""
     boxes = np.zeros((count, 4))
     held = raw.FS_RECTF()
@@ -246,7 +253,7 @@ def _char_boxes(raw: Any, layer: nn.Module, count: int) -> np.ndarray:
     return boxes
 
 
-def _on_screen(raw: Any, page: Any, boxes: np.ndarray, size: tuple[float, float]) -> np.ndarray:
+def _on_screen(raw: ModuleType, page: pypdfium2.PdfPage, boxes: np.ndarray, size: tuple[float, float]) -> np.ndarray:
     """Boxes of the page → x0, y0, x1, y1 from the upper left corner as drawn, cropped and rotated as the page is."""
     # The mapping is affine, so three points tell it; a large screen keeps its whole numbers exact enough.
     span = 1 << 20

@@ -7,7 +7,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
@@ -70,6 +69,9 @@ class Words:
 
     def __repr__(self) -> str:
         return f"Words({len(self)} words, {self.source})"
+
+
+PromptWords = Words | list[Words | None] | None  # of the only picture of a prompt, or of each
 
 
 def make_words(
@@ -151,7 +153,7 @@ def _pair(entry: object, source: str) -> tuple[str, list[float]]:
     return text, [_number(number, source) for number in box]  # type: ignore[union-attr]
 
 
-def _number(value: Any, source: str) -> float:
+def _number(value: float | str, source: str) -> float:
     try:
         return float(value)
     except (TypeError, ValueError, OverflowError) as error:

@@ -172,7 +172,7 @@ def _alto_words(text: str, size: tuple[float, float] | None, name: str, page: in
     return _placed(texts, boxes, lines, size, name)
 
 
-def _tag(node: Any) -> str:
+def _tag(node: ElementTree.Element) -> str:
     return node.tag.rpartition("}")[2] if isinstance(node.tag, str) else ""
 
 

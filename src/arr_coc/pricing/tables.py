@@ -10,17 +10,18 @@ from __future__ import annotations
 import math
 import os
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ..core.checks import shown, whole, whole_size
 from ..core.errors import InputError
 from ..core.files import read_text
-from .rules import NEEDED, RULES, TokenCount, grids, scales
+from ..core.values import JsonObject
+from .rules import NEEDED, RULES, Numbers, TokenCount, grids, scales
 
 OURS = Path(__file__).parent / "data" / "token_tables.toml"
 TEXTS = ("name", "rule", "source", "date")
@@ -50,7 +51,7 @@ class TokenTable:
     name: str
     models: tuple[str, ...]
     rule: str
-    numbers: Mapping[str, Any]
+    numbers: Numbers
     source: str
     date: str
     provider: str = ""
@@ -147,7 +148,7 @@ class TokenTable:
         return None
 
 
-def snapped(shape: tuple[float, float], scale: float, snap: int, way: Any) -> tuple[int, int]:
+def snapped(shape: tuple[float, float], scale: float, snap: int, way: Callable[[float], int]) -> tuple[int, int]:
     """A shape at a scale in multiples of `snap`, at least one of them."""
     height, width = (max(snap, int(way(side * scale / snap - 1e-9)) * snap) for side in shape)
     return height, width
@@ -192,7 +193,7 @@ def read_tables(text: str, name: str) -> tuple[TokenTable, ...]:
     return tuple(table_of(one, name) for one in entries)
 
 
-def table_of(entry: Mapping[str, Any], file: str) -> TokenTable:
+def table_of(entry: JsonObject, file: str) -> TokenTable:
     where = f"table {shown(entry.get('name'))} in {file}"
     missing = [key for key in (*TEXTS, "models", "numbers") if key not in entry]
     unknown = sorted(entry.keys() - {*TEXTS, *OPTIONAL, "models", "numbers"})
@@ -207,9 +208,7 @@ def table_of(entry: Mapping[str, Any], file: str) -> TokenTable:
         raise InputError(f"{where}: rule {shown(entry['rule'])} is unknown; choose from {', '.join(RULES)}")
     check_numbers(numbers, entry["rule"], where)
     given = {key: entry[key] for key in (*TEXTS, *OPTIONAL) if key in entry}
-    for key in ("pictures", "low"):
-        if key in given:
-            given[key] = whole(given[key], f"{where}: {key}", 1)
+    given |= {key: whole(given[key], f"{where}: {key}", 1) for key in ("pictures", "low") if key in given}
     return TokenTable(**given, models=tuple(one.lower() for one in models), numbers=dict(numbers))
 
 

@@ -8,10 +8,9 @@ looked for among the letters that it sees, and only the best pages are asked in 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -20,9 +19,9 @@ from ..core.errors import InputError
 from ..core.stopping import check_stop
 from ..core.values import Relevance
 from ..pictures.document import Document, DocumentPage
-from ..pictures.words import MOST_WORDS
+from ..pictures.words import MOST_WORDS, Words
 from .registry import find_source, is_map, relevances_for, resolve
-from .scene import VIEW_SIDE, Scene
+from .scene import VIEW_SIDE, RelevanceSource, Scene
 from .scorer.source import ScorerRelevance
 from .scorer.spelling import LEAST_FOUND, asked_words, letter_board, spelled, spelled_scores
 from .words.joint import joint_shares, text_scores
@@ -70,11 +69,11 @@ class PageOffers:
 
     photos: bool = True
     device: str = "cpu"
-    scorer: Any = None
+    scorer: RelevanceSource | None = None
 
 
 def page_relevances(
-    document: Document, query: str, relevance: Any = "auto", offers: PageOffers | None = None
+    document: Document, query: str, relevance: object = "auto", offers: PageOffers | None = None
 ) -> tuple[list[PageRelevance], tuple[str, ...]]:
     """The relevance of every page, comparable between pages, and notes that say where it comes from.
 
@@ -89,7 +88,8 @@ def page_relevances(
     """
     offers = offers or PageOffers()
     pages = document.pages
-    if isinstance(relevance, list | tuple) or getattr(relevance, "ndim", 0) == 3:
+    several = isinstance(relevance, list | tuple) or getattr(relevance, "ndim", 0) == 3
+    if several and isinstance(relevance, Iterable):
         return _given(list(relevance), pages, query), ("relevance: as the caller gave it, page by page",)
     if is_map(relevance):
         raise InputError(f"relevance= is one map for {len(pages)} pages; give one for each")
@@ -107,13 +107,11 @@ def page_relevances(
     return [found[number] for number in range(len(pages))], notes
 
 
-def _given(maps: Sequence[Any], pages: Sequence[DocumentPage], query: str) -> list[PageRelevance]:
+def _given(maps: Sequence[object], pages: Sequence[DocumentPage], query: str) -> list[PageRelevance]:
     if len(maps) != len(pages) or not all(one is None or is_map(one) for one in maps):
         raise InputError(f"relevance= gives {len(maps)} maps for {len(pages)} pages; give one (rows, cols) map each")
-    return [
-        PageRelevance() if one is None else PageRelevance(one if isinstance(one, Relevance) else Relevance(one, query))
-        for one in maps
-    ]
+    known = (one if one is None or isinstance(one, Relevance) else Relevance(np.asarray(one), query) for one in maps)
+    return [PageRelevance(one) for one in known]
 
 
 # ---- by words --------------------------------------------------------------------------------------------------------
@@ -126,7 +124,7 @@ def _by_words(
     scores = text_scores([document.texts[number] for number in written], query)
     order = np.argsort(-scores, kind="stable")
     best: list[int] = []
-    words: dict[int, Any] = {}
+    words: dict[int, Words] = {}
     count = 0
     for place in order[:JOINT]:
         number = written[place]
@@ -234,6 +232,8 @@ def _board(page: DocumentPage, query: str, relevance: object, offers: PageOffers
     check_stop()
     folder, board = _boards.get(page, (None, None))
     scorer = offers.scorer or ScorerRelevance.bundled()
+    if not isinstance(scorer, ScorerRelevance):  # a function shows no letters
+        return None
     if board is not None and folder == scorer.folder:
         return board
     scene = _scene(page, offers, room)

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 
 from ..core.kept import ByteStore, PictureStore, pixels_key
 from ..core.stopping import check_stop
 from ..core.values import Relevance
+from .registry import Maps
 from .scene import Scene
 from .scorer.source import ScorerRelevance
 from .scorer.spelling import LEAST_FOUND, asked_words, letter_board, spelled, spelled_scores
@@ -32,7 +32,7 @@ KEPT_BYTES = 512 << 20
 class TileReader:
     """The scorer about the tiles of one picture, for one question. maps: a source's (`Source.maps`)."""
 
-    maps: Callable[..., Any]
+    maps: Callable[[Sequence[Scene], Sequence[str]], Maps]
     scene: Scene
     query: str
     store: ByteStore = field(default_factory=lambda: ByteStore(KEPT_BYTES))

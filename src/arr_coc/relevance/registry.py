@@ -24,6 +24,7 @@ from typing import Any
 
 import numpy as np
 
+from ..core.arrays import is_tensor
 from ..core.checks import of_kind, shown
 from ..core.errors import InputError
 from ..core.plugins import LAB, load_function, load_plugin, plugins
@@ -41,7 +42,7 @@ class Maps:
 
     relevance: list[Any]
     levels: list[int | None]
-    realize: Mapping[str, Any] = field(default_factory=dict)
+    realize: Mapping[str, object] = field(default_factory=dict)
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -74,7 +75,7 @@ class Source:
     """
 
     name: str
-    function: Callable[..., Any] | str
+    function: Callable[..., object] | str
     needs: frozenset[str] = frozenset({"pixels"})
     summary: str = ""
     extra: str | None = None
@@ -202,7 +203,7 @@ _PROVIDED: dict[str, Callable[..., Any]] = {}
 def provide(name: str) -> Callable[[Callable[..., object]], Callable[..., object]]:
     """Decorator: the function of a source whose name and needs stand in the table above."""
 
-    def add(function: Callable[..., object]) -> Callable[..., Any]:
+    def add(function: Callable[..., object]) -> Callable[..., object]:
         _PROVIDED[name] = function
         return function
 
@@ -237,7 +238,7 @@ def relevance_source(
     if not all(isinstance(one, str) for one in needed):
         raise InputError(f"needs must be names, such as ('pixels',), got {shown(needs)}")
 
-    def add(function: Callable[..., Any]) -> Callable[..., Any]:
+    def add(function: Callable[..., object]) -> Callable[..., object]:
         add_source(Source(name, function, frozenset(map(str, needed)), summary, extra, **more))
         return function
 
@@ -448,7 +449,7 @@ def relevance_for(relevance: object, scene: Scene, query: str) -> Relevance:
     return relevances_for(relevance, [scene], [query]).relevance[0]
 
 
-def relevances_for(relevance: Any, scenes: Sequence[Scene], queries: Sequence[str]) -> Maps:
+def relevances_for(relevance: object, scenes: Sequence[Scene], queries: Sequence[str]) -> Maps:
     """The maps of all pictures of a prompt. relevance: as for `find_source`, or one ready map for each picture."""
     if isinstance(relevance, str) and relevance == "auto":
         from .words.reading import with_words
@@ -457,7 +458,7 @@ def relevances_for(relevance: Any, scenes: Sequence[Scene], queries: Sequence[st
         if len({scene.words is None for scene in scenes}) > 1 or (len(scenes) > 1 and any(map(_were_read, scenes))):
             return _by_words_where_known(scenes, queries)
     several = isinstance(relevance, list | tuple) or getattr(relevance, "ndim", 0) == 3
-    given = list(relevance) if several else [relevance]
+    given = list(relevance) if several and isinstance(relevance, Iterable) else [relevance]
     if (several or is_map(relevance)) and not (len(given) == len(scenes) and all(map(is_map, given))):
         count = f"{len(given)} maps for {len(scenes)} pictures"
         raise InputError(f"relevance= gives {count}; give one (rows, cols) map each")
@@ -484,13 +485,13 @@ def is_map(value: object) -> bool:
     return isinstance(value, Relevance) or hasattr(value, "high") or getattr(value, "ndim", None) == 2
 
 
-def as_relevance(value: Any, query: str, note: str) -> Any:
+def as_relevance(value: object, query: str, note: str) -> Any:
     """Whatever a source gave as a `Relevance` that says where it comes from; three maps are handed on as they are."""
     if isinstance(value, Relevance):
         return replace(value, notes=(note, *value.notes))
     if hasattr(value, "high"):
         return value
-    value = value.detach().float().cpu().numpy() if hasattr(value, "detach") else value
+    value = value.detach().float().cpu().numpy() if is_tensor(value) else value
     if not isinstance(value, np.ndarray):
         raise InputError(f"a source of relevance must give a map (rows, cols), got {type(value).__name__}")
     return Relevance(value, query=query, notes=(note,))

@@ -16,9 +16,14 @@ from ..pictures.load import load_picture
 if TYPE_CHECKING:
     import torch
 
+    from ..core.values import Relevance
+    from ..models.attachment_plan import PicturePrompt
+    from ..pictures.words import Words
     from ..sensing.texture import Texture
     from .photos.source import PhotoSight
 
+# A function of (picture, question), such as a trained scorer.
+RelevanceSource = Callable[["torch.Tensor", str], "Relevance | np.ndarray | torch.Tensor"]
 # The longer side at which a picture is held for sensing and drawing. Boxes are in pixels as given all the same.
 VIEW_SIDE = 1600
 # Channels are sensed at this longer side: detail energy survives the averaging, and four times the pixels would cost
@@ -42,10 +47,10 @@ class Scene:
     for its next question.
     """
 
-    picture: np.ndarray | torch.Tensor | Callable[[], Any]
-    words: Any = None
-    prompt: Any = None
-    scorer: Callable[..., Any] | None = None
+    picture: np.ndarray | torch.Tensor | Callable[[], object]
+    words: Words | None = None
+    prompt: PicturePrompt | None = None
+    scorer: RelevanceSource | None = None
     previous: np.ndarray | None = None
     device: str = "cpu"
     photos: bool = True

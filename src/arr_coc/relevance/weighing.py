@@ -26,19 +26,7 @@ if TYPE_CHECKING:
 # The order of the rows of the fitted numbers. The middle of the picture is nobody's map: it holds where nobody knows.
 SOURCES = ("scorer", "photos", "look", "centre", "words", "encoder")
 # What a picture and a question look like, and what a source's map looks like.
-SIGNS = (
-    "photograph",
-    "grey",
-    "type",
-    "typeless",
-    "reading",
-    "thing",
-    "ground",
-    "colour",
-    "place",
-    "photo thing",
-    "1",
-)
+SIGNS = ("photograph", "grey", "type", "typeless", "reading", "thing", "ground", "colour", "place", "photo thing", "1")
 MAP_SIGNS = ("sharp", "sure", "agreed")
 # A source that is believed less than this beforehand is not asked.
 PROMISE = 0.08
@@ -191,7 +179,7 @@ def weighed_relevance(
     planes = {name: one.map for name, one in maps.items()} | {"centre": centre_map(grid)}
     cells = {name: on_cells(plane, grid) for name, plane in planes.items()}
     sure = {"scorer": float(planes["scorer"].max())} if "scorer" in planes else {}
-    if "words" in planes:
+    if "words" in planes and scene.words is not None:
         sure["words"] = sureness_of_words(scene.words, query)
     if "photos" in planes:
         sure["photos"] = surest_box(scene.seen, query)

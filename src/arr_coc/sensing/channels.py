@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from math import hypot
-from typing import Any
 
 import numpy as np
 
@@ -36,7 +35,7 @@ class ChannelInputs:
     gaze: tuple[float, float] | None = None
     previous: object = None
     text: str = "strokes"
-    memory: Mapping[str, Any] = field(default_factory=dict)
+    memory: Mapping[str, object] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         check_gaze(self.gaze)
@@ -290,7 +289,7 @@ def memory_channels(
     return {name: given_map(ops, given, size, like, name) for name, given in memory.items() if given is not None}
 
 
-def given_map(ops: Backend, given: Any, size: tuple[int, int], like: BackendMap, name: str) -> BackendMap:
+def given_map(ops: Backend, given: object, size: tuple[int, int], like: BackendMap, name: str) -> BackendMap:
     """A caller's map (numpy or torch; (H, W) or (B, H, W), any resolution) in the back end's type, in [0, 1]."""
     if ops.name == "torch":
         import torch
@@ -305,7 +304,7 @@ def given_map(ops: Backend, given: Any, size: tuple[int, int], like: BackendMap,
         values = values[0] if values.ndim == 3 and len(values) == 1 else values
         fits = values.ndim == 2
     if not fits:
-        raise InputError(f"{name} must be a map (H, W), or one per picture (B, H, W), got {tuple(np.shape(given))}")
+        raise InputError(f"{name} must be a map (H, W), or one per picture (B, H, W), got {tuple(values.shape)}")
     # NaN makes every comparison false.
     if not bool(values.min() <= values.max()):
         raise InputError(f"{name} contains NaN; every value must be a number in [0, 1]")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -29,7 +29,7 @@ def resolve_size(given: tuple[int, int], size: int | tuple[int, int] | None) -> 
     return whole(height, "size: the height", 1, LARGEST_SIDE), whole(width, "size: the width", 1, LARGEST_SIDE)
 
 
-def picture_array(picture: Any) -> np.ndarray:
+def picture_array(picture: object) -> np.ndarray:
     """(H, W, 3) uint8 or float32 in [0, 1], from PIL, numpy (H, W), (H, W, 1|3|4), or a (3, H, W) tensor."""
     if is_tensor(picture):
         tensor = picture.detach().cpu()
@@ -38,8 +38,8 @@ def picture_array(picture: Any) -> np.ndarray:
         if tensor.ndim != 3 or tensor.shape[0] not in (1, 3):
             raise InputError(f"a picture tensor must be (3, H, W), got {tuple(tensor.shape)}")
         array = tensor.permute(1, 2, 0).numpy()
-    elif hasattr(picture, "convert"):
-        array = np.asarray(picture if picture.mode == "RGB" else picture.convert("RGB"))
+    elif convert := getattr(picture, "convert", None):
+        array = np.asarray(picture if getattr(picture, "mode", "") == "RGB" else convert("RGB"))
     else:
         array = np.asarray(picture)
     if array.ndim == 2:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -37,7 +36,7 @@ def find_clusters(picture: object, clusters: object = "slic") -> Clusters:
     return tidy(labels, lab_at(array, (labels.shape[0], labels.shape[1])))
 
 
-def labels_of(clusters: Any, array: np.ndarray) -> np.ndarray:
+def labels_of(clusters: object, array: np.ndarray) -> np.ndarray:
     """What `clusters=` stands for, as labels (h, w): "slic" as it is found, all else tidied."""
     if isinstance(clusters, Clusters):
         return clusters.labels

@@ -76,7 +76,7 @@ class MaskGenerator:
         rows, columns = (max(1, round(mask_logits.shape[-1] * part / self.side)) for part in used)
         return distinct_masks(mask_logits[:, :rows, :columns], score, quality, stability, overlap)
 
-    def features(self, pixels: torch.Tensor) -> Any:
+    def features(self, pixels: torch.Tensor) -> object:
         """(1, 3, S, S) → what every prompt is answered from."""
         return self.model.get_image_embeddings(pixels)
 

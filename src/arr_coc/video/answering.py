@@ -144,11 +144,7 @@ def _from_video(eye: Eye, watched: Watched, frames: Sequence[np.ndarray], longes
         realized = backbone.realize(eye.model, inputs, allocations)
         encoded = perf_counter()
         output = eye.model.generate(
-            **realized.inputs,
-            max_new_tokens=longest,
-            do_sample=False,
-            return_dict_in_generate=True,
-            output_logits=True,
+            **realized.inputs, max_new_tokens=longest, do_sample=False, return_dict_in_generate=True, output_logits=True
         )
     said = Generated.of_generate(output, realized.inputs["input_ids"].shape[1], end_tokens(eye.model))
     text = eye.processor.tokenizer.decode(said.ids[0], skip_special_tokens=True).strip()

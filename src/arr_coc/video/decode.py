@@ -15,12 +15,15 @@ from importlib import import_module
 from os import PathLike
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..core.errors import InputError
 from ..core.files import replacing
+
+if TYPE_CHECKING:
+    import av
 
 # Frames are held no larger than this: a clip of film size would fill the memory, and sensing reduces them anyway.
 LONGEST_SIDE = 1280
@@ -37,8 +40,8 @@ class Film:
     """
 
     name: str
-    container: Any
-    stream: Any
+    container: av.container.InputContainer
+    stream: av.VideoStream
     every: int = 1
     limit: int | None = None
     multiple: int = 1
@@ -77,7 +80,7 @@ class Film:
         if not given:
             raise InputError(f"{self.name} holds no frame; give a clip with at least one")
 
-    def _pixels(self, frame: Any) -> np.ndarray:
+    def _pixels(self, frame: av.VideoFrame) -> np.ndarray:
         scale = min(1.0, LONGEST_SIDE / max(frame.width, frame.height))
         width, height = (
             max(self.multiple, round(side * scale / self.multiple) * self.multiple)
@@ -133,7 +136,7 @@ def write_clip(path: str | PathLike[str], frames: Iterable[np.ndarray], per_seco
     with replacing(path) as temporary:
         writer = av.open(str(temporary), "w", format="mp4")
         try:
-            stream: object = None
+            stream = None
             for pixels in frames:
                 pixels = pixels[: pixels.shape[0] // 2 * 2, : pixels.shape[1] // 2 * 2]
                 if stream is None:
@@ -170,7 +173,7 @@ def _where(source: str) -> tuple[str, dict[str, object]]:
     return str(path), {}
 
 
-def _seconds(frame: Any, number: int, per_second: float) -> float:
+def _seconds(frame: av.VideoFrame, number: int, per_second: float) -> float:
     """When a frame is shown; counted, where the source does not say."""
     return float(frame.time) if frame.time is not None else number / per_second
 

@@ -6,7 +6,6 @@ import json
 import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -14,6 +13,7 @@ from ..core.arrays import Array, namespace
 from ..core.errors import InputError
 from ..core.folders import WEIGHTS
 from ..core.manifest import verify
+from ..core.values import JsonObject
 
 # What `TemporalBlend.save_pretrained` writes beside its weights, so that a stream can read it without torch.
 SETTINGS_NAME = "settings.json"
@@ -56,11 +56,11 @@ class TemporalSettings:
         if self.keyframe < 1:
             raise InputError(f"keyframe={self.keyframe} must be 1 frame or more")
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         return asdict(self)
 
     @classmethod
-    def from_json(cls, data: dict[str, Any]) -> TemporalSettings:
+    def from_json(cls, data: JsonObject) -> TemporalSettings:
         return cls(**data)
 
 

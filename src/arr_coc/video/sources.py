@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
 from ..relevance.look.three_ways import coupled_with, enlarged, photo_map
 from ..relevance.registry import BUILT_IN, relevance_for, resolve
-from ..relevance.scene import CHANNELS, SENSE_SIDE, Scene
+from ..relevance.scene import CHANNELS, SENSE_SIDE, RelevanceSource, Scene
 from .motion import MAP, VIEW, scaled, view_of
 
 # Context around a window, as a share of the frame's longer side: filters must not see the cut edge.
@@ -155,7 +155,9 @@ class Whole:
         return planes[0]
 
 
-def source_of(relevance: object, query: str, photos: bool = True, scorer: Any = None) -> StreamSource:
+def source_of(
+    relevance: object, query: str, photos: bool = True, scorer: RelevanceSource | None = None
+) -> StreamSource:
     """What `relevance=` stands for in a stream. scorer: of the model that will answer."""
     # Nothing was before the first frame; a source that needs a frame before is given a map of zeros there.
     offered = Scene(lambda: None, scorer=scorer, photos=photos, previous=np.zeros((1, 1), dtype=np.float32))

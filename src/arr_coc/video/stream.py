@@ -16,7 +16,6 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from os import PathLike
 from time import perf_counter
-from typing import Any
 from zipfile import BadZipFile
 
 import numpy as np
@@ -27,19 +26,11 @@ from ..allocation.request import Request, check_request
 from ..allocation.tree import tokens_for
 from ..core.errors import InputError
 from ..core.files import replacing
-from ..core.values import DEFAULT_CELL, Allocation, Relevance
+from ..core.values import DEFAULT_CELL, Allocation, JsonObject, Relevance
+from ..relevance.scene import RelevanceSource
 from ..sensing.slic import slic
 from .clusters import TrackedClusters, carry_clusters, find_clusters, finder_of, through_clusters
-from .motion import (
-    FEATURES,
-    Motion,
-    cut_features,
-    cut_score,
-    measure_motion,
-    next_level,
-    view_of,
-    warp_planes,
-)
+from .motion import FEATURES, Motion, cut_features, cut_score, measure_motion, next_level, view_of, warp_planes
 from .settings import TemporalSettings, blend, boosted, carried_trust, load_settings, same_ground, weak_bands
 from .sources import everything, first_planes, map_size, planes_of, source_of
 from .spending import Pace, cells_of, detail_of, fixated, fresh_ground, kept_share, spread_over
@@ -88,21 +79,21 @@ class StreamState:
 
     def save(self, path: str | PathLike[str], about: Mapping[str, object] | None = None) -> None:
         """One .npz file. about: plain values to keep with it, such as the stream's arguments."""
-        arrays: dict[str, Any] = {}
-        numbers: dict[str, Any] = {"schema": SCHEMA, "size": list(self.size), "about": about or {}}
-        for name, value in self._plain().items():
-            (arrays if isinstance(value, np.ndarray) else numbers)[name] = value
+        plain = self._plain()
+        arrays = {name: value for name, value in plain.items() if isinstance(value, np.ndarray)}
+        numbers = {name: value for name, value in plain.items() if name not in arrays}
+        numbers |= {"schema": SCHEMA, "size": list(self.size), "about": about or {}}
         if self.clusters is not None:
             arrays["cluster_labels"] = self.clusters.labels
             numbers["following"] = self.clusters.following
         with replacing(path) as temporary, temporary.open("wb") as file:
-            np.savez(file, numbers=np.array(json.dumps(numbers)), **arrays)
+            np.savez(file, allow_pickle=False, numbers=np.array(json.dumps(numbers)), **arrays)
 
     def _plain(self) -> dict[str, object]:
         return {item.name: getattr(self, item.name) for item in fields(self) if item.name not in ("clusters", "size")}
 
     @classmethod
-    def load(cls, path: str | PathLike[str]) -> tuple[StreamState, dict[str, Any]]:
+    def load(cls, path: str | PathLike[str]) -> tuple[StreamState, JsonObject]:
         """The state and what was kept with it."""
         try:
             with np.load(path, allow_pickle=False) as file:
@@ -200,7 +191,7 @@ class VideoStream:
         total: int | None = None,
         frames: int | None = None,
         relevance: object = "look",
-        scorer: object = None,
+        scorer: RelevanceSource | None = None,
         photos: bool = True,
         settings: TemporalSettings | None = None,
         clusters: bool | str = True,
@@ -395,8 +386,7 @@ class VideoStream:
         """The standing allocation, and what of it has to be paid for."""
         size = after.size
         cap = self.cap_of(size)
-        how: dict[str, Any] = {"image_size": size, "cell": self.cell}
-        standing = allocate(after.relevance, cap, **how)
+        standing = allocate(after.relevance, cap, image_size=size, cell=self.cell)
         frame = Frame(size, self.cell)
         shown = cells_of(after.shown, frame.grid)
         wanted = detail_of(standing)
@@ -412,7 +402,7 @@ class VideoStream:
         relevance = cells_of(after.relevance, frame.grid)
         # Ground that was shown still counts a little: what is left over goes to the most relevant of it.
         demand = relevance * (0.02 + 0.98 * unmet)
-        paid = allocate(demand.astype(np.float32), tokens, **how)
+        paid = allocate(demand.astype(np.float32), tokens, image_size=size, cell=self.cell)
         similarity = None
         if before is not None and before.size == size and len(before.standing):
             earlier = frame.allocation(before.standing, np.zeros(len(before.standing)), cap, "overlay")
@@ -489,7 +479,9 @@ class VideoStream:
         self.state.save(path, about)
 
     @classmethod
-    def resume(cls, path: str | PathLike[str], *, relevance: object = "look", scorer: object = None) -> VideoStream:
+    def resume(
+        cls, path: str | PathLike[str], *, relevance: object = "look", scorer: RelevanceSource | None = None
+    ) -> VideoStream:
         """The stream as it was when it was saved.
 
         Args:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -19,6 +20,7 @@ from ..allocation.request import DEFAULT_KEEP, Request
 from ..allocation.tree import tokens_for
 from ..core.errors import InputError
 from ..core.values import DEFAULT_CELL, Allocation
+from ..relevance.scene import RelevanceSource
 from ..sensing.type_height import letters_of
 from .settings import TemporalSettings
 from .spending import cells_of, detail_of
@@ -144,8 +146,8 @@ def watch(
     *,
     cap: int | None = None,
     seconds: Iterable[float] | None = None,
-    relevance: Any = "look",
-    scorer: Any = None,
+    relevance: object = "look",
+    scorer: RelevanceSource | None = None,
     photos: bool = True,
     settings: TemporalSettings | None = None,
     clusters: bool | str = False,
@@ -155,7 +157,7 @@ def watch(
     cell: int = DEFAULT_CELL,
     advance: Callable[[SeenFrame], None] | None = None,
     scale: float | str | None = None,
-    grip: Any = None,
+    grip: object = None,
 ) -> Watched:
     """Decide where the tokens of a clip go: one budget over time and space.
 
@@ -194,9 +196,8 @@ def watch(
     first = next(pixels, None)
     if first is None:
         raise InputError("this clip has no frame; give at least one")
-    how: dict[str, Any] = {"relevance": relevance, "scorer": scorer, "photos": photos, "cell": cell}
-    how |= {"clusters": clusters, "cascade": cascade, "foresee": foresee, "mips": mips}
-    stream = VideoStream(query, keep=share, settings=settings, **how)
+    made = partial(VideoStream, query, keep=share, settings=settings, relevance=relevance, scorer=scorer, photos=photos)
+    stream = made(cell=cell, clusters=clusters, cascade=cascade, foresee=foresee, mips=mips)
     size = (first.shape[0], first.shape[1])
     seen: list[SeenFrame] = []
     needed, known, most = first, np.ones((1, 1), np.float32), -1.0

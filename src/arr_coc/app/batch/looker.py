@@ -13,19 +13,22 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...core.arrays import torch_threads
+from ...core.document_values import DocumentAllocation
 from ...core.errors import InputError
 from ...core.folders import MINI
 from ...core.unsure import withheld
-from ...core.values import Allocation
+from ...core.values import Allocation, JsonObject
 
 if TYPE_CHECKING:
+    from ...eye.chat import AskOptions
     from ...eye.eye import Eye
+    from ...looking import LookOptions
 
 COLUMNS = (
     *("path", "query", "tokens", "full", "leaves", "scores", "text", "uncertainty", "seconds", "source", "error"),
     *("scale", "pages", "unseen"),
 )
-Columns = dict[str, Any]
+Columns = JsonObject
 
 
 @dataclass(frozen=True)
@@ -48,7 +51,7 @@ class LookerOptions:
     scale: float | str | None = None
     readings: int = 1
 
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> JsonObject:
         """What the rows of one folder of results have in common; where they were computed is not part of it."""
         given = asdict(self)
         # Newer options only where they were given, so that a folder of an earlier version goes on.
@@ -91,7 +94,7 @@ class Looker:
             ]
         return {name: column([row[name] for row in rows]) for name in COLUMNS}
 
-    def row(self, path: str, query: str, data: bytes = b"") -> dict[str, Any]:
+    def row(self, path: str, query: str, data: bytes = b"") -> JsonObject:
         started = perf_counter()
         row = failed(path, query, "")
         try:
@@ -102,7 +105,7 @@ class Looker:
             row["error"] = f"{type(error).__name__}: {' '.join(str(error).split())}"
         return row | {"seconds": perf_counter() - started}
 
-    def _looked(self, path: str, query: str, data: bytes) -> dict[str, Any]:
+    def _looked(self, path: str, query: str, data: bytes) -> JsonObject:
         from ...allocation.strategies import DEFAULT_STRATEGY
         from ...looking import prepare
 
@@ -110,19 +113,20 @@ class Looker:
             self._shown = None
             self._shown = path, prepare(data or path)
         ways = self.ways
-        how: dict[str, Any] = {"strategy": ways.strategy or DEFAULT_STRATEGY, "relevance": ways.relevance or "auto"}
-        how |= {"scale": ways.scale, "ocr": ways.ocr}
-        look = self._shown[1].look(query, ways.budget, ways.keep, seed=ways.seed, device=ways.device, **how)
-        found = placed_pages(look.allocation) if hasattr(look.allocation, "pages") else placed(look.allocation)
-        return found | {"source": source_of(look.notes, how["relevance"])}
+        how: LookOptions = {"strategy": ways.strategy or DEFAULT_STRATEGY, "relevance": ways.relevance or "auto"}
+        how |= {"scale": ways.scale, "ocr": ways.ocr, "seed": ways.seed, "device": ways.device}
+        look = self._shown[1].look(query, ways.budget, ways.keep, **how)
+        laid = look.allocation
+        found = placed_pages(laid) if isinstance(laid, DocumentAllocation) else placed(laid)
+        return found | {"source": source_of(look.notes, ways.relevance or "auto")}
 
-    def _answered(self, path: str, query: str, data: bytes) -> dict[str, object]:
+    def _answered(self, path: str, query: str, data: bytes) -> JsonObject:
         ways = self.ways
         if self._shown is None or self._shown[0] != path:
             self._shown = None
             self.eye.set_image(data or path)
             self._shown = path, None
-        how: dict[str, Any] = {"strategy": ways.strategy, "seed": ways.seed, "max_new_tokens": ways.new_tokens}
+        how: AskOptions = {"strategy": ways.strategy, "seed": ways.seed, "max_new_tokens": ways.new_tokens}
         how |= {"scale": ways.scale, "readings": ways.readings, "ocr": ways.ocr}
         how |= {} if ways.hints else {"hints": "none"}
         answer = withheld(self.eye.ask(query, ways.budget, ways.keep, **how), ways.min_sureness)
@@ -134,14 +138,14 @@ class Looker:
         return joined_pages(looked) | said | {"unseen": answer.of_pages - len(set(answer.pages))}
 
 
-def placed_pages(allocation: Any) -> dict[str, object]:
+def placed_pages(allocation: DocumentAllocation) -> JsonObject:
     """The row of a `DocumentAllocation`."""
     looked = [(page.number, page.allocation) for page in allocation.pages if page.allocation is not None]
     told = {"tokens": allocation.tokens, "full": allocation.full}
     return joined_pages(looked) | told | {"unseen": allocation.of_pages - len(looked)}
 
 
-def joined_pages(looked: Sequence[tuple[int, Allocation]]) -> dict[str, Any]:
+def joined_pages(looked: Sequence[tuple[int, Allocation]]) -> JsonObject:
     """Leaves and scores of several pages, one after another, and which pages these are."""
     rows = [placed(allocation) for _, allocation in looked]
     pages = np.array([(number, allocation.tokens) for number, allocation in looked], dtype="<i4")
@@ -151,7 +155,7 @@ def joined_pages(looked: Sequence[tuple[int, Allocation]]) -> dict[str, Any]:
     }
 
 
-def placed(allocation: Allocation) -> dict[str, Any]:
+def placed(allocation: Allocation) -> JsonObject:
     return {
         "tokens": allocation.tokens,
         "full": allocation.full,
@@ -161,7 +165,7 @@ def placed(allocation: Allocation) -> dict[str, Any]:
     }
 
 
-def failed(path: str, query: str, error: str) -> dict[str, Any]:
+def failed(path: str, query: str, error: str) -> JsonObject:
     """A row about which nothing is known but what went wrong."""
     row: dict[str, object] = {"path": path, "query": query, "tokens": 0, "full": 0, "leaves": b"", "scores": b""}
     row |= {"text": "", "uncertainty": np.nan, "seconds": 0.0, "source": "", "error": error}

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from importlib import import_module
 from importlib.util import find_spec
 from itertools import islice
-from typing import Any
+from types import ModuleType
 
 import numpy as np
 
@@ -28,7 +28,7 @@ def ray_missing() -> str:
     return "" if find_spec("ray") is not None else "--engine ray needs Ray; pip install 'arr-coc[ray]'"
 
 
-def connect(address: str | None) -> Any:
+def connect(address: str | None) -> ModuleType:
     """Ray, on a cluster that runs, or its own on this machine; to be ended with `shutdown`, which ends only its own."""
     if ray_missing():
         raise InputError(ray_missing())
@@ -87,7 +87,7 @@ def look_on_ray(
         ray.shutdown()
 
 
-def source_of(todo: Todo, done: object, at_once: int) -> Any:
+def source_of(todo: Todo, done: object, at_once: int) -> object:
     """A datasource of Ray's: every reader goes through its share of what is not written yet."""
     datasource = import_module("ray.data").Datasource
     read_task = import_module("ray.data.datasource").ReadTask
@@ -109,7 +109,7 @@ def source_of(todo: Todo, done: object, at_once: int) -> Any:
     return Rows()
 
 
-def blocks(todo: Todo, done: object, share: tuple[int, int], at_once: int) -> Iterator[Any]:
+def blocks(todo: Todo, done: object, share: tuple[int, int], at_once: int) -> Iterator[object]:
     """Tables of rows that are not written yet."""
     pa = import_module("pyarrow")
     known = Keys(import_module("ray").get(done))

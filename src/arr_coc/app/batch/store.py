@@ -11,13 +11,13 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from time import monotonic
-from typing import Any
 
 import numpy as np
 
 from ...core.files import locked_folder, replacing, same_settings, write_text
 from ...core.records import arrow, has_parquet
 from ...core.unsure import is_unsure
+from ...core.values import JsonObject
 from .looker import COLUMNS
 from .todo import Keys, key_of
 
@@ -104,7 +104,7 @@ class Store:
             self._lock.close()
 
 
-def plain(row: Mapping[str, Any]) -> dict[str, Any]:
+def plain(row: JsonObject) -> JsonObject:
     """A row for JSON: leaves as [row, column, level], scores as numbers."""
     leaves = np.frombuffer(row["leaves"], "<i2").reshape(-1, 3).tolist()
     scores = np.frombuffer(row["scores"], "<f4").astype(float).round(DIGITS).tolist()

@@ -78,7 +78,7 @@ class Sections(TyperGroup):
     def list_commands(self, ctx: object) -> list[str]:
         return [name for name in summaries() if name in self.commands]
 
-    def format_commands(self, ctx: Any, formatter: Any) -> None:
+    def format_commands(self, ctx: object, formatter: Any) -> None:
         names = self.list_commands(ctx)
         room = formatter.width - 6 - max(map(len, names))
         added = [name for name in names if name not in COMMANDS]
@@ -152,7 +152,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     sys.exit(flush(code if isinstance(code, int) else 0))
 
 
-def run(arguments: list[str]) -> Any:
+def run(arguments: list[str]) -> object:
     """Call the command that `arguments` name, with the defaults of files and of the environment; its exit code."""
     completing = os.environ.get(COMPLETE)
     # A shell that wants completions calls the program without arguments and leaves its line in a variable.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -33,6 +34,7 @@ from .options import (
 
 if TYPE_CHECKING:
     from ...core.values import Answer, Relevance
+    from ...eye.chat import AskOptions
     from ...eye.esper import Esper
     from ...eye.eye import Eye
     from ...eye.pass_settings import EsperSettings
@@ -200,13 +202,14 @@ def command(options: AskCommand) -> int:
             )
             answer = story.answer
         else:
-            how: dict[str, Any] = {"clusters": options.clusters} if options.strategy == "clusters" else {}
+            how: AskOptions = {"clusters": options.clusters} if options.strategy == "clusters" else {}
             how |= {"strategy": options.strategy, "seed": options.seed, "words": known}
             how |= {"scale": options.distance, "readings": options.readings, "ocr": options.ocr}
+            how |= {"max_new_tokens": options.new_tokens}
             how |= {} if options.hints else {"hints": "none"}
             if options.preset is not None:
                 how |= {"preset": options.preset, "words": None}
-            answer = eye.ask(options.query, *amount, max_new_tokens=options.new_tokens, **how)
+            answer = eye.ask(options.query, *amount, **how)
     answer = withheld(answer, options.min_sureness)
     if kept is not None:
         answer = kept.noted(answer, options.query, picture, place=source.place, model=options.model)
@@ -363,8 +366,8 @@ def load_eye(options: AskCommand, picture: Picture, amount: Amount) -> tuple[Eye
         given |= {} if options.tempering is None else {"tempering": options.tempering}
         esper = Esper.from_pretrained(options.model, preset_of(options), **given)
         return esper.eye, esper
-    how: dict[str, Any] = {"strategy": options.strategy, "relevance": options.relevance}
-    if options.preset is None and can_be_quick(options.model, options.device, picture.pixels.shape[:2], *amount, **how):
+    quick = partial(can_be_quick, options.model, options.device, picture.pixels.shape[:2], *amount)
+    if options.preset is None and quick(strategy=options.strategy, relevance=options.relevance):
         return quick_eye(options.relevance, options.levels), None
     return Eye.from_pretrained(options.model, **given), None
 

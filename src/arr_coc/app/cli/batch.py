@@ -9,13 +9,14 @@ from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from time import perf_counter
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from ...core.errors import InputError
 from ...core.folders import MINI
 from ...core.unsure import check_sureness
+from ...core.values import JsonObject
 from .console import INTERRUPTED, complain, print_json, progress, say, writing
 from .options import Hints, NewTokens, Ocr, Quiet, Readings, Scale, Seed, Share, Sureness, Tokens, with_options
 
@@ -158,7 +159,7 @@ def check_numbers(**given: int | None) -> None:
             raise InputError(f"--{name.replace('_', '-')} {value} does nothing; give at least 1")
 
 
-def checked(options: BatchCommand) -> dict[str, Any]:
+def checked(options: BatchCommand) -> JsonObject:
     """What the rows are made with, told to be wrong before any is made."""
     from ...allocation.distance import check_scale
     from ...allocation.request import check_amount, check_device
@@ -228,7 +229,7 @@ def duration(seconds: float) -> str:
     return f"{minutes} min" if minutes else f"{max(0.0, seconds):.0f} s"
 
 
-def print_summary(summary: dict[str, Any]) -> None:
+def print_summary(summary: JsonObject) -> None:
     done, seconds = summary["done"], summary["seconds"]
     before = f", {summary['before']} were there before" if summary["before"] else ""
     say(f"{done} rows in {seconds:.1f} s{before}; {summary['errors']} with an error")

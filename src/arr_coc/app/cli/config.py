@@ -13,7 +13,8 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+
+from typer.core import TyperCommand
 
 from ...core.errors import InputError
 
@@ -28,7 +29,7 @@ def config_files() -> list[Path]:
 
 
 def defaults_for(
-    name: str, command: object, known: Mapping[str, object], arguments: Sequence[str] = ()
+    name: str, command: TyperCommand, known: Mapping[str, object], arguments: Sequence[str] = ()
 ) -> dict[str, object]:
     """What files and variables say about the command called `name`, by its parameters. known: all commands."""
     values: dict[str, object] = {}
@@ -54,7 +55,7 @@ def read_files() -> Iterator[tuple[Path, dict[str, object]]]:
             raise InputError(f"{path} cannot be read as TOML ({error}); mend or remove it") from error
 
 
-def _of_command(path: Path, where: str, table: object, command: Any) -> dict[str, object]:
+def _of_command(path: Path, where: str, table: object, command: TyperCommand) -> dict[str, object]:
     """One table, its options as the names of the command's parameters."""
     if not isinstance(table, dict):
         raise InputError(f"{path}: {where[1:-1]} is not a table; write {where} and options below it")
@@ -75,7 +76,7 @@ def _of_command(path: Path, where: str, table: object, command: Any) -> dict[str
     return values
 
 
-def _of_environment(prefix: str, command: Any) -> dict[str, object]:
+def _of_environment(prefix: str, command: TyperCommand) -> dict[str, object]:
     """Variables such as ARR_COC_LOOK_BUDGET, by parameters; of an option that may be repeated, words."""
     inside = getattr(command, "commands", None)
     if inside is not None:
@@ -90,12 +91,12 @@ def _of_environment(prefix: str, command: Any) -> dict[str, object]:
     return values
 
 
-def _merged(weaker: dict[str, Any], stronger: Mapping[str, object]) -> dict[str, object]:
+def _merged(weaker: Mapping[str, object], stronger: Mapping[str, object]) -> dict[str, object]:
     """stronger over weaker, table by table; one way to say how much to spend takes the other's place."""
     if RIVALS & set(stronger):
         weaker = {key: value for key, value in weaker.items() if key not in RIVALS}
     both = {**weaker, **stronger}
     return {
-        key: _merged(weaker[key], value) if isinstance(value, dict) and isinstance(weaker.get(key), dict) else value
+        key: _merged(old, value) if isinstance(value, dict) and isinstance(old := weaker.get(key), dict) else value
         for key, value in both.items()
     }

@@ -13,13 +13,15 @@ import sys
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ...core.files import writing as writing
 
 if TYPE_CHECKING:
+    from PIL.Image import Image
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
 # A terminal of fewer columns is narrow; characters that a column of long words may be narrowed to.
 NARROW, LEAST = 60, 12
@@ -131,7 +133,7 @@ def flush(code: int) -> int:
 def table(
     title: str,
     columns: Mapping[str, str],
-    rows: Iterable[Sequence[Any]],
+    rows: Iterable[Sequence[str | Text]],
     *,
     sections: Iterable[int] = (),
     headings: bool = True,
@@ -145,8 +147,9 @@ def table(
     from rich.table import Table
     from rich.text import Text
 
-    style: dict[str, Any] = {"box": SIMPLE_HEAD, "padding": (0, 1, 0, 0), "pad_edge": False} if narrow else {}
-    made = Table(title=Text(title, style="bold"), title_justify="left", show_header=headings, **style)
+    made = Table(title=Text(title, style="bold"), title_justify="left", show_header=headings)
+    if narrow:
+        made.box, made.padding, made.pad_edge = SIMPLE_HEAD, (0, 1, 0, 0), False
     for heading, side in columns.items():
         made.add_column(
             heading,
@@ -187,15 +190,9 @@ def progress(steps: Sequence[str] | int | None, verb: str, *, hidden: bool = Fal
 
     names = [] if steps is None or isinstance(steps, int) else list(steps)
     total = steps if isinstance(steps, int) else len(names) or None
-    columns: list[Any] = [
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-    ]
-    if isinstance(steps, int):
-        columns += [TextColumn("left"), TimeRemainingColumn()]
-    with Progress(*columns, console=console(stderr=True), transient=True) as bar:
+    left = [TextColumn("left"), TimeRemainingColumn()] if isinstance(steps, int) else []
+    columns = [TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()]
+    with Progress(*columns, *left, console=console(stderr=True), transient=True) as bar:
         task = bar.add_task(verb, total=total)
 
         def advance(name: str = "", done: int = 1) -> None:
@@ -232,7 +229,7 @@ def uncollected() -> Generator[None]:
             gc.enable()
 
 
-def save_png(image: Any, path: Path) -> None:
+def save_png(image: Image, path: Path) -> None:
     """A picture of PIL under a temporary name first."""
     from zlib import Z_RLE
 

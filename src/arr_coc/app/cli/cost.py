@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ...core.errors import InputError
+from ...core.values import JsonObject
 from .console import print_json, say, show, table
 from .options import OnlyJson, OwnTables
+
+if TYPE_CHECKING:
+    from ...pricing.tables import TokenTable
+    from .inputs import PictureSource
 
 
 def command(
@@ -52,7 +57,7 @@ def command(
         positive(price, "--price")
     chosen = {model: table_for(model, tables) for model in models}
     sizes = {name: size for text in inputs for name, size in sizes_of(text, pages)}
-    rows: list[dict[str, Any]] = []
+    rows: list[JsonObject] = []
     for name, size in sizes.items():
         for model, one in chosen.items():
             tokens = one.tokens(size)
@@ -67,7 +72,7 @@ def command(
     columns = {"picture": "fold", "size": "right", "model": "left", "tokens": "right"}
     columns |= {} if price is None else {"cost": "right"}
 
-    def cells(row: dict[str, Any]) -> list[str]:
+    def cells(row: JsonObject) -> list[str]:
         told = [row["file"], f"{row['width']}×{row['height']}", row["model"], str(row["tokens"])]
         return told if price is None else [*told, f"{row['cost']:.6f}"]
 
@@ -89,29 +94,31 @@ def sizes_of(text: str, pages: str | None) -> list[tuple[str, tuple[int, int]]]:
     if found and not Path(text).exists():
         width, height = map(int, found.groups())
         return [(text, (height, width))]
-    return [(source.name, size_of(source.place)) for source in expand([text], pages=pages)]
+    return [(source.name, size_of(source)) for source in expand([text], pages=pages)]
 
 
-def size_of(place: Any) -> tuple[int, int]:
+def size_of(source: PictureSource) -> tuple[int, int]:
     """(height, width) of a picture, by its header where it has one, upright as models see it."""
     from PIL import ExifTags, Image
 
+    from ...pictures.document import Document
     from ...pictures.load import load_picture
     from ...pictures.pdf import PdfPlace, load_page
 
-    if isinstance(place, PdfPlace):
+    place = source.place
+    if isinstance(place, PdfPlace | Document):
         return load_page(place)[0].size
     try:
         with Image.open(place) as image:
             turned = int(image.getexif().get(ExifTags.Base.Orientation, 1)) >= 5
             return (image.width, image.height) if turned else (image.height, image.width)
     except Exception:  # another kind of file, or a broken one: read it, or say in one line what is wrong with it
-        if hasattr(place, "seek"):
+        if not isinstance(place, Path):
             place.seek(0)
         return load_picture(place).size
 
 
-def list_tables(tables: Any, as_json: bool) -> None:
+def list_tables(tables: tuple[TokenTable, ...], as_json: bool) -> None:
     if as_json:
         print_json(
             [

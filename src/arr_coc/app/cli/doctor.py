@@ -8,11 +8,12 @@ from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from ...core.errors import InputError
+from ...core.values import JsonObject
 from .console import USAGE_ERROR, print_json, say, show, table
 
 
@@ -147,7 +148,7 @@ def timed_card(device: str) -> dict[str, object]:
     return time_card(device)
 
 
-def show_card(timed: dict[str, Any]) -> None:
+def show_card(timed: JsonObject) -> None:
     """A row for each way and size, and what to set."""
     rows = []
     for case in timed["cases"]:

@@ -13,6 +13,8 @@ from ...core.files import write_json
 from .console import save_png, say, seconds_line, show, table, writing
 
 if TYPE_CHECKING:
+    from PIL.Image import Image
+
     from ...core.values import Answer
     from ...pictures.document import Document
     from .inputs import PictureSource
@@ -28,7 +30,7 @@ def write_document(
 ) -> tuple[DocumentLook, dict[str, str]]:
     """NAME.allocation.json, NAME.pages.png and the homunculi of the best pages; what was written, by kind."""
     files: dict[str, str] = {}
-    drawn: dict[str, object] = {}
+    drawn: dict[str, Image] = {}
     if draw:
         from ...draw import document_sheet, homunculus
         from ...relevance.scene import VIEW_SIDE

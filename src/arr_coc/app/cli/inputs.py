@@ -16,7 +16,7 @@ from urllib.parse import unquote, urlsplit
 
 from ...core.errors import InputError
 from ...pictures.document import SUFFIXES as SUFFIXES
-from ...pictures.document import Document, document_of
+from ...pictures.document import Document, document_of, files_in
 from ...pictures.pdf import PdfPlace, is_pdf
 
 STDIN = "-"
@@ -104,12 +104,7 @@ def paths_of(text: str) -> list[Path]:
     place = open_source(text).place
     assert isinstance(place, Path)
     if os.path.isdir(place):
-        # Hidden ones may be what a killed process left under its temporary names.
-        shown = (entry for entry in place.iterdir() if not entry.name.startswith("."))
-        inside = sorted(entry for entry in shown if entry.suffix.lower() in SUFFIXES and entry.is_file())
-        if not inside:
-            raise InputError(f"{text} is a folder without pictures; give one with PNG, JPEG or WebP files")
-        return inside
+        return files_in(place)
     if not os.path.exists(place) and glob.has_magic(text):
         matches = sorted(Path(match) for match in glob.glob(text, recursive=True))
         matches = [match for match in matches if match.is_file()]

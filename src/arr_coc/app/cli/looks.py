@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 from ...core.arrays import torch_threads
 from ...core.errors import InputError
 from ...core.files import write_json
-from ...looking import Look, Prepared, check_relevance, check_request, check_strategies, import_rooms, prepare
+from ...core.values import JsonObject
+from ...looking import Look, check_relevance, check_request, check_strategies, import_rooms, prepare
 from ...pictures.document import Document
 from ...pictures.pdf import PdfPlace
 from .console import INTERRUPTED, USAGE_ERROR, complain, progress, save_png, writing
@@ -20,6 +21,10 @@ from .inputs import PictureSource, quiet_decoder, result_names
 
 if TYPE_CHECKING:
     from ...allocation.grip import Grip
+    from ...looking import LookOptions, Prepared, PreparedDocument
+
+Looks = list[Look | DocumentLook]
+Keep = Callable[[PictureSource, Any, dict[str, str]], Any]
 
 
 @dataclass(frozen=True)
@@ -55,8 +60,8 @@ class LookReport:
     """
 
     pictures: int
-    keep: Callable[[PictureSource, Any, dict[str, str]], Any] | None = None
-    tell: Callable[[dict[str, Any]], None] | None = None
+    keep: Keep | None = None
+    tell: Callable[[JsonObject], None] | None = None
     number: int = 0
     kept: list[Any] = field(default_factory=list)
     pages: list[str] = field(default_factory=list)
@@ -75,23 +80,19 @@ class LookReport:
         if self.tell is not None:
             self.tell(error_entry(*self.errors[-1]))
 
-    def succeeded(self, source: PictureSource, look: object, files: dict[str, str]) -> None:
+    def succeeded(self, source: PictureSource, look: Look | DocumentLook, files: dict[str, str]) -> None:
         self.number += 1
         if self.keep is not None:
             self.kept.append(self.keep(source, look, files))
         if self.tell is not None:
             self.tell(look_entry(source, look, files))
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         """Where `look_entry` was kept."""
-        return {
-            "looks": self.kept,
-            "comparisons": self.pages,
-            "errors": [error_entry(*one) for one in self.errors],
-        }
+        return {"looks": self.kept, "comparisons": self.pages, "errors": [error_entry(*one) for one in self.errors]}
 
 
-def look_entry(source: PictureSource, look: Any, files: dict[str, str]) -> dict[str, object]:
+def look_entry(source: PictureSource, look: Look | DocumentLook, files: dict[str, str]) -> JsonObject:
     if isinstance(look, DocumentLook):
         return document_entry(source, look, files)
     return {
@@ -115,11 +116,7 @@ def error_entry(name: str, line: str) -> dict[str, str]:
 
 
 def look_at_all(
-    job: LookJob,
-    *,
-    quiet: bool = False,
-    keep: Callable[[PictureSource, Any, dict[str, str]], Any] | None = None,
-    tell: Callable[[dict[str, Any]], None] | None = None,
+    job: LookJob, *, quiet: bool = False, keep: Keep | None = None, tell: Callable[[JsonObject], None] | None = None
 ) -> LookReport:
     """Look at every picture of `job`. quiet: no progress bar. keep, tell: see `LookReport`."""
     check_request(job.queries, job.budget, job.keep)
@@ -164,7 +161,7 @@ def _one_picture(job: LookJob, source: PictureSource, name: str, report: LookRep
     _write_results(job, source, name, looks, report)
 
 
-def _write_results(job: LookJob, source: PictureSource, name: str, looks: list[Any], report: LookReport) -> None:
+def _write_results(job: LookJob, source: PictureSource, name: str, looks: Looks, report: LookReport) -> None:
     """Named after the picture, so that a second picture does not take the place of the first."""
     for number, look in enumerate(looks, start=1):
         # Several questions are told apart by number, several strategies by name.
@@ -190,14 +187,15 @@ def _write_results(job: LookJob, source: PictureSource, name: str, looks: list[A
         files["allocation"] = str(document)
         look = look.timed("save", perf_counter() - started)
         report.succeeded(source, look, files)
-    if len(looks) == 2 and job.draw and isinstance(looks[0], Look):
+    pictured = [look for look in looks if isinstance(look, Look)]
+    if len(pictured) == 2 and job.draw:
         from ...draw import comparison
 
         by_strategy = len(job.strategies) > 1
         page = job.out / f"{name}.comparison.png"
         drawn = comparison(
-            looks[0].picture,
-            [look.allocation for look in looks],
+            pictured[0].picture,
+            [look.allocation for look in pictured],
             job.strategies if by_strategy else job.queries,
             job.queries[0] if by_strategy else "",
         )
@@ -206,14 +204,14 @@ def _write_results(job: LookJob, source: PictureSource, name: str, looks: list[A
         report.pages.append(str(page))
 
 
-def _looks(job: LookJob, prepared: Prepared | Any) -> list[Any]:
+def _looks(job: LookJob, prepared: Prepared | PreparedDocument) -> Looks:
     """Every question with every strategy; strategies that are compared get what the first of them spent."""
-    looks: list[Any] = []
+    looks: Looks = []
     for query in job.queries:
         for number, strategy in enumerate(job.strategies):
             budget, keep = (job.budget, job.keep) if not number else (looks[-1].allocation.tokens, None)
-            how: dict[str, Any] = {"seed": job.seed, "device": job.device, "relevance": job.relevance}
-            how |= {"photos": job.photos, "ocr": job.ocr, "words": job.words, "scale": job.scale, "grip": job.grip}
+            how: LookOptions = {"strategy": strategy, "photos": job.photos, "device": job.device, "scale": job.scale}
+            how |= {"seed": job.seed, "ocr": job.ocr, "words": job.words, "grip": job.grip, "relevance": job.relevance}
             how |= {"clusters": job.clusters, "gaze": job.gaze} if strategy == "clusters" else {}
-            looks.append(prepared.look(query, budget=budget, keep=keep, strategy=strategy, **how))
+            looks.append(prepared.look(query, budget, keep, **how))
     return looks

@@ -17,14 +17,14 @@ import typer
 Options = TypeVar("Options")
 
 
-def with_options(kind: type[Options]) -> Callable[[Callable[[Options], Any]], Callable[..., Any]]:
+def with_options(kind: type[Options]) -> Callable[[Callable[[Options], object]], Callable[..., object]]:
     """Make a typer command of a function that takes the dataclass `kind`: one parameter for each of its fields."""
 
-    def decorate(work: Callable[[Options], Any]) -> Callable[..., Any]:
-        def command(**given: object) -> Any:
+    def decorate(work: Callable[[Options], object]) -> Callable[..., object]:
+        def command(**given: object) -> object:
             return work(kind(**given))
 
-        hints: dict[str, Any] = get_type_hints(kind, include_extras=True)
+        hints: dict[str, object] = get_type_hints(kind, include_extras=True)
         chosen: Any = kind
         parameters = [
             inspect.Parameter(

@@ -7,7 +7,7 @@ import os
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -100,11 +100,11 @@ def command(options: ServeCommand) -> None:
     check_exposure(options.host, key)
     Request.of(options.budget)
     Origins(options.allow_origin or ())
-    sizes: dict[str, Any] = {"upload": whole_units(options.upload, 2**20, "--upload"), "pictures": options.pictures}
-    sizes |= {"pixels": whole_units(options.pixels, 1e6, "--pixels"), "max_budget": options.max_budget}
+    upload, pixels = whole_units(options.upload, 2**20, "--upload"), whole_units(options.pixels, 1e6, "--pixels")
     limits = Limits(
-        **sizes, new_tokens=options.new_tokens, queue=options.queue, batch=options.batch, seconds=options.seconds
-    )
+        upload=upload, pixels=pixels, pictures=options.pictures, max_budget=options.max_budget,
+        new_tokens=options.new_tokens, queue=options.queue, batch=options.batch, seconds=options.seconds,
+    )  # fmt: skip
     kept = Feedback.of(options.record)
     check_order(options.order)
     memory = whole_units(options.memory, 2**20, "--memory") if options.memory else 0
@@ -118,14 +118,16 @@ def command(options: ServeCommand) -> None:
     def ready(address: str) -> None:
         print(f"{options.model} answers at {address}v1 (Ctrl-C ends it)", flush=True)
 
-    how: dict[str, Any] = {
-        "host": options.host,
-        "port": options.port,
-        "key": key,
-        "device": options.device,
-        "limits": limits,
-        "media": options.allow_media or (),
-        "origins": options.allow_origin or (),
-    }
-    how |= {"eye": {"relevance": options.relevance, "record": kept, "order": options.order, "memory": memory}}
-    serve(options.model, **how, default={} if options.budget is None else {"budget": options.budget}, ready=ready)
+    serve(
+        options.model,
+        port=options.port,
+        device=options.device,
+        limits=limits,
+        ready=ready,
+        eye={"relevance": options.relevance, "record": kept, "order": options.order, "memory": memory},
+        host=options.host,
+        key=key,
+        media=options.allow_media or (),
+        default={} if options.budget is None else {"budget": options.budget},
+        origins=options.allow_origin or (),
+    )

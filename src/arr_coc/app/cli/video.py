@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ...core.errors import InputError
+from ...core.values import JsonObject
 from .console import print_json, progress, say, show, table, writing
 from .options import ModelDevice, OnlyJson, OutFolder, Query, with_options
 
@@ -188,9 +190,9 @@ def watch_source(
                 yield frame
 
         with progress(film.frames, "watching", hidden=options.as_json) as advance:
-            how: dict[str, Any] = {"relevance": options.relevance, "scorer": getattr(eye, "scorer", None), **more}
-            how |= {"cap": options.cap, "advance": lambda seen: advance(), "grip": getattr(eye, "grip", None)}
-            watched = watch(kept(), options.query, *amount, **how)
+            own = partial(watch, scorer=getattr(eye, "scorer", None), grip=getattr(eye, "grip", None), cap=options.cap)
+            look = partial(own, relevance=options.relevance, advance=lambda seen: advance(), **more)
+            watched = look(kept(), options.query, *amount)
         start = seconds[0]
         times = tuple(time - start for time in seconds)
         return replace(watched, seconds=times, notes=(*watched.notes, *film.notes)), pixels, film.per_second / every
@@ -222,7 +224,7 @@ def write_files(
     return {name: str(path) for name, path in paths.items()}
 
 
-def document(watched: Watched, answer: Answer | None, clip: str) -> dict[str, Any]:
+def document(watched: Watched, answer: Answer | None, clip: str) -> JsonObject:
     """The JSON: one row for each frame, and the clip's own numbers."""
     rows = [
         {

@@ -13,23 +13,9 @@ from ...looking import check_request
 from ...packing.pack import LAYOUTS, pack
 from ...packing.packed import FORMATS, Packed, format_of, side_by_side
 from ...pricing.tables import own_tables, table_for
+from . import kit
 from .desk import Desk
-from .kit import (
-    DOWNLOAD,
-    LIVE,
-    PRIVATE,
-    QUICK,
-    MicroscopePage,
-    SheetContent,
-    TabSheet,
-    exporting,
-    file_message,
-    gradio,
-    literal,
-    picture_lines,
-    program,
-    something,
-)
+from .kit import MicroscopePage, SheetContent, TabSheet, gradio
 from .linking import PageState
 from .markup import Figure, figures, notes, sentence, table
 
@@ -67,20 +53,20 @@ def show_packed(desk: Desk, path: str | None, state: PageState) -> SheetContent:
 
 
 def packed_lines(state: PageState, file_name: str) -> str:
-    imports, lines = picture_lines(state.picture, file_name)
-    layout = "" if state.drawn == "auto" else f", layout={state.drawn!r}"
+    imports, lines = kit.picture_lines(state.picture, file_name)
+    drawn = "" if state.drawn == "auto" else f", layout={state.drawn!r}"
     lines += [
-        f"packed = arr_coc.pack(picture, {literal(state.q)}, budget='{state.keep:g}%', model={state.api!r}{layout})",
+        f"packed = arr_coc.pack(picture, {kit.literal(state.q)}, budget='{state.keep:g}%', model={state.api!r}{drawn})",
         "print(packed)",
         "print(packed.text)",
         "packed.save('packed')",
     ]
-    return program([*imports, "import arr_coc"], lines)
+    return kit.program([*imports, "import arr_coc"], lines)
 
 
 def zip_file(shown: SheetContent | None) -> str:
     """The pictures and pack.json, as `arr-coc pack` writes them, in one file."""
-    packed: Packed = something(shown).kept
+    packed: Packed = kit.something(shown).kept
     kind, memory = format_of("auto", packed.jpeg), io.BytesIO()
     names = [f"picture-{number}.{'jpg' if kind == 'jpeg' else kind}" for number in range(1, len(packed.pictures) + 1)]
     with zipfile.ZipFile(memory, "w") as archive:
@@ -88,7 +74,7 @@ def zip_file(shown: SheetContent | None) -> str:
             assert media == FORMATS[kind]
             archive.writestr(name, data)
         archive.writestr("pack.json", json.dumps(packed.to_json(names), indent=1, ensure_ascii=False))
-    return file_message("packed.zip", "application/zip", memory.getvalue())
+    return kit.file_message("packed.zip", "application/zip", memory.getvalue())
 
 
 def api_tab(page: MicroscopePage) -> None:
@@ -106,17 +92,17 @@ def api_tab(page: MicroscopePage) -> None:
     with gr.Row(elem_classes="export-row"):
         save = gr.Button("Save pictures", size="sm", elem_id="save-pictures-api", min_width=120)
     message, trouble = gr.Textbox(visible="hidden", elem_id="file-pictures-api"), gr.HTML(padding=False)
-    save.click(exporting(zip_file), [sheet.shown], [message, trouble], show_progress="hidden", **QUICK, **PRIVATE).then(
-        None, [message], None, js=DOWNLOAD
+    save.click(kit.exporting(zip_file), [sheet.shown], [message, trouble], **kit.HIDDEN).then(
+        None, [message], None, js=kit.DOWNLOAD
     )
     sheet.exports()
 
-    def drawn(*values: Any) -> tuple[Any, ...]:
+    def drawn(*values: Any) -> tuple[object, ...]:
         *common, name, how = values
         state = page.state("api", common, api=name, drawn=how)
         return sheet.filled(lambda: show_packed(page.desk, common[0], state))
 
     inputs = [*page.common, api, layout]
-    sheet.runs(drawn, inputs, sheet.outputs, **QUICK, **PRIVATE)
+    sheet.runs(drawn, inputs, sheet.outputs, **kit.QUICK, **kit.PRIVATE)
     for control in (api, layout):
-        control.input(drawn, inputs, sheet.outputs, **LIVE)
+        control.input(drawn, inputs, sheet.outputs, **kit.LIVE)

@@ -17,7 +17,7 @@ from ...allocation.distance import LARGEST
 from ...allocation.grip import Grip
 from ...core.errors import InputError
 from ...core.unsure import is_unsure, sureness_words
-from ...core.values import Allocation, Answer, Relevance
+from ...core.values import DEFAULT_CELL, Allocation, Answer, Relevance
 from ...draw import foveated, heat, homunculus, overlay
 from ...draw.grip import grip_picture
 from ...eye.feedback import name_of, place_of
@@ -177,9 +177,9 @@ def truth_words(said: str, truth: str) -> str:
 
 def uniform_of(picture: Picture, tokens: int, like: Allocation | None = None) -> Allocation:
     """The same number of tokens, spread evenly: what down-sampling costs as much would see."""
-    how: dict[str, Any] = {} if like is None else {"cell": like.cell, "canvas": like.canvas}
-    flat = np.ones((8, 8), dtype=np.float32)
-    return allocate(flat, max(1, tokens), strategy="uniform", image_size=picture.size, **how)
+    cell, canvas = (DEFAULT_CELL, None) if like is None else (like.cell, like.canvas)
+    flat, size = np.ones((8, 8), dtype=np.float32), picture.size
+    return allocate(flat, max(1, tokens), strategy="uniform", image_size=size, cell=cell, canvas=canvas)
 
 
 def answer_figures(picture: Picture, allocation: Allocation, relevance: Relevance | None) -> list[Figure]:
@@ -287,12 +287,14 @@ def ask_tab(page: kit.MicroscopePage) -> None:
     def state_of(common: tuple[Any, ...]) -> PageState:
         return page.state("ask", common[:-1], scale=float(common[-1] or 0))
 
-    def answer(*common: Any) -> Any:
+    def answer(*common: Any) -> Generator[tuple[object, ...]]:
         state = state_of(common)
         for values in sheet.growing(lambda: tell_answer(page.desk, common[0], state, kit.tokens_of(common, page.desk))):
             yield *values, ""
 
-    def remember(shown: kit.SheetContent | None, asked: list[PastQuestion] | None, *common: object) -> tuple[Any, ...]:
+    def remember(
+        shown: kit.SheetContent | None, asked: list[PastQuestion] | None, *common: object
+    ) -> tuple[object, ...]:
         kept = remembered(asked or [], of_this(shown, common), common)
         return kept, kit.gradio().Dataset(samples=[[one.told] for one in kept], visible=bool(kept))
 
@@ -310,14 +312,7 @@ def ask_tab(page: kit.MicroscopePage) -> None:
 
     distance.release(None, None, None, js=kit.RUN_BY_ITSELF)
     asked = sheet.runs(answer, inputs, [*sheet.outputs, sheet.below], api_name="ask", **kit.MODEL)
-    asked.then(
-        remember,
-        [sheet.shown, page.history, *inputs],
-        [page.history, page.asked],
-        show_progress="hidden",
-        **kit.QUICK,
-        **kit.PRIVATE,
-    )
+    asked.then(remember, [sheet.shown, page.history, *inputs], [page.history, page.asked], **kit.HIDDEN)
     page.running.append(
         asked.then(
             against_full,
@@ -347,7 +342,7 @@ def judge_row(page: kit.MicroscopePage, sheet: kit.TabSheet) -> None:
             html, trouble = kit.in_a_sentence(lambda: judge_answer(page.desk, shown, judged, where or "", words or ""))
             return html or trouble
 
-        button.click(judge, [sheet.shown, place, right], [told], show_progress="hidden", **kit.QUICK, **kit.PRIVATE)
+        button.click(judge, [sheet.shown, place, right], [told], **kit.HIDDEN)
 
 
 # Questions of one session that can be asked again with a click.
@@ -359,7 +354,7 @@ class PastQuestion:
     """A question of this session: told, as it is listed; common, the inputs that ask it again."""
 
     told: str
-    common: tuple[Any, ...]
+    common: tuple[object, ...]
 
 
 def remembered(

@@ -135,7 +135,7 @@ def compare_tab(page: kit.MicroscopePage) -> None:
     sheet = kit.TabSheet(page, "compare")
     sheet.exports()
 
-    def beside(*values: Any) -> tuple[Any, ...]:
+    def beside(*values: Any) -> tuple[object, ...]:
         *common, how, left, right, query, source = values
         settings = {"by": how, "first": left, "second": right, "q2": (query or "").strip(), "relevance": source}
         state = page.state("compare", common, **settings)

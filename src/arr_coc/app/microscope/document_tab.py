@@ -77,7 +77,7 @@ def document_tab(page: MicroscopePage) -> None:
     sheet = TabSheet(page, "document")
     sheet.exports()
 
-    def looked(*values: Any) -> tuple[Any, ...]:
+    def looked(*values: Any) -> tuple[object, ...]:
         *common, path, tokens = values
 
         def make() -> SheetContent:

@@ -13,12 +13,12 @@ import json
 import logging
 import re
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from pprint import pformat
 from types import ModuleType
-from typing import Any
+from typing import Any, NoReturn, Protocol, TypeVar
 
 from PIL import Image
 
@@ -28,6 +28,7 @@ from .linking import NEEDLE_SIZE, UPLOAD, PageState, needle_parts
 from .markup import sentence
 from .worlds import needle
 
+Made = TypeVar("Made")
 log = logging.getLogger("arr_coc.app.microscope")
 # What a visitor left is forgotten after an hour.
 MEMORY_SECONDS = 3600
@@ -35,8 +36,9 @@ MEMORY_SECONDS = 3600
 MODEL = {"concurrency_id": "model", "concurrency_limit": 1}
 QUICK = {"concurrency_id": "quick", "concurrency_limit": 2}
 PRIVATE = {"api_visibility": "private"}
-# Of what follows an input as it moves: no progress bar, and only the last value counts.
-LIVE = {"show_progress": "hidden", "trigger_mode": "always_last", **QUICK, **PRIVATE}
+HIDDEN = {"show_progress": "hidden", **QUICK, **PRIVATE}
+# Of what follows an input as it moves: only the last value counts.
+LIVE = {"trigger_mode": "always_last", **HIDDEN}
 # The page's script runs the open tab: because something changed, or because a visitor asked for it.
 RUN_BY_ITSELF = "() => window.arrCoc.run(true)"
 RUN = "() => window.arrCoc.run(false)"
@@ -51,7 +53,7 @@ def gradio() -> ModuleType:
         raise InputError("the microscope needs gradio: pip install 'arr-coc[microscope]'") from error
 
 
-def in_a_sentence(make: Callable[[], object]) -> tuple[Any, str]:
+def in_a_sentence(make: Callable[[], Made]) -> tuple[Made | None, str]:
     """What `make` gives, and ""; or None and a sentence for the page where it could not be made."""
     try:
         return make(), ""
@@ -99,33 +101,41 @@ def checked_path(given: object, folder: str) -> str:
     return str(path)
 
 
-@dataclass
+class PageEvent(Protocol):
+    """What Gradio's events are here."""
+
+    then: Callable[..., PageEvent]
+
+
+class PageInput(Protocol):
+    """A component of Gradio, which gets its events by name when it is made."""
+
+    def __getattr__(self, event: str) -> Callable[..., PageEvent]: ...
+
+
 class MicroscopePage:
     """What the tabs share: the desk, the inputs of the sidebar, and the hidden field behind the address."""
 
-    desk: Desk
-    picture: Any = None
-    source: Any = None
-    question: Any = None
-    tokens: Any = None
-    share: Any = None
-    model: Any = None
-    passes: Any = None
-    address: object = None
-    # The PDF that is open on the left.
-    pdf: Any = None
-    # The visitor's own picture, remembered by the browser, for when the page is loaded again.
-    own: Any = None
-    # What was asked in this session, newest first, and how it is listed.
-    history: Any = None
-    asked: Any = None
-    # Events that a visitor may call off.
-    running: list[Any] = field(default_factory=list)
-    # Inputs of single tabs, by the key of the link that sets them.
-    settings: dict[str, Any] = field(default_factory=dict)
+    picture: PageInput
+    source: PageInput
+    question: PageInput
+    tokens: PageInput
+    share: PageInput
+    model: PageInput
+    passes: PageInput
+    address: PageInput
+    pdf: PageInput  # that is open on the left
+    own: PageInput  # the visitor's own picture, remembered by the browser, for when the page is loaded again
+    history: PageInput  # what was asked in this session, newest first
+    asked: PageInput  # and how it is listed
+
+    def __init__(self, desk: Desk) -> None:
+        self.desk = desk
+        self.running: list[PageEvent] = []  # that a visitor may call off
+        self.settings: dict[str, PageInput] = {}  # inputs of single tabs, by the key of the link that sets them
 
     @property
-    def common(self) -> list[Any]:
+    def common(self) -> list[PageInput]:
         return [self.picture, self.source, self.question, self.tokens, self.share, self.model, self.passes]
 
     def state(self, tab: str, common: Sequence[Any], **settings: Any) -> PageState:
@@ -165,7 +175,7 @@ class TabSheet:
         self.below = gr.HTML(elem_id=f"below-{tab}", padding=False)
         self.shown = gr.State(None, time_to_live=MEMORY_SECONDS)
 
-    def runs(self, make: Callable[..., object], inputs: object, outputs: object, **how: object) -> Any:
+    def runs(self, make: Callable[..., object], inputs: object, outputs: object, **how: object) -> PageEvent:
         """What happens when this tab is run: it can be called off, and the page's clock stops when it is done."""
         # A question asked right after another was called off waits for its end instead of being dropped.
         event = self.run.click(make, inputs, outputs, show_progress="minimal", trigger_mode="always_last", **how)
@@ -181,24 +191,24 @@ class TabSheet:
         with gr.Row(elem_classes="export-row"):
             for label, make in (("PNG", png_file), ("JSON", json_file), ("Python", lines_file)):
                 button = gr.Button(f"Save {label}", size="sm", elem_id=f"save-{label.lower()}-{tab}", min_width=90)
-                button.click(
-                    exporting(make), [self.shown], [message, trouble], show_progress="hidden", **QUICK, **PRIVATE
-                ).then(None, [message], None, js=DOWNLOAD)
+                button.click(exporting(make), [self.shown], [message, trouble], **HIDDEN).then(
+                    None, [message], None, js=DOWNLOAD
+                )
             copy = gr.Button("Copy link", size="sm", elem_id=f"copy-link-{tab}", min_width=90)
             copy.click(None, None, [trouble], js=COPY_LINK)
         with gr.Accordion("Python lines that make this again", open=False, elem_id=f"lines-{tab}"):
             self.code = gr.Code(language="python", interactive=False, show_label=False, elem_id=f"code-{tab}")
 
     @property
-    def outputs(self) -> list[Any]:
+    def outputs(self) -> list[object]:
         return [self.view, self.code, self.shown, self.page.address]
 
-    def filled(self, make: Callable[[], SheetContent]) -> tuple[Any, ...]:
+    def filled(self, make: Callable[[], SheetContent]) -> tuple[object, ...]:
         """Values for `outputs`: the view, or a sentence in its place."""
         shown, trouble = in_a_sentence(make)
         return (trouble, "", None, gradio().skip()) if shown is None else (shown.html, shown.lines, shown, shown.link)
 
-    def growing(self, make: Callable[[], Generator[str, None, SheetContent]]) -> Iterator[tuple[Any, ...]]:
+    def growing(self, make: Callable[[], Generator[str, None, SheetContent]]) -> Iterator[tuple[object, ...]]:
         """Values for `outputs`, again and again while a view grows: its HTML as it is by then, at last the view."""
         gr, parts = gradio(), None
         while True:
@@ -214,7 +224,7 @@ class TabSheet:
             yield html, gr.skip(), gr.skip(), gr.skip()
 
 
-def _raise(error: Exception) -> Any:
+def _raise(error: Exception) -> NoReturn:
     raise error
 
 
@@ -246,7 +256,7 @@ class SheetContent:
     name: str
     html: str
     picture: Callable[[], Image.Image]
-    document: Callable[[], Mapping[str, Any]]
+    document: Callable[[], Mapping[str, object]]
     lines: str
     link: str
     kept: Any = None

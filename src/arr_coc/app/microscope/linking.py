@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cache
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlencode
 
 from ...allocation.distance import LARGEST
@@ -114,7 +113,7 @@ _RANGES = {
 }
 
 
-def _read(name: str, text: str, default: object) -> Any:
+def _read(name: str, text: str, default: object) -> object:
     if name in _CHOICES and text not in _CHOICES[name]:
         raise InputError(f"choose from {', '.join(_CHOICES[name])}")
     if name in ("q", "q2") and len(text) > LONGEST_QUERY:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import cv2
 import numpy as np
@@ -23,6 +23,7 @@ from ...draw.legend import level_rows, share_words, spent_words
 from ...draw.palette import FIRST, SECOND, level_colour
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure as Plot
     from PIL import Image
 
@@ -168,7 +169,7 @@ def new_figure(width: float = 6.0, height: float = 3.6) -> Plot:
     return MatplotlibFigure(figsize=(width, height), layout="constrained")
 
 
-def dress(axes: Any) -> None:
+def dress(axes: Axes) -> None:
     """Thin axes in the page's ink, no box."""
     axes.spines[["top", "right"]].set_visible(False)
     for side in ("left", "bottom"):

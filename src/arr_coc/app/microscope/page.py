@@ -7,29 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ... import __version__
 from ...core.errors import InputError
 from ...core.plugins import load_plugin, plugins
 from ...draw import foveated
+from . import kit
 from .api_tab import api_tab
 from .ask_tab import PastQuestion, ask_tab, uniform_of
 from .compare_tab import compare_tab
 from .desk import Desk
 from .document_tab import document_tab
-from .kit import (
-    LIVE,
-    MEMORY_SECONDS,
-    PRIVATE,
-    QUICK,
-    RUN,
-    RUN_BY_ITSELF,
-    MicroscopePage,
-    gradio,
-    in_a_sentence,
-    only_uploads,
-)
+from .kit import MicroscopePage, PageEvent, gradio
 from .linking import LONGEST_QUERY, UPLOAD, example_questions, read_link
 from .markup import Figure, figures, sentence, shown_size
 from .passes_tab import passes_tab
@@ -38,6 +28,9 @@ from .textures_tab import textures_tab
 from .video_tab import video_tab
 from .ways_tab import ways_tab
 from .worlds import families
+
+if TYPE_CHECKING:
+    from gradio import Blocks, Request
 
 # key of the link → what the tab is called, and what builds it
 TABS: dict[str, tuple[str, Callable[[MicroscopePage], None]]] = {
@@ -61,7 +54,7 @@ def all_tabs() -> dict[str, tuple[str, Callable[[MicroscopePage], None]]]:
     return {**TABS, **{name: load_plugin(point) for name, point in plugins(GROUP).items()}}
 
 
-def build_page(desk: Desk) -> Any:
+def build_page(desk: Desk) -> Blocks:
     """The whole page as Gradio blocks; `serving.build_app` puts it behind its limits."""
     gr = gradio()
     page = MicroscopePage(desk)
@@ -85,12 +78,7 @@ def build_page(desk: Desk) -> Any:
         gr.HTML(footer_words(desk), elem_id="foot", padding=False)
         sidebar.wire(notice)
         opened = blocks.load(
-            _opener(page),
-            [page.own],
-            [*sidebar.opened, tabs, notice, *page.settings.values()],
-            show_progress="hidden",
-            **QUICK,
-            **PRIVATE,
+            _opener(page), [page.own], [*sidebar.opened, tabs, notice, *page.settings.values()], **kit.HIDDEN
         )
         opened.then(None, None, None, js="() => window.arrCoc.open()")
     return blocks
@@ -123,7 +111,7 @@ class Sidebar:
         gr, desk = gradio(), page.desk
         self.page = page
         page.source = gr.State(UPLOAD)
-        page.picture = only_uploads(
+        page.picture = kit.only_uploads(
             gr.Image(
                 label="Picture",
                 type="filepath",
@@ -171,7 +159,7 @@ class Sidebar:
         page.passes = gr.Slider(1, 4, 1, step=1, label="Passes", elem_id="passes")
         page.model = gr.Dropdown(list(desk.models), value=desk.models[0], label="Model", elem_id="model")
         self.readout = gr.HTML(elem_id="readout", padding=False)
-        page.history = gr.State([], time_to_live=MEMORY_SECONDS)
+        page.history = gr.State([], time_to_live=kit.MEMORY_SECONDS)
         page.asked = gr.Dataset(
             components=[gr.Textbox(visible=False)],
             samples=[],
@@ -183,7 +171,7 @@ class Sidebar:
         )
 
     @property
-    def opened(self) -> list[Any]:
+    def opened(self) -> list[object]:
         """What a link sets here."""
         page = self.page
         described = [page.tokens, self.readout, self.questions]
@@ -194,105 +182,94 @@ class Sidebar:
         self._notice = notice
         outputs = [page.picture, page.source, page.question, notice]
         for button, name in zip(self.examples, example_questions(), strict=True):
-            picked = button.click(
-                _picker(page, f"example:{name}"), None, outputs, show_progress="hidden", **QUICK, **PRIVATE
-            )
-            self.describe(picked).then(None, None, None, js=RUN)
+            picked = button.click(_picker(page, f"example:{name}"), None, outputs, **kit.HIDDEN)
+            self.describe(picked).then(None, None, None, js=kit.RUN)
         drawn = self.draw.click(
             lambda family, seed: _pick(page, f"needle:{family}:{int(seed or 0)}"),
             [self.family, self.seed],
             outputs,
-            **QUICK,
-            **PRIVATE,
+            **kit.QUICK,
+            **kit.PRIVATE,
         )
-        self.describe(drawn).then(None, None, None, js=RUN)
+        self.describe(drawn).then(None, None, None, js=kit.RUN)
         for event in (page.picture.upload, page.picture.clear):
             # The count of tokens was that of the picture before: gone until this one is measured.
             changed = event(
                 lambda path: (UPLOAD, path or "", None),
                 [page.picture],
                 [page.source, page.own, page.tokens],
-                show_progress="hidden",
-                **QUICK,
-                **PRIVATE,
+                **kit.HIDDEN,
             )
-            self.describe(changed).then(None, None, None, js=RUN_BY_ITSELF)
-        self.pdf.wire(lambda event: self.describe(event).then(None, None, None, js=RUN_BY_ITSELF))
-        self.describe(page.model.change(lambda: None, None, [page.tokens], show_progress="hidden", **QUICK, **PRIVATE))
-        self.questions.click(lambda sample: sample[0], [self.questions], [page.question], **QUICK, **PRIVATE).then(
-            None, None, None, js=RUN
-        )
-        self.go.click(None, None, None, js=RUN)
+            self.describe(changed).then(None, None, None, js=kit.RUN_BY_ITSELF)
+        self.pdf.wire(lambda event: self.describe(event).then(None, None, None, js=kit.RUN_BY_ITSELF))
+        self.describe(page.model.change(lambda: None, None, [page.tokens], **kit.HIDDEN))
+        self.questions.click(
+            lambda sample: sample[0], [self.questions], [page.question], **kit.QUICK, **kit.PRIVATE
+        ).then(None, None, None, js=kit.RUN)
+        self.go.click(None, None, None, js=kit.RUN)
         # Gradio stops what yields; what is inside one step of a model finishes unseen.
         self.cancel.click(None, None, None, cancels=page.running, js="() => window.arrCoc.done('Cancelled')")
         again = [*page.common, page.settings["scale"]]
-        page.asked.click(
-            _asked_again, [page.asked, page.history], again, show_progress="hidden", **QUICK, **PRIVATE
-        ).then(None, None, None, js="() => window.arrCoc.run(false, 'ask')")
-        page.question.submit(None, None, None, js=RUN)
+        page.asked.click(_asked_again, [page.asked, page.history], again, **kit.HIDDEN).then(
+            None, None, None, js="() => window.arrCoc.run(false, 'ask')"
+        )
+        page.question.submit(None, None, None, js=kit.RUN)
         budget = [page.picture, page.share, page.model]
-        page.share.input(_budget(page, by_share=True), budget, [page.tokens, self.readout], **LIVE)
-        page.share.release(None, None, None, js=RUN_BY_ITSELF)
+        page.share.input(_budget(page, by_share=True), budget, [page.tokens, self.readout], **kit.LIVE)
+        page.share.release(None, None, None, js=kit.RUN_BY_ITSELF)
         counted = [page.picture, page.tokens, page.model]
-        page.tokens.input(_budget(page, by_share=False), counted, [page.share, self.readout], **LIVE)
-        page.tokens.submit(None, None, None, js=RUN)
+        page.tokens.input(_budget(page, by_share=False), counted, [page.share, self.readout], **kit.LIVE)
+        page.tokens.submit(None, None, None, js=kit.RUN)
 
-    def describe(self, event: Any) -> Any:
+    def describe(self, event: PageEvent) -> PageEvent:
         """After a picture came or went: its budget, what uniform would look like, and questions about it."""
         page = self.page
         inputs = [page.picture, page.source, page.share, page.model]
-        return event.then(
-            _describer(page),
-            inputs,
-            [page.tokens, self.readout, self.questions],
-            show_progress="hidden",
-            **QUICK,
-            **PRIVATE,
-        )
+        return event.then(_describer(page), inputs, [page.tokens, self.readout, self.questions], **kit.HIDDEN)
 
 
-def _pick(page: MicroscopePage, name: str) -> tuple[Any, ...]:
+def _pick(page: MicroscopePage, name: str) -> tuple[object, ...]:
     """A picture by its source, with its first question."""
     gr = gradio()
-    source, trouble = in_a_sentence(lambda: page.desk.source(name))
+    source, trouble = kit.in_a_sentence(lambda: page.desk.source(name))
     if source is None:
         return gr.skip(), gr.skip(), gr.skip(), trouble
     return str(source.path), name, source.questions[0][0], ""
 
 
-def _asked_again(place: int, history: list[PastQuestion]) -> list[Any]:
+def _asked_again(place: int, history: list[PastQuestion]) -> list[object]:
     """The inputs of an earlier question; its picture may be gone, and is then asked for."""
     path, *others = history[place].common
-    return [path if path and Path(path).is_file() else None, *others]
+    return [path if isinstance(path, str) and Path(path).is_file() else None, *others]
 
 
-def _picker(page: MicroscopePage, name: str) -> Any:
+def _picker(page: MicroscopePage, name: str) -> Callable[[], tuple[object, ...]]:
     return lambda: _pick(page, name)
 
 
-def _describer(page: MicroscopePage) -> Any:
+def _describer(page: MicroscopePage) -> Callable[..., tuple[object, ...]]:
     gr = gradio()
 
-    def describe(path: str | None, source: str, share: float, model: str) -> tuple[Any, ...]:
+    def describe(path: str | None, source: str, share: float, model: str) -> tuple[object, ...]:
         questions = () if source in ("", UPLOAD) else page.desk.source(source).questions
         dataset = gr.Dataset(samples=[[query] for query, _ in questions], visible=bool(questions))
         if not path:
             return gr.skip(), "", dataset
-        budget, trouble = in_a_sentence(lambda: readout(page.desk, path, share, None, model))
+        budget, trouble = kit.in_a_sentence(lambda: readout(page.desk, path, share, None, model))
         return (gr.skip(), trouble, dataset) if budget is None else (budget[1], budget[2], dataset)
 
     return describe
 
 
-def _budget(page: MicroscopePage, by_share: bool) -> Any:
+def _budget(page: MicroscopePage, by_share: bool) -> Callable[..., tuple[object, ...]]:
     """Per cent and tokens follow each other; which one was moved decides."""
     gr = gradio()
 
-    def follow(path: str | None, value: float | None, model: str) -> tuple[Any, ...]:
+    def follow(path: str | None, value: float | None, model: str) -> tuple[object, ...]:
         if not path or not value:
             return gr.skip(), gr.skip()
         given = (float(value), None) if by_share else (None, int(value))
-        budget, trouble = in_a_sentence(lambda: readout(page.desk, path, *given, model))
+        budget, trouble = kit.in_a_sentence(lambda: readout(page.desk, path, *given, model))
         if budget is None:
             return gr.skip(), trouble
         share, tokens, html = budget
@@ -318,11 +295,11 @@ def readout(desk: Desk, path: str, share: float | None, tokens: int | None, mode
     return round(100 * tokens / full, 4), tokens, html
 
 
-def _opener(page: MicroscopePage) -> Any:
+def _opener(page: MicroscopePage) -> Callable[..., list[object]]:
     """Read the address that the page was opened with."""
     gr, desk = gradio(), page.desk
 
-    def opened(own: object, request: Any) -> list[Any]:
+    def opened(own: object, request: Request) -> list[object]:
         state, complaints = read_link(dict(request.query_params))
         model = state.model if state.model in desk.models else desk.models[0]
         if state.model and state.model != model:
@@ -333,7 +310,7 @@ def _opener(page: MicroscopePage) -> Any:
                 "This link was made with a picture of its owner's: drop that picture here to see the same."
             )
         elif state.picture != UPLOAD:
-            source, trouble = in_a_sentence(lambda: desk.source(state.picture))
+            source, trouble = kit.in_a_sentence(lambda: desk.source(state.picture))
             path = None if source is None else str(source.path)
             complaints += [trouble] if trouble else []
         notice = "".join(sentence(one) for one in complaints)
@@ -354,7 +331,7 @@ SANS = ("system-ui", "-apple-system", "Segoe UI", "Roboto", "DejaVu Sans", "sans
 MONO = ("ui-monospace", "SFMono-Regular", "Menlo", "Consolas", "DejaVu Sans Mono", "monospace")
 
 
-def theme() -> Any:
+def theme() -> object:
     """Gradio's plainest theme, with typefaces that every machine has: none is fetched from anywhere."""
     import gradio
 

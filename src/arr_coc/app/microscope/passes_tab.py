@@ -6,6 +6,7 @@ from html import escape
 from typing import Any
 
 from ...core.errors import InputError
+from ...core.values import JsonObject
 from ...draw import foveated, heat, overlay
 from ...looking import check_request
 from . import kit
@@ -58,7 +59,7 @@ def show_passes(desk: Desk, path: str | None, state: PageState, tokens: int) -> 
     )
     html = f'{head}<div class="passes">{"".join(columns)}</div>{budget(answer.allocation)}{notes(answer.notes)}'
 
-    def document() -> dict[str, Any]:
+    def document() -> JsonObject:
         return {"model": state.model, **story.to_json()}
 
     lines = passes_lines(state, tokens, passes, picture.name)
@@ -88,7 +89,7 @@ def passes_tab(page: kit.MicroscopePage) -> None:
     sheet = kit.TabSheet(page, "passes")
     sheet.exports()
 
-    def again(*common: Any) -> tuple[Any, ...]:
+    def again(*common: Any) -> tuple[object, ...]:
         state = page.state("passes", common)
         return sheet.filled(lambda: show_passes(page.desk, common[0], state, kit.tokens_of(common, page.desk)))
 

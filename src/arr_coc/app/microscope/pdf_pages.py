@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from PIL import Image
 
@@ -11,8 +12,11 @@ from ...core.errors import InputError
 from ...core.files import replacing
 from ...pictures.pdf import is_pdf, pdf_pages, pdf_places
 from .desk import Desk
-from .kit import PRIVATE, QUICK, MicroscopePage, gradio, in_a_sentence, only_uploads
+from .kit import PRIVATE, QUICK, MicroscopePage, PageEvent, gradio, in_a_sentence, only_uploads
 from .linking import UPLOAD
+
+if TYPE_CHECKING:
+    from gradio import SelectData
 
 # Pages that are shown of one file, and the resolution of their thumbnails.
 MOST_PAGES, THUMB_DPI = 24, 30
@@ -62,17 +66,17 @@ class PdfOpener:
                 allow_preview=False, interactive=False,
             )  # fmt: skip
 
-    def wire(self, changed: Any) -> None:
+    def wire(self, changed: Callable[[PageEvent], object]) -> None:
         """changed: called with the event after which the picture is another."""
         gr, page = gradio(), self.page
 
-        def opened(path: str | None) -> tuple[Any, Any]:
+        def opened(path: str | None) -> tuple[object, object]:
             if not path:
                 return gr.Gallery(value=[], visible=False), ""
             found, trouble = in_a_sentence(lambda: thumbnails(page.desk, path))
             return gr.Gallery(value=found or [], visible=bool(found)), trouble
 
-        def picked(path: str | None, chosen: Any) -> tuple[Any, Any, Any, Any]:
+        def picked(path: str | None, chosen: SelectData) -> tuple[object, ...]:
             drawn, trouble = in_a_sentence(lambda: drawn_page(page.desk, path, int(chosen.index) + 1))
             return (drawn, UPLOAD, drawn, trouble) if drawn else (gr.skip(), gr.skip(), gr.skip(), trouble)
 

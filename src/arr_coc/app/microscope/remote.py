@@ -9,9 +9,8 @@ from __future__ import annotations
 import base64
 import io
 import json
-from collections.abc import Generator, Mapping
+from collections.abc import Generator
 from pathlib import Path
-from typing import Any
 from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit
 from urllib.request import Request
@@ -19,7 +18,7 @@ from urllib.request import Request
 from PIL import Image
 
 from ...core.errors import InputError
-from ...core.values import Allocation, Answer, Pass
+from ...core.values import Allocation, Answer, JsonObject, Pass
 from ...pictures.load import Picture
 from .. import web
 
@@ -51,7 +50,7 @@ class Remote:
     def eye(self, model: str) -> RemoteEye:
         return RemoteEye(self, model)
 
-    def ask(self, model: str, picture: bytes, query: str, own: dict[str, Any]) -> Answer:
+    def ask(self, model: str, picture: bytes, query: str, own: JsonObject) -> Answer:
         """One question; own: the field `arr_coc`."""
         url = "data:application/octet-stream;base64," + base64.b64encode(picture).decode()
         content = [{"type": "image_url", "image_url": {"url": url}}, {"type": "text", "text": query}]
@@ -67,7 +66,7 @@ class Remote:
         except (KeyError, TypeError, ValueError) as error:
             raise InputError(f"{self.place} does not tell where its tokens went; is it arr-coc serve?") from error
 
-    def _call(self, path: str, body: Mapping[str, object] | None = None) -> Any:
+    def _call(self, path: str, body: JsonObject | None = None) -> JsonObject:
         headers = {"Content-Type": "application/json", "User-Agent": "arr-coc"}
         headers |= {} if self.key is None else {"Authorization": f"Bearer {self.key}"}
         data = None if body is None else json.dumps(body).encode()
@@ -90,7 +89,7 @@ class RemoteEye:
         self.remote, self.model = remote, model
         self._picture = b""
 
-    def set_image(self, image: Any) -> RemoteEye:
+    def set_image(self, image: Picture | str | Path) -> RemoteEye:
         """A `Picture` in all its pixels, or the path of a file."""
         if isinstance(image, Picture):
             memory = io.BytesIO()
@@ -106,7 +105,7 @@ class RemoteEye:
         budget: int | None = None,
         keep: float | None = None,
         *,
-        relevance: Any = None,
+        relevance: object = None,
         scale: float | None = None,
     ) -> Answer:
         own = {"budget": budget, "keep": keep, "relevance": relevance, "scale": scale}

@@ -13,7 +13,7 @@ import re
 import secrets
 import signal
 import threading
-from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -119,7 +119,7 @@ class PageGuard:
 
         started = broken = False
 
-        async def guarded(message: MutableMapping[str, Any]) -> None:
+        async def guarded(message: web.Scope) -> None:
             nonlocal started, broken
             if broken:
                 return
@@ -206,7 +206,7 @@ def serve(
     server: Remote | None = None,
     numbers: Path | None = None,
     ready: Callable[[str], None] = lambda address: None,
-    eye: Mapping[str, Any] | None = None,
+    eye: Mapping[str, object] | None = None,
     **how: Any,
 ) -> None:
     """Serve until interrupted.

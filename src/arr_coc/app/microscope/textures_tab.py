@@ -155,7 +155,7 @@ def textures_tab(page: MicroscopePage) -> None:
     sheet = TabSheet(page, "textures")
     sheet.exports()
 
-    def sense(*values: Any) -> tuple[Any, ...]:
+    def sense(*values: Any) -> tuple[object, ...]:
         *common, name, found, number = values
         state = page.state("textures", common, layout=name, clusters=found, level=int(number))
         return sheet.filled(lambda: show_textures(page.desk, common[0], state))

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, replace
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure as Plot
 
     from ...core.values import Answer
+    from ...video.decode import Film
     from ...video.watching import Watched
 
 # Frames of a clip that are watched; of a longer one, every so-manieth.
@@ -84,7 +85,7 @@ def watch_clip(
     frames: list[np.ndarray] = []
     seconds: list[float] = []
 
-    def kept(film: Any) -> Any:
+    def kept(film: Film) -> Generator[np.ndarray]:
         for time, pixels in film:
             seconds.append(time)
             frames.append(pixels)
@@ -253,11 +254,13 @@ def video_tab(page: kit.MicroscopePage) -> None:
     sheet = kit.TabSheet(page, "video")
     sheet.exports()
 
-    def example(name: str, number: float) -> tuple[Any, ...]:
+    def example(name: str, number: float) -> tuple[object, ...]:
         example, words = kit.in_a_sentence(lambda: draw_example(page.desk, name, int(number or 0)))
         return (*example, "") if example is not None else (gr.skip(), gr.skip(), None, words)
 
-    def watched(path: str | None, words: str, share: float, known: str | None, progress: Any) -> tuple[Any, ...]:
+    def watched(
+        path: str | None, words: str, share: float, known: str | None, progress: Callable[..., object]
+    ) -> tuple[object, ...]:
         model = page.desk.local[0] if page.desk.local else None  # a server answers about pictures
         clip_seen, complaint = kit.in_a_sentence(
             lambda: watch_clip(page.desk, path, (words or "").strip(), float(share) / 100, model, progress)
@@ -267,11 +270,11 @@ def video_tab(page: kit.MicroscopePage) -> None:
         last = len(clip_seen.watched.frames) - 1
         return clip_seen, show_clip(clip_seen, known), gr.Slider(maximum=max(last, 1), value=0, visible=last > 0), ""
 
-    def frame(clip_seen: Any, number: float, words: str, share: float, name: str, start: float) -> tuple[Any, ...]:
-        if clip_seen is None:
+    def frame(one: Clip | None, number: float, words: str, share: float, name: str, start: float) -> tuple[object, ...]:
+        if one is None:
             return "", "", None, gr.skip()
         state = PageState(tab="video", family=name, seed=int(start or 0))
-        return sheet.filled(lambda: show_frame(clip_seen, int(number), state, words, float(share) / 100))
+        return sheet.filled(lambda: show_frame(one, int(number), state, words, float(share) / 100))
 
     # A default of this kind is how Gradio hands over its progress bar.
     watched.__defaults__ = (gr.Progress(),)

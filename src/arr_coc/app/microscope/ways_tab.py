@@ -145,7 +145,7 @@ def ways_tab(page: kit.MicroscopePage) -> None:
         common, tensions = values[: len(page.common)], values[len(page.common) :]
         return page.state("ways", common, **dict(zip(keys, map(float, tensions), strict=True)))
 
-    def everything(*values: Any) -> tuple[Any, ...]:
+    def everything(*values: Any) -> tuple[object, ...]:
         def make() -> tuple[str, kit.SheetContent]:
             return show_ways(page.desk, values[0], state(values), kit.tokens_of(values, page.desk))
 
@@ -155,7 +155,7 @@ def ways_tab(page: kit.MicroscopePage) -> None:
         html, shown = both
         return shown.html, shown.lines, shown, shown.link, html
 
-    def balance(*values: Any) -> tuple[Any, ...]:
+    def balance(*values: Any) -> tuple[object, ...]:
         return sheet.filled(lambda: show_balance(page.desk, values[0], state(values), kit.tokens_of(values, page.desk)))
 
     inputs = [*page.common, *sliders]

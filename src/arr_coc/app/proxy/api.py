@@ -10,7 +10,7 @@ import threading
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
-from typing import Any
+from functools import partial
 from urllib.parse import urlsplit
 
 import httpx
@@ -21,6 +21,7 @@ from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, G
 from ...allocation.request import check_amount
 from ...core.checks import whole
 from ...core.errors import InputError
+from ...core.values import JsonObject
 from ...pricing.tables import money
 from .. import web
 from ..door import GONE, Doorkeeper, Refused, answer_of, unless_gone
@@ -46,17 +47,16 @@ class ProxyNumbers:
 
     def __init__(self, packer: Packer) -> None:
         self.registry = CollectorRegistry()
-        own: dict[str, Any] = {"registry": self.registry}
-        self.requests = Counter("arr_coc_proxy_requests_total", "Requests by status.", ["status"], **own)
-        self.pictures = Counter("arr_coc_proxy_pictures_total", "Pictures by what became of them.", ["outcome"], **own)
-        self.tokens = Counter(
-            "arr_coc_proxy_tokens_total", "Visual tokens: as sent, and as they were.", ["kind"], **own
-        )
-        self.saved = Counter("arr_coc_proxy_money_saved_total", "At the price that was given.", **own)
-        self.seconds = Histogram("arr_coc_proxy_pack_seconds", "Seconds to pack a picture.", **own)
-        self.lasted = Histogram("arr_coc_proxy_request_seconds", "From arrival to the last byte.", **own)
+        counter, histogram = partial(Counter, registry=self.registry), partial(Histogram, registry=self.registry)
+        gauge = partial(Gauge, registry=self.registry)
+        self.requests = counter("arr_coc_proxy_requests_total", "Requests by status.", ["status"])
+        self.pictures = counter("arr_coc_proxy_pictures_total", "Pictures by what became of them.", ["outcome"])
+        self.tokens = counter("arr_coc_proxy_tokens_total", "Visual tokens: as sent, and as they were.", ["kind"])
+        self.saved = counter("arr_coc_proxy_money_saved_total", "At the price that was given.")
+        self.seconds = histogram("arr_coc_proxy_pack_seconds", "Seconds to pack a picture.")
+        self.lasted = histogram("arr_coc_proxy_request_seconds", "From arrival to the last byte.")
         cache = packer.cache
-        Gauge("arr_coc_proxy_cache_bytes", "Packed pictures that are kept.", **own).set_function(lambda: cache.bytes)
+        gauge("arr_coc_proxy_cache_bytes", "Packed pictures that are kept.").set_function(lambda: cache.size)
         self.price = packer.settings.price
         self.totals = {"requests": 0, "pictures": 0, "packed": 0, "fallbacks": 0, "tokens": 0, "full": 0}
 
@@ -74,7 +74,7 @@ class ProxyNumbers:
         if self.price is not None:
             self.saved.inc(money(max(0, full - spent), self.price))
 
-    def told(self) -> dict[str, Any]:
+    def told(self) -> JsonObject:
         saved = self.totals["full"] - self.totals["tokens"]
         cost = {} if self.price is None else {"price": self.price, "money_saved": money(saved, self.price)}
         return {**self.totals, "tokens_saved": saved, **cost}
@@ -94,7 +94,7 @@ class ProxyCall:
         """Whether any picture was packed."""
         return any(one.packed is not None for one in self.seen)
 
-    def note(self, **values: Any) -> None:
+    def note(self, **values: object) -> None:
         for name, value in values.items():
             text = str(value).encode("ascii", "replace").decode()[:LONGEST_REASON]
             self.headers[OWN if name == "state" else f"{OWN}-{name}"] = text
@@ -106,9 +106,7 @@ class ProxyDoor(Doorkeeper):
     log = log
     KEY_NEEDED = f"a key is needed: {OWN}-key: …"
 
-    def __init__(self, *given: Any, numbers: ProxyNumbers) -> None:
-        super().__init__(*given)
-        self.numbers = numbers
+    numbers: ProxyNumbers
 
     def observe(self, path: str, status: int, seconds: float) -> None:
         if path not in (HEALTH, METRICS, SAVINGS):
@@ -156,7 +154,9 @@ async def prepare(
     return call
 
 
-async def pack_request(call: ProxyCall, protocol: Protocol, packer: Packer, numbers: ProxyNumbers, budget: Any) -> None:
+async def pack_request(
+    call: ProxyCall, protocol: Protocol, packer: Packer, numbers: ProxyNumbers, budget: object
+) -> None:
     """Put packed pictures into the body. Raises what goes wrong; nothing is changed then."""
     if b"image" not in call.body:  # no protocol has pictures without this word; reading JSON would be all we did
         call.note(state="unchanged")
@@ -366,10 +366,12 @@ def build_proxy(
         except httpx.HTTPError as error:
             raise unreachable(error) from error
 
-    return ProxyDoor(api, host, key, settings.limits, web.Origins(origins), numbers=numbers)
+    door = ProxyDoor(api, host, key, settings.limits, web.Origins(origins))
+    door.numbers = numbers
+    return door
 
 
-def tokens_told(body: bytes, packer: Packer) -> dict[str, Any]:
+def tokens_told(body: bytes, packer: Packer) -> JsonObject:
     """{"model", "pictures": [{"width", "height"} or {"image_url"}]} → what each costs, and how that is known."""
     check_structure(body)
     try:

@@ -8,15 +8,13 @@ import io
 import threading
 import time
 import warnings
-from collections import OrderedDict
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
 
-from ...allocation.distance import check_scale
+from ...allocation.distance import AUTO, check_scale
 from ...allocation.request import Request, check_question
 from ...core.errors import InputError
+from ...core.kept import ByteStore
 from ...core.stopping import Stopped, check_stop, stopping
 from ...packing.layout import told
 from ...packing.pack import PackPage, PackStyle, grip_for, is_jpeg, pack_pages
@@ -26,7 +24,6 @@ from ...pricing.tables import TokenTable, find_table, table_for
 from ..media import picture_bytes
 from .settings import ProxySettings
 
-Kept = TypeVar("Kept")
 LONGEST_STEERING = 2000
 
 
@@ -53,39 +50,6 @@ class PackedSlot:
         return held + sum(len(data) for data, _ in self.files) + 1024
 
 
-class ByteCache(Generic[Kept]):
-    """The things used last, up to so many bytes together."""
-
-    def __init__(self, most: int, weigh: Callable[[Kept], int]) -> None:
-        self.most, self.weigh = most, weigh
-        self.bytes = 0
-        self._held: OrderedDict[object, Kept] = OrderedDict()
-        self._lock = threading.Lock()
-
-    def __len__(self) -> int:
-        return len(self._held)
-
-    def get(self, key: object) -> Kept | None:
-        with self._lock:
-            if key not in self._held:
-                return None
-            self._held.move_to_end(key)
-            return self._held[key]
-
-    def put(self, key: Any, value: Kept) -> None:
-        with self._lock:
-            if key in self._held:
-                self.bytes -= self.weigh(self._held.pop(key))
-            weight = self.weigh(value)
-            if weight > self.most:
-                return
-            self._held[key] = value
-            self.bytes += weight
-            while self.bytes > self.most:
-                _, old = self._held.popitem(last=False)
-                self.bytes -= self.weigh(old)
-
-
 def header_size(data: bytes, most: int) -> tuple[int, int]:
     """(height, width) of a picture by its header; refused where it has more than `most` pixels."""
     from PIL import Image
@@ -107,7 +71,7 @@ class Packer:
 
     def __init__(self, settings: ProxySettings) -> None:
         self.settings = settings
-        self.cache: ByteCache[PackedSlot] = ByteCache(settings.cache, lambda one: one.weight)
+        self.cache = ByteStore(settings.cache, lambda one: one.weight)
         self._threads = ThreadPoolExecutor(settings.limits.batch, "arr-coc-pack")
 
     def close(self) -> None:
@@ -153,9 +117,9 @@ class Packer:
             raise InputError("no question stands beside the picture")
         check_question(question)
         # By the table and not by the name in the request: that could be any path.
-        how: dict[str, Any] = {"scale": check_scale(settings.scale), "grip": grip_for(table, settings.grip)}
-        how |= {"marks": settings.marks, "relevance": settings.relevance}
-        style = PackStyle(table, settings.layout, settings.crops, **how).for_pictures(number)
+        scale, grip = check_scale(settings.scale) or AUTO, grip_for(table, settings.grip)
+        style = PackStyle(table, settings.layout, settings.crops, scale, grip, settings.marks, settings.relevance)
+        style = style.for_pictures(number)
         key = hashlib.sha256(data).digest(), question, table.name, style.layout, request.wanted(full)
         known = self.cache.get(key)
         if known is not None:

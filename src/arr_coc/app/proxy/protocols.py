@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+
+from ...core.values import JsonObject
 
 CHAT, RESPONSES, MESSAGES, OLLAMA = "/v1/chat/completions", "/v1/responses", "/v1/messages", "/api/chat"
 # Parts that are nested deeper are no conversation.
@@ -25,7 +27,7 @@ class Slot:
     address: str
     part: Any
     detail: str | None = None
-    parts: list[Any] | None = None
+    parts: list[object] | None = None
     text: str = ""
 
 
@@ -37,7 +39,7 @@ class Found:
     beside: dict[int, str] = field(default_factory=dict)
     last: str = ""
     lists: list[list[object]] = field(default_factory=list)
-    messages: list[tuple[dict[str, Any], list[Slot]]] = field(default_factory=list)
+    messages: list[tuple[JsonObject, list[Slot]]] = field(default_factory=list)
 
     def question(self, slot: Slot, which: str) -> str:
         own = self.beside.get(id(slot), "")
@@ -65,16 +67,16 @@ class Protocol:
     answer, as (holder, key)."""
 
     name: str
-    find: Callable[[dict[str, object]], Found]
-    made: Callable[[Any, Sequence[tuple[bytes, str]], str], list[Any]]
-    answers: Callable[[dict[str, Any]], Iterator[tuple[Any, Any]]]
+    find: Callable[[JsonObject], Found]
+    made: Callable[[JsonObject, Sequence[tuple[bytes, str]], str], list[object]]
+    answers: Callable[[JsonObject], Iterator[tuple[JsonObject, str]]]
 
 
 def data_url(data: bytes, media: str) -> str:
     return f"data:{media};base64,{base64.b64encode(data).decode()}"
 
 
-def objects(value: object) -> list[dict[str, Any]]:
+def objects(value: object) -> list[JsonObject]:
     return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
 
 
@@ -89,7 +91,7 @@ def texts_in(content: object, kinds: Sequence[str]) -> str:
 
 
 def walk(
-    messages: object, address: Callable[[Mapping[str, object]], tuple[str, str | None] | None], kinds: Sequence[str]
+    messages: object, address: Callable[[JsonObject], tuple[str, str | None] | None], kinds: Sequence[str]
 ) -> Found:
     """Messages whose content is a list of parts. address: of a part that is a picture, with its detail."""
     found = Found()
@@ -119,7 +121,7 @@ def walk(
 # ---- OpenAI ----------------------------------------------------------------------------------------------------------
 
 
-def chat_picture(part: Mapping[str, object]) -> tuple[str, str | None] | None:
+def chat_picture(part: JsonObject) -> tuple[str, str | None] | None:
     held = part.get("image_url")
     url = held.get("url") if isinstance(held, dict) else held
     if part.get("type") != "image_url" or not isinstance(url, str):
@@ -127,30 +129,30 @@ def chat_picture(part: Mapping[str, object]) -> tuple[str, str | None] | None:
     return url, held.get("detail") if isinstance(held, dict) else None
 
 
-def chat_made(part: Any, pictures: Sequence[tuple[bytes, str]], text: str) -> list[object]:
+def chat_made(part: JsonObject, pictures: Sequence[tuple[bytes, str]], text: str) -> list[object]:
     held = part["image_url"] if isinstance(part["image_url"], dict) else {}
     shown = [{**part, "image_url": {**held, "url": data_url(*one)}} for one in pictures]
     return [*([{"type": "text", "text": text}] if text else []), *shown]
 
 
-def chat_answers(body: Mapping[str, object]) -> Iterator[tuple[object, object]]:
+def chat_answers(body: JsonObject) -> Iterator[tuple[JsonObject, str]]:
     for choice in objects(body.get("choices")):
         message = choice.get("message")
         if isinstance(message, dict) and isinstance(message.get("content"), str):
             yield message, "content"
 
 
-def responses_picture(part: Mapping[str, Any]) -> tuple[str, str | None] | None:
+def responses_picture(part: JsonObject) -> tuple[str, str | None] | None:
     url = part.get("image_url")
     return (url, part.get("detail")) if part.get("type") == "input_image" and isinstance(url, str) else None
 
 
-def responses_made(part: Any, pictures: Sequence[tuple[bytes, str]], text: str) -> list[object]:
+def responses_made(part: JsonObject, pictures: Sequence[tuple[bytes, str]], text: str) -> list[object]:
     shown = [{**part, "image_url": data_url(*one)} for one in pictures]
     return [*([{"type": "input_text", "text": text}] if text else []), *shown]
 
 
-def parts_answers(body: Mapping[str, object]) -> Iterator[tuple[object, object]]:
+def parts_answers(body: JsonObject) -> Iterator[tuple[JsonObject, str]]:
     """Texts in `content`, as Anthropic answers, or in `output[].content`, as OpenAI's responses do."""
     for holder in (body, *objects(body.get("output"))):
         for part in objects(holder.get("content")):
@@ -161,7 +163,7 @@ def parts_answers(body: Mapping[str, object]) -> Iterator[tuple[object, object]]
 # ---- Anthropic -------------------------------------------------------------------------------------------------------
 
 
-def messages_picture(part: Mapping[str, object]) -> tuple[str, str | None] | None:
+def messages_picture(part: JsonObject) -> tuple[str, str | None] | None:
     source = part.get("source")
     if part.get("type") != "image" or not isinstance(source, dict):
         return None
@@ -170,7 +172,7 @@ def messages_picture(part: Mapping[str, object]) -> tuple[str, str | None] | Non
     return (source["url"], None) if source.get("type") == "url" and isinstance(source.get("url"), str) else None
 
 
-def messages_made(part: Any, pictures: Sequence[tuple[bytes, str]], text: str) -> list[object]:
+def messages_made(part: JsonObject, pictures: Sequence[tuple[bytes, str]], text: str) -> list[object]:
     rest = {key: value for key, value in part.items() if key not in ("source", "cache_control")}
     shown = [
         {**rest, "source": {"type": "base64", "media_type": media, "data": base64.b64encode(data).decode()}}
@@ -184,7 +186,7 @@ def messages_made(part: Any, pictures: Sequence[tuple[bytes, str]], text: str) -
 # ---- Ollama ----------------------------------------------------------------------------------------------------------
 
 
-def ollama_find(body: Mapping[str, object]) -> Found:
+def ollama_find(body: JsonObject) -> Found:
     found = Found()
     for message in objects(body.get("messages")):
         content = message.get("content")
@@ -205,7 +207,7 @@ def ollama_made(part: object, pictures: Sequence[tuple[bytes, str]], text: str) 
     return [base64.b64encode(data).decode() for data, _ in pictures]
 
 
-def ollama_answers(body: Mapping[str, object]) -> Iterator[tuple[object, object]]:
+def ollama_answers(body: JsonObject) -> Iterator[tuple[JsonObject, str]]:
     message = body.get("message")
     if isinstance(message, dict) and isinstance(message.get("content"), str):
         yield message, "content"

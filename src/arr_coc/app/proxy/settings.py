@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 from urllib.parse import urlsplit
 
 from ...allocation.distance import AUTO, check_scale
@@ -31,18 +30,18 @@ class ProxySettings:
     upstream. limits: of a request; its batch is how many pictures are packed at once."""
 
     upstream: str
-    budget: Any = BUDGET
+    budget: int | str = BUDGET
     assume: str | None = None
     tables: tuple[TokenTable, ...] = field(default_factory=own_tables)
     layout: str = "auto"
     crops: int = MOST_CROPS
     scale: float | str = AUTO
-    grip: Any = None
+    grip: object = None
     kind: str = "auto"
     marks: bool = True
     text: bool = True
     question: str = "last"
-    relevance: Any = "auto"
+    relevance: object = "auto"
     price: float | None = None
     media: tuple[str, ...] = ()
     cache: int = CACHE_BYTES

@@ -22,16 +22,17 @@ from starlette.requests import ClientDisconnect
 
 from ...allocation.document_look import LEFT_OUT
 from ...allocation.request import Request as Amount
-from ...core.checks import shown
+from ...core.checks import of_kind, shown
 from ...core.errors import InputError
 from ...core.stopping import Stopped, stopping
+from ...core.values import JsonObject
 from ...eye.chat import LOST
 from ...eye.eye import Eye
 from .. import web
 from ..door import GONE, Refused, answer_of, unless_gone
 from .chat import ChatRequest, UnknownModel, read_chat
 from .counting import count_tokens
-from .engine import Closed, Done, Engine, Full, Late, ReadPrompt, ServeJob
+from .engine import Closed, Done, Engine, Full, Late, ReadPrompt, ServeJob, Told
 from .guard import CHAT, TOKENS, Guard, Metrics
 from .limits import Limits, check_exposure
 
@@ -47,7 +48,7 @@ class Call:
 
     def __init__(self, seconds: float) -> None:
         self.loop = asyncio.get_running_loop()
-        self.told: asyncio.Queue[Any] = asyncio.Queue()
+        self.told: asyncio.Queue[Told] = asyncio.Queue()
         self.deadline, self.until, self.seconds = self.loop.time() + seconds, time.perf_counter() + seconds, seconds
         self.reading = True
         self.job: ServeJob | None = None
@@ -87,7 +88,7 @@ class Call:
     def submit(self, engine: Engine, asked: ChatRequest) -> None:
         """Raises `Full` or `Closed`."""
 
-        def tell(item: Any) -> None:
+        def tell(item: Told) -> None:
             with suppress(RuntimeError):  # the loop has ended, and with it all who listened
                 self.loop.call_soon_threadsafe(self.told.put_nowait, item)
 
@@ -99,7 +100,7 @@ class Call:
         if self.job is not None:
             self.job.gone = True
 
-    async def next(self) -> Any:
+    async def next(self) -> ReadPrompt | str | Done:
         """`ReadPrompt`, a text, or `Done`. Raises `Refused`."""
         item = await self.within(self.told.get())
         if isinstance(item, Late):
@@ -109,7 +110,7 @@ class Call:
         return item
 
     async def seen(self) -> ReadPrompt:
-        return await self.next()
+        return of_kind(await self.next(), ReadPrompt, "what is told first")
 
     async def rest(self) -> AsyncIterator[str | Done]:
         """Texts and, last, `Done`."""
@@ -127,9 +128,9 @@ class Call:
         return seen, done
 
 
-def told_of(seen: ReadPrompt, done: Done | None = None, want: frozenset[str] = frozenset()) -> dict[str, Any]:
+def told_of(seen: ReadPrompt, done: Done | None = None, want: frozenset[str] = frozenset()) -> JsonObject:
     """The field `arr_coc` of an answer; before the last word, what is known by then."""
-    told: dict[str, Any] = {"tokens": seen.tokens, "full": seen.full, "relevance": seen.relevance}
+    told: dict[str, object] = {"tokens": seen.tokens, "full": seen.full, "relevance": seen.relevance}
     if done is not None:
         told |= {"uncertainty": done.answer.uncertainty, "seconds": dict(done.answer.seconds)}
         told |= {"notes": list(done.answer.notes), "batch": seen.batch}
@@ -149,14 +150,14 @@ def usage_of(seen: ReadPrompt, done: Done) -> dict[str, int]:
 
 
 async def streamed(
-    call: Call, asked: ChatRequest, seen: ReadPrompt, head: Mapping[str, Any], finished: Callable[[Done], None]
+    call: Call, asked: ChatRequest, seen: ReadPrompt, head: Mapping[str, object], finished: Callable[[Done], None]
 ) -> AsyncIterator[str]:
     """Server-sent events: the first tells where the tokens went, the last how sure the answer is."""
 
-    def event(choices: list[Any], **more: Any) -> str:
+    def event(choices: list[object], **more: object) -> str:
         return f"data: {json.dumps({**head, 'object': 'chat.completion.chunk', 'choices': choices, **more})}\n\n"
 
-    def delta(finish: str | None = None, **content: str) -> list[Any]:
+    def delta(finish: str | None = None, **content: str) -> list[object]:
         return [{"index": 0, "delta": content, "finish_reason": finish}]
 
     try:
@@ -213,7 +214,7 @@ def build_api(
     host: str = web.LOOPBACK,
     key: str | None = None,
     media: Sequence[str] = (),
-    default: Mapping[str, Any] | None = None,
+    default: Mapping[str, object] | None = None,
     origins: Sequence[str] = (),
 ) -> web.Application:
     """The server behind its guard, as an ASGI application; its life starts and ends the engine.
@@ -331,7 +332,7 @@ def serve(
     device: str = "cpu",
     limits: Limits | None = None,
     ready: Callable[[str], None] = lambda address: None,
-    eye: Mapping[str, Any] | None = None,
+    eye: Mapping[str, object] | None = None,
     **how: Any,
 ) -> None:
     """Serve until interrupted; then open answers are finished.

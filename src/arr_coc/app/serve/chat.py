@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from ...allocation.distance import check_scale
 from ...allocation.overlay import check_order
@@ -17,7 +16,7 @@ from ...allocation.request import check_decided, check_question
 from ...core.checks import shown, whole
 from ...core.errors import InputError
 from ...core.stopping import check_stop
-from ...core.values import Allocation
+from ...core.values import Allocation, JsonObject
 from ...eye.chat import ASSISTANT, SYSTEM, USER, Turn, check_turns
 from ...eye.decoding import LONGEST_ANSWER
 from ...eye.hints import check_hints
@@ -93,7 +92,7 @@ class ChatRequest:
     how often it is read, where the answer is unsure."""
 
     turns: tuple[Turn, ...]
-    how: dict[str, Any] = field(default_factory=dict)
+    how: JsonObject = field(default_factory=dict)
     new_tokens: int = LONGEST_ANSWER
     stop: tuple[str, ...] = ()
     stream: bool = False
@@ -146,7 +145,7 @@ def read_chat(
     )
 
 
-def is_heavy(how: Mapping[str, Any], pictures: Sequence[Picture]) -> bool:
+def is_heavy(how: JsonObject, pictures: Sequence[Picture]) -> bool:
     """Does this cost as much as many others? By what can be told before any work."""
     words = how.get("words") or ()
     several = words if isinstance(words, list) and len(pictures) > 1 else [words]
@@ -164,7 +163,7 @@ def is_heavy(how: Mapping[str, Any], pictures: Sequence[Picture]) -> bool:
     return sum(map(min, budgets, full)) > HEAVY_TOKENS
 
 
-def words_in(given: object) -> Sequence[Any]:
+def words_in(given: object) -> Sequence[object]:
     """The list inside one picture's words, as a client sends them."""
     found = given.get("words") if isinstance(given, Mapping) else given
     return found if isinstance(found, list) else ()
@@ -358,7 +357,7 @@ def stops_of(given: object) -> tuple[str, ...]:
     return tuple(stops)
 
 
-def mapping(value: object, name: str) -> dict[str, Any]:
+def mapping(value: object, name: str) -> JsonObject:
     if value is not None and not isinstance(value, dict):
         raise InputError(f"{name} must be an object, got {type(value).__name__}")
     return value or {}

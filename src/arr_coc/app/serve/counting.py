@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ...allocation.document_look import document_budget
 from ...allocation.request import Request
+from ...core.values import JsonObject
 from ...eye.eye import Eye
 from ...eye.pages import as_document
 from ...pictures.document import Document
 from .chat import ChatRequest
 
 
-def count_tokens(eye: Eye, asked: ChatRequest) -> dict[str, Any]:
+def count_tokens(eye: Eye, asked: ChatRequest) -> JsonObject:
     """Tokens of a request before it is answered.
 
     Args:
@@ -44,7 +43,7 @@ def count_tokens(eye: Eye, asked: ChatRequest) -> dict[str, Any]:
     return {"tokens": tokens, "full": full, "text": words, "pictures": entries, "notes": notes}
 
 
-def _entry(part: object, request: Request, cell: int) -> dict[str, Any]:
+def _entry(part: object, request: Request, cell: int) -> JsonObject:
     """One picture or document: a page has as many tokens as cells, which a model may resize a little."""
     document = as_document(part)
     full = sum(-(-page.size[0] // cell) * -(-page.size[1] // cell) for page in document)

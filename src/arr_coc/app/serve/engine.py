@@ -13,14 +13,14 @@ import os
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from contextvars import copy_context
 from copy import copy
 from dataclasses import dataclass, field, replace
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import torch
 
@@ -28,7 +28,7 @@ from ...core.cuda_graph import using_gpu
 from ...core.errors import InputError
 from ...core.stopping import Stopped, check_stop, stopping
 from ...core.values import Answer
-from ...eye.chat import ChatLook, timed
+from ...eye.chat import ChatLook, Turn, timed
 from ...eye.decoding import Spelling, Sureness, end_tokens, is_lean, steps
 from ...eye.eye import Eye
 from ...eye.readings import read_several
@@ -90,11 +90,15 @@ class Done:
     count: int
 
 
+# What a request is told, in this order; or why it is told no more.
+Told = ReadPrompt | str | Done | Exception
+
+
 class ServeJob:
     """One request on its way. tell: called from the engine's thread with `ReadPrompt`, then texts, then `Done`; or with
     an exception. gone: nobody listens any more. until: when its time is over, by `perf_counter`."""
 
-    def __init__(self, asked: ChatRequest, tell: Callable[[object], None], until: float = math.inf) -> None:
+    def __init__(self, asked: ChatRequest, tell: Callable[[Told], None], until: float = math.inf) -> None:
         self.asked, self.tell, self.until = asked, tell, until
         self.arrived, self.gone = perf_counter(), False
 
@@ -346,8 +350,8 @@ class Engine(threading.Thread):
         eye = copy(self.eye)
         eye.scope = asked.scope
 
-        def ask(turns: Any, budget: int, **how: Any) -> Answer:
-            said: list[object] = []
+        def ask(turns: Iterable[Turn], budget: int, **how: object) -> Answer:
+            said: list[Told] = []
             one = replace(asked, turns=tuple(turns), how={**how, "budget": budget}, readings=1)
             self._speak([self._look(ServeJob(one, said.append, job.until))], 1)
             if not isinstance(said[-1], Done):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from functools import partial
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
@@ -26,19 +26,18 @@ class Metrics:
 
     def __init__(self, engine: Engine) -> None:
         self.registry = CollectorRegistry()
-        own: dict[str, Any] = {"registry": self.registry}
-        self.requests = Counter("arr_coc_requests_total", "Chat completions by status.", ["status"], **own)
-        self.visual = Counter(
-            "arr_coc_visual_tokens_total", "Visual tokens: spent, and of whole pictures.", ["kind"], **own
-        )
-        self.said = Counter("arr_coc_completion_tokens_total", "Tokens of answers.", **own)
-        self.seconds = Histogram("arr_coc_request_seconds", "From arrival to the last byte.", **own)
-        self.batches = Histogram("arr_coc_batch_size", "Requests of a batch.", buckets=(1, 2, 4, 8, 16, 32), **own)
-        self.batch_seconds = Histogram("arr_coc_batch_seconds", "Seconds of a batch.", **own)
-        Gauge("arr_coc_waiting", "Requests in the queue.", **own).set_function(lambda: engine.waiting)
+        counter, histogram = partial(Counter, registry=self.registry), partial(Histogram, registry=self.registry)
+        gauge = partial(Gauge, registry=self.registry)
+        self.requests = counter("arr_coc_requests_total", "Chat completions by status.", ["status"])
+        self.visual = counter("arr_coc_visual_tokens_total", "Visual tokens: spent, and of whole pictures.", ["kind"])
+        self.said = counter("arr_coc_completion_tokens_total", "Tokens of answers.")
+        self.seconds = histogram("arr_coc_request_seconds", "From arrival to the last byte.")
+        self.batches = histogram("arr_coc_batch_size", "Requests of a batch.", buckets=(1, 2, 4, 8, 16, 32))
+        self.batch_seconds = histogram("arr_coc_batch_seconds", "Seconds of a batch.")
+        gauge("arr_coc_waiting", "Requests in the queue.").set_function(lambda: engine.waiting)
         kept = engine.eye.memory
-        Gauge("arr_coc_kept_bytes", "Kept of pictures for their next questions.", **own).set_function(lambda: kept.size)
-        Gauge("arr_coc_kept_hits", "Times that something kept was used.", **own).set_function(lambda: kept.hits)
+        gauge("arr_coc_kept_bytes", "Kept of pictures for their next questions.").set_function(lambda: kept.size)
+        gauge("arr_coc_kept_hits", "Times that something kept was used.").set_function(lambda: kept.hits)
 
     def batch(self, size: int, seconds: float) -> None:
         self.batches.observe(size)

@@ -13,7 +13,7 @@ from __future__ import annotations
 import base64
 import io
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from PIL import Image
@@ -21,6 +21,7 @@ from PIL import Image
 from ...allocation.request import Request
 from ...core.checks import shown
 from ...core.errors import InputError
+from ...core.values import JsonObject
 from ...eye.chat import USER
 from ...eye.pages import open_pages
 from ...models.base import VisualGrid
@@ -32,6 +33,7 @@ from ..serve.limits import Limits
 from .wishes import DECIMALS, KEY, NO_QUESTION
 
 if TYPE_CHECKING:
+    from ...eye.chat import Turn
     from ...pictures.load import Picture
 
 # What may be wished for documents.
@@ -40,7 +42,7 @@ CELL = 32
 
 
 def open_documents(
-    messages: Sequence[Mapping[str, Any]], wish: Mapping[str, Any] | None = None, *, limits: Limits | None = None
+    messages: Sequence[Mapping[str, object]], wish: JsonObject | None = None, *, limits: Limits | None = None
 ) -> tuple[list[dict[str, object]], dict[str, object]]:
     """A chat with PDFs as vLLM takes it.
 
@@ -88,12 +90,12 @@ def _as_shown(picture: Picture) -> dict[str, object]:
     return {} if picture.pixels.shape[:2] == picture.size else {"scale": 1.0}
 
 
-def _message(turn: Any) -> dict[str, object]:
+def _message(turn: Turn) -> dict[str, object]:
     parts = [{"type": "text", "text": part} if isinstance(part, str) else _picture(part) for part in turn.parts]
     return {"role": turn.role, "content": parts}
 
 
-def _picture(picture: Picture) -> dict[str, Any]:
+def _picture(picture: Picture) -> dict[str, object]:
     memory = io.BytesIO()
     Image.fromarray(picture.pixels).save(memory, "PNG", compress_level=1)
     data = base64.b64encode(memory.getvalue()).decode()

@@ -15,7 +15,6 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from torch import Tensor
@@ -27,7 +26,7 @@ from ...allocation.request import Request, check_request
 from ...allocation.strategies import DEFAULT_STRATEGY
 from ...core.checks import frozen, of_kind, shown, whole
 from ...core.errors import InputError
-from ...core.values import Allocation, Relevance
+from ...core.values import Allocation, JsonObject, Relevance
 from ...models.attachment_plan import allocate_pictures
 from ...models.base import VisualGrid
 from ...models.bundled import Calibration
@@ -60,7 +59,7 @@ class WishPlan:
 
     budget: int
     distance: Distance = field(default_factory=Distance)
-    relevance: Any = None
+    relevance: object = None
 
 
 @dataclass(frozen=True)
@@ -72,14 +71,14 @@ class VllmServer:
     model, where it was measured.
     """
 
-    default: Mapping[str, Any] = field(default_factory=dict)
+    default: JsonObject = field(default_factory=dict)
     max_budget: int | None = None
     calibration: Calibration = field(default_factory=lambda: Calibration(strategy=None))
     scorer: ScorerRelevance = field(default_factory=ScorerRelevance.bundled)
     grip: Grip | None = None
 
     @classmethod
-    def of(cls, given: Any, model: str = "") -> VllmServer:
+    def of(cls, given: object, model: str = "") -> VllmServer:
         """given: `arr_coc` of --mm-processor-kwargs. model: a folder, or a name on the hub."""
         default = _mapping(given)
         most = default.pop("max_budget", None)
@@ -97,11 +96,11 @@ class VllmServer:
         return server
 
     @property
-    def largest(self) -> dict[str, Any]:
+    def largest(self) -> JsonObject:
         """What costs the most that any request may cost; the memory is profiled with it. Nothing is looked for."""
         return {"keep": 1.0, "relevance": [[1.0]], "query": NO_QUESTION}
 
-    def wishes(self, given: object, pictures: int, question: str = "") -> list[dict[str, Any]]:
+    def wishes(self, given: object, pictures: int, question: str = "") -> list[JsonObject]:
         """One wish for each picture, all of it plain JSON: caches are keyed by it. question: where none is given."""
         several = given if isinstance(given, list) else [given] * pictures
         if len(several) != pictures:
@@ -117,8 +116,8 @@ class VllmServer:
         return wishes
 
     def shared(
-        self, wishes: Sequence[dict[str, Any]], pictures: Sequence[np.ndarray], grids: Sequence[VisualGrid]
-    ) -> list[dict[str, Any]]:
+        self, wishes: Sequence[JsonObject], pictures: Sequence[np.ndarray], grids: Sequence[VisualGrid]
+    ) -> list[JsonObject]:
         """Wishes that share a budget as wishes of each picture: how many tokens it gets, and the map that said so.
 
         pictures: (height, width, 3) uint8 as given. grids: their level-0 tokens.
@@ -143,14 +142,14 @@ class VllmServer:
         return made
 
     @staticmethod
-    def in_parts(wish: Mapping[str, object]) -> list[dict[str, Any]]:
+    def in_parts(wish: JsonObject) -> list[JsonObject]:
         """A wish as those of the items that show its picture: one, or its overview and then its detail."""
         if wish.get("order") != OVERVIEW_FIRST or any(name in wish for name in DECIDED):
             return [dict(wish)]
         first = {name: value for name, value in wish.items() if name in OF_OVERVIEW}
         return [{**first, PART: OVERVIEW}, {**wish, PART: DETAIL}]
 
-    def _wish(self, own: Mapping[str, object], question: str) -> dict[str, object]:
+    def _wish(self, own: JsonObject, question: str) -> JsonObject:
         default = dict(self.default)
         # A request answers "how many" in its own unit, and one that has decided needs no answer.
         for names in (AMOUNT, DECIDED):
@@ -164,7 +163,7 @@ class VllmServer:
             wish.setdefault("query", question.strip() or NO_QUESTION)
         return wish
 
-    def _check(self, wish: Mapping[str, Any], trusted: bool = False) -> None:
+    def _check(self, wish: JsonObject, trusted: bool = False) -> None:
         """All that can be wrong whatever the picture is. trusted: it may name a folder of this machine."""
         if "readings" in wish:
             raise InputError("arr_coc.readings: vLLM reads a prompt once; ask again with another arr_coc.scale")
@@ -191,7 +190,7 @@ class VllmServer:
         if "scale" in wish and any(name in wish for name in DECIDED):
             raise InputError("arr_coc.scale is decided by leaves (1) or by the allocation; leave it out")
 
-    def request(self, wish: Mapping[str, Any]) -> Request:
+    def request(self, wish: JsonObject) -> Request:
         """How much a picture may cost and how it is laid out, as for `ask`."""
         strategy = wish.get("strategy", self.calibration.strategy or DEFAULT_STRATEGY)
         if not isinstance(strategy, str):
@@ -213,7 +212,7 @@ class VllmServer:
 
     def plan(
         self,
-        wish: Mapping[str, Any],
+        wish: JsonObject,
         picture: Tensor,
         grid: VisualGrid,
         size: tuple[int, int],
@@ -254,7 +253,7 @@ class VllmServer:
         )
         return WishPlan(budget, distance, known)
 
-    def leaves(self, wish: Mapping[str, object], plan: WishPlan, grid: VisualGrid, size: tuple[int, int]) -> np.ndarray:
+    def leaves(self, wish: JsonObject, plan: WishPlan, grid: VisualGrid, size: tuple[int, int]) -> np.ndarray:
         """The leaves (N, 3) of one picture, in raster order. grid: of the picture seen from the plan's distance. size:
         (height, width) as it was given."""
         leaves = self._decided(wish, grid, size)
@@ -270,7 +269,7 @@ class VllmServer:
             )
         return leaves
 
-    def _laid(self, wish: Mapping[str, object], plan: WishPlan, grid: VisualGrid) -> tuple[np.ndarray, int]:
+    def _laid(self, wish: JsonObject, plan: WishPlan, grid: VisualGrid) -> tuple[np.ndarray, int]:
         """Leaves by relevance, and how many of them are the overview that no question changes. Where all of a picture
         is seen that is all but the last, because every item of a prompt needs a token."""
         request, budget = self.request(wish), min(plan.budget, grid.tokens)
@@ -284,7 +283,7 @@ class VllmServer:
         return leaves_of(allocation), overview
 
     @staticmethod
-    def _decided(wish: Mapping[str, Any], grid: VisualGrid, size: tuple[int, int]) -> np.ndarray | None:
+    def _decided(wish: JsonObject, grid: VisualGrid, size: tuple[int, int]) -> np.ndarray | None:
         if "allocation" in wish:
             allocation = Allocation.from_json(wish["allocation"])
             if (allocation.height, allocation.width) != tuple(size):
@@ -314,7 +313,7 @@ def _no_coarser(leaves: np.ndarray, grid: VisualGrid) -> np.ndarray:
     return leaves
 
 
-def _mapping(given: object) -> dict[str, object]:
+def _mapping(given: object) -> JsonObject:
     if given is not None and not isinstance(given, Mapping):
         raise InputError(f"arr_coc must be an object, or a list of one for each picture, got {shown(given)}")
     return {name: value for name, value in (given or {}).items() if value is not None}

@@ -110,7 +110,7 @@ class MergingBackbone(Backbone):
         """(B, L) bool: where the prompts hold a visual token."""
         return inputs["input_ids"] == self.image_token_id(model)
 
-    def encode(self, model: PreTrainedModel, inputs: Inputs) -> Any:
+    def encode(self, model: PreTrainedModel, inputs: Inputs) -> object:
         """The stock encoder's output, with `pooler_output` (list of (n, D) or one tensor (tiles, n, D))."""
         given = {name: inputs[name] for name in self.encoder_keys(model) if name in inputs}
         return inner(model).get_image_features(**given, return_dict=True)
@@ -135,8 +135,8 @@ class MergingBackbone(Backbone):
         *,
         merge: Any = "average",
         relevance: Sequence[np.ndarray | Relevance] | None = None,
-        known: Any = None,
-        **unknown: Any,
+        known: object = None,
+        **unknown: object,
     ) -> Realized:
         """Encode in full, merge as allocated, shorten the prompt.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import torch
@@ -92,7 +92,7 @@ class Qwen3VL(Backbone):
         depth: DepthRouting | None = None,
         known: tuple[LeafBatch, VisualTokens] | None = None,
         tower: Callable[[Tensor, LeafBatch], VisualTokens] | None = None,
-        **unknown: Any,
+        **unknown: object,
     ) -> Realized:
         """Encode the leaves of every picture and put them in the place of its placeholders.
 
@@ -166,7 +166,7 @@ class Qwen3VL(Backbone):
         prompt = (given["input_ids"], realized.notes["tokens"], given["position_ids"], given["attention_mask"])
         run_language_model(model, *prompt, use_cache=False)
 
-    def glance_graphs(self, model: PreTrainedModel, inputs: Inputs) -> AbstractContextManager[Any]:
+    def glance_graphs(self, model: PreTrainedModel, inputs: Inputs) -> AbstractContextManager[object]:
         from .glance_graph import glance_graphs
 
         pictures = self.image_token_id(model) == model.config.image_token_id  # not frames of a video

@@ -154,7 +154,7 @@ class TowerWalk:
         self.hidden: Tensor = embedded + learned.to(embedded.dtype)
         self.turn: tuple[Tensor, Tensor] = tower.rotary_pos_emb(self.hidden, places.positions)
 
-    def between(self, number: int, block: Any) -> None:
+    def between(self, number: int, block: object) -> None:
         """Behind the attention of block `number`, before its MLP; only where `halves` is set."""
 
     def after(self, number: int) -> bool:
@@ -202,8 +202,8 @@ class LanguageWalk:
         hidden: Tensor,
         positions: Tensor,
         planes: Sequence[Tensor] = (),
-        cache: Any = None,
-        **arguments: Any,
+        cache: object = None,
+        **arguments: object,
     ) -> None:
         self.language, self.planes, self.cache, self.arguments = language, list(planes), cache, arguments
         self.place(hidden, positions)

@@ -59,7 +59,7 @@ class GlancePrompt:
         embeds, planes = self.inputs.embedded()
         positions = self.inputs.positions
         walk = LanguageWalk(self.model.model.language_model, embeds, positions[1:], planes, position_ids=positions[0])
-        how: dict[str, Any] = {"by_head": True, "heads": self.heads, "stop": True}
+        how: dict[str, object] = {"by_head": True, "heads": self.heads, "stop": True}
         with reading_attention(self.model, self.keys, self.layers, **how) as record:
             record.queries = self.queries
             walk.run()
@@ -105,7 +105,7 @@ class GlanceGraphs:
             return graph(realized, queries, keys)
 
 
-_graphs: weakref.WeakKeyDictionary[Any, GlanceGraphs] = weakref.WeakKeyDictionary()
+_graphs: weakref.WeakKeyDictionary[object, GlanceGraphs] = weakref.WeakKeyDictionary()
 _lock = Lock()
 
 

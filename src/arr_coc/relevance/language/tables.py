@@ -7,13 +7,14 @@ import unicodedata
 import zlib
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import Any
+
+from ...core.values import JsonObject
 
 DATA = Path(__file__).with_name("data")
 
 
 @cache
-def read_table(path: Path) -> dict[str, Any]:
+def read_table(path: Path) -> JsonObject:
     """The tables of one file. Callers share what is returned, and leave it as it is."""
     import tomllib
 

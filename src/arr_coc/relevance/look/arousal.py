@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -120,7 +119,7 @@ def modulate(relevance: Array, arousal: Array | float) -> Array:
     return library.where(level >= ALERT, aroused, relevance)
 
 
-def for_each_picture(name: str, value: Any, maps: Array) -> Array:
+def for_each_picture(name: str, value: object, maps: Array) -> Array:
     """One number, or one for each picture (B,), made to broadcast with maps (B, h, w), in their library and device."""
     if arrays.is_tensor(value) and arrays.is_tensor(maps):
         numbers = value.to(maps.device)

@@ -19,11 +19,7 @@ from ...core.arrays import Array
 TENSION_NAMES = ("compress_particularize", "exploit_explore", "focus_diversify")
 # What `look` uses without training. Exploring and diversifying are kept small: at one half, a map and its complement
 # cancel, which is the right start for learning and a poor choice for use.
-DEFAULT_TENSIONS: Mapping[str, float] = {
-    "compress_particularize": 0.6,
-    "exploit_explore": 0.15,
-    "focus_diversify": 0.1,
-}
+DEFAULT_TENSIONS: Mapping[str, float] = {"compress_particularize": 0.6, "exploit_explore": 0.15, "focus_diversify": 0.1}
 WEIGHTS = (0.4, 0.3, 0.3)
 DIVERSITY = 0.3
 TOP_PLACES = 8

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from math import log
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -28,6 +28,9 @@ from .tension import DEFAULT_TENSIONS, balance
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+    from ..language.lexical import Coupling
+    from ..photos.source import PhotoSight
 
 
 TENSIONS_NAME = "tensions.json"
@@ -78,7 +81,7 @@ def by_tensions(
     return balance(*(one[None] for one in ways), tensions), tensions
 
 
-def photo_map(picture: Any, query: str) -> Any:
+def photo_map(picture: np.ndarray | PhotoSight, query: str) -> Coupling | None:
     """What the photo map couples to the question in pixels, or in a `Scene.seen`: a `Coupling`; None where it
     is not there or has nothing to say, and then nothing heavy was loaded."""
     from ..photos.source import photo_coupling
@@ -86,7 +89,9 @@ def photo_map(picture: Any, query: str) -> Any:
     return photo_coupling(picture, query)
 
 
-def relevance_of(texture: Texture, query: str, photo: Any = None, balanced: Balanced | None = None) -> Relevance:
+def relevance_of(
+    texture: Texture, query: str, photo: Coupling | None = None, balanced: Balanced | None = None
+) -> Relevance:
     """The three maps of one sensed picture (a `Texture` of `sense_one` or `sense`, on a CPU), balanced into one, which
     arousal sharpens: by the stakes of the question's words, and by how far the three contradict each other here.
 
@@ -127,7 +132,7 @@ def relevance_of(texture: Texture, query: str, photo: Any = None, balanced: Bala
     )
 
 
-def coupled_with(words: Any, photo: Any) -> Any:
+def coupled_with(words: Array, photo: Array) -> Array:
     """Two maps (h, w), what plain words couple to and what the photo map does, as lexical joins its own words: what
     meets both comes first, what meets one still counts; a map that says nothing takes no part."""
     if not bool(photo.max() > 0):

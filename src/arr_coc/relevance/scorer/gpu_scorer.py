@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from threading import Lock
 from typing import Any
 
@@ -47,14 +47,14 @@ class GpuScorer:
         batch, _, rows, cols = features.shape
         return self._run(self.scorer.find, (batch, 3, 8 * rows, 8 * cols), features, ids)
 
-    def _run(self, work: Any, shape: Sequence[int], *given: torch.Tensor) -> torch.Tensor:
+    def _run(self, work: Callable[..., torch.Tensor], shape: Sequence[int], *given: torch.Tensor) -> torch.Tensor:
         """A part of the scorer, in half precision; by a graph where it came before. shape: of the pictures."""
         device = given[0].device
-        half: dict[str, Any] = {"dtype": torch.bfloat16, "cache_enabled": False, "enabled": self.casts}
-        with using_gpu(device), self.lock, ordinary_tensors(), torch.autocast(device.type, **half):
+        half = torch.autocast(device.type, torch.bfloat16, self.casts, cache_enabled=False)
+        with using_gpu(device), self.lock, ordinary_tensors(), half:
             if shape[0] > 1 and shape[0] * shape[2] * shape[3] > self.most:
                 return work(*given)
-            key = (work.__name__, *(tuple(one.shape) for one in given))
+            key = (getattr(work, "__name__", ""), *(tuple(one.shape) for one in given))
             found = self.graphs.get(key, lambda: GpuPart(work, given))
             return work(*given) if found is None else found(given)
 
@@ -62,7 +62,7 @@ class GpuScorer:
 class GpuPart:
     """A part of a scorer, recorded for tensors of one shape."""
 
-    def __init__(self, work: Any, given: tuple[torch.Tensor, ...]) -> None:
+    def __init__(self, work: Callable[..., torch.Tensor], given: tuple[torch.Tensor, ...]) -> None:
         self.inside = tuple(one.clone() for one in given)
         # `enabled` must be said: without it these flags turn cuDNN off.
         with torch.backends.cudnn.flags(enabled=True, benchmark=True):

@@ -17,7 +17,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -25,7 +24,8 @@ from ...core.alphabet import question_row
 from ...core.errors import InputError
 from ...core.kept import PictureStore
 from ...core.manifest import verify
-from ...core.onnx import MICROSOFT, Graph
+from ...core.onnx import MICROSOFT, Graph, Session
+from ...core.values import JsonObject
 from .reduced import reduced_pixels
 
 CELL, FINE = 32, 8
@@ -48,7 +48,7 @@ class PictureFeatures:
 class OnnxScorer:
     """config, weights: of a `ReadingScorer`, as its folder has them. exact: in single precision throughout."""
 
-    def __init__(self, config: dict[str, Any], weights: dict[str, np.ndarray], *, exact: bool = False) -> None:
+    def __init__(self, config: JsonObject, weights: dict[str, np.ndarray], *, exact: bool = False) -> None:
         self.config, self.weights, self.exact = config, weights, exact
         self.graph = Graph()
         self.seeing = self._seeing()
@@ -114,7 +114,7 @@ class OnnxScorer:
 
     # ---- the graph ---------------------------------------------------------------------------------------------------
 
-    def _seeing(self) -> Any:
+    def _seeing(self) -> Session:
         """pictures → features (N, C) at a stride of 8, and what the first match asks with."""
         graph, config = self.graph, self.config
         pictures = graph.input("pictures", 1, 3, "height", "width")
@@ -129,7 +129,7 @@ class OnnxScorer:
             features = self._block(features, f"read.{number}", 8)
         return graph.session(features, self._asking(features, "matches.0"))
 
-    def _finding(self) -> Any:
+    def _finding(self) -> Session:
         """Those and a question → logits of every cell."""
         graph, config, weights = self.graph, self.config, self.weights
         features = graph.input("features", "places", config["middle"])
@@ -164,11 +164,12 @@ class OnnxScorer:
         exact = self.exact or part.startswith("question")
         return (self.graph.linear if exact else self.graph.coarse_linear)(states, weight, bias)
 
-    def _conv(self, maps: str, part: str, **how: Any) -> str:
+    def _conv(self, maps: str, part: str, strides: Sequence[int] = (), group: int = 1) -> str:
         """A convolution of (1, C, …) that keeps the size but for its strides."""
         weight, bias = self._of(part)
         around = [side // 2 for side in weight.shape[2:]] * 2
-        return self.graph.add("Conv", maps, self.graph.weight(weight), self.graph.weight(bias), pads=around, **how)
+        given, steps = (self.graph.weight(weight), self.graph.weight(bias)), strides or (1,) * (weight.ndim - 2)
+        return self.graph.add("Conv", maps, *given, pads=around, strides=steps, group=group)
 
     def _question(self, words: str, there: str) -> tuple[str, str]:
         """(L, Q) → words (L, Q), which know their neighbours and the whole, and (1, Q) for the question."""

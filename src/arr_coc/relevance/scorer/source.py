@@ -29,6 +29,8 @@ from .reduced import reading_size, reading_sizes, reduced_batch, size_note
 if TYPE_CHECKING:
     import torch
 
+    from .gpu_scorer import GpuScorer
+
 SCORER_GROUP = "arr_coc.scorers"
 
 
@@ -73,7 +75,7 @@ def load_scorer(folder: Path, device: str = "cpu") -> Any:
 
 
 @cache
-def gpu_scorer(folder: Path, device: str) -> Any:
+def gpu_scorer(folder: Path, device: str) -> GpuScorer:
     """The same for a CUDA device, in half precision, which is enough to choose by: `score(pictures, question_ids)`."""
     from .gpu_scorer import GpuScorer
     from .reading_scorer import ReadingScorer
@@ -177,7 +179,7 @@ def scorer_maps(scenes: Sequence[Scene], queries: Sequence[str]) -> Maps:
         if on_gpu and len({scene.tensor.shape for scene in scenes}) == 1:
             import torch
 
-            found: list[Any] = list(scorer.of_batch(torch.stack([scene.tensor for scene in scenes]), queries))
+            found = scorer.of_batch(torch.stack([scene.tensor for scene in scenes]), queries)
         else:
             found = [scorer.of_scene(scene, query) for scene, query in zip(scenes, queries, strict=True)]
     else:

@@ -155,7 +155,7 @@ class SwiftBlock(nn.Module):
         """(B, H, W, C) → (B, H, W, more): the first product and its GELU, which cuBLAS does in one with the form by
         tanh: never further than 0.0005 from the other."""
         weight, bias = self.expand.weight, self.expand.bias
-        together: Any = getattr(torch, "_addmm_activation", None)
+        together = getattr(torch, "_addmm_activation", None)
         if self.kernel and placed.is_cuda and together is not None and not torch.is_grad_enabled():
             return together(bias, placed.flatten(0, 2), weight.T, use_gelu=True).unflatten(0, placed.shape[:3])
         return F.gelu(F.linear(placed, weight, bias))
