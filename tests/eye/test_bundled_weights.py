@@ -17,7 +17,7 @@ from arr_coc import Eye, InputError, ask, look
 from arr_coc import asking as quick
 from arr_coc.core import folders
 from arr_coc.core.folders import WEIGHTS, part_folder
-from arr_coc.models.bundled import Calibration, as_trained
+from arr_coc.models.bundled import Calibration, PlaceDoubt, as_trained
 from arr_coc.relevance.scorer.source import ScorerRelevance, load_scorer, question_ids, scorer_beside
 from arr_coc_lab.train.allocations import LEVELS, tree_of
 from arr_coc_lab.train.evaluate import evaluation_leaves
@@ -52,9 +52,15 @@ def test_a_calibration_survives_its_file(tmp_path):
     assert json.loads((tmp_path / "calibration.json").read_text())["rows"] == [1, 2]
     Calibration(1.0, 3, "overlay").write(tmp_path)
     assert Calibration.beside(tmp_path).strategy == "overlay"
+    doubting = Calibration(1.2, place=PlaceDoubt(0.8, 3.0, -2.5))
+    doubting.write(tmp_path)
+    assert Calibration.beside(tmp_path) == doubting
 
 
-@pytest.mark.parametrize("text", ["{", "[]", "{}", '{"temperature": 0}', '{"temperature": "warm"}'])
+@pytest.mark.parametrize(
+    "text",
+    ["{", "[]", "{}", '{"temperature": 0}', '{"temperature": "warm"}', '{"temperature": 1, "place": {"slope": 1}}'],
+)
 def test_a_broken_calibration_is_one_line(tmp_path, text):
     (tmp_path / "calibration.json").write_text(text)
     with pytest.raises(InputError, match="calibrat"):

@@ -23,6 +23,7 @@ from arr_coc.eye.chat import USER, Turn
 from arr_coc.eye.decoding import Generated, greedy_steps, until_end
 from arr_coc.eye.light import can_be_quick, canvas_of, normalised, prompt_ids, quick_eye
 from arr_coc.eye.stock import chat_inputs
+from arr_coc.models.bundled import PlaceDoubt
 from arr_coc.models.qwen3_vl.onnx import OnnxQwen3VL, OnnxSpeaker, leaf_patches
 from arr_coc.models.tokens.patches import LeafBatch, gather_leaf_patches, mip_pyramid, unpatchify
 from arr_coc.models.tokens.positions import language_positions, prompt_positions, vision_positions
@@ -186,3 +187,19 @@ def test_an_allocation_that_cannot_be_read_is_told_as_the_stock_class_tells_it(e
                 one.ask(QUERY, allocation=allocation)
             told.append(str(caught.value))
         assert told[0] == told[1]
+
+
+@needs_weights
+def test_an_answer_is_less_sure_where_the_scorer_was_not_sure_of_its_place(quick: Eye) -> None:
+    plain, doubting = copy(quick), copy(quick)
+    plain.place, doubting.place = None, PlaceDoubt(1.0, 2.0, -3.0)
+    looked = doubting.prepare([Turn(USER, (signs(), QUERY))], budget=32)
+    (found,) = looked.plan.relevance
+    peak = float(np.max(found))
+    told, given_map = [one.ask(QUERY, 32) for one in (plain, doubting)], {"relevance": found}
+    assert told[0].text == told[1].text
+    wanted = doubting.place.sureness(1 - told[0].uncertainty, peak)
+    assert 1 - told[1].uncertainty == pytest.approx(wanted, abs=1e-5)
+    assert told[1].uncertainty > told[0].uncertainty
+    same = [one.ask(QUERY, 32, **given_map).uncertainty for one in (plain, doubting)]
+    assert same[0] == same[1], "nobody knows how sure a map is that the caller gives"

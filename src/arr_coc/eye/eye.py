@@ -19,6 +19,8 @@ from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Protocol
 
+import numpy as np
+
 from ..allocation.frame import in_picture
 from ..allocation.grip import Grip, as_grip
 from ..allocation.overlay import RASTER, check_order
@@ -65,6 +67,8 @@ if TYPE_CHECKING:
 
 # Questions that `ask_many` answers at once.
 BATCH = 8
+# How a look by the scorer begins its first note.
+BY_SCORER = "relevance 'scorer'"
 # (picture (3, height, width) in [0, 1], question) → where the question needs detail
 # What a picture and a model can offer to a source of relevance.
 OFFERS = ("pixels", "texture", "model", "words")
@@ -108,7 +112,8 @@ class Eye:
             other source, or a function of (picture, question). "auto" takes the scorer where one was trained with the
             model, as with `mini`.
         scorer: That one.
-        temperature: Divides the logits before the uncertainty is read off them; 1 unless calibrated.
+        temperature: Divides the logits before the uncertainty is read off them; 1 unless calibrated. Or the calibration
+            of a model and its scorer (`Calibration`), which also knows of answers read at the wrong place.
         levels: The coarsest level of detail; None leaves it to the allocator.
         strategy: What `ask` takes unless told; None is the library's default.
         graphs: Single prompts run as CUDA graphs, captured when first needed. None does so where it is safe (a dense
@@ -136,7 +141,7 @@ class Eye:
         *,
         relevance: str | RelevanceSource = "auto",
         scorer: RelevanceSource | None = None,
-        temperature: float = 1.0,
+        temperature: float | Calibration = 1.0,
         levels: int | None = None,
         strategy: str | None = None,
         graphs: bool | None = None,
@@ -154,7 +159,9 @@ class Eye:
             check_relevance(relevance, OFFERS if scorer is None else (*OFFERS, "scorer"))
         self.relevance = relevance
         self.scorer = scorer
-        self.temperature = positive(temperature, "temperature")
+        known = temperature if isinstance(temperature, Calibration) else None
+        self.temperature = positive(temperature if known is None else known.temperature, "temperature")
+        self.place = None if known is None else known.place
         self.levels = None if levels is None else whole(levels, "levels")
         self.strategy = check_strategy(DEFAULT_STRATEGY if strategy is None else strategy)
         # Any: what only one of the engines has, its users know that they have it.
@@ -410,6 +417,13 @@ class Eye:
         seconds = {**looked.seconds, "read": looked.seconds.get("read", 0.0) + found.seconds.get("read", 0.0)}
         return replace(found, plan=plan, seconds=seconds, question=looked.question)
 
+    def sureness(self, looked: ChatLook, confidence: float) -> float:
+        """How sure an answer is whose text has this probability: less where the scorer was not sure of its place."""
+        place, maps = self.place, looked.plan.relevance
+        if place is None or not maps or not any(note.startswith(BY_SCORER) for note in looked.plan.notes):
+            return confidence
+        return place.sureness(confidence, max(float(np.max(np.asarray(one))) for one in maps))
+
     def conclude(
         self, looked: ChatLook, text: str, spent: int, *, confidence: float, entropy: float, margin: float
     ) -> Answer:
@@ -426,7 +440,7 @@ class Eye:
         Returns:
             An `Answer`.
         """
-        uncertainty, planned = 1.0 - confidence, looked.plan.allocations
+        uncertainty, planned = 1.0 - self.sureness(looked, confidence), looked.plan.allocations
         views = looked.views
         if len(planned) != len(views):  # tiles, in pixels of their own; last the view that shows the whole picture
             whole = range(len(planned))[self.backbone.whole_view]
@@ -750,7 +764,7 @@ def beside(folder: Path) -> dict[str, Any]:
     """What a training left in and beside the folder of a model, as arguments of `Eye`."""
     calibration, scorer = Calibration.beside(folder), scorer_beside(folder)
     return {
-        "temperature": calibration.temperature,
+        "temperature": calibration,
         "levels": calibration.levels,
         "strategy": calibration.strategy,
         "scorer": None if scorer is None else ScorerRelevance(scorer),

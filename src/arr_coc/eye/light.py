@@ -185,11 +185,12 @@ class LightEngine:
         found = relevances_for(settings.relevance, [scene], [settings.query])
         (one,), (levels,) = found.relevance, found.levels
         shown = view if words is None or words is view.words else replace(view, words=words)
+        plain = one.map if isinstance(one, Relevance) else np.asarray(one)
         distance = choose_distance(
             request.scale,
             self.grip,
             lambda: shown.letters,
-            one.map if isinstance(one, Relevance) else np.asarray(one),
+            plain,
             size=view.picture.size,
             canvas=canvas.shape[:2],
             full=full,
@@ -210,7 +211,7 @@ class LightEngine:
         )
         allocation = at_distance(allocation, distance, full)
         said = one.notes if isinstance(one, Relevance) else ()
-        return PromptPlan([allocation], None, {}, tuple(dict.fromkeys((*said, *request.notes(full))))), seen
+        return PromptPlan([allocation], [plain], {}, tuple(dict.fromkeys((*said, *request.notes(full))))), seen
 
 
 def quick_eye(relevance: object = "auto", levels: int | None = None) -> Eye:

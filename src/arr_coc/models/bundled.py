@@ -7,9 +7,10 @@ training leaves the same two folders side by side, so everything here works on t
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 
 from ..core.checks import shown
@@ -40,13 +41,40 @@ def model_folder(name: str | Path) -> Path:
 
 
 @dataclass(frozen=True)
+class PlaceDoubt:
+    """A text may be read well at the wrong place: how sure an answer is, given how sure the scorer was of the place.
+
+    The logit of the sureness is slope · logit(confidence) + peak · (the highest value of the scorer's map) + offset;
+    `scripts/fit_sureness.py` fits the three.
+    """
+
+    slope: float
+    peak: float
+    offset: float
+
+    def sureness(self, confidence: float, peak: float) -> float:
+        """The probability that an answer is right. confidence: of its text. peak: of the map, in [0, 1].
+
+        Example:
+            >>> sure = PlaceDoubt(slope=0.8, peak=3.2, offset=-2.8)
+            >>> round(sure.sureness(0.95, 0.8), 2), round(sure.sureness(0.95, 0.4), 2)
+            (0.89, 0.7)
+        """
+        within = min(max(confidence, 1e-6), 1 - 1e-6)
+        logit = self.slope * math.log(within / (1 - within)) + self.peak * peak + self.offset
+        return 1 / (1 + math.exp(-logit))
+
+
+@dataclass(frozen=True)
 class Calibration:
     """temperature: divides the logits before uncertainty is read off them. levels, strategy: the coarsest level of
-    detail and the strategy that the model was trained with; None leaves them to the allocator."""
+    detail and the strategy that the model was trained with; None leaves them to the allocator. place: what is known of
+    answers read at the wrong place; None where nothing is."""
 
     temperature: float = 1.0
     levels: int | None = None
     strategy: str | None = TRAINED_STRATEGY
+    place: PlaceDoubt | None = None
 
     @classmethod
     def beside(cls, folder: Path) -> Calibration:
@@ -57,11 +85,12 @@ class Calibration:
         verify(folder, [CALIBRATION])
         try:
             found = json.loads(path.read_text(encoding="utf-8"))
-            levels = found.get("levels")
+            levels, place = found.get("levels"), found.get("place")
             read = cls(
                 float(found["temperature"]),
                 None if levels is None else int(levels),
                 str(found.get("strategy", TRAINED_STRATEGY)),
+                None if place is None else PlaceDoubt(*(float(place[one.name]) for one in fields(PlaceDoubt))),
             )
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise InputError(f"{path} is not a calibration ({error}); calibrate the model again") from error
