@@ -15,12 +15,12 @@ import measure_house as house
 # what a new feature adds: documents, packing and the proxy, the reading distance, hints, asking again,
 # tiles in ask, regions, weighing, words by OCR, presets, the timing of a card.
 MOST = {
-    "library": {"lines": 34_359, "files": 205},
-    "together": {"lines": 86_710, "files": 491},
-    "doors": {"allocate": 3_212, "look": 16_553, "attach": 18_186, "ask": 26_040, "Esper": 25_181},
+    "library": {"lines": 34_444, "files": 205},
+    "together": {"lines": 86_812, "files": 491},
+    "doors": {"allocate": 3_211, "look": 16_578, "attach": 18_227, "ask": 26_138, "Esper": 25_278},
     "long_functions": 0,
     "wide_functions": 13,
-    "lines_with_any": 1_222,
+    "lines_with_any": 456,
     "class_names_twice": 0,
     "circles": 0,
 }

@@ -417,7 +417,7 @@ class Eye:
         seconds = {**looked.seconds, "read": looked.seconds.get("read", 0.0) + found.seconds.get("read", 0.0)}
         return replace(found, plan=plan, seconds=seconds, question=looked.question)
 
-    def sureness(self, looked: ChatLook, confidence: float) -> float:
+    def _sureness(self, looked: ChatLook, confidence: float) -> float:
         """How sure an answer is whose text has this probability: less where the scorer was not sure of its place."""
         place, maps = self.place, looked.plan.relevance
         if place is None or not maps or not any(note.startswith(BY_SCORER) for note in looked.plan.notes):
@@ -440,7 +440,7 @@ class Eye:
         Returns:
             An `Answer`.
         """
-        uncertainty, planned = 1.0 - self.sureness(looked, confidence), looked.plan.allocations
+        uncertainty, planned = 1.0 - self._sureness(looked, confidence), looked.plan.allocations
         views = looked.views
         if len(planned) != len(views):  # tiles, in pixels of their own; last the view that shows the whole picture
             whole = range(len(planned))[self.backbone.whole_view]
