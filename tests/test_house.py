@@ -15,8 +15,8 @@ import measure_house as house
 # what a new feature adds: documents, packing and the proxy, the reading distance, hints, asking again,
 # tiles in ask, regions, weighing, words by OCR, presets, the timing of a card.
 MOST = {
-    "library": {"lines": 34_444, "files": 205},
-    "together": {"lines": 86_812, "files": 491},
+    "library": {"lines": 34_441, "files": 205},
+    "together": {"lines": 86_809, "files": 491},
     "doors": {"allocate": 3_211, "look": 16_578, "attach": 18_227, "ask": 26_138, "Esper": 25_278},
     "long_functions": 0,
     "wide_functions": 13,

@@ -17,6 +17,8 @@ import numpy as np
 COARSER = 0.5
 # What every further rectangle must add, of all that is gained: each is one more picture to be told apart.
 WORTH = 0.3
+# Times as large as it is that a part may become so that it cuts no word.
+GROWTHS = (1.0, 1.04, 1.08, 1.12, 1.15)
 # How several rectangles may share a budget.
 SHARES: tuple[tuple[float, ...], ...] = ((1.0,), (0.5, 0.5), (0.7, 0.3), (0.4, 0.3, 0.3), (0.5, 0.25, 0.25))
 # No rectangle is so many times as long as wide; shapes that are tried of each level.
@@ -178,17 +180,32 @@ def uncut(
         close = (words[:, 0] < x + width + 2 * reach[1]) & (words[:, 2] > x - 2 * reach[1])
         close &= (words[:, 1] < y + height + 2 * reach[0]) & (words[:, 3] > y - 2 * reach[0])
         near = words[close & (tall < height) & (wide < width)]
-        room = size[0] - height, size[1] - width
-        best = (np.inf, y, x)
-        for down in np.linspace(-reach[0], reach[0], 9):
-            for across in np.linspace(-reach[1], reach[1], 13):
-                top, left = min(max(0.0, y + down), room[0]), min(max(0.0, x + across), room[1])
-                far = abs(down) / reach[0] + abs(across) / reach[1]
-                best = min(best, (cut_words(near, (top, left, height, width)) + 0.02 * far, top, left))
-        _, y, x = best
-        y, x, height, width = grown((y, x, height, width), near, size)
+        _, (y, x, height, width) = min(moved(box, times, near, size, reach) for times in GROWTHS)
     top, left = max(0, round(y)), max(0, round(x))
     return top, left, min(size[0] - top, max(1, round(height))), min(size[1] - left, max(1, round(width)))
+
+
+def moved(
+    box: tuple[float, float, float, float],
+    times: float,
+    words: np.ndarray,
+    size: tuple[int, int],
+    reach: tuple[float, float],
+) -> tuple[float, tuple[float, float, float, float]]:
+    """The box, so many times as large, where it cuts least within `reach` (down, across): what that costs, and it."""
+    y, x, height, width = box
+    tall, wide = min(size[0], height * times), min(size[1], width * times)
+    down, across = (np.linspace(-far, far, steps) for far, steps in zip(reach, (17, 33), strict=True))
+    tops = np.clip(y - (tall - height) / 2 + down, 0, size[0] - tall)[:, None]
+    lefts = np.clip(x - (wide - width) / 2 + across, 0, size[1] - wide)[:, None]
+    high = np.clip(np.minimum(words[:, 3], tops + tall) - np.maximum(words[:, 1], tops), 0, None)
+    long = np.clip(np.minimum(words[:, 2], lefts + wide) - np.maximum(words[:, 0], lefts), 0, None)
+    area = np.maximum((words[:, 2] - words[:, 0]) * (words[:, 3] - words[:, 1]), 1e-6)
+    inside = high[:, None] * long / area
+    far = np.abs(down)[:, None] / reach[0] + np.abs(across) / reach[1] + 10 * (times - 1)
+    cost = np.minimum(inside, 1 - inside).sum(-1) + 0.02 * far
+    row, col = np.unravel_index(int(cost.argmin()), cost.shape)
+    return float(cost[row, col]), (float(tops[row, 0]), float(lefts[col, 0]), tall, wide)
 
 
 def quiet(
@@ -259,23 +276,3 @@ def visible_share(words: np.ndarray, box: tuple[float, float, float, float]) -> 
     down = np.clip(np.minimum(words[:, 3], y + height) - np.maximum(words[:, 1], y), 0, None)
     area = np.maximum((words[:, 2] - words[:, 0]) * (words[:, 3] - words[:, 1]), 1e-6)
     return across * down / area
-
-
-def grown(
-    box: tuple[float, float, float, float], words: np.ndarray, size: tuple[int, int], most: float = 1.15
-) -> tuple[float, float, float, float]:
-    """The box with the words that it cuts taken in whole, where it grows by no more than `most`; its shape stays."""
-    y, x, height, width = box
-    share = visible_share(words, box)
-    cut = words[(share > 0.02) & (share < 0.98)]
-    if not len(cut):
-        return box
-    x0, y0 = min(x, float(cut[:, 0].min()) - 1), min(y, float(cut[:, 1].min()) - 1)
-    x1, y1 = max(x + width, float(cut[:, 2].max()) + 1), max(y + height, float(cut[:, 3].max()) + 1)
-    scale = max((x1 - x0) / width, (y1 - y0) / height)
-    if scale > most:
-        return box
-    tall, wide = min(size[0], height * scale), min(size[1], width * scale)
-    top = min(max(0.0, (y0 + y1 - tall) / 2), size[0] - tall)
-    left = min(max(0.0, (x0 + x1 - wide) / 2), size[1] - wide)
-    return top, left, tall, wide
