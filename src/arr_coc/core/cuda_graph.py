@@ -24,8 +24,6 @@ Recorded = TypeVar("Recorded")
 _RECORDING_LOCK = RLock()
 # Graphs that nobody holds any more, while another one is recorded. None: nothing is being recorded.
 _waiting: list[object] | None = None
-
-
 # How often each thread has said that it uses the device, and the one that records.
 _users: Counter[int] = Counter()
 _recorder: int | None = None

@@ -69,7 +69,6 @@ if TYPE_CHECKING:
 BATCH = 8
 # How a look by the scorer begins its first note.
 BY_SCORER = "relevance 'scorer'"
-# (picture (3, height, width) in [0, 1], question) → where the question needs detail
 # What a picture and a model can offer to a source of relevance.
 OFFERS = ("pixels", "texture", "model", "words")
 
