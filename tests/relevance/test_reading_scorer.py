@@ -129,11 +129,11 @@ def test_what_is_read_of_a_picture_is_read_once(exported, monkeypatch):
         monkeypatch.setattr(kind, "see", lambda self, given, see=see: seen.append(1) or see(self, given))
     anew = [scorer.of_pixels(pixels, query).map for query in ("Who?", "What is the total?")]
     tensor = torch.from_numpy(pixels).permute(2, 0, 1) / 255
-    by_torch = [scorer._by_torch(tensor, query).map for query in ("Who?", "What is the total?")]
+    by_torch = [scorer.of_batch(tensor[None], [query])[0].map for query in ("Who?", "What is the total?")]
     assert len(seen) == 4
     kept = PictureStore(ByteStore(1 << 24), "picture")
     for query, one, other in zip(("Who?", "What is the total?"), anew, by_torch, strict=True):
         assert (scorer.of_pixels(pixels, query, kept=kept).map == one).all()
-        assert np.allclose(scorer._by_torch(tensor, query, kept).map, other, atol=1e-5)
+        assert np.allclose(scorer.of_batch(tensor[None], [query], kept)[0].map, other, atol=1e-5)
     assert len(seen) == 6
     assert (anew[0] != anew[1]).any()

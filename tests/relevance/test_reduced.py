@@ -11,7 +11,9 @@ from PIL import Image, ImageDraw, ImageFont
 
 from arr_coc.relevance.scorer.reduced import (
     MOST_PIXELS,
+    TALL,
     WANTED,
+    ReadingSizes,
     reading_size,
     reduced_batch,
     reduced_pixels,
@@ -55,6 +57,16 @@ def test_both_ways_make_the_same_picture():
     found = (reduced_batch(tensor, size)[0].permute(1, 2, 0).numpy() * 255).round().astype(int)
     assert np.abs(found - reduced_pixels(pixels).astype(int)).max() <= 1
     assert reduced_batch(tensor, pixels.shape[:2]) is tensor
+
+
+@pytest.mark.parametrize(("em", "size"), [(14, (700, 900)), (30, (700, 900)), (64, (700, 900)), (90, (2100, 1700))])
+def test_a_device_chooses_the_size_that_a_processor_chooses(em: int, size: tuple[int, int]):
+    pages = [sheet(em, size), sheet(em + 9, size)]
+    tensors = torch.from_numpy(np.stack(pages)).permute(0, 3, 1, 2)
+    wanted = [reading_size(page) for page in pages]
+    assert ReadingSizes(tensors).found() == ReadingSizes(tensors / 255).found() == wanted
+    tall = [letters_of(page).median() for page in pages]
+    assert [one != size for one in wanted] == [letters > TALL or max(size) > 2000 for letters in tall]
 
 
 def test_letters_of_one_picture_are_sensed_once():

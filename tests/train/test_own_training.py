@@ -97,7 +97,7 @@ def test_the_folder_is_taken_by_path_and_torch_finds_what_the_runtime_finds(trai
     assert {path.name for path in out.iterdir()} >= {"config.json", "model.safetensors", "record.json", "README.md"}
     pixels = np.asarray(Image.open(folder / "3.png"))
     scorer = ScorerRelevance(out)
-    by_torch = scorer._by_torch(torch.from_numpy(pixels.copy()).permute(2, 0, 1), "the square?")
+    by_torch = scorer.of_batch(torch.from_numpy(pixels.copy()).permute(2, 0, 1)[None], ["the square?"])[0]
     assert scorer.of_pixels(pixels, "the square?").map == pytest.approx(by_torch.map, abs=0.03)
     allocation = look(folder / "3.png", "the square?", budget=6, relevance=str(out))
     assert allocation.tokens == 6

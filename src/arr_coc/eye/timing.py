@@ -20,14 +20,17 @@ from datetime import UTC, datetime
 from functools import partial
 from importlib import import_module, metadata
 from pathlib import Path
+from random import Random
 from statistics import median
 from time import perf_counter
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 import transformers
+from PIL import Image, ImageDraw
 from torch import Tensor
 
 from ..allocation.request import Request
@@ -48,6 +51,7 @@ SOURCES = ("map", "scorer", "glance")
 PROCESSOR: Any = SimpleNamespace(
     image_processor=SimpleNamespace(do_normalize=True, image_mean=[0.5] * 3, image_std=[0.5] * 3), tokenizer=None
 )
+WORDS = ("Invoice", "Total", "Street", "Name", "Account", "Date", "Amount", "Reference")
 QUESTION = "What does the red sign say?"
 
 
@@ -161,6 +165,16 @@ def build(shape: tuple[JsonObject, JsonObject], device: torch.device, dtype: tor
     return model
 
 
+def page_of_words(side: int, seed: int) -> Tensor:
+    """(3, side, side) in [-1, 1]: a page full of lines, as documents are; sensing its letters takes its time."""
+    words, page = Random(seed), Image.new("RGB", (side, side), "white")
+    draw = ImageDraw.Draw(page)
+    for top in range(8, side - 16, 26):
+        line = " ".join(f"{words.choice(WORDS)} {words.randrange(10000)}" for _ in range(side // 90))
+        draw.text((12, top), line, fill=(20, 20, words.randrange(120)), font_size=18)
+    return torch.from_numpy(np.asarray(page).copy()).permute(2, 0, 1) / 127.5 - 1
+
+
 class Stopwatch:
     """Median milliseconds of a call, by CUDA events where there are any."""
 
@@ -186,7 +200,7 @@ class GpuCase:
         self.full = self.rows**2
         self.backbone = Qwen3VL()
         random = torch.Generator(device=device).manual_seed(side + batch)
-        self.pictures = torch.rand(batch, 3, side, side, generator=random, device=device) * 2 - 1
+        self.pictures = torch.stack([page_of_words(side, number) for number in range(batch)]).to(device)
         self.maps = list((torch.rand(batch, MAP_SIDE, MAP_SIDE, generator=random, device=device) ** 4).cpu().numpy())
         self.image = model.config.image_token_id
         self.inputs = self.processed(self.pictures)

@@ -24,7 +24,7 @@ from ...core.values import Relevance
 from ..registry import Maps
 from ..scene import Scene
 from .onnx_scorer import score_picture, whole_levels
-from .reduced import reading_size, reading_sizes, reduced_batch, size_note
+from .reduced import ReadingSizes, reading_size, reduced_batch, size_note
 
 if TYPE_CHECKING:
     import torch
@@ -106,7 +106,7 @@ class ScorerRelevance:
 
     def __call__(self, picture: torch.Tensor, query: str, kept: PictureStore | None = None) -> Relevance:
         if str(picture.device) != "cpu" or not self.has_graph:
-            return self._by_torch(picture, query, kept)
+            return self.of_batch(picture[None], [query], kept)[0]
         return self.of_pixels(picture.permute(1, 2, 0).numpy(), query, kept=kept)
 
     @property
@@ -119,7 +119,8 @@ class ScorerRelevance:
         """The same for an array (H, W, 3) of uint8; on a processor without torch, where it can read. kept: where what
         is read of the picture is found by the next question."""
         if device != "cpu" or not self.has_graph:
-            return self._by_torch(Scene(pixels, device=device).tensor, query, kept)
+            size = reading_size(whole_levels(pixels)) if self.has_graph else None
+            return self.of_batch(Scene(pixels, device=device).tensor[None], [query], kept, size)[0]
         return self._found(score_picture(self.folder, pixels, query, kept), query, self._notes(whole_levels(pixels)))
 
     def of_scene(self, scene: Scene, query: str) -> Relevance:
@@ -128,13 +129,15 @@ class ScorerRelevance:
             return self.of_pixels(scene.given, query, str(scene.device), scene.kept)
         return self(scene.tensor, query, scene.kept)
 
-    def _by_torch(self, picture: torch.Tensor, query: str, kept: PictureStore | None = None) -> Relevance:
-        return self.of_batch(picture[None], [query], kept)[0]
-
     def of_batch(
-        self, pictures: torch.Tensor, queries: Sequence[str], kept: PictureStore | None = None
+        self,
+        pictures: torch.Tensor,
+        queries: Sequence[str],
+        kept: PictureStore | None = None,
+        size: tuple[int, int] | None = None,
     ) -> list[Relevance]:
-        """The same for pictures of one size, (B, 3, H, W), in one pass. kept: of a single one."""
+        """The same for pictures of one size, (B, 3, H, W), in one pass. kept: of a single one. size: at which they are
+        read, where that is known."""
         import torch
 
         device = pictures.device
@@ -145,21 +148,28 @@ class ScorerRelevance:
         ids = torch.cat([question_ids(query, length) for query in queries[: 1 if same else None]]).to(device)
         scorer = gpu_scorer(self.folder, str(device)) if pictures.is_cuda else load_scorer(self.folder, str(device))
         given = (pictures.shape[2], pictures.shape[3])
-        sizes = reading_sizes(pictures) if self.has_graph else [given] * len(pictures)
-        found: list[Relevance] = [Relevance(np.zeros((1, 1)))] * len(sizes)
-        for size in dict.fromkeys(sizes):
-            which = [number for number, one in enumerate(sizes) if one == size]
-            with torch.no_grad():
-                if kept is None or not self.has_graph:
-                    scores = scorer.score(reduced_batch(pictures[which], size), ids if same else ids[which])
-                else:
-                    name = ("scorer", str(self.folder), str(device), size)
-                    seen = kept.made(name, lambda size=size: scorer.see(scorer.padded(reduced_batch(pictures, size))))
-                    scores = scorer.find(seen, ids).float().sigmoid()
-                scores = scores.float().cpu().numpy()
-            for number, one in zip(which, scores, strict=True):
-                found[number] = self._found(one, queries[number], size_note(size, given))
-        return found
+
+        def scored(which: list[int], size: tuple[int, int]) -> torch.Tensor:
+            if kept is None or not self.has_graph:
+                return scorer.score(reduced_batch(pictures[which], size), ids if same else ids[which])
+            name = ("scorer", str(self.folder), str(device), size)
+            seen = kept.made(name, lambda: scorer.see(scorer.padded(reduced_batch(pictures, size))))
+            return scorer.find(seen, ids).float().sigmoid()
+
+        every = list(range(len(queries)))
+        with torch.no_grad():
+            if size is not None or not self.has_graph:
+                sizes = [size or given] * len(every)
+                maps = list(scored(every, sizes[0]).float().cpu().numpy())
+            else:
+                guess = ReadingSizes(pictures)
+                likely = scored(every, guess.likely)  # a device works on it while the letters are sensed
+                sizes, maps = guess.found(), list(likely.float().cpu().numpy())
+                for other in dict.fromkeys(one for one in sizes if one != guess.likely):
+                    which = [number for number in every if sizes[number] == other]
+                    for number, one in zip(which, scored(which, other).float().cpu().numpy(), strict=True):
+                        maps[number] = one
+        return [self._found(maps[one], queries[one], size_note(sizes[one], given)) for one in every]
 
     @staticmethod
     def _found(scores: np.ndarray, query: str, notes: tuple[str, ...] = ()) -> Relevance:
