@@ -5,12 +5,14 @@ from __future__ import annotations
 import gc
 import threading
 import warnings
+from collections.abc import Callable
+from contextlib import suppress
 
 import pytest
 import torch
 
 from arr_coc.core import cuda_graph
-from arr_coc.core.cuda_graph import CudaGraph, GraphCache, undisturbed, using_gpu
+from arr_coc.core.cuda_graph import CudaGraph, GraphCache, OthersAtWork, gpu_lock, undisturbed, using_gpu
 
 
 class Counted:
@@ -94,7 +96,7 @@ def test_two_threads_never_record_at_once():
     inside, most = [], []
 
     def record() -> None:
-        with undisturbed():
+        with suppress(OthersAtWork), undisturbed():
             inside.append(1)
             most.append(len(inside))
             inside.pop()
@@ -109,6 +111,94 @@ def test_two_threads_never_record_at_once():
 
 
 CARD = torch.device("cuda")  # only its kind is asked
+
+
+@pytest.fixture(autouse=True)
+def rested(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody waited in vain before, and nobody does so for long."""
+    monkeypatch.setattr(cuda_graph, "_tired", 0.0)
+    monkeypatch.setattr(cuda_graph, "PATIENCE", 0.2)
+
+
+def started(work: Callable[[], None]) -> threading.Thread:
+    thread = threading.Thread(target=work)
+    thread.start()
+    return thread
+
+
+def test_who_wants_to_record_waits_for_the_others_and_nobody_new_begins(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(cuda_graph, "PATIENCE", 30.0)
+    order, begun, done = [], threading.Event(), threading.Event()
+
+    def other() -> None:
+        with using_gpu(CARD):
+            begun.set()
+            done.wait(30)
+            with using_gpu(CARD):  # who works already is not held up
+                order.append("work")
+
+    def late() -> None:
+        with using_gpu(CARD):
+            order.append("late")
+
+    def record() -> None:
+        with using_gpu(CARD), undisturbed():
+            order.append("recorded")
+
+    threads = [started(other)]
+    assert begun.wait(30)
+    threads.append(started(record))
+    while cuda_graph._recorder is None:
+        pass
+    threads.append(started(late))
+    threads[-1].join(0.1)
+    assert order == []
+    done.set()
+    for one in threads:
+        one.join(30)
+    assert order == ["work", "recorded", "late"]
+
+
+def test_who_waited_in_vain_does_not_wait_again_at_once():
+    begun, done = threading.Event(), threading.Event()
+
+    def other() -> None:
+        with using_gpu(CARD):
+            begun.set()
+            done.wait(30)
+
+    thread = started(other)
+    assert begun.wait(30)
+    for _ in range(2):
+        with pytest.raises(OthersAtWork), undisturbed():
+            pass
+    tired = cuda_graph._tired
+    with pytest.raises(OthersAtWork), undisturbed():
+        pass
+    assert cuda_graph._tired == tired > 0, "the later ones did not wait"
+    done.set()
+    thread.join()
+    assert recorded() == "graph", "alone, there is nothing to wait for"
+
+
+def test_who_waits_for_the_recorders_lock_does_not_hinder_it(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(cuda_graph, "PATIENCE", 30.0)
+    lock, order = threading.Lock(), []
+
+    def other() -> None:
+        with using_gpu(CARD), gpu_lock(lock):
+            order.append("other")
+            assert cuda_graph._users[threading.get_ident()] == 1
+
+    with using_gpu(CARD), gpu_lock(lock):
+        thread = started(other)
+        thread.join(0.1)
+        with undisturbed():
+            order.append("recorded")
+    thread.join(30)
+    assert order == ["recorded", "other"]
+    assert not cuda_graph._users
+    assert not lock.locked()
 
 
 def recorded() -> str:

@@ -1,10 +1,11 @@
 """Work recorded once as a CUDA graph and replayed: for work whose launches take longer than the work.
 
 A recording must not be disturbed: freeing another graph in the middle of one breaks both, and so may what another
-thread does on the device. So one recording at a time holds the lock of the process, the garbage collector rests, graphs
-that fall out are kept until it is over, and a thread that uses the device says so (`using_gpu`): none is recorded
-beside another one's work, and none begins beside a recording. What goes wrong in a recording never reaches an answer:
-`GraphCache` then gives nothing, and its caller works plainly.
+thread does on the device. So there is one recording at a time, the garbage collector rests, graphs that fall out are
+kept until it is over, and a thread that uses the device says so (`using_gpu`): none is recorded beside another one's
+work, and none begins beside a recording. Who wants to record waits a moment for the others, and nobody new begins
+meanwhile; a thread that waits for a lock of such a one steps aside (`gpu_lock`). What goes wrong in a recording never
+reaches an answer: `GraphCache` then gives nothing, and its caller works plainly.
 """
 
 from __future__ import annotations
@@ -14,19 +15,22 @@ import warnings
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Generator, Hashable
 from contextlib import contextmanager
-from threading import Condition, RLock, get_ident
+from threading import Condition, Lock, get_ident
+from time import monotonic
 from typing import Any, Generic, TypeVar
 
 import torch
 
 Recorded = TypeVar("Recorded")
 
-_RECORDING_LOCK = RLock()
+# Seconds that a thread waits for the others before it records, and for which none waits again where that was in vain.
+PATIENCE, REST = 0.5, 10.0
 # Graphs that nobody holds any more, while another one is recorded. None: nothing is being recorded.
 _waiting: list[object] | None = None
-# How often each thread has said that it uses the device, and the one that records.
+# How often each thread has said that it uses the device, the one that records or wants to, and until when none waits.
 _users: Counter[int] = Counter()
 _recorder: int | None = None
+_tired = 0.0
 _gate = Condition()
 
 
@@ -41,28 +45,62 @@ def using_gpu(device: torch.device) -> Generator[None]:
         yield
         return
     me = get_ident()
-    with _gate:
-        _gate.wait_for(lambda: _recorder in (None, me))
-        _users[me] += 1
+    _enter(me, 1)
     try:
         yield
     finally:
+        _leave(me, 1)
+
+
+def _enter(me: int, times: int) -> None:
+    with _gate:
+        _gate.wait_for(lambda: _recorder in (None, me) or me in _users)
+        _users[me] += times
+
+
+def _leave(me: int, times: int) -> None:
+    with _gate:
+        _users[me] -= times
+        if not _users[me]:
+            del _users[me]
+        _gate.notify_all()
+
+
+@contextmanager
+def gpu_lock(lock: Lock) -> Generator[None]:
+    """Hold a lock under which graphs are recorded. While another thread has it, this one does not count among those
+    that use the device, or that one could not record."""
+    me = get_ident()
+    if not lock.acquire(blocking=False):
         with _gate:
-            _users[me] -= 1
-            if not _users[me]:
-                del _users[me]
+            times = _users[me]
+        if times:
+            _leave(me, times)
+        lock.acquire()
+        if times:
+            _enter(me, times)
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 @contextmanager
 def _alone() -> Generator[None]:
-    """Nobody else uses the device until the end; raises `OthersAtWork` where somebody does. It waits for nobody: two
-    that want to record would wait for each other."""
-    global _recorder
+    """Nobody else uses the device until the end. Raises `OthersAtWork` where others go on for long, or where another
+    thread records or wants to: two would wait for each other."""
+    global _recorder, _tired
     me = get_ident()
     with _gate:
-        if _users.keys() - {me}:
-            raise OthersAtWork("another thread uses the device")
+        if _recorder not in (None, me):
+            raise OthersAtWork("another thread records")
         before, _recorder = _recorder, me
+        patience = PATIENCE if monotonic() > _tired else 0
+        if not _gate.wait_for(lambda: not _users.keys() - {me}, patience):
+            _recorder = before
+            _tired = max(_tired, monotonic() + REST) if patience else _tired
+            _gate.notify_all()
+            raise OthersAtWork("another thread uses the device")
     try:
         yield
     finally:
@@ -75,7 +113,7 @@ def _alone() -> Generator[None]:
 def undisturbed() -> Generator[None]:
     """One recording at a time, beside nobody's work; nothing is collected and no graph is freed before it is over."""
     global _waiting
-    with _RECORDING_LOCK, _alone():
+    with _alone():
         collects, outermost = gc.isenabled(), _waiting is None
         gc.disable()
         _waiting = [] if outermost else _waiting
@@ -155,6 +193,9 @@ class GraphCache(Generic[Recorded]):
 
     def __len__(self) -> int:
         return len(self.held)
+
+    def __contains__(self, key: Hashable) -> bool:
+        return key in self.held
 
     def get(self, key: Hashable, record: Callable[[], Recorded], at_once: bool = False) -> Recorded | None:
         """What was recorded for a key.

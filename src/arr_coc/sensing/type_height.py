@@ -7,6 +7,7 @@ photograph seldom do. What is left of a row is its letters; two in three of them
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -36,6 +37,7 @@ LEVEL = 0.3  # of a height: how far the feet, or else the tops, of two neighbour
 UNEVEN, SPREAD = 0.09, 0.4  # of a height: the same in the mean of a row, and the spread of its heights
 SHORTEST, SURE = 2, 3  # letters of a row, and of one that is hardly anything else
 FEWEST, SHARE = 12, 0.3  # pieces in such rows, in all and of all pieces: below, what stands out is not type
+RARE = 0.1  # of the pieces: below, letters that are so tall cannot be half of the type
 TALLER, CAPITAL = 75, 1.06  # percentile of the pieces' heights, and times that for a capital
 KNOWN, SENSED, NONE = "words", "sensed", "none"
 _letters = ByteStore(1 << 20)  # some dozens of pages
@@ -129,11 +131,14 @@ def sensed_rows(pixels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     mean = cv2.blur(grey, (AROUND, AROUND), borderType=cv2.BORDER_REPLICATE)
     with ThreadPoolExecutor(2) as pool:
         both = list(pool.map(lambda pair: _rows(cv2.subtract(*pair)), ((mean, grey), (grey, mean))))
-    whole = [rows for rows in both if rows.is_type]
-    if not whole:
-        return np.zeros((0, 4), np.float32), np.zeros(0, np.float32)
-    boxes, heights = (np.concatenate(parts) for parts in zip(*((one.boxes, one.heights) for one in whole), strict=True))
+    boxes, heights = _together(both)
     return boxes / np.float32(min(times, 1)), heights / np.float32(min(times, 1))
+
+
+def _together(several: Sequence[LetterRows]) -> tuple[np.ndarray, np.ndarray]:
+    """Boxes and heights of those rows that are type."""
+    whole = [NO_ROWS, *(rows for rows in several if rows.is_type)]
+    return np.concatenate([one.boxes for one in whole]), np.concatenate([one.heights for one in whole])
 
 
 class LetterRows(NamedTuple):
@@ -155,12 +160,19 @@ class LetterRows(NamedTuple):
 NO_ROWS = LetterRows(np.zeros((0, 4), np.float32), np.zeros(0, np.float32))
 
 
-def _rows(above: np.ndarray) -> LetterRows:
-    """(H, W) uint8, how far each pixel differs from its surroundings → rows of letters."""
+class InkPieces(NamedTuple):
+    """Connected pieces that may be letters. box: (N, 4) int64 left, top, width, height. labels: (H, W), the number of
+    every piece, whether it may be one or not. number: of those, its row in `box`, or -1."""
+
+    box: np.ndarray
+    labels: np.ndarray
+    number: np.ndarray
+
+
+def _pieces(above: np.ndarray) -> InkPieces:
+    """(H, W) uint8, how far each pixel differs from its surroundings → what may be letters."""
     import cv2
 
-    if min(above.shape) < LEAST:
-        return NO_ROWS
     ink = cv2.threshold(above, CONTRAST, 255, cv2.THRESH_BINARY)[1]
     # Pieces have a first pixel: nothing above it, nothing to its left. Short numbers do where there are not too many.
     before = cv2.bitwise_or(ink[:-1, 1:], ink[1:, :-1])
@@ -173,11 +185,39 @@ def _rows(above: np.ndarray) -> LetterRows:
     fits &= (filled > FILLED[0]) & (filled < FILLED[1])
     fits[0] = False  # the ground
     piece = np.flatnonzero(fits)
-    if not len(piece):
-        return NO_ROWS
     number = np.full(len(stats), -1, np.int64)
     number[piece] = np.arange(len(piece))
-    return _measured(stats[piece, :4].astype(np.int64), labels, number)
+    return InkPieces(stats[piece, :4].astype(np.int64), labels, number)
+
+
+def _rows(above: np.ndarray) -> LetterRows:
+    """(H, W) uint8, how far each pixel differs from its surroundings → rows of letters."""
+    if min(above.shape) < LEAST:
+        return NO_ROWS
+    pieces = _pieces(above)
+    return _measured(*pieces) if len(pieces.box) else NO_ROWS
+
+
+def is_low(grey: np.ndarray, height: float) -> bool:
+    """Are letters lower than `height` pixels in the middle, or is there no type? As `type_height` says, but sooner
+    where there is much small print.
+
+    Args:
+        grey: (H, W) uint8, of at most `MOST_PIXELS`.
+        height: Of a capital.
+    """
+    import cv2
+
+    if min(grey.shape) < LEAST:
+        return True
+    mean = cv2.blur(grey, (AROUND, AROUND), borderType=cv2.BORDER_REPLICATE)
+    both = [_pieces(cv2.subtract(*pair)) for pair in ((mean, grey), (grey, mean))]
+    # A quarter of the pieces of a row are as tall as it, and type is a third of all pieces.
+    tall = [np.count_nonzero(one.box[:, 3] * CAPITAL >= height) > RARE * max(len(one.box), FEWEST) for one in both]
+    if not any(tall):
+        return True
+    rows = _together([_measured(*one) for one in both if len(one.box)])
+    return _placed(*rows, grey.shape, SENSED if len(rows[1]) else NONE).median() < height
 
 
 def _following(box: np.ndarray, labels: np.ndarray, number: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -145,13 +145,14 @@ class RowsGraph:
     def ready(self) -> None:
         """The step, recorded when first needed: it moves what it reads, so that comes before what it shall read."""
         self.cache.place = self.place
-        if self.step is not None:
+        if "step" in self.steps:
             return
-        kept = [one.clone() for one in (self.token, self.positions, self.mask, self.place)]
-        device = self.model.device
+        state, device = (self.token, self.positions, self.mask, self.place), self.model.device
+        kept = [one.clone() for one in state]
+        # Where others were at work it is plain this time, and recorded another.
         self.step = self.steps.get("step", lambda: CudaGraph(self._step, device), at_once=True)
         self.step = self.step or CudaGraph(self._step, device, recorded=False)
-        for into, one in zip((self.token, self.positions, self.mask, self.place), kept, strict=True):
+        for into, one in zip(state, kept, strict=True):
             into.copy_(one)
 
     def begin(self) -> DecodingStep:

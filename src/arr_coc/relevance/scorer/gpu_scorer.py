@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from ...core.cuda_graph import CudaGraph, GraphCache, ordinary_tensors, using_gpu
+from ...core.cuda_graph import CudaGraph, GraphCache, gpu_lock, ordinary_tensors, using_gpu
 
 MOST_GRAPHS = 8  # two for each size of picture
 # Pixels of a batch that is recorded: launching takes longer than the work of smaller ones, and memory is held for each.
@@ -51,7 +51,7 @@ class GpuScorer:
         """A part of the scorer, in half precision; by a graph where it came before. shape: of the pictures."""
         device = given[0].device
         half = torch.autocast(device.type, torch.bfloat16, self.casts, cache_enabled=False)
-        with using_gpu(device), self.lock, ordinary_tensors(), half:
+        with using_gpu(device), gpu_lock(self.lock), ordinary_tensors(), half:
             if shape[0] > 1 and shape[0] * shape[2] * shape[3] > self.most:
                 return work(*given)
             key = (getattr(work, "__name__", ""), *(tuple(one.shape) for one in given))

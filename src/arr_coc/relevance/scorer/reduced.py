@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
-from ...sensing.type_height import letters_of, type_height
+from ...sensing.type_height import is_low, letters_of
 
 if TYPE_CHECKING:
     import torch
@@ -86,7 +86,7 @@ def _sized(height: int, width: int, times: float) -> tuple[int, int]:
 def _is_low(view: np.ndarray) -> bool:
     """Are the letters of a picture not tall? view: (H, W) grey, of half its size. Sensing those of the whole picture
     takes four times as long."""
-    return 2 * type_height(view).median() < LOW * TALL
+    return is_low(view, LOW * TALL / 2)
 
 
 def _by_letters(pixels: np.ndarray) -> tuple[int, int]:
