@@ -6,7 +6,6 @@ is then imported; the answers are the same.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -94,4 +93,4 @@ def _one_in_numpy(
         tree = tree_for(frame.image_size, tokens, cell=frame.cell, canvas=frame.canvas, levels=levels)
         found = quadtree_numpy(cells[0], tree, tokens, options.get("criterion", "mass"))
     gaps = frame.leaves_gaps(found[0])
-    return replace(frame.allocation(*found, tokens, strategy, sparse=gaps, notes=notes), overview=first)
+    return frame.allocation(*found, tokens, strategy, sparse=gaps, notes=notes, overview=first)

@@ -60,4 +60,5 @@ def allocate_batch(
     )
     result = find_strategy(strategy)(job)
     allocations = job.allocations(result, strategy) if isinstance(result, Leaves) else result
-    return [replace(one, notes=(*notes, *one.notes)) for one, (_, notes) in zip(allocations, checked, strict=True)]
+    told = zip(allocations, checked, strict=True)
+    return [replace(one, notes=(*notes, *one.notes)) if notes else one for one, (_, notes) in told]

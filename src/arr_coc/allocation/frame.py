@@ -73,6 +73,7 @@ class Frame:
         sparse: bool = False,
         notes: tuple[str, ...] = (),
         fixated: Sequence[Sequence[int]] = (),
+        overview: int = 0,
     ) -> Allocation:
         """(N, 3) leaves and (N,) scores as an `Allocation`. fixated: (row, col) cells at which the eye rested."""
         middles = (np.asarray(fixated, dtype=np.float64).reshape(-1, 2) + 0.5) * self.cell
@@ -92,6 +93,7 @@ class Frame:
             canvas=self.canvas,
             notes=notes,
             scanpath=tuple(np.minimum(places, np.array(self.image_size) - 1).astype(int).tolist()),
+            overview=overview,
         )
 
     def leaves_gaps(self, cells: np.ndarray) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -119,7 +119,8 @@ class AllocationJob:
         """Leaves of every picture → one `Allocation` each. fixated: where the eye rested, for each picture."""
         frame = self.frame
         cells, scores = leaves.cells.cpu().numpy(), leaves.scores.cpu().numpy()
-        made = [
+        overviews = leaves.overviews or [0] * len(cells)
+        return [
             frame.allocation(
                 cells[picture, :length],
                 scores[picture, :length],
@@ -127,12 +128,10 @@ class AllocationJob:
                 strategy,
                 sparse=frame.leaves_gaps(cells[picture, :length]),
                 fixated=() if fixated is None else fixated[picture],
+                overview=overviews[picture],
             )
             for picture, length in enumerate(leaves.lengths.tolist())
         ]
-        if not leaves.overviews:
-            return made
-        return [replace(one, overview=first) for one, first in zip(made, leaves.overviews, strict=True)]
 
 
 def overlay_leaves(job: AllocationJob) -> Leaves:
