@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 
@@ -37,12 +37,14 @@ NARROW = 64  # features of a row for which `_norm_of_many` pays
 @dataclass(frozen=True, eq=False)
 class PictureFeatures:
     """What the scorer reads of a picture before a question. features: (N, C) at a stride of 8. asking: (1, N, C'), what
-    each place looks for its own characters with. height, width: of the canvas."""
+    each place looks for its own characters with. height, width: of the canvas. read: (height, width) at which the
+    picture was read."""
 
     features: np.ndarray
     asking: np.ndarray
     height: int
     width: int
+    read: tuple[int, int] = (0, 0)
 
 
 class OnnxScorer:
@@ -276,7 +278,12 @@ def score_picture(folder: Path, pixels: np.ndarray, query: str, kept: PictureSto
     A picture that is read reduced (`reduced`) has as many cells as the reduced one. kept: where what is read of the
     picture is found by the next question.
     """
-    logits = load(folder).find(seen_picture(folder, pixels, kept), question_of(query))
+    return found_in(folder, seen_picture(folder, pixels, kept), query)
+
+
+def found_in(folder: Path, seen: PictureFeatures, query: str) -> np.ndarray:
+    """What was seen of a picture, and a question → relevance of every cell, as `score_picture` gives it."""
+    logits = load(folder).find(seen, question_of(query))
     return (1 / (1 + np.exp(-logits))).astype(np.float32)
 
 
@@ -284,16 +291,21 @@ def seen_picture(folder: Path, pixels: np.ndarray, kept: PictureStore | None = N
     """What the scorer reads of a picture before it is asked; found in `kept` where it was read before."""
 
     def see() -> PictureFeatures:
-        return load(folder).see(canvas_of(pixels))
+        reduced = reduced_pixels(whole_levels(pixels))
+        return replace(load(folder).see(levels_canvas(reduced)), read=reduced.shape[:2])
 
     return see() if kept is None else kept.made(("scorer", str(folder), pixels.shape), see)
 
 
 def canvas_of(pixels: np.ndarray) -> np.ndarray:
-    """(H, W, 3) uint8 or in [0, 1] → (1, 3, H', W') float32 in [−1, 1], sides multiples of 32, the edge repeated."""
+    """(H, W, 3) uint8 or in [0, 1] → (1, 3, H', W') float32 in [−1, 1], at the size at which it is read."""
+    return levels_canvas(reduced_pixels(whole_levels(pixels)))
+
+
+def levels_canvas(pixels: np.ndarray) -> np.ndarray:
+    """(H, W, 3) uint8 → (1, 3, H', W') float32 in [−1, 1], sides multiples of 32, the edge repeated."""
     import cv2
 
-    pixels = reduced_pixels(whole_levels(pixels))
     height, width = pixels.shape[:2]
     below, right = -height % CELL, -width % CELL
     if below or right:

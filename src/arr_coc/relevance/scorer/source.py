@@ -23,7 +23,7 @@ from ...core.plugins import load_plugin, plugins
 from ...core.values import Relevance
 from ..registry import Maps
 from ..scene import Scene
-from .onnx_scorer import score_picture, whole_levels
+from .onnx_scorer import found_in, seen_picture, whole_levels
 from .reduced import ReadingSizes, reading_size, reduced_batch, size_note
 
 if TYPE_CHECKING:
@@ -121,7 +121,9 @@ class ScorerRelevance:
         if device != "cpu" or not self.has_graph:
             size = reading_size(whole_levels(pixels)) if self.has_graph else None
             return self.of_batch(Scene(pixels, device=device).tensor[None], [query], kept, size)[0]
-        return self._found(score_picture(self.folder, pixels, query, kept), query, self._notes(whole_levels(pixels)))
+        seen = seen_picture(self.folder, pixels, kept)
+        note = size_note(seen.read, (pixels.shape[0], pixels.shape[1]))
+        return self._found(found_in(self.folder, seen, query), query, note)
 
     def of_scene(self, scene: Scene, query: str) -> Relevance:
         """The same for a scene; an array needs no torch."""
@@ -174,10 +176,6 @@ class ScorerRelevance:
     @staticmethod
     def _found(scores: np.ndarray, query: str, notes: tuple[str, ...] = ()) -> Relevance:
         return Relevance(scores, query=query, participatory=scores, notes=notes)
-
-    @staticmethod
-    def _notes(pixels: np.ndarray) -> tuple[str, ...]:
-        return size_note(reading_size(pixels), (pixels.shape[0], pixels.shape[1]))
 
 
 def scorer_maps(scenes: Sequence[Scene], queries: Sequence[str]) -> Maps:
