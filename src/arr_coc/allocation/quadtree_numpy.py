@@ -49,11 +49,11 @@ def select_splits(gains: np.ndarray, tree: Tree, budget: int) -> np.ndarray:
     selected = tree.costs == 0
     selected[order[taken]] = True
     if int(tree.costs[selected].sum()) < spend:
-        return _settle(order, taken, spend, tree, tree.edge_orders[choice])
+        return settle(order, taken, spend, tree, tree.edge_orders[choice])
     return selected
 
 
-def _settle(order: np.ndarray, taken: np.ndarray, spend: int, tree: Tree, canonical: np.ndarray) -> np.ndarray:
+def settle(order: np.ndarray, taken: np.ndarray, spend: int, tree: Tree, canonical: np.ndarray) -> np.ndarray:
     """Hit the count exactly where best-first stopped one or two tokens short because only splits of 3 were next.
 
     The number of edge splits (cost 1) decides which counts are possible. So: keep relevance's order among edge splits,
