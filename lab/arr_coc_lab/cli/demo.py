@@ -244,7 +244,7 @@ def zoo(
         document = {**story.to_json(), "truth": truth, "right": right, "seconds_in_all": seconds, "files": files}
         print_json(document)
         return
-    from arr_coc.eye.story import story_table
+    from arr_coc.app.cli.ask import story_table
 
     show(story_table(story, truth))
     say(f"files: {', '.join(files.values())}", f"{seconds:.1f} s in all")

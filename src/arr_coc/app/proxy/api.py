@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import signal
-import threading
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
@@ -410,8 +408,6 @@ def run_proxy(
     ready: Callable[[str], None] = lambda address: None,
 ) -> None:
     """Serve until interrupted; then open answers are finished."""
-    if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGTERM, signal.default_int_handler)
     with suppress(KeyboardInterrupt):
         web.run(build_proxy(settings, host=host, key=key, origins=origins), host, port, ready, GRACE)
 
