@@ -18,7 +18,7 @@ from ..core import arrays
 from ..core.errors import InputError
 from .gains import Criterion, leaf_names, node_sums, split_gains
 from .quadtree_numpy import settle
-from .tree import Leaves, Tree
+from .tree import Leaves, Tree, reach_and_order
 
 
 def quadtree(
@@ -41,7 +41,7 @@ def select_splits(gains: Tensor, tree: Tree, budget: int | Sequence[int] | Tenso
     budgets = torch.as_tensor(budget).reshape(-1).tolist()
     if len(budgets) not in (1, batch):
         raise InputError(f"got {len(budgets)} budgets for a batch of {batch}; give one, or one for each picture")
-    reached = [tree.reach_and_order(int(one)) for one in budgets]
+    reached = [reach_and_order(tree, int(one)) for one in budgets]
     if len(budgets) == 1 and not tree.has_odd_edge:
         return _largest(gains, (reached[0][0] - tree.floor) // 3)
     spend = torch.tensor([count - tree.floor for count, _ in reached], device=device).expand(batch)

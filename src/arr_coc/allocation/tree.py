@@ -95,17 +95,10 @@ class Tree:
         return (np.minimum(self.rows - row, side) * np.minimum(self.cols - col, side)).astype(np.float32)
 
     @cached_property
-    def _names(self) -> dict[int, np.ndarray]:
-        result, start = {}, 1
-        for level in range(self.levels, -1, -1):
-            count = math.prod(self.shape(level))
-            result[level] = np.arange(start, start + count, dtype=np.int32).reshape(self.shape(level))
-            start += count
-        return result
-
-    def names(self, level: int) -> np.ndarray:
-        """(rows, cols) int32 of a level: 1 + the place of each of its nodes in `nodes_table`."""
-        return self._names[level]
+    def names(self) -> dict[int, np.ndarray]:
+        """(rows, cols) int32 of each level: 1 + the place of each of its nodes in `nodes_table`."""
+        places = np.arange(1, 1 + len(self.nodes_table), dtype=np.int32)
+        return {level: places[self.nodes(level)].reshape(self.shape(level)) for level in self.offsets}
 
     @cached_property
     def costs(self) -> np.ndarray:
@@ -183,28 +176,21 @@ class Tree:
     @cached_property
     def _reachable(self) -> tuple[np.ndarray, np.ndarray]:
         """(orders, E + 1) least and greatest count with the first j = 0 … E cost-1 nodes of each order split."""
-        interior = self.costs == 3
         low, high = [], []
         for edge in self.edge_orders:
-            need, seed = edge_dependencies(self, edge)
-            steps = np.arange(len(edge) + 1)
-            forced = np.searchsorted(np.sort(seed[interior]), steps, side="left")
-            allowed = np.searchsorted(np.sort(need[interior]), steps, side="right")
+            steps, forced, allowed = edge_bounds(self, *edge_dependencies(self, edge), len(edge))
             low.append(self.floor + steps + 3 * forced)
             high.append(self.floor + steps + 3 * allowed)
         return np.stack(low), np.stack(high)
 
-    def reach_and_order(self, budget: int) -> tuple[int, int]:
-        """`reach(budget)` and which of `edge_orders` is sure to hit it."""
-        return _reach_and_order(self, budget)
-
     def reach(self, budget: int) -> int:
         """The token count that an allocation of this budget has, whatever the relevance."""
-        return self.reach_and_order(budget)[0]
+        return reach_and_order(self, budget)[0]
 
 
 @lru_cache(maxsize=4096)
-def _reach_and_order(tree: Tree, budget: int) -> tuple[int, int]:
+def reach_and_order(tree: Tree, budget: int) -> tuple[int, int]:
+    """`tree.reach(budget)` and which of its `edge_orders` is sure to hit it."""
     if budget >= tree.full:
         return tree.full, 0
     if budget < tree.floor:
@@ -237,6 +223,16 @@ def edge_dependencies(tree: Tree, edge: np.ndarray) -> tuple[np.ndarray, np.ndar
         below = np.minimum(seed[nodes], np.where(place[nodes] >= 0, place[nodes], len(edge)))
         np.minimum.at(seed, tree.parents[nodes], below)
     return need, seed
+
+
+def edge_bounds(
+    tree: Tree, need: np.ndarray, seed: np.ndarray, edges: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(edges + 1,) numbers of cost-1 splits, and how many splits of cost 3 must and may be taken with each. need, seed:
+    of `edge_dependencies`."""
+    interior, steps = tree.costs == 3, np.arange(edges + 1)
+    forced = np.searchsorted(np.sort(seed[interior]), steps, side="left")
+    return steps, forced, np.searchsorted(np.sort(need[interior]), steps, side="right")
 
 
 @lru_cache(maxsize=256)

@@ -18,6 +18,7 @@ from torch.nn import functional as F
 
 from ..allocation.overlay import overlay
 from ..allocation.tree import Tree
+from ..core.clock import timed
 from ..core.errors import InputError
 from ..core.kept import PictureStore
 from ..core.values import Answer
@@ -749,23 +750,20 @@ class MemoryReader:
     @torch.no_grad()
     def read(self, looks: Looks, seconds: dict[str, float]) -> LookReading:
         """The answers, from the visual tokens that the layout lets the language model read anew."""
-        started = perf_counter()
-        if self.layout in ("append", "apart"):
-            leaves = shown = looks.blocks[-1]
-            if len(looks) == 1 and 0 < looks.overview < leaves.shape[1]:
-                self._begin(leaves[:, : looks.overview])
-                leaves = leaves[:, looks.overview :]
-            tokens = self._encode(leaves)
-        else:
-            leaves = shown = looks.leaves()
-            tokens = self._whole_tree(looks, leaves)
-            self.memory = Memory(self.grid)
-        seconds["encode"] = perf_counter() - started
-        started = perf_counter()
-        spoken = answer_look(
-            self.model, self.memory, leaves, tokens, self.job.prompts, most=self.most, layers=self.layers
-        )
-        seconds["answer"] = perf_counter() - started
+        with timed(seconds, "encode"):
+            if self.layout in ("append", "apart"):
+                leaves = shown = looks.blocks[-1]
+                if len(looks) == 1 and 0 < looks.overview < leaves.shape[1]:
+                    self._begin(leaves[:, : looks.overview])
+                    leaves = leaves[:, looks.overview :]
+                tokens = self._encode(leaves)
+            else:
+                leaves = shown = looks.leaves()
+                tokens = self._whole_tree(looks, leaves)
+                self.memory = Memory(self.grid)
+        with timed(seconds, "answer"):
+            how = {"most": self.most, "layers": self.layers}
+            spoken = answer_look(self.model, self.memory, leaves, tokens, self.job.prompts, **how)
         return LookReading(
             1 - spoken.generated.confidence(self.temperature),
             traces(spoken, self.temperature, self.grid),

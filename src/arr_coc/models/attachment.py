@@ -14,13 +14,15 @@ from copy import copy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from ..allocation.distance import AUTO
+from ..allocation.distance import AUTO, check_scale, choose_distance, scaled_size
 from ..allocation.grip import Grip
 from ..allocation.request import Request
 from ..allocation.strategies import DEFAULT_STRATEGY, meant
+from ..allocation.tree import tokens_for
 from ..core.checks import of_kind, shown
 from ..core.errors import InputError
 from ..core.values import Allocation
@@ -226,11 +228,26 @@ class Attachment:
         Returns:
             A PIL picture; the one given where it is right as it is.
         """
-        from ..pictures.load import load_picture
-        from .distance import picture_at
+        from PIL import Image
 
-        name = getattr(self.model.config, "_name_or_path", "") or ""
-        return picture_at(load_picture(image), scale, Grip.known(name), self.settings.request)
+        from ..pictures.load import load_picture, resized
+        from ..sensing.type_height import letters_of
+
+        picture, request = load_picture(image), self.settings.request
+        full = tokens_for(picture.size)
+        found = choose_distance(
+            check_scale(scale),
+            Grip.known(getattr(self.model.config, "_name_or_path", "") or ""),
+            lambda: letters_of(picture.pixels, size=picture.size),
+            np.ones((1, 1), np.float32),  # nobody knows yet what the question needs
+            size=picture.size,
+            canvas=picture.size,
+            full=full,
+            tokens=request.tokens(full),
+        )
+        if found.times != 1:
+            picture = resized(picture, scaled_size(picture.size, found.times))
+        return Image.fromarray(picture.pixels)
 
     def detach(self) -> None:
         detach(self.model)
