@@ -12,7 +12,7 @@ from math import hypot
 
 import numpy as np
 
-from ..core.arrays import is_tensor
+from ..core.arrays import float32, is_tensor, namespace
 from ..core.checks import shown
 from ..core.errors import InputError
 from . import text_regions
@@ -183,9 +183,11 @@ def saliency(
 
 def _residual(ops: Backend, channel: BackendMap) -> BackendMap:
     """Squared response of one channel. The mean is taken off first, so a blank channel gives exactly nothing."""
-    spectrum = ops.fourier(channel - ops.mean(channel))
-    expected = ops.box(ops.logarithm(ops.amplitude(spectrum) + SALIENCY_NOISE), 1)
-    return ops.inverse_power(spectrum * ops.exponential(-expected))
+    library = namespace(channel)
+    spectrum = library.fft.fft2(channel - ops.mean(channel))
+    expected = ops.box(library.log(ops.amplitude(spectrum) + SALIENCY_NOISE), 1)
+    back = library.fft.ifft2(spectrum * library.exp(-expected))
+    return float32(back.real**2 + back.imag**2)
 
 
 # ---- shape: object_boundaries and distance_field --------------------------------------------------------------------
@@ -258,13 +260,11 @@ def eccentricity(ops: Backend, size: tuple[int, int], gaze: tuple[float, float] 
     return ops.distance_from(size, (y * height, x * width), like, 1 / farthest)
 
 
-def gaze_map(ops: Backend, size: tuple[int, int], gaze: tuple[float, float] | None, like: BackendMap) -> BackendMap:
-    """A soft spot at the gaze; zero everywhere when there is none."""
-    if gaze is None:
-        return ops.zeros(size, like)
+def gaze_map(ops: Backend, size: tuple[int, int], gaze: tuple[float, float], like: BackendMap) -> BackendMap:
+    """A soft spot at the gaze."""
     spread = GAZE_SPREAD * max(size)
     distance = ops.distance_from(size, (gaze[0] * size[0], gaze[1] * size[1]), like, 1.0)
-    return ops.exponential(distance * distance * (-0.5 / spread**2))
+    return namespace(distance).exp(distance * distance * (-0.5 / spread**2))
 
 
 # ---- memory: what was relevant, looked at and attended to before ----------------------------------------------------

@@ -10,7 +10,7 @@ from torch import nn
 
 from ..core.errors import InputError
 from ..core.pretrained import Pretrained
-from .pyramid import LEVELS, Pyramid, block_majority, majority, pad_to, unit, voters_of
+from .pyramid import LEVELS, Pyramid, block_majority, majority, make_units, pad_to, unit, voters_of
 from .texture import Layout, Texture, get_layout
 
 
@@ -123,11 +123,7 @@ def attention_weighted(texture: Texture, attention: torch.Tensor, levels: int = 
             planes[place] = F.max_pool2d(source[:, place], side)
         for place, votes in zip(layout.having("majority"), block_majority(voters, side).unbind(1), strict=True):
             planes[place] = votes
-        vectors = layout.having("unit_mean")
-        if vectors:
-            units = unit(torch.stack([planes[place] for place in vectors], 1), 1).unbind(1)
-            for place, plane in zip(vectors, units, strict=True):
-                planes[place] = plane
+        make_units(planes, layout, 1)
         data = torch.stack(planes, dim=1)[..., :height, :width]
         data = F.pad(data, (0, weighted.shape[-1] - width, 0, weighted.shape[-2] - height), mode="replicate")
         mips.append(replace(finest, data=data if finest.batched else data[0], height=height, width=width))
@@ -143,7 +139,7 @@ def temporal_mips(frames: torch.Tensor, layout: str | Layout, levels: int = 3) -
     chosen = get_layout(layout)
     if frames.ndim not in (4, 5) or frames.shape[-3] != len(chosen):
         raise InputError(f"a {chosen.name} clip must be (T, {len(chosen)}, H, W), got {tuple(frames.shape)}")
-    voters, largest, vectors = (chosen.having(kind) for kind in ("majority", "maximum", "unit_mean"))
+    voters, largest = (chosen.having(kind) for kind in ("majority", "maximum"))
     clips = frames if frames.ndim == 5 else frames[None]
     mips = [clips]
     for _ in range(levels - 1):
@@ -157,10 +153,7 @@ def temporal_mips(frames: torch.Tensor, layout: str | Layout, levels: int = 3) -
             number, time, height, width = clip[:, place].shape
             tiles = clip[:, place].reshape(number, time // 2, 2, height // 2, 2, width // 2, 2)
             planes[place] = majority(tiles.permute(0, 1, 3, 5, 2, 4, 6).flatten(4))
-        if vectors:
-            units = unit(torch.stack([planes[place] for place in vectors]), 0).unbind(0)
-            for place, plane in zip(vectors, units, strict=True):
-                planes[place] = plane
+        make_units(planes, chosen, 0)
         clips = torch.stack(planes, dim=2)
         mips.append(clips)
     return tuple(mips) if frames.ndim == 5 else tuple(one[0] for one in mips)

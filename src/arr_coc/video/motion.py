@@ -69,9 +69,9 @@ def measure_motion(earlier: np.ndarray, later: np.ndarray, settings: TemporalSet
     pan = quick_pan(*grey)
     if any(pan):  # further than the flow can reach: it finds what is left behind the camera's own motion
         whole = np.zeros((*grey[0].shape, 2), dtype=np.float32) - np.array(pan, dtype=np.float32)
-        flow = whole + backward_flow(_remap(grey[0], whole), grey[1], "ultrafast")
+        flow = whole + backward_flow(_remap(grey[0], whole), grey[1], quick=True)
     else:
-        flow = backward_flow(grey[0], grey[1], "ultrafast")
+        flow = backward_flow(grey[0], grey[1], quick=True)
     difference = cv2.absdiff(_remap(earlier, flow), later)
     height, width = later.shape[:2]
     small_height, small_width = size = scaled((height, width), MAP)

@@ -198,7 +198,7 @@ def propositional(texture: Texture) -> Array:
     entropy = _gradient_entropy(ops, along_x, along_y, block)
     structure = ops.clip(ops.shrink(strength, grid) / FULL_STRUCTURE)
     if "text_regions" in texture:
-        structure = ops.larger(structure, ops.shrink(texture.plane("text_regions"), grid))
+        structure = namespace(structure).maximum(structure, ops.shrink(texture.plane("text_regions"), grid))
     # Entropy without strength is noise: it counts only as far as there is something for it to be about.
     score = 0.5 * entropy * ops.clip(structure * 4) + 0.5 * structure
     return texture.shaped(ops.clip(ops.enlarge(score, size)))
@@ -234,7 +234,7 @@ def _gradient_entropy(ops: Backend, along_x: BackendMap, along_y: BackendMap, bl
     nearby = [ops.box(count, 1) for count in counts]
     total = ops.at_least(sum(nearby), 1e-6)
     shares = [ops.at_least(near / total, 1e-12) for near in nearby]
-    return -sum(share * ops.logarithm(share) for share in shares) / log(DIRECTIONS + 1)
+    return -sum(share * namespace(share).log(share) for share in shares) / log(DIRECTIONS + 1)
 
 
 def _direction(along_x: BackendMap, along_y: BackendMap) -> BackendMap:
