@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .allocation.distance import at_distance, choose_distance, reading_option, scaled_size
+from .allocation.frame import Frame
 from .allocation.grip import as_grip
 from .allocation.request import Request, check_device
 from .allocation.request import check_request as check_request
@@ -218,9 +219,8 @@ class Prepared:
             check_device(device)
             import_rooms(request.strategy, device, relevance)
         from .allocation.allocate import allocate
-        from .allocation.tree import grid_of, tokens_for
 
-        full = tokens_for(self.picture.size, cell=request.cell, canvas=request.canvas)
+        full = Frame(self.picture.size, request.cell, request.canvas).full
         # A very large picture is read by the scorer in tiles, where small print is seen.
         scene = self.scene.varied(**offered, ocr=self.fine is None and request.reads(full, relevance))
         if scene.ocr:
@@ -251,8 +251,8 @@ class Prepared:
             canvas, wanted = request.canvas, request.wanted(full)
             if distance.times != 1:
                 canvas = scaled_size(canvas or self.picture.size, distance.times, 1 if canvas is None else request.cell)
-                wanted = min(wanted, full, tokens_for(self.picture.size, cell=request.cell, canvas=canvas))
-            grid = grid_of(canvas or self.picture.size, request.cell)
+                wanted = min(wanted, full, Frame(self.picture.size, request.cell, canvas).full)
+            grid = Frame(self.picture.size, request.cell, canvas).grid
             allocation = allocate(
                 known.map if device == "cpu" else import_module("torch").from_numpy(known.map).to(device),
                 wanted,

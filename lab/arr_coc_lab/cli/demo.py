@@ -139,11 +139,11 @@ def look(
 
 def draw_looks(shown: Shown, looks: list[Look], out: Path) -> JsonObject:
     """Draw and write one picture's results; refuses an allocation that does not cost what was announced."""
-    from arr_coc.allocation.tree import tokens_for
     from arr_coc.app.cli.console import save_png
     from arr_coc.core.files import write_json
     from arr_coc.core.values import compare
     from arr_coc.draw import comparison, homunculus
+    from arr_coc.pricing.counting import tokens_for
 
     stem = Path(shown.picture).stem
     first, second = looks

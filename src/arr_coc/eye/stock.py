@@ -26,13 +26,13 @@ from ..core.cuda_graph import using_gpu
 from ..core.errors import InputError
 from ..core.kept import PictureStore
 from ..core.values import Allocation
-from ..models.attachment import adapter_options
 from ..models.attachment_plan import plan_prompt
 from ..models.base import (
     EYE_TRANSFORMERS,
     Inputs,
     PromptPlan,
     Settings,
+    adapter_options,
     backbone_for,
     check_processor,
     require_transformers,

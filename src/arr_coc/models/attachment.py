@@ -19,10 +19,10 @@ import torch
 from torch import Tensor
 
 from ..allocation.distance import AUTO, check_scale, choose_distance, scaled_size
+from ..allocation.frame import Frame
 from ..allocation.grip import Grip
 from ..allocation.request import Request
 from ..allocation.strategies import DEFAULT_STRATEGY, meant
-from ..allocation.tree import tokens_for
 from ..core.checks import of_kind, shown
 from ..core.errors import InputError
 from ..core.values import Allocation
@@ -36,6 +36,7 @@ from .base import (
     PromptPlan,
     Realized,
     Settings,
+    adapter_options,
     backbone_for,
     check_merge,
     check_processor,
@@ -234,7 +235,7 @@ class Attachment:
         from ..sensing.type_height import letters_of
 
         picture, request = load_picture(image), self.settings.request
-        full = tokens_for(picture.size)
+        full = Frame(picture.size).full
         found = choose_distance(
             check_scale(scale),
             Grip.known(getattr(self.model.config, "_name_or_path", "") or ""),
@@ -504,13 +505,6 @@ def attach(
     object.__setattr__(model, "generate", attachment.generate)
     object.__setattr__(model, NAME, attachment)
     return attachment
-
-
-def adapter_options(backbone: Backbone) -> tuple[str, ...]:
-    """Keywords that a family's `realize` takes from a user; what comes from a glance is none of them."""
-    taken = inspect.signature(backbone.realize).parameters.values()
-    given = ("relevance", "known", "tower")
-    return tuple(one.name for one in taken if one.kind is one.KEYWORD_ONLY and one.name not in given)
 
 
 def detach(model: PreTrainedModel) -> None:

@@ -22,7 +22,6 @@ import numpy as np
 from ..allocation.allocate import allocate
 from ..allocation.frame import Frame
 from ..allocation.request import Request, check_request
-from ..allocation.tree import tokens_for
 from ..core.clock import timed
 from ..core.errors import InputError
 from ..core.files import replacing
@@ -442,8 +441,7 @@ class VideoStream:
         Returns:
             So many.
         """
-        full = tokens_for(size, cell=self.cell)
-        return self.request.tokens(full)
+        return self.request.tokens(Frame(size, self.cell).full)
 
     # ---- memory -------------------------------------------------------------------------------------------------
 

@@ -17,7 +17,6 @@ from ..allocation.distance import Distance, at_distance, choose_distance, distan
 from ..allocation.frame import Frame
 from ..allocation.grip import as_grip
 from ..allocation.request import DEFAULT_KEEP, Request
-from ..allocation.tree import tokens_for
 from ..core.errors import InputError
 from ..core.values import DEFAULT_CELL, Allocation
 from ..relevance.scene import RelevanceSource
@@ -207,7 +206,7 @@ def watch(
             needed, known, most = frame, seen[-1].relevance.map, peak
         if advance is not None:
             advance(seen[-1])
-    full = len(seen) * tokens_for(size, cell=cell)
+    full = len(seen) * Frame(size, cell).full
     total = request.tokens(full)
     if total < len(seen):
         raise InputError(
@@ -259,7 +258,7 @@ def share_budget(
         at_distance(
             frame.allocation(cells[:length].numpy(), scores[:length].numpy(), int(length), "overlay"),
             distance,
-            tokens_for(size, cell=cell),
+            Frame(size, cell).full,
         )
         for cells, scores, length in zip(leaves.cells, leaves.scores, leaves.lengths.tolist(), strict=True)
     ]

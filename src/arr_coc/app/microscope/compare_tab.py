@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
+from ...allocation.frame import Frame
 from ...allocation.strategies import strategy_names
-from ...allocation.tree import tokens_for
 from ...core.errors import InputError
 from ...core.values import compare
 from ...draw import comparison, difference_map, foveated, overlay
@@ -39,7 +39,7 @@ def pairs_of(state: PageState) -> list[tuple[str, str]]:
 def show_comparison(desk: Desk, path: str | None, state: PageState, tokens: int) -> kit.SheetContent:
     prepared = desk.prepared(path)
     picture = prepared.picture
-    spend = min(tokens, tokens_for(picture.size))
+    spend = min(tokens, Frame(picture.size).full)
     sides = pairs_of(state)
     looks = [prepared.look(query, spend, strategy=name, relevance=state.relevance) for query, name in sides]
     first, second = (look.allocation for look in looks)

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from PIL import Image
 
-from ...allocation.tree import tokens_for
+from ...allocation.frame import Frame
 from ...core.errors import InputError
 from ...core.files import replacing
 from ...core.folders import MINI
@@ -203,7 +203,7 @@ class Desk:
         images = getattr(images, "image_processor", None)
         if hasattr(images, "get_number_of_image_patches") and hasattr(images, "merge_size"):
             return int(images.get_number_of_image_patches(*size)) // images.merge_size**2
-        return tokens_for(size)
+        return Frame(size).full
 
     # ---- models -----------------------------------------------------------------------------------------------------
 
