@@ -17,6 +17,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from arr_coc.core.arrays import sized
 from arr_coc.core.files import write_json
 from arr_coc.core.manifest import whole_folder
 from arr_coc.core.pretrained import Pretrained
@@ -31,7 +32,6 @@ from arr_coc.video.motion import (
     measure_motion,
     next_level,
     rule_says_cut,
-    scaled,
     view_of,
 )
 from arr_coc.video.settings import SETTINGS_NAME, TemporalSettings, agreement, blend, boosted, carried_trust
@@ -79,7 +79,7 @@ def clip_views(pictures: Tensor) -> np.ndarray:
     Where the size allows, frames are made small where they are: moving and turning whole ones takes longer than the
     flow. Sums of whole numbers, rounded half up, are what OpenCV makes of them too.
     """
-    height, width = scaled((pictures.shape[3], pictures.shape[4]), VIEW)
+    height, width = sized((pictures.shape[3], pictures.shape[4]), VIEW)
     side = pictures.shape[3] // height
     if (height * side, width * side) == tuple(pictures.shape[3:]):
         parts = pictures.unflatten(4, (width, side)).unflatten(3, (height, side))
@@ -92,7 +92,7 @@ def clip_views(pictures: Tensor) -> np.ndarray:
 def _one_clip(views: np.ndarray, settings: TemporalSettings) -> tuple[np.ndarray, ...]:
     """(T, h, w, 3) views → the fields of `ClipMotion` of one clip."""
     number = len(views)
-    height, width = scaled((views.shape[1], views.shape[2]), MAP)
+    height, width = sized((views.shape[1], views.shape[2]), MAP)
     flow = np.zeros((number, 2, height, width), dtype=np.float32)
     unexplained = np.ones((number, height, width), dtype=np.float32)
     moving = np.zeros((number, height, width), dtype=np.float32)

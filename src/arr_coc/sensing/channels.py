@@ -12,7 +12,7 @@ from math import hypot
 
 import numpy as np
 
-from ..core.arrays import float32, is_tensor, namespace
+from ..core.arrays import float32, is_tensor, namespace, sized
 from ..core.checks import shown
 from ..core.errors import InputError
 from . import text_regions
@@ -202,8 +202,7 @@ FULL_COLOUR_STEP = 40.0
 
 def view_size(size: tuple[int, int]) -> tuple[int, int]:
     """The picture's size shrunk so that the longer side is at most `VIEW`."""
-    scale = min(1.0, VIEW / max(size))
-    return max(1, round(size[0] * scale)), max(1, round(size[1] * scale))
+    return sized(size, VIEW)
 
 
 def object_boundaries(ops: Backend, planes: tuple[BackendMap, BackendMap, BackendMap]) -> BackendMap:

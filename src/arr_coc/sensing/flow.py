@@ -11,6 +11,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
+from ..core.arrays import sized
 from ..core.errors import InputError
 
 # Moving by this share of the longer side between two frames, or more, is full motion.
@@ -44,11 +45,8 @@ def _grey(luminance: np.ndarray) -> np.ndarray:
     """uint8, at most `VIEW` pixels along the longer side."""
     import cv2
 
-    height, width = luminance.shape
-    scale = min(1.0, VIEW / max(height, width))
-    if scale < 1:
-        size = (max(1, round(width * scale)), max(1, round(height * scale)))
-        luminance = cv2.resize(luminance, size, interpolation=cv2.INTER_AREA)
+    if max(luminance.shape) > VIEW:
+        luminance = cv2.resize(luminance, sized(luminance.shape, VIEW)[::-1], interpolation=cv2.INTER_AREA)
     if luminance.dtype == np.uint8:
         return luminance
     return cv2.convertScaleAbs(luminance, alpha=255.0)

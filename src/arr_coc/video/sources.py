@@ -14,10 +14,11 @@ from typing import Protocol
 
 import numpy as np
 
+from ..core.arrays import sized
 from ..relevance.look.three_ways import coupled_with, enlarged, photo_map
 from ..relevance.registry import BUILT_IN, relevance_for, resolve
 from ..relevance.scene import CHANNELS, SENSE_SIDE, RelevanceSource, Scene
-from .motion import MAP, VIEW, scaled, view_of
+from .motion import MAP, VIEW, view_of
 
 # Context around a window, as a share of the frame's longer side: filters must not see the cut edge.
 MARGIN = 1 / 32
@@ -168,7 +169,7 @@ def source_of(
 
 def map_size(frame: tuple[int, int]) -> tuple[int, int]:
     """(rows, cols) of the carried maps of a frame of (height, width): those of its motion, found on the view of it."""
-    return scaled(scaled(frame, VIEW), MAP)
+    return sized(sized(frame, VIEW), MAP)
 
 
 def everything(size: tuple[int, ...]) -> tuple[slice, slice]:

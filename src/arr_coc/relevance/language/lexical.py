@@ -68,8 +68,7 @@ def lexical(texture: Texture, query: str | Sequence[str]) -> Coupling:
         raise InputError(f"need one query, or one for each of {pictures} pictures, got {len(queries)}")
     queries = queries * pictures if len(queries) == 1 else queries
     size = (texture.data.shape[-2], texture.data.shape[-1])
-    scale = min(1.0, VIEW / max(size))
-    view = (max(1, round(size[0] * scale)), max(1, round(size[1] * scale)))
+    view = arrays.sized(size, VIEW)
     # Every query has words of its own, so each picture is coupled on its own.
     singles = [replace(texture, data=data) for data in texture.data] if texture.batched else [texture]
     results = [_couple(single, one, view) for single, one in zip(singles, queries, strict=True)]

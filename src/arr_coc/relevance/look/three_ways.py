@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...core.arrays import Array, namespace
+from ...core.arrays import Array, namespace, sized
 from ...core.errors import InputError
 from ...core.values import Relevance
 from ...sensing.backend import Backend, BackendMap
@@ -106,8 +106,7 @@ def relevance_of(
     coupling = lexical(texture, query)
     names = ("propositional", "perspectival", "participatory")
     maps = [propositional(texture), perspectival(texture), coupling.map]
-    scale = min(1.0, MAP_SIDE / max(maps[0].shape))
-    height, width = (max(1, round(side * scale)) for side in maps[0].shape)
+    height, width = sized(maps[0].shape, MAP_SIDE)
     maps = [texture.ops.shrink(one, (height, width)) for one in maps]
     notes = coupling.notes
     if photo is not None:

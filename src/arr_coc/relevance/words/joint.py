@@ -16,7 +16,7 @@ import numpy as np
 from ...pictures.words import Words
 from .kinds import GROUPS, PATTERNS, asked_kinds, kinds_of, parts_of, stem
 from .page import WordPage, word_page
-from .source import ASKS, asked, features, word_logits
+from .source import ASKS, asked, page_shares
 
 # Of plain text search: how soon more of the same word adds nothing, and how much a long page is held against it.
 SATURATION, LENGTH = 1.2, 0.5
@@ -73,10 +73,7 @@ def joint_shares(pages: Sequence[Words], query: str) -> list[np.ndarray]:
     written = [number for number, words in enumerate(pages) if len(words)]
     if not written:
         return found
-    page = joint_page([word_page(pages[number]) for number in written])
-    logits = word_logits(page, *features(page, query))
-    shares = np.empty_like(logits)
-    shares[page.order] = 1 / (1 + np.exp(-np.clip(logits, -30, 30)))
+    shares = page_shares(joint_page([word_page(pages[number]) for number in written]), query)
     ends = np.cumsum([len(pages[number]) for number in written])[:-1]
     for number, part in zip(written, np.split(shares, ends), strict=True):
         found[number] = part

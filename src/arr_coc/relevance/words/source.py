@@ -268,7 +268,11 @@ def answer_shares(words: Words, query: str, weights: Mapping[str, np.ndarray] | 
     it (the label, the heads of its row and column)."""
     if not len(words):
         return np.zeros((0, 2), np.float32)
-    page = word_page(words)
+    return page_shares(word_page(words), query, weights)
+
+
+def page_shares(page: WordPage, query: str, weights: Mapping[str, np.ndarray] | None = None) -> np.ndarray:
+    """The same of a page of at least one word, or of several as one."""
     logits = word_logits(page, *features(page, query), weights)
     found = np.empty_like(logits)
     found[page.order] = 1 / (1 + np.exp(-np.clip(logits, -30, 30)))
