@@ -72,11 +72,13 @@ def plan_prompt(
     if groups is not None:
         budgets = by_relevance(found.relevance, grids, settings.request, groups)
     allocations = allocate_pictures(found.relevance, grids, budgets, levels, settings.request, scenes)
+    said = [note for one in found.relevance if isinstance(one, Relevance) for note in one.notes]
+    said += [note for grid in grids for note in settings.request.notes(grid.tokens)]
     return PromptPlan(
         allocations,
         [item if hasattr(item, "high") else plain_map(item) for item in found.relevance],
         {**settings.realize, **found.realize},
-        notes_of(found.relevance, settings.request, grids),
+        tuple(dict.fromkeys(said)),
     )
 
 
@@ -139,13 +141,6 @@ def glance_maps(scenes: Sequence[Scene], queries: Sequence[str], option: str = "
         maps = [weigh_by_detail(one, scene.tensor) for one, scene in zip(maps, scenes, strict=True)]
     # How coarse the view was says nothing about how coarse the allocation may be.
     return Maps(list(maps), [None] * len(queries), {"known": glimpse.known} if glance.reuse else {})
-
-
-def notes_of(relevance: Sequence[object], request: Request, grids: Sequence[VisualGrid]) -> tuple[str, ...]:
-    """What the maps and the request have to say, each line once."""
-    said = [note for one in relevance if isinstance(one, Relevance) for note in one.notes]
-    said += [note for grid in grids for note in request.notes(grid.tokens)]
-    return tuple(dict.fromkeys(said))
 
 
 def token_budgets(grids: Sequence[VisualGrid], request: Request, tiled: bool = False) -> list[int]:

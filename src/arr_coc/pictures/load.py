@@ -286,14 +286,12 @@ def _rgb_of(image: Image.Image, label: str) -> np.ndarray:
     rows = max(1, _BAND_PIXELS // width)
     for top in range(0, height, rows):
         bottom = min(height, top + rows)
-        pixels[top:bottom] = _band_rgb(image.crop((0, top, width, bottom)))
+        band = image.crop((0, top, width, bottom))
+        if band.has_transparency_data:
+            pixels[top:bottom] = _over_white(np.asarray(band.convert("RGBA")))
+        else:
+            pixels[top:bottom] = np.asarray(band if band.mode == "RGB" else band.convert("RGB"))
     return pixels
-
-
-def _band_rgb(band: Image.Image) -> np.ndarray:
-    if band.has_transparency_data:
-        return _over_white(np.asarray(band.convert("RGBA")))
-    return np.asarray(band if band.mode == "RGB" else band.convert("RGB"))
 
 
 def _over_white(rgba: np.ndarray) -> np.ndarray:

@@ -39,7 +39,8 @@ class ChannelInputs:
 
     def __post_init__(self) -> None:
         check_gaze(self.gaze)
-        check_detector(self.text)
+        if not isinstance(self.text, str) or self.text not in ("strokes", "ocr", "auto"):
+            raise InputError(f"no text detector is called {shown(self.text)}; choose strokes, ocr or auto")
 
     @property
     def wants_ocr(self) -> bool:
@@ -95,11 +96,6 @@ def channel_tasks(
     ]
     read = inputs.wants_ocr
     return [task for name, task in families if name in layout and not (name == "text_regions" and read)]
-
-
-def check_detector(text: str) -> None:
-    if not isinstance(text, str) or text not in ("strokes", "ocr", "auto"):
-        raise InputError(f"no text detector is called {shown(text)}; choose strokes, ocr or auto")
 
 
 # ---- local change: Sobel, edges, inverted edges for faint text, high and low pass -----------------------------------

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from ..allocation.request import Budget, Share
+    from .decode import Film
 
 
 @dataclass(frozen=True, eq=False)
@@ -230,6 +231,23 @@ def watch(
     notes = [stream.source.note, *request.notes(full, "the clip"), *distance.notes]
     notes += ["clusters are told apart; tokens go through them with cascade only"] if clusters and not cascade else []
     return Watched(tuple(shared), total, full, query, size, times, tuple(notes))
+
+
+def watch_film(film: Film, query: str, *amount: Any, **how: Any) -> tuple[Watched, list[np.ndarray]]:
+    """`watch` a clip while it is read, with the times and notes that it tells; and its frames. amount, how: those of
+    `watch`."""
+    frames: list[np.ndarray] = []
+    seconds: list[float] = []
+
+    def kept() -> Iterator[np.ndarray]:
+        for time, pixels in film:
+            seconds.append(time)
+            frames.append(pixels)
+            yield pixels
+
+    watched = watch(kept(), query, *amount, **how)
+    times = tuple(time - seconds[0] for time in seconds)
+    return replace(watched, seconds=times, notes=(*watched.notes, *film.notes)), frames
 
 
 def share_budget(
