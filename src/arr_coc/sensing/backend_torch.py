@@ -157,3 +157,9 @@ def distance_to(mask: Map) -> Map:
     across = (columns[:, None] - columns[None, :]) ** 2
     squared = (along_columns.square()[:, :, None, :] + across).amin(-1)
     return squared.sqrt().clamp_max(far)
+
+
+def unit(vectors: torch.Tensor, dim: int) -> torch.Tensor:
+    """Vectors of length one along `dim`; zero vectors stay zero."""
+    length = vectors.square().sum(dim, keepdim=True).clamp_min(1e-20).sqrt()
+    return vectors / length

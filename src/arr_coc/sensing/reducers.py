@@ -10,7 +10,8 @@ from torch import nn
 
 from ..core.errors import InputError
 from ..core.pretrained import Pretrained
-from .pyramid import LEVELS, Pyramid, block_majority, majority, make_units, pad_to, unit, voters_of
+from .backend_torch import unit
+from .pyramid import LEVELS, Pyramid, block_majority, majority, make_units, pad_to, voters_of
 from .texture import Layout, Texture, get_layout
 
 

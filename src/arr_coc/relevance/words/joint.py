@@ -100,7 +100,10 @@ def text_scores(texts: Sequence[str], query: str) -> np.ndarray:
     wanted = [kind for kind in PATTERNS if kind in ASKS and asked_kinds(query)[ASKS.index(kind)]]
     if wanted and scores.max() < 0.5:
         places = [list(PATTERNS).index(kind) for kind in wanted]
-        scores += [OF_KIND * _has_kind(text, places) for text in texts]
+        scores += [
+            OF_KIND * any(kinds[place] for kinds in map(kinds_of, text.split()[:2000]) for place in places)
+            for text in texts
+        ]
     return scores
 
 
@@ -116,7 +119,3 @@ def _alike(part: str, vocabulary: dict[str, None]) -> dict[str, float]:
         elif long and part in other:
             worth[other] = INSIDE
     return worth
-
-
-def _has_kind(text: str, places: Sequence[int]) -> bool:
-    return any(any(kinds[place] for place in places) for kinds in map(kinds_of, text.split()[:2000]))
