@@ -17,11 +17,11 @@ import torch
 
 from arr_coc.allocation.frame import to_cells
 from arr_coc.allocation.job import AllocationJob, as_maps
-from arr_coc.allocation.region_gains import region_scores
 from arr_coc.allocation.strategies import SHAPED, Strategy
 from arr_coc.allocation.tree import Leaves
 from arr_coc.core.errors import InputError
 from arr_coc.sensing.channels import check_gaze
+from arr_coc.video.clusters import region_scores
 
 # So far from the gaze, in longer sides of the picture, a place counts half.
 HALF_AT = 0.1

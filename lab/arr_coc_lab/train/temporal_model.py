@@ -22,6 +22,7 @@ from arr_coc.core.files import write_json
 from arr_coc.core.manifest import whole_folder
 from arr_coc.core.pretrained import Pretrained
 from arr_coc.sensing.flow import warp_batch
+from arr_coc.sensing.reducers import PAST, slow_relevance
 from arr_coc.video.motion import (
     FEATURES,
     MAP,
@@ -35,7 +36,6 @@ from arr_coc.video.motion import (
     view_of,
 )
 from arr_coc.video.settings import SETTINGS_NAME, TemporalSettings, agreement, blend, boosted, carried_trust
-from arr_coc.video.temporal_model import PAST, slow_relevance
 
 
 @dataclass(frozen=True, eq=False)

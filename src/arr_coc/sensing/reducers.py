@@ -14,6 +14,10 @@ from .backend_torch import unit
 from .pyramid import LEVELS, Pyramid, block_majority, majority, make_units, pad_to, voters_of
 from .texture import Layout, Texture, get_layout
 
+# So many frames are kept for their temporal mips, whose coarsest level is one frame of a quarter of the side.
+PAST, PAST_LEVELS = 4, 3
+PAST_LAYOUT = Layout.of("past", ("previous_relevance",))
+
 
 @dataclass(frozen=True)
 class DownsamplerConfig:
@@ -158,3 +162,10 @@ def temporal_mips(frames: torch.Tensor, layout: str | Layout, levels: int = 3) -
         clips = torch.stack(planes, dim=2)
         mips.append(clips)
     return tuple(mips) if frames.ndim == 5 else tuple(one[0] for one in mips)
+
+
+def slow_relevance(past: torch.Tensor) -> torch.Tensor:
+    """(N, 4, h, w) relevance of the last frames, at its ground's present places → (N, h, w): what the coarsest of their
+    temporal mips says, where something has mattered for a while and not in one frame alone."""
+    coarse = temporal_mips(past[:, :, None], PAST_LAYOUT, PAST_LEVELS)[-1][:, :, 0]
+    return F.interpolate(coarse, size=past.shape[2:], mode="bilinear", align_corners=False)[:, 0]

@@ -285,8 +285,6 @@ class VideoStream:
             relevance = boosted(relevance, motion.moving, self.settings.boost)
         past = None
         if self.settings.mips:
-            from .temporal_model import remembered
-
             earlier = None if state is None or motion is None else (state.past, motion.flow)
             relevance, past = remembered(relevance, earlier, self.settings.mips)
         if self.cascade and after.clusters is not None:
@@ -505,3 +503,19 @@ def check_frame(pixels: object) -> np.ndarray:
     if array.ndim != 3 or array.shape[2] != 3 or array.dtype != np.uint8 or 0 in array.shape:
         raise InputError(f"a frame must be (height, width, 3) uint8 RGB, got {array.dtype} {array.shape}")
     return np.ascontiguousarray(array)
+
+
+def remembered(
+    relevance: np.ndarray, earlier: tuple[np.ndarray | None, np.ndarray] | None, share: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """For one stream: (h, w) relevance with the share that the temporal mips of its last frames have in it, and those
+    frames (4, h, w). earlier: those of the frame before, and the flow from there; None where a scene begins."""
+    import torch
+
+    from ..sensing.reducers import PAST, slow_relevance
+
+    past = np.repeat(relevance[None], PAST, axis=0)
+    if earlier is not None and earlier[0] is not None:
+        past = np.stack([*warp_planes(list(earlier[0]), earlier[1])[1:], relevance])
+    slow = slow_relevance(torch.from_numpy(past)[None])[0].numpy()
+    return relevance + share * (slow - relevance), past
