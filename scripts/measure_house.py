@@ -299,7 +299,7 @@ def measure(sources: Mapping[str, Path] = SOURCES) -> dict:
 
 # Rooms from the ground up; an arrow may only point to what stands before.
 ORDER = (
-    *("core", "pricing", "pictures", "sensing", "relevance", "allocation", "draw", "models", "eye", "video", "faces"),
+    *("core", "pictures", "sensing", "relevance", "allocation", "pricing", "draw", "models", "eye", "video", "faces"),
     "packing",
     *("app", "app.web", "app.media", "app.door", "app.microscope", "app.serve", "app.proxy"),
     *("app.batch", "app.vllm", "app.cli"),

@@ -16,7 +16,6 @@ from .core.lazy import resolve_lazily
 
 if TYPE_CHECKING:  # what editors and type checkers read; the table below is what runs
     from .allocation.allocate import allocate as allocate
-    from .allocation.tree import tokens_for as tokens_for
     from .asking import ask as ask
     from .core.errors import InputError as InputError
     from .core.values import Allocation as Allocation
@@ -32,6 +31,7 @@ if TYPE_CHECKING:  # what editors and type checkers read; the table below is wha
     from .packing.pack import pack as pack
     from .packing.packed import Packed as Packed
     from .pictures.load import load_picture as load_picture
+    from .pricing.counting import tokens_for as tokens_for
     from .relevance.registry import relevance_source as relevance_source
     from .texturing import sense as sense
     from .video.stream import VideoStream as VideoStream
@@ -63,7 +63,7 @@ __all__ = [
             "pack": "packing.pack",
             "relevance_source": "relevance.registry",
             "sense": "texturing",
-            "tokens_for": "allocation.tree",
+            "tokens_for": "pricing.counting",
             "watch": "video.watching",
         },
     ),

@@ -11,8 +11,7 @@ longer than everything else together. Other strategies and devices import torch 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from importlib import import_module
@@ -22,11 +21,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .allocation.distance import at_distance, choose_distance, reading_option, scaled_size
+from .allocation.frame import Frame
 from .allocation.grip import as_grip
 from .allocation.request import Request, check_device
 from .allocation.request import check_request as check_request
 from .allocation.strategies import DEFAULT_STRATEGY, check_strategy, without_torch
 from .core.checks import of_kind, shown
+from .core.clock import timed
 from .core.errors import InputError, naming_extras
 from .core.values import DEFAULT_CELL, Allocation, Relevance
 from .pictures.document import Document, document_of
@@ -213,30 +214,29 @@ class Prepared:
         grip = as_grip(how.get("grip"))
         device = how.get("device", "cpu")
         offered = {"words": words, "photos": of_kind(how.get("photos", True), bool, "photos"), "device": device}
-        clock = _Clock({"load": self.load_seconds})
-        with clock.stage("import"):
+        seconds = {"load": self.load_seconds}
+        with timed(seconds, "import"):
             check_device(device)
             import_rooms(request.strategy, device, relevance)
         from .allocation.allocate import allocate
-        from .allocation.tree import grid_of, tokens_for
 
-        full = tokens_for(self.picture.size, cell=request.cell, canvas=request.canvas)
+        full = Frame(self.picture.size, request.cell, request.canvas).full
         # A very large picture is read by the scorer in tiles, where small print is seen.
         scene = self.scene.varied(**offered, ocr=self.fine is None and request.reads(full, relevance))
         if scene.ocr:
-            with clock.stage("read"):
+            with timed(seconds, "read"):
                 scene = with_words(scene)
                 words = scene.words
-        with clock.stage("choose"):
+        with timed(seconds, "choose"):
             source, note = resolve(relevance, scene, query)
         if "texture" in source.needs or request.strategy in ("edge", "clusters"):
-            clock.seconds["sense"] = self.scene.sensed[1]
-        with clock.stage("know"):
+            seconds["sense"] = self.scene.sensed[1]
+        with timed(seconds, "know"):
             known = as_relevance(source.maps([scene], [query]).relevance[0], query, note)
             if self.fine is not None and source.name == "scorer":
                 reader = TileReader(source.maps, scene, query)
                 known = read_tiles(known, self.fine().pixels, reader.score, reader.spell)
-        with clock.stage("attend"):
+        with timed(seconds, "attend"):
             needed, told = self.scene.strategy_inputs(request.strategy, request.options)
             distance = choose_distance(
                 request.scale,
@@ -251,8 +251,8 @@ class Prepared:
             canvas, wanted = request.canvas, request.wanted(full)
             if distance.times != 1:
                 canvas = scaled_size(canvas or self.picture.size, distance.times, 1 if canvas is None else request.cell)
-                wanted = min(wanted, full, tokens_for(self.picture.size, cell=request.cell, canvas=canvas))
-            grid = grid_of(canvas or self.picture.size, request.cell)
+                wanted = min(wanted, full, Frame(self.picture.size, request.cell, canvas).full)
+            grid = Frame(self.picture.size, request.cell, canvas).grid
             allocation = allocate(
                 known.map if device == "cpu" else import_module("torch").from_numpy(known.map).to(device),
                 wanted,
@@ -267,7 +267,7 @@ class Prepared:
             allocation = at_distance(allocation, distance, full)
             said = (*self.picture.notes, *known.notes, *allocation.notes, *told)
             allocation = replace(allocation, notes=tuple(dict.fromkeys(said)))
-        return Look(allocation, known, self.picture, clock.seconds)
+        return Look(allocation, known, self.picture, seconds)
 
 
 @dataclass(eq=False)
@@ -336,17 +336,3 @@ def import_rooms(strategy: str = DEFAULT_STRATEGY, device: str = "cpu", relevanc
     if isinstance(relevance, str) and relevance == "scorer":
         # The bundled one; torch is for those of a user's own.
         import_module(".relevance.scorer.onnx_scorer", __package__)
-
-
-# ---- time -----------------------------------------------------------------------------------------------------------
-
-
-@dataclass
-class _Clock:
-    seconds: dict[str, float] = field(default_factory=dict)
-
-    @contextmanager
-    def stage(self, name: str) -> Generator[None]:
-        started = perf_counter()
-        yield
-        self.seconds[name] = perf_counter() - started

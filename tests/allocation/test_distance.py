@@ -24,15 +24,16 @@ from arr_coc.allocation.distance import (
     scale_limits,
     scale_of,
 )
-from arr_coc.allocation.grip import Grip, as_grip, best_of, largest_read, smoothed
-from arr_coc.allocation.tree import tokens_for
+from arr_coc.allocation.grip import Grip, as_grip, best_of
 from arr_coc.core.errors import InputError
 from arr_coc.core.folders import part_folder
 from arr_coc.core.values import Allocation
 from arr_coc.draw import homunculus
 from arr_coc.draw.grip import grip_picture
 from arr_coc.draw.legend import level_rows
+from arr_coc.pricing.counting import tokens_for
 from arr_coc.sensing.type_height import type_height
+from arr_coc_lab.bench.gripping import largest_read, smoothed
 
 MINI = Grip.known("mini")
 # A model that reads few sizes, so that the rule has something to choose.

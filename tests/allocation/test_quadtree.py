@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 from arr_coc.allocation.allocate import allocate
 from arr_coc.allocation.allocate_batch import allocate_batch
 from arr_coc.allocation.quadtree import quadtree, select_splits, split_gains
-from arr_coc.allocation.tree import build_tree, tokens_for
+from arr_coc.allocation.tree import build_tree
 from arr_coc.core.errors import InputError
+from arr_coc.pricing.counting import tokens_for
 
 
 def random_map(rows: int, cols: int, seed: int) -> torch.Tensor:

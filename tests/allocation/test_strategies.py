@@ -11,12 +11,14 @@ from hypothesis import strategies as st
 from arr_coc.allocation.allocate import allocate
 from arr_coc.allocation.allocate_batch import allocate_batch
 from arr_coc.allocation.controls import permute_along_tree
-from arr_coc.allocation.region_gains import labels_on, region_gains, region_scores
 from arr_coc.allocation.strategies import strategy_names
-from arr_coc.allocation.tree import build_tree, tokens_for
+from arr_coc.allocation.tree import build_tree
 from arr_coc.core.errors import InputError
 from arr_coc.core.values import Allocation
+from arr_coc.pricing.counting import tokens_for
+from arr_coc.video.clusters import region_scores
 from arr_coc_lab.classic.cascade import cascade_cells
+from arr_coc_lab.classic.clusters import labels_on, region_gains
 from arr_coc_lab.classic.saccades import fixate
 
 SPOT = np.zeros((32, 32), dtype=np.float32)

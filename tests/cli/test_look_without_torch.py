@@ -19,10 +19,10 @@ from plain_pages import cloudy
 from arr_coc.allocation.allocate import allocate
 from arr_coc.allocation.allocate_batch import allocate_batch
 from arr_coc.allocation.strategies import DEFAULT_STRATEGY
-from arr_coc.allocation.tree import tokens_for
 from arr_coc.core.values import Relevance, compare
 from arr_coc.looking import prepare
 from arr_coc.pictures.kind import is_photograph
+from arr_coc.pricing.counting import tokens_for
 from arr_coc.relevance.look.adaptive import adaptive_balance
 from arr_coc.relevance.look.three_ways import relevance_of
 from arr_coc.relevance.photos.source import photos_installed

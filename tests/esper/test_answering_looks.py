@@ -23,6 +23,7 @@ from arr_coc.models.qwen3_vl.encode import (
 )
 from arr_coc.models.tokens.patches import LeafBatch, gather_leaf_patches
 from arr_coc.relevance.look.tempering import TemperingPolicy
+from arr_coc_lab.classic.tempering import run_passes
 
 GRID = (SIDE // 32, SIDE // 32)
 LAYERS = range(1, 3)
@@ -100,7 +101,7 @@ def test_every_leaf_passes_through_the_tower_once_and_sees_those_before_it():
     hook = model.model.visual.patch_embed.register_forward_hook(
         lambda module, inputs, output: counted.append(len(output))
     )
-    records = passes.run_passes(model, job, (13, 9), EsperSettings(stop=0.0, aroused=False), TemperingPolicy(), most=1)
+    records = run_passes(model, job, (13, 9), EsperSettings(stop=0.0, aroused=False), TemperingPolicy(), most=1)
     hook.remove()
     looks = records[-1].looks
     assert len(counted) == len(looks.blocks) == 4
@@ -175,19 +176,6 @@ def test_layers_are_shares_of_the_depth():
     model = tiny_eye().model  # four layers
     assert list(passes.attention_layers(model, (0.5, 1.0))) == [2, 3]
     assert list(passes.attention_layers(model, (0.9, 0.95))) == [3]
-
-
-def test_prompts_packed_from_tokens_equal_those_of_the_template():
-    eye = tiny_eye()
-    questions = ["how many", "what colour is the red square"]
-    wanted = passes.Prompts.of(eye.processor, questions)
-    ids = [eye.processor.tokenizer(question).input_ids for question in questions]
-    padded = torch.nn.utils.rnn.pad_sequence([torch.tensor(row) for row in ids], batch_first=True)
-    longest = wanted.tail[1][wanted.there[1]].tolist()
-    at = next(i for i in range(len(longest)) if longest[i : i + len(ids[1])] == ids[1])
-    packed = passes.Prompts.packed(wanted.head[0].tolist(), longest[:at], padded, longest[at + len(ids[1]) :])
-    assert torch.equal(packed.tail * packed.there, wanted.tail * wanted.there)
-    assert torch.equal(packed.head, wanted.head)
 
 
 def test_another_question_of_passes_begins_behind_the_overview(monkeypatch):

@@ -16,7 +16,6 @@ from arr_coc.core.folders import WEIGHTS
 from arr_coc.core.values import Relevance
 from arr_coc.eye.esper import Esper
 from arr_coc.eye.pass_settings import EsperSettings
-from arr_coc.eye.passes import run_passes
 from arr_coc.relevance.look.arousal import modulate
 from arr_coc.relevance.look.learned import ArousalEstimator
 from arr_coc.relevance.look.tempering import TemperingPolicy
@@ -50,7 +49,7 @@ from arr_coc_lab.bench.esper_runs import (
 from arr_coc_lab.bench.report import Quantity, Table
 from arr_coc_lab.bench.run import bench
 from arr_coc_lab.classic.scorer import Scorer
-from arr_coc_lab.classic.tempering import TemperingOptions
+from arr_coc_lab.classic.tempering import TemperingOptions, run_passes
 from arr_coc_lab.train.checkpoints import ship
 from arr_coc_lab.train.mini_model import MiniConfig, build_mini
 

@@ -15,7 +15,6 @@ from arr_coc.app.cli import main as arr_coc
 from arr_coc.core.errors import InputError
 from arr_coc.eye.decoding import end_tokens
 from arr_coc.eye.pass_settings import EsperSettings
-from arr_coc.eye.passes import run_passes
 from arr_coc.relevance.look.tempering import BLEND_ABOVE, TemperingConfig, TemperingPolicy
 from arr_coc_lab.classic.tempering import (
     OwnTemperingOptions,
@@ -29,6 +28,7 @@ from arr_coc_lab.classic.tempering import (
     log_odds,
     own_examples,
     policy_loss,
+    run_passes,
     train_tempering,
     within_reach,
 )

@@ -162,13 +162,6 @@ def test_outputs_stand_in_the_order_of_their_mean_index():
     assert plan.positions(torch.arange(6)[None]).tolist() == [pytest.approx([1.5, 8 / 3, 4.0])]
 
 
-def test_weights_lean_the_average():
-    plan = plan_average(members_of_slots(torch.tensor([0, 0])), torch.tensor([3.0, 1.0]))
-    assert plan.apply(torch.tensor([[0.0], [4.0]])).tolist() == [[1.0]]
-    with pytest.raises(InputError, match="positive"):
-        plan_average(members_of_slots(torch.tensor([0, 0])), torch.tensor([3.0, 0.0]))
-
-
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
 def test_keeping_everything_and_selecting_are_bit_exact(dtype: torch.dtype):
     tokens = torch.randn(20, 8, generator=torch.Generator().manual_seed(1)).to(dtype)

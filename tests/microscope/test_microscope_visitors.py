@@ -16,8 +16,9 @@ import httpx
 import pytest
 from microscope_visits import Visit, in_own_loop, png
 
-from arr_coc.app.microscope.desk import Desk, Recent
+from arr_coc.app.microscope.desk import Desk
 from arr_coc.app.microscope.serving import PageLimits, keep_swept
+from arr_coc.core.kept import ByteStore
 
 
 def test_six_questions_at_once_each_get_their_own_answer(server, tmp_path):
@@ -80,9 +81,9 @@ def test_the_queue_has_a_limit():
 
 
 def test_what_is_remembered_is_bounded():
-    recent, made = Recent(3), []
+    recent, made = ByteStore(3, weigh=lambda one: 1), []
     for key in (1, 2, 3, 1, 4, 1, 2):
-        recent.get(key, lambda key=key: made.append(key) or key)
+        recent.made(key, lambda key=key: made.append(key) or key)
     assert made == [1, 2, 3, 4, 2]
 
 

@@ -15,8 +15,8 @@ from transformers import Qwen3VLForConditionalGeneration, TextStreamer
 
 from arr_coc import InputError, Relevance, attach, detach
 from arr_coc.allocation.allocate import allocate
-from arr_coc.allocation.tree import tokens_for
 from arr_coc.models.base import supported_families
+from arr_coc.pricing.counting import tokens_for
 
 
 @pytest.mark.parametrize("attention", ["sdpa", "eager"])

@@ -12,11 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from arr_coc.core.alphabet import CHARACTERS, decode, encode, string_table
+from arr_coc.core.alphabet import CHARACTERS, decode, encode
 from arr_coc.core.errors import InputError
 from arr_coc.core.folders import EXAMPLES
 from arr_coc_lab.worlds import needle
-from arr_coc_lab.worlds.needle.content import capitalise, choose, digits, fill, join, money, upper
+from arr_coc_lab.worlds.needle.content import capitalise, choose, digits, fill, join, money, string_table, upper
 from arr_coc_lab.worlds.needle.draws import Draws
 
 

@@ -16,7 +16,7 @@ from PIL import Image
 import arr_coc
 from arr_coc.allocation.grip import Grip
 from arr_coc.core.errors import InputError
-from arr_coc.packing.cover import best_rectangle, cover, cut_words, level_gains, quiet, uncut
+from arr_coc.packing.cover import best_rectangle, cover, level_gains, quiet, uncut
 from arr_coc.packing.pack import grip_for, pack
 from arr_coc.packing.packed import Packed
 from arr_coc.pricing.tables import own_tables, table_for
@@ -42,6 +42,21 @@ def spot(*places: tuple[int, int, int, int], shape: tuple[int, int] = (20, 28)) 
 
 def packed_of(pixels: np.ndarray, relevance: np.ndarray, budget: Any, **how: Any) -> Packed:
     return pack(pixels, QUESTION, budget, **{"model": "mini", **how}, relevance=relevance)
+
+
+def cut_words(words: np.ndarray, box: tuple[float, float, float, float]) -> float:
+    """How many words a box cuts, each by how much of it is on the smaller side."""
+    inside = visible_share(words, box)
+    return float(np.minimum(inside, 1 - inside).sum())
+
+
+def visible_share(words: np.ndarray, box: tuple[float, float, float, float]) -> np.ndarray:
+    """(N,) share of every word that lies in the box."""
+    y, x, height, width = box
+    across = np.clip(np.minimum(words[:, 2], x + width) - np.maximum(words[:, 0], x), 0, None)
+    down = np.clip(np.minimum(words[:, 3], y + height) - np.maximum(words[:, 1], y), 0, None)
+    area = np.maximum((words[:, 2] - words[:, 0]) * (words[:, 3] - words[:, 1]), 1e-6)
+    return across * down / area
 
 
 def test_crops_hold_what_is_relevant() -> None:

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from arr_coc.relevance.look.learned import TensionBalancer
 from arr_coc.relevance.look.tension import balance, distance_to_top, normalise, sharpen
+from arr_coc_lab.classic.balancers import TensionBalancer
 
 
 def spot(row: int, col: int, size: int = 8) -> torch.Tensor:

@@ -10,9 +10,9 @@ import pytest
 import torch
 
 from arr_coc.core.errors import InputError
-from arr_coc.relevance.look.explain import POLES, explain_history, explain_tensions, tension_curves
-from arr_coc.relevance.look.learned import TensionBalancer
+from arr_coc.relevance.look.explain import POLES, explain_tensions
 from arr_coc.relevance.look.tension import TENSION_NAMES, balance
+from arr_coc_lab.classic.balancers import TensionBalancer, explain_history, tension_curves
 
 
 def test_every_tension_has_its_sentence_by_name_by_array_and_by_tensor():

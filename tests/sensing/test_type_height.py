@@ -10,7 +10,6 @@ from PIL import Image, ImageDraw, ImageFont
 
 import arr_coc
 from arr_coc.core.errors import InputError
-from arr_coc.draw.letters import letters
 from arr_coc.pictures.words import make_words
 from arr_coc.sensing.batch import sense
 from arr_coc.sensing.type_height import LETTER_SHARE, TALLEST, type_height, weighted_quantile
@@ -84,16 +83,6 @@ def test_both_back_ends_show_the_channel_and_it_is_a_share_of_the_tallest():
     assert seen.min() == 0
     np.testing.assert_allclose(seen, np.asarray(other["type_height"]), atol=1e-6)
     assert arr_coc.sense(pixels, layout="page15").names[-1] == "type_height"
-
-
-def test_the_drawing_colours_the_rows_and_leaves_the_ground_grey():
-    pixels = sheet(24)
-    found = type_height(pixels)
-    drawn = letters(pixels, found, pixels.shape[:2])
-    assert drawn.shape == pixels.shape
-    colour = np.ptp(drawn.astype(int), axis=-1)
-    assert colour[: int(found.boxes[:, 2].max())].max() > 40
-    assert colour[300:].max() == 0
 
 
 @given(st.lists(st.tuples(st.floats(1, 90), st.floats(0.1, 5)), min_size=1, max_size=30), st.floats(0, 1))

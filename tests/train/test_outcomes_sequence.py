@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from arr_coc.core.errors import InputError
-from arr_coc.relevance.look.learned import TensionBalancer
+from arr_coc_lab.classic.balancers import TensionBalancer
 from arr_coc_lab.train.actor_critic import HierarchicalActorCritic, returns_to_go
 from arr_coc_lab.train.monitors import Monitors
 from arr_coc_lab.train.rewards import DISCOUNTS, TIMESCALES, FractalReward

@@ -11,7 +11,7 @@ import torch
 from arr_coc.allocation.quadtree import quadtree
 from arr_coc.core.errors import InputError
 from arr_coc.core.files import write_json
-from arr_coc.relevance.look.learned import AdaptiveConfig, AdaptiveTensionBalancer, TensionBalancer
+from arr_coc_lab.classic.balancers import AdaptiveConfig, AdaptiveTensionBalancer, TensionBalancer
 from arr_coc_lab.classic.scorer import RGB, Scorer, ScorerConfig
 from arr_coc_lab.train.allocations import fine_cells, target_cells, tree_of
 from arr_coc_lab.train.measure import Measuring, _other_questions, _overlaps, top_cells

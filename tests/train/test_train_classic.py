@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from arr_coc.relevance.look.learned import AdaptiveTensionBalancer
 from arr_coc.sensing.reducers import LearnedDownsampler
 from arr_coc_lab.classic import mips, phases, tensions
+from arr_coc_lab.classic.balancers import AdaptiveTensionBalancer
 from arr_coc_lab.classic.selectors import QuestionWords
 
 FEW = ("--steps", "1", "--pictures", "7", "--judged", "7", "--batch", "2", "--device", "cpu")

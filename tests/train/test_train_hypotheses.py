@@ -11,8 +11,8 @@ import torch
 from tiny_weights import ship_tiny
 
 from arr_coc.core.errors import InputError
-from arr_coc.relevance.look.learned import AdaptiveConfig, AdaptiveTensionBalancer, TensionBalancer
 from arr_coc_lab.bench.hypotheses import HypothesisMeasurement, hypotheses_table
+from arr_coc_lab.classic.balancers import AdaptiveConfig, AdaptiveTensionBalancer, TensionBalancer
 from arr_coc_lab.classic.scorer import RGB, Scorer, ScorerConfig
 from arr_coc_lab.train import train_hypotheses
 from arr_coc_lab.train.measure import Measuring, measure, steps_of

@@ -14,7 +14,6 @@ from arr_coc.core.errors import InputError
 from arr_coc.video.settings import TemporalSettings, load_settings
 from arr_coc.video.spending import cells_of
 from arr_coc.video.stream import VideoStream
-from arr_coc.video.temporal_model import TemporalBlend
 from arr_coc_lab.train import train_video
 from arr_coc_lab.train.allocations import (
     APART,
@@ -38,6 +37,7 @@ from arr_coc_lab.train.outcomes import load_reader
 from arr_coc_lab.train.pictures import render_family
 from arr_coc_lab.train.reader import picture_loss, read
 from arr_coc_lab.train.reader_examples import RingBuffer, render_reader_batch
+from arr_coc_lab.train.temporal_model import TemporalBlend
 from arr_coc_lab.train.train_video import main, temporal_loss
 from arr_coc_lab.train.train_video import train_video as train_stage
 from arr_coc_lab.train.video_judging import changes, needed_loss

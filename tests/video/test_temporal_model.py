@@ -11,8 +11,8 @@ from arr_coc import InputError
 from arr_coc.video.motion import view_of
 from arr_coc.video.settings import TemporalSettings, load_settings
 from arr_coc.video.stream import VideoStream
-from arr_coc.video.temporal_model import TemporalBlend, clip_motion, clip_views
 from arr_coc.video.watching import watch
+from arr_coc_lab.train.temporal_model import TemporalBlend, clip_motion, clip_views
 
 FRAMES = pan(3, 3, 4) + scene(2, 3, step=3)
 

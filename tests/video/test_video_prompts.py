@@ -12,8 +12,8 @@ import torch
 from tiny_models import CHAT, picture, tiny_model, tiny_processor
 
 from arr_coc import InputError, attach
-from arr_coc.allocation.tree import tokens_for
 from arr_coc.models.qwen3_vl.video import Qwen3VLVideo, group_seconds, video_backbone, video_inputs
+from arr_coc.pricing.counting import tokens_for
 
 VIDEO_CHAT = CHAT.replace(
     "{% elif c['type']=='text' %}",

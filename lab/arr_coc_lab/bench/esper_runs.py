@@ -19,13 +19,13 @@ from arr_coc.core.folders import MINI, SCORER, part_folder
 from arr_coc.eye.decoding import end_tokens
 from arr_coc.eye.esper import salient_map
 from arr_coc.eye.pass_settings import EsperSettings
-from arr_coc.eye.passes import PassJob, PassRecord, Prompts, passes_needed, run_passes, smooth
+from arr_coc.eye.passes import PassJob, PassRecord, Prompts, enough, smooth
 from arr_coc.models.bundled import Calibration, model_folder
 from arr_coc.pictures.load import load_picture
 from arr_coc.relevance.look.tempering import TemperingPolicy
 from arr_coc.relevance.scorer.source import load_scorer
 
-from ..classic.tempering import TemperingExamples, answers_right
+from ..classic.tempering import TemperingExamples, answers_right, run_passes
 from ..statistics import paired, wilson
 from ..worlds.needle import NORMAL, NeedleBatch, encode, render
 from ..worlds.needle.batch import thing
@@ -221,8 +221,7 @@ class QuestionSheet:
         """A part of them, ready for `run_passes`. The pictures' pyramids are made anew: all would not fit a CPU."""
         at = slice(start, stop)
         pictures = self.scenes.pictures[at].float().div_(127.5).sub_(1)
-        prompts = Prompts(self.prompts.head[at], self.prompts.tail[at], self.prompts.there[at])
-        job = PassJob.of(models.reader, pictures, prompts, self.relevance[at], models.tree)
+        job = PassJob.of(models.reader, pictures, self.prompts.select(at), self.relevance[at], models.tree)
         glance = None if self.glance is None else self.glance[at]
         return TemperingExamples(replace(job, glance=glance), self.answers[at])
 
@@ -332,3 +331,10 @@ def points_between(first: Tensor, second: Tensor) -> dict[str, float]:
     """First minus second on the same pictures, in points of accuracy, with its 95 % interval."""
     found = paired(*(right.double().cpu().numpy() for right in (first, second)))
     return {"difference": found.value, "low": found.low, "high": found.high, "n": len(first)}
+
+
+def passes_needed(uncertainty: Tensor, settings: EsperSettings) -> Tensor:
+    """(B,) int64: after which pass early stopping would have ended a run without it; uncertainty: (B, P)."""
+    done = enough(uncertainty, settings)
+    done[:, -1] = True
+    return done.long().argmax(1) + 1

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import cv2
 import numpy as np
 
-from arr_coc.allocation.grip import GRIP, SCHEMA, best_of, largest_read, smoothed
+from arr_coc.allocation.grip import GRIP, SCHEMA, best_of
 from arr_coc.core.alphabet import IDS
 
 from ..worlds.needle.atlas import _glyph_arrays
@@ -31,6 +31,8 @@ CANVASES = (256, 512, 768, 1024, 1536, 2048)
 MAIN = (512, 1024)  # canvases on which every height is tried; the others are tried at the heights read best
 NUMBER, SEED = 8, 31
 TOKENS, BOARD = 96, 64
+READ = 0.85  # of the best canvas's reading: the canvases that are read
+WIDTH = 0.22  # octaves over which neighbouring heights lend each other their counts
 LABELS = ("Total", "Name", "Date", "City", "Amount", "Order no.", "Phone", "Street", "Item", "Price", "Code", "Status")
 WORDS = ("Harbour", "Lindgren", "Monday", "Approved", "Lisbon", "Carrots", "North gate", "Paid in cash", "Green tea")
 WORDS += ("Miller and Sons", "See page 12", "Open until nine", "Room 204", "Third floor", "Not yet", "Maria Keller")
@@ -232,3 +234,22 @@ def document(said: dict[str, float | None], best: Sequence[float]) -> dict[str, 
             for (side, (_, number)), share in zip(canvases.items(), shares, strict=True)
         ],
     }
+
+
+def smoothed(heights: Sequence[float], right: Sequence[float], asked: Sequence[float]) -> np.ndarray:
+    """Counts at each height → (N,) shares, each with those of its neighbours by their distance in octaves."""
+    place = np.log2(np.asarray(heights, dtype=np.float64))
+    near = np.exp(-0.5 * ((place[:, None] - place) / WIDTH) ** 2)
+    return (near @ np.asarray(right, dtype=np.float64)) / np.maximum(near @ np.asarray(asked, dtype=np.float64), 1e-9)
+
+
+def largest_read(sides: Sequence[int], accuracy: Sequence[float]) -> int:
+    """The largest canvas up to which all are read nearly as well as the best of them."""
+    order = np.argsort(sides)
+    best, found = max(accuracy), int(sides[order[0]])
+    peak = int(np.argmax(np.array(accuracy)[order]))
+    for place, number in enumerate(order):
+        if place > peak and accuracy[number] < READ * best:
+            break
+        found = int(sides[number])
+    return found

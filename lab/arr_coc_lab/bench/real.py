@@ -25,12 +25,12 @@ import numpy as np
 from scipy.ndimage import gaussian_filter
 
 from arr_coc.allocation.allocate import allocate
-from arr_coc.allocation.tree import tokens_for
 from arr_coc.core.errors import InputError
 from arr_coc.core.files import replacing, same_settings, writing
 from arr_coc.core.values import DEFAULT_CELL, Allocation, JsonObject
 from arr_coc.draw.sheets import contact_sheet
 from arr_coc.looking import Prepared, prepare
+from arr_coc.pricing.counting import tokens_for
 from arr_coc.relevance.look.tension import sharpen
 from arr_coc.relevance.photos.source import photos_installed
 from arr_coc.relevance.registry import check_relevance, relevance_for, source_names

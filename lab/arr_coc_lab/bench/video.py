@@ -20,16 +20,15 @@ import torch
 from torch import Tensor
 
 from arr_coc.allocation.allocate import allocate
-from arr_coc.allocation.tree import tokens_for
 from arr_coc.core.errors import InputError
 from arr_coc.core.files import write_text, writing
 from arr_coc.core.values import JsonObject
 from arr_coc.looking import prepare
 from arr_coc.pictures.load import load_picture
+from arr_coc.pricing.counting import tokens_for
 from arr_coc.video.settings import SETTINGS_NAME, TemporalSettings, load_settings, same_ground
 from arr_coc.video.spending import ENOUGH, cells_of
 from arr_coc.video.stream import VideoStream
-from arr_coc.video.temporal_model import ClipMotion, TemporalBlend, clip_motion
 
 from ..statistics import Estimate, paired_bootstrap, resampled, wilson
 from ..train.acceleration import Prefetcher
@@ -37,6 +36,7 @@ from ..train.clip_allocations import STANDING, ClipMaps, carry_scores, clip_leav
 from ..train.clip_examples import require_opencv
 from ..train.clip_reader import Clips, evidence_of, read_clearest, read_pooled, read_video
 from ..train.run import door
+from ..train.temporal_model import ClipMotion, TemporalBlend, clip_motion
 from ..worlds.needle.clips import render_clip
 from .machine import machine_facts, processors
 from .needle import Weights

@@ -32,7 +32,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from arr_coc.allocation.region_gains import region_scores
 from arr_coc.allocation.strategies import SHAPED, Strategy
 from arr_coc.core.errors import InputError
 from arr_coc.core.values import Relevance
@@ -41,6 +40,7 @@ from arr_coc.relevance.look.tension import DEFAULT_TENSIONS, mixture, normalise,
 from arr_coc.relevance.registry import Source
 from arr_coc.relevance.scene import CHANNELS, Scene
 from arr_coc.sensing.texture import Layout
+from arr_coc.video.clusters import region_scores
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from arr_coc.core.errors import InputError
 from arr_coc.core.pretrained import Pretrained
 from arr_coc.sensing import backend_torch as ops
-from arr_coc.sensing.pyramid import unit
+from arr_coc.sensing.backend_torch import unit
 from arr_coc.sensing.texture import SEMANTIC_DIMENSIONS, SEMANTIC_NAMES, Layout, Texture
 
 from .selectors import PATCH_WIDTH, Grid, PatchViews, Selector, shares_of

@@ -30,7 +30,6 @@ import numpy as np
 import torch
 
 from arr_coc.allocation.frame import Frame, to_cells
-from arr_coc.allocation.region_gains import labels_on
 from arr_coc.core.errors import InputError
 from arr_coc.core.values import Allocation, Answer, Relevance
 from arr_coc.eye.pass_settings import TWO_PASS
@@ -49,6 +48,7 @@ from arr_coc.sensing.named_clusters import find_clusters
 from arr_coc.texturing import mips_of, sense, silent_channels
 
 from .cascade import ELSEWHERE, open_clusters, tell
+from .clusters import labels_on
 from .participatory import participatory
 from .scale import LEAST
 

@@ -34,7 +34,7 @@ from arr_coc.core.files import write_json
 from arr_coc.core.folders import MINI
 from arr_coc.eye.eye import Eye
 from arr_coc.eye.pass_settings import EsperSettings
-from arr_coc.eye.passes import PassJob, PassRecord, Prompts, run_passes
+from arr_coc.eye.passes import Explore, MemoryReader, PassJob, PassRecord, Prompts, pass_loop
 from arr_coc.looking import prepare
 from arr_coc.models.qwen3_vl.adapter import Qwen3VL
 from arr_coc.relevance.look.tempering import BLEND_ABOVE, TemperingConfig, TemperingPolicy
@@ -51,6 +51,22 @@ if TYPE_CHECKING:
 CELL = 32
 
 
+def run_passes(
+    model: PreTrainedModel,
+    job: PassJob,
+    budgets: tuple[int | Tensor, int],
+    settings: EsperSettings,
+    explore: Explore,
+    *,
+    temperature: float = 1.0,
+    most: int = 64,
+    stop_early: bool = True,
+) -> list[PassRecord]:
+    """`pass_loop` with a model that remembers what it saw. most: the longest answer, in tokens."""
+    reader = MemoryReader(model, job, settings, temperature, most)
+    return pass_loop(reader, job, budgets, settings, explore, stop_early)
+
+
 @dataclass(frozen=True)
 class TemperingExamples:
     """Pictures with their questions, and the true answers' tokens (B, A) int64, 0 = padding."""
@@ -59,7 +75,21 @@ class TemperingExamples:
     answers: Tensor
 
     def repeated(self, times: int) -> TemperingExamples:
-        return TemperingExamples(self.job.repeated(times), self.answers.repeat(times, 1))
+        """The same pictures several times over, one after the other; their pixels are kept once."""
+        job = self.job
+        several = torch.arange(len(job.relevance), device=job.relevance.device).repeat(times)
+        table = job.pyramid
+        job = replace(
+            job,
+            pyramid=replace(
+                table, start=table.start[several], height=table.height[several], width=table.width[several]
+            ),
+            prompts=job.prompts.select(several),
+            relevance=job.relevance[several],
+            glance=None if job.glance is None else job.glance[several],
+            stakes=None if job.stakes is None else job.stakes[several],
+        )
+        return TemperingExamples(job, self.answers.repeat(times, 1))
 
 
 @dataclass(frozen=True)

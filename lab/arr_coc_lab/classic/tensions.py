@@ -28,7 +28,6 @@ from arr_coc.core.errors import InputError
 from arr_coc.core.files import write_json
 from arr_coc.core.values import Relevance
 from arr_coc.looking import prepare
-from arr_coc.relevance.look.learned import AdaptiveConfig, AdaptiveTensionBalancer, TensionBalancer
 from arr_coc.relevance.look.tension import DEFAULT_TENSIONS, SHARPNESS, TENSION_NAMES, balance
 from arr_coc.relevance.look.three_ways import TENSIONS_NAME, relevance_of
 from arr_coc.relevance.scene import CHANNELS
@@ -46,6 +45,7 @@ from ..train.own_data import HELD_OUT, OwnRecord, ground_of, read_own, split_by_
 from ..train.pictures import every_family
 from ..train.rivals import covered
 from ..train.run import Moment, Notes, Schedule, Training, command, door
+from .balancers import AdaptiveConfig, AdaptiveTensionBalancer, TensionBalancer
 from .selectors import QuestionWords, shares_of
 
 WAYS = ("propositional", "perspectival", "participatory")

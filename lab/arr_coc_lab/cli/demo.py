@@ -139,11 +139,11 @@ def look(
 
 def draw_looks(shown: Shown, looks: list[Look], out: Path) -> JsonObject:
     """Draw and write one picture's results; refuses an allocation that does not cost what was announced."""
-    from arr_coc.allocation.tree import tokens_for
     from arr_coc.app.cli.console import save_png
     from arr_coc.core.files import write_json
     from arr_coc.core.values import compare
     from arr_coc.draw import comparison, homunculus
+    from arr_coc.pricing.counting import tokens_for
 
     stem = Path(shown.picture).stem
     first, second = looks
@@ -244,7 +244,7 @@ def zoo(
         document = {**story.to_json(), "truth": truth, "right": right, "seconds_in_all": seconds, "files": files}
         print_json(document)
         return
-    from arr_coc.eye.story import story_table
+    from arr_coc.app.cli.ask import story_table
 
     show(story_table(story, truth))
     say(f"files: {', '.join(files.values())}", f"{seconds:.1f} s in all")

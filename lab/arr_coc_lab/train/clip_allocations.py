@@ -14,7 +14,8 @@ from arr_coc.allocation.overlay import overlay
 from arr_coc.allocation.tree import DEFAULT_LEVELS, Leaves, build_tree
 from arr_coc.core.errors import InputError
 from arr_coc.video.spending import demand_of, grow_forest
-from arr_coc.video.temporal_model import ClipMotion, TemporalBlend
+
+from .temporal_model import ClipMotion, TemporalBlend
 
 SYSTEMS = ("temporal", "frame by frame", "uniform", "random", "shuffled", "one frame", "full")
 

@@ -23,7 +23,6 @@ from arr_coc.core.errors import InputError
 from arr_coc.relevance.scorer.source import question_ids
 from arr_coc.video.settings import TemporalSettings
 from arr_coc.video.sources import relevance_alone, source_of
-from arr_coc.video.temporal_model import ClipMotion, TemporalBlend, clip_motion
 
 from ..classic.scorer import Scorer
 from ..worlds.needle.clips import NeedleClip, render_clip
@@ -35,6 +34,7 @@ from .evaluate import FAMILIES
 from .options import RunOptions, option
 from .own_data import HELD_OUT, OwnRecord, ground_of
 from .reader_examples import STAGES, ReaderBatch, RingBuffer, choose_difficulty, draw_step, render_reader_batch
+from .temporal_model import ClipMotion, TemporalBlend, clip_motion
 
 VIDEO_STAGES = ("temporal", "reader")
 # Whose maps of single frames are carried: a stream runs on either, and the same few numbers serve both.

@@ -7,9 +7,10 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from arr_coc.core.alphabet import IDS, lower_case, string_table
+from arr_coc.core.alphabet import IDS, lower_case
 
 from ..worlds.constants import constant
+from ..worlds.needle.content import string_table
 from .mini_model import ASSISTANT, IMAGE, NEWLINE, TURN_END, TURN_START, USER, VISION_END, VISION_START
 
 # What stands before the picture's tokens.

@@ -29,7 +29,6 @@ from arr_coc.core.alphabet import QUESTION, lower_case
 from arr_coc.core.errors import InputError
 from arr_coc.core.pretrained import Pretrained
 from arr_coc.core.values import JsonObject
-from arr_coc.relevance.look.learned import AdaptiveConfig, AdaptiveTensionBalancer, TensionBalancer
 from arr_coc.relevance.look.tension import SHARPNESS, balance, normalise
 from arr_coc.relevance.look.three_ways import perspectival, propositional
 from arr_coc.relevance.scorer.reading_scorer import ReadingScorer
@@ -37,6 +36,7 @@ from arr_coc.sensing.batch import sense
 from arr_coc.sensing.texture import Layout
 
 from .. import LAB_WEIGHTS
+from ..classic.balancers import AdaptiveConfig, AdaptiveTensionBalancer, TensionBalancer
 from ..classic.scorer import Scorer
 from .allocations import fine_cells, target_cells
 from .evaluate import FAMILIES

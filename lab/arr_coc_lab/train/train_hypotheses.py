@@ -32,9 +32,9 @@ from torch import Tensor, nn
 from arr_coc.core.errors import InputError
 from arr_coc.core.files import replacing, write_json
 from arr_coc.core.values import JsonObject
-from arr_coc.relevance.look.learned import AdaptiveConfig, AdaptiveTensionBalancer, TensionBalancer
 from arr_coc.relevance.look.tension import SHARPNESS, TENSION_NAMES
 
+from ..classic.balancers import AdaptiveConfig, AdaptiveTensionBalancer, TensionBalancer
 from ..classic.scorer import RGB, TEXTURE, Scorer, ScorerConfig
 from .allocations import target_cells, tree_of
 from .devices import LARGEST_GRADIENT, Devices

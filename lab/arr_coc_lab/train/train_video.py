@@ -30,7 +30,6 @@ from arr_coc.core.files import write_json
 from arr_coc.core.folders import MINI, SCORER, part_folder
 from arr_coc.relevance.scorer.source import load_scorer
 from arr_coc.video.settings import SETTINGS_NAME, TemporalSettings, load_settings
-from arr_coc.video.temporal_model import TemporalBlend
 
 from .acceleration import Prefetcher, Twin
 from .allocations import Kind, LeafTable, coarsest_of, even_tree_of
@@ -58,6 +57,7 @@ from .pictures import vary
 from .reader import picture_loss
 from .reader_examples import ReaderBatch, RingBuffer
 from .run import Moment, Notes, Schedule, Training, door, train
+from .temporal_model import TemporalBlend
 from .video_judging import changes, judge_reader, judge_temporal, needed_loss, summary
 
 if TYPE_CHECKING:

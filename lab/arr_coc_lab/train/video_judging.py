@@ -17,7 +17,6 @@ from torch.nn import functional as F
 
 from arr_coc.models.qwen3_vl.encode import dense_vision_attention
 from arr_coc.video.settings import TemporalSettings, same_ground
-from arr_coc.video.temporal_model import TemporalBlend
 
 from ..classic.scorer import Scorer
 from ..statistics import paired, wilson
@@ -36,6 +35,7 @@ from .clip_reader import Clips, evidence_of, read_clearest, read_video
 from .evaluate import evaluation_leaves
 from .pictures import render_family
 from .reader import read
+from .temporal_model import TemporalBlend
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel

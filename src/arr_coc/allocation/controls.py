@@ -16,7 +16,8 @@ from torch.nn import functional as F
 
 from ..core.checks import shown
 from ..core.errors import InputError
-from .job import AllocationJob, boxes_to_cells
+from .frame import to_cells
+from .job import AllocationJob, as_maps, boxes_to_cells
 from .quadtree import gather_leaves, quadtree, select_splits
 from .tree import Leaves, Tree
 
@@ -122,8 +123,11 @@ def _permute(items: Tensor, generator: torch.Generator) -> Tensor:
 
 def edge(job: AllocationJob) -> Leaves:
     """Detail where the edges are: `edges=` is a map of edge strength."""
-    edges = job.map_option("edges", "edge", "a map of edge strength, for example sensing's channel 'edges'")
-    return job.leaves(edges)
+    given = job.need("edges", "edge", "a map of edge strength, for example sensing's channel 'edges'")
+    edges = to_cells(as_maps(given), job.frame).to(job.cells)
+    if len(edges) not in (1, job.batch):
+        raise InputError(f"edges= has {len(edges)} maps for a batch of {job.batch}; give one for each picture")
+    return job.leaves(edges.expand(job.batch, -1, -1))
 
 
 def center(job: AllocationJob) -> Leaves:

@@ -265,15 +265,9 @@ def choose_distance(
     notes = () if grip.measured else (grip.note(),)
     if times != 1:
         how = f"read {times:.3g} times as large" if finest == 0 else f"level −1 reads {times:.3g} times as large"
-        notes = (
-            f"{how}: letters of {tall:.0f} pixels, and {_whose(grip)} of {grip.low:.0f} to {grip.high:.0f}",
-            *notes,
-        )
+        whose = f"{grip.model or 'the model'} reads best those of {grip.low:.0f} to {grip.high:.0f}"
+        notes = (f"{how}: letters of {tall:.0f} pixels, and {whose}", *notes)
     return Distance(times * 2.0**finest, finest, need.letters, grip, notes)
-
-
-def _whose(grip: Grip) -> str:
-    return f"{grip.model or 'the model'} reads best those"
 
 
 def distance_of(allocation: Allocation) -> Distance:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from time import perf_counter
@@ -74,12 +74,7 @@ def look_through(
 
 
 def allocate_pages(
-    document: Document,
-    relevances: Sequence[PageRelevance],
-    request: Request,
-    *,
-    canvases: Mapping[int, tuple[int, int]] | None = None,
-    most: int | None = None,
+    document: Document, relevances: Sequence[PageRelevance], request: Request, *, most: int | None = None
 ) -> DocumentAllocation:
     """One budget over pages whose relevance is known.
 
@@ -87,24 +82,15 @@ def allocate_pages(
         document: The pages.
         relevances: One for each.
         request: How much may be spent in all.
-        canvases: By the number of a page: (height, width) to which a model resizes it. Where given, other pages get no
-            token.
         most: Pages that may get tokens at all.
 
     Returns:
         The allocation, exactly on its budget.
     """
     pages = document.pages
-    frames = [
-        Frame(page.size, request.cell, request.canvas if canvases is None else canvases.get(page.number))
-        for page in pages
-    ]
+    frames = [Frame(page.size, request.cell, request.canvas) for page in pages]
     full = [frame.full for frame in frames]
-    chosen = [
-        number
-        for number, page in enumerate(pages)
-        if not relevances[number].failed and (canvases is None or page.number in canvases)
-    ]
+    chosen = [number for number in range(len(pages)) if not relevances[number].failed]
     if not chosen:
         raise InputError(f"no page of {document.name} can be drawn; {relevances[0].why}")
     cells = {number: _cells(relevances[number], frames[number]) for number in chosen}
@@ -116,7 +102,12 @@ def allocate_pages(
     whole = sum(full[number] for number in chosen)
     wanted, notes = document_budget(request, sum(full), whole)
     tokens = dict(zip(chosen, share_tokens([gains[number] for number in chosen], wanted), strict=True))
-    blank = lru_cache(maxsize=64)(_blank(request))
+
+    @lru_cache(maxsize=64)
+    def blank(frame: Frame, tokens: int) -> Allocation:
+        """Leaves of a page of which nothing is known; those of one size are laid once."""
+        return _laid(np.zeros((1, 1), np.float32), frame, tokens, request)
+
     shares = []
     for number, page in enumerate(pages):
         spent = tokens.get(number, 0)
@@ -177,11 +168,6 @@ def _laid(found: np.ndarray, frame: Frame, tokens: int, request: Request) -> All
         seed=request.seed,
         **request.options,
     )
-
-
-def _blank(request: Request) -> Callable[[Frame, int], Allocation]:
-    """Leaves of a page of which nothing is known; those of one size are laid once."""
-    return lambda frame, tokens: _laid(np.zeros((1, 1), np.float32), frame, tokens, request)
 
 
 def _reason(one: PageRelevance, tokens: int) -> str:

@@ -68,9 +68,9 @@ def leaf_names(selected: Array, tree: Tree) -> Array:
         stride = 1 << level
         split = selected[:, tree.nodes(level)].reshape(batch, *tree.shape(level)) & exists
         # What exists and is not split is a leaf; exclusive or, because only what exists can be split.
-        names[:, ::stride, ::stride] += (exists ^ split) * arrays.like(tree.names(level), selected)
+        names[:, ::stride, ::stride] += (exists ^ split) * arrays.like(tree.names[level], selected)
         exists = arrays.doubled(split, *tree.shape(level - 1))
-    names += exists * arrays.like(tree.names(0), selected)
+    names += exists * arrays.like(tree.names[0], selected)
     return names
 
 

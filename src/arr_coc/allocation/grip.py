@@ -25,8 +25,6 @@ from ..core.manifest import verify
 GRIP, GRIP_NAME = "grip", "grip.json"
 SCHEMA = 1
 WITHIN = 0.95  # of the best reading: the heights that are as good as the best
-READ = 0.85  # of the best canvas's reading: the canvases that are read
-WIDTH = 0.22  # octaves over which neighbouring heights lend each other their counts
 # Nothing was measured: what every model tried so far reads, and a little less of what is far from it.
 CAUTIOUS = ((4, 6, 8, 10, 32, 64, 128), (0.1, 0.5, 0.9, 1.0, 1.0, 0.9, 0.6))
 NOT_MEASURED = (
@@ -155,13 +153,6 @@ def grip_model(name: str) -> str:
     return Path(name).name if os.path.isdir(name) else name
 
 
-def smoothed(heights: Sequence[float], right: Sequence[float], asked: Sequence[float]) -> np.ndarray:
-    """Counts at each height → (N,) shares, each with those of its neighbours by their distance in octaves."""
-    place = np.log2(np.asarray(heights, dtype=np.float64))
-    near = np.exp(-0.5 * ((place[:, None] - place) / WIDTH) ** 2)
-    return (near @ np.asarray(right, dtype=np.float64)) / np.maximum(near @ np.asarray(asked, dtype=np.float64), 1e-9)
-
-
 def best_of(heights: Sequence[float], accuracy: Sequence[float]) -> tuple[float, float, float]:
     """The best height and the range around it within 95 % of the best accuracy, on a line between what was measured."""
     place = np.linspace(np.log(heights[0]), np.log(heights[-1]), 512)
@@ -172,15 +163,3 @@ def best_of(heights: Sequence[float], accuracy: Sequence[float]) -> tuple[float,
     high = peak + int(np.argmin(good[peak:])) - 1 if not good[peak:].all() else len(place) - 1
     middle = float(np.exp((place[low] + place[high]) / 2))
     return middle, float(np.exp(place[low])), float(np.exp(place[high]))
-
-
-def largest_read(sides: Sequence[int], accuracy: Sequence[float]) -> int:
-    """The largest canvas up to which all are read nearly as well as the best of them."""
-    order = np.argsort(sides)
-    best, found = max(accuracy), int(sides[order[0]])
-    peak = int(np.argmax(np.array(accuracy)[order]))
-    for place, number in enumerate(order):
-        if place > peak and accuracy[number] < READ * best:
-            break
-        found = int(sides[number])
-    return found

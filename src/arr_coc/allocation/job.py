@@ -13,7 +13,7 @@ from torch import Tensor
 from ..core.checks import frozen
 from ..core.errors import InputError
 from ..core.values import Allocation, Relevance
-from .frame import Frame, check_maps, check_reading, to_cells
+from .frame import Frame, check_maps, check_reading
 from .gains import Criterion
 from .overlay import overlay
 from .quadtree import quadtree
@@ -105,13 +105,6 @@ class AllocationJob:
         if value is None:
             raise InputError(f"strategy {strategy!r} needs {name}= ({what})")
         return value
-
-    def map_option(self, name: str, strategy: str, what: str) -> Tensor:
-        """An option that is a map like the relevance, brought to the grid of cells: (B, rows, cols)."""
-        maps = to_cells(as_maps(self.need(name, strategy, what)), self.frame).to(self.cells)
-        if len(maps) not in (1, self.batch):
-            raise InputError(f"{name}= has {len(maps)} maps for a batch of {self.batch}; give one for each picture")
-        return maps.expand(self.batch, -1, -1)
 
     def allocations(
         self, leaves: Leaves, strategy: str, fixated: Sequence[Sequence[Sequence[int]]] | None = None

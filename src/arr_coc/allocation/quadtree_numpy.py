@@ -12,7 +12,7 @@ import numpy as np
 
 from ..core.errors import InputError
 from .gains import Criterion, leaf_names, node_sums, split_gains
-from .tree import Tree, edge_dependencies
+from .tree import Tree, edge_bounds, edge_dependencies, reach_and_order
 
 
 class PictureLeaves(NamedTuple):
@@ -41,7 +41,7 @@ def select_splits(gains: np.ndarray, tree: Tree, budget: int) -> np.ndarray:
 
     Gains must be monotone: no child above its parent. Ties go to the coarser node, then to the earlier position.
     """
-    count, choice = tree.reach_and_order(budget)
+    count, choice = reach_and_order(tree, budget)
     spend = count - tree.floor
     order = np.argsort(-gains, kind="stable")
     # Best first until the next split cannot be paid; costs are never negative, so the sum only grows.
@@ -49,11 +49,11 @@ def select_splits(gains: np.ndarray, tree: Tree, budget: int) -> np.ndarray:
     selected = tree.costs == 0
     selected[order[taken]] = True
     if int(tree.costs[selected].sum()) < spend:
-        return _settle(order, taken, spend, tree, tree.edge_orders[choice])
+        return settle(order, taken, spend, tree, tree.edge_orders[choice])
     return selected
 
 
-def _settle(order: np.ndarray, taken: np.ndarray, spend: int, tree: Tree, canonical: np.ndarray) -> np.ndarray:
+def settle(order: np.ndarray, taken: np.ndarray, spend: int, tree: Tree, canonical: np.ndarray) -> np.ndarray:
     """Hit the count exactly where best-first stopped one or two tokens short because only splits of 3 were next.
 
     The number of edge splits (cost 1) decides which counts are possible. So: keep relevance's order among edge splits,
@@ -77,9 +77,7 @@ def _fill(edge: np.ndarray, wanted: int, order: np.ndarray, spend: int, tree: Tr
     """
     need, seed = edge_dependencies(tree, edge)
     interior = tree.costs == 3
-    steps = np.arange(len(edge) + 1)
-    forced = np.searchsorted(np.sort(seed[interior]), steps, side="left")
-    allowed = np.searchsorted(np.sort(need[interior]), steps, side="right")
+    steps, forced, allowed = edge_bounds(tree, need, seed, len(edge))
     filling, left_over = np.divmod(spend - steps, 3)
     fits = (left_over == 0) & (filling >= forced) & (filling <= allowed)
     if not fits.any():

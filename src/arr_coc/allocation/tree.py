@@ -14,10 +14,9 @@ can be made to hit, and `quadtree.select_splits` hits it.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache, partial
-from typing import Any, NamedTuple
+from functools import cached_property, lru_cache
+from typing import NamedTuple
 
 import numpy as np
 
@@ -25,8 +24,6 @@ from ..core.arrays import Array
 from ..core.checks import percentage, share_of, whole, whole_size
 from ..core.errors import InputError
 from ..core.values import DEFAULT_CELL
-from ..pricing.tables import table_for
-from .strategies import check_strategy
 
 DEFAULT_LEVELS = 3
 LARGEST_SIDE_IN_CELLS = 1 << 14
@@ -95,17 +92,10 @@ class Tree:
         return (np.minimum(self.rows - row, side) * np.minimum(self.cols - col, side)).astype(np.float32)
 
     @cached_property
-    def _names(self) -> dict[int, np.ndarray]:
-        result, start = {}, 1
-        for level in range(self.levels, -1, -1):
-            count = math.prod(self.shape(level))
-            result[level] = np.arange(start, start + count, dtype=np.int32).reshape(self.shape(level))
-            start += count
-        return result
-
-    def names(self, level: int) -> np.ndarray:
-        """(rows, cols) int32 of a level: 1 + the place of each of its nodes in `nodes_table`."""
-        return self._names[level]
+    def names(self) -> dict[int, np.ndarray]:
+        """(rows, cols) int32 of each level: 1 + the place of each of its nodes in `nodes_table`."""
+        places = np.arange(1, 1 + len(self.nodes_table), dtype=np.int32)
+        return {level: places[self.nodes(level)].reshape(self.shape(level)) for level in self.offsets}
 
     @cached_property
     def costs(self) -> np.ndarray:
@@ -183,28 +173,21 @@ class Tree:
     @cached_property
     def _reachable(self) -> tuple[np.ndarray, np.ndarray]:
         """(orders, E + 1) least and greatest count with the first j = 0 … E cost-1 nodes of each order split."""
-        interior = self.costs == 3
         low, high = [], []
         for edge in self.edge_orders:
-            need, seed = edge_dependencies(self, edge)
-            steps = np.arange(len(edge) + 1)
-            forced = np.searchsorted(np.sort(seed[interior]), steps, side="left")
-            allowed = np.searchsorted(np.sort(need[interior]), steps, side="right")
+            steps, forced, allowed = edge_bounds(self, *edge_dependencies(self, edge), len(edge))
             low.append(self.floor + steps + 3 * forced)
             high.append(self.floor + steps + 3 * allowed)
         return np.stack(low), np.stack(high)
 
-    def reach_and_order(self, budget: int) -> tuple[int, int]:
-        """`reach(budget)` and which of `edge_orders` is sure to hit it."""
-        return _reach_and_order(self, budget)
-
     def reach(self, budget: int) -> int:
         """The token count that an allocation of this budget has, whatever the relevance."""
-        return self.reach_and_order(budget)[0]
+        return reach_and_order(self, budget)[0]
 
 
 @lru_cache(maxsize=4096)
-def _reach_and_order(tree: Tree, budget: int) -> tuple[int, int]:
+def reach_and_order(tree: Tree, budget: int) -> tuple[int, int]:
+    """`tree.reach(budget)` and which of its `edge_orders` is sure to hit it."""
     if budget >= tree.full:
         return tree.full, 0
     if budget < tree.floor:
@@ -237,6 +220,16 @@ def edge_dependencies(tree: Tree, edge: np.ndarray) -> tuple[np.ndarray, np.ndar
         below = np.minimum(seed[nodes], np.where(place[nodes] >= 0, place[nodes], len(edge)))
         np.minimum.at(seed, tree.parents[nodes], below)
     return need, seed
+
+
+def edge_bounds(
+    tree: Tree, need: np.ndarray, seed: np.ndarray, edges: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(edges + 1,) numbers of cost-1 splits, and how many splits of cost 3 must and may be taken with each. need, seed:
+    of `edge_dependencies`."""
+    interior, steps = tree.costs == 3, np.arange(edges + 1)
+    forced = np.searchsorted(np.sort(seed[interior]), steps, side="left")
+    return steps, forced, np.searchsorted(np.sort(need[interior]), steps, side="right")
 
 
 @lru_cache(maxsize=256)
@@ -288,64 +281,3 @@ def check_budget(budget: object, full: int) -> int:
     except InputError as error:
         told = f"{error}; this picture costs {full} tokens in full, for a share of that give for example 25%"
         raise InputError(told) from None
-
-
-def tokens_for(
-    image_size: Any,
-    budget: int | str | None = None,
-    *,
-    strategy: str = "overlay",
-    cell: int = DEFAULT_CELL,
-    canvas: tuple[int, int] | None = None,
-    levels: int | None = None,
-    model: str | None = None,
-    total: bool = False,
-) -> int:
-    """Tell how many visual tokens a picture will cost at a budget; no pixels needed.
-
-    Args:
-        image_size: (height, width), or a list of them: what all of these pictures cost together.
-        budget: Tokens that may be spent, or a share such as "25%"; None is the full count. Of a list, that of each, or
-            with `total` that of all.
-        strategy: "quadtree" reaches only some counts: the largest one at or below the budget.
-        cell: Pixels of one token at level 0.
-        canvas: (height, width) to which the model resizes the picture.
-        levels: The coarsest level of detail.
-        model: One that is not touched, by its name: what its provider counts (`arr_coc.pricing`), at most the budget.
-        total: One budget for all pictures of a list.
-
-    Returns:
-        The number of tokens: the budget, or the full count where that is less.
-
-    Example:
-        >>> tokens_for((1024, 1024))
-        1024
-        >>> tokens_for((1024, 1024), 251)
-        251
-        >>> tokens_for((1024, 1024), "25%")
-        256
-        >>> tokens_for((1024, 1024), 251, strategy="quadtree")
-        250
-        >>> tokens_for((1024, 1024), model="gpt-4o")
-        765
-        >>> tokens_for([(1024, 1024), (320, 320)], 251), tokens_for([(1024, 1024), (320, 320)], 251, total=True)
-        (351, 251)
-    """
-    check_strategy(strategy)
-    several = isinstance(image_size, Sequence) and not isinstance(image_size, str | bytes) and len(image_size) > 0
-    if several and not isinstance(image_size[0], int | float | np.number | str | bytes):
-        cost = partial(tokens_for, strategy=strategy, cell=cell, canvas=canvas, levels=levels, model=model)
-        each = [cost(size, None if total else budget) for size in image_size]
-        return sum(each) if budget is None or not total else check_budget(budget, sum(each))
-    if model is not None:
-        full = table_for(model).tokens(image_size)
-        return full if budget is None else check_budget(budget, full)
-    rows, cols = grid_of(image_size if canvas is None else canvas, cell)
-    if levels is not None:
-        whole(levels, "levels")
-    if budget is None:
-        return rows * cols
-    count = check_budget(budget, rows * cols)
-    if strategy != "quadtree":
-        return count
-    return tree_for(image_size, count, cell=cell, canvas=canvas, levels=levels).reach(count)

@@ -39,12 +39,8 @@ def picture_bytes(address: str, limits: Limits, hosts: Sequence[str] = ()) -> by
             return base64.b64decode(data, validate=True)
         except (binascii.Error, ValueError) as error:
             raise InputError("the data: URL is not base64; send data:image/png;base64,…") from error
-    try:
-        parts = urlsplit(address)
-        host = parts.hostname
-    except ValueError:
-        parts, host = urlsplit(""), None
-    if parts.scheme not in ("http", "https") or host is None or host not in {name.lower() for name in hosts}:
+    host = allowed_host(address, hosts)
+    if host is None:
         raise InputError("image_url must be a data: URL; this server fetches nothing from that address")
     try:
         with web.open_directly(Request(address, headers={"User-Agent": "arr-coc"}), FETCH_SECONDS) as answer:
@@ -60,3 +56,13 @@ def picture_bytes(address: str, limits: Limits, hosts: Sequence[str] = ()) -> by
     if len(data) > limits.upload:
         raise InputError(f"the picture at {host} has more than {limits.upload / 2**20:g} MB; make it smaller first")
     return data
+
+
+def allowed_host(address: str, hosts: Sequence[str]) -> str | None:
+    """The host of an address of the web, where it is among those that may be asked."""
+    try:
+        parts = urlsplit(address)
+        host = parts.hostname
+    except ValueError:
+        return None
+    return host if parts.scheme in ("http", "https") and host in {name.lower() for name in hosts} else None

@@ -6,6 +6,8 @@ import ipaddress
 import logging
 import math
 import re
+import signal
+import threading
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -116,7 +118,9 @@ def check_limits(limits: object) -> None:
 
 def run(application: Application, host: str, port: int, ready: Callable[[str], None], grace: int = 2) -> None:
     """Serve until interrupted. ready: gets the address. grace: seconds that open answers have at the end. A port that
-    is taken is told in one line."""
+    is taken is told in one line. Told to end, it ends as after Ctrl-C."""
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
     uvicorn = import_module("uvicorn")
     family = "[" + host.strip("[]") + "]" if ":" in host else host
 

@@ -6,7 +6,6 @@ Identifier 0 is padding; identifier i + 1 is CHARACTERS[i]. A character-level to
 from __future__ import annotations
 
 import unicodedata
-from functools import cache
 from typing import TYPE_CHECKING
 
 from .errors import InputError
@@ -34,16 +33,6 @@ def encode(text: str) -> list[int]:
 def decode(ids: torch.Tensor) -> str:
     """(L,) identifiers back to a string; padding vanishes."""
     return "".join(CHARACTERS[index - 1] for index in ids.tolist() if index > 0)
-
-
-@cache
-def string_table(strings: tuple[str, ...], device: torch.device | str = "cpu") -> torch.Tensor:
-    """(N, L) int64: the strings as rows of identifiers, padded with 0 on the right; cached per device."""
-    import torch
-
-    length = max(1, *(len(string) for string in strings))
-    rows = [encode(string) + [PADDING] * (length - len(string)) for string in strings]
-    return torch.tensor(rows, dtype=torch.int64, device=device)
 
 
 def lower_case(ids: torch.Tensor) -> torch.Tensor:

@@ -28,6 +28,13 @@ def namespace(array: Array) -> ModuleType:
     return np if isinstance(array, np.ndarray | np.generic) else sys.modules["torch"]
 
 
+def sized(size: tuple[int, ...], longest: int, *, grow: bool = False) -> tuple[int, int]:
+    """(height, width) whose longer side is at most `longest`, or just that where it may grow."""
+    scale = longest / max(size)
+    scale = scale if grow else min(1.0, scale)
+    return max(1, round(size[0] * scale)), max(1, round(size[1] * scale))
+
+
 def like(values: np.ndarray, array: Array) -> Array:
     """`values` in the library and on the device of `array`, with a dtype of its own."""
     return values if isinstance(array, np.ndarray) else sys.modules["torch"].from_numpy(values).to(array.device)

@@ -78,6 +78,14 @@ class ByteStore:
             while self.size > self.most:
                 self.size -= self._values.popitem(last=False)[1][1]
 
+    def made(self, key: Hashable, make: Callable[[], Made]) -> Made:
+        """The value, or else what `make` gives, which is then kept; made twice rather than waited for."""
+        found = self.get(key)
+        if found is None:
+            found = make()
+            self.put(key, found)
+        return found
+
     def clear(self) -> None:
         """Forget everything."""
         with self._lock:
@@ -104,8 +112,4 @@ class PictureStore:
 
     def made(self, name: Hashable, make: Callable[[], Made]) -> Made:
         """What is kept under a name, or else what `make` gives, which is then kept."""
-        found = self.get(name)
-        if found is None:
-            found = make()
-            self.put(name, found)
-        return found
+        return self.store.made((self.scope, self.picture, name), make)

@@ -10,6 +10,7 @@ import cv2
 import numpy as np
 
 from ..allocation.frame import token_grids
+from ..core.arrays import sized
 from ..core.values import Allocation, Relevance
 from ..pictures.load import Picture, load_picture
 from .layout import Window, boxes_at, covered, cut, levels_at, resize, tokens_at
@@ -253,9 +254,7 @@ def _most_ahead(ours: Allocation, theirs: Allocation) -> tuple[float, float]:
 
 def _contrast_at(picture: Picture, centres: np.ndarray) -> np.ndarray:
     """(N,) local standard deviation of the brightness around each centre, on a small version of the picture."""
-    rows, cols = picture.pixels.shape[:2]
-    scale = min(1.0, 256 / max(rows, cols))
-    size = (max(1, round(rows * scale)), max(1, round(cols * scale)))
+    size = sized(picture.pixels.shape[:2], 256)
     grey = cv2.cvtColor(resize(picture.pixels, size), cv2.COLOR_RGB2GRAY).astype(np.float32)
     mean, square = cv2.blur(grey, (9, 9)), cv2.blur(grey * grey, (9, 9))
     at = (centres * (np.array(size) / np.array(picture.size))).astype(int)

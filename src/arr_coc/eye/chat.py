@@ -9,7 +9,6 @@ chat.turns                                                 all that is remembere
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -54,14 +53,6 @@ if TYPE_CHECKING:
 
     class ManyOptions(SomeOptions, closed=True):
         """Those of `Eye.ask_many`, which hold for every picture."""
-
-
-@contextmanager
-def timed(seconds: dict[str, float], stage: str) -> Generator[None]:
-    """Write into `seconds` how long the block takes."""
-    started = perf_counter()
-    yield
-    seconds[stage] = perf_counter() - started
 
 
 SYSTEM, USER, ASSISTANT = "system", "user", "assistant"

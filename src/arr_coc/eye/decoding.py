@@ -175,12 +175,8 @@ class Prefilled:
 
 def until_end(ids: Array, ends: Sequence[int]) -> Array:
     """(B, T) bool: every token up to the first of `ends`, that one included."""
-    ended = _is_one_of(ids, ends)
+    ended = namespace(ids).isin(ids, like(np.array(ends, dtype=np.int64), ids))
     return ended.cumsum(1) == ended * 1
-
-
-def _is_one_of(ids: Array, ends: Sequence[int]) -> Array:
-    return namespace(ids).isin(ids, like(np.array(ends, dtype=np.int64), ids))
 
 
 def greedy_steps(

@@ -10,11 +10,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from ..allocation.distance import Distance, at_distance, choose_distance, distance_of, reading_option, scaled_size
 from ..models.attachment_plan import allocate_pictures, token_budgets
 from ..models.base import PromptPlan, Settings
+from ..models.shared_budget import plain_map
 from ..pictures.load import processed, resized
 from .chat import Turn, View
 
@@ -74,12 +73,11 @@ def distance_for(
     if view.picture.pixels.shape[:2] != view.picture.size:
         return Distance()
     shown = view if words is None or words is view.words else replace(view, words=words)
-    found = relevance if isinstance(relevance, np.ndarray) else np.asarray(relevance.high)
     return choose_distance(
         scale,
         engine.grip,
         lambda: shown.letters,
-        found,
+        plain_map(relevance),
         size=view.picture.size,
         canvas=(grid.height, grid.width),
         full=grid.tokens,

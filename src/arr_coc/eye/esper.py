@@ -26,13 +26,14 @@ from ..allocation.request import Budget, Request, Share, check_question, check_r
 from ..allocation.tree import check_budget, tree_for
 from ..core import arrays
 from ..core.checks import share_of
+from ..core.clock import summed
 from ..core.errors import InputError
 from ..core.folders import MINI, WEIGHTS
 from ..core.kept import PictureStore, pixels_key
 from ..core.values import Allocation, Answer, Pass, Relevance
-from ..models.attachment_plan import plain_map
 from ..models.bundled import as_trained, marked
 from ..models.qwen3_vl.adapter import Qwen3VL
+from ..models.shared_budget import plain_map
 from ..models.tokens.patches import PatchPyramid
 from ..pictures.document import Document, document_of
 from ..pictures.load import Picture, load_picture, processed, resized
@@ -271,8 +272,7 @@ class Esper:
         reader = MemoryReader(model, job, settings, self.eye.temperature, asked.most)
         with torch.no_grad():
             records = pass_loop(reader, job, budgets, settings, self.tempering.to(model.device), asked.stop_early)
-        for stage in ("look", "encode", "answer"):
-            seconds[stage] = sum(record.seconds[stage] for record in records)
+        seconds |= summed(record.seconds for record in records)
         notes = with_scanpaths([self._note(record, pictured) for record in records])
         return story_of(asked, pictured.picture, notes, seconds, pictured.full)
 
@@ -296,12 +296,7 @@ class Esper:
         maps = PassMaps(tree=board.tree(budgets[0]), failures=asked.failures, **board.laid(known))
         reader = AskingReader(eye, board, asked.query, asked.most)
         records = pass_loop(reader, maps, budgets, settings, self.tempering, asked.stop_early)
-        seconds: dict[str, float] = {}
-        for record in records:
-            answer = record.reading.answer
-            assert answer is not None
-            for stage, value in answer.seconds.items():
-                seconds[stage] = seconds.get(stage, 0.0) + value
+        seconds = summed(record.seconds for record in records)
         notes = [asked_note(record, board, picture) for record in records]
         return story_of(asked, picture, notes, seconds, board.full)
 
@@ -513,7 +508,7 @@ def relevance_cells(
 ) -> Tensor:
     """(1, rows, cols) float32 in [0, 1] on the grid of the canvas. kept: of the picture, for sources that use it."""
     found = plain_map(source(pixels, query, kept) if callable(source) else source)
-    maps = torch.tensor(np.asarray(found), dtype=torch.float32)[None]
+    maps = torch.tensor(found, dtype=torch.float32)[None]
     return to_cells(maps.clamp(0, 1), Frame(frame.seen, frame.cell)).to(pixels.device)
 
 

@@ -25,6 +25,7 @@ from ..allocation.frame import check_grid, leaves_of, segments_of
 from ..allocation.grip import Grip
 from ..allocation.request import Request
 from ..allocation.strategies import without_torch
+from ..core.clock import timed
 from ..core.errors import InputError
 from ..core.folders import MINI, part_folder
 from ..core.manifest import verify
@@ -37,7 +38,7 @@ from ..pictures.pdf import load_page
 from ..relevance.registry import find_source, relevances_for
 from ..relevance.scene import Scene
 from .again import PARTS, Features, ScreenStore, encoded, joined, longest_read
-from .chat import ChatLook, Turn, View, timed
+from .chat import ChatLook, Turn, View
 from .decoding import DecodingStep, Generated, greedy_steps
 from .eye import Eye, beside
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from ..allocation.document_look import DocumentLook, listed, look_through
 from ..allocation.request import Request
+from ..core.clock import summed
 from ..core.errors import InputError
 from ..core.unsure import is_unsure
 from ..core.values import Answer, Pass, Relevance
@@ -234,10 +235,7 @@ def _surest(look: DocumentLook, asked: Sequence[tuple[DocumentPage, Answer]]) ->
     page, best = order[-1]
     passes: list[Pass] = [step for _, answer in order for step in answer.passes]
     numbers = [one.number for one, answer in order for _ in answer.passes]
-    seconds = dict(look.seconds)
-    for _, answer in asked:
-        for stage, spent in answer.seconds.items():
-            seconds[stage] = seconds.get(stage, 0.0) + spent
+    seconds = summed((look.seconds, *(answer.seconds for _, answer in asked)))
     of_pages = look.document.of_pages
     note = f"page {page.number} of {of_pages} answers; looked at {listed([one.number for one, _ in asked])}"
     notes = tuple(dict.fromkeys((note, *look.document.notes, *look.notes[:1], *best.notes)))

@@ -18,6 +18,7 @@ from torch.nn import functional as F
 
 from ..allocation.overlay import overlay
 from ..allocation.tree import Tree
+from ..core.clock import timed
 from ..core.errors import InputError
 from ..core.kept import PictureStore
 from ..core.values import Answer
@@ -176,11 +177,7 @@ def interleave(blocks: tuple[VisualTokens, ...], there: tuple[Tensor, ...]) -> V
         return blocks[0]
     # Sorting by picture is stable, so within a picture the blocks keep their order.
     owner = torch.cat([mask.nonzero()[:, 0] for mask in there])
-    order = owner.argsort(stable=True)
-    planes = zip(*(block.planes for block in blocks), strict=True)
-    return VisualTokens(
-        torch.cat([block.embeds for block in blocks])[order], tuple(torch.cat(plane)[order] for plane in planes)
-    )
+    return VisualTokens.joined(blocks).select(owner.argsort(stable=True))
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -232,19 +229,22 @@ def traces(spoken: LookAnswer, temperature: float, grid: tuple[int, int]) -> Tra
 
 def paint(values: Tensor, leaves: Tensor, grid: tuple[int, int]) -> Tensor:
     """Values (B, V) of leaves (B, V, 3), spread evenly over their cells and summed → (B, rows, cols)."""
-    rows, cols = grid
-    result = values.new_zeros(len(values), rows, cols)
-    row, col = leaves[..., :2].clamp_min(0).unbind(-1)
+    result = values.new_zeros(len(values), *grid)
     for depth in range(int(leaves[..., 2].max()) + 1):
-        high, wide = -(-rows >> depth), -(-cols >> depth)
-        chosen = leaves[..., 2] == depth
-        place = (row >> depth) * wide + (col >> depth)
-        board = values.new_zeros(len(values), high * wide)
-        board.scatter_add_(1, torch.where(chosen, place, 0), torch.where(chosen, values, 0) / 4**depth)
-        side = 1 << depth
-        spread = board.view(-1, high, wide).repeat_interleave(side, 1).repeat_interleave(side, 2)
-        result = result + spread[:, :rows, :cols]
+        result = result + on_cells(values / 4**depth, leaves, depth, grid)
     return result
+
+
+def on_cells(values: Tensor, leaves: Tensor, depth: int, grid: tuple[int, int]) -> Tensor:
+    """(B, rows, cols): the values (B, V) of those leaves (B, V, 3) that have this level, on every cell they cover."""
+    (rows, cols), side = grid, 1 << depth
+    high, wide = -(-rows >> depth), -(-cols >> depth)
+    row, col, level = leaves.unbind(-1)
+    place = torch.where(level == depth, (row >> depth) * wide + (col >> depth), 0)
+    board = values.new_zeros(len(values), high * wide)
+    board.scatter_add_(1, place, torch.where(level == depth, values, 0))
+    spread = board.view(-1, high, wide).repeat_interleave(side, 1).repeat_interleave(side, 2)
+    return spread[:, :rows, :cols]
 
 
 def examined(levels: Tensor) -> Tensor:
@@ -360,22 +360,10 @@ class Prompts:
         there = torch.arange(tail.shape[1]) < lengths[:, None]
         return cls(head.expand(len(tail), -1).to(device), tail.to(device), there.to(device))
 
-    @classmethod
-    def packed(cls, head: Sequence[int], opening: Sequence[int], questions: Tensor, closing: Sequence[int]) -> Prompts:
-        """From question tokens (B, Q), 0 = padding: head │ picture │ opening, question, closing."""
-
-        def constant(tokens: Sequence[int]) -> Tensor:
-            return torch.tensor(tokens, device=questions.device).expand(len(questions), -1)
-
-        tail = torch.cat([constant(opening), questions, constant(closing)], dim=1)
-        there = tail > 0
-        order = (~there).to(torch.uint8).argsort(dim=1, stable=True)[:, : int(there.sum(1).max())]
-        return cls(constant(head), tail.gather(1, order), there.gather(1, order))
-
     def __len__(self) -> int:
         return len(self.tail)
 
-    def select(self, chosen: Tensor) -> Prompts:
+    def select(self, chosen: Tensor | slice) -> Prompts:
         return Prompts(self.head[chosen], self.tail[chosen], self.there[chosen])
 
 
@@ -549,16 +537,10 @@ class Looks:
     def levels(self) -> Tensor:
         """(B, rows, cols) int64: the finest level at which each cell has been seen, the coarsest where it was not."""
         tree, leaves = self.tree, torch.cat(self.blocks, 1)
-        row, col, level = leaves.clamp_min(0).unbind(-1)
-        result = leaves.new_full((len(leaves), tree.rows, tree.cols), tree.levels)
+        grid, ones = (tree.rows, tree.cols), torch.ones_like(leaves[..., 2])
+        result = leaves.new_full((len(leaves), *grid), tree.levels)
         for depth in range(tree.levels - 1, -1, -1):
-            high, wide = tree.shape(depth)
-            chosen = (level == depth) & (leaves[..., 2] >= 0)
-            board = leaves.new_zeros(len(leaves), high * wide)
-            board.scatter_add_(1, torch.where(chosen, (row >> depth) * wide + (col >> depth), 0), chosen.long())
-            side = 1 << depth
-            seen = board.view(-1, high, wide).repeat_interleave(side, 1).repeat_interleave(side, 2)
-            result = torch.where(seen[:, : tree.rows, : tree.cols] > 0, depth, result)
+            result = torch.where(on_cells(ones, leaves, depth, grid) > 0, depth, result)
         return result
 
     def leaves(self) -> Tensor:
@@ -644,21 +626,6 @@ class PassJob(PassMaps):
         pyramid = picture_pyramid(model, pictures, tree.levels)
         return cls(pyramid=pyramid, prompts=prompts, relevance=relevance, tree=tree)
 
-    def repeated(self, times: int) -> PassJob:
-        """The same pictures several times over, one after the other; their pixels are kept once."""
-        several = torch.arange(len(self.relevance), device=self.relevance.device).repeat(times)
-        table = self.pyramid
-        return replace(
-            self,
-            pyramid=replace(
-                table, start=table.start[several], height=table.height[several], width=table.width[several]
-            ),
-            prompts=self.prompts.select(several),
-            relevance=self.relevance[several],
-            glance=None if self.glance is None else self.glance[several],
-            stakes=None if self.stakes is None else self.stakes[several],
-        )
-
 
 @dataclass(frozen=True)
 class LookReading:
@@ -710,22 +677,6 @@ class PassRecord:
     @property
     def tokens(self) -> Tensor:
         return self.reading.tokens
-
-
-def run_passes(
-    model: PreTrainedModel,
-    job: PassJob,
-    budgets: tuple[int | Tensor, int],
-    settings: EsperSettings,
-    explore: Explore,
-    *,
-    temperature: float = 1.0,
-    most: int = 64,
-    stop_early: bool = True,
-) -> list[PassRecord]:
-    """`pass_loop` with a model that remembers what it saw. most: the longest answer, in tokens."""
-    reader = MemoryReader(model, job, settings, temperature, most)
-    return pass_loop(reader, job, budgets, settings, explore, stop_early)
 
 
 def pass_loop(
@@ -799,23 +750,20 @@ class MemoryReader:
     @torch.no_grad()
     def read(self, looks: Looks, seconds: dict[str, float]) -> LookReading:
         """The answers, from the visual tokens that the layout lets the language model read anew."""
-        started = perf_counter()
-        if self.layout in ("append", "apart"):
-            leaves = shown = looks.blocks[-1]
-            if len(looks) == 1 and 0 < looks.overview < leaves.shape[1]:
-                self._begin(leaves[:, : looks.overview])
-                leaves = leaves[:, looks.overview :]
-            tokens = self._encode(leaves)
-        else:
-            leaves = shown = looks.leaves()
-            tokens = self._whole_tree(looks, leaves)
-            self.memory = Memory(self.grid)
-        seconds["encode"] = perf_counter() - started
-        started = perf_counter()
-        spoken = answer_look(
-            self.model, self.memory, leaves, tokens, self.job.prompts, most=self.most, layers=self.layers
-        )
-        seconds["answer"] = perf_counter() - started
+        with timed(seconds, "encode"):
+            if self.layout in ("append", "apart"):
+                leaves = shown = looks.blocks[-1]
+                if len(looks) == 1 and 0 < looks.overview < leaves.shape[1]:
+                    self._begin(leaves[:, : looks.overview])
+                    leaves = leaves[:, looks.overview :]
+                tokens = self._encode(leaves)
+            else:
+                leaves = shown = looks.leaves()
+                tokens = self._whole_tree(looks, leaves)
+                self.memory = Memory(self.grid)
+        with timed(seconds, "answer"):
+            how = {"most": self.most, "layers": self.layers}
+            spoken = answer_look(self.model, self.memory, leaves, tokens, self.job.prompts, **how)
         return LookReading(
             1 - spoken.generated.confidence(self.temperature),
             traces(spoken, self.temperature, self.grid),
@@ -867,7 +815,7 @@ class MemoryReader:
             for item in (leaves, torch.cat(looks.blocks, 1))
         ]
         _, where = match_leaves(*batches)
-        return VisualTokens(known.embeds[where], tuple(plane[where] for plane in known.planes))
+        return known.select(where)
 
 
 class AskingReader:
@@ -900,10 +848,3 @@ def enough(uncertainty: Tensor, settings: EsperSettings) -> Tensor:
         done[:, 2:] |= uncertainty[:, 1:-1] - uncertainty[:, 2:] < settings.gain
     done[:, : settings.least - 1] = False
     return done
-
-
-def passes_needed(uncertainty: Tensor, settings: EsperSettings) -> Tensor:
-    """(B,) int64: after which pass early stopping would have ended a run without it; uncertainty: (B, P)."""
-    done = enough(uncertainty, settings)
-    done[:, -1] = True
-    return done.long().argmax(1) + 1

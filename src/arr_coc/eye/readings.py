@@ -13,6 +13,7 @@ from dataclasses import replace
 from ..allocation.distance import LARGEST, LEAST
 from ..allocation.request import Request
 from ..core.checks import whole
+from ..core.clock import summed
 from ..core.errors import InputError
 from ..core.unsure import comparable
 from ..core.values import Answer
@@ -90,10 +91,6 @@ def joined_answer(found: Sequence[Answer]) -> Answer:
     sure = [1 - one.uncertainty for one in found]
     agreed = sum(share for share, is_same in zip(sure, same, strict=True) if is_same) / max(sum(sure), 1e-12)
     doubt = math.prod(one.uncertainty for one, is_same in zip(found, same, strict=True) if is_same)
-    seconds: dict[str, float] = {}
-    for one in found:
-        for stage, spent in one.seconds.items():
-            seconds[stage] = seconds.get(stage, 0.0) + spent
     # The passes stand in the order in which they were read, the surest last: it is the one that is shown.
     ordered = [one for one in found if one is not best] + [best]
     told = f"{len(found)} readings, {sum(same)} of them agree"
@@ -101,6 +98,6 @@ def joined_answer(found: Sequence[Answer]) -> Answer:
         best,
         uncertainty=min(1.0, max(0.0, 1 - (1 - doubt) * agreed)),
         passes=tuple(step for one in ordered for step in one.passes),
-        seconds=seconds,
+        seconds=summed(one.seconds for one in found),
         notes=tuple(dict.fromkeys((*(note for one in ordered for note in one.notes), told))),
     )

@@ -21,17 +21,18 @@ import numpy as np
 from ..allocation.frame import leaves_of, segments_of
 from ..allocation.grip import Grip
 from ..core.checks import of_kind
+from ..core.clock import timed
 from ..core.cuda_graph import using_gpu
 from ..core.errors import InputError
 from ..core.kept import PictureStore
 from ..core.values import Allocation
-from ..models.attachment import adapter_options
 from ..models.attachment_plan import plan_prompt
 from ..models.base import (
     EYE_TRANSFORMERS,
     Inputs,
     PromptPlan,
     Settings,
+    adapter_options,
     backbone_for,
     check_processor,
     require_transformers,
@@ -46,7 +47,7 @@ from ..models.tokens.patches import LeafBatch
 from ..relevance.scorer.source import ScorerRelevance
 from .again import PARTS, Features, LeafPiece, ScreenStore, keep_pieces, pieces_of
 from .again import joined as joined_features
-from .chat import USER, ChatLook, Turn, View, timed
+from .chat import USER, ChatLook, Turn, View
 from .decoding import DecodingStep, Generated, PromptStart, end_tokens, generate, is_lean, steps
 from .distances import seen_from
 

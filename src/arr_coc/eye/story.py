@@ -1,20 +1,16 @@
-"""What happened, pass by pass: the record, its statistics, its table for the terminal, and the files beside it."""
+"""What happened, pass by pass: the record, its statistics, and its places in words."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..core.values import Answer, JsonObject, Pass
 from ..pictures.load import Picture
 from ..relevance.look.arousal import mood
-
-if TYPE_CHECKING:
-    from rich.table import Table
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,44 +136,3 @@ def place_words(story: Story, point: tuple[int, int] | None) -> str:
     across = min(2, 3 * point[1] // max(story.picture.width, 1))
     words = [("top", "", "bottom")[down], ("left", "", "right")[across]]
     return " ".join(word for word in words if word) or "center"
-
-
-def story_table(story: Story, truth: str | None = None) -> Table:
-    """One row for each pass: where it looked, what it cost, how much was exploration, what it said and how unsure."""
-    from rich.box import SIMPLE_HEAD
-    from rich.markup import escape
-    from rich.table import Table
-
-    # Few lines and little padding: the story should fit a terminal of 80 columns.
-    table = Table(
-        title=escape(story.query), title_justify="left", title_style="bold", box=SIMPLE_HEAD, padding=(0, 1, 0, 0)
-    )
-    table.add_column("pass", justify="right", no_wrap=True)
-    table.add_column("looked")
-    for heading in ("tokens", "explored"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    table.add_column("mood")
-    table.add_column("said", overflow="fold")
-    for heading in ("unsure", "ms"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    for number, note in enumerate(story.passes, start=1):
-        step = note.step
-        table.add_row(
-            str(number),
-            place_words(story, note.point),
-            f"{step.tokens}" if number == 1 else f"+{step.tokens}",
-            f"{100 * step.exploration:.0f} %",
-            note.mood,
-            escape(step.text) or "(nothing)",
-            f"{step.uncertainty or 0.0:.2f}",
-            f"{1000 * sum(note.seconds.values()):.0f}",
-        )
-    table.add_section()
-    answer = story.answer
-    spent = f"{answer.tokens}/{answer.full}"
-    table.add_row(
-        "all", story.ended, spent, "", "", f"[bold]{escape(answer.text)}[/bold]", f"{answer.uncertainty:.2f}", ""
-    )
-    if truth is not None:
-        table.add_row("", "the truth", "", "", "", f"{escape(truth)} ({'right' if answer.text == truth else 'wrong'})")
-    return table

@@ -14,10 +14,12 @@ from copy import copy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from ..allocation.distance import AUTO
+from ..allocation.distance import AUTO, check_scale, choose_distance, scaled_size
+from ..allocation.frame import Frame
 from ..allocation.grip import Grip
 from ..allocation.request import Request
 from ..allocation.strategies import DEFAULT_STRATEGY, meant
@@ -34,6 +36,7 @@ from .base import (
     PromptPlan,
     Realized,
     Settings,
+    adapter_options,
     backbone_for,
     check_merge,
     check_processor,
@@ -226,11 +229,26 @@ class Attachment:
         Returns:
             A PIL picture; the one given where it is right as it is.
         """
-        from ..pictures.load import load_picture
-        from .distance import picture_at
+        from PIL import Image
 
-        name = getattr(self.model.config, "_name_or_path", "") or ""
-        return picture_at(load_picture(image), scale, Grip.known(name), self.settings.request)
+        from ..pictures.load import load_picture, resized
+        from ..sensing.type_height import letters_of
+
+        picture, request = load_picture(image), self.settings.request
+        full = Frame(picture.size).full
+        found = choose_distance(
+            check_scale(scale),
+            Grip.known(getattr(self.model.config, "_name_or_path", "") or ""),
+            lambda: letters_of(picture.pixels, size=picture.size),
+            np.ones((1, 1), np.float32),  # nobody knows yet what the question needs
+            size=picture.size,
+            canvas=picture.size,
+            full=full,
+            tokens=request.tokens(full),
+        )
+        if found.times != 1:
+            picture = resized(picture, scaled_size(picture.size, found.times))
+        return Image.fromarray(picture.pixels)
 
     def detach(self) -> None:
         detach(self.model)
@@ -487,13 +505,6 @@ def attach(
     object.__setattr__(model, "generate", attachment.generate)
     object.__setattr__(model, NAME, attachment)
     return attachment
-
-
-def adapter_options(backbone: Backbone) -> tuple[str, ...]:
-    """Keywords that a family's `realize` takes from a user; what comes from a glance is none of them."""
-    taken = inspect.signature(backbone.realize).parameters.values()
-    given = ("relevance", "known", "tower")
-    return tuple(one.name for one in taken if one.kind is one.KEYWORD_ONLY and one.name not in given)
 
 
 def detach(model: PreTrainedModel) -> None:

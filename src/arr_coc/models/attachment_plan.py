@@ -22,7 +22,7 @@ from ..relevance.scene import Scene
 from .base import Backbone, Inputs, PromptPlan, Settings, VisualGrid, require_pictures
 from .glance import Glance, find_glance, glance_relevance, weigh_by_detail
 from .query import find_questions, with_questions
-from .shared_budget import by_relevance, evenly, groups_of, plain_maps
+from .shared_budget import by_relevance, evenly, groups_of, plain_map
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, ProcessorMixin
@@ -70,13 +70,15 @@ def plan_prompt(
         found = relevances_for(relevance, scenes, [queries[grid.row] for grid in grids])
     levels = [settings.request.levels if level is None else level for level in found.levels]
     if groups is not None:
-        budgets = by_relevance(plain_maps(found.relevance), grids, settings.request, groups)
+        budgets = by_relevance(found.relevance, grids, settings.request, groups)
     allocations = allocate_pictures(found.relevance, grids, budgets, levels, settings.request, scenes)
+    said = [note for one in found.relevance if isinstance(one, Relevance) for note in one.notes]
+    said += [note for grid in grids for note in settings.request.notes(grid.tokens)]
     return PromptPlan(
         allocations,
-        [plain_map(item) for item in found.relevance],
+        [item if hasattr(item, "high") else plain_map(item) for item in found.relevance],
         {**settings.realize, **found.realize},
-        notes_of(found.relevance, settings.request, grids),
+        tuple(dict.fromkeys(said)),
     )
 
 
@@ -141,13 +143,6 @@ def glance_maps(scenes: Sequence[Scene], queries: Sequence[str], option: str = "
     return Maps(list(maps), [None] * len(queries), {"known": glimpse.known} if glance.reuse else {})
 
 
-def notes_of(relevance: Sequence[object], request: Request, grids: Sequence[VisualGrid]) -> tuple[str, ...]:
-    """What the maps and the request have to say, each line once."""
-    said = [note for one in relevance if isinstance(one, Relevance) for note in one.notes]
-    said += [note for grid in grids for note in request.notes(grid.tokens)]
-    return tuple(dict.fromkeys(said))
-
-
 def token_budgets(grids: Sequence[VisualGrid], request: Request, tiled: bool = False) -> list[int]:
     """Tokens each picture may cost, never more than its full count. Tiles of one row share a budget by their size."""
     full = [grid.tokens for grid in grids]
@@ -173,13 +168,6 @@ def questions_for(backbone: Backbone, processor: ProcessorMixin, inputs: Inputs,
     return queries
 
 
-def plain_map(value: object) -> Any:
-    """A map as numpy, or the three maps of a `HierarchicalRelevance`, for the adapter."""
-    if isinstance(value, Relevance):
-        return value.map
-    return value.detach().float().cpu().numpy() if isinstance(value, Tensor) else value
-
-
 def allocate_pictures(
     maps: Sequence[object],
     grids: Sequence[VisualGrid],
@@ -191,9 +179,7 @@ def allocate_pictures(
 ) -> list[Allocation]:
     """Pictures of one size and one size of map are allocated together; each by itself where the strategy needs more of
     it than its map (clusters, edges). more: options of the strategy, for each picture."""
-    from .tokens.depth import HierarchicalRelevance
-
-    arrays = [item.high if isinstance(item, HierarchicalRelevance) else plain_map(item) for item in maps]
+    arrays = [plain_map(item) for item in maps]
     groups: dict[Any, list[int]] = {}
     inputs = [scene.strategy_inputs(request.strategy, request.options) for scene in scenes] or [({}, ())] * len(grids)
     if more:

@@ -101,7 +101,8 @@ def reading_attention(
     record = AttentionRecord(attention_modules(model, layers), keys, by_head=by_head, heads=heads)
     if stop and can_stop(model):
         record.last = max(record.numbers.values())
-    configs = {id(module.config): module.config for module in language_model(model).modules() if _has_attention(module)}
+    found = (getattr(module, "config", None) for module in language_model(model).modules())
+    configs = {id(config): config for config in found if hasattr(config, "_attn_implementation_internal")}
     for config in configs.values():
         _switch(config)
     token = _open.set(record)
@@ -124,10 +125,6 @@ def can_stop(model: PreTrainedModel) -> bool:
         or text.output_hidden_states
         or any(hasattr(module, "_hf_hook") for module in language_model(model).modules())
     )
-
-
-def _has_attention(module: nn.Module) -> bool:
-    return hasattr(getattr(module, "config", None), "_attn_implementation_internal")
 
 
 def _switch(config: PreTrainedConfig) -> None:

@@ -9,6 +9,7 @@ A new family is one file with one subclass of `Backbone`, and one line in `ADAPT
 
 from __future__ import annotations
 
+import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -315,6 +316,13 @@ def adapter(model_type: str) -> Backbone:
         return getattr(import_module(f".{module}", __package__), name)()
     except ModuleNotFoundError as error:
         raise InputError(f"the adapter for {model_type} could not be imported: {error}") from error
+
+
+def adapter_options(backbone: Backbone) -> tuple[str, ...]:
+    """Keywords that a family's `realize` takes from a user; what comes from a glance is none of them."""
+    taken = inspect.signature(backbone.realize).parameters.values()
+    given = ("relevance", "known", "tower")
+    return tuple(one.name for one in taken if one.kind is one.KEYWORD_ONLY and one.name not in given)
 
 
 def require_pictures(backbone: Backbone, inputs: Inputs) -> None:

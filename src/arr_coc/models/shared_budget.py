@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -29,12 +30,12 @@ def evenly(grids: Sequence[VisualGrid], request: Request, groups: Sequence[int])
 
 
 def by_relevance(
-    maps: Sequence[np.ndarray], grids: Sequence[VisualGrid], request: Request, groups: Sequence[int]
+    maps: Sequence[object], grids: Sequence[VisualGrid], request: Request, groups: Sequence[int]
 ) -> list[int]:
     """What each picture may cost, exactly on the budget of its group.
 
     Args:
-        maps: (rows, cols) relevance of each picture, comparable between pictures.
+        maps: Relevance of each picture, comparable between pictures.
         grids: Their level-0 tokens.
         request: How much may be spent by each group; several budgets are one for each.
         groups: Which pictures share a budget.
@@ -43,7 +44,7 @@ def by_relevance(
         One number for each picture, at least 1: a prompt that shows a picture holds a token of it.
     """
     cells = [
-        to_cells(check_maps(np.asarray(one, dtype=np.float32)), Frame((grid.rows, grid.cols), 1))[0]
+        to_cells(check_maps(np.asarray(plain_map(one), dtype=np.float32)), Frame((grid.rows, grid.cols), 1))[0]
         for one, grid in zip(maps, grids, strict=True)
     ]
     gains = [page_gains(one, grid.tokens) for one, grid in zip(cells, grids, strict=True)]
@@ -70,7 +71,7 @@ def _shared(groups: Sequence[int], gains: Sequence[np.ndarray], request: Request
     return budgets
 
 
-def plain_maps(found: Sequence[object]) -> list[np.ndarray]:
-    """The maps of a prompt's pictures as numpy; of three maps, that of the last layers."""
-    plain = [getattr(one, "high", getattr(one, "map", one)) for one in found]
-    return [one.detach().float().cpu().numpy() if is_tensor(one) else np.asarray(one) for one in plain]
+def plain_map(value: Any) -> np.ndarray:
+    """The map of one picture as numpy; of three maps, that of the last layers."""
+    one = getattr(value, "high", getattr(value, "map", value))
+    return one.detach().float().cpu().numpy() if is_tensor(one) else np.asarray(one)

@@ -181,6 +181,12 @@ def uncut(
         close &= (words[:, 1] < y + height + 2 * reach[0]) & (words[:, 3] > y - 2 * reach[0])
         near = words[close & (tall < height) & (wide < width)]
         _, (y, x, height, width) = min(moved(box, times, near, size, reach) for times in GROWTHS)
+    return in_pixels((y, x, height, width), size)
+
+
+def in_pixels(box: tuple[float, float, float, float], size: tuple[int, int]) -> tuple[int, int, int, int]:
+    """A box in whole pixels, inside a picture of this size."""
+    y, x, height, width = box
     top, left = max(0, round(y)), max(0, round(x))
     return top, left, min(size[0] - top, max(1, round(height))), min(size[1] - left, max(1, round(width)))
 
@@ -239,9 +245,7 @@ def quiet(
         if best is None or cost < best[0] - 1e-6:
             best = cost, (y_at, x_at, tall, wide)
     assert best is not None
-    y, x, height, width = best[1]
-    first, start = max(0, round(y)), max(0, round(x))
-    return first, start, min(size[0] - first, max(1, round(height))), min(size[1] - start, max(1, round(width)))
+    return in_pixels(best[1], size)
 
 
 def quietest(
@@ -261,18 +265,3 @@ def quietest(
     cut = np.where(free, 0.0, costs[np.clip(lines, 0, len(costs) - 1)]).sum(0) + 0.5 * np.abs(moves)
     best = int(cut.argmin())
     return float(cut[best]), float(at[best])
-
-
-def cut_words(words: np.ndarray, box: tuple[float, float, float, float]) -> float:
-    """How many words a box cuts, each by how much of it is on the smaller side."""
-    inside = visible_share(words, box)
-    return float(np.minimum(inside, 1 - inside).sum())
-
-
-def visible_share(words: np.ndarray, box: tuple[float, float, float, float]) -> np.ndarray:
-    """(N,) share of every word that lies in the box."""
-    y, x, height, width = box
-    across = np.clip(np.minimum(words[:, 2], x + width) - np.maximum(words[:, 0], x), 0, None)
-    down = np.clip(np.minimum(words[:, 3], y + height) - np.maximum(words[:, 1], y), 0, None)
-    area = np.maximum((words[:, 2] - words[:, 0]) * (words[:, 3] - words[:, 1]), 1e-6)
-    return across * down / area

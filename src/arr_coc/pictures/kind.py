@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..core.arrays import sized
+
 SIDE = 512
 # Of the seven features: middle, spread, weight; then the constant. Fitted, see above.
 MIDDLE = (3.3045, 2.6978, 0.4108, 2.4018, 0.8175, 2.6602, 1.1779)
@@ -43,11 +45,9 @@ def kind_features(pixels: np.ndarray) -> np.ndarray:
     slope, of the picture and of a quarter of its size."""
     import cv2
 
-    scale = SIDE / max(pixels.shape[:2])
     pixels = np.ascontiguousarray(pixels)
-    if scale < 1:
-        size = (max(1, round(pixels.shape[1] * scale)), max(1, round(pixels.shape[0] * scale)))
-        pixels = cv2.resize(pixels, size, interpolation=cv2.INTER_AREA)
+    if max(pixels.shape[:2]) > SIDE:
+        pixels = cv2.resize(pixels, sized(pixels.shape[:2], SIDE)[::-1], interpolation=cv2.INTER_AREA)
     colours = cv2.calcHist([pixels], [0, 1, 2], None, [16] * 3, [0, 256] * 3)
     grey = cv2.cvtColor(pixels, cv2.COLOR_RGB2GRAY)
     view = cv2.resize(grey, (16, 16), interpolation=cv2.INTER_AREA)

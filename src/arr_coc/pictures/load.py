@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from PIL import ExifTags, Image, UnidentifiedImageError
 
-from ..core.arrays import is_tensor
+from ..core.arrays import is_tensor, sized
 from ..core.checks import whole
 from ..core.errors import InputError
 from ..core.stopping import Stopped
@@ -248,8 +248,7 @@ def _from_pil(
     try:
         if reduce_while_decoding and longest_side is not None and max(image.size) > longest_side:
             # Decodes a JPEG at 1/2, 1/4 or 1/8, never below the size asked for; other formats ignore it.
-            ratio = longest_side / max(image.size)
-            image.draft(None, (max(1, round(width * ratio)), max(1, round(height * ratio))))
+            image.draft(None, sized((height, width), longest_side)[::-1])
         image.load()
         pixels = _rgb_of(image, label)
     except InputError:
@@ -287,14 +286,12 @@ def _rgb_of(image: Image.Image, label: str) -> np.ndarray:
     rows = max(1, _BAND_PIXELS // width)
     for top in range(0, height, rows):
         bottom = min(height, top + rows)
-        pixels[top:bottom] = _band_rgb(image.crop((0, top, width, bottom)))
+        band = image.crop((0, top, width, bottom))
+        if band.has_transparency_data:
+            pixels[top:bottom] = _over_white(np.asarray(band.convert("RGBA")))
+        else:
+            pixels[top:bottom] = np.asarray(band if band.mode == "RGB" else band.convert("RGB"))
     return pixels
-
-
-def _band_rgb(band: Image.Image) -> np.ndarray:
-    if band.has_transparency_data:
-        return _over_white(np.asarray(band.convert("RGBA")))
-    return np.asarray(band if band.mode == "RGB" else band.convert("RGB"))
 
 
 def _over_white(rgba: np.ndarray) -> np.ndarray:
@@ -396,8 +393,7 @@ def _reduced(picture: Picture, longest_side: int | None) -> Picture:
         return picture
     import cv2  # only large pictures need it
 
-    ratio = longest_side / max(picture.size)
-    size = (max(1, round(picture.width * ratio)), max(1, round(picture.height * ratio)))
+    size = sized(picture.size, longest_side, grow=True)[::-1]
     pixels = cv2.resize(picture.pixels, size, interpolation=cv2.INTER_AREA)
     return Picture(pixels, picture.name, picture.height, picture.width, picture.notes)
 

@@ -14,6 +14,7 @@ from typing import TypeVar
 
 import numpy as np
 
+from ..core.arrays import sized
 from ..core.errors import InputError
 from ..core.stopping import check_stop
 
@@ -92,8 +93,7 @@ def _tiff_reduced(file: Path, longest_side: int) -> np.ndarray:
             raise InputError(f"{file.name} is {width}×{height}, more than {MOST_READ // 1_000_000} megapixels")
         if page.dtype not in (np.uint8, np.uint16) or samples not in (1, 3, 4) or int(page.planarconfig) != 1:
             raise InputError(f"{file.name} holds {samples} samples of {page.dtype}; save it as 8-bit RGB or grey")
-        ratio = min(1.0, longest_side / max(height, width))
-        rows, cols = max(1, round(height * ratio)), max(1, round(width * ratio))
+        rows, cols = sized((height, width), longest_side)
         total, count = np.zeros((rows, cols, 3), np.float32), np.zeros((rows, cols, 1), np.float32)
         down, across = (np.arange(n) * m // n for n, m in ((height, rows), (width, cols)))
         for data, index, _ in page.segments():

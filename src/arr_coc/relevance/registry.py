@@ -239,17 +239,12 @@ def relevance_source(
         raise InputError(f"needs must be names, such as ('pixels',), got {shown(needs)}")
 
     def add(function: Callable[..., object]) -> Callable[..., object]:
-        add_source(Source(name, function, frozenset(map(str, needed)), summary, extra, **more))
+        if name == "auto" or name in BUILT_IN or not name:
+            raise InputError(f"relevance {name!r} is the library's own; give another name")
+        _ADDED[name] = Source(name, function, frozenset(map(str, needed)), summary, extra, **more)
         return function
 
     return add
-
-
-def add_source(source: Source) -> None:
-    """Add a source, or replace one that was added before; the library's own cannot be replaced."""
-    if source.name == "auto" or source.name in BUILT_IN or not source.name:
-        raise InputError(f"relevance {source.name!r} is the library's own; give another name")
-    _ADDED[source.name] = source
 
 
 def remove_source(name: str) -> None:
@@ -296,7 +291,8 @@ def find_source(relevance: object) -> Source:
         if known is not None and known.option is not None and given:
             return replace(known, name=relevance, given=given)
     if isinstance(relevance, str | Path) and os.path.isfile(Path(relevance) / "config.json"):
-        return _of_folder(Path(relevance))
+        scorer = load_function("arr_coc.relevance.scorer.source:scorer_of")(Path(relevance))
+        return Source(str(Path(relevance)), scorer.of_scene, summary="the scorer of this folder")
     if isinstance(relevance, str) and relevance.partition(":")[0] in IN_THE_LAB:
         raise InputError(f"relevance={relevance!r} is part of the laboratory; install it: {LAB}")
     names = source_names()
@@ -316,12 +312,6 @@ def _of_entry_point(name: str) -> Source:
     if source is None and not callable(found):
         raise InputError(f"relevance={name!r}: {point.value} is neither a Source nor a function of (scene, question)")
     return replace(source, name=name) if source else Source(name, found, summary=f"of {point.value}")
-
-
-def _of_folder(folder: Path) -> Source:
-    """A trained scorer of the user's."""
-    scorer = load_function("arr_coc.relevance.scorer.source:scorer_of")(folder)
-    return Source(str(folder), scorer.of_scene, summary="the scorer of this folder")
 
 
 def choose_source(scene: Scene, query: str = "") -> tuple[Source, str]:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..core.arrays import sized
 from ..core.values import Relevance
 from ..sensing.channels import centre_map
 
@@ -118,8 +119,7 @@ def on_cells(plane: np.ndarray, shape: tuple[int, int]) -> np.ndarray:
 
 def cell_shape(size: tuple[int, int]) -> tuple[int, int]:
     """(rows, cols) for a picture of this height and width."""
-    scale = SIDE / max(size)
-    return max(1, round(size[0] * scale)), max(1, round(size[1] * scale))
+    return sized(size, SIDE, grow=True)
 
 
 def sharpness(cells: np.ndarray) -> float:

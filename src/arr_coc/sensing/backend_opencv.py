@@ -73,10 +73,6 @@ def at_least(maps: Map, floor: float) -> Map:
     return np.maximum(maps, np.float32(floor))
 
 
-def larger(first: Map, second: Map) -> Map:
-    return np.maximum(first, second)
-
-
 def clip(maps: Map, low: float = 0.0, high: float = 1.0) -> Map:
     return np.clip(maps, np.float32(low), np.float32(high))
 
@@ -145,25 +141,8 @@ def largest_in_blocks(maps: Map, size: tuple[int, int]) -> Map:
     return maps
 
 
-def fourier(maps: Map) -> np.ndarray:
-    return np.fft.fft2(maps)
-
-
-def inverse_power(spectrum: np.ndarray) -> Map:
-    back = np.fft.ifft2(spectrum)
-    return (back.real**2 + back.imag**2).astype(np.float32)
-
-
 def amplitude(spectrum: np.ndarray) -> Map:
     return np.abs(spectrum).astype(np.float32)
-
-
-def logarithm(maps: Map) -> Map:
-    return np.log(maps)
-
-
-def exponential(maps: Map) -> Map:
-    return np.exp(maps)
 
 
 @lru_cache(maxsize=4)
@@ -189,10 +168,6 @@ def _distance_from(size: tuple[int, int], point: tuple[float, float], scale: flo
 
 def distance_from(size: tuple[int, int], point: tuple[float, float], like: Map, scale: float) -> Map:
     return _distance_from(size, point, scale)
-
-
-def zeros(size: tuple[int, int], like: Map) -> Map:
-    return np.broadcast_to(np.float32(0), size)
 
 
 def distance_to(mask: Map) -> Map:

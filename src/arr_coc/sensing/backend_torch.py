@@ -57,10 +57,6 @@ def at_least(maps: Map, floor: float) -> Map:
     return maps.clamp_min(floor)
 
 
-def larger(first: Map, second: Map) -> Map:
-    return torch.maximum(first, second)
-
-
 def clip(maps: Map, low: float = 0.0, high: float = 1.0) -> Map:
     return maps.clamp(low, high)
 
@@ -126,26 +122,8 @@ def largest_in_blocks(maps: Map, size: tuple[int, int]) -> Map:
     return F.adaptive_max_pool2d(maps, size)
 
 
-def fourier(maps: Map) -> torch.Tensor:
-    return torch.fft.fft2(maps)
-
-
-def inverse_power(spectrum: torch.Tensor) -> Map:
-    """Squared magnitude of the inverse transform."""
-    back = torch.fft.ifft2(spectrum)
-    return back.real**2 + back.imag**2
-
-
 def amplitude(spectrum: torch.Tensor) -> Map:
     return square_root(spectrum.real**2 + spectrum.imag**2)
-
-
-def logarithm(maps: Map) -> Map:
-    return maps.log()
-
-
-def exponential(maps: Map) -> Map:
-    return maps.exp()
 
 
 def position(size: tuple[int, int], like: Map) -> tuple[Map, Map]:
@@ -161,10 +139,6 @@ def distance_from(size: tuple[int, int], point: tuple[float, float], like: Map, 
     down = torch.arange(size[0], device=like.device, dtype=torch.float32)[:, None] + (0.5 - point[0])
     across = torch.arange(size[1], device=like.device, dtype=torch.float32)[None, :] + (0.5 - point[1])
     return (torch.sqrt(down * down + across * across) * scale)[None]
-
-
-def zeros(size: tuple[int, int], like: Map) -> Map:
-    return like.new_zeros((1, *size))
 
 
 def distance_to(mask: Map) -> Map:
@@ -183,3 +157,9 @@ def distance_to(mask: Map) -> Map:
     across = (columns[:, None] - columns[None, :]) ** 2
     squared = (along_columns.square()[:, :, None, :] + across).amin(-1)
     return squared.sqrt().clamp_max(far)
+
+
+def unit(vectors: torch.Tensor, dim: int) -> torch.Tensor:
+    """Vectors of length one along `dim`; zero vectors stay zero."""
+    length = vectors.square().sum(dim, keepdim=True).clamp_min(1e-20).sqrt()
+    return vectors / length

@@ -12,7 +12,7 @@ from math import hypot
 
 import numpy as np
 
-from ..core.arrays import is_tensor
+from ..core.arrays import float32, is_tensor, namespace, sized
 from ..core.checks import shown
 from ..core.errors import InputError
 from . import text_regions
@@ -39,7 +39,8 @@ class ChannelInputs:
 
     def __post_init__(self) -> None:
         check_gaze(self.gaze)
-        check_detector(self.text)
+        if not isinstance(self.text, str) or self.text not in ("strokes", "ocr", "auto"):
+            raise InputError(f"no text detector is called {shown(self.text)}; choose strokes, ocr or auto")
 
     @property
     def wants_ocr(self) -> bool:
@@ -95,11 +96,6 @@ def channel_tasks(
     ]
     read = inputs.wants_ocr
     return [task for name, task in families if name in layout and not (name == "text_regions" and read)]
-
-
-def check_detector(text: str) -> None:
-    if not isinstance(text, str) or text not in ("strokes", "ocr", "auto"):
-        raise InputError(f"no text detector is called {shown(text)}; choose strokes, ocr or auto")
 
 
 # ---- local change: Sobel, edges, inverted edges for faint text, high and low pass -----------------------------------
@@ -183,9 +179,11 @@ def saliency(
 
 def _residual(ops: Backend, channel: BackendMap) -> BackendMap:
     """Squared response of one channel. The mean is taken off first, so a blank channel gives exactly nothing."""
-    spectrum = ops.fourier(channel - ops.mean(channel))
-    expected = ops.box(ops.logarithm(ops.amplitude(spectrum) + SALIENCY_NOISE), 1)
-    return ops.inverse_power(spectrum * ops.exponential(-expected))
+    library = namespace(channel)
+    spectrum = library.fft.fft2(channel - ops.mean(channel))
+    expected = ops.box(library.log(ops.amplitude(spectrum) + SALIENCY_NOISE), 1)
+    back = library.fft.ifft2(spectrum * library.exp(-expected))
+    return float32(back.real**2 + back.imag**2)
 
 
 # ---- shape: object_boundaries and distance_field --------------------------------------------------------------------
@@ -200,8 +198,7 @@ FULL_COLOUR_STEP = 40.0
 
 def view_size(size: tuple[int, int]) -> tuple[int, int]:
     """The picture's size shrunk so that the longer side is at most `VIEW`."""
-    scale = min(1.0, VIEW / max(size))
-    return max(1, round(size[0] * scale)), max(1, round(size[1] * scale))
+    return sized(size, VIEW)
 
 
 def object_boundaries(ops: Backend, planes: tuple[BackendMap, BackendMap, BackendMap]) -> BackendMap:
@@ -258,13 +255,11 @@ def eccentricity(ops: Backend, size: tuple[int, int], gaze: tuple[float, float] 
     return ops.distance_from(size, (y * height, x * width), like, 1 / farthest)
 
 
-def gaze_map(ops: Backend, size: tuple[int, int], gaze: tuple[float, float] | None, like: BackendMap) -> BackendMap:
-    """A soft spot at the gaze; zero everywhere when there is none."""
-    if gaze is None:
-        return ops.zeros(size, like)
+def gaze_map(ops: Backend, size: tuple[int, int], gaze: tuple[float, float], like: BackendMap) -> BackendMap:
+    """A soft spot at the gaze."""
     spread = GAZE_SPREAD * max(size)
     distance = ops.distance_from(size, (gaze[0] * size[0], gaze[1] * size[1]), like, 1.0)
-    return ops.exponential(distance * distance * (-0.5 / spread**2))
+    return namespace(distance).exp(distance * distance * (-0.5 / spread**2))
 
 
 # ---- memory: what was relevant, looked at and attended to before ----------------------------------------------------

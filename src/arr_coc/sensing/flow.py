@@ -7,41 +7,34 @@ for each pixel of the later frame, where it came from.
 
 from __future__ import annotations
 
-from typing import Literal
-
 import numpy as np
 import torch
 import torch.nn.functional as F
 
+from ..core.arrays import sized
 from ..core.errors import InputError
 
 # Moving by this share of the longer side between two frames, or more, is full motion.
 FULL_MOTION = 0.05
 # Flow is found on a view of at most this many pixels: motion is a coarse matter, and DIS costs by the pixel.
 VIEW = 512
-Quality = Literal["ultrafast", "fast", "medium"]
 
 
-def optical_flow(earlier: np.ndarray, later: np.ndarray, quality: Quality = "fast") -> np.ndarray:
-    """(H, W, 2) float32 flow from `earlier` to `later`, both (H, W) luminance in [0, 1] or uint8."""
+def optical_flow(earlier: np.ndarray, later: np.ndarray, quick: bool = False) -> np.ndarray:
+    """(H, W, 2) float32 flow from `earlier` to `later`, both (H, W) luminance in [0, 1] or uint8. quick: rougher, in
+    less time."""
     import cv2
 
     if earlier.shape != later.shape or earlier.ndim != 2:
         raise InputError(f"flow needs two luminance maps of one size, got {earlier.shape} and {later.shape}")
-    presets = {
-        "ultrafast": cv2.DISOPTICAL_FLOW_PRESET_ULTRAFAST,
-        "fast": cv2.DISOPTICAL_FLOW_PRESET_FAST,
-        "medium": cv2.DISOPTICAL_FLOW_PRESET_MEDIUM,
-    }
-    if quality not in presets:
-        raise InputError(f"no flow quality is called {quality!r}; choose {', '.join(presets)}")
     height, width = earlier.shape
     first, second = _grey(earlier), _grey(later)
     if min(first.shape) < 16:
         # DIS matches 8-pixel patches over scales and refuses less; nothing that small moves measurably.
         return np.zeros((height, width, 2), dtype=np.float32)
     empty = np.zeros((*first.shape, 2), dtype=np.float32)
-    flow = np.asarray(cv2.DISOpticalFlow.create(presets[quality]).calc(first, second, empty))
+    preset = cv2.DISOPTICAL_FLOW_PRESET_ULTRAFAST if quick else cv2.DISOPTICAL_FLOW_PRESET_FAST
+    flow = np.asarray(cv2.DISOpticalFlow.create(preset).calc(first, second, empty))
     if flow.shape[:2] != (height, width):
         scale = np.array([width / flow.shape[1], height / flow.shape[0]], dtype=np.float32)
         flow = cv2.resize(flow, (width, height), interpolation=cv2.INTER_LINEAR) * scale
@@ -52,25 +45,22 @@ def _grey(luminance: np.ndarray) -> np.ndarray:
     """uint8, at most `VIEW` pixels along the longer side."""
     import cv2
 
-    height, width = luminance.shape
-    scale = min(1.0, VIEW / max(height, width))
-    if scale < 1:
-        size = (max(1, round(width * scale)), max(1, round(height * scale)))
-        luminance = cv2.resize(luminance, size, interpolation=cv2.INTER_AREA)
+    if max(luminance.shape) > VIEW:
+        luminance = cv2.resize(luminance, sized(luminance.shape, VIEW)[::-1], interpolation=cv2.INTER_AREA)
     if luminance.dtype == np.uint8:
         return luminance
     return cv2.convertScaleAbs(luminance, alpha=255.0)
 
 
-def backward_flow(earlier: np.ndarray, later: np.ndarray, quality: Quality = "fast") -> np.ndarray:
+def backward_flow(earlier: np.ndarray, later: np.ndarray, quick: bool = False) -> np.ndarray:
     """(H, W, 2): for each pixel of `later`, where it was in `earlier`, relative to itself."""
-    return optical_flow(later, earlier, quality)
+    return optical_flow(later, earlier, quick)
 
 
-def batch_flow(earlier: torch.Tensor, later: torch.Tensor, quality: Quality = "fast") -> torch.Tensor:
+def batch_flow(earlier: torch.Tensor, later: torch.Tensor) -> torch.Tensor:
     """(B, 2, H, W) flow of luminance maps (B, H, W), by OpenCV on the CPU: DIS knows single pictures only."""
     before, after = earlier.detach().cpu().numpy(), later.detach().cpu().numpy()
-    flows = [optical_flow(one, other, quality) for one, other in zip(before, after, strict=True)]
+    flows = [optical_flow(one, other) for one, other in zip(before, after, strict=True)]
     return torch.from_numpy(np.stack(flows)).permute(0, 3, 1, 2).to(earlier.device)
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..core.arrays import is_tensor
+from ..core.arrays import is_tensor, sized
 from ..core.checks import whole, whole_size
 from ..core.errors import InputError
 
@@ -23,8 +23,7 @@ def resolve_size(given: tuple[int, int], size: int | tuple[int, int] | None) -> 
     if size is None:
         return given
     if isinstance(size, int | float | np.number):
-        scale = whole(size, "size", 1, LARGEST_SIDE) / max(given)
-        return max(1, round(given[0] * scale)), max(1, round(given[1] * scale))
+        return sized(given, whole(size, "size", 1, LARGEST_SIDE), grow=True)
     height, width = whole_size(size, "size")
     return whole(height, "size: the height", 1, LARGEST_SIDE), whole(width, "size: the width", 1, LARGEST_SIDE)
 

@@ -111,7 +111,7 @@ def _finish(finest: Texture, level: int, data: torch.Tensor) -> Texture:
         first, last = vectors[0], vectors[-1] + 1
         part = data[:, first:last]
         if part.requires_grad:
-            data = torch.cat([data[:, :first], unit(part, 1), data[:, last:]], dim=1)
+            data = torch.cat([data[:, :first], ops.unit(part, 1), data[:, last:]], dim=1)
         elif torch.linalg.vector_norm(part) > 0:
             part.div_(torch.linalg.vector_norm(part, dim=1, keepdim=True).clamp_min(1e-10))
     return replace(finest, data=data if finest.batched else data[0], height=height, width=width)
@@ -244,11 +244,7 @@ def to_cells(texture: Texture, grid: tuple[int, int]) -> Texture:
             replaced[layout.index(name)] = centres.expand(len(data), rows, columns)
     for place, plane in replaced.items():
         planes[place] = plane
-    vectors = list(layout.having("unit_mean"))
-    if vectors:
-        unit_planes = unit(torch.stack([planes[place] for place in vectors], 1), 1).unbind(1)
-        for place, plane in zip(vectors, unit_planes, strict=True):
-            planes[place] = plane
+    make_units(planes, layout, 1)
     stacked = torch.stack(planes, dim=1)
     return replace(texture, data=stacked if texture.batched else stacked[0], height=rows, width=columns)
 
@@ -308,7 +304,10 @@ def block_majority(maps: torch.Tensor, side: int) -> torch.Tensor:
     return result
 
 
-def unit(vectors: torch.Tensor, dim: int) -> torch.Tensor:
-    """Vectors of length one along `dim`; zero vectors stay zero."""
-    length = vectors.square().sum(dim, keepdim=True).clamp_min(1e-20).sqrt()
-    return vectors / length
+def make_units(planes: list[torch.Tensor], layout: Layout, dim: int) -> None:
+    """Give the vectors of a layout their length back, among its planes; dim: along which they are gathered."""
+    vectors = layout.having("unit_mean")
+    if vectors:
+        units = ops.unit(torch.stack([planes[place] for place in vectors], dim), dim).unbind(dim)
+        for place, plane in zip(vectors, units, strict=True):
+            planes[place] = plane

@@ -10,8 +10,13 @@ from torch import nn
 
 from ..core.errors import InputError
 from ..core.pretrained import Pretrained
-from .pyramid import LEVELS, Pyramid, block_majority, majority, pad_to, unit, voters_of
+from .backend_torch import unit
+from .pyramid import LEVELS, Pyramid, block_majority, majority, make_units, pad_to, voters_of
 from .texture import Layout, Texture, get_layout
+
+# So many frames are kept for their temporal mips, whose coarsest level is one frame of a quarter of the side.
+PAST, PAST_LEVELS = 4, 3
+PAST_LAYOUT = Layout.of("past", ("previous_relevance",))
 
 
 @dataclass(frozen=True)
@@ -123,11 +128,7 @@ def attention_weighted(texture: Texture, attention: torch.Tensor, levels: int = 
             planes[place] = F.max_pool2d(source[:, place], side)
         for place, votes in zip(layout.having("majority"), block_majority(voters, side).unbind(1), strict=True):
             planes[place] = votes
-        vectors = layout.having("unit_mean")
-        if vectors:
-            units = unit(torch.stack([planes[place] for place in vectors], 1), 1).unbind(1)
-            for place, plane in zip(vectors, units, strict=True):
-                planes[place] = plane
+        make_units(planes, layout, 1)
         data = torch.stack(planes, dim=1)[..., :height, :width]
         data = F.pad(data, (0, weighted.shape[-1] - width, 0, weighted.shape[-2] - height), mode="replicate")
         mips.append(replace(finest, data=data if finest.batched else data[0], height=height, width=width))
@@ -143,7 +144,7 @@ def temporal_mips(frames: torch.Tensor, layout: str | Layout, levels: int = 3) -
     chosen = get_layout(layout)
     if frames.ndim not in (4, 5) or frames.shape[-3] != len(chosen):
         raise InputError(f"a {chosen.name} clip must be (T, {len(chosen)}, H, W), got {tuple(frames.shape)}")
-    voters, largest, vectors = (chosen.having(kind) for kind in ("majority", "maximum", "unit_mean"))
+    voters, largest = (chosen.having(kind) for kind in ("majority", "maximum"))
     clips = frames if frames.ndim == 5 else frames[None]
     mips = [clips]
     for _ in range(levels - 1):
@@ -157,10 +158,14 @@ def temporal_mips(frames: torch.Tensor, layout: str | Layout, levels: int = 3) -
             number, time, height, width = clip[:, place].shape
             tiles = clip[:, place].reshape(number, time // 2, 2, height // 2, 2, width // 2, 2)
             planes[place] = majority(tiles.permute(0, 1, 3, 5, 2, 4, 6).flatten(4))
-        if vectors:
-            units = unit(torch.stack([planes[place] for place in vectors]), 0).unbind(0)
-            for place, plane in zip(vectors, units, strict=True):
-                planes[place] = plane
+        make_units(planes, chosen, 0)
         clips = torch.stack(planes, dim=2)
         mips.append(clips)
     return tuple(mips) if frames.ndim == 5 else tuple(one[0] for one in mips)
+
+
+def slow_relevance(past: torch.Tensor) -> torch.Tensor:
+    """(N, 4, h, w) relevance of the last frames, at its ground's present places → (N, h, w): what the coarsest of their
+    temporal mips says, where something has mattered for a while and not in one frame alone."""
+    coarse = temporal_mips(past[:, :, None], PAST_LAYOUT, PAST_LEVELS)[-1][:, :, 0]
+    return F.interpolate(coarse, size=past.shape[2:], mode="bilinear", align_corners=False)[:, 0]

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from ..core.arrays import sized
 from ..core.errors import InputError
 from ..core.onnx import open_session
 from . import backend_torch as ops
@@ -90,10 +91,7 @@ class MaskGenerator:
         """(1, 3, S, S) normalised, and the part of it, (height, width), that is picture."""
         batch = picture_batch(picture, None)[0][:1].to(self.device)
         height, width = batch.shape[-2:]
-        scale = self.side / max(height, width)
-        used = (self.side, self.side)
-        if self.keeps_aspect:
-            used = (max(1, round(height * scale)), max(1, round(width * scale)))
+        used = sized((height, width), self.side, grow=True) if self.keeps_aspect else (self.side, self.side)
         resized = ops.resize(batch[0], used)
         mean, spread = resized.new_tensor(MEAN)[:, None, None], resized.new_tensor(SPREAD)[:, None, None]
         pixels = resized.new_zeros((1, 3, self.side, self.side))

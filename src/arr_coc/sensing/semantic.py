@@ -19,7 +19,6 @@ import torch.nn.functional as F
 from ..core.errors import InputError
 from ..core.files import replacing
 from . import backend_torch as ops
-from .pyramid import unit
 from .texture import SEMANTIC_DIMENSIONS
 
 CLIP_MEAN, CLIP_SPREAD = (0.48145466, 0.4578275, 0.40821073), (0.26862954, 0.26130258, 0.27577711)
@@ -175,7 +174,7 @@ class SemanticEncoder:
 
 def enlarged_units(coarse: torch.Tensor, size: tuple[int, int]) -> torch.Tensor:
     """(B, 16, h, w) → (B, 16, *size): unit vectors, enlarged bilinearly."""
-    return unit(F.interpolate(coarse, size=size, mode="bilinear", align_corners=False), 1)
+    return ops.unit(F.interpolate(coarse, size=size, mode="bilinear", align_corners=False), 1)
 
 
 # ---- the one projection that image features and queries both go through: D dimensions → 16 --------------------------
@@ -207,7 +206,7 @@ class SemanticProjection:
             raise InputError(
                 f"PCA to {SEMANTIC_DIMENSIONS} needs at least as many dimensions and 2 samples of each kind"
             )
-        images, texts = (unit(features.double(), 1) for features in (image_features, text_features))
+        images, texts = (ops.unit(features.double(), 1) for features in (image_features, text_features))
         image_mean, text_mean = images.mean(0), texts.mean(0)
         covariance = sum(
             (centred.T @ centred) / len(centred) for centred in (images - image_mean, texts - text_mean)
@@ -232,8 +231,8 @@ class SemanticProjection:
     def _project(self, features: torch.Tensor, mean: torch.Tensor) -> torch.Tensor:
         if features.shape[-1] != len(mean):
             raise InputError(f"the projection was fitted on {len(mean)} dimensions, got {features.shape[-1]}")
-        centred = unit(features.float(), -1) - mean.to(features.device)
-        return unit(centred @ self.components.to(features.device), -1)
+        centred = ops.unit(features.float(), -1) - mean.to(features.device)
+        return ops.unit(centred @ self.components.to(features.device), -1)
 
     def save(self, path: str | Path) -> None:
         from safetensors.torch import save_file

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..allocation.region_gains import region_scores
 from ..core.errors import InputError
 from ..sensing.slic import COUNT, slic
 
@@ -51,6 +50,8 @@ def finder_of(clusters: bool | str) -> Finder:
 # Coarse to fine: relevance of clusters first, then of places in the best of them. How many are opened, and what is left
 # of the relevance elsewhere.
 OPENED, CLOSED = 10, 0.25
+# Of a cluster's score: its relevance, its saliency, its size, each beside the best cluster's.
+WEIGHTS = (0.7, 0.2, 0.1)
 
 
 def through_clusters(relevance: np.ndarray, labels: np.ndarray, saliency: np.ndarray) -> np.ndarray:
@@ -63,6 +64,20 @@ def through_clusters(relevance: np.ndarray, labels: np.ndarray, saliency: np.nda
     opened[np.argsort(-scores, kind="stable")[:OPENED]] = True
     rescored = 0.8 * relevance + 0.2 * scores[place]
     return np.where(opened[place], rescored, CLOSED * relevance).astype(np.float32)
+
+
+def region_scores(
+    relevance: np.ndarray, labels: np.ndarray, saliency: np.ndarray | None = None, count: int = 0
+) -> np.ndarray:
+    """Maps (h, w) → (n,) in [0, 1]: what a token gains in each cluster; −inf for a label that does not occur."""
+    flat = labels.ravel()
+    sizes = np.bincount(flat, minlength=count)
+    shares = np.maximum(sizes, 1)
+    parts = [np.bincount(flat, relevance.ravel(), len(sizes)) / shares]
+    parts.append(0 * parts[0] if saliency is None else np.bincount(flat, saliency.ravel(), len(sizes)) / shares)
+    parts.append(sizes.astype(np.float64))
+    beside = [np.clip(part, 0, None) / max(float(part.max()), 1e-12) for part in parts]
+    return np.where(sizes > 0, sum(weight * part for weight, part in zip(WEIGHTS, beside, strict=True)), -np.inf)
 
 
 def find_clusters(

@@ -69,7 +69,9 @@ class Film:
                 number += 1
                 if number % self.every:
                     continue
-                yield _seconds(frame, number, self.per_second), self._pixels(frame)
+                # Counted, where the source does not say.
+                shown_at = number / self.per_second if frame.time is None else float(frame.time)
+                yield shown_at, self._pixels(frame)
                 given += 1
                 if given == self.limit:
                     return
@@ -171,11 +173,6 @@ def _where(source: str) -> tuple[str, dict[str, object]]:
     if path.stat().st_size == 0:
         raise InputError(f"{source} is empty (0 bytes); give a clip with at least one frame")
     return str(path), {}
-
-
-def _seconds(frame: av.VideoFrame, number: int, per_second: float) -> float:
-    """When a frame is shown; counted, where the source does not say."""
-    return float(frame.time) if frame.time is not None else number / per_second
 
 
 def _reason(error: BaseException) -> str:

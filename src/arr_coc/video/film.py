@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from os import PathLike
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -13,6 +14,10 @@ from ..draw.lettering import BOLD, line_height, shorten, write
 from ..draw.palette import MUTED, RULE, level_colour
 from ..draw.panes import foveated, overlay
 from .watching import Watched
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 WIDTH = 1280
 TITLE, TEXT = 22, 15
@@ -76,22 +81,28 @@ def coherence_plot(path: str | PathLike[str], watched: Watched) -> None:
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(9, 4.2), dpi=130, layout="constrained")
+    drawn = draw_coherence(figure, watched, "#1868a8", "#888888", "#e0902c", "#c43c28")
+    drawn[0].set_title(watched.query)
+    for axes in drawn:
+        axes.spines[["top", "right"]].set_visible(False)
+    with replacing(path) as temporary:
+        figure.savefig(temporary)
+
+
+def draw_coherence(figure: Figure, watched: Watched, line: str, mark: str, bars: str, cut: str) -> tuple[Axes, Axes]:
+    """The two plots of it, one above the other; the rest are colours."""
     top, bottom = figure.subplots(2, 1, sharex=True, height_ratios=(2, 1))
     times: Sequence[float] = watched.seconds or range(len(watched.frames))
     known = [
         (time, one.similarity) for time, one in zip(times, watched.frames, strict=True) if one.similarity is not None
     ]
-    top.plot([time for time, _ in known], [value for _, value in known], color="#1868a8", marker=".", linewidth=1.2)
-    top.axhline(0.8, color="#888888", linewidth=0.8, linestyle=":")
-    top.set(ylim=(-0.02, 1.04), ylabel="similarity to the\nframe before", title=watched.query)
-    tokens = [frame.tokens for frame in watched.frames]
+    top.plot([time for time, _ in known], [value for _, value in known], color=line, marker=".", linewidth=1.2)
+    top.axhline(0.8, color=mark, linewidth=0.8, linestyle=":")
+    top.set(ylim=(-0.02, 1.04), ylabel="similarity to the\nframe before")
     spacing = (times[-1] - times[0]) / max(1, len(times) - 1) if len(times) > 1 else 1.0
-    bottom.bar(times, tokens, width=0.9 * spacing, color="#e0902c")
+    bottom.bar(times, [frame.tokens for frame in watched.frames], width=0.9 * spacing, color=bars)
     bottom.set(ylabel="tokens", xlabel="seconds" if watched.seconds else "frame", ylim=(0, None))
     for number in watched.cuts:
         for axes in (top, bottom):
-            axes.axvline(times[number], color="#c43c28", linewidth=1.0, alpha=0.8)
-    for axes in (top, bottom):
-        axes.spines[["top", "right"]].set_visible(False)
-    with replacing(path) as temporary:
-        figure.savefig(temporary)
+            axes.axvline(times[number], color=cut, linewidth=1.0, alpha=0.8)
+    return top, bottom

@@ -15,6 +15,7 @@ from functools import lru_cache
 
 import numpy as np
 
+from ..core.arrays import sized
 from ..sensing.flow import FULL_MOTION, backward_flow
 from .settings import TemporalSettings, agreement
 
@@ -47,17 +48,11 @@ class Motion:
     pan: tuple[int, int] = (0, 0)
 
 
-def scaled(size: tuple[int, int], longest: int) -> tuple[int, int]:
-    """(height, width) with the longer side at most `longest`."""
-    scale = min(1.0, longest / max(size))
-    return max(1, round(size[0] * scale)), max(1, round(size[1] * scale))
-
-
 def view_of(pixels: np.ndarray) -> np.ndarray:
     """(H, W, 3) uint8 → the same at the size at which frames are compared."""
     import cv2
 
-    height, width = scaled(pixels.shape[:2], VIEW)
+    height, width = sized(pixels.shape[:2], VIEW)
     return np.ascontiguousarray(cv2.resize(pixels, (width, height), interpolation=cv2.INTER_AREA))
 
 
@@ -69,12 +64,12 @@ def measure_motion(earlier: np.ndarray, later: np.ndarray, settings: TemporalSet
     pan = quick_pan(*grey)
     if any(pan):  # further than the flow can reach: it finds what is left behind the camera's own motion
         whole = np.zeros((*grey[0].shape, 2), dtype=np.float32) - np.array(pan, dtype=np.float32)
-        flow = whole + backward_flow(_remap(grey[0], whole), grey[1], "ultrafast")
+        flow = whole + backward_flow(_remap(grey[0], whole), grey[1], quick=True)
     else:
-        flow = backward_flow(grey[0], grey[1], "ultrafast")
+        flow = backward_flow(grey[0], grey[1], quick=True)
     difference = cv2.absdiff(_remap(earlier, flow), later)
     height, width = later.shape[:2]
-    small_height, small_width = size = scaled((height, width), MAP)
+    small_height, small_width = size = sized((height, width), MAP)
     residual = cv2.transform(difference, np.full((1, 3), 1 / 3, dtype=np.float32))
     # A little spread, so that single pixels of noise or of a wrong flow do not count as new ground.
     unexplained = cv2.blur(_shrink(residual.astype(np.float32), size), (3, 3)) * np.float32(1 / 255)
@@ -107,7 +102,7 @@ def quick_pan(earlier: np.ndarray, later: np.ndarray) -> tuple[int, int]:
     import cv2
 
     height, width = earlier.shape
-    size = scaled((height, width), PAN_VIEW)
+    size = sized((height, width), PAN_VIEW)
     if min(size) < 16:
         return 0, 0
     small = [_shrink(one.astype(np.float32), size) for one in (earlier, later)]

@@ -15,7 +15,7 @@ from ..core.folders import WEIGHTS
 from ..core.manifest import verify
 from ..core.values import JsonObject
 
-# What `TemporalBlend.save_pretrained` writes beside its weights, so that a stream can read it without torch.
+# What `arr-coc train video temporal` writes beside its weights, so that a stream can read it without torch.
 SETTINGS_NAME = "settings.json"
 SHIPPED = WEIGHTS / "video"
 
@@ -65,7 +65,7 @@ class TemporalSettings:
 
 
 def load_settings(folder: str | Path | None = None) -> TemporalSettings:
-    """What was learned: from a folder that `TemporalBlend.save_pretrained` wrote, the package's own, or defaults."""
+    """What was learned: from a folder of `arr-coc train video temporal`, the package's own, or defaults."""
     path = Path(SHIPPED if folder is None else folder) / SETTINGS_NAME
     if folder is None and not os.path.exists(path):
         return TemporalSettings()

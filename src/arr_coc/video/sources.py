@@ -10,20 +10,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Protocol
 
 import numpy as np
 
+from ..core.arrays import sized
 from ..relevance.look.three_ways import coupled_with, enlarged, photo_map
 from ..relevance.registry import BUILT_IN, relevance_for, resolve
 from ..relevance.scene import CHANNELS, SENSE_SIDE, RelevanceSource, Scene
-from .motion import MAP, VIEW, scaled, view_of
+from .motion import MAP, VIEW, view_of
 
 # Context around a window, as a share of the frame's longer side: filters must not see the cut edge.
 MARGIN = 1 / 32
 
 
-class StreamSource(Protocol):
+class StreamSource:
     """planes: how many maps are carried. windowed: whether `part` can be asked for less than the whole frame.
 
     everywhere_planes: those of them that are so cheap that they are found anew in every frame, everywhere.
@@ -32,32 +32,32 @@ class StreamSource(Protocol):
     """
 
     note: str
-    planes: int
-    windowed: bool
-    everywhere_planes: tuple[int, ...]
-    whole_planes: tuple[int, ...]
+    planes: int = 1
+    windowed: bool = False
+    everywhere_planes: tuple[int, ...] = ()
+    whole_planes: tuple[int, ...] = ()
 
     def part(
         self, pixels: np.ndarray, window: tuple[slice, slice], size: tuple[int, int], before: np.ndarray
     ) -> np.ndarray:
         """(planes, h, w) maps of a window, given in places of a map of `size`; the whole frame is a window too.
         before: (planes, *size) what was carried here from the frame before; zeros in the first of a scene."""
-        ...
+        raise NotImplementedError
 
     def everywhere(self, view: np.ndarray, size: tuple[int, int]) -> dict[int, np.ndarray]:
         """The cheap planes, by number."""
-        ...
+        return {}
 
     def whole(self, pixels: np.ndarray, size: tuple[int, int]) -> dict[int, np.ndarray]:
         """The costly planes of a whole frame, by number."""
-        ...
+        return {}
 
     def combine(self, planes: np.ndarray) -> np.ndarray:
         """(planes, h, w) → relevance (h, w) in [0, 1]."""
-        ...
+        return planes[0]
 
 
-class ThreeWays:
+class ThreeWays(StreamSource):
     """Propositional, perspectival and participatory maps, as behind `arr_coc.look`.
 
     Where the photo map has something to say about the question, it is a fourth: a network that takes longer than all of
@@ -120,20 +120,12 @@ class ThreeWays:
         return sharpen(balance(readable[None], outstanding[None], coupled[None])[0])
 
 
-class Whole:
+class Whole(StreamSource):
     """Any other source, such as a trained scorer or a function of (frame, question): one map of the whole frame."""
-
-    planes = 1
-    windowed = False
-    everywhere_planes: tuple[int, ...] = ()
-    whole_planes: tuple[int, ...] = ()
 
     def __init__(self, relevance: object, query: str, scene: Scene, note: str = "") -> None:
         """scene: what is offered beside the frame."""
-        self.relevance = relevance
-        self.query = query
-        self.scene = scene
-        self.note = note
+        self.relevance, self.query, self.scene, self.note = relevance, query, scene, note
 
     def part(
         self, pixels: np.ndarray, window: tuple[slice, slice], size: tuple[int, int], before: np.ndarray
@@ -144,15 +136,6 @@ class Whole:
         found = relevance_for(self.relevance, scene, self.query).map
         grown = cv2.resize(found, size[::-1], interpolation=cv2.INTER_LINEAR)
         return np.clip(grown, 0, 1)[window][None]
-
-    def everywhere(self, view: np.ndarray, size: tuple[int, int]) -> dict[int, np.ndarray]:
-        return {}
-
-    def whole(self, pixels: np.ndarray, size: tuple[int, int]) -> dict[int, np.ndarray]:
-        return {}
-
-    def combine(self, planes: np.ndarray) -> np.ndarray:
-        return planes[0]
 
 
 def source_of(
@@ -168,7 +151,7 @@ def source_of(
 
 def map_size(frame: tuple[int, int]) -> tuple[int, int]:
     """(rows, cols) of the carried maps of a frame of (height, width): those of its motion, found on the view of it."""
-    return scaled(scaled(frame, VIEW), MAP)
+    return sized(sized(frame, VIEW), MAP)
 
 
 def everything(size: tuple[int, ...]) -> tuple[slice, slice]:

@@ -15,7 +15,6 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from os import PathLike
-from time import perf_counter
 from zipfile import BadZipFile
 
 import numpy as np
@@ -23,7 +22,7 @@ import numpy as np
 from ..allocation.allocate import allocate
 from ..allocation.frame import Frame
 from ..allocation.request import Request, check_request
-from ..allocation.tree import tokens_for
+from ..core.clock import timed
 from ..core.errors import InputError
 from ..core.files import replacing
 from ..core.values import DEFAULT_CELL, Allocation, JsonObject, Relevance
@@ -229,40 +228,23 @@ class VideoStream:
             A `SeenFrame`: where its tokens go, and why.
         """
         pixels = check_frame(pixels)
-        clock = _Laps()
+        seconds: dict[str, float] = {}
         state, size = self.state, (pixels.shape[0], pixels.shape[1])
-        view = view_of(pixels)
         motion, features, score = None, np.zeros(len(FEATURES), dtype=np.float32), 1.0
-        if state is not None and state.size == size:
-            motion = measure_motion(state.view, view, self.settings)
-            features = cut_features(motion, state.view, view)
-            score = cut_score(features, state.level, self.settings)
-        clock.lap("motion")
+        with timed(seconds, "motion"):
+            view = view_of(pixels)
+            if state is not None and state.size == size:
+                motion = measure_motion(state.view, view, self.settings)
+                features = cut_features(motion, state.view, view)
+                score = cut_score(features, state.level, self.settings)
         fresh_start = state is None or motion is None or score > 0
-        if fresh_start:
-            after, looked = self._afresh(state, pixels, view)
-        else:
-            assert state is not None
-            assert motion is not None
-            after, looked = self._carry(state, motion, pixels, view)
-        relevance = self.source.combine(after.planes)
-        if motion is not None and not fresh_start:
-            relevance = boosted(relevance, motion.moving, self.settings.boost)
-        past = None
-        if self.settings.mips:
-            from .temporal_model import remembered
-
-            earlier = None if fresh_start or state is None or motion is None else (state.past, motion.flow)
-            relevance, past = remembered(relevance, earlier, self.settings.mips)
-        if self.cascade and after.clusters is not None:
-            relevance = through_clusters(relevance, after.clusters.labels, after.saliency)
-        after = replace(after, relevance=relevance, past=past, view=view, size=size)
-        clock.lap("know")
-        expected = None if state is None or fresh_start or not self.foreseeing else self.foresee()
-        if motion is not None and state is not None:
-            after = replace(after, level=next_level(features, state.level))
-        after, seen = self._attend(state, after, fresh_start, motion)
-        clock.lap("attend")
+        with timed(seconds, "know"):
+            after, looked = self._known(pixels, view, None if fresh_start else motion)
+        with timed(seconds, "attend"):
+            expected = None if state is None or fresh_start or not self.foreseeing else self.foresee()
+            if motion is not None and state is not None:
+                after = replace(after, level=next_level(features, state.level))
+            after, seen = self._attend(state, after, fresh_start, motion)
         self.state = after
         return replace(
             seen,
@@ -271,7 +253,7 @@ class VideoStream:
             same_ground=None if fresh_start or motion is None else motion.agreement,
             clusters=None if after.clusters is None else after.clusters.labels,
             foreseen=None if expected is None else kept_share(expected, seen.standing, np.ones(seen.standing.grid)),
-            seconds=clock.seconds,
+            seconds=seconds,
         )
 
     def foresee(self) -> Allocation:
@@ -289,6 +271,25 @@ class VideoStream:
         return allocate(moved, self.cap_of(state.size), image_size=state.size, cell=self.cell)
 
     # ---- relevance ----------------------------------------------------------------------------------------------
+
+    def _known(self, pixels: np.ndarray, view: np.ndarray, motion: Motion | None) -> tuple[StreamState, float]:
+        """What is relevant in the next frame, and how much of it was looked at again. motion: None where a new scene
+        begins."""
+        state = self.state
+        if motion is None or state is None:
+            after, looked = self._afresh(state, pixels, view)
+        else:
+            after, looked = self._carry(state, motion, pixels, view)
+        relevance = self.source.combine(after.planes)
+        if motion is not None:
+            relevance = boosted(relevance, motion.moving, self.settings.boost)
+        past = None
+        if self.settings.mips:
+            earlier = None if state is None or motion is None else (state.past, motion.flow)
+            relevance, past = remembered(relevance, earlier, self.settings.mips)
+        if self.cascade and after.clusters is not None:
+            relevance = through_clusters(relevance, after.clusters.labels, after.saliency)
+        return replace(after, relevance=relevance, past=past, view=view, size=pixels.shape[:2]), looked
 
     def _afresh(self, state: StreamState | None, pixels: np.ndarray, view: np.ndarray) -> tuple[StreamState, float]:
         """A new scene: nothing is carried but the counters."""
@@ -438,8 +439,7 @@ class VideoStream:
         Returns:
             So many.
         """
-        full = tokens_for(size, cell=self.cell)
-        return self.request.tokens(full)
+        return self.request.tokens(Frame(size, self.cell).full)
 
     # ---- memory -------------------------------------------------------------------------------------------------
 
@@ -505,11 +505,17 @@ def check_frame(pixels: object) -> np.ndarray:
     return np.ascontiguousarray(array)
 
 
-class _Laps:
-    def __init__(self) -> None:
-        self.seconds: dict[str, float] = {}
-        self._last = perf_counter()
+def remembered(
+    relevance: np.ndarray, earlier: tuple[np.ndarray | None, np.ndarray] | None, share: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """For one stream: (h, w) relevance with the share that the temporal mips of its last frames have in it, and those
+    frames (4, h, w). earlier: those of the frame before, and the flow from there; None where a scene begins."""
+    import torch
 
-    def lap(self, stage: str) -> None:
-        now = perf_counter()
-        self.seconds[stage], self._last = now - self._last, now
+    from ..sensing.reducers import PAST, slow_relevance
+
+    past = np.repeat(relevance[None], PAST, axis=0)
+    if earlier is not None and earlier[0] is not None:
+        past = np.stack([*warp_planes(list(earlier[0]), earlier[1])[1:], relevance])
+    slow = slow_relevance(torch.from_numpy(past)[None])[0].numpy()
+    return relevance + share * (slow - relevance), past

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,7 +17,6 @@ from ..allocation.distance import Distance, at_distance, choose_distance, distan
 from ..allocation.frame import Frame
 from ..allocation.grip import as_grip
 from ..allocation.request import DEFAULT_KEEP, Request
-from ..allocation.tree import tokens_for
 from ..core.errors import InputError
 from ..core.values import DEFAULT_CELL, Allocation
 from ..relevance.scene import RelevanceSource
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from ..allocation.request import Budget, Share
+    from .decode import Film
 
 
 @dataclass(frozen=True, eq=False)
@@ -207,7 +207,7 @@ def watch(
             needed, known, most = frame, seen[-1].relevance.map, peak
         if advance is not None:
             advance(seen[-1])
-    full = len(seen) * tokens_for(size, cell=cell)
+    full = len(seen) * Frame(size, cell).full
     total = request.tokens(full)
     if total < len(seen):
         raise InputError(
@@ -231,6 +231,23 @@ def watch(
     notes = [stream.source.note, *request.notes(full, "the clip"), *distance.notes]
     notes += ["clusters are told apart; tokens go through them with cascade only"] if clusters and not cascade else []
     return Watched(tuple(shared), total, full, query, size, times, tuple(notes))
+
+
+def watch_film(film: Film, query: str, *amount: Any, **how: Any) -> tuple[Watched, list[np.ndarray]]:
+    """`watch` a clip while it is read, with the times and notes that it tells; and its frames. amount, how: those of
+    `watch`."""
+    frames: list[np.ndarray] = []
+    seconds: list[float] = []
+
+    def kept() -> Iterator[np.ndarray]:
+        for time, pixels in film:
+            seconds.append(time)
+            frames.append(pixels)
+            yield pixels
+
+    watched = watch(kept(), query, *amount, **how)
+    times = tuple(time - seconds[0] for time in seconds)
+    return replace(watched, seconds=times, notes=(*watched.notes, *film.notes)), frames
 
 
 def share_budget(
@@ -259,7 +276,7 @@ def share_budget(
         at_distance(
             frame.allocation(cells[:length].numpy(), scores[:length].numpy(), int(length), "overlay"),
             distance,
-            tokens_for(size, cell=cell),
+            Frame(size, cell).full,
         )
         for cells, scores, length in zip(leaves.cells, leaves.scores, leaves.lengths.tolist(), strict=True)
     ]

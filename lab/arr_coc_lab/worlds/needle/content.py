@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 
 import torch
 
-from arr_coc.core.alphabet import IDS, PADDING, string_table
+from arr_coc.core.alphabet import IDS, PADDING, encode
 
 from . import words
 from .batch import ANSWER_LENGTH
 from .scene import Stage
 
 DIGIT_ZERO = IDS["0"]
+
+
+@cache
+def string_table(strings: tuple[str, ...], device: torch.device | str = "cpu") -> torch.Tensor:
+    """(N, L) int64: the strings as rows of identifiers, padded with 0 on the right; cached per device."""
+    length = max(1, *(len(string) for string in strings))
+    rows = [encode(string) + [PADDING] * (length - len(string)) for string in strings]
+    return torch.tensor(rows, dtype=torch.int64, device=device)
 
 
 def choose(strings: Sequence[str], index: torch.Tensor) -> torch.Tensor:

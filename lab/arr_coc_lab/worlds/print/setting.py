@@ -12,10 +12,10 @@ from dataclasses import dataclass, fields, replace
 import torch
 from torch import Tensor
 
-from arr_coc.core.alphabet import CHARACTERS, IDS, NUMBER_OF_IDS, SPACE, string_table
+from arr_coc.core.alphabet import CHARACTERS, IDS, NUMBER_OF_IDS, SPACE
 
 from ..constants import constant
-from ..needle.content import digits, join, literal
+from ..needle.content import digits, join, literal, string_table
 from ..needle.draws import mix, scattered
 from .atlas import PrintAtlas
 from .bank import Bank

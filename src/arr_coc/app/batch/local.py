@@ -9,13 +9,13 @@ from __future__ import annotations
 import multiprocessing
 import signal
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from itertools import islice
 from multiprocessing.connection import Connection, wait
 from typing import NamedTuple
 
 from ...core.errors import InputError
-from .looker import COLUMNS, Columns, Looker, LookerOptions, column, failed
+from .looker import Columns, Looker, LookerOptions, as_columns, failed
 from .todo import BatchRow
 
 # Deaths on one picture after which it is its fault, and deaths at the start after which it is the machine's.
@@ -123,7 +123,3 @@ def mourned(worker: Worker, again: deque[RowBatch]) -> Iterator[Columns]:
         again.extend(RowBatch((row,), deaths) for row in rows)
         return
     yield as_columns([failed(row.path, row.query, f"workers died {deaths} times on this picture") for row in rows])
-
-
-def as_columns(rows: Sequence[Mapping[str, object]]) -> Columns:
-    return {name: column([row[name] for row in rows]) for name in COLUMNS}

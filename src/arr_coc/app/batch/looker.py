@@ -92,7 +92,7 @@ class Looker:
                 self.row(str(path), str(query), bytes(held))
                 for path, query, held in zip(columns["path"], columns["query"], data, strict=True)
             ]
-        return {name: column([row[name] for row in rows]) for name in COLUMNS}
+        return as_columns(rows)
 
     def row(self, path: str, query: str, data: bytes = b"") -> JsonObject:
         started = perf_counter()
@@ -176,6 +176,10 @@ def source_of(notes: Sequence[str], asked: str) -> str:
     """Where the relevance came from, as the notes say; else what was asked for."""
     found = (re.match(r"relevance '([^']+)'", note) for note in notes)
     return next((match[1] for match in found if match), asked)
+
+
+def as_columns(rows: Sequence[Mapping[str, object]]) -> Columns:
+    return {name: column([row[name] for row in rows]) for name in COLUMNS}
 
 
 def column(values: Sequence[object]) -> np.ndarray:

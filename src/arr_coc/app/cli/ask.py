@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -28,11 +29,14 @@ from .options import (
     Seed,
     Share,
     Sureness,
+    Tokens,
     WordsFile,
     with_options,
 )
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from ...core.values import Answer, Relevance
     from ...eye.chat import AskOptions
     from ...eye.esper import Esper
@@ -58,10 +62,7 @@ class AskCommand:
     model: Annotated[
         str, typer.Option("--model", "-m", help="mini, which comes with the library; a folder; a name on the hub.")
     ] = MINI
-    budget: Annotated[
-        str | None,
-        typer.Option(metavar="TOKENS", help="Visual tokens to spend: a number such as 256, or a share such as 25%."),
-    ] = None
+    budget: Tokens = None
     keep: Share = None
     strategy: Annotated[
         str | None, typer.Option(help="How the tokens are placed: overlay, quadtree, … [default: the model's own]")
@@ -217,8 +218,6 @@ def command(options: AskCommand) -> int:
     if options.out is not None:
         files = write_results(options.out, options, source, eye, Answered(picture, known, answer, story))
     if story is not None and options.explain and not options.as_json and not options.quiet:
-        from ...eye.story import story_table
-
         show(story_table(story))
     return tell_answer(options, source.file, answer, files)
 
@@ -424,6 +423,36 @@ def draw_page(
     page = out / f"{name}.homunculus.png"
     save_png(homunculus(picture, answer.allocation, relevance, query, answer=answer, words=words), page)
     return str(page)
+
+
+def story_table(story: Story, truth: str | None = None) -> Table:
+    """One row for each pass: where it looked, what it cost, how much was exploration, what it said and how unsure."""
+    from rich.text import Text
+
+    from ...eye.story import place_words
+
+    rows: list[Sequence[str | Text]] = [
+        (
+            str(number),
+            place_words(story, note.point),
+            f"{note.step.tokens}" if number == 1 else f"+{note.step.tokens}",
+            f"{100 * note.step.exploration:.0f} %",
+            note.mood,
+            note.step.text or "(nothing)",
+            f"{note.step.uncertainty or 0.0:.2f}",
+            f"{1000 * sum(note.seconds.values()):.0f}",
+        )
+        for number, note in enumerate(story.passes, start=1)
+    ]
+    answer, said = story.answer, Text(story.answer.text, style="bold")
+    spent, unsure = f"{answer.tokens}/{answer.full}", f"{answer.uncertainty:.2f}"
+    rows.append(("all", story.ended, spent, "", "", said, unsure, ""))
+    if truth is not None:
+        right = "right" if answer.text == truth else "wrong"
+        rows.append(("", "the truth", "", "", "", f"{truth} ({right})", "", ""))
+    columns = {"pass": "right", "looked": "fold", "tokens": "right", "explored": "right", "mood": "fold"}
+    columns |= {"said": "fold", "unsure": "right", "ms": "right"}
+    return table(story.query, columns, rows, sections=[len(story.passes) - 1], narrow=True)
 
 
 def print_answer(name: str, query: str, answer: Answer, files: dict[str, str]) -> None:

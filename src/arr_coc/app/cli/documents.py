@@ -55,25 +55,6 @@ def write_document(
     return look.timed("save", perf_counter() - started), files
 
 
-def document_entry(source: PictureSource, look: DocumentLook, files: Mapping[str, str]) -> dict[str, object]:
-    """A look at a document, for JSON."""
-    allocation = look.allocation
-    return {
-        "image": source.name,
-        "query": look.query,
-        "strategy": allocation.strategy,
-        "budget": allocation.budget,
-        "tokens": allocation.tokens,
-        "full": allocation.full,
-        "pages": {str(page.number): page.tokens for page in allocation.pages},
-        "seconds": dict(look.seconds),
-        "relevance": allocation.notes[0] if allocation.notes else "",
-        "notes": list(look.notes),
-        "files": dict(files),
-        "allocation": allocation.to_json(),
-    }
-
-
 def document_row(source: PictureSource, look: DocumentLook) -> tuple[str, ...]:
     """A line of the table of many pictures."""
     allocation, best = look.allocation, look.allocation.ranked[0]

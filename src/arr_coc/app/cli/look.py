@@ -30,7 +30,7 @@ from .options import (
 )
 
 if TYPE_CHECKING:
-    from ...looking import Look
+    from ...looking import Look, LookOptions
     from .inputs import PictureSource
     from .looks import LookReport
 
@@ -139,25 +139,18 @@ def command(options: LookCommand) -> int:
     strategies = parse_compare(options.compare) if options.compare is not None else [options.strategy]
     if len(queries) > 1 and len(strategies) > 1:
         raise InputError("--compare takes one question; leave out --compare or all but one --query")
-    tokens, share = check_amount(options.budget, options.keep)
+    how: LookOptions = {"relevance": options.relevance, "photos": options.photos, "ocr": options.ocr}
+    how |= {"words": options.words, "seed": options.seed, "device": options.device}
+    amount = check_amount(options.budget, options.keep)
     job = LookJob(
-        sources=expand(images, options.allow_url, chosen_pages(options.page, options.pages), options.total),
-        queries=queries,
-        strategies=strategies,
-        budget=tokens,
-        keep=share,
-        seed=options.seed,
-        device=options.device,
-        out=options.out,
-        relevance=options.relevance,
-        photos=options.photos,
-        ocr=options.ocr,
-        draw=options.draw,
-        words=options.words,
-        clusters=options.clusters,
-        gaze=None if options.gaze is None else point_of(options.gaze),
-        scale=check_scale(options.scale),
-        grip=as_grip(options.grip),
+        expand(images, options.allow_url, chosen_pages(options.page, options.pages), options.total),
+        queries,
+        strategies,
+        amount,
+        options.out,
+        options.draw,
+        {**how, "scale": check_scale(options.scale), "grip": as_grip(options.grip)},
+        {"clusters": options.clusters, "gaze": None if options.gaze is None else point_of(options.gaze)},
     )
     check_clusters_of([*strategies], options.clusters, options.gaze)
     if options.lines:

@@ -16,11 +16,10 @@ from ...looking import Look, check_relevance, check_request, check_strategies, i
 from ...pictures.document import Document
 from ...pictures.pdf import PdfPlace
 from .console import INTERRUPTED, USAGE_ERROR, complain, progress, save_png, writing
-from .documents import DocumentLook, document_entry, write_document
+from .documents import DocumentLook, write_document
 from .inputs import PictureSource, quiet_decoder, result_names
 
 if TYPE_CHECKING:
-    from ...allocation.grip import Grip
     from ...looking import LookOptions, Prepared, PreparedDocument
 
 Looks = list[Look | DocumentLook]
@@ -29,26 +28,17 @@ Keep = Callable[[PictureSource, Any, dict[str, str]], Any]
 
 @dataclass(frozen=True)
 class LookJob:
-    """draw: whether pages are drawn beside the allocations. words: a file of words, of the one picture. clusters, gaze:
-    of the strategy clusters. scale, grip: as for `look`."""
+    """amount: budget and keep. draw: whether pages are drawn beside the allocations. how: keywords of `look` that all
+    pictures share. clusters: more of them, for the strategy of that name."""
 
     sources: list[PictureSource]
     queries: list[str]
     strategies: list[str]
-    budget: int | None
-    keep: float | None
-    seed: int
-    device: str
+    amount: tuple[int | None, float | None]
     out: Path
-    relevance: str = "auto"
-    photos: bool = True
-    ocr: bool = True
-    draw: bool = True
-    words: Path | None = None
-    clusters: str = "slic"
-    gaze: tuple[float, float] | None = None
-    scale: float | str | None = None
-    grip: Grip | None = None
+    draw: bool
+    how: LookOptions
+    clusters: LookOptions
 
 
 @dataclass
@@ -93,21 +83,27 @@ class LookReport:
 
 
 def look_entry(source: PictureSource, look: Look | DocumentLook, files: dict[str, str]) -> JsonObject:
+    """A look at a picture or at a document, for JSON."""
+    allocation = look.allocation
     if isinstance(look, DocumentLook):
-        return document_entry(source, look, files)
+        query, said = look.query, allocation.notes
+        spent = {"pages": {str(page.number): page.tokens for page in look.allocation.pages}}
+    else:
+        query, said = look.relevance.query, look.relevance.notes
+        spent = {"tokens_by_level": {str(level): n for level, n in look.allocation.tokens_by_level().items()}}
     return {
         "image": source.name,
-        "query": look.relevance.query,
-        "strategy": look.allocation.strategy,
-        "budget": look.allocation.budget,
-        "tokens": look.allocation.tokens,
-        "full": look.allocation.full,
-        "tokens_by_level": {str(level): n for level, n in look.allocation.tokens_by_level().items()},
+        "query": query,
+        "strategy": allocation.strategy,
+        "budget": allocation.budget,
+        "tokens": allocation.tokens,
+        "full": allocation.full,
+        **spent,
         "seconds": dict(look.seconds),
-        "relevance": look.relevance.notes[0] if look.relevance.notes else "",
+        "relevance": said[0] if said else "",
         "notes": list(look.notes),
         "files": files,
-        "allocation": look.allocation.to_json(),
+        "allocation": allocation.to_json(),
     }
 
 
@@ -119,12 +115,13 @@ def look_at_all(
     job: LookJob, *, quiet: bool = False, keep: Keep | None = None, tell: Callable[[JsonObject], None] | None = None
 ) -> LookReport:
     """Look at every picture of `job`. quiet: no progress bar. keep, tell: see `LookReport`."""
-    check_request(job.queries, job.budget, job.keep)
-    known = job.words is not None or any(isinstance(source.place, PdfPlace | Document) for source in job.sources)
-    check_relevance(job.relevance, ("pixels", "texture", *(("words",) if known else ())))
-    if job.words is not None and len(job.sources) > 1:
-        raise InputError(f"--words {job.words} is of one picture, not of {len(job.sources)}; give one picture")
-    if job.relevance == "words" and not known and not quiet:
+    check_request(job.queries, *job.amount)
+    words, relevance = job.how["words"], job.how["relevance"]
+    known = words is not None or any(isinstance(source.place, PdfPlace | Document) for source in job.sources)
+    check_relevance(relevance, ("pixels", "texture", *(("words",) if known else ())))
+    if words is not None and len(job.sources) > 1:
+        raise InputError(f"--words {words} is of one picture, not of {len(job.sources)}; give one picture")
+    if relevance == "words" and not known and not quiet:
         complain("reading words by OCR: some seconds for every picture that was not read before")
     report = LookReport(len(job.sources), keep, tell)
     many = len(job.sources) > 1
@@ -148,9 +145,9 @@ def _one_picture(job: LookJob, source: PictureSource, name: str, report: LookRep
         report.failed(source, error)
         return
     started = perf_counter()
-    check_strategies(job.strategies, job.device)
+    check_strategies(job.strategies, job.how["device"])
     for strategy in job.strategies:
-        import_rooms(strategy, job.device, job.relevance)
+        import_rooms(strategy, job.how["device"], job.how["relevance"])
     importing = perf_counter() - started
     try:
         with torch_threads(1):
@@ -209,9 +206,8 @@ def _looks(job: LookJob, prepared: Prepared | PreparedDocument) -> Looks:
     looks: Looks = []
     for query in job.queries:
         for number, strategy in enumerate(job.strategies):
-            budget, keep = (job.budget, job.keep) if not number else (looks[-1].allocation.tokens, None)
-            how: LookOptions = {"strategy": strategy, "photos": job.photos, "device": job.device, "scale": job.scale}
-            how |= {"seed": job.seed, "ocr": job.ocr, "words": job.words, "grip": job.grip, "relevance": job.relevance}
-            how |= {"clusters": job.clusters, "gaze": job.gaze} if strategy == "clusters" else {}
-            looks.append(prepared.look(query, budget, keep, **how))
+            amount = (looks[-1].allocation.tokens, None) if number else job.amount
+            how: LookOptions = {**job.how, "strategy": strategy}
+            how |= job.clusters if strategy == "clusters" else {}
+            looks.append(prepared.look(query, *amount, **how))
     return looks

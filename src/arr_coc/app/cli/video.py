@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -172,30 +170,18 @@ def watch_source(
     options: VideoCommand, amount: tuple[int | None, float | None], eye: Eye | None, **more: object
 ) -> tuple[Watched, list[np.ndarray], float]:
     """The clip, watched; its frames; frames a second of what was kept."""
-    from dataclasses import replace
-
     from ...video.decode import open_film
-    from ...video.watching import watch
+    from ...video.watching import watch_film
 
     clip, every = options.clip, options.every
     live = clip.partition(":")[0] == "webcam" or "://" in clip
     limit = options.frames if options.frames is not None or not live else LIVE_FRAMES
     with open_film(clip, every, limit, multiple=1 if eye is None else eye_cell(eye)) as film:
-        pixels, seconds = [], []
-
-        def kept() -> Generator[np.ndarray]:
-            for time, frame in film:
-                seconds.append(time)
-                pixels.append(frame)
-                yield frame
-
+        own = {"scorer": getattr(eye, "scorer", None), "grip": getattr(eye, "grip", None), **more}
         with progress(film.frames, "watching", hidden=options.as_json) as advance:
-            own = partial(watch, scorer=getattr(eye, "scorer", None), grip=getattr(eye, "grip", None), cap=options.cap)
-            look = partial(own, relevance=options.relevance, advance=lambda seen: advance(), **more)
-            watched = look(kept(), options.query, *amount)
-        start = seconds[0]
-        times = tuple(time - start for time in seconds)
-        return replace(watched, seconds=times, notes=(*watched.notes, *film.notes)), pixels, film.per_second / every
+            own |= {"relevance": options.relevance, "cap": options.cap, "advance": lambda seen: advance()}
+            watched, pixels = watch_film(film, options.query, *amount, **own)
+        return watched, pixels, film.per_second / every
 
 
 def eye_cell(eye: Eye) -> int:

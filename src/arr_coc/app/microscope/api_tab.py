@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import zipfile
-from typing import Any
 
 from PIL import Image
 
@@ -87,7 +86,6 @@ def api_tab(page: MicroscopePage) -> None:
     with gr.Row():
         api = gr.Dropdown(list(APIS), value="gpt-4o", label="Who will see it", elem_id="api", min_width=160)
         layout = gr.Radio(list(LAYOUTS), value="auto", label="Layout", elem_id="drawn", min_width=240)
-    page.settings |= {"api": api, "drawn": layout}
     sheet = TabSheet(page, "api")
     with gr.Row(elem_classes="export-row"):
         save = gr.Button("Save pictures", size="sm", elem_id="save-pictures-api", min_width=120)
@@ -97,12 +95,5 @@ def api_tab(page: MicroscopePage) -> None:
     )
     sheet.exports()
 
-    def drawn(*values: Any) -> tuple[object, ...]:
-        *common, name, how = values
-        state = page.state("api", common, api=name, drawn=how)
-        return sheet.filled(lambda: show_packed(page.desk, common[0], state))
-
-    inputs = [*page.common, api, layout]
-    sheet.runs(drawn, inputs, sheet.outputs, **kit.QUICK, **kit.PRIVATE)
-    for control in (api, layout):
-        control.input(drawn, inputs, sheet.outputs, **kit.LIVE)
+    controls = {"api": api, "drawn": layout}
+    sheet.shows(lambda path, state, _: show_packed(page.desk, path, state), controls)

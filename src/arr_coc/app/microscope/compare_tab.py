@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Any
 
+from ...allocation.frame import Frame
 from ...allocation.strategies import strategy_names
-from ...allocation.tree import tokens_for
 from ...core.errors import InputError
 from ...core.values import compare
 from ...draw import comparison, difference_map, foveated, overlay
@@ -39,7 +38,7 @@ def pairs_of(state: PageState) -> list[tuple[str, str]]:
 def show_comparison(desk: Desk, path: str | None, state: PageState, tokens: int) -> kit.SheetContent:
     prepared = desk.prepared(path)
     picture = prepared.picture
-    spend = min(tokens, tokens_for(picture.size))
+    spend = min(tokens, Frame(picture.size).full)
     sides = pairs_of(state)
     looks = [prepared.look(query, spend, strategy=name, relevance=state.relevance) for query, name in sides]
     first, second = (look.allocation for look in looks)
@@ -131,24 +130,14 @@ def compare_tab(page: kit.MicroscopePage) -> None:
         other = gr.Textbox(
             label="Right question", elem_id="other-question", max_length=400, min_width=220, visible=False
         )
-    page.settings |= {"by": by, "first": first, "second": second, "q2": other, "relevance": relevance}
     sheet = kit.TabSheet(page, "compare")
     sheet.exports()
 
-    def beside(*values: Any) -> tuple[object, ...]:
-        *common, how, left, right, query, source = values
-        settings = {"by": how, "first": left, "second": right, "q2": (query or "").strip(), "relevance": source}
-        state = page.state("compare", common, **settings)
-        return sheet.filled(lambda: show_comparison(page.desk, common[0], state, kit.tokens_of(common, page.desk)))
-
-    inputs = [*page.common, by, first, second, other, relevance]
-    sheet.runs(beside, inputs, sheet.outputs, **kit.QUICK, **kit.PRIVATE)
+    controls = {"by": by, "first": first, "second": second, "q2": other, "relevance": relevance}
+    sheet.shows(lambda path, state, tokens: show_comparison(page.desk, path, state, tokens()), controls)
     by.change(
         lambda how: (gr.Textbox(visible=how == "questions"), gr.Dropdown(visible=how == "strategies")),
         [by],
         [other, second],
         **kit.LIVE,
     )
-    for control in (by, first, second, relevance):
-        control.input(beside, inputs, sheet.outputs, **kit.LIVE)
-    other.submit(beside, inputs, sheet.outputs, **kit.LIVE)

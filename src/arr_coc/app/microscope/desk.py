@@ -14,7 +14,6 @@ import secrets
 import shutil
 import sys
 import tempfile
-from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import suppress
 from copy import copy
@@ -25,10 +24,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from PIL import Image
 
-from ...allocation.tree import tokens_for
+from ...allocation.frame import Frame
 from ...core.errors import InputError
 from ...core.files import replacing
 from ...core.folders import MINI
+from ...core.kept import ByteStore
 from ...looking import VIEW_SIDE, Prepared
 from ...pictures.load import Picture, load_picture
 from .limits import MOST_PIXELS
@@ -58,26 +58,6 @@ def give_back() -> None:
     if sys.platform == "linux":
         with suppress(OSError, AttributeError):
             ctypes.CDLL(None).malloc_trim(0)
-
-
-class Recent:
-    """The last few results of slow functions; safe between threads, and computed twice rather than waited for."""
-
-    def __init__(self, most: int) -> None:
-        self._most, self._lock = most, Lock()
-        self._found: OrderedDict[Hashable, Any] = OrderedDict()
-
-    def get(self, key: Hashable, make: Callable[[], Found]) -> Found:
-        with self._lock:
-            if key in self._found:
-                self._found.move_to_end(key)
-                return self._found[key]
-        made = make()
-        with self._lock:
-            self._found[key] = made
-            while len(self._found) > self._most:
-                self._found.popitem(last=False)
-        return made
 
 
 def reduced_name(file: Path) -> Path:
@@ -110,7 +90,7 @@ class Desk:
         self.numbers = numbers
         self.most_pixels = most_pixels
         self.folder = Path(tempfile.mkdtemp(prefix="arr-coc-microscope-"))
-        self._recent = Recent(REMEMBERED)
+        self._recent = ByteStore(REMEMBERED, weigh=lambda made: 1)
         self._loaded: dict[str, Esper] = {}
         self._loading = Lock()
         self._clips: list[Path] = []
@@ -121,7 +101,7 @@ class Desk:
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def remember(self, key: Hashable, make: Callable[[], Found]) -> Found:
-        return self._recent.get(key, make)
+        return self._recent.made(key, make)
 
     # ---- pictures ---------------------------------------------------------------------------------------------------
 
@@ -203,7 +183,7 @@ class Desk:
         images = getattr(images, "image_processor", None)
         if hasattr(images, "get_number_of_image_patches") and hasattr(images, "merge_size"):
             return int(images.get_number_of_image_patches(*size)) // images.merge_size**2
-        return tokens_for(size)
+        return Frame(size).full
 
     # ---- models -----------------------------------------------------------------------------------------------------
 

@@ -43,6 +43,9 @@ LIVE = {"trigger_mode": "always_last", **HIDDEN}
 RUN_BY_ITSELF = "() => window.arrCoc.run(true)"
 RUN = "() => window.arrCoc.run(false)"
 DONE = "() => window.arrCoc.done()"
+COPY_LINK = "() => window.arrCoc.copyLink()"
+# With the message of `file_message`; empty where there was nothing to export.
+DOWNLOAD = "(message) => window.arrCoc.download(message)"
 
 
 def gradio() -> ModuleType:
@@ -163,6 +166,12 @@ def tokens_of(common: Sequence[Any], desk: Desk) -> int:
     return int(value)
 
 
+def as_setting(key: str, value: Any) -> Any:
+    """What a control holds, as the state of the page has it under this key."""
+    kind = type(getattr(PageState, key))
+    return str(value or "").strip() if kind is str else kind(value)
+
+
 class TabSheet:
     """A tab's view, its exports, and the Python lines that make it again."""
 
@@ -182,6 +191,32 @@ class TabSheet:
         event.then(None, None, None, js=DONE)
         self.page.running.append(event)
         return event
+
+    def shows(
+        self,
+        make: Callable[[str | None, PageState, Callable[[], int]], SheetContent],
+        controls: Mapping[str, PageInput],
+        how: Mapping[str, object] = QUICK,
+    ) -> None:
+        """What is seen here follows the inputs of the sidebar when the tab is run, and its own controls as they move.
+
+        make: of the picture, all settings, and the tokens that are allowed. controls: by the keys of the link.
+        """
+        page, number = self.page, len(self.page.common)
+        page.settings |= controls
+
+        def shown(*values: Any) -> tuple[object, ...]:
+            common = values[:number]
+            own = {key: as_setting(key, value) for key, value in zip(controls, values[number:], strict=True)}
+            return self.filled(
+                lambda: make(common[0], page.state(self.tab, common, **own), lambda: tokens_of(common, page.desk))
+            )
+
+        inputs = [*page.common, *controls.values()]
+        self.runs(shown, inputs, self.outputs, **how, **PRIVATE)
+        for control in controls.values():
+            moved = control.submit if hasattr(control, "submit") else control.input
+            moved(shown, inputs, self.outputs, **LIVE)
 
     def exports(self) -> None:
         """The row of exports; placed after everything else of the tab."""
@@ -226,15 +261,6 @@ class TabSheet:
 
 def _raise(error: Exception) -> NoReturn:
     raise error
-
-
-COPY_LINK = """
-async () => {
-  const say = (words) => `<p class="note" role="status">${words}</p>`;
-  try { await navigator.clipboard.writeText(window.location.href); return say("Link copied."); }
-  catch { return say("Copy the address from the address bar."); }
-}
-"""
 
 
 def exporting(make: Callable[[SheetContent | None], str]) -> Callable[[SheetContent | None], tuple[str, str]]:
@@ -290,23 +316,6 @@ def something(shown: SheetContent | None) -> SheetContent:
     if shown is None:
         raise InputError("there is nothing to export yet: make a view first")
     return shown
-
-
-# Runs in the browser with the message of `file_message`; empty where there was nothing to export.
-DOWNLOAD = """
-(message) => {
-  if (!message) return;
-  const file = JSON.parse(message);
-  const bytes = Uint8Array.from(atob(file.data), (letter) => letter.charCodeAt(0));
-  const link = document.createElement("a");
-  link.href = URL.createObjectURL(new Blob([bytes], {type: file.kind}));
-  link.download = file.name;
-  document.body.append(link);
-  link.click();
-  link.remove();
-  setTimeout(() => URL.revokeObjectURL(link.href), 10000);
-}
-"""
 
 
 # ---- Python lines ---------------------------------------------------------------------------------------------------

@@ -102,18 +102,14 @@ def table(columns: Mapping[str, str], rows: Sequence[Mapping[str, object]], capt
         for number, key in enumerate(columns):
             tag = 'th scope="row"' if number == 0 else "td"
             cells.append(f"<{tag}>{escape(str(row.get(key, '')))}</{tag[:2]}>")
-        body.append(f"<tr{_row_kind(row)}>{''.join(cells)}</tr>")
+        kind = f' class="{escape(str(row["kind"]))}"' if row.get("kind") else ""
+        body.append(f"<tr{kind}>{''.join(cells)}</tr>")
     title = f"<caption>{escape(caption)}</caption>" if caption else ""
     # A region that scrolls must be reachable by keyboard.
     return (
         f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(caption or "table")}">'
         f"<table>{title}<thead><tr>{head}</tr></thead><tbody>{''.join(body)}</tbody></table></div>"
     )
-
-
-def _row_kind(row: Mapping[str, object]) -> str:
-    kind = row.get("kind")
-    return f' class="{escape(str(kind))}"' if kind else ""
 
 
 def budget(allocation: Allocation) -> str:
@@ -196,23 +192,16 @@ def as_svg(figure: Plot, label: str) -> str:
         figure.savefig(memory, format="svg", transparent=True, metadata={"Date": None})
     text = memory.getvalue()
     text = text[text.index("<svg") :].replace(INK, "currentColor").replace(FAINT, "var(--faint)")
-    text = re.sub(
-        r'<svg [^>]*?(viewBox="[^"]*")[^>]*>', rf'<svg {_attributes(label)} \1 xmlns="{_XMLNS}">', text, count=1
-    )
+    about = f'role="img" aria-label="{escape(label)}" width="100%"'
+    text = re.sub(r'<svg [^>]*?(viewBox="[^"]*")[^>]*>', rf'<svg {about} \1 xmlns="{_XMLNS}">', text, count=1)
     # Typefaces of the page, not of the machine that drew it.
-    text = re.sub(r"font-family: [^;\"]*|font: ([\d.]+px) [^;\"]*", _own_font, text)
+    text = re.sub(
+        r"font: ([\d.]+px) [^;\"]*", r"font-size: \1", re.sub(r"font-family: [^;\"]*", "font-family: inherit", text)
+    )
     return f'<div class="plot" tabindex="0" role="group" aria-label="plot">{text}</div>'
 
 
 _XMLNS = "http://www.w3.org/2000/svg"
-
-
-def _attributes(label: str) -> str:
-    return f'role="img" aria-label="{escape(label)}" width="100%"'
-
-
-def _own_font(font: re.Match[str]) -> str:
-    return f"font-size: {font[1]}" if font[1] else "font-family: inherit"
 
 
 def as_picture(figure: Plot) -> Image.Image:

@@ -6,6 +6,7 @@ System typefaces, the colours of the drawings, and room to read at 390 pixels an
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -49,15 +50,11 @@ TABS: dict[str, tuple[str, Callable[[MicroscopePage], None]]] = {
 GROUP = "arr_coc.microscope"
 
 
-def all_tabs() -> dict[str, tuple[str, Callable[[MicroscopePage], None]]]:
-    """The page's own tabs, then those of other packages."""
-    return {**TABS, **{name: load_plugin(point) for name, point in plugins(GROUP).items()}}
-
-
 def build_page(desk: Desk) -> Blocks:
     """The whole page as Gradio blocks; `serving.build_app` puts it behind its limits."""
     gr = gradio()
     page = MicroscopePage(desk)
+    others = {name: load_plugin(point) for name, point in plugins(GROUP).items()}
     with gr.Blocks(
         analytics_enabled=False, title="ARR-COC microscope", fill_width=True, delete_cache=(600, 3600)
     ) as blocks:
@@ -71,7 +68,7 @@ def build_page(desk: Desk) -> Blocks:
             with gr.Column(elem_id="views"):
                 notice = gr.HTML(elem_id="notice", padding=False)
                 with gr.Tabs(elem_id="tabs") as tabs:
-                    for key, (label, build) in all_tabs().items():
+                    for key, (label, build) in {**TABS, **others}.items():
                         with gr.Tab(label, id=key, elem_id=f"tab-{key}") as tab:
                             build(page)
                         tab.select(None, None, None, js=RUN_LATER)
@@ -182,7 +179,7 @@ class Sidebar:
         self._notice = notice
         outputs = [page.picture, page.source, page.question, notice]
         for button, name in zip(self.examples, example_questions(), strict=True):
-            picked = button.click(_picker(page, f"example:{name}"), None, outputs, **kit.HIDDEN)
+            picked = button.click(partial(_pick, page, f"example:{name}"), None, outputs, **kit.HIDDEN)
             self.describe(picked).then(None, None, None, js=kit.RUN)
         drawn = self.draw.click(
             lambda family, seed: _pick(page, f"needle:{family}:{int(seed or 0)}"),
@@ -241,10 +238,6 @@ def _asked_again(place: int, history: list[PastQuestion]) -> list[object]:
     """The inputs of an earlier question; its picture may be gone, and is then asked for."""
     path, *others = history[place].common
     return [path if isinstance(path, str) and Path(path).is_file() else None, *others]
-
-
-def _picker(page: MicroscopePage, name: str) -> Callable[[], tuple[object, ...]]:
-    return lambda: _pick(page, name)
 
 
 def _describer(page: MicroscopePage) -> Callable[..., tuple[object, ...]]:

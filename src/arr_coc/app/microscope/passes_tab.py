@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from html import escape
-from typing import Any
 
 from ...core.errors import InputError
 from ...core.values import JsonObject
@@ -89,8 +88,4 @@ def passes_tab(page: kit.MicroscopePage) -> None:
     sheet = kit.TabSheet(page, "passes")
     sheet.exports()
 
-    def again(*common: Any) -> tuple[object, ...]:
-        state = page.state("passes", common)
-        return sheet.filled(lambda: show_passes(page.desk, common[0], state, kit.tokens_of(common, page.desk)))
-
-    sheet.runs(again, page.common, sheet.outputs, **kit.MODEL, **kit.PRIVATE)
+    sheet.shows(lambda path, state, tokens: show_passes(page.desk, path, state, tokens()), {}, kit.MODEL)

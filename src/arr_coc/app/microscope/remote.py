@@ -7,7 +7,6 @@ eye.ask("What does the pink sign say?", budget=192)         an `Answer`, as from
 from __future__ import annotations
 
 import base64
-import io
 import json
 from collections.abc import Generator
 from pathlib import Path
@@ -15,9 +14,8 @@ from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit
 from urllib.request import Request
 
-from PIL import Image
-
 from ...core.errors import InputError
+from ...core.notebook import png
 from ...core.values import Allocation, Answer, JsonObject, Pass
 from ...pictures.load import Picture
 from .. import web
@@ -92,9 +90,7 @@ class RemoteEye:
     def set_image(self, image: Picture | str | Path) -> RemoteEye:
         """A `Picture` in all its pixels, or the path of a file."""
         if isinstance(image, Picture):
-            memory = io.BytesIO()
-            Image.fromarray(image.pixels).save(memory, "PNG")
-            self._picture = memory.getvalue()
+            self._picture = png(image.pixels)
         else:
             self._picture = Path(image).read_bytes()
         return self

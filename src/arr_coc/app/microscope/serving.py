@@ -11,7 +11,6 @@ import json
 import os
 import re
 import secrets
-import signal
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
@@ -226,9 +225,6 @@ def serve(
     silence_gradio()
     gradio()  # before any thread is started: one that is cut off while it imports torch takes the process with it
     desk = Desk(models, device=device, server=server, numbers=numbers, options=dict(eye or {}))
-    if threading.current_thread() is threading.main_thread():
-        # Told to end, it ends as after Ctrl-C: visitors' files are removed first.
-        signal.signal(signal.SIGTERM, signal.default_int_handler)
     warming = threading.Thread(target=desk.warm_up, daemon=True)
     warming.start()
     ended = threading.Event()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import cv2
 import numpy as np
 
@@ -17,7 +15,7 @@ from ...sensing.one_picture import sense_one
 from ...sensing.pyramid import pyramid
 from ...sensing.texture import Texture
 from .desk import Desk
-from .kit import LIVE, PRIVATE, QUICK, MicroscopePage, SheetContent, TabSheet, gradio, picture_lines, program
+from .kit import MicroscopePage, SheetContent, TabSheet, gradio, picture_lines, program
 from .linking import PageState
 from .markup import Figure, figures, notes, shown_pixels, shown_size, table
 
@@ -151,16 +149,8 @@ def textures_tab(page: MicroscopePage) -> None:
         layout = gr.Radio(["mvp13", "full40"], value="mvp13", label="Layout", elem_id="layout", min_width=180)
         clusters = gr.Radio(["slic", "sam"], value="slic", label="Clusters", elem_id="clusters", min_width=180)
         level = gr.Slider(0, LEVELS - 1, 0, step=1, label="Mip level (0 is finest)", elem_id="level", min_width=180)
-    page.settings |= {"layout": layout, "clusters": clusters, "level": level}
     sheet = TabSheet(page, "textures")
     sheet.exports()
 
-    def sense(*values: Any) -> tuple[object, ...]:
-        *common, name, found, number = values
-        state = page.state("textures", common, layout=name, clusters=found, level=int(number))
-        return sheet.filled(lambda: show_textures(page.desk, common[0], state))
-
-    inputs = [*page.common, layout, clusters, level]
-    sheet.runs(sense, inputs, sheet.outputs, **QUICK, **PRIVATE)
-    for control in (layout, clusters, level):
-        control.input(sense, inputs, sheet.outputs, **LIVE)
+    controls = {"layout": layout, "clusters": clusters, "level": level}
+    sheet.shows(lambda path, state, _: show_textures(page.desk, path, state), controls)

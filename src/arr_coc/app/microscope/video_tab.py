@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure as Plot
 
     from ...core.values import Answer
-    from ...video.decode import Film
+    from ...video.stream import SeenFrame
     from ...video.watching import Watched
 
 # Frames of a clip that are watched; of a longer one, every so-manieth.
@@ -78,26 +78,18 @@ def watch_clip(
     check_request([query], None, keep)
     from ...video.decode import open_film, write_clip
     from ...video.film import homunculus_frames
-    from ...video.watching import watch
+    from ...video.watching import watch_film
 
     every = frames_between(path, desk.most_pixels)
     eye = desk.local_eye(model) if model else None
-    frames: list[np.ndarray] = []
-    seconds: list[float] = []
 
-    def kept(film: Film) -> Generator[np.ndarray]:
-        for time, pixels in film:
-            seconds.append(time)
-            frames.append(pixels)
-            if progress is not None:
-                progress(len(frames) / MOST_FRAMES, desc=f"frame {len(frames)}")
-            yield pixels
+    def advance(seen: SeenFrame) -> None:
+        if progress is not None:
+            progress((seen.number + 1) / MOST_FRAMES, desc=f"frame {seen.number + 1}")
 
     with open_film(path, every, MOST_FRAMES, multiple=1 if eye is None else 32) as film:
-        watched = watch(kept(film), query, keep=keep)
+        watched, frames = watch_film(film, query, keep=keep, advance=advance)
         rate = film.per_second / every
-        said = tuple(film.notes)
-    watched = replace(watched, seconds=tuple(time - seconds[0] for time in seconds), notes=said)
     answer = None
     if eye is not None:
         from ...video.answering import answer_clip
@@ -166,13 +158,7 @@ def show_frame(clip: Clip, number: int, state: PageState, query: str, keep: floa
     ]
     words += ["a cut"] if seen.cut else []
     words += [] if seen.similarity is None else [f"similarity {seen.similarity:.2f}"]
-    plot = coherence(
-        watched.seconds,
-        [one.similarity for one in watched.frames],
-        [one.tokens for one in watched.frames],
-        watched.cuts,
-        number,
-    )
+    plot = coherence(watched, number)
     drawn = markup.as_svg(plot, "coherence of the clip")
     html = f'<p class="summary">{escape(", ".join(words))}</p>{markup.figures(panes, "thirds")}{drawn}'
     return kit.SheetContent(
@@ -208,22 +194,14 @@ def video_lines(clip: Clip, query: str, keep: float) -> str:
     )
 
 
-def coherence(
-    times: Sequence[float], similarity: Sequence[float | None], tokens: Sequence[int], cuts: Sequence[int], at: int
-) -> Plot:
+def coherence(watched: Watched, at: int) -> Plot:
     """Similarity to the frame before, tokens of each frame, the cuts in red, and a mark at the frame that is shown."""
-    figure = markup.new_figure(height=3.2)
-    top, bottom = figure.subplots(2, 1, sharex=True, height_ratios=(2, 1))
-    known = [(time, value) for time, value in zip(times, similarity, strict=True) if value is not None]
-    top.plot([time for time, _ in known], [value for _, value in known], color=markup.COLOURS["scorer"], marker=".")
-    top.axhline(0.8, color=markup.FAINT, linewidth=1, linestyle=":")
-    top.set(ylim=(-0.02, 1.06), ylabel="similarity to the\nframe before")
-    spacing = (times[-1] - times[0]) / max(1, len(times) - 1) if len(times) > 1 else 1.0
-    bottom.bar(times, tokens, width=0.85 * spacing, color=markup.COLOURS["uniform"])
-    bottom.set(ylabel="tokens", xlabel="seconds")
-    for number in cuts:
-        top.axvline(times[number], color=markup.BAD, linewidth=1.2)
-        bottom.axvline(times[number], color=markup.BAD, linewidth=1.2)
+    from ...video.film import draw_coherence
+
+    figure, times = markup.new_figure(height=3.2), watched.seconds
+    colours = (markup.COLOURS["scorer"], markup.FAINT, markup.COLOURS["uniform"], markup.BAD)
+    top, bottom = draw_coherence(figure, watched, *colours)
+    for number in watched.cuts:
         top.annotate(
             "cut", (times[number], 1.0), color=markup.BAD, fontsize=9.5, xytext=(3, 0), textcoords="offset points"
         )

@@ -9,7 +9,7 @@ import numpy as np
 from PIL import Image
 
 from ...allocation.allocate import allocate
-from ...allocation.tree import tokens_for
+from ...allocation.frame import Frame
 from ...core.values import Allocation, Relevance
 from ...draw import contact_sheet, foveated, heat, overlay
 from ...looking import Look
@@ -41,7 +41,7 @@ def balanced(look: Look, state: PageState, tokens: int) -> tuple[Relevance, Allo
     ways = look.relevance
     maps = (getattr(ways, name)[None] for name in WAYS)
     tuned = replace(ways, map=sharpen(np.asarray(balance(*maps, state.tensions))[0]), tensions=state.tensions)
-    spend = min(tokens, tokens_for(look.picture.size))
+    spend = min(tokens, Frame(look.picture.size).full)
     return tuned, allocate(tuned, spend, image_size=look.picture.size)
 
 

@@ -5,13 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import signal
-import threading
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
-from urllib.parse import urlsplit
 
 import httpx
 from fastapi import FastAPI, Request
@@ -25,7 +22,7 @@ from ...core.values import JsonObject
 from ...pricing.tables import money
 from .. import web
 from ..door import GONE, Doorkeeper, Refused, answer_of, unless_gone
-from ..media import check_structure, picture_bytes
+from ..media import allowed_host, check_structure, picture_bytes
 from .boxes import ASKED, SeenPicture, translated, unit_of
 from .packer import Packer, header_size
 from .protocols import MESSAGES, NOT_PACKED, Protocol, protocol_of
@@ -215,13 +212,7 @@ async def pack_request(
 
 def may_be_read(address: str, hosts: Sequence[str]) -> bool:
     """Pictures by address go on as they are, unless their host may be asked."""
-    if address[:5].lower() == "data:":
-        return True
-    try:
-        host = urlsplit(address).hostname
-    except ValueError:
-        return False
-    return host is not None and host in {one.lower() for one in hosts}
+    return address[:5].lower() == "data:" or allowed_host(address, hosts) is not None
 
 
 # ---- the answer ------------------------------------------------------------------------------------------------------
@@ -410,8 +401,6 @@ def run_proxy(
     ready: Callable[[str], None] = lambda address: None,
 ) -> None:
     """Serve until interrupted; then open answers are finished."""
-    if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGTERM, signal.default_int_handler)
     with suppress(KeyboardInterrupt):
         web.run(build_proxy(settings, host=host, key=key, origins=origins), host, port, ready, GRACE)
 

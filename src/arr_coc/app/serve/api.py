@@ -6,8 +6,6 @@ import asyncio
 import hashlib
 import json
 import secrets
-import signal
-import threading
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -349,7 +347,5 @@ def serve(
     check_exposure(how.get("host", web.LOOPBACK), how.get("key"))
     Amount.of(**(how.get("default") or {}))
     engine = Engine(Eye.from_pretrained(model, device=device, **(eye or {})), limits)
-    if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGTERM, signal.default_int_handler)
     with suppress(KeyboardInterrupt):  # by now everything has been answered
         web.run(build_api(engine, **how), how.get("host", web.LOOPBACK), port, ready, GRACE)

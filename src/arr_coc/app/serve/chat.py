@@ -6,7 +6,7 @@ What would change the words and is not done here is refused, never ignored.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ...allocation.distance import check_scale
@@ -264,22 +264,15 @@ def how_of(own: Mapping[str, object], pictures: Sequence[Picture], most: int | N
     """Keywords of `Eye.prepare`. Names only: a path would let a client read this machine's files. most: tokens that a
     picture may cost."""
     how: dict[str, object] = {"ceiling": most}
-    if own.get("total") is not None:
-        how["total"] = flag(own["total"], "arr_coc.total")
+    how |= {name: read(own[name], f"arr_coc.{name}") for name, read in READ.items() if own.get(name) is not None}
     if own.get("query") is not None:
         how["look_for"] = text_of(own["query"], "arr_coc.query")
         check_question(how["look_for"])
-    if own.get("strategy") is not None:
-        how["strategy"] = text_of(own["strategy"], "arr_coc.strategy")
-    if own.get("order") is not None:
-        how["order"] = check_order(text_of(own["order"], "arr_coc.order"))
     if own.get("relevance") is not None:
         name = text_of(own["relevance"], "arr_coc.relevance")
         if name not in source_names():
             raise InputError(f"arr_coc.relevance {name[:60]!r} is unknown; use {', '.join(source_names())}")
         how["relevance"] = name
-    if own.get("scale") is not None:
-        how["scale"] = check_scale(own["scale"])
     if own.get("words") is not None:
         words = for_each(own["words"], pictures, "words")
         if not all(one is None or isinstance(one, list | dict) for one in words):
@@ -287,8 +280,6 @@ def how_of(own: Mapping[str, object], pictures: Sequence[Picture], most: int | N
         for one in words:
             check_number(len(words_in(one)), "the request")
         how["words"] = words[0] if len(pictures) == 1 else words
-    if own.get("ocr") is not None:
-        how["ocr"] = flag(own["ocr"], "arr_coc.ocr")
     if own.get("hints") is not None:
         check_hints(own["hints"])
         how["hints"] = own["hints"]
@@ -396,3 +387,11 @@ def file_data(given: Mapping[str, object]) -> str:
     if not isinstance(data, str):
         raise InputError(f"file.file_data must be a text, got {type(data).__name__}")
     return data if data[:5].lower() == "data:" else f"data:application/pdf;base64,{data}"
+
+
+# Options that are read by themselves, whatever is shown.
+READ: Mapping[str, Callable[[object, str], object]] = {
+    **{"total": flag, "strategy": text_of, "ocr": flag},
+    "order": lambda given, name: check_order(text_of(given, name)),
+    "scale": lambda given, name: check_scale(given),
+}

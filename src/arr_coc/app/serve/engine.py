@@ -24,11 +24,12 @@ from typing import TYPE_CHECKING, TypeVar
 
 import torch
 
+from ...core.clock import timed
 from ...core.cuda_graph import using_gpu
 from ...core.errors import InputError
 from ...core.stopping import Stopped, check_stop, stopping
 from ...core.values import Answer
-from ...eye.chat import ChatLook, Turn, timed
+from ...eye.chat import ChatLook, Turn
 from ...eye.decoding import Spelling, Sureness, end_tokens, is_lean, steps
 from ...eye.eye import Eye
 from ...eye.readings import read_several

@@ -79,15 +79,14 @@ def open_documents(
     budgets = by_relevance(maps, grids, opened.request, opened.groups)
     laid = {"query": question, **{name: own[name] for name in ("strategy", "scale") if name in own}}
     wishes = [
-        {**laid, "budget": tokens, "relevance": np.round(one.astype(float), DECIMALS).tolist(), **_as_shown(picture)}
+        {
+            **{**laid, "budget": tokens, "relevance": np.round(one.astype(float), DECIMALS).tolist()},
+            # A page that is shown small, for its overview, stays as it is.
+            **({} if picture.pixels.shape[:2] == picture.size else {"scale": 1.0}),
+        }
         for tokens, one, picture in zip(budgets, maps, pictures, strict=True)
     ]
     return [_message(turn) for turn in opened.turns], {KEY: wishes}
-
-
-def _as_shown(picture: Picture) -> dict[str, object]:
-    """A page that is shown small, for its overview, stays as it is."""
-    return {} if picture.pixels.shape[:2] == picture.size else {"scale": 1.0}
 
 
 def _message(turn: Turn) -> dict[str, object]:

@@ -24,7 +24,7 @@ from ...allocation.distance import scaled_size
 from ...core.errors import InputError
 from ...models.base import VisualGrid, adapter
 from ...models.query import find_questions
-from ...models.tokens.patches import LeafBatch, gather_leaf_patches, mip_pyramid, unpatchify
+from ...models.tokens.patches import LeafBatch, denormalize, gather_leaf_patches, in_order, mip_pyramid, unpatchify
 from ...pictures.load import load_picture, resized
 from .wishes import DETAIL, KEY, PART, VllmServer, WishPlan
 
@@ -186,15 +186,8 @@ class FoveatedProcessor(qwen3_vl.Qwen3VLMultiModalProcessor):
 
     def _seen(self, groups: Any, raw: bool) -> list[Tensor]:
         """Every picture as (3, height, width) in [0, 1]."""
-        look, found = self.info.get_image_processor(), {}
-        for members, pictures in groups.values():
-            if raw:
-                pictures = pictures / 255
-            elif look.do_normalize:
-                mean, deviation = (torch.tensor(values).view(-1, 1, 1) for values in (look.image_mean, look.image_std))
-                pictures = pictures * deviation + mean
-            found.update(zip(members, pictures.clamp(0, 1), strict=True))
-        return [found[number] for number in range(len(found))]
+        look = self.info.get_image_processor()
+        return [(one / 255).clamp(0, 1) if raw else denormalize(one, look) for one in in_order(groups)]
 
     def _get_mm_fields_config(self, hf_inputs: Any, hf_processor_mm_kwargs: Mapping[str, Any]) -> Mapping[str, object]:
         fields = dict(super()._get_mm_fields_config(hf_inputs, stock(hf_processor_mm_kwargs)))

@@ -30,7 +30,7 @@ from ...core.values import Allocation, JsonObject, Relevance
 from ...models.attachment_plan import allocate_pictures
 from ...models.base import VisualGrid
 from ...models.bundled import Calibration
-from ...models.shared_budget import by_relevance, plain_maps
+from ...models.shared_budget import by_relevance, plain_map
 from ...models.tokens.patches import check_grid, leaves_of, ordered_leaves
 from ...pictures.words_files import as_words
 from ...relevance.registry import check_relevance, relevance_for, source_names
@@ -130,7 +130,7 @@ class VllmServer:
             known = words if words is not None and len(words) else None
             scene = Scene(pixels, words=known, scorer=self.scorer, ocr=self.request(wish).ocr)
             found.append(relevance_for(_source(wish.get("relevance", "auto")), scene, wish["query"]))
-        budgets = by_relevance(plain_maps(found), grids, self.request(wishes[0]), [0] * len(wishes))
+        budgets = by_relevance(found, grids, self.request(wishes[0]), [0] * len(wishes))
         made = []
         for wish, known, tokens in zip(wishes, found, budgets, strict=True):
             if self.max_budget is not None and tokens > self.max_budget:
@@ -245,7 +245,7 @@ class VllmServer:
             request.scale,
             self.grip,
             lambda: letters_of(given(), words, size),
-            plain_maps([known])[0],
+            plain_map(known),
             size=size,
             canvas=(grid.height, grid.width),
             full=grid.tokens,

@@ -14,7 +14,8 @@ import torch
 from torch import Tensor
 
 from ..base import Inputs
-from .generic import MergingBackbone, TokenLayout, denormalize, fit, inner, square_grid
+from ..tokens.patches import denormalize
+from .generic import MergingBackbone, TokenLayout, fit, inner, square_grid
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, ProcessorMixin

@@ -27,7 +27,8 @@ from ...core.errors import InputError
 from ...core.values import Allocation, Relevance
 from ..base import Backbone, Inputs, Realized, VisualGrid
 from ..tokens.merge import MergePlan, find_compressor, members_of_allocations, plan_members
-from ..tokens.splice import pack, padding_side, shorten
+from ..tokens.patches import denormalize
+from ..tokens.splice import pack, padding_side, shorten, take
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, ProcessorMixin
@@ -209,7 +210,7 @@ class MergingBackbone(Backbone):
         short = shorten({**along, "attention_mask": mask}, index, fills)
 
         merged = plan.positions(long_positions[:, placeholder])
-        positions = torch.where(index >= 0, take_positions(long_positions, index), 0).to(merged.dtype)
+        positions = take(long_positions, index).to(merged.dtype)
         positions[:, (short["input_ids"] == self.image_token_id(model)) & (index >= 0)] = merged
         short["position_ids"] = self.prompt_positions(positions, short["attention_mask"])
         rest = {
@@ -313,11 +314,6 @@ def prompt_rows(placeholder: Tensor, expected: int) -> Tensor:
     return rows
 
 
-def take_positions(positions: Tensor, index: Tensor) -> Tensor:
-    """(P, B, L) at the places of the short prompt, (P, B, L'); padding holds the first position, to be masked out."""
-    return positions.gather(-1, index.clamp_min(0).expand(len(positions), *index.shape))
-
-
 def without_cache(model: PreTrainedModel, inputs: Inputs) -> bool:
     """Whether the call was told, or the generation configuration says, to do without a key-value cache."""
     wanted = inputs.get("use_cache")
@@ -345,14 +341,3 @@ def fit(picture: Tensor, grid: VisualGrid) -> Tensor:
     if picture.shape[-2:] == (grid.height, grid.width):
         return picture
     return F.interpolate(picture[None], (grid.height, grid.width), mode="bilinear", antialias=True)[0].clamp(0, 1)
-
-
-def denormalize(pixels: Tensor, processor: ProcessorMixin) -> Tensor:
-    """(n, 3, H, W) as the encoder sees them -> float32 in [0, 1]."""
-    image_processor = getattr(processor, "image_processor", processor)
-    mean, std = getattr(image_processor, "image_mean", None), getattr(image_processor, "image_std", None)
-    pixels = pixels.float()
-    if getattr(image_processor, "do_normalize", True) and mean is not None and std is not None:
-        mean, std = (torch.tensor(v, dtype=torch.float32, device=pixels.device).view(-1, 1, 1) for v in (mean, std))
-        pixels = pixels * std + mean
-    return pixels.clamp(0, 1)

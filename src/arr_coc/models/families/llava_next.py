@@ -13,7 +13,8 @@ import torch
 from torch import Tensor
 
 from ..base import Inputs, VisualGrid
-from .generic import MergingBackbone, TokenLayout, denormalize, fit, inner, whole_patches
+from ..tokens.patches import denormalize
+from .generic import MergingBackbone, TokenLayout, fit, inner, whole_patches
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, ProcessorMixin
@@ -38,10 +39,12 @@ class LlavaNext(MergingBackbone):
     def pack(self, model: PreTrainedModel, inputs: Inputs, features: list[Tensor]) -> list[Tensor]:
         """The stock packing of per-tile features (tiles, n, C), with line breaks of the value LINE_BREAK."""
         newline = torch.full((features[0].shape[-1],), LINE_BREAK)
-        packed, _ = inner(model).pack_image_features(
-            features, inputs["image_sizes"], vision_feature_select_strategy="full", image_newline=newline
-        )
-        return packed
+        how = self.packing(model, inputs)
+        return inner(model).pack_image_features(features, inputs["image_sizes"], image_newline=newline, **how)[0]
+
+    def packing(self, model: PreTrainedModel, inputs: Inputs) -> dict[str, object]:
+        """What else the stock packing wants to know."""
+        return {"vision_feature_select_strategy": "full"}
 
     def side(self, model: PreTrainedModel) -> int:
         """Tokens on the side of one tile."""

@@ -7,11 +7,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar
 
 import torch
-from torch import Tensor
 
 from ..base import Inputs
-from .generic import inner
-from .llava_next import LINE_BREAK, LlavaNext
+from .llava_next import LlavaNext
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -32,10 +30,5 @@ class LlavaOnevision(LlavaNext):
         alone = (per_prompt == 1).repeat_interleave(per_prompt).tolist()
         return [count if single else 1 for count, single in zip(counts, alone, strict=True)]
 
-    def pack(self, model: PreTrainedModel, inputs: Inputs, features: list[Tensor]) -> list[Tensor]:
-        newline = torch.full((features[0].shape[-1],), LINE_BREAK)
-        ratio = inputs.get("vision_aspect_ratio") or model.config.vision_aspect_ratio
-        packed, _ = inner(model).pack_image_features(
-            features, inputs["image_sizes"], image_newline=newline, vision_aspect_ratio=ratio
-        )
-        return packed
+    def packing(self, model: PreTrainedModel, inputs: Inputs) -> dict[str, object]:
+        return {"vision_aspect_ratio": inputs.get("vision_aspect_ratio") or model.config.vision_aspect_ratio}

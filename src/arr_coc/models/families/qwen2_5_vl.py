@@ -12,7 +12,8 @@ from torch import Tensor
 
 from ...core.errors import InputError
 from ..base import Inputs, VisualGrid
-from .generic import MergingBackbone, TokenLayout, denormalize, dense_layout, inner
+from ..tokens.patches import denormalize, in_order, unpatchify
+from .generic import MergingBackbone, TokenLayout, dense_layout, inner
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, ProcessorMixin
@@ -33,19 +34,9 @@ class Qwen25VL(MergingBackbone):
     def pixels(self, model: PreTrainedModel, processor: ProcessorMixin, inputs: Inputs) -> list[Tensor]:
         vision = model.config.vision_config
         merge, patch, frames = vision.spatial_merge_size, vision.patch_size, vision.temporal_patch_size
-        grid = inputs["image_grid_thw"]
-        # Rows are patches, the four of one merged token together: (row, column, row in block, column in block).
-        return [
-            denormalize(
-                rows.view(h // merge, w // merge, merge, merge, -1, frames, patch, patch)[:, :, :, :, :, 0]
-                .permute(4, 0, 2, 5, 1, 3, 6)
-                .reshape(1, -1, h * patch, w * patch),
-                processor,
-            )[0]
-            for rows, (h, w) in zip(
-                inputs["pixel_values"].split(grid.prod(-1).tolist()), grid[:, 1:].tolist(), strict=True
-            )
-        ]
+        sizes = [(rows, cols) for rows, cols in inputs["image_grid_thw"][:, 1:].tolist()]
+        pictures = in_order(unpatchify(inputs["pixel_values"], sizes, patch, merge, frames))
+        return [denormalize(one, processor) for one in pictures]
 
     def positions(self, model: PreTrainedModel, inputs: Inputs, attention_mask: Tensor) -> Tensor:
         kinds = inputs.get("mm_token_type_ids")

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, ClassVar
 from torch import Tensor
 
 from ..base import Inputs
-from .generic import MergingBackbone, TokenLayout, denormalize, dense_layout, fit, square_grids, whole_patches
+from ..tokens.patches import denormalize
+from .generic import MergingBackbone, TokenLayout, dense_layout, fit, square_grids, whole_patches
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, ProcessorMixin

@@ -14,7 +14,7 @@ from ...core.errors import InputError
 from ...core.values import Allocation
 from ..base import Backbone, Inputs, Realized, VisualGrid
 from ..tokens.depth import DepthRouting, HierarchicalRelevance, last_blocks, route_planes
-from ..tokens.patches import LeafBatch, PictureGroups, check_grid, unpatchify
+from ..tokens.patches import LeafBatch, PictureGroups, check_grid, denormalize, in_order, unpatchify
 from ..tokens.positions import placeholder_owner
 from ..tokens.splice import pack, padding_side, shorten
 from .encode import VisualTokens, encode_to_depth, foveate, leaf_positions, run_language_model
@@ -40,6 +40,8 @@ class Qwen3VL(Backbone):
     picture_keys: ClassVar[tuple[str, ...]] = ("pixel_values", "image_grid_thw")
     # Frames that a patch repeats; None: as many as the model's patches have.
     temporal: ClassVar[int | None] = None
+    # What the stock class calls what is shown.
+    modality: ClassVar[str] = "image"
     # What an allocation is for, in messages.
     shown: ClassVar[str] = "pictures"
 
@@ -56,31 +58,17 @@ class Qwen3VL(Backbone):
         ]
 
     def pixels(self, model: PreTrainedModel, processor: ProcessorMixin, inputs: Inputs) -> list[Tensor]:
-        image_processor = processor.image_processor
-        groups = self.normalised_pixels(model, inputs)
-        restored: dict[int, Tensor] = {}
-        for members, pictures in groups.values():
-            # Of several frames side by side (a video), the first; a picture is one frame.
-            pictures = pictures.float().unflatten(1, (3, -1))[:, :, 0]
-            if image_processor.do_normalize:
-                mean, deviation = (
-                    torch.tensor(values, device=pictures.device).view(-1, 1, 1)
-                    for values in (image_processor.image_mean, image_processor.image_std)
-                )
-                pictures = pictures * deviation + mean
-            restored.update(zip(members, pictures.clamp(0, 1), strict=True))
-        return [restored[number] for number in range(len(restored))]
+        # Of several frames side by side (a video), the first; a picture is one frame.
+        pictures = [one.unflatten(0, (3, -1))[:, 0] for one in in_order(self.normalised_pixels(model, inputs))]
+        return [denormalize(one, processor) for one in pictures]
 
     def normalised_pixels(self, model: PreTrainedModel, inputs: Inputs) -> PictureGroups:
-        """The pictures inside `pixel_values`, as the vision tower sees them, by size."""
+        """The pictures inside `pixel_values`, as the vision tower sees them, by size; of a video groups of frames,
+        which are channels, in a patch's own order."""
         vision = model.config.vision_config
-        return unpatchify(
-            inputs["pixel_values"],
-            self._patch_grids(inputs),
-            vision.patch_size,
-            vision.spatial_merge_size,
-            vision.temporal_patch_size,
-        )
+        merge, frames = vision.spatial_merge_size, self.temporal or vision.temporal_patch_size
+        patches = inputs[self.picture_keys[0]]
+        return unpatchify(patches, self._patch_grids(inputs), vision.patch_size, merge, frames)
 
     def realize(
         self,
@@ -156,7 +144,7 @@ class Qwen3VL(Backbone):
             **short,
             "attention_mask": attention_mask,
             "position_ids": positions,
-            "mm_encoder_outputs": {"image": features},
+            "mm_encoder_outputs": {self.modality: features},
         }
         notes = {"leaves": batch, "tokens": tokens, "known": (batch, tokens)}
         return Realized(prepared, index, next_position, notes)

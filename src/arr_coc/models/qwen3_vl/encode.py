@@ -48,6 +48,10 @@ class VisualTokens:
         parts = zip(self.embeds.split(counts), *(plane.split(counts) for plane in self.planes), strict=True)
         return [VisualTokens(embeds, tuple(planes)) for embeds, *planes in parts]
 
+    def select(self, index: Tensor) -> VisualTokens:
+        """Those at some places (K,), in that order."""
+        return VisualTokens(self.embeds[index], tuple(plane[index] for plane in self.planes))
+
     @classmethod
     def joined(cls, parts: Sequence[VisualTokens]) -> VisualTokens:
         """Those of several, one after the other."""

@@ -17,10 +17,8 @@ import torch
 from torch import Tensor
 
 from ...core.errors import InputError
-from ..base import Inputs, Realized
-from ..tokens.patches import LeafBatch, PictureGroups, unpatchify
+from ..base import Inputs
 from .adapter import Qwen3VL, Qwen3VLMoe
-from .encode import VisualTokens
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -31,25 +29,13 @@ class Qwen3VLVideo(Qwen3VL):
 
     can_glance: ClassVar[bool] = False
     picture_keys: ClassVar[tuple[str, ...]] = ("pixel_values_videos", "video_grid_thw")
+    modality: ClassVar[str] = "video"
     shown: ClassVar[str] = "groups of frames"
     # The frames of a group are channels here, so there is nothing left to repeat in time.
     temporal: ClassVar[int | None] = 1
 
     def image_token_id(self, model: PreTrainedModel) -> int:
         return int(model.config.video_token_id)
-
-    def normalised_pixels(self, model: PreTrainedModel, inputs: Inputs) -> PictureGroups:
-        """Groups of frames by size: (B, colours · frames of a group, H, W), in a patch's own order of channels."""
-        vision = model.config.vision_config
-        return unpatchify(
-            inputs["pixel_values_videos"], self._patch_grids(inputs), vision.patch_size, vision.spatial_merge_size, 1
-        )
-
-    def splice(self, model: PreTrainedModel, inputs: Inputs, batch: LeafBatch, tokens: VisualTokens) -> Realized:
-        realized = super().splice(model, inputs, batch, tokens)
-        prepared = dict(realized.inputs)
-        prepared["mm_encoder_outputs"] = {"video": prepared["mm_encoder_outputs"]["image"]}
-        return Realized(prepared, realized.index, realized.next_position, realized.notes)
 
     @staticmethod
     def _patch_grids(inputs: Inputs) -> list[tuple[int, int]]:

@@ -160,14 +160,11 @@ def members_of_allocations(allocations: Sequence[Allocation]) -> Members:
     return Members(torch.from_numpy(one.start[owner] + cell), torch.from_numpy(one.first[owner] + block), length)
 
 
-def plan_average(members: Members, weights: Tensor | None = None) -> MergePlan:
-    """Every output token is the mean of its members, weighted by positive weights (N,) where they are given."""
+def plan_average(members: Members) -> MergePlan:
+    """Every output token is the mean of its members."""
     tokens, slots, count = _renumber(members)
-    share = torch.ones(len(tokens)).double() if weights is None else weights.detach().cpu().double()[tokens]
-    if weights is not None and not bool((torch.isfinite(share) & (share > 0)).all()):
-        raise InputError("merge weights must be positive, finite numbers")
-    total = torch.zeros(count).double().index_add(0, slots, share)
-    return MergePlan(tokens, slots, share / total[slots], members.length, count)
+    share = 1 / torch.bincount(slots, minlength=count).double()
+    return MergePlan(tokens, slots, share[slots], members.length, count)
 
 
 def plan_pick(slots: Tensor, scores: Tensor) -> MergePlan:

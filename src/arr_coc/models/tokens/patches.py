@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -22,6 +23,9 @@ from ...allocation.frame import ordered_leaves as ordered_leaves
 from ...allocation.frame import segments_of, tokens_of
 from ...core.errors import InputError
 from ...core.values import Allocation
+
+if TYPE_CHECKING:
+    from transformers import ProcessorMixin
 
 # Pictures of one size, stacked: {(height, width): (numbers of the pictures, (B, C, height, width))}
 PictureGroups = Mapping[tuple[int, int], tuple[list[int], Tensor]]
@@ -169,6 +173,25 @@ def unpatchify(
         size = rows * patch_size, cols * patch_size
         groups[size] = members, picture.reshape(len(members), channels, *size)
     return groups
+
+
+def in_order(groups: PictureGroups) -> list[Tensor]:
+    """The pictures of all groups, by their numbers."""
+    found = {
+        number: one for members, pictures in groups.values() for number, one in zip(members, pictures, strict=True)
+    }
+    return [found[number] for number in range(len(found))]
+
+
+def denormalize(pixels: Tensor, processor: ProcessorMixin) -> Tensor:
+    """(…, 3, H, W) as the encoder sees them -> float32 in [0, 1]."""
+    image_processor = getattr(processor, "image_processor", processor)
+    mean, std = getattr(image_processor, "image_mean", None), getattr(image_processor, "image_std", None)
+    pixels = pixels.float()
+    if getattr(image_processor, "do_normalize", True) and mean is not None and std is not None:
+        mean, std = (torch.tensor(v, dtype=torch.float32, device=pixels.device).view(-1, 1, 1) for v in (mean, std))
+        pixels = pixels * std + mean
+    return pixels.clamp(0, 1)
 
 
 def mip_pyramid(pictures: Tensor | PictureGroups, levels: int, cell: int = 32, patch_size: int = 16) -> PatchPyramid:

@@ -68,8 +68,7 @@ def lexical(texture: Texture, query: str | Sequence[str]) -> Coupling:
         raise InputError(f"need one query, or one for each of {pictures} pictures, got {len(queries)}")
     queries = queries * pictures if len(queries) == 1 else queries
     size = (texture.data.shape[-2], texture.data.shape[-1])
-    scale = min(1.0, VIEW / max(size))
-    view = (max(1, round(size[0] * scale)), max(1, round(size[1] * scale)))
+    view = arrays.sized(size, VIEW)
     # Every query has words of its own, so each picture is coupled on its own.
     singles = [replace(texture, data=data) for data in texture.data] if texture.batched else [texture]
     results = [_couple(single, one, view) for single, one in zip(singles, queries, strict=True)]
@@ -106,7 +105,8 @@ def _couple(texture: Texture, query: str, view: tuple[int, int]) -> tuple[Backen
     if not parts:
         return blank, "lexical coupling: " + "; ".join(told)
     # What meets all of the words comes first; what meets some of them still counts.
-    together = ops.exponential(sum(ops.logarithm(ops.at_least(part, 1e-6)) for part in parts) / len(parts))
+    library = arrays.namespace(parts[0])
+    together = library.exp(sum(library.log(ops.at_least(part, 1e-6)) for part in parts) / len(parts))
     combined = together if len(parts) == 1 else 0.6 * together + 0.4 * sum(parts) / len(parts)
     return combined, "lexical coupling: " + "; ".join(told)
 
@@ -124,16 +124,16 @@ def _colour_map(ops: Backend, planes: tuple[BackendMap, BackendMap, BackendMap],
     lab = srgb_to_lab(planes)
     wanted = np.array([COLOURS[name] for name in dict.fromkeys(colours)], dtype=np.float32) / 255
     targets = np.stack(srgb_to_lab((wanted[:, 0], wanted[:, 1], wanted[:, 2])), axis=1).tolist()
-    weights = (LIGHTNESS_WEIGHT, 1.0, 1.0)
+    weights, library = (LIGHTNESS_WEIGHT, 1.0, 1.0), arrays.namespace(planes[0])
     near = None
     for target in targets:
         squared = sum(
             (weight * (plane - value)) ** 2 for weight, plane, value in zip(weights, lab, target, strict=True)
         )
-        one = ops.exponential(squared * (-0.5 / COLOUR_REACH**2))
-        near = one if near is None else ops.larger(near, one)
+        one = library.exp(squared * (-0.5 / COLOUR_REACH**2))
+        near = one if near is None else library.maximum(near, one)
     spread = smooth(ops, near, surround_radius((planes[0].shape[-2], planes[0].shape[-1])))
-    return ops.larger(near, spread)
+    return library.maximum(near, spread)
 
 
 def _place_map(y: BackendMap, x: BackendMap, places: Sequence[str]) -> BackendMap:

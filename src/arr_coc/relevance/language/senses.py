@@ -142,9 +142,6 @@ class _Around:
     def after(self) -> str:
         return self.at(1)
 
-    def any_before(self, words: frozenset[str], reach: int = 3) -> bool:
-        return any(self.at(-distance) in words for distance in range(1, reach + 1))
-
     @property
     def named(self) -> bool:
         """Part of a name by its capitals: "Green Party", "Gordon Brown"; capitals of a whole question say nothing."""
@@ -210,7 +207,7 @@ def _english_place(word: _Around) -> bool:
             return False
         if (before in _s("to in on") and after in _s("do go")) or after in _s("over behind out off handed alone wing"):
             return False
-        fragment = len(word.words) <= 3 and not word.any_before(_s("who he she they it i we you"), 1)
+        fragment = len(word.words) <= 3 and before not in _s("who he she they it i we you")
         if after in _s("the his her their home school work early a an it him them us me") and before not in _words(
             "lead"
         ):

@@ -1,4 +1,4 @@
-"""What of balancing is learned: tensions, tensions for each place, arousal; each departs from a rule.
+"""Arousal, learned: it departs from the table of stakes.
 
 The last layer of every network starts at zero, so that an untrained module says what the rule says.
 """
@@ -14,7 +14,6 @@ from torch import Tensor, nn
 from ...core.errors import InputError
 from ...core.pretrained import Pretrained
 from .arousal import arousal_of, keyword_stakes
-from .tension import TENSION_NAMES, balance
 
 
 def silent_head(hidden: int, out: int = 1) -> nn.Linear:
@@ -23,101 +22,6 @@ def silent_head(hidden: int, out: int = 1) -> nn.Linear:
     nn.init.zeros_(last.weight)
     nn.init.zeros_(last.bias)
     return last
-
-
-@dataclass(frozen=True)
-class TensionConfig:
-    """hidden: width of the small network of the three scores."""
-
-    hidden: int = 8
-
-
-class TensionBalancer(Pretrained):
-    """The three tensions as learned numbers, each starting at exactly one half, plus a small network of the scores.
-
-    Untrained it is `balance` at one half.
-    """
-
-    config_class = TensionConfig
-    config: TensionConfig
-
-    def __init__(self, config: TensionConfig | None = None) -> None:
-        super().__init__(config or TensionConfig())
-        # A sigmoid of zero is one half; a raw parameter of one half would not be.
-        self.raw = nn.Parameter(torch.zeros(len(TENSION_NAMES)))
-        hidden = self.config.hidden
-        last = silent_head(hidden)
-        self.network = nn.Sequential(nn.Linear(3, hidden), nn.GELU(), last)
-
-    @property
-    def tensions(self) -> Tensor:
-        return torch.sigmoid(self.raw)
-
-    def named_tensions(self) -> dict[str, float]:
-        return dict(zip(TENSION_NAMES, self.tensions.detach().tolist(), strict=True))
-
-    def forward(
-        self, propositional: Tensor, perspectival: Tensor, participatory: Tensor, examined: Tensor | None = None
-    ) -> Tensor:
-        """Three maps (B, h, w) → relevance (B, h, w) in [0, 1], differentiable."""
-        scores = torch.stack([propositional, perspectival, participatory], dim=-1)
-        correction = self.network(scores)[..., 0]
-        return balance(
-            propositional, perspectival, participatory, self.tensions, examined=examined, correction=correction
-        )
-
-
-@dataclass(frozen=True)
-class AdaptiveConfig:
-    """query_width: numbers in the query's embedding. hidden: width of the network that predicts the tensions."""
-
-    query_width: int
-    hidden: int = 32
-    correction_hidden: int = 8
-
-
-class AdaptiveTensionBalancer(Pretrained):
-    """Three tensions for every place, predicted from the query's embedding and the three scores there.
-
-    It holds a `TensionBalancer` and predicts how far each place departs from it (hypothesis H3). Untrained it is
-    `balance` at exactly one half everywhere.
-    """
-
-    config_class = AdaptiveConfig
-    config: AdaptiveConfig
-
-    def __init__(self, config: AdaptiveConfig) -> None:
-        super().__init__(config)
-        self.fixed = TensionBalancer(TensionConfig(config.correction_hidden))
-        # Embeddings of different encoders differ in size by orders of magnitude.
-        self.ask = nn.Sequential(nn.LayerNorm(config.query_width), nn.Linear(config.query_width, config.hidden))
-        self.see = nn.Linear(3, config.hidden, bias=False)
-        last = silent_head(config.hidden, len(TENSION_NAMES))
-        self.depart = nn.Sequential(nn.GELU(), nn.Linear(config.hidden, config.hidden), nn.GELU(), last)
-
-    def tensions(self, propositional: Tensor, perspectival: Tensor, participatory: Tensor, query: Tensor) -> Tensor:
-        """Three maps (B, h, w) and the query (B, Q) → (B, h, w, 3) in (0, 1), in the order of `TENSION_NAMES`."""
-        if query.ndim != 2 or query.shape[1] != self.config.query_width or len(query) not in (1, len(propositional)):
-            raise InputError(
-                f"the query must be ({len(propositional)}, {self.config.query_width}), got {tuple(query.shape)}"
-            )
-        scores = torch.stack([propositional, perspectival, participatory], dim=-1)
-        departure = self.depart(self.see(scores) + self.ask(query)[:, None, None, :])
-        return torch.sigmoid(self.fixed.raw + departure)
-
-    def forward(
-        self,
-        propositional: Tensor,
-        perspectival: Tensor,
-        participatory: Tensor,
-        query: Tensor,
-        examined: Tensor | None = None,
-    ) -> Tensor:
-        """Three maps (B, h, w) and the query (B, Q) → relevance (B, h, w) in [0, 1], differentiable."""
-        tensions = self.tensions(propositional, perspectival, participatory, query)
-        scores = torch.stack([propositional, perspectival, participatory], dim=-1)
-        correction = self.fixed.network(scores)[..., 0]
-        return balance(propositional, perspectival, participatory, tensions, examined=examined, correction=correction)
 
 
 @dataclass(frozen=True)

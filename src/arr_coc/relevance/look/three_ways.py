@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...core.arrays import Array, namespace
+from ...core.arrays import Array, namespace, sized
 from ...core.errors import InputError
 from ...core.values import Relevance
 from ...sensing.backend import Backend, BackendMap
@@ -106,8 +106,7 @@ def relevance_of(
     coupling = lexical(texture, query)
     names = ("propositional", "perspectival", "participatory")
     maps = [propositional(texture), perspectival(texture), coupling.map]
-    scale = min(1.0, MAP_SIDE / max(maps[0].shape))
-    height, width = (max(1, round(side * scale)) for side in maps[0].shape)
+    height, width = sized(maps[0].shape, MAP_SIDE)
     maps = [texture.ops.shrink(one, (height, width)) for one in maps]
     notes = coupling.notes
     if photo is not None:
@@ -198,7 +197,7 @@ def propositional(texture: Texture) -> Array:
     entropy = _gradient_entropy(ops, along_x, along_y, block)
     structure = ops.clip(ops.shrink(strength, grid) / FULL_STRUCTURE)
     if "text_regions" in texture:
-        structure = ops.larger(structure, ops.shrink(texture.plane("text_regions"), grid))
+        structure = namespace(structure).maximum(structure, ops.shrink(texture.plane("text_regions"), grid))
     # Entropy without strength is noise: it counts only as far as there is something for it to be about.
     score = 0.5 * entropy * ops.clip(structure * 4) + 0.5 * structure
     return texture.shaped(ops.clip(ops.enlarge(score, size)))
@@ -234,7 +233,7 @@ def _gradient_entropy(ops: Backend, along_x: BackendMap, along_y: BackendMap, bl
     nearby = [ops.box(count, 1) for count in counts]
     total = ops.at_least(sum(nearby), 1e-6)
     shares = [ops.at_least(near / total, 1e-12) for near in nearby]
-    return -sum(share * ops.logarithm(share) for share in shares) / log(DIRECTIONS + 1)
+    return -sum(share * namespace(share).log(share) for share in shares) / log(DIRECTIONS + 1)
 
 
 def _direction(along_x: BackendMap, along_y: BackendMap) -> BackendMap:

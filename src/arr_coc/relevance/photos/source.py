@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ...core.arrays import sized
 from ...core.errors import InputError
 from ...core.values import Relevance
 from ...pictures.kind import is_photograph
@@ -79,9 +80,7 @@ class PhotoSight:
 
     @cached_property
     def shape(self) -> tuple[int, int]:
-        height, width = self.pixels.shape[:2]
-        scale = MAP_SIDE / max(height, width)
-        return max(1, round(height * scale)), max(1, round(width * scale))
+        return sized(self.pixels.shape[:2], MAP_SIDE, grow=True)
 
     @cached_property
     def small(self) -> np.ndarray:
@@ -95,9 +94,7 @@ class PhotoSight:
         """Ranks in [0, 1] of every place (h, w): how busy it is, and how upright its edges are."""
         import cv2
 
-        scale = min(1.0, 4 * MAP_SIDE / max(self.pixels.shape[:2]))
-        height, width = self.pixels.shape[:2]
-        size = (max(1, round(width * scale)), max(1, round(height * scale)))
+        size = sized(self.pixels.shape[:2], 4 * MAP_SIDE)[::-1]
         grey = cv2.resize(self.pixels, size, interpolation=cv2.INTER_AREA)
         grey = cv2.cvtColor(grey, cv2.COLOR_RGB2GRAY).astype(np.float32) / 255
         across, down = (

@@ -16,7 +16,7 @@ import numpy as np
 from ...pictures.words import Words
 from .kinds import GROUPS, PATTERNS, asked_kinds, kinds_of, parts_of, stem
 from .page import WordPage, word_page
-from .source import ASKS, asked, features, word_logits
+from .source import ASKS, asked, page_shares
 
 # Of plain text search: how soon more of the same word adds nothing, and how much a long page is held against it.
 SATURATION, LENGTH = 1.2, 0.5
@@ -73,10 +73,7 @@ def joint_shares(pages: Sequence[Words], query: str) -> list[np.ndarray]:
     written = [number for number, words in enumerate(pages) if len(words)]
     if not written:
         return found
-    page = joint_page([word_page(pages[number]) for number in written])
-    logits = word_logits(page, *features(page, query))
-    shares = np.empty_like(logits)
-    shares[page.order] = 1 / (1 + np.exp(-np.clip(logits, -30, 30)))
+    shares = page_shares(joint_page([word_page(pages[number]) for number in written]), query)
     ends = np.cumsum([len(pages[number]) for number in written])[:-1]
     for number, part in zip(written, np.split(shares, ends), strict=True):
         found[number] = part
@@ -103,7 +100,10 @@ def text_scores(texts: Sequence[str], query: str) -> np.ndarray:
     wanted = [kind for kind in PATTERNS if kind in ASKS and asked_kinds(query)[ASKS.index(kind)]]
     if wanted and scores.max() < 0.5:
         places = [list(PATTERNS).index(kind) for kind in wanted]
-        scores += [OF_KIND * _has_kind(text, places) for text in texts]
+        scores += [
+            OF_KIND * any(kinds[place] for kinds in map(kinds_of, text.split()[:2000]) for place in places)
+            for text in texts
+        ]
     return scores
 
 
@@ -119,7 +119,3 @@ def _alike(part: str, vocabulary: dict[str, None]) -> dict[str, float]:
         elif long and part in other:
             worth[other] = INSIDE
     return worth
-
-
-def _has_kind(text: str, places: Sequence[int]) -> bool:
-    return any(any(kinds[place] for place in places) for kinds in map(kinds_of, text.split()[:2000]))

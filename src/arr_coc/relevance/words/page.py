@@ -273,9 +273,7 @@ def _phrase_features(
         [text[:1].islower() for text in texts], np.log([count[text] for text in texts]), percentile, ticks,
         *np.exp(-gaps.T / 3), *(gaps.T < 90), np.full(len(texts), np.log(len(texts) / 50)),
     ]  # fmt: skip
-    return np.concatenate([np.stack([np.asarray(c, dtype=np.float32) for c in columns], 1), kinds], 1).astype(
-        np.float32
-    )
+    return _table(columns, kinds)
 
 
 def _word_features(texts: list[str], kinds: np.ndarray, first: np.ndarray, phrase: np.ndarray) -> np.ndarray:
@@ -285,6 +283,10 @@ def _word_features(texts: list[str], kinds: np.ndarray, first: np.ndarray, phras
     columns = [place == 0, place == lengths - 1, place / lengths, [text.endswith(":") for text in texts]]
     letters = letter_counts(texts)
     columns += [letters[:, 2] / letters[:, 0], letters[:, 0] / 10]
-    return np.concatenate([np.stack([np.asarray(c, dtype=np.float32) for c in columns], 1), kinds], 1).astype(
-        np.float32
-    )
+    return _table(columns, kinds)
+
+
+def _table(columns: Sequence[object], kinds: np.ndarray) -> np.ndarray:
+    """Columns (N,) and kinds (N, ·) side by side, float32."""
+    own = np.stack([np.asarray(column, dtype=np.float32) for column in columns], 1)
+    return np.concatenate([own, kinds], 1).astype(np.float32)

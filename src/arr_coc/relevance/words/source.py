@@ -177,7 +177,8 @@ def features(page: WordPage, query: str) -> tuple[np.ndarray, np.ndarray]:
     everywhere = np.broadcast_to(question.kinds, (number, len(ASKS)))
     table = [page.features, np.stack(dynamic, 1), directions, crossing, ahead, kinds, everywhere]
     before = _running_max(word_best, page)
-    wanted = _weighed(page.word_kinds, _wanted(question.kinds))
+    kinds_asked = np.array([question.kinds[ASKS.index(kind)] for kind in KINDS], dtype=np.float32)
+    wanted = _weighed(page.word_kinds, kinds_asked)
     own = [word_best, (exact * scarce).max(1), related.max(1), before, np.maximum(before - word_best, 0), wanted]
     return (
         np.concatenate(table, axis=1).astype(np.float32),
@@ -189,10 +190,6 @@ def _weighed(values: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """(S, Q) · (Q,) without BLAS, whose kernels for so few columns look at memory beside them: the result is right, but
     where that memory holds NaN, numpy warns of an invalid value."""
     return np.einsum("sq,q->s", values, weights)
-
-
-def _wanted(kinds: np.ndarray) -> np.ndarray:
-    return np.array([kinds[ASKS.index(kind)] for kind in KINDS], dtype=np.float32)
 
 
 def _in_order(exact: np.ndarray, page: WordPage) -> np.ndarray:
@@ -268,7 +265,11 @@ def answer_shares(words: Words, query: str, weights: Mapping[str, np.ndarray] | 
     it (the label, the heads of its row and column)."""
     if not len(words):
         return np.zeros((0, 2), np.float32)
-    page = word_page(words)
+    return page_shares(word_page(words), query, weights)
+
+
+def page_shares(page: WordPage, query: str, weights: Mapping[str, np.ndarray] | None = None) -> np.ndarray:
+    """The same of a page of at least one word, or of several as one."""
     logits = word_logits(page, *features(page, query), weights)
     found = np.empty_like(logits)
     found[page.order] = 1 / (1 + np.exp(-np.clip(logits, -30, 30)))

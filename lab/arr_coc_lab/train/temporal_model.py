@@ -17,13 +17,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from ..core.files import write_json
-from ..core.manifest import whole_folder
-from ..core.pretrained import Pretrained
-from ..sensing.flow import warp_batch
-from ..sensing.reducers import temporal_mips
-from ..sensing.texture import Layout
-from .motion import (
+from arr_coc.core.arrays import sized
+from arr_coc.core.files import write_json
+from arr_coc.core.manifest import whole_folder
+from arr_coc.core.pretrained import Pretrained
+from arr_coc.sensing.flow import warp_batch
+from arr_coc.sensing.reducers import PAST, slow_relevance
+from arr_coc.video.motion import (
     FEATURES,
     MAP,
     VIEW,
@@ -33,11 +33,9 @@ from .motion import (
     measure_motion,
     next_level,
     rule_says_cut,
-    scaled,
     view_of,
-    warp_planes,
 )
-from .settings import SETTINGS_NAME, TemporalSettings, agreement, blend, boosted, carried_trust
+from arr_coc.video.settings import SETTINGS_NAME, TemporalSettings, agreement, blend, boosted, carried_trust
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,7 +79,7 @@ def clip_views(pictures: Tensor) -> np.ndarray:
     Where the size allows, frames are made small where they are: moving and turning whole ones takes longer than the
     flow. Sums of whole numbers, rounded half up, are what OpenCV makes of them too.
     """
-    height, width = scaled((pictures.shape[3], pictures.shape[4]), VIEW)
+    height, width = sized((pictures.shape[3], pictures.shape[4]), VIEW)
     side = pictures.shape[3] // height
     if (height * side, width * side) == tuple(pictures.shape[3:]):
         parts = pictures.unflatten(4, (width, side)).unflatten(3, (height, side))
@@ -94,7 +92,7 @@ def clip_views(pictures: Tensor) -> np.ndarray:
 def _one_clip(views: np.ndarray, settings: TemporalSettings) -> tuple[np.ndarray, ...]:
     """(T, h, w, 3) views → the fields of `ClipMotion` of one clip."""
     number = len(views)
-    height, width = scaled((views.shape[1], views.shape[2]), MAP)
+    height, width = sized((views.shape[1], views.shape[2]), MAP)
     flow = np.zeros((number, 2, height, width), dtype=np.float32)
     unexplained = np.ones((number, height, width), dtype=np.float32)
     moving = np.zeros((number, height, width), dtype=np.float32)
@@ -115,30 +113,6 @@ def _one_clip(views: np.ndarray, settings: TemporalSettings) -> tuple[np.ndarray
         level = next_level(features[time], level)
         before = view
     return flow, unexplained, moving, features, excess, cuts, rule
-
-
-# So many frames are kept for their temporal mips, whose coarsest level is one frame of a quarter of the side.
-PAST, PAST_LEVELS = 4, 3
-PAST_LAYOUT = Layout.of("past", ("previous_relevance",))
-
-
-def slow_relevance(past: Tensor) -> Tensor:
-    """(N, 4, h, w) relevance of the last frames, at its ground's present places → (N, h, w): what the coarsest of their
-    temporal mips says, where something has mattered for a while and not in one frame alone."""
-    coarse = temporal_mips(past[:, :, None], PAST_LAYOUT, PAST_LEVELS)[-1][:, :, 0]
-    return F.interpolate(coarse, size=past.shape[2:], mode="bilinear", align_corners=False)[:, 0]
-
-
-def remembered(
-    relevance: np.ndarray, earlier: tuple[np.ndarray | None, np.ndarray] | None, share: float
-) -> tuple[np.ndarray, np.ndarray]:
-    """For one stream: (h, w) relevance with the share that the temporal mips of its last frames have in it, and those
-    frames (4, h, w). earlier: those of the frame before, and the flow from there; None where a scene begins."""
-    past = np.repeat(relevance[None], PAST, axis=0)
-    if earlier is not None and earlier[0] is not None:
-        past = np.stack([*warp_planes(list(earlier[0]), earlier[1])[1:], relevance])
-    slow = slow_relevance(torch.from_numpy(past)[None])[0].numpy()
-    return relevance + share * (slow - relevance), past
 
 
 # How sharply "look again" begins below the threshold of trust, while it is learned; in use it is a step.
