@@ -24,11 +24,11 @@ from arr_coc.relevance.words.joint import text_scores
 from ..statistics import mean, proportion
 from ..train.run import door
 from ..worlds.documents.export import document_questions, scanned
+from .answers import AnswerStore
 from .options import DocumentsBenchOptions
 from .real import MeasuredValues, coverage
 from .report import Report
 from .run import BenchRun, program
-from .vqa import AnswerStore
 
 OURS, FIRST, ALIKE, SEARCH, ALL = "ours", "first page", "every page alike", "text search + uniform", "all tokens"
 SYSTEMS = (OURS, FIRST, ALIKE, SEARCH, ALL)

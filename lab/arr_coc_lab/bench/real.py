@@ -15,6 +15,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from time import perf_counter
@@ -27,7 +28,7 @@ from scipy.ndimage import gaussian_filter
 from arr_coc.allocation.allocate import allocate
 from arr_coc.allocation.tree import tokens_for
 from arr_coc.core.errors import InputError
-from arr_coc.core.files import replacing, same_settings, writing
+from arr_coc.core.files import replacing, writing
 from arr_coc.core.values import DEFAULT_CELL, Allocation, JsonObject
 from arr_coc.draw.sheets import contact_sheet
 from arr_coc.looking import Prepared, prepare
@@ -39,6 +40,7 @@ from arr_coc.sensing.channels import centre_map
 from ..statistics import Estimate, expected_calibration_error, mean, paired, proportion
 from ..train.own_data import entries, file_of
 from . import vqa
+from .answers import AnswerStore
 from .machine import machine_facts
 from .options import RealOptions
 from .report import SCHEMA, Quantity, Report, Table, TableCell, written
@@ -731,23 +733,14 @@ def measure_reading(options: RealOptions, limits: dict[str, int], run: BenchRun)
     ways = [vqa.WORDS] if all(one.question.words is not None for one in asked) else []
     ways += [vqa.BOXES] if all(len(one.question.boxes) for one in asked) else []
     conditions = vqa.conditions_at(shares, (vqa.OURS, *ways, *ANSWER_CONTROLS))
-    run.out = out = options.out or Path("out/ask")
-    with writing(out):
-        out.mkdir(parents=True, exist_ok=True)
-        settings = {"model": options.model, "data": str(options.data), "seed": options.seed, "relevance": relevance}
-        same_settings(out / "ask_settings.json", settings)
-        answers = vqa.AnswerStore(out / "real_answers.jsonl")
+    settings = {"model": options.model, "data": str(options.data), "seed": options.seed, "relevance": relevance}
+    with run.answers("real_", "out/ask", settings) as answers:
         # In turns, so that a run that was stopped has as many of each source.
         sources = [[one.question for one in asked if one.source == name] for name in {one.source: 1 for one in asked}]
-        jobs = [
-            (question, [one for one in conditions if (question.name, one.name) not in answers.rows])
-            for question in in_turn(sources)
-        ]
-        work = ReadingWork(options.model, options.device, relevance, options.seed)
-        for _, rows in run.each([job for job in jobs if job[1]], work, "asking", options.workers):
-            for row in rows:
-                answers.add(row)
-    if not vqa.answered(answers, [one.question.name for one in asked], conditions):
+        work = partial(read_question, options.model, options.device, relevance, options.seed)
+        jobs = answers.waiting(in_turn(sources), conditions)
+        answers.fill(run.each(jobs, work, "asking", options.workers))
+    if not answers.whole([one.name for one in asked], conditions):
         raise InputError("no question was answered in every way; give the run more --seconds")
     facts = {"model": options.model, "relevance": relevance, "seed": str(options.seed)}
     tables = tables_of(asked, answers, conditions, {**facts, **machine_facts(("torch",))})
@@ -756,18 +749,11 @@ def measure_reading(options: RealOptions, limits: dict[str, int], run: BenchRun)
     return Report(document, shown, tables[0].facts, page=tables, name="real_ask", mark="ask")
 
 
-@dataclass(frozen=True)
-class ReadingWork:
+def read_question(
+    model: str, device: str, relevance: str, seed: int, job: tuple[vqa.Question, Sequence[vqa.Condition]]
+) -> list[dict[str, object]]:
     """Asks one question in some ways, in whatever process it is."""
-
-    model: str
-    device: str
-    relevance: str
-    seed: int
-
-    def __call__(self, job: tuple[vqa.Question, Sequence[vqa.Condition]]) -> list[dict[str, object]]:
-        eye = vqa.eye_of(self.model, self.device, self.relevance)()
-        return list(vqa.asked_of(eye, *job, vqa.AskingStyle(READING, "", None, self.seed)))
+    return list(vqa.asked_of(vqa.eye_of(model, device, relevance)(), *job, vqa.AskingStyle(READING, "", None, seed)))
 
 
 @dataclass(frozen=True)
@@ -776,6 +762,10 @@ class SourceQuestion:
 
     source: str
     question: vqa.Question
+
+    @property
+    def name(self) -> str:
+        return self.question.name
 
 
 def reading_questions(
@@ -799,36 +789,36 @@ def reading_questions(
 
 def tables_of(
     asked: Sequence[SourceQuestion],
-    answers: vqa.AnswerStore,
+    answers: AnswerStore,
     conditions: Sequence[vqa.Condition],
     facts: dict[str, str],
 ) -> list[Table]:
     """ANLS and exact match of each source."""
     tables = []
     for source in dict.fromkeys(one.source for one in asked):
-        names = [one.question.name for one in asked if one.source == source]
-        if not vqa.answered(answers, names, conditions):
+        names = [one.name for one in asked if one.source == source]
+        if not answers.whole(names, conditions):
             continue
-        for measure, metric in (("ANLS", vqa.anls), ("exact match", vqa.exact)):
-            tables.append(vqa.score_table(f"{source}: {measure}", rescored(answers, metric), names, conditions, facts))
-        tables.append(sureness_table(source, rescored(answers, vqa.exact), names, conditions, facts))
+        near, exact = answers.rescored(vqa.anls), answers.rescored(vqa.exact)
+        for measure, counted in (("ANLS", near), ("exact match", exact)):
+            tables.append(vqa.score_table(f"{source}: {measure}", counted, names, conditions, facts))
+        tables.append(sureness_table(source, exact, names, conditions, facts))
     return tables
 
 
 def sureness_table(
     source: str,
-    answers: vqa.AnswerStore,
+    answers: AnswerStore,
     names: Sequence[str],
     conditions: Sequence[vqa.Condition],
     facts: dict[str, str],
 ) -> Table:
     """How many answers are right among the surest, and how far sureness is from being right (ECE), of full and ours."""
     rows: list[dict[str, TableCell]] = []
-    whole = vqa.answered(answers, names, conditions)
+    whole = answers.whole(names, conditions)
     for condition in (one for one in conditions if one.way in (vqa.FULL, vqa.OURS)):
-        found = [answers.rows[name, condition.name] for name in whole]
-        right = np.array([row["score"] for row in found])
-        sure = 1 - np.array([row["uncertainty"] for row in found])
+        right = answers.column(whole, condition.name)
+        sure = 1 - answers.column(whole, condition.name, "uncertainty")
         order = np.argsort(-sure, kind="stable")
         row: dict[str, TableCell] = {"way": condition.name}
         for share in SURE_SHARES:
@@ -839,14 +829,3 @@ def sureness_table(
         row["ece"] = Quantity(100 * expected_calibration_error(sure, right), "%")
         rows.append(row)
     return Table(f"{source}: {SURENESS}", suite("real")["sureness_columns"], tuple(rows), facts)
-
-
-def rescored(answers: vqa.AnswerStore, metric: Callable[[str, Sequence[str]], float]) -> vqa.AnswerStore:
-    """The same answers, counted another way."""
-    made = object.__new__(vqa.AnswerStore)
-    made.path = answers.path
-    made.rows = {
-        key: row if "said" not in row else {**row, "score": metric(row["said"], row["true"])}
-        for key, row in answers.rows.items()
-    }
-    return made
