@@ -377,7 +377,5 @@ def plot_curve(outcomes: JsonObject, folder: Path) -> Path:
     return _save(figure, folder / "outcome_curve.png")
 
 
-main = program("analysis")
-
 if __name__ == "__main__":
-    door(main)
+    door(program("analysis"))

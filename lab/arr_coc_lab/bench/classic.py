@@ -502,7 +502,5 @@ def _scales(record: ClassicRecord) -> list[Table]:
     return found
 
 
-main = program("classic")
-
 if __name__ == "__main__":
-    door(main)
+    door(program("classic"))

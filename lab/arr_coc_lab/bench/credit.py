@@ -201,7 +201,5 @@ def measured(path: Path) -> Table:
         raise InputError(f"{path} is no compared.json of this bench ({error})") from error
 
 
-main = program("credit")
-
 if __name__ == "__main__":
-    door(main)
+    door(program("credit"))

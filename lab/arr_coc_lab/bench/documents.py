@@ -220,7 +220,5 @@ def told(values: MeasuredValues, options: DocumentsBenchOptions) -> Iterator[str
             yield f"ahead of {SEARCH} at {budget}: {100 * gain.value:.1f} points of coverage [{low:.1f}, {high:.1f}]"
 
 
-main = program("documents")
-
 if __name__ == "__main__":
-    door(main)
+    door(program("documents"))

@@ -192,7 +192,5 @@ def gain_table(keep: float, found: Mapping[str, Mapping[str, Tensor]], full: int
     )
 
 
-main = program("esper-gain")
-
 if __name__ == "__main__":
-    door(main)
+    door(program("esper-gain"))

@@ -10,15 +10,13 @@ from __future__ import annotations
 
 import json
 import math
-import sys
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
-from time import perf_counter
 from typing import NamedTuple, TypeVar
 from zlib import crc32
 
@@ -47,7 +45,7 @@ from .report import SCHEMA, Quantity, Report, Table, TableCell, written
 from .run import BenchRun
 from .suite import parse_shares, suite
 from .vqa import CONTROLS as ANSWER_CONTROLS
-from .workers import done_by, in_turn
+from .workers import in_turn
 from .worst import beside
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -196,10 +194,11 @@ def measure(options: RealOptions, run: BenchRun) -> Report:
         run.save(document(tables))
         return tables
 
-    pictures = len({(record.source, record.image) for record in records})
-    with run.progress(pictures, "measuring") as advance, run.stoppable():
-        how = {"advance": telling(advance, run), "keep": keep, "over": run.over}
-        measure_real(records, systems, measured, workers=options.workers, **how)
+    jobs = measured.jobs(records, systems)
+    for number, (_, found) in enumerate(run.each(jobs, PictureWork.done, "measuring", options.workers), 1):
+        measured.add(found)
+        if number % KEPT_EVERY == 0 and number < len(jobs):
+            keep(number, len(jobs))
     tables = keep(1, 1)
     pages: list[Path] = []
     if options.worst is not None:
@@ -217,20 +216,6 @@ def parse_limits(given: Sequence[str]) -> dict[str, int]:
             raise InputError(f"--limit {one} leaves nothing to measure; give at least 1, or SOURCE=N")
         limits[source] = int(number)
     return limits
-
-
-def telling(advance: Callable[..., None], run: BenchRun) -> Callable[[str], None]:
-    """Where nobody watches a bar, a line for every 25 pictures of a source, with the seconds so far."""
-    told = 0
-
-    def tell(step: str) -> None:
-        nonlocal told
-        advance()
-        if told % 25 == 0 and not sys.stderr.isatty():
-            run.tell(f"{perf_counter() - run.began:.0f} s: {step}")
-        told += 1
-
-    return tell
 
 
 # ---- records ---------------------------------------------------------------------------------------------------------
@@ -442,9 +427,23 @@ class QuestionMeasures:
             raise InputError(f"{path} was measured with other {', '.join(other)}; remove it or choose another --out")
         return begun
 
-    def waiting(self, record: Record, systems: Sequence[System]) -> list[System]:
-        known = self.questions.get(record.name, {})
-        return [system for system in systems if system.name not in known]
+    def jobs(self, records: Sequence[Record], systems: Sequence[System]) -> list[PictureWork]:
+        """What is not measured yet; records of one picture share its sensing."""
+        jobs = []
+        for picture, several in by_picture(records):
+            asked = []
+            for record in several:
+                known = self.questions.get(record.name, {})
+                asked.append((record, [system for system in systems if system.name not in known]))
+            queries = tuple(record.query for record in several)
+            work = [pair for pair in asked if pair[1]]
+            jobs.append(PictureWork(picture, work, tuple(self.settings["keeps"]), self.settings["seed"], queries))
+        return [job for job in jobs if job.asked]
+
+    def add(self, found: Mapping[str, dict[str, dict[str, list[float]]]]) -> None:
+        """What a job found."""
+        for question, values in found.items():
+            self.questions.setdefault(question, {}).update(values)
 
 
 class PictureWork(NamedTuple):
@@ -463,41 +462,6 @@ class PictureWork(NamedTuple):
             record.name: {system.name: views.measure(record, system, self.keeps, self.queries) for system in systems}
             for record, systems in self.asked
         }
-
-
-def measure_real(
-    records: Sequence[Record],
-    systems: Sequence[System],
-    measured: QuestionMeasures,
-    *,
-    workers: int = 1,
-    advance: Callable[[str], None] = lambda step: None,
-    keep: Callable[[int, int], object] = lambda done, total: None,
-    over: Callable[[], bool] = lambda: False,
-) -> QuestionMeasures:
-    """Every record that is not measured yet, into `measured`; records of one picture share its sensing.
-
-    advance: called with each picture's step as it is done. keep: called with the pictures done and their number, every
-    `KEPT_EVERY` pictures. over: whether no more may be begun.
-    """
-    keeps, seed = tuple(measured.settings["keeps"]), measured.settings["seed"]
-    jobs = []
-    for picture, several in by_picture(records):
-        asked = [(record, measured.waiting(record, systems)) for record in several]
-        if any(waiting for _, waiting in asked):
-            queries = tuple(record.query for record in several)
-            jobs.append(PictureWork(picture, [pair for pair in asked if pair[1]], keeps, seed, queries))
-    totals = Counter(job.asked[0][0].source for job in jobs)
-    seen: Counter[str] = Counter()
-    for number, (job, found) in enumerate(done_by(jobs, PictureWork.done, workers, over), 1):
-        for question, values in found.items():
-            measured.questions.setdefault(question, {}).update(values)
-        source = job.asked[0][0].source
-        seen[source] += 1
-        advance(f"{source}, picture {seen[source]} of {totals[source]}")
-        if number % KEPT_EVERY == 0 and number < len(jobs):
-            keep(number, len(jobs))
-    return measured
 
 
 # ---- tables, with intervals over pictures ----------------------------------------------------------------------------

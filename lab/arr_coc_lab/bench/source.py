@@ -147,7 +147,5 @@ def stage_table(record: JsonObject) -> Table:
     return Table("The source's line, and without each stage", SUITE["columns"], tuple(rows), facts)
 
 
-main = program("source")
-
 if __name__ == "__main__":
-    door(main)
+    door(program("source"))

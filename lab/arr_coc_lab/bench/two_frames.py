@@ -92,7 +92,5 @@ def two_frame_table(answers: Sequence[JsonObject], options: TwoFrameOptions) -> 
     )
 
 
-main = program("two-frames")
-
 if __name__ == "__main__":
-    door(main)
+    door(program("two-frames"))

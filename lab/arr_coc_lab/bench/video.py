@@ -693,7 +693,5 @@ def speed_table(speed: Mapping[str, object]) -> Table:
     return Table.from_json({**speed, "title": "Cost of a frame"}, COLUMNS["speed"])
 
 
-main = program("video", part=("clips",), threads=os.cpu_count() or 1, out=Path(os.environ.get("OUT") or "out/bench"))
-
 if __name__ == "__main__":
-    door(main)
+    door(program("video", part=("clips",), threads=os.cpu_count() or 1, out=Path(os.environ.get("OUT") or "out/bench")))

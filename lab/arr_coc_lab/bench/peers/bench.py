@@ -27,7 +27,7 @@ from ..machine import machine_facts
 from ..needle import Weights, percent
 from ..options import PeersOptions
 from ..report import Report, Table, TableCell, read_document
-from ..run import BenchRun, program
+from ..run import BenchRun
 from ..suite import chosen_families, suite
 from .cost import Cost, counted_cost, model_cost, prompt_length
 from .model import PeerScene, PrunableMini, Way
@@ -499,6 +499,3 @@ def plot(document: JsonObject, path: Path) -> None:
     axes.legend(fontsize=7, loc="center left", bbox_to_anchor=(1.0, 0.5))
     with replacing(path) as temporary:
         figure.savefig(temporary, dpi=130)
-
-
-main = program("peers")
