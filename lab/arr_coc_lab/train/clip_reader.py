@@ -17,6 +17,7 @@ from arr_coc.eye.passes import LookBlock, Rows, TowerMemory, encode_look
 from arr_coc.models.qwen3_vl.encode import VisualTokens, leaf_positions, run_language_model
 from arr_coc.models.tokens.patches import LeafBatch, gather_leaf_patches, mip_pyramid
 
+from ..worlds.needle.clips import NeedleClip
 from .allocations import LEVELS
 from .clip_allocations import leaves_by_level
 from .mini_model import IMAGE, VIDEO, VISION_END, VISION_START
@@ -32,8 +33,8 @@ if TYPE_CHECKING:
 FRAMES_PER_SECOND = 4.0
 
 
-def clip_seconds(frames: int, per_second: float = FRAMES_PER_SECOND) -> list[float]:
-    return [number / per_second for number in range(frames)]
+def clip_seconds(frames: int) -> list[float]:
+    return [number / FRAMES_PER_SECOND for number in range(frames)]
 
 
 def time_words(seconds: float) -> list[int]:
@@ -135,6 +136,12 @@ class Clips:
     question_ids: Tensor
     answer_ids: Tensor
 
+    @classmethod
+    def of(cls, clip: NeedleClip) -> Clips:
+        """Rendered ones; every frame has its clip's question."""
+        frames = clip.cuts.shape[1]
+        return cls(clip.pictures, clip.frames.question_ids[::frames], clip.frames.answer_ids[::frames])
+
     def __len__(self) -> int:
         return len(self.pictures)
 
@@ -164,15 +171,12 @@ def judged(chances: Tensor, wanted: Tensor, rows: Tensor, number: int) -> ClipRe
     return ClipReading(F.nll_loss(chances, wanted), missed == 0)
 
 
-def read_video(
-    model: PreTrainedModel, clips: Clips, leaves: Leaves, seconds: Sequence[float] | None = None
-) -> ClipReading:
+def read_video(model: PreTrainedModel, clips: Clips, leaves: Leaves) -> ClipReading:
     """All frames of a clip in one video prompt. leaves: of N · T frames, clip after clip."""
     number, frames = clips.pictures.shape[:2]
     tokens, batch = see_frames(model, clips.pictures.flatten(0, 1), leaves)
     counts = leaves.lengths.unflatten(0, (number, frames))
-    times = clip_seconds(frames) if seconds is None else seconds
-    prompt = build_clip_prompt(clips.question_ids, clips.answer_ids, counts, times)
+    prompt = build_clip_prompt(clips.question_ids, clips.answer_ids, counts, clip_seconds(frames))
     return judged(*answer_chances(model, prompt, tokens, batch, VIDEO), number)
 
 

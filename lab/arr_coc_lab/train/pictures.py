@@ -16,7 +16,7 @@ from torch.nn import functional as F
 from arr_coc.core.alphabet import SPACE, decode
 
 from ..worlds.needle import FAMILIES
-from ..worlds.needle.batch import CELL, FIRST_COLOUR, NeedleBatch
+from ..worlds.needle.batch import CELL, CELL_CLASSES, FIRST_COLOUR, NeedleBatch
 from ..worlds.needle.difficulty import Difficulty, as_difficulty
 from ..worlds.needle.draws import Draws
 from ..worlds.needle.renderer import finish_batch, lay_out, plan_of
@@ -201,6 +201,12 @@ def thing_targets(things: Tensor, leaves: Tensor) -> tuple[Tensor, Tensor]:
         found = found.view(batch, leaves.shape[1], -1, classes).amax(2)
         result = torch.where((level == depth)[..., None], found, result)
     return result, (level < READING_LEVELS) & (flat[:, :1, 0] != UNKNOWN)
+
+
+def unknown_things(number: int, size: tuple[int, int], device: torch.device) -> Tensor:
+    """`things` of pictures of which nobody wrote them down."""
+    shape = number, size[0] // CELL, size[1] // CELL, len(CELL_CLASSES) - FIRST_COLOUR
+    return torch.full(shape, UNKNOWN, dtype=torch.uint8, device=device)
 
 
 def cut(batch: TrainingBatch, start: int, stop: int) -> TrainingBatch:

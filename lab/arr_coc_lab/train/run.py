@@ -18,8 +18,7 @@ A training is a subclass of `Training`: it builds its modules and optimizers, sa
             ...
             return loss, {"right": right}
 
-    def main(arguments=None):
-        command(MyTraining, MyOptions, arguments, __doc__)
+    main = command(MyTraining, MyOptions, __doc__)
 
 A run with `steps` that was killed and begun again ends with the same bits as one that was not: a checkpoint holds
 weights, optimizers, every source of chance in `chance` and `generators`, the numbers in `done`, and whatever
@@ -367,17 +366,20 @@ def train(
 def command(
     kind: Callable[[Any, Devices], Training[Any]],
     options: type[RunOptions],
-    arguments: Iterable[str] | None,
     doc: str | None,
     own: Callable[..., None] | str | None = None,
-) -> None:
-    """A training's command line: `python -m arr_coc_lab.train.NAME`. own: the program, or "module:name" of it, that
-    takes over where the line names records of the user's own (`own_data`)."""
-    given = sys.argv[1:] if arguments is None else list(arguments)
-    if own is not None and any(one.split("=")[0] == "--data" for one in given):
-        load_function(own)(given)
-    else:
-        train(kind, parse(options, given, doc))
+) -> Callable[..., None]:
+    """The `main` of a training: its command line, `python -m arr_coc_lab.train.NAME`. own: the program, or
+    "module:name" of it, that takes over where the line names records of the user's own (`own_data`)."""
+
+    def main(arguments: Iterable[str] | None = None) -> None:
+        given = sys.argv[1:] if arguments is None else list(arguments)
+        if own is not None and any(one.split("=")[0] == "--data" for one in given):
+            load_function(own)(given)
+        else:
+            train(kind, parse(options, given, doc))
+
+    return main
 
 
 def door(main: Callable[[], None]) -> None:

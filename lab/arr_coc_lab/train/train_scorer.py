@@ -22,7 +22,6 @@ stays as it is, and the scorer never sees a box. `--credit` says what it follows
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
@@ -376,9 +375,7 @@ class ScorerTraining(Training[ScorerOptions]):
             print(format_table(rows), flush=True)
 
 
-def main(arguments: Iterable[str] | None = None) -> None:
-    command(ScorerTraining, ScorerOptions, arguments, __doc__, own="arr_coc_lab.train.train_own:main")
-
+main = command(ScorerTraining, ScorerOptions, __doc__, own="arr_coc_lab.train.train_own:main")
 
 if __name__ == "__main__":
     door(main)
