@@ -85,15 +85,9 @@ def cell_name(keep: float, name: str) -> str:
 
 def needle_scenes(number: int, device: torch.device) -> esper_runs.Scenes:
     """`number` pictures of Needle World's validation split, the families in turn."""
-    each = -(-number // len(FAMILIES))
-    scenes = esper_runs.join_scenes(
-        [
-            esper_runs.scenes_of(
-                render(one, each, esper_runs.SIZE, esper_runs.VALIDATION_SEED, "validation", None, device, 0)
-            )
-            for one in FAMILIES
-        ]
-    )
+    each, seed = -(-number // len(FAMILIES)), esper_runs.VALIDATION_SEED
+    batches = [render(one, each, esper_runs.SIZE, seed, "validation", None, device, 0) for one in FAMILIES]
+    scenes = esper_runs.join_scenes([esper_runs.scenes_of(batch) for batch in batches])
     return scenes.chosen(np.arange(len(scenes)).reshape(len(FAMILIES), each).T.ravel().tolist())
 
 
@@ -144,8 +138,7 @@ def explore_table(models: esper_runs.EsperModels, number: int, folder: Path | No
     policies["shipped"] = TemperingPolicy.from_pretrained(SHIPPED)
     if folder is not None:
         policies["trained"] = TemperingPolicy.from_pretrained(folder)
-    scenes = esper_runs.hard_scenes(number, esper_runs.VALIDATION_SEED, "validation", models.device)
-    sheet = esper_runs.QuestionSheet.of(models, scenes, esper_runs.scorer_maps(models, esper_runs.BLUR_SEED + 1))
+    sheet = esper_runs.hard_sheet(models, number, "validation")
     found = {
         name: esper_runs.run(models, sheet, (esper_runs.FIRST, esper_runs.LATER), settings, policy)
         for name, policy in policies.items()

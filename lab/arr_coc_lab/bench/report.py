@@ -90,6 +90,14 @@ class Table:
         )
         return cls(data["title"], columns, rows, data["facts"])
 
+    @classmethod
+    def load(cls, path: Path, columns: Mapping[str, str], wrong: str) -> Table:
+        """A table that was saved. wrong: what is said of any other file."""
+        try:
+            return cls.from_json(json.loads(read_text(path)), columns)
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            raise InputError(f"{path} {wrong} ({error})") from error
+
     def to_rich(self) -> rich.table.Table:
         from rich.box import SIMPLE_HEAD
         from rich.markup import escape

@@ -13,8 +13,9 @@ from arr_coc.allocation.tree import Leaves
 from ..worlds.needle.clips import NeedleClip, render_clip
 from .allocations import Kind, LeafTable, even_tree_of, target_cells
 from .checkpoints import TrainingState
-from .clip_reader import ClipReading, Clips, read_video
+from .clip_reader import Clips, read_video
 from .evaluate import FAMILIES
+from .reader import AnswerReading
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -52,7 +53,7 @@ class ClipLessons:
         self.read_so_far += 1
         return chance.choice(self.kept)[1]
 
-    def read(self, mini: PreTrainedModel, chance: random.Random, generator: torch.Generator) -> ClipReading:
+    def read(self, mini: PreTrainedModel, chance: random.Random, generator: torch.Generator) -> AnswerReading:
         """What the reader makes of one batch: in every frame leaves around what is asked for, and distractions."""
         clip = self.next(chance)
         tree = self.table.tree

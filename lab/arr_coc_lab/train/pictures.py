@@ -179,11 +179,6 @@ def board_targets(boards: Sequence[Tensor], leaves: Tensor) -> Tensor:
     return result
 
 
-def glyph_targets(glyphs: Glyphs, leaves: Tensor, size: tuple[int, int]) -> Tensor:
-    """Leaves (B, N, 3) → (B, N, 32) int64: the character in each sub-cell, 0 for none, −100 for "do not ask"."""
-    return board_targets([glyph_board(glyphs, size, depth) for depth in range(READING_LEVELS)], leaves)
-
-
 def thing_targets(things: Tensor, leaves: Tensor) -> tuple[Tensor, Tensor]:
     """(B, rows, cols, classes) → what lies in each leaf (B, N, classes), and where to ask (B, N): levels 0, 1, and not
     in pictures of which nobody knows (`UNKNOWN`)."""
