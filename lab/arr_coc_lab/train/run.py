@@ -90,6 +90,7 @@ class Training(Generic[Own]):
 
     title = ""
     aloud = True  # whether its points are told on the terminal
+    apart = False  # whether each module's gradients are clipped by themselves
 
     def __init__(self, options: Own, devices: Devices) -> None:
         self.options, self.devices, self.device = options, devices, devices.device
@@ -130,8 +131,9 @@ class Training(Generic[Own]):
         return norm
 
     def clip(self) -> Tensor:
-        """Clip the gradients; returns their norm before."""
-        return torch.as_tensor(self.devices.clip(self.parameters()))
+        """Clip the gradients; returns their norm before, the first module's where each is clipped by itself."""
+        several = [one.parameters() for one in self.modules.values()] if self.apart else [self.parameters()]
+        return torch.stack([torch.as_tensor(self.devices.clip(one)) for one in several])[0]
 
     def point(self, at: Moment, means: dict[str, float]) -> JsonObject:
         """What a point of the curve says, from the means since the last; here is time to watch over the training."""
