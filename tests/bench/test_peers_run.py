@@ -67,7 +67,7 @@ def test_the_order_of_the_ways_changes_nothing(whole):
 def test_a_folder_of_another_run_is_not_gone_on_with(tmp_path):
     plan = replace(PLAN, ways=chosen_ways(["DivPrune"]), number=1, families=("forms",), more=())
     measure_peers(tiny_weights(), plan, tmp_path)
-    with pytest.raises(InputError, match="another seed; give another --out"):
+    with pytest.raises(InputError, match="another seed; remove it or give another --out"):
         measure_peers(tiny_weights(), replace(plan, seed=2), tmp_path)
     (tmp_path / "peers_raw.json").write_text("[")
     with pytest.raises(InputError, match="cannot go on with"):

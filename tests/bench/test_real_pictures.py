@@ -212,10 +212,10 @@ def test_a_stopped_run_goes_on(folder, tmp_path, monkeypatch):
     bench("real", data=folder, out=tmp_path / "whole", **how)
     one, other = ((place / "real.json").read_text() for place in (out, tmp_path / "whole"))
     assert one == other, "and the result is that of a run that was not stopped"
-    with pytest.raises(InputError, match="other keeps"):
+    with pytest.raises(InputError, match="another keeps"):
         bench("real", data=folder, out=out, keeps="1/2 1/4", **how)
     (out / "real_questions.json").write_text("[]")
-    with pytest.raises(InputError, match="choose another --out"):
+    with pytest.raises(InputError, match="give another --out"):
         bench("real", data=folder, out=out, **how)
 
 

@@ -8,7 +8,6 @@ nothing is kept but the numbers.
 
 from __future__ import annotations
 
-import json
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -41,7 +40,7 @@ from . import vqa
 from .answers import AnswerStore
 from .machine import machine_facts
 from .options import RealOptions
-from .report import SCHEMA, Quantity, Report, Table, TableCell, written
+from .report import SCHEMA, Quantity, Report, Table, TableCell, begun_document, written
 from .run import BenchRun
 from .suite import parse_shares, suite
 from .vqa import CONTROLS as ANSWER_CONTROLS
@@ -413,19 +412,7 @@ class QuestionMeasures:
         """What a run that was stopped has left, or nothing yet; refused where it measured something else."""
         digest = sha256(file_of(folder).read_bytes()).hexdigest()[:16]
         settings = {"records": digest, "keeps": list(keeps), "reached": REACHED, "seed": seed}
-        if path is None or not path.exists():
-            return cls(settings)
-        try:
-            saved = json.loads(path.read_text(encoding="utf-8"))
-            begun = cls(saved["settings"], saved["questions"])
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise InputError(
-                f"{path} is not what `bench real` left ({error}); remove it or choose another --out"
-            ) from error
-        other = [name for name, value in settings.items() if begun.settings.get(name) != value]
-        if other:
-            raise InputError(f"{path} was measured with other {', '.join(other)}; remove it or choose another --out")
-        return begun
+        return cls(**(begun_document(path, settings, "settings") or {"settings": settings}))
 
     def jobs(self, records: Sequence[Record], systems: Sequence[System]) -> list[PictureWork]:
         """What is not measured yet; records of one picture share its sensing."""
@@ -621,9 +608,7 @@ def document(tables: Sequence[Table]) -> dict[str, object]:
 # ---- the worst -------------------------------------------------------------------------------------------------------
 
 
-def worst_of(
-    measured: QuestionMeasures, records: Sequence[Record], system: System, number: int = WORST
-) -> list[Record]:
+def worst_of(measured: QuestionMeasures, records: Sequence[Record], system: System) -> list[Record]:
     """The questions of which least is seen at an eighth (or the budget nearest to it), then at half size, then those
     that would take the largest share of the tokens."""
     keeps = measured.settings["keeps"]
@@ -634,7 +619,7 @@ def worst_of(
         return (*(found[measure][place] for measure in COVERAGES), -found[TOKEN_SHARE][0])
 
     asked = [one for one in records if "coverage" in measured.questions.get(one.name, {}).get(system.name, {})]
-    return sorted(asked, key=seen)[:number]
+    return sorted(asked, key=seen)[:WORST]
 
 
 def write_worst(

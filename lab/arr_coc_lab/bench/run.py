@@ -245,7 +245,7 @@ def perform(chosen: Suite, options: BenchOptions, screen: PlainScreen | None = N
             screen.print_json(report.document)
         else:
             written = () if run.out is None or not report.keep else (run.out / f"{report.name or chosen.name}.json",)
-            screen.show(report.with_files(written))
+            screen.show(replace(report, files=(*written, *report.files)))
     return reports
 
 

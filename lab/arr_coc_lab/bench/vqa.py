@@ -498,19 +498,14 @@ def verdict(
     }
 
 
-def worst_of(
-    answers: AnswerStore, names: Sequence[str], conditions: Sequence[Condition], number: int = WORST
-) -> list[str]:
+def worst_of(answers: AnswerStore, names: Sequence[str], conditions: Sequence[Condition]) -> list[str]:
     """Questions that lost most against the untouched model at the smallest budget; none that lost nothing."""
-    full, ours = (
-        condition
-        for condition in (conditions[0], min((one for one in conditions if one.way == OURS), key=lambda one: one.keep))
+    ours, whole = (
+        min((one for one in conditions if one.way == OURS), key=lambda one: one.keep),
+        answers.whole(names, conditions),
     )
-    lost = {
-        name: answers.rows[name, ours.name]["score"] - answers.rows[name, full.name]["score"]
-        for name in answers.whole(names, conditions)
-    }
-    return sorted((name for name in lost if lost[name] < 0), key=lambda name: lost[name])[:number]
+    change = answers.column(whole, ours.name) - answers.column(whole, conditions[0].name)
+    return [whole[place] for place in np.argsort(change, kind="stable") if change[place] < 0][:WORST]
 
 
 def worst_sheet(
