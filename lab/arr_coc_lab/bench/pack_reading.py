@@ -68,16 +68,10 @@ class StockReader:
     ) -> list[tuple[str, int]]:
         """The same of one question about several sets of pictures, in one batch."""
         import torch
-        from PIL import Image
 
-        texts = []
-        for pictures in prompts:
-            content = [*({"type": "image"} for _ in pictures), {"type": "text", "text": question}]
-            chat = [{"role": "user", "content": content}]
-            texts.append(self.processor.apply_chat_template(chat, tokenize=False, add_generation_prompt=True))
-        images = [[Image.fromarray(pixels) for pixels in pictures] for pictures in prompts]
-        how: dict[str, object] = {"return_tensors": "pt", "padding": True, "padding_side": "left"}
-        inputs = self.processor(text=texts, images=images, **how).to(self.model.device)
+        from .pointing import chat_inputs
+
+        inputs = chat_inputs(self.processor, prompts, [question] * len(prompts)).to(self.model.device)
         with torch.inference_mode():
             said = self.model.generate(**inputs, max_new_tokens=new_tokens, do_sample=False)
         told = self.processor.tokenizer.batch_decode(said[:, inputs["input_ids"].shape[1] :], skip_special_tokens=True)
