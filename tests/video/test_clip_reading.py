@@ -114,8 +114,8 @@ def test_readings_agree_where_there_is_one_frame(mini, clips, maps) -> None:
     evidence = evidence_of(first.relevance, leaves)
     clearest, pooled = (read(mini, one, leaves, evidence) for read in (read_clearest, read_pooled))
     assert torch.allclose(clearest.loss, pooled.loss, atol=1e-5)
-    chances, wanted, _ = read_pictures(mini, one.pictures[:, 0], one.question_ids, one.answer_ids, leaves)
-    assert torch.allclose(clearest.loss, torch.nn.functional.nll_loss(chances, wanted))
+    logits, wanted, _ = read_pictures(mini, one.pictures[:, 0], one.question_ids, one.answer_ids, leaves)
+    assert torch.allclose(clearest.loss, torch.nn.functional.cross_entropy(logits, wanted))
 
 
 @torch.no_grad()
