@@ -14,6 +14,7 @@ from arr_coc.allocation.allocate import allocate
 from arr_coc.allocation.quadtree import quadtree
 from arr_coc.core.errors import InputError
 from arr_coc_lab.bench import analysis
+from arr_coc_lab.bench.run import program
 from arr_coc_lab.classic.scorer import Scorer, ScorerConfig
 from arr_coc_lab.train.allocations import tree_of
 
@@ -86,7 +87,7 @@ def test_one_command_makes_every_plot(tmp_path):
     page.parent.mkdir()
     page.write_text("before\n<!-- analysis: begin -->\nstale\n<!-- analysis: end -->\nafter\n")
     plan = ["--number", "14", "--size", "256", "--out", str(tmp_path / "out"), "--page", str(page)]
-    analysis.main(["--scorer", str(tmp_path / "scorer"), "--record", str(tmp_path / "record.json"), *plan])
+    program("analysis")(["--scorer", str(tmp_path / "scorer"), "--record", str(tmp_path / "record.json"), *plan])
     for name in ("patterns", "allocation_statistics", "tensions", "outcome_curve"):
         picture = np.asarray(Image.open(tmp_path / "out" / f"{name}.png").convert("RGB"))
         assert picture.std() > 5, f"{name}.png is blank"

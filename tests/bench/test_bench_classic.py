@@ -13,11 +13,11 @@ from arr_coc.relevance.registry import relevance_source, remove_source
 from arr_coc_lab.bench.classic import (
     ClassicPlan,
     ClassicRecord,
-    main,
     read_classic,
     tables,
     wanted_names,
 )
+from arr_coc_lab.bench.run import program
 from arr_coc_lab.classic.scorer import RGB, Scorer, ScorerConfig
 from arr_coc_lab.train.mini_model import MiniConfig, build_mini
 from arr_coc_lab.train.rivals import BalancerPlan, Rivals, fit_balancers
@@ -96,7 +96,7 @@ def test_a_saved_record_makes_the_page(door, tmp_path, capsys):
     write_json(tmp_path / "classic.json", record.to_json())
     write_text(tmp_path / "page.md", "before\n<!-- classic: begin -->\nold\n<!-- classic: end -->\nafter\n")
     given = ["--from", str(tmp_path / "classic.json"), "--page", str(tmp_path / "page.md")]
-    assert not (run(["bench", "classic", *given]) if door == "arr-coc" else main(given))
+    assert not (run(["bench", "classic", *given]) if door == "arr-coc" else program("classic")(given))
     page = (tmp_path / "page.md").read_text()
     assert "| uniform | control | 64 | 25.0" in page
     assert page.startswith("before")

@@ -6,6 +6,7 @@ from tiny_models import tiny_model, tiny_processor
 
 from arr_coc.eye.eye import Eye
 from arr_coc_lab.bench import depth
+from arr_coc_lab.bench.run import program
 
 
 def test_fewer_patches_pass_the_later_blocks_and_both_rows_are_there(monkeypatch, tmp_path, capsys) -> None:
@@ -17,7 +18,7 @@ def test_fewer_patches_pass_the_later_blocks_and_both_rows_are_there(monkeypatch
     monkeypatch.setattr(depth, "BUDGET", 8)
     page = tmp_path / "page.md"
     page.write_text("<!-- depth: begin -->\n<!-- depth: end -->\n")
-    depth.main(["--number", "2", "--page", str(page)])
+    program("depth")(["--number", "2", "--page", str(page)])
     assert "| early | 8 |" in page.read_text()
     plain, early = depth.depth_table(2).rows
     assert plain["blocks"] == 100.0

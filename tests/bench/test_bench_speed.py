@@ -148,7 +148,7 @@ def test_the_look_step_measures_both_ways(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_the_sensing_steps_give_one_row_each() -> None:
-    for measure, most in ((speed.measure_mvp13, 0.025), (speed.measure_pyramid, 0.045)):
+    for measure, most in ((speed.STEPS[0].measure, 0.025), (speed.measure_pyramid, 0.045)):
         (row,) = measure(1)
         assert row["most"] == Quantity(most, "s")
         assert 1e-3 < row["measured"].value < 10  # type: ignore[union-attr]

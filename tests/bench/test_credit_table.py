@@ -10,6 +10,7 @@ from tiny_weights import ship_tiny
 
 from arr_coc.core.errors import InputError
 from arr_coc_lab.bench import credit
+from arr_coc_lab.bench.run import program
 from arr_coc_lab.train.evaluate import FAMILIES
 
 
@@ -20,7 +21,7 @@ def test_every_rule_is_trained_from_one_start_and_read_beside_the_controls(tmp_p
     numbers = {"steps": 1, "batch": 4, "size": 128, "width": 32, "number": 7, "net": "small", "keeps": 0.5}
     plan = [part for name, value in numbers.items() for part in (f"--{name}", str(value))]
     rules = ("boxes", "critic")
-    credit.main(
+    program("credit")(
         [
             "--weights",
             str(tmp_path),
@@ -46,7 +47,7 @@ def test_every_rule_is_trained_from_one_start_and_read_beside_the_controls(tmp_p
     assert all(family in by_name["boxes"] for family in FAMILIES)
     assert "| critic | 0 |" in page.read_text(encoding="utf-8")
     page.write_text("<!-- credit: begin -->\n<!-- credit: end -->\n", encoding="utf-8")
-    credit.main(["--measured", str(tmp_path / "out" / "compared.json"), "--page", str(page)])
+    program("credit")(["--measured", str(tmp_path / "out" / "compared.json"), "--page", str(page)])
     assert "| critic | 0 |" in page.read_text(encoding="utf-8"), "the same from the file"
     start = [torch.load(tmp_path / "out" / rule / "state.pt", weights_only=True)["modules"]["scorer"] for rule in rules]
     moved = [float((start[0][name] - start[1][name]).abs().max()) for name in start[0]]
@@ -55,6 +56,6 @@ def test_every_rule_is_trained_from_one_start_and_read_beside_the_controls(tmp_p
 
 def test_what_cannot_be_compared_is_told(tmp_path):
     with pytest.raises(InputError, match="no compared"):
-        credit.main(["--measured", str(tmp_path / "nothing.json")])
+        program("credit")(["--measured", str(tmp_path / "nothing.json")])
     with pytest.raises(InputError, match="named once"):
-        credit.main(["--rules", "boxes", "boxes"])
+        program("credit")(["--rules", "boxes", "boxes"])

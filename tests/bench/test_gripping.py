@@ -97,7 +97,7 @@ def test_the_bars_are_told_with_what_was_measured():
     scores = {}
     for source in ("funsd", "pages", NEEDLE):
         for way in ways_at(0.125):
-            scores[source, way.key] = np.full(8, 0.5)
+            scores[source, way.name] = np.full(8, 0.5)
         scores[source, f"{AUTO} 0.125"] = np.full(8, 0.6)
         scores[source, f"{SEVERAL} 0.125"] = np.full(8, 0.61)
     scores["pages", f"{LARGER_AUTO} 0.125"] = np.full(8, 0.4)
@@ -110,7 +110,7 @@ def test_the_bars_are_told_with_what_was_measured():
     assert found["pages upscaled, auto, minus as they are, auto"] == (-20.0, "missed")
     assert found["needle: auto minus ×1"][1] == "kept"
     assert len([name for name in found if "best size" in name]) == 2
-    assert {f"×{scale:g}" for scale in SCALES} | {ONE, AUTO, SEVERAL} <= {way.name for way in ways_at(0.125)}
+    assert {f"×{scale:g}" for scale in SCALES} | {ONE, AUTO, SEVERAL} <= {way.way for way in ways_at(0.125)}
 
 
 # ---- the numbers of the rule -----------------------------------------------------------------------------------------

@@ -336,7 +336,7 @@ def test_half_precision_reads_by_every_way():
 def test_look_is_the_librarys():
     """The batch by torch against `arr_coc.examine` of each picture, which goes by OpenCV."""
     here = scene()
-    found = ours.look_map(here)
+    found = ours.looked_at(here)
     for number, picture in enumerate(pictures().pictures):
         ids = pictures().question_ids[number]
         question = "".join(CHARACTERS[index - 1] for index in ids.tolist() if index)

@@ -14,7 +14,6 @@ from arr_coc_lab.bench.peers.bench import (
     PeersPlan,
     compute_table,
     difference,
-    main,
     measure_peers,
     packed,
     summarise,
@@ -23,7 +22,7 @@ from arr_coc_lab.bench.peers.bench import (
     wins,
 )
 from arr_coc_lab.bench.peers.registry import WAYS, chosen_ways
-from arr_coc_lab.bench.run import bench
+from arr_coc_lab.bench.run import bench, program
 from arr_coc_lab.train.run import door
 
 NAMES = ("scorer + overlay", "uniform down-sampling", "random + overlay", "DivPrune")
@@ -68,7 +67,7 @@ def test_the_order_of_the_ways_changes_nothing(whole):
 def test_a_folder_of_another_run_is_not_gone_on_with(tmp_path):
     plan = replace(PLAN, ways=chosen_ways(["DivPrune"]), number=1, families=("forms",), more=())
     measure_peers(tiny_weights(), plan, tmp_path)
-    with pytest.raises(InputError, match="another seed; give another --out"):
+    with pytest.raises(InputError, match="another seed; remove it or give another --out"):
         measure_peers(tiny_weights(), replace(plan, seed=2), tmp_path)
     (tmp_path / "peers_raw.json").write_text("[")
     with pytest.raises(InputError, match="cannot go on with"):
@@ -164,7 +163,7 @@ def test_page_and_plot_are_made_of_the_document(tmp_path, whole):
     saved.write_text(json.dumps(whole))
     picture = tmp_path / "peers.png"
     pytest.importorskip("matplotlib")
-    main(["--from", str(saved), "--page", str(page), "--plot", str(picture)])
+    program("peers")(["--from", str(saved), "--page", str(page), "--plot", str(picture)])
     text = page.read_text()
     assert text.startswith("by hand\n")
     assert text.endswith("below\n")
@@ -194,7 +193,7 @@ def test_bits_survive_packing():
 )
 def test_what_a_user_gets_wrong_is_one_line(arguments, complaint, capsys):
     with pytest.raises(SystemExit) as stopped:
-        door(lambda: main(arguments))
+        door(lambda: program("peers")(arguments))
     assert stopped.value.code == 2
     said = capsys.readouterr().err
     assert complaint in said

@@ -17,6 +17,7 @@ from arr_coc.app.cli import main
 from arr_coc.core.alphabet import decode, text_row
 from arr_coc.core.errors import InputError
 from arr_coc_lab.bench import page_reading
+from arr_coc_lab.bench.answers import AnswerStore
 from arr_coc_lab.bench.needle import Weights
 from arr_coc_lab.bench.page_reading import (
     CELLS,
@@ -32,7 +33,7 @@ from arr_coc_lab.bench.page_reading import (
 )
 from arr_coc_lab.bench.real import READING, reading_questions, sureness_table
 from arr_coc_lab.bench.run import bench
-from arr_coc_lab.bench.vqa import BOXES, AnswerStore, AskingStyle, Condition, box_map
+from arr_coc_lab.bench.vqa import BOXES, AskingStyle, Condition, box_map
 from arr_coc_lab.worlds.pages.pack import read_pack
 
 
@@ -148,9 +149,8 @@ def test_true_boxes_are_a_way_where_all_records_have_them(records, weights):
 
 def test_sureness_tells_how_many_of_the_surest_are_right():
     sure, right = [0.95, 0.92, 0.6, 0.3], [1, 1, 0, 0]
-    answers = object.__new__(AnswerStore)
     rows = ({"score": is_right, "uncertainty": 1 - one} for one, is_right in zip(sure, right, strict=True))
-    answers.rows = {(str(number), "full"): row for number, row in enumerate(rows)}
+    answers = AnswerStore(rows={(str(number), "full"): row for number, row in enumerate(rows)})
     (row,) = sureness_table("forms", answers, [*"0123"], [Condition("full", 1.0)], {}).to_json()["rows"]
     assert [row[key]["value"] for key in ("of_100", "of_75", "of_50", "of_25")] == pytest.approx(
         [50, 200 / 3, 100, 100]

@@ -19,6 +19,7 @@ from arr_coc.core.errors import InputError
 from arr_coc_lab.bench import real
 from arr_coc_lab.bench.real import (
     MeasuredValues,
+    PictureWork,
     QuestionMeasures,
     System,
     by_picture,
@@ -26,7 +27,6 @@ from arr_coc_lab.bench.real import (
     coverage,
     fixation_map,
     load_records,
-    measure_real,
     narrow_table,
     pairs_of,
     real_tables,
@@ -38,6 +38,7 @@ from arr_coc_lab.bench.real import (
     worst_of,
 )
 from arr_coc_lab.bench.run import bench
+from arr_coc_lab.bench.workers import done_by
 
 KEEPS = (1 / 4, 1 / 8, 1 / 16, 1 / 32)
 SIZE = (320, 448)
@@ -110,16 +111,18 @@ def folder(tmp_path):
 MAPS = ("look", "centre", "uniform", "random", "saliency", "text regions")
 
 
-def measured_of(folder, systems, records=None, **how):
-    records = load_records(folder) if records is None else records
-    return measure_real(records, systems, QuestionMeasures.begun(None, folder, KEEPS, 0), **how)
+def measured_of(folder, systems, records=None, workers=1):
+    measured = QuestionMeasures.begun(None, folder, KEEPS, 0)
+    jobs = measured.jobs(load_records(folder) if records is None else records, systems)
+    for _, found in done_by(jobs, PictureWork.done, workers):
+        measured.add(found)
+    assert not measured.jobs(load_records(folder), systems)
+    return measured
 
 
 def test_the_bench_covers_what_is_asked_for(folder):
     records, systems = load_records(folder), systems_of(MAPS, ("overlay", "quadtree"))
-    steps: list[str] = []
-    measured = measured_of(folder, systems, records, advance=steps.append)
-    assert steps == ["discs, picture 1 of 1", "bars, picture 1 of 1"]
+    measured = measured_of(folder, systems, records)
     values = values_of(measured, records, systems)
     for strategy in ("overlay", "quadtree"):
         asked = [value for _, value in values.found["discs", "coverage", f"look {strategy}", 0.25]]
@@ -209,10 +212,10 @@ def test_a_stopped_run_goes_on(folder, tmp_path, monkeypatch):
     bench("real", data=folder, out=tmp_path / "whole", **how)
     one, other = ((place / "real.json").read_text() for place in (out, tmp_path / "whole"))
     assert one == other, "and the result is that of a run that was not stopped"
-    with pytest.raises(InputError, match="other keeps"):
+    with pytest.raises(InputError, match="another keeps"):
         bench("real", data=folder, out=out, keeps="1/2 1/4", **how)
     (out / "real_questions.json").write_text("[]")
-    with pytest.raises(InputError, match="choose another --out"):
+    with pytest.raises(InputError, match="give another --out"):
         bench("real", data=folder, out=out, **how)
 
 

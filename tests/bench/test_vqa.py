@@ -11,12 +11,12 @@ import pytest
 
 from arr_coc.app.cli import main
 from arr_coc.core.errors import InputError
+from arr_coc_lab.bench.answers import AnswerStore
 from arr_coc_lab.bench.vqa import (
     FULL,
     OURS,
     SMALLER,
     TASKS,
-    AnswerStore,
     AskingStyle,
     Condition,
     Question,

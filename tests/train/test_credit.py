@@ -72,7 +72,7 @@ def test_the_reading_itself_is_the_plain_one(reader, batch):
         in_parts = detail_credit(reader, batch, most=0)
         for place in range(4):
             one = read(reader, cut(batch, place, place + 1), leaves[place : place + 1])
-            assert float(found.log_likelihood[place]) == pytest.approx(-float(one.answer), abs=1e-3)
+            assert float(found.log_likelihood[place]) == pytest.approx(-float(one.loss), abs=1e-3)
             assert bool(found.right[place]) == bool(one.right)
     assert torch.allclose(found.cells, in_parts.cells, atol=1e-4)
 

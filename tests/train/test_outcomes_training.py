@@ -54,7 +54,7 @@ def test_judging_a_group_is_reading_each_of_its_allocations(reader, batch):
         for member in range(3):
             for picture in range(4):
                 one = read(model, cut(batch, picture, picture + 1), leaves[picture : picture + 1, member])
-                assert float(-found.log_likelihood[picture, member]) == pytest.approx(float(one.answer), abs=1e-4)
+                assert float(-found.log_likelihood[picture, member]) == pytest.approx(float(one.loss), abs=1e-4)
                 assert bool(found.right[picture, member]) == bool(one.right)
     assert torch.allclose(found.log_likelihood, in_parts.log_likelihood, atol=1e-5)
     assert found.confidence.min() > 0

@@ -24,7 +24,17 @@ from arr_coc_lab.train.allocations import (
 )
 from arr_coc_lab.train.evaluate import format_table, wilson
 from arr_coc_lab.train.mini_model import CHAT_TEMPLATE, IMAGE, VOCABULARY, MiniConfig, build_mini, build_tokenizer
-from arr_coc_lab.train.pictures import IGNORE, TrainingBatch, cut, glyph_targets, join, render_family, thing_targets
+from arr_coc_lab.train.pictures import (
+    IGNORE,
+    READING_LEVELS,
+    TrainingBatch,
+    board_targets,
+    cut,
+    glyph_board,
+    join,
+    render_family,
+    thing_targets,
+)
 from arr_coc_lab.train.prompts import build_prompt
 from arr_coc_lab.train.scorer_examples import AHEAD, STATIC_ONLY, Sources
 from arr_coc_lab.worlds.needle import render
@@ -34,6 +44,10 @@ from arr_coc_lab.worlds.needle.batch import FIRST_COLOUR
 @pytest.fixture(scope="module")
 def tokenizer():
     return build_tokenizer()
+
+
+def glyph_targets(glyphs, leaves, size):
+    return board_targets([glyph_board(glyphs, size, depth) for depth in range(READING_LEVELS)], leaves)
 
 
 def test_the_prompt_is_what_the_chat_template_and_the_tokenizer_make(tokenizer):

@@ -23,18 +23,31 @@ from arr_coc_lab.train.allocations import (
     tree_of,
 )
 from arr_coc_lab.train.mini_model import MiniConfig, build_mini
-from arr_coc_lab.train.pictures import TrainingBatch, render_family, vary
+from arr_coc_lab.train.pictures import (
+    READING_LEVELS,
+    TrainingBatch,
+    board_targets,
+    glyph_board,
+    render_family,
+    thing_targets,
+    vary,
+)
 from arr_coc_lab.train.reader import (
     DenseHeads,
     PictureWindow,
     Reader,
+    Reading,
     copying_loss,
     cut_blocks,
+    glyph_loss,
+    glyphs_read,
     leaves_meant,
     pointing_loss,
     read,
     reader_losses,
+    see,
     see_blocks,
+    thing_loss,
 )
 from arr_coc_lab.train.reader_examples import ReaderBatch, ReaderSource, RingBuffer, render_reader_batch, whose_turn
 from arr_coc_lab.train.swift import PIECES, compile_pieces
@@ -61,13 +74,23 @@ def gradients(reader: Reader, loss: torch.Tensor) -> dict[str, torch.Tensor]:
     return {name: value.grad.clone() for name, value in reader.named_parameters() if value.grad is not None}
 
 
+def stock_reading(reader, batch, leaves) -> Reading:
+    """Answers and dense losses by the stock class, leaf by leaf from the glyphs themselves."""
+    answers, tokens = read(reader.mini, batch, leaves), see(reader.mini, batch.pictures, leaves)[0]
+    glyphs, things = reader.heads(tokens.embeds)
+    boards = [glyph_board(batch.glyphs, SIZE, depth) for depth in range(READING_LEVELS)]
+    target = board_targets(boards, leaves).flatten(0, 1)
+    thing = thing_loss(things, *(part.flatten(0, 1) for part in thing_targets(batch.things, leaves)))
+    return Reading(answers.loss, answers.right, glyph_loss(glyphs, target), thing, glyphs_read(glyphs, target))
+
+
 @pytest.mark.parametrize("kind", [Kind("full", 1, 1), Kind("random", 0.5, 1)], ids=["full", "random"])
 def test_losses_and_gradients_are_those_of_the_stock_class(reader, kind):
     batch = render_family("cards", 3, SIZE, 5, 0, "cpu")
     pages = render_reader_batch("cards", 3, SIZE, 5, 0, "cpu", questions=1)
     tree = tree_of(SIZE)
     leaves = make_leaves(kind, batch, tree, torch.Generator().manual_seed(1), None)
-    stock = read(reader.mini, batch, leaves, reader.heads)
+    stock = stock_reading(reader, batch, leaves)
     swift, patches, pointing, copying = reader_losses(
         reader, pages, [leaves], cut_blocks(pages, [leaves], tree.levels + 1, torch.float32)
     )

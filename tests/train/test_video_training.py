@@ -174,7 +174,7 @@ def test_the_still_loss_is_that_of_the_stock_class(weights) -> None:
     leaves = table.leaves(Kind("uniform", 1 / 4, 1.0), pages.targets[:, 0].float(), torch.Generator())
     loss, right = picture_loss(mini, pages, [leaves], table.tree.levels + 1)
     expected = read(mini, batch, leaves)
-    assert float(loss) == pytest.approx(float(expected.answer), rel=1e-4)
+    assert float(loss) == pytest.approx(float(expected.loss), rel=1e-4)
     assert torch.equal(right, expected.right)
 
 

@@ -16,7 +16,6 @@ from arr_coc.models.tokens.patches import LeafBatch
 from arr_coc_lab.train.clip_allocations import SYSTEMS, ClipMaps, clip_leaves
 from arr_coc_lab.train.clip_reader import (
     Clips,
-    answer_chances,
     build_clip_prompt,
     clip_seconds,
     evidence_of,
@@ -27,7 +26,7 @@ from arr_coc_lab.train.clip_reader import (
     see_frames,
 )
 from arr_coc_lab.train.mini_model import VIDEO, MiniConfig, build_image_processor, build_mini, build_tokenizer
-from arr_coc_lab.train.reader import normalise_pictures
+from arr_coc_lab.train.reader import answer_logits, normalise_pictures
 
 FRAMES = 3
 TREE = build_tree(8, 8, 3)
@@ -79,7 +78,8 @@ def test_the_prompt_and_the_logits_are_the_stock_models(mini, clips, tmp_path) -
     length = inputs["input_ids"].shape[1]
     assert torch.equal(prompt.input_ids[0, :length], inputs["input_ids"][0])
     tokens, batch = see_frames(mini, clips.pictures.flatten(0, 1), leaves)
-    chances, wanted, rows = answer_chances(mini, prompt, tokens, batch, VIDEO)
+    logits, wanted, rows = answer_logits(mini, prompt, tokens, batch, VIDEO)
+    chances = logits.log_softmax(-1)
     stock = mini(**inputs).logits[0, -1].log_softmax(-1)
     assert torch.allclose(chances[0], stock, atol=1e-4)
     assert int(wanted[0]) == IDS["1"]
@@ -114,8 +114,8 @@ def test_readings_agree_where_there_is_one_frame(mini, clips, maps) -> None:
     evidence = evidence_of(first.relevance, leaves)
     clearest, pooled = (read(mini, one, leaves, evidence) for read in (read_clearest, read_pooled))
     assert torch.allclose(clearest.loss, pooled.loss, atol=1e-5)
-    chances, wanted, _ = read_pictures(mini, one.pictures[:, 0], one.question_ids, one.answer_ids, leaves)
-    assert torch.allclose(clearest.loss, torch.nn.functional.nll_loss(chances, wanted))
+    logits, wanted, _ = read_pictures(mini, one.pictures[:, 0], one.question_ids, one.answer_ids, leaves)
+    assert torch.allclose(clearest.loss, torch.nn.functional.cross_entropy(logits, wanted))
 
 
 @torch.no_grad()

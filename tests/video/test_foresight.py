@@ -16,7 +16,7 @@ from arr_coc.video.answering import answer_clip
 from arr_coc.video.clusters import finder_of, through_clusters
 from arr_coc.video.stream import VideoStream
 from arr_coc.video.watching import watch
-from arr_coc_lab.bench import video_foresight
+from arr_coc_lab.bench.run import program
 
 QUERY = "What number is on the red card?"
 
@@ -143,11 +143,11 @@ def test_the_bench_of_foresight_runs(tmp_path, capsys) -> None:
     page = tmp_path / "page.md"
     page.write_text("<!-- foresight: begin -->\n<!-- foresight: end -->\n")
     given = ["--clips", "2", "--frames", "3", "--keep", "0.1", "--relevance", "detail", "--page", str(page)]
-    video_foresight.main([*given, "--out", str(tmp_path)])
+    program("foresight")([*given, "--out", str(tmp_path)])
     rows = json.loads((tmp_path / "foresight.json").read_text())["rows"]
     assert [row["row"] for row in rows] == ["foreseen", "carried over", "seen"]
     assert "| foreseen |" in page.read_text()
     assert "1/10 of a frame" in capsys.readouterr().out
-    video_foresight.main([*given[:-2], "--clips", "1", "--mips", "0.5", "--out", str(tmp_path)])
+    program("foresight")([*given[:-2], "--clips", "1", "--mips", "0.5", "--out", str(tmp_path)])
     rows = json.loads((tmp_path / "mips.json").read_text())["rows"]
     assert [row["row"] for row in rows] == ["none", "0.5"]

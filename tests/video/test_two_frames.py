@@ -13,6 +13,7 @@ from arr_coc.eye.eye import Eye
 from arr_coc.video.answering import answer_clip, side_by_side
 from arr_coc.video.watching import watch
 from arr_coc_lab.bench import two_frames
+from arr_coc_lab.bench.run import program
 from arr_coc_lab.worlds.needle.clips import two_frame_clips
 
 QUERY = "What number is on the red card?"
@@ -79,7 +80,7 @@ def test_the_bench_has_a_row_for_each_reading(monkeypatch: pytest.MonkeyPatch, t
     monkeypatch.setattr(two_frames, "knows_video", lambda eye: False)  # its template shows none
     page = tmp_path / "page.md"
     page.write_text("<!-- two-frames: begin -->\n<!-- two-frames: end -->\n")
-    two_frames.main(["--number", "2", "--side", "192", "--page", str(page)])
+    program("two-frames")(["--number", "2", "--side", "192", "--page", str(page)])
     text = page.read_text()
     assert "| clearest |" in text
     assert "| sheet |" in text

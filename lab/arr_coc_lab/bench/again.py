@@ -7,10 +7,10 @@ peers, the scorer's by torch's own counter.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from time import perf_counter, process_time
 from types import SimpleNamespace
@@ -21,7 +21,6 @@ import numpy as np
 from arr_coc.allocation.frame import leaves_of
 from arr_coc.allocation.overlay import OVERVIEW_FIRST, RASTER, overview_of
 from arr_coc.core.errors import InputError
-from arr_coc.core.files import same_settings, writing
 from arr_coc.core.folders import MINI, SCORER, part_folder
 from arr_coc.core.kept import ByteStore
 from arr_coc.core.values import Answer, JsonObject
@@ -31,9 +30,10 @@ from arr_coc.relevance.registry import relevance_for
 from arr_coc.relevance.scene import Scene
 from arr_coc.relevance.scorer.reduced import reading_size
 
-from ..statistics import Estimate, paired, paired_bootstrap, proportion
+from ..statistics import paired, proportion, resampled
 from .again_many import check_many, measure_many
 from .again_screens import measure_screens
+from .answers import AnswerStore
 from .machine import machine_facts
 from .options import AgainOptions
 from .peers.cost import language_operations, tower_operations
@@ -41,7 +41,7 @@ from .real import reading_questions
 from .report import Quantity, Report, Table
 from .run import BenchRun
 from .suite import parse_shares, suite
-from .vqa import AnswerStore, Question, anls, exact
+from .vqa import Question, anls, exact
 
 SUITE = suite("again")
 TODAY, ANEW, AGAIN, SINGLE, FULL, CACHED = SUITE["ways"]
@@ -198,16 +198,11 @@ def measure(options: AgainOptions, run: BenchRun) -> Report:
         )
     ways = [name for name in WAYS if not options.way or name in options.way]
     asked = by_picture(options)
-    run.out = out = options.out or Path("out/again")
-    with writing(out):
-        out.mkdir(parents=True, exist_ok=True)
-        same_settings(out / "again_settings.json", {"seed": options.seed, "keep": keep, "device": options.device})
-        answers = AnswerStore(out / "again_answers.jsonl")
+    settings = {"seed": options.seed, "keep": keep, "device": options.device}
+    with run.answers("again_", "out/again", settings) as answers:
         jobs = [(questions, waiting_ways(answers, questions, ways)) for questions in asked]
-        work = AgainWork(options.device, options.weights, keep, tuple(ways))
-        for _, rows in run.each([job for job in jobs if job[1]], work, "asking", options.workers):
-            for row in rows:
-                answers.add(row)
+        work = partial(ask_picture, options.device, options.weights, keep, tuple(ways))
+        answers.fill(run.each([job for job in jobs if job[1]], work, "asking", options.workers))
     if not answered(answers, asked, [way for way in ways if way not in SAME or SAME[way] not in ways]):
         raise InputError("no question was answered in every way; give the run more --seconds")
     facts = {
@@ -227,18 +222,15 @@ def measure(options: AgainOptions, run: BenchRun) -> Report:
     return Report(document, tables, facts, lines=lines, page=page, name="again")
 
 
-@dataclass(frozen=True)
-class AgainWork:
+def ask_picture(
+    device: str,
+    weights: Path | None,
+    keep: float,
+    every: Sequence[str],
+    job: tuple[Sequence[Question], Sequence[str]],
+) -> list[dict[str, object]]:
     """Asks the questions of one picture in some of the ways, in whatever process it is. every: all ways of the run."""
-
-    device: str
-    weights: Path | None
-    keep: float
-    every: tuple[str, ...]
-
-    def __call__(self, job: tuple[Sequence[Question], Sequence[str]]) -> Iterable[dict[str, object]]:
-        eyes = again_eyes(self.device, self.weights)
-        return list(rows_of(eyes, *job, self.keep, self.weights, self.every))
+    return list(rows_of(again_eyes(device, weights), *job, keep, weights, every))
 
 
 @cache
@@ -342,8 +334,7 @@ def rows_of(
 
 def answered(answers: AnswerStore, asked: Sequence[Sequence[Question]], ways: Sequence[str]) -> list[str]:
     """The questions that all of the ways have answered."""
-    names = [one.name for several in asked for one in several]
-    return [name for name in names if all((name, way) in answers.rows for way in ways)]
+    return answers.whole([one.name for several in asked for one in several], ways)
 
 
 def accuracy_table(
@@ -351,21 +342,16 @@ def accuracy_table(
 ) -> Table:
     ways = [way for way in ways if way not in SAME or SAME[way] not in ways]
     names = answered(answers, asked, ways)
-
-    def values(way: str, measure: str) -> np.ndarray:
-        return np.array([answers.rows[name, way][measure] for name in names], dtype=float)
-
+    values = partial(answers.column, names)
     rows = []
     for way in ways:
-        found = values(way, "anls")
-        spread = paired_bootstrap(found, np.zeros_like(found))
         other = way != TODAY and TODAY in ways
         rows.append(
             {
                 "way": way,
                 "tokens": float(values(way, "tokens").mean()),
                 "exact": Quantity.percent(proportion(values(way, "exact"))),
-                "anls": Quantity.percent(Estimate(float(found.mean()), spread.low, spread.high)),
+                "anls": Quantity.percent(resampled(values(way, "anls"))),
                 "minus": Quantity.percent(paired(values(way, "exact"), values(TODAY, "exact"))) if other else None,
             }
         )

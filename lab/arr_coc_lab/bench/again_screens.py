@@ -23,7 +23,7 @@ from arr_coc.pictures.load import load_picture
 from arr_coc.relevance.registry import relevance_for
 from arr_coc.relevance.scene import Scene
 
-from ..statistics import Estimate, paired, paired_bootstrap, proportion
+from ..statistics import paired, proportion, resampled
 from .machine import machine_facts
 from .options import AgainOptions
 from .peers.cost import language_operations, tower_operations
@@ -141,12 +141,11 @@ def screens_table(eyes: dict[str, CountedEye], rows: dict[str, np.ndarray], fact
     lines = []
     for way, counted in eyes.items():
         right, near = rows[way].T
-        spread = paired_bootstrap(near, np.zeros_like(near))
         lines.append(
             {
                 "way": way,
                 "exact": Quantity.percent(proportion(right)),
-                "anls": Quantity.percent(Estimate(float(near.mean()), spread.low, spread.high)),
+                "anls": Quantity.percent(resampled(near)),
                 "minus": None if way == ONE else Quantity.percent(paired(right, rows[ONE][:, 0])),
                 "leaves": counted.leaves,
                 "read": counted.read,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 from dataclasses import dataclass
@@ -27,6 +26,7 @@ from arr_coc.relevance.look.tension import TENSION_NAMES
 from arr_coc.relevance.scorer.source import load_scorer
 
 from ..train.allocations import fine_cells, tree_of
+from ..train.curves import new_figure
 from ..train.evaluate import FAMILIES
 from ..train.pictures import family_batches
 from ..train.run import door
@@ -236,7 +236,7 @@ def load_record(path: Path | None) -> JsonObject:
 
 def measure(options: AnalysisOptions, run: BenchRun) -> Report:
     """Look, find the patterns, draw them."""
-    check_plotting()
+    new_figure()  # where matplotlib is missing, nothing is measured
     scorer = load_scorer(options.scorer, options.device)
     at_once = 16 if options.device == "cpu" else 256
     size = (options.size, options.size)
@@ -267,26 +267,14 @@ TENSION_COLOURS = ("#d1495b", "#00798c", "#edae49")
 DPI = 110
 
 
-def check_plotting() -> None:
-    """One clear line where matplotlib is missing."""
-    if importlib.util.find_spec("matplotlib") is None:
-        raise InputError("plots need matplotlib; install the extra: pip install 'arr-coc[train]'")
-
-
 def _save(figure: Figure, path: Path) -> Path:
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-
-    FigureCanvasAgg(figure)
     with replacing(path) as temporary:
         figure.savefig(temporary, dpi=DPI, format="png")
     return path
 
 
 def _figure(width: float, height: float, columns: int = 1) -> tuple[Figure, list[Axes]]:
-    """A figure of its own: no global state, no window."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(width, height), layout="constrained")
+    figure = new_figure(figsize=(width, height), layout="constrained")
     axes = figure.subplots(1, columns, squeeze=False)[0].tolist()
     for axis in axes:
         axis.spines[["top", "right"]].set_visible(False)
@@ -377,7 +365,5 @@ def plot_curve(outcomes: JsonObject, folder: Path) -> Path:
     return _save(figure, folder / "outcome_curve.png")
 
 
-main = program("analysis")
-
 if __name__ == "__main__":
-    door(main)
+    door(program("analysis"))

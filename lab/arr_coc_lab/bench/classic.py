@@ -6,12 +6,13 @@ before.
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -36,7 +37,7 @@ from ..train.allocations import target_cells
 from ..train.evaluate import FAMILIES
 from ..train.outcomes import judge, load_reader
 from ..train.pictures import TrainingBatch, family_batches, render_family
-from ..train.rivals import ODDS_POWERS, POWERS, BalancerPlan, Rivals, fit_balancers, recall, sharpened, three_ways
+from ..train.rivals import BalancerPlan, Rivals, best_power, fit_balancers, sharpened, three_ways
 from ..train.run import door
 from .options import ClassicBenchOptions
 from .report import Quantity, Report, Table, TableCell, read_document
@@ -44,6 +45,7 @@ from .run import BenchRun, program
 from .suite import suite
 
 if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
     from transformers import PreTrainedModel
 
 SUITE = suite("classic")
@@ -78,7 +80,7 @@ def measure(options: ClassicBenchOptions, run: BenchRun) -> Report:
     if options.saved is not None:
         record = ClassicRecord.read(read_document(options.saved, "classic", "classic"))
     else:
-        record = ClassicRecord(plan=plain(asdict(plan)))
+        record = ClassicRecord(plan=plain(plan))
         path = None if options.out is None else options.out / "classic.json"
         if path is not None and path.is_file():
             record = ClassicRecord.of(read_document(path, "classic", "classic"), plan)
@@ -166,10 +168,10 @@ class ClassicRecord:
         """Of a file of an earlier run, which must have read the same pictures."""
         found = cls.read(document)
         same = ("size", "seed", "split", "at_once", "large_at_once", "large_size")
-        differing = [name for name in same if document["plan"].get(name) != plain(asdict(plan)[name])]
+        differing = [name for name in same if document["plan"].get(name) != plain(plan)[name]]
         if differing:
             raise InputError(f"the record was made with another {differing[0]}; give another folder with --out")
-        found.plan = plain(asdict(plan))
+        found.plan = plain(plan)
         return found
 
     @classmethod
@@ -181,7 +183,7 @@ class ClassicRecord:
         return cls(powers, document["cells"], dict(document.get("missing", {})), dict(document["plan"]))
 
     def to_json(self) -> dict[str, object]:
-        return {"schema": 1, "kind": "classic", **plain(asdict(self))}
+        return {"schema": 1, "kind": "classic", **plain(self)}
 
     def has(self, cell: str, family: str, start: int) -> bool:
         return str(start) in self.cells.get(cell, {}).get(family, {})
@@ -207,11 +209,9 @@ class ClassicRecord:
         return np.array([self.cells[cell][family][start][place] == "1" for family, start, place in pictures], float)
 
 
-def plain(value: object) -> Any:
+def plain(value: DataclassInstance) -> JsonObject:
     """As JSON has it."""
-    if isinstance(value, dict):
-        return {key: plain(one) for key, one in value.items()}
-    return [plain(one) for one in value] if isinstance(value, list | tuple) else value
+    return json.loads(json.dumps(asdict(value)))
 
 
 # ---- maps: of the registry, of `train_hypotheses`, and tensions learned on the spot ----------------------------------
@@ -268,13 +268,6 @@ def laid_out(name: str, maps: Tensor, batch: TrainingBatch, budget: int) -> list
     ]
 
 
-def choose_power(one: Tensor, truth: Tensor, budget: int) -> tuple[float, bool]:
-    """The power, of the map or of its odds, with which the overlay shows most of what the questions need."""
-    ladder = [*((power, False) for power in POWERS), *((power, True) for power in ODDS_POWERS)]
-    found = [float(recall(overlay(sharpened(one, *step), [budget] * len(one)).cells, truth).mean()) for step in ladder]
-    return ladder[max(range(len(ladder)), key=lambda place: (round(found[place], 4), -place))]
-
-
 def choose_powers(
     record: ClassicRecord, rivals: Rivals, plan: ClassicPlan, names: Sequence[str], each: int = POWER_PICTURES
 ) -> None:
@@ -292,7 +285,9 @@ def choose_powers(
             parts.setdefault(name, []).append(one)
         truth.append(target_cells(batch, plan.size[0] // 32, plan.size[1] // 32))
     for name, maps in parts.items():
-        record.powers[name] = choose_power(torch.cat(maps), torch.cat(truth), budget)
+        record.powers[name] = best_power(
+            torch.cat(maps), torch.cat(truth), lambda one: overlay(one, [budget] * len(one)).cells
+        )
 
 
 # ---- reading ---------------------------------------------------------------------------------------------------------
@@ -502,7 +497,5 @@ def _scales(record: ClassicRecord) -> list[Table]:
     return found
 
 
-main = program("classic")
-
 if __name__ == "__main__":
-    door(main)
+    door(program("classic"))

@@ -9,7 +9,6 @@ themselves. A rule that is trained already is not trained again: the same --out 
 from __future__ import annotations
 
 import copy
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
@@ -195,13 +194,8 @@ def compare(plan: CreditOptions) -> tuple[Table, dict[str, object]]:
 
 def measured(path: Path) -> Table:
     """The table of an earlier run."""
-    try:
-        return Table.from_json(json.loads(path.read_text(encoding="utf-8")), COLUMNS)
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise InputError(f"{path} is no compared.json of this bench ({error})") from error
+    return Table.load(path, COLUMNS, "is no compared.json of this bench")
 
-
-main = program("credit")
 
 if __name__ == "__main__":
-    door(main)
+    door(program("credit"))

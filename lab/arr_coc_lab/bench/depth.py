@@ -53,7 +53,5 @@ def depth_table(number: int, model: str = "mini") -> Table:
     return Table("Leaves that leave the encoder early", suite("depth")["columns"], rows, facts)
 
 
-main = program("depth")
-
 if __name__ == "__main__":
-    door(main)
+    door(program("depth"))

@@ -24,11 +24,11 @@ from arr_coc.relevance.words.joint import text_scores
 from ..statistics import mean, proportion
 from ..train.run import door
 from ..worlds.documents.export import document_questions, scanned
+from .answers import AnswerStore
 from .options import DocumentsBenchOptions
 from .real import MeasuredValues, coverage
 from .report import Report
 from .run import BenchRun, program
-from .vqa import AnswerStore
 
 OURS, FIRST, ALIKE, SEARCH, ALL = "ours", "first page", "every page alike", "text search + uniform", "all tokens"
 SYSTEMS = (OURS, FIRST, ALIKE, SEARCH, ALL)
@@ -220,7 +220,5 @@ def told(values: MeasuredValues, options: DocumentsBenchOptions) -> Iterator[str
             yield f"ahead of {SEARCH} at {budget}: {100 * gain.value:.1f} points of coverage [{low:.1f}, {high:.1f}]"
 
 
-main = program("documents")
-
 if __name__ == "__main__":
-    door(main)
+    door(program("documents"))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -58,7 +57,6 @@ from .esper_runs import (
     SIZE,
     TEST_SEED,
     TRAINING_SEED,
-    VALIDATION_SEED,
     Advance,
     EsperModels,
     PassOutcomes,
@@ -66,6 +64,7 @@ from .esper_runs import (
     Scenes,
     flat_maps,
     hard_scenes,
+    hard_sheet,
     measuring,
     points_between,
     run,
@@ -110,9 +109,10 @@ def measure(options: EsperOptions, bench: BenchRun) -> Report | list[Report]:
         return Report({}, keep=False)
     settings = load_settings(folder)
     names = ("all", "esper")
-    if options.only:
+    if options.only:  # some of the parts and presets alone, against Esper as it is on the same hard pictures
         names = ("parts", "esper_parts")
-        rows = parts_rows(models, options, settings)
+        hard = hard_sheet(models, options.number, "test")
+        rows = ablation_rows(models, hard, settings, lambda: True, lambda name: None, options.only)
         facts = {**esper_facts(models, settings), "hard pictures": str(options.number)}
     else:
         rows = esper_rows(models, options, settings, load_tempering(folder), bench)
@@ -181,8 +181,7 @@ def tune(
 
     in_time: whether to try another one. watch: told of the best so far, and of all that were tried.
     """
-    scenes = hard_scenes(number, VALIDATION_SEED, "validation", models.device)
-    sheet = QuestionSheet.of(models, scenes, scorer_maps(models, BLUR_SEED + 1))
+    sheet = hard_sheet(models, number, "validation")
     tried: list[dict[str, object]] = []
     best = chosen = EsperSettings()
     most = (-1.0, 0.0)
@@ -246,8 +245,7 @@ def train(
 
 def compare(models: EsperModels, policy: TemperingPolicy, settings: EsperSettings, number: int) -> JsonObject:
     """The learned tempering against the rule on validation pictures, stopping early: shares, and points between."""
-    scenes = hard_scenes(number, VALIDATION_SEED, "validation", models.device)
-    sheet = QuestionSheet.of(models, scenes, scorer_maps(models, BLUR_SEED + 1))
+    sheet = hard_sheet(models, number, "validation")
     learned, rule = (
         run(models, sheet, (FIRST, LATER), settings, tempering).stopped(settings)[0] for tempering in (policy, None)
     )
@@ -266,12 +264,6 @@ def load_settings(folder: Path | None) -> EsperSettings:
     return EsperSettings.load(folder) if folder and os.path.isfile(folder / SETTINGS_NAME) else EsperSettings()
 
 
-def hard_sheet(models: EsperModels, number: int) -> QuestionSheet:
-    """Hard test pictures with the scorer blurred."""
-    scenes = hard_scenes(number, TEST_SEED, "test", models.device)
-    return QuestionSheet.of(models, scenes, scorer_maps(models, BLUR_SEED))
-
-
 def esper_rows(
     models: EsperModels,
     options: EsperOptions,
@@ -285,7 +277,7 @@ def esper_rows(
         sizes = {name: min(value, SUITE["quick"][name]) for name, value in sizes.items()}
     in_time = until(options.seconds)
     with bench.progress([], "measuring") as advance:
-        hard = hard_sheet(models, sizes["number"])
+        hard = hard_sheet(models, sizes["number"], "test")
         yield from hard_rows(models, hard, settings, learned, advance)
         animals = zoo_scenes(sizes["zoo"], TEST_SEED, models.device)
         yield from zoo_rows(models, animals, settings, learned, advance)
@@ -294,12 +286,6 @@ def esper_rows(
         yield from cost_rows(models, sizes["repeats"], (512,) if options.quick else (512, 1024))
         if not options.quick:
             yield from ablation_rows(models, hard, settings, in_time, advance)
-
-
-def parts_rows(models: EsperModels, options: EsperOptions, settings: EsperSettings) -> Iterator[Row]:
-    """Some of the parts and presets alone, against Esper as it is on the same hard pictures."""
-    hard = hard_sheet(models, options.number)
-    return ablation_rows(models, hard, settings, lambda: True, lambda name: None, options.only)
 
 
 def esper_facts(models: EsperModels, settings: EsperSettings) -> dict[str, str]:
@@ -324,10 +310,7 @@ def small_table(models: EsperModels, repeats: int = 9, zoo: int = 200) -> Table:
 
 def load_table(path: Path) -> Table:
     """A table that was saved."""
-    try:
-        return Table.from_json(json.loads(path.read_text(encoding="utf-8")), COLUMNS)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise InputError(f"{path} is no table of bench esper ({error}); give the esper.json of --out") from error
+    return Table.load(path, COLUMNS, "is no table of bench esper; give the esper.json of --out")
 
 
 def until(seconds: float) -> Callable[[], bool]:
@@ -624,40 +607,28 @@ def pass_cost(models: EsperModels, size: int = 512, repeats: int = 9) -> PassCos
     known, remembered = Memory(grid), TowerMemory()
     answer(known, pyramid, old, remembered)
 
-    def first() -> None:
+    def from_scratch(leaves: int) -> None:
         scores = models.scorer.score(pictures, question)
         found = prepare()
-        answer(Memory(grid), found, first_look(scores, tree, new.shape[1]).blocks[0], TowerMemory())
+        answer(Memory(grid), found, first_look(scores, tree, leaves).blocks[0], TowerMemory())
 
-    def whole() -> None:
-        scores = models.scorer.score(pictures, question)
-        found = prepare()
-        answer(Memory(grid), found, first_look(scores, tree, old.shape[1] + new.shape[1]).blocks[0], TowerMemory())
-
-    def again() -> None:
+    def second(leaves: Tensor) -> None:
+        """And take the look back, so that the same second pass can be timed again."""
         there, blocks, columns = known.there, list(known.blocks), list(known.columns)
-        added = look_again(setting.first, maps, new.shape[1])
-        answer(known, pyramid, added.blocks[-1], remembered.copy())
-        forget(known, there, blocks, columns)
+        answer(known, pyramid, leaves, remembered.copy())
+        assert there is not None
+        known.cache.crop(there.shape[1] - known.cache.get_seq_length())
+        known.there, known.blocks, known.columns = there, blocks, columns
 
-    def models_first() -> None:
-        answer(Memory(grid), pyramid, new, TowerMemory())
-
-    def models_second() -> None:
-        there, blocks, columns = known.there, list(known.blocks), list(known.columns)
-        answer(known, pyramid, new, remembered.copy())
-        forget(known, there, blocks, columns)
-
+    works = [
+        lambda: from_scratch(new.shape[1]),
+        lambda: second(look_again(setting.first, maps, new.shape[1]).blocks[-1]),
+        lambda: from_scratch(old.shape[1] + new.shape[1]),
+        lambda: answer(Memory(grid), pyramid, new, TowerMemory()),
+        lambda: second(new),
+    ]
     with measuring(models):
-        timings = time_in_turns([first, again, whole, models_first, models_second], repeats)
-    return PassCost(size, int(new.shape[1]), *timings)
-
-
-def forget(memory: Memory, there: Tensor | None, blocks: list[Tensor], columns: list[int]) -> None:
-    """Take the last look back, so that the same second pass can be timed again."""
-    assert there is not None
-    memory.cache.crop(there.shape[1] - memory.cache.get_seq_length())
-    memory.there, memory.blocks, memory.columns = there, blocks, columns
+        return PassCost(size, int(new.shape[1]), *time_in_turns(works, repeats))
 
 
 @torch.no_grad()

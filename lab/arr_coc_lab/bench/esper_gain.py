@@ -12,7 +12,6 @@ from torch import Tensor, nn
 
 from arr_coc.core.alphabet import decode
 from arr_coc.core.errors import InputError
-from arr_coc.core.files import writing
 from arr_coc.core.folders import WEIGHTS
 from arr_coc.eye.pass_settings import FOUR_PASS, SACCADES, TWO_PASS, EsperSettings
 from arr_coc.relevance.look.tempering import BLEND_ABOVE, TemperingPolicy
@@ -26,7 +25,6 @@ from .options import EsperGainOptions
 from .page_reading import book_of
 from .report import Quantity, Report, Table
 from .run import BenchRun, program
-from .vqa import AnswerStore
 
 PRESETS = {"two_pass": TWO_PASS, "four_pass": FOUR_PASS, "saccades": SACCADES}
 MARK = "esper-gain"
@@ -49,10 +47,7 @@ def measure(options: EsperGainOptions, bench: BenchRun) -> Report:
     else:
         scenes = needle_scenes(options.number, models.device)
         mark, about = MARK, "pictures of Needle World, 512×512, validation split, all families"
-    bench.out = out = options.out or Path("out") / mark
-    with writing(out):
-        out.mkdir(parents=True, exist_ok=True)
-        store = AnswerStore(out / f"{mark}_answers.jsonl")
+    with bench.answers(f"{mark}_", f"out/{mark}") as store:
         cells = [(keep, name) for keep in options.keep for name in PRESETS]
         parts = [slice(start, min(start + PART, len(scenes))) for start in range(0, len(scenes), PART)]
         # Part by part through all cells, so that a run that is stopped has as many pictures of each.
@@ -60,21 +55,20 @@ def measure(options: EsperGainOptions, bench: BenchRun) -> Report:
             (part, cell) for part in parts for cell in cells if (part_name(part), cell_name(*cell)) not in store.rows
         ]
 
-        def work(job: tuple[slice, tuple[float, str]]) -> dict[str, object]:
+        def work(job: tuple[slice, tuple[float, str]]) -> list[dict[str, object]]:
             part, (keep, name) = job
             found = against_one_look(models, scenes.part(part.start, part.stop), keep, PRESETS[name])
-            return {"question": part_name(part), "cell": cell_name(keep, name), **found}
+            return [{"question": part_name(part), "cell": cell_name(keep, name), **found}]
 
-        for _, row in bench.each(jobs, work, "looking"):
-            store.add(row)
-    whole = [part for part in parts if all((part_name(part), cell_name(*cell)) in store.rows for cell in cells)]
+        store.fill(bench.each(jobs, work, "looking"))
+    whole = store.whole(map(part_name, parts), [cell_name(*cell) for cell in cells])
     if not whole:
         raise InputError("no part was looked at in every way; give the run more --seconds")
     tables = []
     for keep in options.keep:
         found = {}
         for name in PRESETS:
-            rows = [store.rows[part_name(part), cell_name(keep, name)] for part in whole]
+            rows = [store.rows[part, cell_name(keep, name)] for part in whole]
             found[name] = {what: torch.tensor([one for row in rows for one in row[what]]) for what in COUNTED}
         tables.append(gain_table(keep, found, models.tree.full, about))
     document = {"tables": [table.to_json() for table in tables]}
@@ -91,15 +85,9 @@ def cell_name(keep: float, name: str) -> str:
 
 def needle_scenes(number: int, device: torch.device) -> esper_runs.Scenes:
     """`number` pictures of Needle World's validation split, the families in turn."""
-    each = -(-number // len(FAMILIES))
-    scenes = esper_runs.join_scenes(
-        [
-            esper_runs.scenes_of(
-                render(one, each, esper_runs.SIZE, esper_runs.VALIDATION_SEED, "validation", None, device, 0)
-            )
-            for one in FAMILIES
-        ]
-    )
+    each, seed = -(-number // len(FAMILIES)), esper_runs.VALIDATION_SEED
+    batches = [render(one, each, esper_runs.SIZE, seed, "validation", None, device, 0) for one in FAMILIES]
+    scenes = esper_runs.join_scenes([esper_runs.scenes_of(batch) for batch in batches])
     return scenes.chosen(np.arange(len(scenes)).reshape(len(FAMILIES), each).T.ravel().tolist())
 
 
@@ -150,8 +138,7 @@ def explore_table(models: esper_runs.EsperModels, number: int, folder: Path | No
     policies["shipped"] = TemperingPolicy.from_pretrained(SHIPPED)
     if folder is not None:
         policies["trained"] = TemperingPolicy.from_pretrained(folder)
-    scenes = esper_runs.hard_scenes(number, esper_runs.VALIDATION_SEED, "validation", models.device)
-    sheet = esper_runs.QuestionSheet.of(models, scenes, esper_runs.scorer_maps(models, esper_runs.BLUR_SEED + 1))
+    sheet = esper_runs.hard_sheet(models, number, "validation")
     found = {
         name: esper_runs.run(models, sheet, (esper_runs.FIRST, esper_runs.LATER), settings, policy)
         for name, policy in policies.items()
@@ -198,7 +185,5 @@ def gain_table(keep: float, found: Mapping[str, Mapping[str, Tensor]], full: int
     )
 
 
-main = program("esper-gain")
-
 if __name__ == "__main__":
-    door(main)
+    door(program("esper-gain"))

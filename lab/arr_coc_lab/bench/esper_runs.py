@@ -226,6 +226,12 @@ class QuestionSheet:
         return TemperingExamples(replace(job, glance=glance), self.answers[at])
 
 
+def hard_sheet(models: EsperModels, number: int, split: str) -> QuestionSheet:
+    """Hard pictures of a split with the scorer blurred, each split in its own way."""
+    seed, blur = (TEST_SEED, BLUR_SEED) if split == "test" else (VALIDATION_SEED, BLUR_SEED + 1)
+    return QuestionSheet.of(models, hard_scenes(number, seed, split, models.device), scorer_maps(models, blur))
+
+
 def batch_size(models: EsperModels) -> int:
     return 1024 if models.device.type == "cuda" else 32
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cache
+from dataclasses import dataclass, replace
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,12 +17,12 @@ import numpy as np
 
 from arr_coc.core.checks import shown
 from arr_coc.core.errors import InputError
-from arr_coc.core.files import same_settings, writing
 from arr_coc.core.folders import MINI
 from arr_coc.eye.light import quick_eye
 from arr_coc.pictures.load import Picture, load_picture, resized
 
 from ..statistics import Estimate, chance_error, expected_calibration_error, mean, paired, paired_bootstrap
+from .answers import AnswerStore
 from .grip_constants import measure as derive_constants
 from .grip_constants import scored_by
 from .grip_saving import measure as measure_saving
@@ -32,7 +32,7 @@ from .real import SourceQuestion, reading_questions
 from .report import Quantity, Report, Table
 from .run import BenchRun
 from .suite import parse_shares, suite
-from .vqa import AnswerStore, anls, exact, eye_of
+from .vqa import anls, exact, eye_of
 from .workers import in_turn
 
 if TYPE_CHECKING:
@@ -51,15 +51,15 @@ class GripWay:
     """A way to read, at a share of the tokens. how: keywords of `ask`. flat: without the scorer's map. times: the
     picture is enlarged so often before it is shown."""
 
-    name: str
+    way: str
     keep: float
     how: Mapping[str, Any]
     flat: bool = False
     times: int = 1
 
     @property
-    def key(self) -> str:
-        return f"{self.name} {self.keep:g}"
+    def name(self) -> str:
+        return f"{self.way} {self.keep:g}"
 
 
 def ways_at(keep: float) -> list[GripWay]:
@@ -97,37 +97,16 @@ def measure(options: GripOptions, run: BenchRun) -> Report:
     shares = SUITE.shares("keeps") if options.keeps is None else parse_shares(options.keeps)
     asked = questions_of(options.data, options.source, options.n, options.seed)
     ways = [way for keep in shares for way in ways_at(keep)]
-    run.out = out = options.out or Path("out/grip")
-    with writing(out):
-        out.mkdir(parents=True, exist_ok=True)
-        same_settings(out / "grip_settings.json", {"model": options.model, "seed": options.seed})
-        answers = AnswerStore(out / "grip_answers.jsonl")
-        jobs = [GripJob(one, [way for way in ways if (name_of(one), way.key) not in answers.rows]) for one in asked]
-        jobs = [job for job in jobs if job.ways]
-        for _, rows in run.each(jobs, GripWork(options.model, options.device), "reading", options.workers):
-            for row in rows:
-                answers.add(row)
+    with run.answers("grip_", "out/grip", {"model": options.model, "seed": options.seed}) as answers:
+        work = partial(read_question, options.model, options.device)
+        answers.fill(run.each(answers.waiting(asked, ways), work, "reading", options.workers))
     facts = {"model": f"{options.model} on {options.device}", "seed": str(options.seed), **machine_facts(("torch",))}
     return report_of(answers, asked, ways, facts)
 
 
-@dataclass(frozen=True)
-class GripJob:
-    """A question and the ways in which it is not read yet."""
-
-    question: SourceQuestion
-    ways: Sequence[GripWay]
-
-
-@dataclass(frozen=True)
-class GripWork:
-    """Reads, in whatever process it is."""
-
-    model: str
-    device: str
-
-    def __call__(self, job: GripJob) -> list[dict[str, Any]]:
-        return list(answers_to(reader(self.model, self.device), job.question, job.ways))
+def read_question(model: str, device: str, job: tuple[SourceQuestion, Sequence[GripWay]]) -> list[dict[str, Any]]:
+    """Reads, in whatever process it is. job: a question and the ways in which it is not read yet."""
+    return list(answers_to(reader(model, device), *job))
 
 
 def questions_of(folders: Sequence[Path], sources: Sequence[str], n: int, seed: int) -> list[SourceQuestion]:
@@ -139,15 +118,17 @@ def questions_of(folders: Sequence[Path], sources: Sequence[str], n: int, seed: 
         for source in dict.fromkeys(map(source_of, several)):
             own = [one for one in several if source_of(one) == source]
             order = np.random.default_rng(seed).permutation(len(own))[:n]
-            found.append([own[place] for place in order.tolist()])
+            found.append([with_folder(own[place]) for place in order.tolist()])
     if not found:
         raise InputError(f"none of {shown([str(folder) for folder in folders])} has questions of these sources")
     return list(in_turn(found))
 
 
-def name_of(one: SourceQuestion) -> str:
+def with_folder(one: SourceQuestion) -> SourceQuestion:
+    """The question with the name of its folder before its own: several folders may have the same ones."""
     assert isinstance(one.question.image, Path)
-    return f"{one.question.image.parent.parent.name}: {one.question.name}"
+    name = f"{one.question.image.parent.parent.name}: {one.name}"
+    return replace(one, question=one.question._replace(name=name))
 
 
 @cache
@@ -174,8 +155,8 @@ def answers_to(eye: Eye, one: SourceQuestion, ways: Sequence[GripWay]) -> Iterat
             relevance = FLAT if way.flat else scored
             answer = eye.ask(question.text, **amount, relevance=relevance, max_new_tokens=48, **way.how)
             yield {
-                "question": name_of(one),
-                "cell": way.key,
+                "question": one.name,
+                "cell": way.name,
                 "said": answer.text,
                 "true": list(question.answers),
                 "score": round(metric(answer.text, question.answers), 5),
@@ -206,24 +187,22 @@ def report_of(
     """A row for each source, share and way, and what is said of the bars."""
     sources: dict[str, list[str]] = {}
     for one in asked:
-        sources.setdefault(source_of(one), []).append(name_of(one))
+        sources.setdefault(source_of(one), []).append(one.name)
     rows, scores = [], {}
     for source, names in sources.items():
-        whole = [name for name in names if all((name, way.key) in answers.rows for way in ways)]
+        whole = answers.whole(names, ways)
         for way in ways if whole else ():
-            found = [answers.rows[name, way.key] for name in whole]
-            own = np.array([row["score"] for row in found])
-            scores[source, way.key] = own
-            base = np.array([answers.rows[name, f"{ONE} {way.keep:g}"]["score"] for name in whole])
+            own = scores[source, way.name] = answers.column(whole, way.name)
+            base = answers.column(whole, f"{ONE} {way.keep:g}")
             rows.append(
                 {
                     "source": f"{source} ({len(whole)})",
                     "keep": f"1/{round(1 / way.keep)}",
-                    "way": way.name,
-                    "tokens": float(np.mean([row["tokens"] for row in found])),
+                    "way": way.way,
+                    "tokens": float(answers.column(whole, way.name, "tokens").mean()),
                     "score": Quantity.percent(mean(own)),
-                    "minus": None if way.name == ONE else Quantity.percent(paired(own, base)),
-                    "seconds": Quantity(float(np.mean([row["seconds"] for row in found])), "s"),
+                    "minus": None if way.way == ONE else Quantity.percent(paired(own, base)),
+                    "seconds": Quantity(float(answers.column(whole, way.name, "seconds").mean()), "s"),
                 }
             )
     if not rows:
@@ -278,7 +257,7 @@ def sureness(
 ) -> dict[str, dict[str, float]]:
     """How far confidence is from being right, of single readings by auto; right is where nothing was misread."""
     found: dict[str, dict[str, float]] = {}
-    keys = {way.key for way in ways if way.name == AUTO}
+    keys = {way.name for way in ways if way.way == AUTO}
     groups = {**{name: [name] for name in sources}, "all": list(sources)}
     for group, members in groups.items():
         rows = [answers.rows[name, key] for one in members for name in sources[one] for key in keys

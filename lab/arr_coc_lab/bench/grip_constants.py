@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,19 +18,19 @@ import numpy as np
 
 from arr_coc.allocation.distance import COARSELY, WORTH, LetterDemand, ScaleChoice
 from arr_coc.core.errors import InputError
-from arr_coc.core.files import same_settings, writing
 from arr_coc.core.values import Relevance
 from arr_coc.pictures.load import load_picture
 from arr_coc.sensing.type_height import letters_of
 
 from ..statistics import Estimate, mean, paired_bootstrap
+from .answers import AnswerStore
 from .machine import machine_facts
 from .options import GripOptions
 from .real import reading_questions
 from .report import Quantity, Report, Table
 from .run import BenchRun
 from .suite import parse_shares, suite
-from .vqa import AnswerStore, anls, exact
+from .vqa import anls, exact
 from .workers import in_turn
 
 SUITE = suite("grip")
@@ -115,17 +116,9 @@ def pages_of(folder: Path, number: int, seed: int) -> Iterator[SizedQuestion]:
         yield SizedQuestion(f"{DRAWN} {one.name}", DRAWN, load_picture(one.image).pixels, one.text, one.answers[0])
 
 
-@dataclass(frozen=True)
-class SizesWork:
+def read_sizes(eye: Callable[[], Any], keep: float, one: SizedQuestion) -> list[dict[str, Any]]:
     """Reads a question at every size, in whatever process it is."""
-
-    model: str
-    device: str
-    keep: float
-    eye: Callable[[str, str], Any]
-
-    def __call__(self, one: SizedQuestion) -> list[dict[str, Any]]:
-        return list(readings_of(self.eye(self.model, self.device), one, self.keep))
+    return list(readings_of(eye(), one, keep))
 
 
 def measure(options: GripOptions, run: BenchRun, eye: Callable[[str, str], Any]) -> Report:
@@ -134,14 +127,10 @@ def measure(options: GripOptions, run: BenchRun, eye: Callable[[str, str], Any])
     if len(shares) != 1:
         raise InputError(f"--constants reads at one share of the tokens, not at {len(shares)}; give --keeps 1/8")
     (keep,) = shares
-    run.out = out = options.out or Path("out/grip-constants")
     found: list[ReadQuestion] = []
-    with writing(out):
-        out.mkdir(parents=True, exist_ok=True)
-        drawn = {"seed": options.seed, "atlas": None if options.atlas is None else options.atlas.name}
-        same_settings(out / "constants_settings.json", {"model": options.model, "keep": keep, **drawn})
-        answers = AnswerStore(out / "constants_answers.jsonl")
-
+    drawn = {"seed": options.seed, "atlas": None if options.atlas is None else options.atlas.name}
+    settings = {"model": options.model, "keep": keep, **drawn}
+    with run.answers("constants_", "out/grip-constants", settings) as answers:
         columns = [drawn_pages(options.n, options.seed, options.atlas), drawn_needles(options.n, options.seed)]
         columns += [pages_of(folder, options.n, options.seed) for folder in options.data]
 
@@ -152,7 +141,7 @@ def measure(options: GripOptions, run: BenchRun, eye: Callable[[str, str], Any])
                 else:
                     yield one
 
-        work = SizesWork(options.model, options.device, keep, eye)
+        work = partial(read_sizes, partial(eye, options.model, options.device), keep)
         for one, rows in run.each(waiting(), work, "reading", options.workers, len(columns) * options.n):
             for row in rows:
                 answers.add(row)

@@ -16,16 +16,15 @@ from typing import Any
 import numpy as np
 
 from arr_coc.core.errors import InputError
-from arr_coc.core.files import same_settings, writing
 
 from ..statistics import mean, paired
+from .answers import AnswerStore
 from .grip_constants import PAGES, SizedQuestion, asked_of_page, scored_by
 from .machine import machine_facts
 from .options import GripOptions
 from .report import Quantity, Report, Table, TableCell
 from .run import BenchRun
 from .suite import suite
-from .vqa import AnswerStore
 
 SAVING = suite("grip")["saving"]
 SCALES: Mapping[str, float | str] = {"auto": "auto", "×1": 1.0}
@@ -78,48 +77,38 @@ def measure(options: GripOptions, run: BenchRun, eye: Eyes) -> Report:
     budgets = tuple(sorted(set(options.budgets or SAVING["budgets"])))
     if len(budgets) < 2 or budgets[0] < 1:
         raise InputError("--budgets needs two or more numbers of tokens above 0, such as --budgets 64 --budgets 256")
-    run.out = out = options.out or Path("out/grip-saving")
-    with writing(out):
-        out.mkdir(parents=True, exist_ok=True)
-        drawn = {"seed": options.seed, "atlas": None if options.atlas is None else options.atlas.name}
-        same_settings(out / "saving_settings.json", {"model": options.model, **drawn})
-        answers = AnswerStore(out / "saving_answers.jsonl")
-        cells = [f"{name} {budget}" for name in SCALES for budget in budgets]
-        waiting = [n for n in range(options.n) if any((name_of(n), cell) not in answers.rows for cell in cells)]
+    drawn = {"seed": options.seed, "atlas": None if options.atlas is None else options.atlas.name}
+    cells = [f"{name} {budget}" for name in SCALES for budget in budgets]
+    names = [f"{PAGES} {number}" for number in range(options.n)]
+    with run.answers("saving_", "out/grip-saving", {"model": options.model, **drawn}) as answers:
+        known = answers.whole(names, cells)
+        waiting = [number for number, name in enumerate(names) if name not in known]
         work = SavingWork(options.model, options.device, options.atlas, options.seed, budgets, eye)
-        for _, rows in run.each(waiting, work, "reading", options.workers):
-            for row in rows:
-                answers.add(row)
-    whole = [name_of(n) for n in range(options.n) if all((name_of(n), cell) in answers.rows for cell in cells)]
+        answers.fill(run.each(waiting, work, "reading", options.workers))
+    whole = answers.whole(names, cells)
     if not whole:
         raise InputError("no page was read on every step; give the run more --seconds")
     facts = {"model": f"{options.model} on {options.device}", "seed": str(options.seed), **machine_facts(("torch",))}
     return report_of(answers, whole, budgets, facts)
 
 
-def name_of(number: int) -> str:
-    return f"{PAGES} {number}"
-
-
 def report_of(answers: AnswerStore, names: Sequence[str], budgets: Sequence[int], facts: Mapping[str, str]) -> Report:
     """Accuracy by budget and scale, and the smallest budgets that are enough."""
     scores = {
-        name: np.array([[answers.rows[one, f"{name} {budget}"]["score"] for budget in budgets] for one in names])
-        for name in SCALES
+        name: np.stack([answers.column(names, f"{name} {budget}") for budget in budgets], axis=1) for name in SCALES
     }
     rows: list[dict[str, TableCell]] = []
     for place, budget in enumerate(budgets):
         own = {name: found[:, place] for name, found in scores.items()}
-        scales = [answers.rows[one, f"auto {budget}"]["scale"] for one in names]
         rows.append(
             {
                 "budget": budget,
                 **{name: Quantity.percent(mean(found)) for name, found in own.items()},
                 "minus": Quantity.percent(paired(own["auto"], own["×1"])),
-                "scale": float(np.median(scales)),
+                "scale": float(np.median(answers.column(names, f"auto {budget}", "scale"))),
             }
         )
-    full = float(np.mean([answers.rows[one, f"auto {budgets[0]}"]["full"] for one in names]))
+    full = float(answers.column(names, f"auto {budgets[0]}", "full").mean())
     high, wide = SAVING["page"]
     about = {"pages": f"{len(names)}, A4 at 300 dpi ({high}×{wide}), {full:.0f} tokens in full", **facts}
     table = Table("a page printed at 300 dpi, by its tokens", SAVING["columns"], tuple(rows), about)

@@ -7,8 +7,6 @@ appended to a file as it is answered, so a run that was stopped goes on.
 
 from __future__ import annotations
 
-import json
-import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +19,7 @@ from arr_coc.allocation.grip import GRIP, SCHEMA, best_of
 from arr_coc.core.alphabet import IDS
 
 from ..worlds.needle.atlas import _glyph_arrays
+from .answers import AnswerStore
 from .vqa import anls, box_map
 
 if TYPE_CHECKING:
@@ -140,21 +139,19 @@ def measure(
         kept: A file of answers, to go on from and to append to.
         advance: Called after each text.
     """
-    said = answers_in(kept)
+    answers = AnswerStore(kept)
 
-    def read(cells: Sequence[TextCell]) -> None:
+    def read(cells: Sequence[TextCell]) -> dict[str, float | None]:
+        """All that was read so far, these cells among it."""
         for cell in cells:
-            if cell.key not in said:
+            if ("", cell.key) not in answers.rows:
                 text = sample(cell, seed)
-                said[cell.key] = None if text is None else score(eye, text)
-                if kept is not None:
-                    with kept.open("a", encoding="utf-8") as file:
-                        file.write(json.dumps({"cell": cell.key, "score": said[cell.key]}) + "\n")
+                answers.add({"question": "", "cell": cell.key, "score": None if text is None else score(eye, text)})
             advance()
+        return {cell: row["score"] for (_, cell), row in answers.rows.items()}
 
-    read(cells_of(HEIGHTS, MAIN, number))
-    best = best_heights(said)
-    read(cells_of(best, [side for side in CANVASES if side not in MAIN], number))
+    best = best_heights(read(cells_of(HEIGHTS, MAIN, number)))
+    said = read(cells_of(best, [side for side in CANVASES if side not in MAIN], number))
     return document(said, best) | {"model": model, "n": number, "seed": seed}
 
 
@@ -166,19 +163,6 @@ def steps(number: int) -> int:
 def cells_of(heights: Sequence[float], sides: Sequence[int], number: int) -> list[TextCell]:
     """Number by number, so that a run that is stopped has a little of everything."""
     return [TextCell(height, side, one) for one in range(number) for height in heights for side in sides]
-
-
-def answers_in(path: Path | None) -> dict[str, float | None]:
-    """What was answered already; a last line that was torn off is dropped."""
-    found: dict[str, float | None] = {}
-    if path is not None and os.path.exists(path):
-        for line in path.read_text(encoding="utf-8").splitlines():
-            try:
-                row = json.loads(line)
-                found[row["cell"]] = row["score"]
-            except (ValueError, KeyError, TypeError):
-                break
-    return found
 
 
 def score(eye: Eye, text: Sample) -> float:

@@ -7,7 +7,7 @@ import os
 import platform
 import subprocess
 import sys
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -115,12 +115,10 @@ class CommandRun(NamedTuple):
     peak_bytes: int
 
 
-def run_command(command: Sequence[str], environment: Mapping[str, str] | None = None) -> CommandRun:
+def run_command(command: Sequence[str]) -> CommandRun:
     """Run a command to its end; a failure raises RuntimeError with what the command said."""
     launcher = [sys.executable, "-I", "-S", __file__, *command]
-    result = subprocess.run(
-        launcher, capture_output=True, text=True, check=False, env=None if environment is None else dict(environment)
-    )
+    result = subprocess.run(launcher, capture_output=True, text=True, check=False)
     if result.returncode:
         said = (result.stderr or result.stdout).strip()
         raise RuntimeError(f"{' '.join(command)} ended with code {result.returncode}: {said}")

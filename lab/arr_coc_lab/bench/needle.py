@@ -26,7 +26,7 @@ from arr_coc.models.bundled import Calibration, model_folder
 from arr_coc.models.qwen3_vl.encode import dense_vision_attention
 from arr_coc.relevance.scorer.source import load_scorer
 
-from ..statistics import RESAMPLES, interval, wilson
+from ..statistics import RESAMPLES, interval, proportion
 from ..train.allocations import tree_of
 from ..train.calibration import ASKED, answer_batch, calibration_row, is_right
 from ..train.evaluate import FAMILIES, MapScorer, evaluation_leaves
@@ -286,7 +286,6 @@ def summarise(outcomes: Sequence[Outcomes], seed: int = 0) -> dict[str, object]:
 
 def cell_row(one: Outcomes, cell: Cell) -> dict[str, object]:
     right = one.right[cell]
-    low, high = wilson(int(right.sum()), len(right))
     return {
         "family": one.family,
         "strategy": cell[0],
@@ -295,9 +294,7 @@ def cell_row(one: Outcomes, cell: Cell) -> dict[str, object]:
         "full": one.full,
         "right": int(right.sum()),
         "n": len(right),
-        "value": float(right.mean()),
-        "low": low,
-        "high": high,
+        **asdict(proportion(right)),
     }
 
 

@@ -8,7 +8,6 @@ for each question and used by all ways that need one.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
 from time import perf_counter
@@ -18,7 +17,6 @@ from zlib import crc32
 import numpy as np
 
 from arr_coc.core.errors import InputError
-from arr_coc.core.files import same_settings, writing
 from arr_coc.core.folders import MINI, part_folder
 from arr_coc.looking import prepare
 from arr_coc.packing.layout import PackPart, PackSheet
@@ -26,14 +24,15 @@ from arr_coc.packing.pack import PackPage, pack
 from arr_coc.pictures.load import load_picture
 from arr_coc.pricing.tables import TokenTable, table_for
 
-from ..statistics import Estimate, paired, paired_bootstrap, proportion, ratio
+from ..statistics import paired, proportion, ratio, resampled
+from .answers import AnswerStore
 from .machine import machine_facts
 from .options import PackOptions
 from .real import reading_questions
 from .report import Quantity, Report, Table
 from .run import BenchRun
 from .suite import parse_shares, suite
-from .vqa import FULL, AnswerStore, Condition, Question, anls, answered, conditions_at, exact
+from .vqa import FULL, Condition, Question, anls, conditions_at, exact
 from .workers import in_turn
 
 if TYPE_CHECKING:
@@ -69,16 +68,10 @@ class StockReader:
     ) -> list[tuple[str, int]]:
         """The same of one question about several sets of pictures, in one batch."""
         import torch
-        from PIL import Image
 
-        texts = []
-        for pictures in prompts:
-            content = [*({"type": "image"} for _ in pictures), {"type": "text", "text": question}]
-            chat = [{"role": "user", "content": content}]
-            texts.append(self.processor.apply_chat_template(chat, tokenize=False, add_generation_prompt=True))
-        images = [[Image.fromarray(pixels) for pixels in pictures] for pictures in prompts]
-        how: dict[str, object] = {"return_tensors": "pt", "padding": True, "padding_side": "left"}
-        inputs = self.processor(text=texts, images=images, **how).to(self.model.device)
+        from .pointing import chat_inputs
+
+        inputs = chat_inputs(self.processor, prompts, [question] * len(prompts)).to(self.model.device)
         with torch.inference_mode():
             said = self.model.generate(**inputs, max_new_tokens=new_tokens, do_sample=False)
         told = self.processor.tokenizer.batch_decode(said[:, inputs["input_ids"].shape[1] :], skip_special_tokens=True)
@@ -198,24 +191,15 @@ def measure(options: PackOptions, run: BenchRun) -> Report:
     asked = {group: found for folder in options.data for group, found in grouped(folder, options)}
     if not asked:
         raise InputError("--data names no folder with records.jsonl; make one with arr-coc needle --out DIR")
-    run.out = out = options.out or Path("out/pack")
-    with writing(out):
-        out.mkdir(parents=True, exist_ok=True)
-        same_settings(out / "pack_settings.json", {"seed": options.seed})
-        answers = AnswerStore(out / "pack_answers.jsonl")
+    with run.answers("pack_", "out/pack", {"seed": options.seed}) as answers:
         # In turns, so that a run that was stopped has as many of each kind.
-        jobs = [
-            (question, [one for one in conditions if (question.name, one.name) not in answers.rows])
-            for question in in_turn(asked.values())
-        ]
-        jobs = [job for job in jobs if job[1]]
-        for _, rows in run.each(jobs, PackWork(options.device, options.weights), "reading", options.workers):
-            for row in rows:
-                answers.add(row)
+        jobs = answers.waiting(in_turn(asked.values()), conditions)
+        work = partial(read_packed, options.device, options.weights)
+        answers.fill(run.each(jobs, work, "reading", options.workers))
     facts = {"model": "mini by its stock class", "seed": str(options.seed), **machine_facts(("torch", "transformers"))}
     tables, bars = [], {}
     for group, questions in asked.items():
-        names = answered(answers, [one.name for one in questions], conditions)
+        names = answers.whole([one.name for one in questions], conditions)
         if not names:
             continue
         for keep in shares:
@@ -240,15 +224,11 @@ def grouped(folder: Path, options: PackOptions) -> Iterable[tuple[str, list[Ques
     return [(group, list(in_turn(several))[: options.n]) for group, several in drawn.items()]
 
 
-@dataclass(frozen=True)
-class PackWork:
+def read_packed(
+    device: str, weights: Path | None, job: tuple[Question, Sequence[Condition]]
+) -> list[dict[str, object]]:
     """Reads a question in the ways in which it is not read yet, in whatever process it is."""
-
-    device: str
-    weights: Path | None
-
-    def __call__(self, job: tuple[Question, Sequence[Condition]]) -> list[dict[str, object]]:
-        return list(asked_of(*pack_readers(self.device, self.weights), *job, self.device))
+    return list(asked_of(*pack_readers(device, weights), *job, device))
 
 
 @cache
@@ -266,11 +246,7 @@ def scores(
     """Way → exact and anls, (n,) each, at one share; all tokens as well."""
     own = [one for one in conditions if one.way == FULL or one.keep == keep]
     return {
-        one.way: {
-            measure: np.array([answers.rows[name, one.name][measure] for name in names], dtype=float)
-            for measure in ("exact", "anls")
-        }
-        for one in own
+        one.way: {measure: answers.column(names, one.name, measure) for measure in ("exact", "anls")} for one in own
     }
 
 
@@ -285,23 +261,17 @@ def table_of(
     rows = []
     for way, own in found.items():
         cell = Condition(way, 1.0 if way == FULL else keep).name
-        spent = np.mean([answers.rows[name, cell]["tokens"] for name in names])
         ahead = PACK in found and way != PACK
         rows.append(
             {
                 "way": way,
-                "tokens": float(spent),
+                "tokens": float(answers.column(names, cell, "tokens").mean()),
                 "exact": Quantity.percent(proportion(own["exact"])),
-                "anls": Quantity.percent(Estimate(float(own["anls"].mean()), *interval_of(own["anls"]))),
+                "anls": Quantity.percent(resampled(own["anls"])),
                 "ahead": Quantity.percent(paired(found[PACK]["exact"], own["exact"])) if ahead else None,
             }
         )
     return Table(title, SUITE["columns"], tuple(rows), {"questions": str(len(names)), **facts})
-
-
-def interval_of(values: np.ndarray) -> tuple[float, float]:
-    found = paired_bootstrap(values, np.zeros_like(values))
-    return found.low, found.high
 
 
 def bars_of(found: Mapping[str, Mapping[str, np.ndarray]]) -> dict[str, object]:

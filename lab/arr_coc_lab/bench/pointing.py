@@ -146,22 +146,24 @@ def look(
     return HeadAttention(weights[told], plain[told], truth[told], **layout)
 
 
+def chat_inputs(processor: Any, pictures: Sequence[Sequence[np.ndarray]], questions: Sequence[str]) -> Any:
+    """The processor's inputs for prompts of some pictures (H, W, 3) uint8 and a question each, padded on the left."""
+    from PIL import Image
+
+    texts = []
+    for several, question in zip(pictures, questions, strict=True):
+        content = [*({"type": "image"} for _ in several), {"type": "text", "text": question}]
+        chat = [{"role": "user", "content": content}]
+        texts.append(processor.apply_chat_template(chat, tokenize=False, add_generation_prompt=True))
+    images = [[Image.fromarray(pixels) for pixels in several] for several in pictures]
+    return processor(text=texts, images=images, padding=True, padding_side="left", return_tensors="pt")
+
+
 def prompts(
     processor: Any, pictures: Tensor, questions: Sequence[str], device: torch.device | str
 ) -> dict[str, object]:
-    """The processor's inputs for pictures (B, 3, H, W) uint8 with one question each, padded on the left."""
-    from PIL import Image
-
-    texts = [
-        processor.apply_chat_template(
-            [{"role": "user", "content": [{"type": "image"}, {"type": "text", "text": question}]}],
-            add_generation_prompt=True,
-            tokenize=False,
-        )
-        for question in questions
-    ]
-    images = [[Image.fromarray(one)] for one in pictures.permute(0, 2, 3, 1).cpu().numpy()]
-    inputs = processor(text=texts, images=images, padding=True, padding_side="left", return_tensors="pt")
+    """`chat_inputs` for pictures (B, 3, H, W) uint8 with one question each, on a device."""
+    inputs = chat_inputs(processor, [[one] for one in pictures.permute(0, 2, 3, 1).cpu().numpy()], questions)
     return {name: value.to(device) if hasattr(value, "to") else value for name, value in inputs.items()}
 
 

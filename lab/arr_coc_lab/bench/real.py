@@ -8,16 +8,14 @@ nothing is kept but the numbers.
 
 from __future__ import annotations
 
-import json
 import math
-import sys
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
-from time import perf_counter
 from typing import NamedTuple, TypeVar
 from zlib import crc32
 
@@ -26,7 +24,7 @@ from scipy.ndimage import gaussian_filter
 
 from arr_coc.allocation.allocate import allocate
 from arr_coc.core.errors import InputError
-from arr_coc.core.files import replacing, same_settings, writing
+from arr_coc.core.files import replacing, writing
 from arr_coc.core.values import DEFAULT_CELL, Allocation, JsonObject
 from arr_coc.draw.sheets import contact_sheet
 from arr_coc.looking import Prepared, prepare
@@ -39,13 +37,14 @@ from arr_coc.sensing.channels import centre_map
 from ..statistics import Estimate, expected_calibration_error, mean, paired, proportion
 from ..train.own_data import entries, file_of
 from . import vqa
+from .answers import AnswerStore
 from .machine import machine_facts
 from .options import RealOptions
-from .report import SCHEMA, Quantity, Report, Table, TableCell, written
+from .report import SCHEMA, Quantity, Report, Table, TableCell, begun_document, written
 from .run import BenchRun
 from .suite import parse_shares, suite
 from .vqa import CONTROLS as ANSWER_CONTROLS
-from .workers import done_by, in_turn
+from .workers import in_turn
 from .worst import beside
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -194,10 +193,11 @@ def measure(options: RealOptions, run: BenchRun) -> Report:
         run.save(document(tables))
         return tables
 
-    pictures = len({(record.source, record.image) for record in records})
-    with run.progress(pictures, "measuring") as advance, run.stoppable():
-        how = {"advance": telling(advance, run), "keep": keep, "over": run.over}
-        measure_real(records, systems, measured, workers=options.workers, **how)
+    jobs = measured.jobs(records, systems)
+    for number, (_, found) in enumerate(run.each(jobs, PictureWork.done, "measuring", options.workers), 1):
+        measured.add(found)
+        if number % KEPT_EVERY == 0 and number < len(jobs):
+            keep(number, len(jobs))
     tables = keep(1, 1)
     pages: list[Path] = []
     if options.worst is not None:
@@ -215,20 +215,6 @@ def parse_limits(given: Sequence[str]) -> dict[str, int]:
             raise InputError(f"--limit {one} leaves nothing to measure; give at least 1, or SOURCE=N")
         limits[source] = int(number)
     return limits
-
-
-def telling(advance: Callable[..., None], run: BenchRun) -> Callable[[str], None]:
-    """Where nobody watches a bar, a line for every 25 pictures of a source, with the seconds so far."""
-    told = 0
-
-    def tell(step: str) -> None:
-        nonlocal told
-        advance()
-        if told % 25 == 0 and not sys.stderr.isatty():
-            run.tell(f"{perf_counter() - run.began:.0f} s: {step}")
-        told += 1
-
-    return tell
 
 
 # ---- records ---------------------------------------------------------------------------------------------------------
@@ -426,23 +412,25 @@ class QuestionMeasures:
         """What a run that was stopped has left, or nothing yet; refused where it measured something else."""
         digest = sha256(file_of(folder).read_bytes()).hexdigest()[:16]
         settings = {"records": digest, "keeps": list(keeps), "reached": REACHED, "seed": seed}
-        if path is None or not path.exists():
-            return cls(settings)
-        try:
-            saved = json.loads(path.read_text(encoding="utf-8"))
-            begun = cls(saved["settings"], saved["questions"])
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise InputError(
-                f"{path} is not what `bench real` left ({error}); remove it or choose another --out"
-            ) from error
-        other = [name for name, value in settings.items() if begun.settings.get(name) != value]
-        if other:
-            raise InputError(f"{path} was measured with other {', '.join(other)}; remove it or choose another --out")
-        return begun
+        return cls(**(begun_document(path, settings, "settings") or {"settings": settings}))
 
-    def waiting(self, record: Record, systems: Sequence[System]) -> list[System]:
-        known = self.questions.get(record.name, {})
-        return [system for system in systems if system.name not in known]
+    def jobs(self, records: Sequence[Record], systems: Sequence[System]) -> list[PictureWork]:
+        """What is not measured yet; records of one picture share its sensing."""
+        jobs = []
+        for picture, several in by_picture(records):
+            asked = []
+            for record in several:
+                known = self.questions.get(record.name, {})
+                asked.append((record, [system for system in systems if system.name not in known]))
+            queries = tuple(record.query for record in several)
+            work = [pair for pair in asked if pair[1]]
+            jobs.append(PictureWork(picture, work, tuple(self.settings["keeps"]), self.settings["seed"], queries))
+        return [job for job in jobs if job.asked]
+
+    def add(self, found: Mapping[str, dict[str, dict[str, list[float]]]]) -> None:
+        """What a job found."""
+        for question, values in found.items():
+            self.questions.setdefault(question, {}).update(values)
 
 
 class PictureWork(NamedTuple):
@@ -461,41 +449,6 @@ class PictureWork(NamedTuple):
             record.name: {system.name: views.measure(record, system, self.keeps, self.queries) for system in systems}
             for record, systems in self.asked
         }
-
-
-def measure_real(
-    records: Sequence[Record],
-    systems: Sequence[System],
-    measured: QuestionMeasures,
-    *,
-    workers: int = 1,
-    advance: Callable[[str], None] = lambda step: None,
-    keep: Callable[[int, int], object] = lambda done, total: None,
-    over: Callable[[], bool] = lambda: False,
-) -> QuestionMeasures:
-    """Every record that is not measured yet, into `measured`; records of one picture share its sensing.
-
-    advance: called with each picture's step as it is done. keep: called with the pictures done and their number, every
-    `KEPT_EVERY` pictures. over: whether no more may be begun.
-    """
-    keeps, seed = tuple(measured.settings["keeps"]), measured.settings["seed"]
-    jobs = []
-    for picture, several in by_picture(records):
-        asked = [(record, measured.waiting(record, systems)) for record in several]
-        if any(waiting for _, waiting in asked):
-            queries = tuple(record.query for record in several)
-            jobs.append(PictureWork(picture, [pair for pair in asked if pair[1]], keeps, seed, queries))
-    totals = Counter(job.asked[0][0].source for job in jobs)
-    seen: Counter[str] = Counter()
-    for number, (job, found) in enumerate(done_by(jobs, PictureWork.done, workers, over), 1):
-        for question, values in found.items():
-            measured.questions.setdefault(question, {}).update(values)
-        source = job.asked[0][0].source
-        seen[source] += 1
-        advance(f"{source}, picture {seen[source]} of {totals[source]}")
-        if number % KEPT_EVERY == 0 and number < len(jobs):
-            keep(number, len(jobs))
-    return measured
 
 
 # ---- tables, with intervals over pictures ----------------------------------------------------------------------------
@@ -655,9 +608,7 @@ def document(tables: Sequence[Table]) -> dict[str, object]:
 # ---- the worst -------------------------------------------------------------------------------------------------------
 
 
-def worst_of(
-    measured: QuestionMeasures, records: Sequence[Record], system: System, number: int = WORST
-) -> list[Record]:
+def worst_of(measured: QuestionMeasures, records: Sequence[Record], system: System) -> list[Record]:
     """The questions of which least is seen at an eighth (or the budget nearest to it), then at half size, then those
     that would take the largest share of the tokens."""
     keeps = measured.settings["keeps"]
@@ -668,7 +619,7 @@ def worst_of(
         return (*(found[measure][place] for measure in COVERAGES), -found[TOKEN_SHARE][0])
 
     asked = [one for one in records if "coverage" in measured.questions.get(one.name, {}).get(system.name, {})]
-    return sorted(asked, key=seen)[:number]
+    return sorted(asked, key=seen)[:WORST]
 
 
 def write_worst(
@@ -731,23 +682,14 @@ def measure_reading(options: RealOptions, limits: dict[str, int], run: BenchRun)
     ways = [vqa.WORDS] if all(one.question.words is not None for one in asked) else []
     ways += [vqa.BOXES] if all(len(one.question.boxes) for one in asked) else []
     conditions = vqa.conditions_at(shares, (vqa.OURS, *ways, *ANSWER_CONTROLS))
-    run.out = out = options.out or Path("out/ask")
-    with writing(out):
-        out.mkdir(parents=True, exist_ok=True)
-        settings = {"model": options.model, "data": str(options.data), "seed": options.seed, "relevance": relevance}
-        same_settings(out / "ask_settings.json", settings)
-        answers = vqa.AnswerStore(out / "real_answers.jsonl")
+    settings = {"model": options.model, "data": str(options.data), "seed": options.seed, "relevance": relevance}
+    with run.answers("real_", "out/ask", settings) as answers:
         # In turns, so that a run that was stopped has as many of each source.
         sources = [[one.question for one in asked if one.source == name] for name in {one.source: 1 for one in asked}]
-        jobs = [
-            (question, [one for one in conditions if (question.name, one.name) not in answers.rows])
-            for question in in_turn(sources)
-        ]
-        work = ReadingWork(options.model, options.device, relevance, options.seed)
-        for _, rows in run.each([job for job in jobs if job[1]], work, "asking", options.workers):
-            for row in rows:
-                answers.add(row)
-    if not vqa.answered(answers, [one.question.name for one in asked], conditions):
+        work = partial(read_question, options.model, options.device, relevance, options.seed)
+        jobs = answers.waiting(in_turn(sources), conditions)
+        answers.fill(run.each(jobs, work, "asking", options.workers))
+    if not answers.whole([one.name for one in asked], conditions):
         raise InputError("no question was answered in every way; give the run more --seconds")
     facts = {"model": options.model, "relevance": relevance, "seed": str(options.seed)}
     tables = tables_of(asked, answers, conditions, {**facts, **machine_facts(("torch",))})
@@ -756,18 +698,11 @@ def measure_reading(options: RealOptions, limits: dict[str, int], run: BenchRun)
     return Report(document, shown, tables[0].facts, page=tables, name="real_ask", mark="ask")
 
 
-@dataclass(frozen=True)
-class ReadingWork:
+def read_question(
+    model: str, device: str, relevance: str, seed: int, job: tuple[vqa.Question, Sequence[vqa.Condition]]
+) -> list[dict[str, object]]:
     """Asks one question in some ways, in whatever process it is."""
-
-    model: str
-    device: str
-    relevance: str
-    seed: int
-
-    def __call__(self, job: tuple[vqa.Question, Sequence[vqa.Condition]]) -> list[dict[str, object]]:
-        eye = vqa.eye_of(self.model, self.device, self.relevance)()
-        return list(vqa.asked_of(eye, *job, vqa.AskingStyle(READING, "", None, self.seed)))
+    return list(vqa.asked_of(vqa.eye_of(model, device, relevance)(), *job, vqa.AskingStyle(READING, "", None, seed)))
 
 
 @dataclass(frozen=True)
@@ -776,6 +711,10 @@ class SourceQuestion:
 
     source: str
     question: vqa.Question
+
+    @property
+    def name(self) -> str:
+        return self.question.name
 
 
 def reading_questions(
@@ -799,36 +738,36 @@ def reading_questions(
 
 def tables_of(
     asked: Sequence[SourceQuestion],
-    answers: vqa.AnswerStore,
+    answers: AnswerStore,
     conditions: Sequence[vqa.Condition],
     facts: dict[str, str],
 ) -> list[Table]:
     """ANLS and exact match of each source."""
     tables = []
     for source in dict.fromkeys(one.source for one in asked):
-        names = [one.question.name for one in asked if one.source == source]
-        if not vqa.answered(answers, names, conditions):
+        names = [one.name for one in asked if one.source == source]
+        if not answers.whole(names, conditions):
             continue
-        for measure, metric in (("ANLS", vqa.anls), ("exact match", vqa.exact)):
-            tables.append(vqa.score_table(f"{source}: {measure}", rescored(answers, metric), names, conditions, facts))
-        tables.append(sureness_table(source, rescored(answers, vqa.exact), names, conditions, facts))
+        near, exact = answers.rescored(vqa.anls), answers.rescored(vqa.exact)
+        for measure, counted in (("ANLS", near), ("exact match", exact)):
+            tables.append(vqa.score_table(f"{source}: {measure}", counted, names, conditions, facts))
+        tables.append(sureness_table(source, exact, names, conditions, facts))
     return tables
 
 
 def sureness_table(
     source: str,
-    answers: vqa.AnswerStore,
+    answers: AnswerStore,
     names: Sequence[str],
     conditions: Sequence[vqa.Condition],
     facts: dict[str, str],
 ) -> Table:
     """How many answers are right among the surest, and how far sureness is from being right (ECE), of full and ours."""
     rows: list[dict[str, TableCell]] = []
-    whole = vqa.answered(answers, names, conditions)
+    whole = answers.whole(names, conditions)
     for condition in (one for one in conditions if one.way in (vqa.FULL, vqa.OURS)):
-        found = [answers.rows[name, condition.name] for name in whole]
-        right = np.array([row["score"] for row in found])
-        sure = 1 - np.array([row["uncertainty"] for row in found])
+        right = answers.column(whole, condition.name)
+        sure = 1 - answers.column(whole, condition.name, "uncertainty")
         order = np.argsort(-sure, kind="stable")
         row: dict[str, TableCell] = {"way": condition.name}
         for share in SURE_SHARES:
@@ -839,14 +778,3 @@ def sureness_table(
         row["ece"] = Quantity(100 * expected_calibration_error(sure, right), "%")
         rows.append(row)
     return Table(f"{source}: {SURENESS}", suite("real")["sureness_columns"], tuple(rows), facts)
-
-
-def rescored(answers: vqa.AnswerStore, metric: Callable[[str, Sequence[str]], float]) -> vqa.AnswerStore:
-    """The same answers, counted another way."""
-    made = object.__new__(vqa.AnswerStore)
-    made.path = answers.path
-    made.rows = {
-        key: row if "said" not in row else {**row, "score": metric(row["said"], row["true"])}
-        for key, row in answers.rows.items()
-    }
-    return made

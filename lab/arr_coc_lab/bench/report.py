@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -89,6 +89,14 @@ class Table:
             for row in data["rows"]
         )
         return cls(data["title"], columns, rows, data["facts"])
+
+    @classmethod
+    def load(cls, path: Path, columns: Mapping[str, str], wrong: str) -> Table:
+        """A table that was saved. wrong: what is said of any other file."""
+        try:
+            return cls.from_json(json.loads(read_text(path)), columns)
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            raise InputError(f"{path} {wrong} ({error})") from error
 
     def to_rich(self) -> rich.table.Table:
         from rich.box import SIMPLE_HEAD
@@ -189,9 +197,6 @@ class Report:
     def page_parts(self) -> Sequence[Table | str]:
         return self.tables if self.page is None else self.page
 
-    def with_files(self, before: Sequence[Path]) -> Report:
-        return replace(self, files=(*before, *self.files))
-
     def said(self) -> list[str]:
         """The lines below the tables: facts, lines, bars, files."""
         facts = [self.facts] if self.facts is not None else [table.facts for table in self.tables]
@@ -228,6 +233,29 @@ def read_document(path: Path, name: str, kind: str | None = None) -> JsonObject:
         raise InputError(f"{path} is not JSON ({error}); {remedy}") from error
     if not isinstance(document, dict) or document.get("kind") != kind:
         raise InputError(f"{path} was not written by arr-coc bench {name}; {remedy}")
+    return document
+
+
+def begun_document(path: Path | None, settings: JsonObject, name: str) -> JsonObject | None:
+    """What a run that was stopped has left, to go on from; refused where it was made otherwise.
+
+    Args:
+        path: The file.
+        settings: What it must have been made with.
+        name: Under which the file keeps that.
+
+    Returns:
+        The document; None where there is none yet.
+    """
+    if path is None or not path.is_file():
+        return None
+    try:
+        document = json.loads(read_text(path))
+        other = [one for one, value in settings.items() if document[name].get(one) != value]
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise InputError(f"cannot go on with {path} ({error}); remove it or give another --out") from error
+    if other:
+        raise InputError(f"{path} was made with another {', '.join(other)}; remove it or give another --out")
     return document
 
 

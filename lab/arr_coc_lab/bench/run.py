@@ -19,9 +19,10 @@ from time import monotonic, perf_counter
 from typing import Any
 
 from arr_coc.core.errors import InputError
-from arr_coc.core.files import locked_folder, write_json, write_text, writing
+from arr_coc.core.files import locked_folder, same_settings, write_json, write_text, writing
 
 from ..options import flags_of, parse
+from .answers import AnswerStore
 from .options import BenchOptions
 from .report import Report, fill_page
 from .suite import Suite, suite
@@ -146,6 +147,24 @@ class BenchRun:
             for number, handler in before.items():
                 signal.signal(number, handler)
 
+    @contextmanager
+    def answers(
+        self, prefix: str, usual: str = "", settings: Mapping[str, object] | None = None
+    ) -> Generator[AnswerStore]:
+        """What was answered so far, and room for more.
+
+        Args:
+            prefix: Of the files `answers.jsonl` and `settings.json`.
+            usual: The folder where --out names none.
+            settings: What answers depend on; a folder that was begun with others is refused.
+        """
+        self.out = out = self.out or Path(usual)
+        with writing(out):
+            out.mkdir(parents=True, exist_ok=True)
+            if settings is not None:
+                same_settings(out / f"{prefix}settings.json", settings)
+            yield AnswerStore(out / f"{prefix}answers.jsonl")
+
     def save(self, document: Mapping[str, object], name: str = "") -> None:
         """Keep what is measured so far. name: of the file, the suite's by default."""
         if self.out is not None:
@@ -226,7 +245,7 @@ def perform(chosen: Suite, options: BenchOptions, screen: PlainScreen | None = N
             screen.print_json(report.document)
         else:
             written = () if run.out is None or not report.keep else (run.out / f"{report.name or chosen.name}.json",)
-            screen.show(report.with_files(written))
+            screen.show(replace(report, files=(*written, *report.files)))
     return reports
 
 

@@ -23,7 +23,7 @@ from ..train.evaluate import FAMILIES
 from ..train.pictures import TrainingBatch, render_family
 from ..train.run import door
 from .options import SourceOptions
-from .report import Quantity, Report, Table, TableCell, read_document
+from .report import Quantity, Report, Table, TableCell, begun_document, read_document
 from .run import BenchRun, program
 from .suite import suite
 
@@ -42,13 +42,11 @@ def rows_of() -> dict[str, SourceLine | None]:
 def measure(options: SourceOptions, run: BenchRun) -> Report:
     """Read what the record lacks, picture by picture, every family in turn."""
     plan = {"side": options.side, "keep": options.keep, "seed": options.seed}
-    record: JsonObject = {"schema": 1, "kind": "source", "plan": plan, "pictures": {}}
-    path = options.saved or (None if options.out is None else options.out / "source.json")
-    if path is not None and (options.saved is not None or path.is_file()):
-        record = read_document(path, "source", "source")
-        if options.saved is None and record["plan"] != plan:
-            raise InputError("the record was made with another side, keep or seed; give another folder with --out")
-    if options.saved is None:
+    if options.saved is not None:
+        record = read_document(options.saved, "source", "source")
+    else:
+        begun = begun_document(None if options.out is None else options.out / "source.json", plan, "plan")
+        record = begun or {"schema": 1, "kind": "source", "plan": plan, "pictures": {}}
         every = [(family, number) for number in range(options.each) for family in FAMILIES]
         jobs = [job for job in every if "{} {}".format(*job) not in record["pictures"]]
         for (family, number), found in run.each(jobs, SourceReader(options), "reading", options.workers):
@@ -147,7 +145,5 @@ def stage_table(record: JsonObject) -> Table:
     return Table("The source's line, and without each stage", SUITE["columns"], tuple(rows), facts)
 
 
-main = program("source")
-
 if __name__ == "__main__":
-    door(main)
+    door(program("source"))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from functools import partial
 from heapq import heapify, heappop, heappush
 from pathlib import Path
 from statistics import median
@@ -74,17 +75,15 @@ def speed_table(repeats: int = REPEATS, advance: Callable[[str], None] = lambda 
     facts = machine_facts()
     steps = [step for step in STEPS if not step.weights or has_weights()]
     with processors(THREADS) as used:
-        rows = [row for step in steps for row in _measured(step, repeats, advance)]
+        rows: list[Row] = []
+        for step in steps:
+            advance(step.name)
+            rows += step.measure(repeats)
     if len(steps) < len(STEPS):
         facts["not measured"] = "asking: the bundled weights are not installed"
     facts |= {"threads": str(used), "medians of": f"{repeats} (commands: {_command_repeats(repeats)})"}
     title = f"A picture of {SIDE}², {GRID * GRID} cells to {BUDGET} tokens, {used} CPU threads"
     return Table(title, COLUMNS, tuple(rows), facts)
-
-
-def _measured(step: Step, repeats: int, advance: Callable[[str], None]) -> Iterator[Row]:
-    advance(step.name)
-    yield from step.measure(repeats)
 
 
 def speed_row(
@@ -133,21 +132,13 @@ def made_picture(side: int = SIDE, seed: int = 0) -> np.ndarray:
     return np.clip(picture + generator.normal(0, 2, picture.shape), 0, 255).astype(np.uint8)
 
 
-def measure_mvp13(repeats: int) -> list[Row]:
-    return [_texture_row("mvp13", "mvp13", 0.025, repeats)]
-
-
-def measure_full40(repeats: int) -> list[Row]:
-    return [_texture_row("full40, SLIC, text", "full40", 0.150, repeats)]
-
-
-def _texture_row(what: str, layout: str, most: float, repeats: int) -> Row:
+def measure_texture(what: str, layout: str, most: float, repeats: int) -> list[Row]:
     """The texture by the OpenCV back end against the same channels by plain torch operations."""
     picture = made_picture()
     ours, plain = time_in_turns(
         [lambda: sense(picture, layout), lambda: sense(picture, layout, backend="torch")], repeats
     )
-    return speed_row(what, seconds(ours), Quantity(most, "s"), "plain torch", seconds(plain))
+    return [speed_row(what, seconds(ours), Quantity(most, "s"), "plain torch", seconds(plain))]
 
 
 def measure_pyramid(repeats: int) -> list[Row]:
@@ -168,9 +159,9 @@ def measure_pyramid(repeats: int) -> list[Row]:
 # ---- ATTEND ---------------------------------------------------------------------------------------------------------
 
 
-def relevance_maps(number: int = BATCH, seed: int = 0) -> np.ndarray:
+def relevance_maps(number: int = BATCH) -> np.ndarray:
     """(number, GRID, GRID) float32: most of it quiet, some of it loud, which is what relevance looks like."""
-    return (np.random.default_rng(seed).random((number, GRID, GRID)) ** 4).astype(np.float32)
+    return (np.random.default_rng(0).random((number, GRID, GRID)) ** 4).astype(np.float32)
 
 
 def measure_quadtree(repeats: int) -> list[Row]:
@@ -294,8 +285,8 @@ def _peak(runs: list[CommandRun]) -> Quantity:
 
 
 STEPS = (
-    Step("mvp13", measure_mvp13),
-    Step("full40", measure_full40),
+    Step("mvp13", partial(measure_texture, "mvp13", "mvp13", 0.025)),
+    Step("full40", partial(measure_texture, "full40, SLIC, text", "full40", 0.150)),
     Step("pyramid", measure_pyramid),
     Step("quadtree", measure_quadtree),
     Step("arr-coc --help", measure_help),

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
-from pathlib import Path
+from functools import cache, partial
 
 import numpy as np
 
 from arr_coc.core.errors import InputError
-from arr_coc.core.files import same_settings, writing
 from arr_coc.core.values import JsonObject, Relevance
 from arr_coc.eye.eye import Eye
 from arr_coc.relevance.scene import Scene
@@ -24,52 +22,41 @@ from .options import TwoFrameOptions
 from .report import Report, Table, accuracy_rows
 from .run import BenchRun, program
 from .suite import suite
-from .vqa import AnswerStore
 
 SEED, LONGEST = 38, 12
 
 
 def measure(options: TwoFrameOptions, run: BenchRun) -> Report:
     """One row for each reading; the same clips, watched once; goes on from what is in --out."""
-    run.out = out = options.out or Path("out/two-frames")
-    with writing(out):
-        out.mkdir(parents=True, exist_ok=True)
-        settings = {"model": options.model, "keep": options.keep, "side": options.side}
-        same_settings(out / "two_frames_settings.json", settings)
-        answers = AnswerStore(out / "two_frames_answers.jsonl")
+    settings = {"model": options.model, "keep": options.keep, "side": options.side}
+    with run.answers("two_frames_", "out/two-frames", settings) as answers:
         known, size = {name for name, _ in answers.rows}, (options.side, options.side)
         clips = enumerate(two_frame_clips(options.number, size, seed=SEED, split="validation"))
         waiting = (one for one in clips if str(one[0]) not in known)
-        for _, rows in run.each(waiting, TwoFrameWork(options), "watching", options.workers, options.number):
-            for row in rows:
-                answers.add(row)
+        work = partial(watch_clip, options)
+        answers.fill(run.each(waiting, work, "watching", options.workers, options.number))
     rows = [row for row in answers.rows.values() if int(row["question"]) < options.number]
     if not rows:
         raise InputError("no clip was watched; give the run more --seconds")
     return Report.of(two_frame_table(rows, options))
 
 
-@dataclass(frozen=True)
-class TwoFrameWork:
-    """Watches a clip and answers by every reading, in whatever process it is."""
-
-    options: TwoFrameOptions
-
-    def __call__(self, job: tuple[int, TwoFrameClip]) -> list[JsonObject]:
-        """job: the number of the clip, and the clip. One row for each reading."""
-        options, (number, clip) = self.options, job
-        eye = two_frame_eye(options.model, options.device)
-        readings: tuple[Reading, ...] = ("clearest", "sheet", "video") if knows_video(eye) else ("clearest", "sheet")
-        scorer = eye.scorer
-        if isinstance(scorer, ScorerRelevance):
-            scorer = ClipScorer(scorer.folder, options.device)
-        watched = watch(iter(clip.frames), clip.question, keep=options.keep, relevance="auto", scorer=scorer)
-        rows = []
-        for name in readings:
-            answer = answer_clip(eye, watched, clip.frames, name, max_new_tokens=LONGEST)
-            row = {"question": str(number), "cell": name, "said": answer.text, "true": clip.answer}
-            rows.append({**row, "right": answer.text == clip.answer, "tokens": answer.tokens})
-        return rows
+def watch_clip(options: TwoFrameOptions, job: tuple[int, TwoFrameClip]) -> list[JsonObject]:
+    """Watches a clip and answers by every reading, in whatever process it is: one row for each. job: the number of the
+    clip, and the clip."""
+    number, clip = job
+    eye = two_frame_eye(options.model, options.device)
+    readings: tuple[Reading, ...] = ("clearest", "sheet", "video") if knows_video(eye) else ("clearest", "sheet")
+    scorer = eye.scorer
+    if isinstance(scorer, ScorerRelevance):
+        scorer = ClipScorer(scorer.folder, options.device)
+    watched = watch(iter(clip.frames), clip.question, keep=options.keep, relevance="auto", scorer=scorer)
+    rows = []
+    for name in readings:
+        answer = answer_clip(eye, watched, clip.frames, name, max_new_tokens=LONGEST)
+        row = {"question": str(number), "cell": name, "said": answer.text, "true": clip.answer}
+        rows.append({**row, "right": answer.text == clip.answer, "tokens": answer.tokens})
+    return rows
 
 
 @dataclass(frozen=True)
@@ -105,7 +92,5 @@ def two_frame_table(answers: Sequence[JsonObject], options: TwoFrameOptions) -> 
     )
 
 
-main = program("two-frames")
-
 if __name__ == "__main__":
-    door(main)
+    door(program("two-frames"))

@@ -210,10 +210,9 @@ def prepare_clips(weights: Weights, temporal: TemporalBlend, plan: ClipPlan, sta
     numbers = range(start, start + count)
     clip = render_clip(family, numbers, plan.frames, plan.size, plan.seed, plan.split, device, cuts=cuts)
     motion = clip_motion(clip.pictures, temporal.settings, plan.threads)
-    clips = Clips(clip.pictures, clip.frames.question_ids[:: plan.frames], clip.frames.answer_ids[:: plan.frames])
     scores = weights.scorer.score(clip.frames.pictures, clip.frames.question_ids)
     maps = carry_scores(scores.unflatten(0, (count, plan.frames)), motion, temporal)
-    return PreparedClips(clips, clip.cuts, motion, maps)
+    return PreparedClips(Clips.of(clip), clip.cuts, motion, maps)
 
 
 @torch.inference_mode()
@@ -693,7 +692,5 @@ def speed_table(speed: Mapping[str, object]) -> Table:
     return Table.from_json({**speed, "title": "Cost of a frame"}, COLUMNS["speed"])
 
 
-main = program("video", part=("clips",), threads=os.cpu_count() or 1, out=Path(os.environ.get("OUT") or "out/bench"))
-
 if __name__ == "__main__":
-    door(main)
+    door(program("video", part=("clips",), threads=os.cpu_count() or 1, out=Path(os.environ.get("OUT") or "out/bench")))

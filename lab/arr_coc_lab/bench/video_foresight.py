@@ -116,7 +116,5 @@ def _table(title: str, kind: str, names: Sequence[str], found: list[np.ndarray],
     return Table(title, COLUMNS[kind], rows, {**facts, "intervals": "95 %, whole clips resampled"})
 
 
-main = program("foresight")
-
 if __name__ == "__main__":
-    door(main)
+    door(program("foresight"))

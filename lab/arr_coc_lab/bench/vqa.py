@@ -6,7 +6,6 @@ file as they come, and a run that was stopped goes on behind them.
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import re
@@ -20,14 +19,14 @@ from zlib import crc32
 import numpy as np
 
 from arr_coc.core.errors import InputError
-from arr_coc.core.files import replacing, same_settings, write_text, writing
+from arr_coc.core.files import replacing, write_text
 from arr_coc.core.folders import MINI
 from arr_coc.core.records import count_rows, first_of, image_of, is_table, read_rows, table_files
-from arr_coc.core.values import JsonObject
 from arr_coc.draw.sheets import contact_sheet
 from arr_coc.pictures.load import load_picture
 
 from ..statistics import mean, paired, proportion
+from .answers import AnswerStore
 from .machine import machine_facts
 from .options import VqaOptions
 from .report import Quantity, Report, Table, fill_page
@@ -199,9 +198,7 @@ def measure(options: VqaOptions, run: BenchRun) -> Report:
     settings |= {"strategy": options.strategy, "prompt": prompt, "data": options.data, "seed": options.seed}
     eye = eye_of(options.model, options.device, options.relevance)
     number = sum(1 for _ in questions())  # and what cannot be read is refused before anything is written
-    with writing(options.out):
-        same_settings(options.out / "settings.json", settings)
-        answers = AnswerStore(options.out / "answers.jsonl")
+    with run.answers("", settings=settings) as answers:
         with run.progress(number, "asking") as advance:
             names = measure_vqa(eye, questions(), conditions, style, answers, advance)
         facts = {"model": f"{options.model} on {options.device}", "data": options.data, "seed": str(options.seed)}
@@ -394,31 +391,6 @@ def show_smaller(eye: Eye, image: bytes | Path, budget: int) -> None:
         scale *= 0.97
 
 
-class AnswerStore:
-    """Answers by question and condition, appended to a file as they come; a last line that was torn off is dropped."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.rows: dict[tuple[str, str], JsonObject] = {}
-        whole = b""
-        if os.path.exists(path):
-            for line in path.read_bytes().splitlines(keepends=True):
-                try:
-                    row = json.loads(line)
-                    self.rows[row["question"], row["cell"]] = row
-                except (ValueError, KeyError, TypeError):
-                    break
-                whole += line if line.endswith(b"\n") else line + b"\n"
-            if whole != path.read_bytes():
-                path.write_bytes(whole)
-        path.parent.mkdir(parents=True, exist_ok=True)
-
-    def add(self, row: JsonObject) -> None:
-        self.rows[row["question"], row["cell"]] = row
-        with self.path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(row, ensure_ascii=False) + "\n")
-
-
 def measure_vqa(
     eye: Callable[[], Eye],
     questions: Iterator[Question],
@@ -431,10 +403,7 @@ def measure_vqa(
     names: list[str] = []
     for question in questions:
         names.append(question.name)
-        waiting = [condition for condition in conditions if (question.name, condition.name) not in answers.rows]
-        if waiting:
-            for row in asked_of(eye(), question, waiting, style):
-                answers.add(row)
+        answers.fill((job, asked_of(eye(), *job, style)) for job in answers.waiting([question], conditions))
         advance()
     if len(set(names)) < len(names):
         raise InputError("two questions have the same name; give each an id of its own")
@@ -478,26 +447,16 @@ def scores_of(
     answers: AnswerStore, names: Sequence[str], conditions: Sequence[Condition]
 ) -> dict[Condition, np.ndarray]:
     """(n,) for each condition, of the questions that all of them answered."""
-    whole = answered(answers, names, conditions)
+    whole = answers.whole(names, conditions)
     if not whole:
         raise InputError("no question was answered by every way; look at the errors in answers.jsonl")
-    return {
-        condition: np.array([answers.rows[name, condition.name]["score"] for name in whole]) for condition in conditions
-    }
-
-
-def answered(answers: AnswerStore, names: Iterable[str], conditions: Sequence[Condition]) -> list[str]:
-    return [
-        name
-        for name in names
-        if all("score" in answers.rows.get((name, condition.name), {}) for condition in conditions)
-    ]
+    return {condition: answers.column(whole, condition.name) for condition in conditions}
 
 
 def score_table(
     title: str, answers: AnswerStore, names: Sequence[str], conditions: Sequence[Condition], facts: Mapping[str, str]
 ) -> Table:
-    scores, whole = scores_of(answers, names, conditions), answered(answers, names, conditions)
+    scores, whole = scores_of(answers, names, conditions), answers.whole(names, conditions)
     full = next(condition for condition in conditions if condition.way == FULL)
     rows = []
     for condition in conditions:
@@ -539,19 +498,14 @@ def verdict(
     }
 
 
-def worst_of(
-    answers: AnswerStore, names: Sequence[str], conditions: Sequence[Condition], number: int = WORST
-) -> list[str]:
+def worst_of(answers: AnswerStore, names: Sequence[str], conditions: Sequence[Condition]) -> list[str]:
     """Questions that lost most against the untouched model at the smallest budget; none that lost nothing."""
-    full, ours = (
-        condition
-        for condition in (conditions[0], min((one for one in conditions if one.way == OURS), key=lambda one: one.keep))
+    ours, whole = (
+        min((one for one in conditions if one.way == OURS), key=lambda one: one.keep),
+        answers.whole(names, conditions),
     )
-    lost = {
-        name: answers.rows[name, ours.name]["score"] - answers.rows[name, full.name]["score"]
-        for name in answered(answers, names, conditions)
-    }
-    return sorted((name for name in lost if lost[name] < 0), key=lambda name: lost[name])[:number]
+    change = answers.column(whole, ours.name) - answers.column(whole, conditions[0].name)
+    return [whole[place] for place in np.argsort(change, kind="stable") if change[place] < 0][:WORST]
 
 
 def worst_sheet(

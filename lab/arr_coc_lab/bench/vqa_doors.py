@@ -11,7 +11,7 @@ import base64
 import json
 import os
 from collections.abc import Callable, Iterator
-from functools import cache
+from functools import cache, partial
 from time import perf_counter
 from typing import TYPE_CHECKING
 from urllib.error import HTTPError, URLError
@@ -20,7 +20,6 @@ from urllib.request import Request, urlopen
 import numpy as np
 
 from arr_coc.core.errors import InputError
-from arr_coc.core.files import same_settings, writing
 from arr_coc.core.folders import MINI
 from arr_coc.packing.pack import pack
 from arr_coc.packing.packed import encode
@@ -58,16 +57,10 @@ def measure_door(options: VqaOptions, run: BenchRun) -> Report:
     prompt = options.prompt if options.prompt is not None else "" if options.model == MINI else task.prompt
     questions = list(vqa.questions_of(options.data, options.limit, options.seed))
     ask = at_address(options, task) if options.upstream else by_the_bundled(task)
-    with writing(options.out):
-        settings = {"task": options.task, "model": options.model, "door": options.door, "upstream": options.upstream}
-        same_settings(options.out / "door_settings.json", {**settings, "data": options.data, "seed": options.seed})
-        answers = vqa.AnswerStore(options.out / "door_answers.jsonl")
-        with run.progress(len(questions), "asking") as advance:
-            for question in questions:
-                waiting = [one for one in conditions if (question.name, one.name) not in answers.rows]
-                for row in asked_at(ask, question, waiting, task, prompt, table, options) if waiting else ():
-                    answers.add(row)
-                advance()
+    settings = {"task": options.task, "model": options.model, "door": options.door, "upstream": options.upstream}
+    with run.answers("door_", settings={**settings, "data": options.data, "seed": options.seed}) as answers:
+        work = partial(asked_at, ask, task=task, prompt=prompt, table=table, options=options)
+        answers.fill(run.each(answers.waiting(questions, conditions), work, "asking"))
     names = [question.name for question in questions]
     facts = {"model": options.model, "door": options.door, "tokens": f"{table.name}, {table.as_told}"}
     facts |= {"measure": task.measure, "seed": str(options.seed), **machine_facts(())}
@@ -95,14 +88,14 @@ def checked_door(options: VqaOptions) -> tuple[tuple[float, ...], TokenTable]:
 
 def asked_at(
     ask: Ask,
-    question: vqa.Question,
-    conditions: list[vqa.Condition],
+    job: tuple[vqa.Question, list[vqa.Condition]],
     task: vqa.VqaTask,
     prompt: str,
     table: TokenTable,
     options: VqaOptions,
 ) -> Iterator[dict[str, object]]:
     """One row for each condition."""
+    question, conditions = job
     picture = load_picture(question.image)
     full = table.tokens(picture.size)
     for condition in conditions:

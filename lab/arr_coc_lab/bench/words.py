@@ -131,7 +131,5 @@ def told(values: MeasuredValues) -> Iterator[str]:
         yield f"{group:12} {measure_name:10} {'  '.join(cells)}  {counts}"
 
 
-main = program("words")
-
 if __name__ == "__main__":
-    door(main)
+    door(program("words"))

@@ -9,7 +9,7 @@ finds the patches that the question needs. Only what the mips keep can be found.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -156,9 +156,7 @@ class MipsTraining(DrawnTraining[MipsOptions]):
         write_json(self.options.target / f"{name}.json", record)
 
 
-def main(arguments: Iterable[str] | None = None) -> None:
-    command(MipsTraining, MipsOptions, arguments, __doc__)
-
+main = command(MipsTraining, MipsOptions, __doc__)
 
 if __name__ == "__main__":
     door(main)

@@ -10,7 +10,7 @@ loss. On a processor, in minutes, all together or one with the words as they are
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
@@ -153,9 +153,7 @@ class ClassicTraining(DrawnTraining[ClassicOptions]):
         return write_json(self.options.target / f"{self.options.only}.json", self.record())
 
 
-def main(arguments: Iterable[str] | None = None) -> None:
-    command(ClassicTraining, ClassicOptions, arguments, __doc__)
-
+main = command(ClassicTraining, ClassicOptions, __doc__)
 
 if __name__ == "__main__":
     door(main)

@@ -344,9 +344,7 @@ class OwnTemperingTraining(TemperingTraining):
         write_records(self.options.target / "held_out.jsonl", self.held)
 
 
-def main(arguments: Iterable[str] | None = None) -> None:
-    command(OwnTemperingTraining, OwnTemperingOptions, arguments, __doc__)
-
+main = command(OwnTemperingTraining, OwnTemperingOptions, __doc__)
 
 if __name__ == "__main__":
     door(main)

@@ -15,7 +15,7 @@ does it. They begin at what `look` uses untrained. The folder holds tensions.jso
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -239,13 +239,9 @@ class OwnTensionTraining(Training[OwnTensionOptions]):
         write_records(self.options.target / "held_out.jsonl", self.held)
 
 
-def own_main(arguments: Iterable[str] | None = None) -> None:
-    command(OwnTensionTraining, OwnTensionOptions, arguments, __doc__)
+own_main = command(OwnTensionTraining, OwnTensionOptions, __doc__)
 
-
-def main(arguments: Iterable[str] | None = None) -> None:
-    command(TensionTraining, TensionOptions, arguments, __doc__, own=own_main)
-
+main = command(TensionTraining, TensionOptions, __doc__, own=own_main)
 
 if __name__ == "__main__":
     door(main)

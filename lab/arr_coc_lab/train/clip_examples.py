@@ -113,9 +113,7 @@ class ClipExamples:
 
     @property
     def clips(self) -> Clips:
-        frames = self.clip.cuts.shape[1]
-        batch = self.clip.frames
-        return Clips(self.clip.pictures, batch.question_ids[::frames], batch.answer_ids[::frames])
+        return Clips.of(self.clip)
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,9 @@ from arr_coc.allocation.tree import Leaves
 from ..worlds.needle.clips import NeedleClip, render_clip
 from .allocations import Kind, LeafTable, even_tree_of, target_cells
 from .checkpoints import TrainingState
-from .clip_reader import ClipReading, Clips, read_video
+from .clip_reader import Clips, read_video
 from .evaluate import FAMILIES
+from .reader import AnswerReading
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -52,16 +53,15 @@ class ClipLessons:
         self.read_so_far += 1
         return chance.choice(self.kept)[1]
 
-    def read(self, mini: PreTrainedModel, chance: random.Random, generator: torch.Generator) -> ClipReading:
+    def read(self, mini: PreTrainedModel, chance: random.Random, generator: torch.Generator) -> AnswerReading:
         """What the reader makes of one batch: in every frame leaves around what is asked for, and distractions."""
         clip = self.next(chance)
-        frames, tree = clip.cuts.shape[1], self.table.tree
+        tree = self.table.tree
         truth = target_cells(clip.frames, tree.rows, tree.cols)
         cells = self.table.leaves(Kind("overlay", chance.choice(KEEPS), 1.0), truth, generator)
         lengths = torch.full((len(cells),), cells.shape[1], device=cells.device)
         leaves = Leaves(cells, torch.zeros(cells.shape[:2], device=cells.device), lengths)
-        batch = clip.frames
-        return read_video(mini, Clips(clip.pictures, batch.question_ids[::frames], batch.answer_ids[::frames]), leaves)
+        return read_video(mini, Clips.of(clip), leaves)
 
     def state(self) -> dict[str, object]:
         """Plain data."""

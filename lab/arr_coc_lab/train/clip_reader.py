@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
 from arr_coc.allocation.tree import Leaves
 from arr_coc.core.alphabet import IDS
 from arr_coc.eye.passes import LookBlock, Rows, TowerMemory, encode_look
-from arr_coc.models.qwen3_vl.encode import VisualTokens, leaf_positions, run_language_model
+from arr_coc.models.qwen3_vl.encode import VisualTokens
 from arr_coc.models.tokens.patches import LeafBatch, gather_leaf_patches, mip_pyramid
 
+from ..worlds.needle.clips import NeedleClip
 from .allocations import LEVELS
 from .clip_allocations import leaves_by_level
 from .mini_model import IMAGE, VIDEO, VISION_END, VISION_START
 from .prompts import HEAD, Prompt, chat_tail
-from .reader import normalise_pictures
+from .reader import AnswerReading, answer_logits, judged, normalise_pictures
 from .swift import pair
 
 if TYPE_CHECKING:
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 FRAMES_PER_SECOND = 4.0
 
 
-def clip_seconds(frames: int, per_second: float = FRAMES_PER_SECOND) -> list[float]:
-    return [number / per_second for number in range(frames)]
+def clip_seconds(frames: int) -> list[float]:
+    return [number / FRAMES_PER_SECOND for number in range(frames)]
 
 
 def time_words(seconds: float) -> list[int]:
@@ -135,57 +135,35 @@ class Clips:
     question_ids: Tensor
     answer_ids: Tensor
 
+    @classmethod
+    def of(cls, clip: NeedleClip) -> Clips:
+        """Rendered ones; every frame has its clip's question."""
+        frames = clip.cuts.shape[1]
+        return cls(clip.pictures, clip.frames.question_ids[::frames], clip.frames.answer_ids[::frames])
+
     def __len__(self) -> int:
         return len(self.pictures)
 
 
-@dataclass(frozen=True)
-class ClipReading:
-    """loss: mean cross entropy of the answers' characters. right: (N,) bool, every character right."""
-
-    loss: Tensor
-    right: Tensor
-
-
-def answer_chances(
-    model: PreTrainedModel, prompt: Prompt, tokens: VisualTokens, batch: LeafBatch, placeholder: int
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Log-probabilities (K, vocabulary) of all characters to be said, the right ones (K,), their rows (K,)."""
-    positions, _ = leaf_positions(prompt.input_ids, batch, placeholder)
-    output = run_language_model(model, prompt.input_ids, tokens, positions, use_cache=False, placeholder=placeholder)
-    said = prompt.answers[:, 1:]
-    chances = model.lm_head(output.last_hidden_state[:, :-1][said]).float().log_softmax(-1)
-    return chances, prompt.input_ids[:, 1:][said], said.nonzero()[:, 0]
-
-
-def judged(chances: Tensor, wanted: Tensor, rows: Tensor, number: int) -> ClipReading:
-    wrong = (chances.argmax(-1) != wanted).float()
-    missed = torch.zeros(number, device=rows.device).index_add_(0, rows, wrong)
-    return ClipReading(F.nll_loss(chances, wanted), missed == 0)
-
-
-def read_video(
-    model: PreTrainedModel, clips: Clips, leaves: Leaves, seconds: Sequence[float] | None = None
-) -> ClipReading:
+def read_video(model: PreTrainedModel, clips: Clips, leaves: Leaves) -> AnswerReading:
     """All frames of a clip in one video prompt. leaves: of N · T frames, clip after clip."""
     number, frames = clips.pictures.shape[:2]
     tokens, batch = see_frames(model, clips.pictures.flatten(0, 1), leaves)
     counts = leaves.lengths.unflatten(0, (number, frames))
-    times = clip_seconds(frames) if seconds is None else seconds
-    prompt = build_clip_prompt(clips.question_ids, clips.answer_ids, counts, times)
-    return judged(*answer_chances(model, prompt, tokens, batch, VIDEO), number)
+    prompt = build_clip_prompt(clips.question_ids, clips.answer_ids, counts, clip_seconds(frames))
+    return judged(*answer_logits(model, prompt, tokens, batch, VIDEO), number)
 
 
 def read_pictures(
     model: PreTrainedModel, pictures: Tensor, question_ids: Tensor, answer_ids: Tensor, leaves: Leaves
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """`answer_chances` of pictures (M, 3, H, W), each with a question of its own and any number of leaves."""
+    """`answer_logits` of pictures (M, 3, H, W), each with a question of its own and any number of leaves."""
     tokens, batch = see_frames(model, pictures, leaves)
     prompt = build_clip_prompt(question_ids, answer_ids, leaves.lengths[:, None])
-    return answer_chances(model, prompt, tokens, batch, IMAGE)
+    return answer_logits(model, prompt, tokens, batch, IMAGE)
 
 
-def read_clearest(model: PreTrainedModel, clips: Clips, leaves: Leaves, evidence: Tensor) -> ClipReading:
+def read_clearest(model: PreTrainedModel, clips: Clips, leaves: Leaves, evidence: Tensor) -> AnswerReading:
     """Only the frame with most evidence (N, T), as a picture."""
     number, frames = evidence.shape
     chosen = torch.arange(number, device=evidence.device) * frames + evidence.argmax(1)
@@ -194,11 +172,11 @@ def read_clearest(model: PreTrainedModel, clips: Clips, leaves: Leaves, evidence
     return judged(*read_pictures(model, pictures, clips.question_ids, clips.answer_ids, picked), number)
 
 
-def read_pooled(model: PreTrainedModel, clips: Clips, leaves: Leaves, evidence: Tensor) -> ClipReading:
+def read_pooled(model: PreTrainedModel, clips: Clips, leaves: Leaves, evidence: Tensor) -> AnswerReading:
     """Every frame as a picture; their opinions about each character are averaged, weighted by the evidence (N, T)."""
     number, frames = evidence.shape
     questions, answers = (ids.repeat_interleave(frames, 0) for ids in (clips.question_ids, clips.answer_ids))
-    chances, wanted, rows = read_pictures(model, clips.pictures.flatten(0, 1), questions, answers, leaves)
+    logits, wanted, rows = read_pictures(model, clips.pictures.flatten(0, 1), questions, answers, leaves)
     weights = (evidence / evidence.sum(1, keepdim=True).clamp_min(1e-9)).flatten()
     # All frames of a clip say the same number of characters: rows of one clip are T blocks of equal length.
     said = torch.bincount(rows, minlength=number * frames).view(number, frames)[:, 0]
@@ -206,10 +184,10 @@ def read_pooled(model: PreTrainedModel, clips: Clips, leaves: Leaves, evidence: 
     begin = (said * frames).cumsum(0) - said * frames
     place = (torch.arange(len(rows), device=rows.device) - begin[clip]) % said[clip]
     target = (said.cumsum(0) - said)[clip] + place
-    pooled = torch.zeros(int(said.sum()), chances.shape[1], device=chances.device)
-    pooled.index_add_(0, target, chances * weights[rows][:, None])
+    pooled = torch.zeros(int(said.sum()), logits.shape[1], device=logits.device)
+    pooled.index_add_(0, target, logits.log_softmax(-1) * weights[rows][:, None])
     first = rows % frames == 0
-    return judged(pooled.log_softmax(-1), wanted[first], clip[first], number)
+    return judged(pooled, wanted[first], clip[first], number)
 
 
 def take_frames(leaves: Leaves, chosen: Tensor) -> Leaves:

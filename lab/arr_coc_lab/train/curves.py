@@ -11,7 +11,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -73,16 +73,18 @@ def stage_changes(curve: Sequence[Mapping[str, float]]) -> list[float]:
     return [float(after["seconds"]) for before, after in pairwise(staged) if after["stage"] != before["stage"]]
 
 
-def draw_curve(curve: Sequence[Mapping[str, float]]) -> Figure:
-    """A figure of four panes: glyphs read, exact match by canvas, exact match by allocation, losses."""
+def new_figure(**how: Any) -> Figure:
+    """A figure of its own: no global state, no window. One clear line where matplotlib is missing."""
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
-        raise InputError(
-            "a learning curve needs matplotlib; install the extra: pip install 'arr-coc[train]'"
-        ) from error
+        raise InputError("plots need matplotlib; install the extra: pip install 'arr-coc[train]'") from error
+    return Figure(**how)
 
-    figure = Figure(figsize=(11.5, 7.6))
+
+def draw_curve(curve: Sequence[Mapping[str, float]]) -> Figure:
+    """A figure of four panes: glyphs read, exact match by canvas, exact match by allocation, losses."""
+    figure = new_figure(figsize=(11.5, 7.6))
     panes = figure.subplots(2, 2)
     glyphs, full = named(curve, r"glyph (\d+)"), named(curve, r"right (\d+) full")
     main = _main_canvas(curve)

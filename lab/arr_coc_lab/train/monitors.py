@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import math
-import os
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -14,7 +12,6 @@ from torch import Tensor, nn
 
 from arr_coc.allocation.quadtree import quadtree
 from arr_coc.core.errors import InputError
-from arr_coc.core.files import read_text, write_json
 from arr_coc.core.values import JsonObject
 
 from .allocations import Kind, make_leaves, tree_of
@@ -63,10 +60,6 @@ class Monitors:
         found = [(point["step"], point[name]) for point in self.points if name in point]
         return [step for step, _ in found], [value for _, value in found]
 
-    @property
-    def names(self) -> list[str]:
-        return sorted({name for point in self.points for name in point} - {"step"})
-
     def alarms(self, last: float = 0.5) -> list[str]:
         """One line for each quantity that left its band in the last share of the record; empty: no collapse."""
         result = []
@@ -96,21 +89,13 @@ class Monitors:
         }
 
     @classmethod
-    def from_json(cls, document: str | JsonObject) -> Monitors:
+    def from_json(cls, data: JsonObject) -> Monitors:
         """The inverse; alarms are found anew."""
         try:
-            data = json.loads(document) if isinstance(document, str) else document
             share, entropy = data["share_band"], data["entropy_band"]
             return cls((share[0], share[1]), (entropy[0], entropy[1]), [dict(point) for point in data["points"]])
         except (KeyError, IndexError, TypeError, ValueError) as error:
             raise InputError(f"not a record of monitors: {type(error).__name__}: {error}") from error
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        write_json(path, self.to_json())
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Monitors:
-        return cls.from_json(read_text(path))
 
 
 def learned_numbers(modules: Iterable[nn.Module]) -> dict[str, float]:

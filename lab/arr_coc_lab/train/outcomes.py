@@ -164,7 +164,7 @@ class Credit(NamedTuple):
     right: Tensor
 
 
-def detail_credit(model: PreTrainedModel, batch: TrainingBatch, most: int = 256, blur: int = BLUR) -> Credit:
+def detail_credit(model: PreTrainedModel, batch: TrainingBatch, most: int = 256) -> Credit:
     """One reading of the whole pictures, and its derivative.
 
     most: pictures of 512² at a time (more of smaller ones), for memory.
@@ -174,18 +174,16 @@ def detail_credit(model: PreTrainedModel, batch: TrainingBatch, most: int = 256,
     several = zip(
         *(part.split(at_once) for part in (batch.pictures, batch.question_ids, batch.answer_ids)), strict=True
     )
-    parts = [picture_credit(model, *part, blur) for part in several]
+    parts = [picture_credit(model, *part) for part in several]
     return Credit(*(torch.cat(items) for items in zip(*parts, strict=True)))
 
 
-def picture_credit(
-    model: PreTrainedModel, pictures: Tensor, question_ids: Tensor, answer_ids: Tensor, blur: int = BLUR
-) -> Credit:
+def picture_credit(model: PreTrainedModel, pictures: Tensor, question_ids: Tensor, answer_ids: Tensor) -> Credit:
     """The same for pictures (B, 3, H, W) uint8 of whole cells, questions (B, Q) and answers (B, A), 0 = padding."""
     height, width = pictures.shape[2:]
     rows, cols = height // CELL, width // CELL
     pixels = normalise_pictures(pictures)
-    blurred = F.interpolate(F.avg_pool2d(pixels, blur), scale_factor=blur, mode="bilinear", align_corners=False)
+    blurred = F.interpolate(F.avg_pool2d(pixels, BLUR), scale_factor=BLUR, mode="bilinear", align_corners=False)
     with torch.enable_grad():
         sharpness = torch.ones(len(pictures), 1, rows, cols, device=pixels.device, requires_grad=True)
         seen = blurred + F.interpolate(sharpness, scale_factor=CELL, mode="nearest") * (pixels - blurred)

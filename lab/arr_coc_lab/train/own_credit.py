@@ -134,7 +134,7 @@ def mini_boxes(reader: PreTrainedModel, pixels: np.ndarray, query: str, answer: 
     meets = (windows[:, :2] < best[2:]).all(1) & (best[:2] < windows[:, 2:]).all(1)
     if chances[meets].sum() < SURE * chances.sum():
         return np.zeros((0, 4)), float(logs.max()) / said
-    inside = [part for size in sizes_inside(best) if len(part := parts_of(best, *size))]
+    inside = windows_inside(best)
     prices = [worth(part) - CELL_PRICE * np.prod(part[0, 2:] - part[0, :2]) for part in inside]
     top, left, bottom, right = np.concatenate(inside)[np.concatenate(prices).argmax()]
     return np.array([[left / cols, top / rows, right / cols, bottom / rows]]), float(logs.max()) / said
@@ -160,23 +160,24 @@ def marked_cells(picture: Tensor) -> np.ndarray:
 def all_windows(rows: int, cols: int, length: int) -> np.ndarray:
     """(W, 4) top, left, bottom, right in cells: every row, every half width; an answer of `length` characters fits."""
     high, wide = min(2, rows), min(cols, int(np.clip(2 + -(-length // 2), *WIDTHS)))
-    tops = np.arange(rows - high + 1)
     lefts = np.unique(np.append(np.arange(0, cols - wide + 1, max(1, wide // 2)), cols - wide))
+    return windows_at(np.arange(rows - high + 1), lefts, high, wide)
+
+
+def windows_at(tops: np.ndarray, lefts: np.ndarray, high: int, wide: int) -> np.ndarray:
+    """(W, 4): a window of this size at each of the places."""
     top, left = (grid.ravel() for grid in np.meshgrid(tops, lefts, indexing="ij"))
     return np.stack([top, left, top + high, left + wide], 1)
 
 
-def sizes_inside(window: np.ndarray) -> list[tuple[int, int]]:
-    high, wide = window[2:] - window[:2]
-    return [(rows, cols) for rows in range(1, high + 1) for cols in range(1, wide + 1)]
-
-
-def parts_of(window: np.ndarray, high: int, wide: int) -> np.ndarray:
-    """(W, 4): every window of this size inside one."""
-    tops = np.arange(window[0], window[2] - high + 1)
-    lefts = np.arange(window[1], window[3] - wide + 1)
-    top, left = (grid.ravel() for grid in np.meshgrid(tops, lefts, indexing="ij"))
-    return np.stack([top, left, top + high, left + wide], 1)
+def windows_inside(window: np.ndarray) -> list[np.ndarray]:
+    """(W, 4) for each size: every window of that size inside one."""
+    top, left, bottom, right = window.tolist()
+    return [
+        windows_at(np.arange(top, bottom - high + 1), np.arange(left, right - wide + 1), high, wide)
+        for high in range(1, bottom - top + 1)
+        for wide in range(1, right - left + 1)
+    ]
 
 
 def window_leaves(windows: np.ndarray) -> np.ndarray:

@@ -16,7 +16,7 @@ from torch.nn import functional as F
 from arr_coc.core.alphabet import SPACE, decode
 
 from ..worlds.needle import FAMILIES
-from ..worlds.needle.batch import CELL, FIRST_COLOUR, NeedleBatch
+from ..worlds.needle.batch import CELL, CELL_CLASSES, FIRST_COLOUR, NeedleBatch
 from ..worlds.needle.difficulty import Difficulty, as_difficulty
 from ..worlds.needle.draws import Draws
 from ..worlds.needle.renderer import finish_batch, lay_out, plan_of
@@ -179,11 +179,6 @@ def board_targets(boards: Sequence[Tensor], leaves: Tensor) -> Tensor:
     return result
 
 
-def glyph_targets(glyphs: Glyphs, leaves: Tensor, size: tuple[int, int]) -> Tensor:
-    """Leaves (B, N, 3) → (B, N, 32) int64: the character in each sub-cell, 0 for none, −100 for "do not ask"."""
-    return board_targets([glyph_board(glyphs, size, depth) for depth in range(READING_LEVELS)], leaves)
-
-
 def thing_targets(things: Tensor, leaves: Tensor) -> tuple[Tensor, Tensor]:
     """(B, rows, cols, classes) → what lies in each leaf (B, N, classes), and where to ask (B, N): levels 0, 1, and not
     in pictures of which nobody knows (`UNKNOWN`)."""
@@ -201,6 +196,12 @@ def thing_targets(things: Tensor, leaves: Tensor) -> tuple[Tensor, Tensor]:
         found = found.view(batch, leaves.shape[1], -1, classes).amax(2)
         result = torch.where((level == depth)[..., None], found, result)
     return result, (level < READING_LEVELS) & (flat[:, :1, 0] != UNKNOWN)
+
+
+def unknown_things(number: int, size: tuple[int, int], device: torch.device) -> Tensor:
+    """`things` of pictures of which nobody wrote them down."""
+    shape = number, size[0] // CELL, size[1] // CELL, len(CELL_CLASSES) - FIRST_COLOUR
+    return torch.full(shape, UNKNOWN, dtype=torch.uint8, device=device)
 
 
 def cut(batch: TrainingBatch, start: int, stop: int) -> TrainingBatch:

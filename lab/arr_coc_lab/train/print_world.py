@@ -24,7 +24,6 @@ from torch import Tensor
 from arr_coc.core.alphabet import IDS, lower_case
 
 from ..worlds.constants import constant
-from ..worlds.needle.batch import CELL, CELL_CLASSES, FIRST_COLOUR
 from ..worlds.needle.draws import DrawPlan, FloatDraws, scattered
 from ..worlds.needle.paint import part
 from ..worlds.needle.renderer import Asked
@@ -39,9 +38,9 @@ from ..worlds.print.sheets import SMALLEST
 from ..worlds.print.wear import CLOUDS, PrintWear, WearTables, draw_wear, noise
 from ..worlds.print.wear import NAMES as WEAR_NAMES
 from ..worlds.print.wear import worn as wear_out
-from .pictures import IGNORE, READING_LEVELS, UNKNOWN, Glyphs, glyph_board
+from .pictures import IGNORE, READING_LEVELS, Glyphs, glyph_board, unknown_things
 from .prompts import ADDITIONS, TURN_LENGTH, reworded
-from .reader_examples import DO_NOT_ASK, QUESTIONS, TAIL, ReaderBatch, reader_batch
+from .reader_examples import DO_NOT_ASK, QUESTIONS, TAIL, ReaderBatch, reader_batch, written_boards
 
 ANSWER = 40
 NAMED = 40  # letters of a label in a question
@@ -127,23 +126,18 @@ class PrintWorld:
         with torch.autocast(self.device.type, enabled=False):
             draws, printed = self.printed(number, size, start)
             asked = self.asked(draws, printed, size)
-            rows, cols = size[0] // CELL, size[1] // CELL
-            classes = len(CELL_CLASSES) - FIRST_COLOUR
-            things = torch.full((number, rows, cols, classes), UNKNOWN, dtype=torch.uint8, device=self.device)
-            return reader_batch(printed.pixels, printed.glyphs, asked, things)
+            return reader_batch(printed.pixels, printed.glyphs, asked, unknown_things(number, size, self.device))
 
     @torch.no_grad()
     def letters(self, number: int, size: tuple[int, int], start: int, kind: str = LETTERS) -> LetterBatch:
         """Pictures `start` … of nothing but text; with another kind ("pages") those that `render` gives."""
         with torch.autocast(self.device.type, enabled=False):
             _, printed = self.printed(number, size, start, kind)
-            boards = [glyph_board(printed.glyphs, size, depth) for depth in range(READING_LEVELS)]
-            sized = Glyphs(printed.glyphs.y, printed.glyphs.x, printed.glyphs.size, printed.glyphs.size)
-            there = printed.glyphs.character > 0
-            sized = Glyphs(sized.y, sized.x, torch.where(there, sized.size, 0), torch.full_like(sized.size, 1 << 8))
+            glyphs = printed.glyphs
+            ems = torch.where(glyphs.character > 0, glyphs.size, 0)
+            sized = Glyphs(glyphs.y, glyphs.x, ems, torch.full_like(ems, 1 << 8))
             sizes = [glyph_board(sized, size, depth).to(torch.uint8) for depth in range(READING_LEVELS)]
-            fine, coarse = (torch.where(board == IGNORE, DO_NOT_ASK, board).to(torch.uint8) for board in boards)
-            return LetterBatch(printed.pixels, fine, coarse, *sizes, printed.wear.kind)
+            return LetterBatch(printed.pixels, *written_boards(glyphs, size), *sizes, printed.wear.kind)
 
     def stage(self, number: int, size: tuple[int, int], start: int | Tensor, kind: str = "pages") -> SheetStage:
         """All the chance of these pictures, and what they are laid out with."""

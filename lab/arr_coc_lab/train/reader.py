@@ -26,10 +26,9 @@ from .pictures import (
     SUBCELLS,
     TrainingBatch,
     board_targets,
-    glyph_targets,
     thing_targets,
 )
-from .prompts import HEAD, build_prompt
+from .prompts import HEAD, Prompt, build_prompt
 from .reader_examples import ReaderBatch
 
 if TYPE_CHECKING:
@@ -96,9 +95,8 @@ class Reader(nn.Module):
 
 @dataclass(frozen=True)
 class Reading:
-    """answer: mean cross entropy of the answers' characters. right: (B,) bool, every character right (teacher forced,
-    which for exact match is the same as greedy decoding). glyph, thing: losses of the dense heads, zero without them.
-    glyph_right: share of the written sub-cells that were read right."""
+    """answer, right: as in `AnswerReading`. glyph, thing: losses of the dense heads. glyph_right: share of the written
+    sub-cells that were read right."""
 
     answer: Tensor
     right: Tensor
@@ -119,28 +117,37 @@ def see(model: PreTrainedModel, pictures: Tensor, leaves: Tensor) -> tuple[Visua
     return foveate(model, normalise_pictures(pictures), batch), batch
 
 
-def read(model: PreTrainedModel, batch: TrainingBatch, leaves: Tensor, heads: DenseHeads | None = None) -> Reading:
+@dataclass(frozen=True)
+class AnswerReading:
+    """loss: mean cross entropy of the answers' characters. right: (B,) bool, every character right (teacher forced,
+    which for exact match is the same as greedy decoding)."""
+
+    loss: Tensor
+    right: Tensor
+
+
+def answer_logits(
+    model: PreTrainedModel, prompt: Prompt, tokens: VisualTokens, batch: LeafBatch, placeholder: int = IMAGE
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Logits (K, vocabulary) of all characters to be said, the right ones (K,), their rows (K,)."""
+    positions, _ = leaf_positions(prompt.input_ids, batch, placeholder)
+    output = run_language_model(model, prompt.input_ids, tokens, positions, use_cache=False, placeholder=placeholder)
+    said = prompt.answers[:, 1:]
+    logits = model.lm_head(output.last_hidden_state[:, :-1][said]).float()
+    return logits, prompt.input_ids[:, 1:][said], said.nonzero()[:, 0]
+
+
+def judged(logits: Tensor, wanted: Tensor, rows: Tensor, number: int) -> AnswerReading:
+    wrong = (logits.argmax(-1) != wanted).float()
+    missed = torch.zeros(number, device=rows.device).index_add_(0, rows, wrong)
+    return AnswerReading(F.cross_entropy(logits, wanted), missed == 0)
+
+
+def read(model: PreTrainedModel, batch: TrainingBatch, leaves: Tensor) -> AnswerReading:
     """Loss and exact match of a batch; call it inside `dense_vision_attention(model)` and autocast as wanted."""
     tokens, leaf_batch = see(model, batch.pictures, leaves)
     prompt = build_prompt(batch.question_ids, batch.answer_ids, leaves.shape[1])
-    positions, _ = leaf_positions(prompt.input_ids, leaf_batch, IMAGE)
-    output = run_language_model(model, prompt.input_ids, tokens, positions, use_cache=False)
-    said = prompt.answers[:, 1:]
-    wanted = prompt.input_ids[:, 1:][said]
-    logits = model.lm_head(output.last_hidden_state[:, :-1][said]).float()
-    answer = F.cross_entropy(logits, wanted)
-    with torch.no_grad():
-        owner = said.nonzero()[:, 0]
-        wrong = torch.zeros(len(batch), device=owner.device).index_add_(0, owner, (logits.argmax(-1) != wanted).float())
-    zero = answer.new_zeros(())
-    if heads is None:
-        return Reading(answer, wrong == 0, zero, zero, zero)
-    size = batch.pictures.shape[2], batch.pictures.shape[3]
-    glyph_logits, thing_logits = heads(tokens.embeds)
-    target = glyph_targets(batch.glyphs, leaves, size).flatten(0, 1)
-    glyph = glyph_loss(glyph_logits, target)
-    thing = thing_loss(thing_logits, *(part.flatten(0, 1) for part in thing_targets(batch.things, leaves)))
-    return Reading(answer, wrong == 0, glyph, thing, glyphs_read(glyph_logits, target))
+    return judged(*answer_logits(model, prompt, tokens, leaf_batch), len(batch))
 
 
 def glyph_loss(logits: Tensor, target: Tensor) -> Tensor:

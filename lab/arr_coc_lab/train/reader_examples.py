@@ -22,7 +22,7 @@ from arr_coc.core.alphabet import NUMBER_OF_IDS, QUESTION, SPACE
 from arr_coc.core.errors import InputError
 
 from ..worlds.constants import constant
-from ..worlds.needle.batch import CELL, CELL_CLASSES, FIRST_COLOUR
+from ..worlds.needle.batch import CELL, FIRST_COLOUR
 from ..worlds.needle.difficulty import Difficulty, as_difficulty
 from ..worlds.needle.draws import Draws
 from ..worlds.needle.renderer import Asked, asked_of, finish_batch, lay_out, plan_of
@@ -40,7 +40,7 @@ from .allocations import (
     target_cells,
 )
 from .checkpoints import TrainingState
-from .pictures import IGNORE, READING_LEVELS, SUB_HEIGHT, SUB_WIDTH, UNKNOWN, Glyphs, glyph_board, glyphs_of
+from .pictures import IGNORE, READING_LEVELS, SUB_HEIGHT, SUB_WIDTH, Glyphs, glyph_board, glyphs_of, unknown_things
 from .prompts import ADDITIONS, TURN_LENGTH, chat_tail, reworded
 
 # Longest question and answer with the turn between them; the longest of Needle World has 69 tokens, and 98 in 100
@@ -174,8 +174,6 @@ def letter_batch(pictures: Tensor, glyphs: Glyphs) -> ReaderBatch:
     """Pictures (P, 3, H, W) and what is written in them; nothing is asked: K is 0."""
     number, size = len(pictures), (pictures.shape[2], pictures.shape[3])
     grid = size[0] // CELL, size[1] // CELL
-    shape = number, *grid, len(CELL_CLASSES) - FIRST_COLOUR
-    things = torch.full(shape, UNKNOWN, dtype=torch.uint8, device=pictures.device)
 
     def none(*shape: int, dtype: torch.dtype = torch.uint8) -> Tensor:
         return torch.zeros(number, 0, *shape, dtype=dtype, device=pictures.device)
@@ -183,6 +181,7 @@ def letter_batch(pictures: Tensor, glyphs: Glyphs) -> ReaderBatch:
     tails, flags = none(TAIL), none(TAIL, dtype=torch.bool)
     targets, copied = none(*grid, dtype=torch.bool), none(TAIL, dtype=torch.int32)
     boards = written_boards(glyphs, size)
+    things = unknown_things(number, size, pictures.device)
     return ReaderBatch(pictures, none(QUESTION), tails, tails, flags, targets, copied, *boards, things)
 
 

@@ -19,13 +19,12 @@ from torch import Tensor
 from arr_coc.core.alphabet import QUESTION, text_row
 from arr_coc.core.errors import InputError
 
-from ..worlds.needle.batch import CELL, CELL_CLASSES, FIRST_COLOUR
 from ..worlds.needle.renderer import Asked
 from ..worlds.pages.neighbours import neighbour_questions
 from ..worlds.pages.pack import read_pack
 from ..worlds.pages.page import DrawnPage, DrawnQuestion
 from . import scorer_worlds
-from .pictures import UNKNOWN, Glyphs
+from .pictures import Glyphs, unknown_things
 from .prompts import TURN_LENGTH, reword
 from .reader_examples import QUESTIONS, TAIL, ReaderBatch, reader_batch
 
@@ -152,9 +151,7 @@ class PageBook:
             dark = uniform(number, 1, 1, 1) < DARK_SHARE
             pictures = torch.where(dark, 1 - pictures, pictures)
         asked = [self.ask(one, scale, shift, canvas.flip(0)) for one in (first, *others)]
-        rows, cols = size[0] // CELL, size[1] // CELL
-        classes = len(CELL_CLASSES) - FIRST_COLOUR
-        things = torch.full((number, rows, cols, classes), UNKNOWN, dtype=torch.uint8, device=self.device)
+        things = unknown_things(number, size, self.device)
         glyphs = self.glyphs(page, scale, shift, size)
         pixels = (pictures * 255).round_().clamp_(0, 255).to(torch.uint8)
         words = [reword(each.question_ids, each.answer_ids, TAIL, generator) for each in asked]

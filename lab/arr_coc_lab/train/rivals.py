@@ -168,17 +168,13 @@ class Rivals:
 
     @torch.no_grad()
     def choose_powers(self, batch: TrainingBatch, tree: Tree, budget: int) -> dict[str, float]:
-        """The power, of the map or of its odds, with which each rival's tree shows most of what the question needs;
-        ties to the map and to the smaller."""
+        """`best_power` of each rival's tree."""
         truth = target_cells(batch, tree.rows, tree.cols)
         ways = three_ways(batch, self.scorer)
-        ladder = [*((power, False) for power in POWERS), *((power, True) for power in ODDS_POWERS)]
-        best: dict[str, tuple[float, bool]] = {}
-        for name, make in self.makers().items():
-            one = make(batch, ways)
-            trees = [quadtree(sharpened(one, *step), tree, budget).cells for step in ladder]
-            found = torch.stack([recall(leaves, truth).mean() for leaves in trees]).tolist()
-            best[name] = ladder[max(range(len(ladder)), key=lambda place: (round(found[place], 4), -place))]
+        best = {
+            name: best_power(make(batch, ways), truth, lambda one: quadtree(one, tree, budget).cells)
+            for name, make in self.makers().items()
+        }
         self.powers = {name: power for name, (power, _) in best.items()}
         self.odds = frozenset(name for name, (_, by_odds) in best.items() if by_odds)
         return self.powers
@@ -221,6 +217,14 @@ def recall(leaves: Tensor, truth: Tensor) -> Tensor:
     """Leaves (B, N, 3) and the cells that matter (B, rows, cols) → (B,): the share of them seen at level 0."""
     seen = fine_cells(leaves, truth.shape[1], truth.shape[2]) * truth
     return seen.sum((1, 2)) / truth.sum((1, 2)).clamp_min(1)
+
+
+def best_power(maps: Tensor, truth: Tensor, leaves: Callable[[Tensor], Tensor]) -> tuple[float, bool]:
+    """The power, of the map (False) or of its odds (True), with which its leaves show most of what the questions need;
+    ties to the map and to the smaller."""
+    ladder = [*((power, False) for power in POWERS), *((power, True) for power in ODDS_POWERS)]
+    found = [float(recall(leaves(sharpened(maps, *step)), truth).mean()) for step in ladder]
+    return ladder[max(range(len(ladder)), key=lambda place: (round(found[place], 4), -place))]
 
 
 def covered(maps: Tensor, truth: Tensor, keep: float) -> np.ndarray:

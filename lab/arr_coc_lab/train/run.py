@@ -18,8 +18,7 @@ A training is a subclass of `Training`: it builds its modules and optimizers, sa
             ...
             return loss, {"right": right}
 
-    def main(arguments=None):
-        command(MyTraining, MyOptions, arguments, __doc__)
+    main = command(MyTraining, MyOptions, __doc__)
 
 A run with `steps` that was killed and begun again ends with the same bits as one that was not: a checkpoint holds
 weights, optimizers, every source of chance in `chance` and `generators`, the numbers in `done`, and whatever
@@ -91,6 +90,7 @@ class Training(Generic[Own]):
 
     title = ""
     aloud = True  # whether its points are told on the terminal
+    apart = False  # whether each module's gradients are clipped by themselves
 
     def __init__(self, options: Own, devices: Devices) -> None:
         self.options, self.devices, self.device = options, devices, devices.device
@@ -131,8 +131,9 @@ class Training(Generic[Own]):
         return norm
 
     def clip(self) -> Tensor:
-        """Clip the gradients; returns their norm before."""
-        return torch.as_tensor(self.devices.clip(self.parameters()))
+        """Clip the gradients; returns their norm before, the first module's where each is clipped by itself."""
+        several = [one.parameters() for one in self.modules.values()] if self.apart else [self.parameters()]
+        return torch.stack([torch.as_tensor(self.devices.clip(one)) for one in several])[0]
 
     def point(self, at: Moment, means: dict[str, float]) -> JsonObject:
         """What a point of the curve says, from the means since the last; here is time to watch over the training."""
@@ -367,17 +368,20 @@ def train(
 def command(
     kind: Callable[[Any, Devices], Training[Any]],
     options: type[RunOptions],
-    arguments: Iterable[str] | None,
     doc: str | None,
     own: Callable[..., None] | str | None = None,
-) -> None:
-    """A training's command line: `python -m arr_coc_lab.train.NAME`. own: the program, or "module:name" of it, that
-    takes over where the line names records of the user's own (`own_data`)."""
-    given = sys.argv[1:] if arguments is None else list(arguments)
-    if own is not None and any(one.split("=")[0] == "--data" for one in given):
-        load_function(own)(given)
-    else:
-        train(kind, parse(options, given, doc))
+) -> Callable[..., None]:
+    """The `main` of a training: its command line, `python -m arr_coc_lab.train.NAME`. own: the program, or
+    "module:name" of it, that takes over where the line names records of the user's own (`own_data`)."""
+
+    def main(arguments: Iterable[str] | None = None) -> None:
+        given = sys.argv[1:] if arguments is None else list(arguments)
+        if own is not None and any(one.split("=")[0] == "--data" for one in given):
+            load_function(own)(given)
+        else:
+            train(kind, parse(options, given, doc))
+
+    return main
 
 
 def door(main: Callable[[], None]) -> None:

@@ -37,7 +37,7 @@ from arr_coc.relevance.look.tension import SHARPNESS, TENSION_NAMES
 from ..classic.balancers import AdaptiveConfig, AdaptiveTensionBalancer, TensionBalancer
 from ..classic.scorer import RGB, TEXTURE, Scorer, ScorerConfig
 from .allocations import target_cells, tree_of
-from .devices import LARGEST_GRADIENT, Devices
+from .devices import Devices
 from .evaluate import FAMILIES
 from .measure import Measuring, Round, document_of, measure
 from .monitors import Monitors, run_scorer
@@ -100,6 +100,8 @@ class PairTraining(Training[ScorerOptions]):
     """Several modules on the same batches, each by its own loss. watch: told of every point of the curve; what it
     returns is kept in the record."""
 
+    apart = True
+
     def __init__(
         self,
         options: ScorerOptions,
@@ -122,11 +124,7 @@ class PairTraining(Training[ScorerOptions]):
         chance = self.chance["chance"]
         size, number = self.options.canvas(at.progress, chance)
         losses = self.losses(*self.sources.take(number, size, at.progress, chance))
-        torch.stack(list(losses.values())).sum().backward()
-        for module in self.modules.values():
-            nn.utils.clip_grad_norm_(module.parameters(), LARGEST_GRADIENT)
-        self.optimizers[0].step()
-        self.optimizers[0].zero_grad(set_to_none=True)
+        self.update(torch.stack(list(losses.values())).sum())
         self.done |= {"pictures": self.done["pictures"] + number, "rendered": dict(self.sources.rendered)}
         return losses
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Iterable
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -504,9 +503,7 @@ def count(module: nn.Module) -> float:
     return sum(value.numel() for value in module.parameters()) / 1e6
 
 
-def main(arguments: Iterable[str] | None = None) -> None:
-    command(MiniTraining, MiniOptions, arguments, __doc__, own="arr_coc_lab.train.train_prompts:mini_main")
-
+main = command(MiniTraining, MiniOptions, __doc__, own="arr_coc_lab.train.train_prompts:mini_main")
 
 if __name__ == "__main__":
     door(main)

@@ -16,6 +16,7 @@ import copy
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -253,7 +254,7 @@ class OwnTraining(MeanTraining[OwnOptions]):
         """Coverage of answers: on whole pictures held out, where their boxes are known, and on Needle World."""
         generator, result = torch.Generator(self.device).manual_seed(1), {}
         found: dict[str, list[Tensor]] = {"needle": [], "held out": []}
-        shelf = self.validation()
+        shelf = self.validation
         for part in torch.arange(len(shelf.page), device=self.device).split(8):
             lessons = draw_lessons(shelf, part, len(part), JUDGED_CANVAS, (1, 1), generator, grey=None, each=True)
             found["needle"].append(coverage(self.mean, lessons))
@@ -276,10 +277,9 @@ class OwnTraining(MeanTraining[OwnOptions]):
             self.seen_boxes[index] for index in np.linspace(0, len(self.seen_boxes) - 1, number).round().astype(int)
         ]
 
+    @cached_property
     def validation(self) -> Shelf:
-        if not hasattr(self, "_validation"):
-            self._validation = needle_shelf(JUDGED_CANVAS, max(7, self.options.judged), 1, self.device, "validation")
-        return self._validation
+        return needle_shelf(JUDGED_CANVAS, max(7, self.options.judged), 1, self.device, "validation")
 
     # ---- what is left
 
@@ -350,9 +350,7 @@ def write_card(folder: Path, record: JsonObject) -> None:
     write_text(folder / "README.md", text)
 
 
-def main(arguments: list[str] | None = None) -> None:
-    command(OwnTraining, OwnOptions, arguments, __doc__)
-
+main = command(OwnTraining, OwnOptions, __doc__)
 
 if __name__ == "__main__":
     door(main)

@@ -13,7 +13,6 @@ from __future__ import annotations
 import math
 import os
 import shutil
-from collections.abc import Iterable
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -200,8 +199,7 @@ class PromptTraining(Training[PromptOptions]):
         print(f"arr-coc ask picture.png question --model {place}", flush=True)
 
 
-def main(arguments: Iterable[str] | None = None) -> None:
-    command(PromptTraining, PromptOptions, arguments, __doc__)
+main = command(PromptTraining, PromptOptions, __doc__)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -215,9 +213,7 @@ class MiniPromptOptions(PromptOptions):
     folder: Path = option(Path("runs/own-mini"), "where the checkpoint and the curve are kept")
 
 
-def mini_main(arguments: Iterable[str] | None = None) -> None:
-    command(PromptTraining, MiniPromptOptions, arguments, __doc__)
-
+mini_main = command(PromptTraining, MiniPromptOptions, __doc__)
 
 if __name__ == "__main__":
     door(main)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
@@ -239,7 +240,7 @@ class ReadingTraining(MeanTraining[ReadingOptions]):
             return None
         generator = torch.Generator(self.device).manual_seed(1)
         result: dict[str, object] = {}
-        for name, shelf in {**self.aside, "needle": self.validation()}.items():
+        for name, shelf in {**self.aside, "needle": self.validation}.items():
             canvas, zoom = (512, 1.0) if name == "needle" else (1024, 1.0)
             asked = torch.randperm(len(shelf.page), generator=generator, device=self.device)[: self.options.judged]
             found = [
@@ -253,11 +254,10 @@ class ReadingTraining(MeanTraining[ReadingOptions]):
                 result[f"{name} 1/{round(1 / keep)}"] = value
         return result
 
+    @cached_property
     def validation(self) -> Shelf:
-        if not hasattr(self, "_validation"):
-            number = max(14, int(self.options.judged * min(1.0, self.options.scale)))
-            self._validation = needle_shelf(512, number, 1, self.device, "validation")
-        return self._validation
+        number = max(14, int(self.options.judged * min(1.0, self.options.scale)))
+        return needle_shelf(512, number, 1, self.device, "validation")
 
     def export(self) -> None:
         write_json(self.options.target / "record.json", self.record())
@@ -270,9 +270,7 @@ def export_scorer(scorer: ReadingScorer, folder: Path) -> None:
         copy.deepcopy(scorer).cpu().half().save_pretrained(made)
 
 
-def main(arguments: list[str] | None = None) -> None:
-    command(ReadingTraining, ReadingOptions, arguments, __doc__)
-
+main = command(ReadingTraining, ReadingOptions, __doc__)
 
 if __name__ == "__main__":
     door(main)

@@ -22,7 +22,6 @@ stays as it is, and the scorer never sees a box. `--credit` says what it follows
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
@@ -169,6 +168,8 @@ def credited_loss(cell_logits: Tensor, judged: Judged) -> Tensor:
 class ScorerTraining(Training[ScorerOptions]):
     """One scorer, a frozen reader, and the sources of its examples."""
 
+    apart = True  # what the critics have to learn must not drown the scorer's share
+
     def __init__(self, options: ScorerOptions, devices: Devices, config: ScorerConfig | None = None) -> None:
         super().__init__(options, devices)
         self.config = config or ScorerConfig(width=options.width)
@@ -207,10 +208,6 @@ class ScorerTraining(Training[ScorerOptions]):
         self.modules["actor"] = self.actor.to(self.device)
         self.optimizers.append(torch.optim.AdamW(self.actor.parameters(), lr=ACTOR_RATE))
         self.actions = self.generator("actions", self.options.seed)
-
-    def clip(self) -> Tensor:
-        """What the critics have to learn must not drown the scorer's share: each by itself."""
-        return torch.stack([torch.as_tensor(self.devices.clip(one.parameters())) for one in self.modules.values()])[0]
 
     def running(self) -> AbstractContextManager[object]:
         return dense_vision_attention(self.reader)
@@ -376,9 +373,7 @@ class ScorerTraining(Training[ScorerOptions]):
             print(format_table(rows), flush=True)
 
 
-def main(arguments: Iterable[str] | None = None) -> None:
-    command(ScorerTraining, ScorerOptions, arguments, __doc__, own="arr_coc_lab.train.train_own:main")
-
+main = command(ScorerTraining, ScorerOptions, __doc__, own="arr_coc_lab.train.train_own:main")
 
 if __name__ == "__main__":
     door(main)

@@ -9,7 +9,7 @@ Minutes on one core.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -284,9 +284,7 @@ class WordsTraining(Training[WordsOptions]):
         )
 
 
-def main(arguments: Iterable[str] | None = None) -> None:
-    command(WordsTraining, WordsOptions, arguments, __doc__)
-
+main = command(WordsTraining, WordsOptions, __doc__)
 
 if __name__ == "__main__":
     door(main)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...train.run import door
-from .bench import main
+from ..run import program
 
 if __name__ == "__main__":
-    door(main)
+    door(program("peers"))

@@ -21,13 +21,14 @@ from arr_coc.core.files import replacing, write_text
 from arr_coc.core.values import JsonObject
 
 from ...statistics import wilson
+from ...train.curves import new_figure
 from ...train.evaluate import FAMILIES
 from ...train.pictures import TrainingBatch, render_family
 from ..machine import machine_facts
 from ..needle import Weights, percent
 from ..options import PeersOptions
-from ..report import Report, Table, TableCell, read_document
-from ..run import BenchRun, program
+from ..report import Report, Table, TableCell, begun_document, read_document
+from ..run import BenchRun
 from ..suite import chosen_families, suite
 from .cost import Cost, counted_cost, model_cost, prompt_length
 from .model import PeerScene, PrunableMini, Way
@@ -121,17 +122,7 @@ class PeersFindings:
     @classmethod
     def load(cls, folder: Path | None, key: JsonObject) -> PeersFindings:
         """What a folder holds of this run; nothing where it is new."""
-        path = folder / RAW if folder else None
-        if path is None or not path.is_file():
-            return cls(key)
-        try:
-            found = cls(**json.loads(path.read_text(encoding="utf-8")))
-        except (OSError, ValueError, TypeError) as error:
-            raise InputError(f"cannot go on with {path} ({error}); give another --out") from error
-        if found.key != key:
-            changed = [name for name in key if found.key.get(name) != key[name]]
-            raise InputError(f"{path} was begun with another {', '.join(changed) or 'version'}; give another --out")
-        return found
+        return cls(**(begun_document(folder / RAW if folder else None, key, "key") or {"key": key}))
 
     def save(self, folder: Path | None) -> None:
         if folder:
@@ -468,14 +459,7 @@ def page_parts(document: JsonObject) -> list[str]:
 
 def plot(document: JsonObject, path: Path) -> None:
     """Accuracy over GFLOP, one line for each way."""
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise InputError("the plot needs matplotlib; install it, or leave --plot out") from error
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-
-    figure = Figure(figsize=(9, 6), layout="constrained")
-    FigureCanvasAgg(figure)
+    figure = new_figure(figsize=(9, 6), layout="constrained")
     axes = figure.subplots()
     style = {"ours": ("-", 2.4), "peer": ("-", 1.2), "control": ("--", 1.0), "oracle": (":", 1.2)}
     for group, way in sorted_ways(document["rows"]):
@@ -499,6 +483,3 @@ def plot(document: JsonObject, path: Path) -> None:
     axes.legend(fontsize=7, loc="center left", bbox_to_anchor=(1.0, 0.5))
     with replacing(path) as temporary:
         figure.savefig(temporary, dpi=130)
-
-
-main = program("peers")

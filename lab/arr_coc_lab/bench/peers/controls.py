@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import torch
 from torch import Tensor
 from torch.nn import functional as F
@@ -12,71 +14,55 @@ from arr_coc.allocation.tree import build_tree
 from ...train.allocations import target_cells
 from .maths import best
 from .model import LEVELS, PeerScene, PrunableMini, Told, Way
-from .ours import overlaid, tiled
+from .ours import by_map, overlaid, tiled
 
 # So that each control draws its own chance from a scene.
 OVERLAY, DROP, SHUFFLE = range(3)
 
 
-def uniform(mini: PrunableMini, scene: PeerScene, tokens: int) -> Told:
+def even(mini: PrunableMini, scene: PeerScene) -> Tensor:
     """A constant map: plain down-sampling."""
-    return tiled(mini, scene, torch.ones(len(scene), *scene.grid, device=scene.device), tokens)
+    return torch.ones(len(scene), *scene.grid, device=scene.device)
 
 
-def noise(scene: PeerScene, purpose: int) -> Tensor:
+def noise(mini: PrunableMini, scene: PeerScene, purpose: int = DROP) -> Tensor:
     """(B, rows, cols) in [0, 1)."""
     return torch.rand(len(scene), *scene.grid, generator=scene.generator(purpose)).to(scene.device)
 
 
-def random_overlay(mini: PrunableMini, scene: PeerScene, tokens: int) -> Told:
+def peaks(mini: PrunableMini, scene: PeerScene) -> Tensor:
     """Noise with peaks, so that fine cells lie anywhere; plain noise is all but flat, which is down-sampling again."""
-    return overlaid(mini, scene, noise(scene, OVERLAY).pow(8), tokens)
+    return noise(mini, scene, OVERLAY).pow(8)
 
 
-def shuffled_overlay(mini: PrunableMini, scene: PeerScene, tokens: int) -> Told:
+def shuffled(mini: PrunableMini, scene: PeerScene) -> Tensor:
     """The scorer's map with its places permuted along the tree: the same masses elsewhere."""
-    tree = build_tree(*scene.grid, LEVELS)
-    return overlaid(mini, scene, permute_along_tree(mini.relevance(scene), tree, scene.generator(SHUFFLE)), tokens)
+    return permute_along_tree(mini.relevance(scene), build_tree(*scene.grid, LEVELS), scene.generator(SHUFFLE))
 
 
-def dropped(mini: PrunableMini, scene: PeerScene, tokens: int, relevance: Tensor) -> Told:
+def needed(mini: PrunableMini, scene: PeerScene) -> Tensor:
+    """(B, rows, cols) in {0, 1}: cells that the question needs."""
+    return target_cells(scene.batch, *scene.grid)
+
+
+def truth(mini: PrunableMini, scene: PeerScene) -> Tensor:
+    """The same; around them a little less."""
+    cells = needed(mini, scene)
+    return cells + 0.1 * F.avg_pool2d(cells[:, None], 5, stride=1, padding=2)[:, 0]
+
+
+def dropped(mini: PrunableMini, scene: PeerScene, relevance: Tensor, tokens: int) -> Told:
     """Everything is encoded, the best tokens by a map stay: what peers do, by another map."""
     return Told(mini.full(scene).take(best(relevance.flatten(1), tokens)))
 
 
-def random_dropped(mini: PrunableMini, scene: PeerScene, tokens: int) -> Told:
-    return dropped(mini, scene, tokens, noise(scene, DROP))
-
-
-def scorer_dropped(mini: PrunableMini, scene: PeerScene, tokens: int) -> Told:
-    return dropped(mini, scene, tokens, mini.relevance(scene))
-
-
-def truth(scene: PeerScene, near: float = 0.1) -> Tensor:
-    """(B, rows, cols): cells that the question needs; around them a little less."""
-    cells = target_cells(scene.batch, *scene.grid)
-    return cells + near * F.avg_pool2d(cells[:, None], 5, stride=1, padding=2)[:, 0]
-
-
-def oracle_overlay(mini: PrunableMini, scene: PeerScene, tokens: int) -> Told:
-    return overlaid(mini, scene, truth(scene), tokens)
-
-
-def oracle_quadtree(mini: PrunableMini, scene: PeerScene, tokens: int) -> Told:
-    return tiled(mini, scene, truth(scene, near=0), tokens, "peak")
-
-
-def oracle_dropped(mini: PrunableMini, scene: PeerScene, tokens: int) -> Told:
-    return dropped(mini, scene, tokens, truth(scene))
-
-
 WAYS = (
-    Way("uniform down-sampling", "control", "before", False, uniform),
-    Way("random + overlay", "control", "before", False, random_overlay),
-    Way("shuffled scorer + overlay", "control", "before", False, shuffled_overlay),
-    Way("random, dropped after the tower", "control", "after", False, random_dropped),
-    Way("scorer, dropped after the tower", "control", "after", True, scorer_dropped),
-    Way("oracle + overlay", "oracle", "before", True, oracle_overlay),
-    Way("oracle + quadtree", "oracle", "before", True, oracle_quadtree),
-    Way("oracle, dropped after the tower", "oracle", "after", True, oracle_dropped),
+    Way("uniform down-sampling", "control", "before", False, by_map(tiled, even)),
+    Way("random + overlay", "control", "before", False, by_map(overlaid, peaks)),
+    Way("shuffled scorer + overlay", "control", "before", False, by_map(overlaid, shuffled)),
+    Way("random, dropped after the tower", "control", "after", False, by_map(dropped, noise)),
+    Way("scorer, dropped after the tower", "control", "after", True, by_map(dropped, PrunableMini.relevance)),
+    Way("oracle + overlay", "oracle", "before", True, by_map(overlaid, truth)),
+    Way("oracle + quadtree", "oracle", "before", True, by_map(partial(tiled, criterion="peak"), needed)),
+    Way("oracle, dropped after the tower", "oracle", "after", True, by_map(dropped, truth)),
 )

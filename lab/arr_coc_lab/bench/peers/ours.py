@@ -5,7 +5,7 @@ The learned scorer's map, the glance's (the model itself is asked on a coarse vi
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
@@ -17,11 +17,12 @@ from arr_coc.allocation.tree import build_tree
 from arr_coc.core.alphabet import CHARACTERS
 from arr_coc.models.glance import find_glance
 
-from .model import LEVELS, Flow, PeerScene, PrunableMini, Told, Way
+from .model import LEVELS, Flow, Make, PeerScene, PrunableMini, Told, Way
 
 # As `backbones.glance` does it where no heads were measured: at least so many tokens, layers from this share on.
 GLANCE_TOKENS, GLANCE_FROM = 64, 1 / 4
 Heads = Sequence[tuple[int, int]]
+LayOut = Callable[[PrunableMini, PeerScene, Tensor, int], Told]
 # What the three ways of knowing read and the longer side of their map, as `look` has them; a test holds them together.
 LOOK_CHANNELS = ("red", "green", "blue", "y", "x", "eccentricity", "saliency", "text_regions")
 LOOK_SIDE, LOOK_AT_ONCE = 256, 64
@@ -37,12 +38,9 @@ def tiled(mini: PrunableMini, scene: PeerScene, relevance: Tensor, tokens: int, 
     return Told(mini.tower(scene, quadtree(relevance, tree, max(tree.floor, tokens), criterion).cells))
 
 
-def scorer_overlay(mini: PrunableMini, scene: PeerScene, tokens: int) -> Told:
-    return overlaid(mini, scene, mini.relevance(scene), tokens)
-
-
-def scorer_quadtree(mini: PrunableMini, scene: PeerScene, tokens: int) -> Told:
-    return tiled(mini, scene, mini.relevance(scene), tokens)
+def by_map(lay_out: LayOut, relevance: Callable[[PrunableMini, PeerScene], Tensor]) -> Make:
+    """A way that lays tokens out by a map."""
+    return lambda mini, scene, tokens: lay_out(mini, scene, relevance(mini, scene), tokens)
 
 
 def glance_map(mini: PrunableMini, scene: PeerScene, heads: Heads | None = None) -> Tensor:
@@ -72,16 +70,17 @@ def glance_map(mini: PrunableMini, scene: PeerScene, heads: Heads | None = None)
     return scene.once("glance" if heads is None else "calibrated glance", make)
 
 
-def glance_overlay(mini: PrunableMini, scene: PeerScene, tokens: int) -> Told:
-    return overlaid(mini, scene, glance_map(mini, scene), tokens)
-
-
-def calibrated_overlay(mini: PrunableMini, scene: PeerScene, tokens: int) -> Told:
+def calibrated_map(mini: PrunableMini, scene: PeerScene) -> Tensor:
     """By the heads that `arr-coc calibrate` found to point, on pictures of the training split."""
-    return overlaid(mini, scene, glance_map(mini, scene, find_glance(mini.model).heads), tokens)
+    return glance_map(mini, scene, find_glance(mini.model).heads)
 
 
-def look_map(scene: PeerScene) -> Tensor:
+def look_map(mini: PrunableMini, scene: PeerScene) -> Tensor:
+    """`arr_coc.look`'s relevance, made once for a scene; it asks no model."""
+    return scene.once("look", lambda: looked_at(scene))
+
+
+def looked_at(scene: PeerScene) -> Tensor:
     """(B, rows, cols): `arr_coc.look`'s relevance, by sensing's torch lane, on the cells."""
     from arr_coc.relevance.language.lexical import lexical
     from arr_coc.relevance.look.tension import balance, sharpen
@@ -104,14 +103,10 @@ def look_map(scene: PeerScene) -> Tensor:
     return torch.cat(maps)
 
 
-def look_overlay(mini: PrunableMini, scene: PeerScene, tokens: int) -> Told:
-    return overlaid(mini, scene, scene.once("look", lambda: look_map(scene)), tokens)
-
-
 WAYS = (
-    Way("scorer + overlay", "ours", "before", True, scorer_overlay, more=True),
-    Way("scorer + quadtree", "ours", "before", True, scorer_quadtree, more=True),
-    Way("glance + overlay", "ours", "before", True, glance_overlay, more=True),
-    Way("calibrated glance + overlay", "ours", "before", True, calibrated_overlay),
-    Way("look + overlay", "ours", "before", True, look_overlay),
+    Way("scorer + overlay", "ours", "before", True, by_map(overlaid, PrunableMini.relevance), more=True),
+    Way("scorer + quadtree", "ours", "before", True, by_map(tiled, PrunableMini.relevance), more=True),
+    Way("glance + overlay", "ours", "before", True, by_map(overlaid, glance_map), more=True),
+    Way("calibrated glance + overlay", "ours", "before", True, by_map(overlaid, calibrated_map)),
+    Way("look + overlay", "ours", "before", True, by_map(overlaid, look_map)),
 )
