@@ -15,52 +15,13 @@ import torch
 from torch import Tensor
 
 from arr_coc.core.alphabet import IDS
+from arr_coc.relevance.language.tables import read_table
 
-from ..pages.words import label_kinds, vocabulary
-from .writer import CAPITAL, CLASSES, FIGURE, FIRST_CLASS, LENGTH, SMALL, VALUE, TextWriter
+from ..pages.words import COUNTABLE, label_kinds
+from .writer import CAPITAL, CLASSES, DATA, FIGURE, FIRST_CLASS, LENGTH, SMALL, VALUE, TextWriter
 
-VALUE_KINDS = (
-    "name",
-    "company",
-    "date",
-    "time",
-    "money",
-    "code",
-    "phone",
-    "email",
-    "street",
-    "city",
-    "country",
-    "zip",
-    "job",
-    "int",
-    "measure",
-    "percent",
-    "yesno",
-    "word",
-    "text",
-)
-KINDS = (
-    *VALUE_KINDS,
-    "label",
-    "sentence",
-    "nonsense",
-    "leader",
-    "title",
-    "column",
-    "item",
-    "tick",
-    "category",
-    "subtotal",
-    "tax",
-    "total",
-    "sum",
-    "footer",
-    "page",
-    "section",
-    "invoice",
-    "dated",
-)
+ROWS: dict[str, int] = read_table(DATA / "words.toml")["rows"]
+KINDS = tuple(ROWS)
 KIND = {name: number for number, name in enumerate(KINDS)}
 
 
@@ -108,14 +69,15 @@ def make_bank(seed: int, device: torch.device | str) -> Bank:
     labels = list(label_kinds())
     kinds = [label_kinds()[label] for label in labels]
     for _ in range(600):
-        label, other = writer.pick(labels[:600]), writer.pick(vocabulary("prefixes"))
-        if label_kinds()[label] in ("money", "int", "date", "measure", "percent", "code"):
+        label, other = writer.pick(*labels[:600]), writer.word("prefixes")
+        if label_kinds()[label] in COUNTABLE:
             labels.append(f"{other} {label[0].lower()}{label[1:]}")
             kinds.append(label_kinds()[label])
     keep = [i for i, label in enumerate(labels) if len(label) <= 28]
     texts: dict[str, list[str]] = {"label": [labels[i] for i in keep]}
-    for name, (number, make) in writer.makers(labels).items():
-        texts[name] = [make().strip() or "-" for _ in range(number)]
+    for name, number in ROWS.items():
+        if number:
+            texts[name] = writer.rows(name, number, labels)
     wide = {"sentence", "nonsense", "leader"}
     arrays = [_rows(texts[name], LENGTH if name in wide else VALUE) for name in KINDS]
     counts = np.array([len(array) for array in arrays])

@@ -7,14 +7,15 @@ from typing import NamedTuple
 
 import torch
 
-from .. import words
-from ..batch import ANSWER_LENGTH, FIRST_COLOUR, QUESTION_LENGTH, thing
+from ..batch import FIRST_COLOUR, thing
 from ..content import (
     PLACES,
-    WHERE_WORDINGS,
     YES_NO,
-    answer_word,
+    answer_of,
+    any_word,
     ask,
+    ask_all,
+    by_task,
     choose,
     digits,
     join,
@@ -25,18 +26,9 @@ from ..content import (
 )
 from ..scene import ANIMALS, COLOUR_NAMES, Background, Layer, Marks, NeedleScene, Stage, Text, paints, stack_text, take
 from ..surfaces import STONE
+from ..words import words
 
 TASKS = ("ingredients", "snack", "weight", "packet", "where", "exists", "bars", "count")
-INGREDIENTS_WORDINGS = (
-    "What are the ingredients in this snack?", "What are the ingredients?", "What is in the snack?",
-    "Read the ingredients.", "Which ingredients does the snack have?", "What is the snack made of?",
-)  # fmt: skip
-SNACK_WORDINGS = ("What is the snack called?", "What is the name of the snack?", "Which snack is it?")
-WEIGHT_WORDINGS = ("How heavy is the snack?", "What is the weight of the snack?", "How many grams are in the packet?")
-PACKET_WORDINGS = ("What color is the packet?", "What color is the snack packet?", "Which color has the packet?")
-EXISTS_WORDINGS = ("Is there {0}?", "Do you see {0}?", "Can you find {0}?", "Does the picture show {0}?")
-BARS_WORDINGS = ("Is the {0} behind bars?", "Is the {0} in a cage?")
-COUNT_WORDINGS = ("How many animals are there?", "Count the animals.", "How many animals do you see?")
 WITH_ARTICLE = tuple(("an " if animal[0] in "aeiou" else "a ") + animal for animal in ANIMALS)
 # The three masks of each animal, in order.
 FUR = (
@@ -193,7 +185,7 @@ def _zoo(stage: Stage) -> ZooDrawing:
     label_paper = torch.full_like(body, 246) - draws.integers("label/paper", 0, 14)[..., None]
     small = stage.size_index(draws.integers("type", knobs.small[0], min(knobs.small[1], 12) + 1).clamp(max=12))
     face, small_ink = stage.face("face"), stage.ink("ink", label_paper)
-    snack_ids = choose(words.SNACKS, draws.integers("snack", 0, len(words.SNACKS)))
+    snack_ids = any_word(stage, "snack", "snacks")
     middle = packet_x + (width >> 1)
     snack = Text(
         snack_ids, tint, tint, stage.face("snack/face"), stage.size_index(draws.integers("snack/size", 16, 25)),
@@ -201,8 +193,8 @@ def _zoo(stage: Stage) -> ZooDrawing:
     ).fitted(width - 16).aligned(centre=middle).only(packet_there)  # fmt: skip
     snack_base = packet_y + 10 + snack.atlas.ascent[snack.face, snack.size]
     snack = replace(snack, baseline=snack_base)
-    listed = draws.order("ingredients", len(words.INGREDIENTS))[:, :3]
-    one, two, three = (choose(words.INGREDIENTS, listed[:, index : index + 1]) for index in range(3))
+    listed = draws.order("ingredients", len(words("ingredients")))[:, :3]
+    one, two, three = (choose(words("ingredients"), listed[:, index : index + 1]) for index in range(3))
     comma, blank = literal(",", one), literal(" ", one)
     grams = digits(draws.integers("grams", 4, 60) * 5, 3)
     weight_ids = join([grams, literal(" g", grams)], 5)
@@ -260,23 +252,22 @@ def zoo(stage: Stage) -> NeedleScene:
     asked = torch.where(present, take(kind, target), absent)
     animal = choose(ANIMALS, take(kind, target))
     questions = [
-        *[ask(stage, f"wording/{index}", wordings, [], QUESTION_LENGTH) for index, wordings in enumerate(
-            (INGREDIENTS_WORDINGS, SNACK_WORDINGS, WEIGHT_WORDINGS, PACKET_WORDINGS))],
-        ask(stage, "wording/where", WHERE_WORDINGS, [animal], QUESTION_LENGTH),
-        ask(stage, "wording/exists", EXISTS_WORDINGS, [choose(WITH_ARTICLE, asked)], QUESTION_LENGTH),
-        ask(stage, "wording/bars", BARS_WORDINGS, [animal], QUESTION_LENGTH),
-        ask(stage, "wording/count", COUNT_WORDINGS, [], QUESTION_LENGTH),
-    ]  # fmt: skip
-    every = join([one, comma, blank, two, comma, blank, three], ANSWER_LENGTH)[:, 0]
+        *ask_all(stage, "zoo", {task: [] for task in TASKS[:4]}),
+        ask(stage, "wording/where", "where", animal),
+        ask(stage, "wording/exists", "zoo.exists", choose(WITH_ARTICLE, asked)),
+        ask(stage, "wording/bars", "zoo.bars", animal),
+        ask(stage, "wording/count", "zoo.count"),
+    ]
+    every = answer_of(one, comma, blank, two, comma, blank, three)[:, 0]
     answers = [
         every,
-        join([snack_ids[:, 0]], ANSWER_LENGTH),
-        join([weight_ids[:, 0]], ANSWER_LENGTH),
-        join([choose(COLOUR_NAMES, tint[:, 0])], ANSWER_LENGTH),
-        answer_word(PLACES, take(place, target)),
-        answer_word(YES_NO, present.long()),
-        answer_word(YES_NO, take(caged, target).long()),
-        join([digits(there.sum(1), 2)], ANSWER_LENGTH),
+        answer_of(snack_ids[:, 0]),
+        answer_of(weight_ids[:, 0]),
+        answer_of(choose(COLOUR_NAMES, tint[:, 0])),
+        answer_of(choose(PLACES, take(place, target))),
+        answer_of(choose(YES_NO, present.long())),
+        answer_of(choose(YES_NO, take(caged, target).long())),
+        answer_of(digits(there.sum(1), 2)),
     ]
     line_boxes, packet_box = print_lines.boxes(), packet.boxes[:, 0]
     listed_box = union(line_boxes[:, 1], line_boxes[:, 2])
@@ -292,8 +283,8 @@ def zoo(stage: Stage) -> NeedleScene:
         background=background,
         layers=[*layers, *decoration, ground, shadows, beasts, cages, packet, label],
         text=stack_text([snack, print_lines]),
-        question=take(torch.stack(questions, 1), task),
-        answer=take(torch.stack(answers, 1), task),
+        question=by_task(task, questions),
+        answer=by_task(task, answers),
         boxes=box,
         box_mask=torch.where(about_packet, first_only.expand_as(there), beast_mask),
         context=torch.stack([packet_box, line_boxes[:, 0]], 1),
