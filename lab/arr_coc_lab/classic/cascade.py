@@ -28,14 +28,14 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from time import process_time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from arr_coc.allocation.region_gains import region_scores
 from arr_coc.allocation.strategies import SHAPED, Strategy
 from arr_coc.core.errors import InputError
-from arr_coc.core.values import Relevance
+from arr_coc.core.values import JsonObject, Relevance
 from arr_coc.relevance.look.arousal import first_arousal, modulate
 from arr_coc.relevance.look.tension import DEFAULT_TENSIONS, mixture, normalise, sharpen
 from arr_coc.relevance.registry import Source
@@ -312,12 +312,14 @@ def asked_pictures(number: int, seed: int, side: int) -> Iterator[tuple[np.ndarr
             yield batch.pictures[0].permute(1, 2, 0).contiguous().numpy(), batch.questions[0], truth
 
 
-def shown_in_full(relevance: Relevance | np.ndarray, keep: float, truth: np.ndarray, **how: Any) -> float:
+def shown_in_full(
+    relevance: Relevance | np.ndarray, keep: float, truth: np.ndarray, how: JsonObject | None = None
+) -> float:
     """The share of the needed cells that an allocation of a share of the tokens shows in full."""
     from arr_coc.allocation.allocate import allocate
 
     size = truth.shape[0] * 32, truth.shape[1] * 32
-    levels = allocate(relevance, round(keep * truth.size), image_size=size, **how).level_map()
+    levels = allocate(relevance, round(keep * truth.size), image_size=size, **(how or {})).level_map()
     return float((levels[truth] == 0).mean())
 
 

@@ -10,8 +10,6 @@ Coverage: the share of the cells that the question needs which are shown in full
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import torch
 
@@ -21,6 +19,7 @@ from arr_coc.allocation.region_gains import labels_on, region_gains
 from arr_coc.allocation.strategies import SHAPED, Strategy
 from arr_coc.allocation.tree import Leaves
 from arr_coc.core.errors import InputError
+from arr_coc.core.values import JsonObject
 from arr_coc.sensing.channels import check_gaze
 
 from .cascade import asked_pictures, shown_in_full, tell
@@ -68,14 +67,14 @@ def measure(number: int, source: str = "look", seed: int = 0, side: int = SIDE) 
         scene = Scene(pixels)
         map_ = find_source(source).maps([scene], [query]).relevance[0]
         inputs, _ = scene.strategy_inputs("clusters", {})
-        more: dict[str, dict[str, Any]] = {
+        more: dict[str, JsonObject] = {
             "clusters": inputs,
             "stripes": {**inputs, "labels": stripes, "parents": None},
         }
         for name, row in found.items():
             for keep in SHARES:
                 how = {"strategy": "clusters" if name in more else name, **more.get(name, {})}
-                row.setdefault(f"covered {keep:g}", []).append(shown_in_full(map_, keep, truth, **how))
+                row.setdefault(f"covered {keep:g}", []).append(shown_in_full(map_, keep, truth, how))
     return found
 
 

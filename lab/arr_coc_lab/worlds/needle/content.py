@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import torch
 
 from arr_coc.core.alphabet import IDS, PADDING, string_table
 
+from ..word_lists import lists_of
 from .batch import ANSWER_LENGTH, QUESTION_LENGTH
 from .scene import Stage, take
-from .words import wordings, words
+
+DATA = Path(__file__).with_name("data")
+words, wordings = lists_of(DATA / "words.toml"), lists_of(DATA / "wording.toml")
 
 DIGIT_ZERO = IDS["0"]
 

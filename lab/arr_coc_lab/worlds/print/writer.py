@@ -10,7 +10,7 @@ import string
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from ..needle.words import words as needle_words
+from ..needle.content import words as needle_words
 from ..pages.words import WordChooser, vocabulary
 from ..word_lists import lists_of
 

@@ -8,10 +8,9 @@ from typing import NamedTuple
 import torch
 
 from ..batch import FIRST_COLOUR, thing
-from ..content import answer_of, any_word, ask_all, at_edge, by_task, choose, digits, join, pick_task
+from ..content import answer_of, any_word, ask_all, at_edge, by_task, choose, digits, join, pick_task, words
 from ..scene import COLOUR_NAMES, Layer, Marks, NeedleScene, Stage, Text, paints, stack_text, take
 from ..surfaces import paper_colour, table
-from ..words import words
 
 TASKS = ("value", "highest", "lowest", "colour", "count", "title", "label")
 AXIS_TOPS = (50, 100, 200, 500, 1000, 2000)

@@ -23,10 +23,10 @@ from ..content import (
     join,
     pick_task,
     upper,
+    words,
 )
 from ..scene import Layer, NeedleScene, Stage, Text, paints, stack_text, take
 from ..surfaces import paper_colour, table
-from ..words import words
 
 TASKS = ("price", "sum", "detail", "item", "shop")
 # Rows beside the items, in order: two above them, five below.

@@ -7,10 +7,23 @@ from dataclasses import replace
 import torch
 
 from ..batch import FIRST_COLOUR, thing
-from ..content import PLACES, answer_of, ask, at_edge, by_task, choose, digits, join, literal, pick_task, places, union
+from ..content import (
+    PLACES,
+    answer_of,
+    ask,
+    at_edge,
+    by_task,
+    choose,
+    digits,
+    join,
+    literal,
+    pick_task,
+    places,
+    union,
+    words,
+)
 from ..scene import COLOUR_NAMES, Background, Layer, Marks, NeedleScene, Stage, Text, paints, stack_text, take
 from ..surfaces import STONE
-from ..words import words
 
 TASKS = ("text", "colour", "where")
 WALLS = ((186, 160, 138), (204, 190, 170), (158, 130, 118), (176, 182, 188), (196, 176, 140), (148, 152, 150))

@@ -23,10 +23,10 @@ from ..content import (
     pick_task,
     places,
     union,
+    words,
 )
 from ..scene import ANIMALS, COLOUR_NAMES, Background, Layer, Marks, NeedleScene, Stage, Text, paints, stack_text, take
 from ..surfaces import STONE
-from ..words import words
 
 TASKS = ("ingredients", "snack", "weight", "packet", "where", "exists", "bars", "count")
 WITH_ARTICLE = tuple(("an " if animal[0] in "aeiou" else "a ") + animal for animal in ANIMALS)
