@@ -9,12 +9,11 @@ import torch
 from torch import Tensor
 
 from ..constants import constant
-from . import paint, setting
 from .bank import KIND
 from .paint import Rects, rects_of
 from .questions import GROUP
-from .setting import UPPER, WHOLE, Slots, SlotValue
-from .sheets import FRAMED, Facts, Sheet, SheetStage, empty_facts, filler, frame_facts, join_facts
+from .setting import UPPER, WHOLE, Slots, SlotValue, joined
+from .sheets import FRAMED, Facts, Sheet, SheetStage, empty_facts, filler, frame_facts
 
 HEAD_LINES, META, SUMS = 3, 4, 6
 SUBTOTAL, OTHER, TAX, TOTAL, PAID, CHANGE = range(SUMS)
@@ -261,15 +260,13 @@ def ruled_and_filled(bill: BillPaper, sold: BillGoods, sums: BillSums) -> tuple[
     y = torch.cat([top - 2 - 0.15 * em, top + headed * bill.pitch - 1.5, after + 1.5], 1)
     lines = torch.stack([bill.left.expand_as(y), y - thick / 2, bill.right.expand_as(y), y + thick / 2], -1)
     total_line = torch.stack([sums.name_x.clamp_max(1e5), sums.over - thick / 2, bill.right, sums.over + thick / 2], -1)
-    rules = paint.joined(
-        [
-            rects_of(lines, (ruled > 0).float() * torch.cat([ruled > 1, headed, torch.ones_like(headed)], 1), colour),
-            rects_of(
-                total_line,
-                (draws.chance(f"{NAME}/total_line", 35) & sums.lined).float(),
-                colour,
-            ),
-        ]
+    rules = joined(
+        rects_of(lines, (ruled > 0).float() * torch.cat([ruled > 1, headed, torch.ones_like(headed)], 1), colour),
+        rects_of(
+            total_line,
+            (draws.chance(f"{NAME}/total_line", 35) & sums.lined).float(),
+            colour,
+        ),
     )
     shade_box = torch.stack([bill.left, top, bill.right, top + bill.pitch], -1)
     fills = rects_of(shade_box, (headed & draws.chance(f"{NAME}/shaded", 25)).float(), stage.shade(f"{NAME}/shade"))
@@ -301,7 +298,7 @@ def bill_facts(bill: BillPaper, plain: Tensor, sums_there: Tensor) -> Facts:
         label=first_meta + torch.arange(META, device=device), answer=first_value + torch.arange(META, device=device),
     )  # fmt: skip
     seller = empty_facts(stage, 1, group=GROUP["seller"], label=FRAMED, answer=FRAMED)
-    return join_facts([sums, again, priced, counted, told, seller, frame_facts(stage)])
+    return joined(sums, again, priced, counted, told, seller, frame_facts(stage))
 
 
 def bills(stage: SheetStage) -> Sheet:
@@ -313,5 +310,5 @@ def bills(stage: SheetStage) -> Sheet:
     sums = sums_of(bill, sold)
     fills, rules = ruled_and_filled(bill, sold, sums)
     print_below = filler(stage, NAME, stage.frame, sums.low)
-    slots = setting.joined([stage.frame.slots, heads, *told, *sold.slots, *sums.slots, print_below])
+    slots = joined(stage.frame.slots, heads, *told, *sold.slots, *sums.slots, print_below)
     return Sheet(slots, fills, rules, bill_facts(bill, sold.plain, sums.there))

@@ -6,11 +6,10 @@ import torch
 from torch import Tensor
 
 from ..constants import constant
-from . import paint, setting
 from .bank import KIND
 from .paint import Rects, rects_of
 from .questions import GROUP
-from .setting import TAILS, UPPER
+from .setting import TAILS, UPPER, joined
 from .sheets import (
     FRAMED,
     Sheet,
@@ -20,7 +19,6 @@ from .sheets import (
     empty_facts,
     filler,
     frame_facts,
-    join_facts,
 )
 
 # ---- Forms -----------------------------------------------------------------------------------------------------------
@@ -92,12 +90,10 @@ def forms(stage: SheetStage, name: str = "forms") -> Sheet:
     line_x = torch.where(stacked, left + inner, value_left)
     line = torch.stack([line_x, line_y, left + wide - inner, line_y + thick.clamp_max(1.2)], -1)
     whole = torch.stack([left, top + pitch - 1, left + wide, top + pitch - 1 + thick.clamp_max(1)], -1)
-    rules = paint.joined(
-        [
-            box_rules(box, thick, (there & boxed).float(), colour),
-            rects_of(line, (there & lined & ~below).float(), colour),
-            rects_of(whole, (there & ruled).float(), colour),
-        ]
+    rules = joined(
+        box_rules(box, thick, (there & boxed).float(), colour),
+        rects_of(line, (there & lined & ~below).float(), colour),
+        rects_of(whole, (there & ruled).float(), colour),
     )
     shaded = there & boxed & draws.chance(f"{name}/shaded", 30)
     fills = rects_of(box, shaded.float(), stage.shade(f"{name}/shade"))
@@ -106,8 +102,8 @@ def forms(stage: SheetStage, name: str = "forms") -> Sheet:
     group = torch.where(stacked, torch.where(below, GROUP["above"], GROUP["below"]), GROUP["right"])
     asked = torch.where(draws.chance(f"{name}/place", 15, count), group, GROUP["field"])
     facts = empty_facts(stage, count, group=asked, label=index, answer=index + count, valid=filled)
-    slots = setting.joined([around.slots, labels, values, filler(stage, name, around, last)])
-    return Sheet(slots, fills, rules, join_facts([facts, frame_facts(stage)]))
+    slots = joined(around.slots, labels, values, filler(stage, name, around, last))
+    return Sheet(slots, fills, rules, joined(facts, frame_facts(stage)))
 
 
 def field_baselines(
@@ -211,10 +207,10 @@ def tables(stage: SheetStage, name: str = "tables") -> Sheet:
         answer=FRAMED + row * columns + column,
     )  # fmt: skip
     return Sheet(
-        setting.joined([around.slots, cells, filler(stage, name, around, bottom)]),
+        joined(around.slots, cells, filler(stage, name, around, bottom)),
         fills,
         rules,
-        join_facts([facts, frame_facts(stage)]),
+        joined(facts, frame_facts(stage)),
     )
 
 
@@ -233,11 +229,9 @@ def table_rules(
     kept = fits & (grid | lines | ((drawn < 8) & (torch.arange(top.shape[1], device=stage.device) == 1)))
     side = torch.stack([left - half, around.top.expand_as(left), left + half, bottom.expand_as(left)], -1)
     close = torch.stack([end - half, around.top, end + half, bottom], -1)
-    return paint.joined(
-        [
-            rects_of(across, kept.float(), colour),
-            rects_of(last, (drawn < 7).float(), colour),
-            rects_of(side, (grid & seen).float(), colour),
-            rects_of(close, grid.float(), colour),
-        ]
+    return joined(
+        rects_of(across, kept.float(), colour),
+        rects_of(last, (drawn < 7).float(), colour),
+        rects_of(side, (grid & seen).float(), colour),
+        rects_of(close, grid.float(), colour),
     )

@@ -19,8 +19,8 @@ from ..needle.content import fill
 from .writer import DATA
 
 if TYPE_CHECKING:
-    from .layouts import Facts
     from .setting import Runs
+    from .sheets import Facts
 
 _WORDINGS = read_table(DATA / "wording.toml")
 

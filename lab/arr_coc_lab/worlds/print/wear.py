@@ -62,11 +62,6 @@ class PrintWear:
     places: Tensor
     size: tuple[int, int]
 
-    def part(self, rows: slice) -> PrintWear:
-        """That of some of the pictures."""
-        strengths = {name: value[rows] for name, value in self.strengths.items()}
-        return PrintWear(self.kind[rows], strengths, self.places[rows], self.size)
-
     def _bent(self, x: Tensor) -> Tensor:
         """How far down a place is bent, by its x; both (B, …)."""
         shape = (-1, *[1] * (x.dim() - 1))
