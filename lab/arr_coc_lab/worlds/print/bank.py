@@ -9,6 +9,7 @@ from __future__ import annotations
 import string
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
@@ -89,17 +90,14 @@ def make_bank(seed: int, device: torch.device | str) -> Bank:
     for letters, own in ((string.ascii_lowercase, SMALL), (string.ascii_uppercase, CAPITAL), (string.digits, FIGURE)):
         scrambled[[IDS[c] for c in letters]] = own
     first = np.cumsum(counts) - counts
-
-    def tensor(values: np.ndarray, dtype: torch.dtype) -> Tensor:
-        return torch.from_numpy(np.ascontiguousarray(values)).to(device=device, dtype=dtype)
-
+    tensor = partial(torch.as_tensor, device=device)
     return Bank(
-        tensor(np.concatenate(arrays), torch.uint8),
-        tensor(first, torch.int64),
-        tensor(counts, torch.int64),
-        tensor(np.array([KIND[kinds[i]] for i in keep]), torch.int64),
-        tensor(table, torch.uint8),
-        tensor(scrambled, torch.int64),
-        tensor(filled, torch.int64),
+        tensor(np.concatenate(arrays), dtype=torch.uint8),
+        tensor(first, dtype=torch.int64),
+        tensor(counts, dtype=torch.int64),
+        tensor(np.array([KIND[kinds[i]] for i in keep]), dtype=torch.int64),
+        tensor(table, dtype=torch.uint8),
+        tensor(scrambled, dtype=torch.int64),
+        tensor(filled, dtype=torch.int64),
         tuple(counts.tolist()),
     )
