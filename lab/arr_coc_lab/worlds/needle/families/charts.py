@@ -20,14 +20,12 @@ TICKS = 6
 class ChartDrawing(NamedTuple):
     """A chart before anything is asked. count: (B, 1) bars. many: (B, 1), every bar in a colour of its own."""
 
-    items: int
     count: torch.Tensor
     bar: torch.Tensor
     there: torch.Tensor
-    sheet: Layer
     title: Text
-    ticks: Text
-    grid: Layer
+    text: Text
+    layers: list[Layer]
     value: torch.Tensor
     many: torch.Tensor
     colour: torch.Tensor
@@ -133,18 +131,18 @@ def _chart(stage: Stage) -> ChartDrawing:
     values = Text(value_ids, left, left, faces, value_size, inks).fitted(pitch - 3, steps=9)
     values = values.aligned(centre=middle).only(there)
     values = replace(values, baseline=floor_y - tall - 1 - (values.height() - values.atlas.ascent[faces, values.size]))
+    text, layers = stack_text([title, ticks, labels, values]), [sheet, grid, bars]
     return ChartDrawing(
-        items, count, bar, there, sheet, title, ticks, grid, value, many, colour, bars, label_ids, labels,
-        value_ids, values,
+        count, bar, there, title, text, layers, value, many, colour, bars, label_ids, labels, value_ids, values,
     )  # fmt: skip
 
 
 def charts(stage: Stage) -> NeedleScene:
     draws = stage.draws
     (
-        items, count, bar, there, sheet, title, ticks, grid, value, many, colour, bars, label_ids, labels,
-        value_ids, values,
+        count, bar, there, title, text, layers, value, many, colour, bars, label_ids, labels, value_ids, values,
     ) = _chart(stage)  # fmt: skip
+    items = there.shape[1]
     # The question.
     target = draws.pick("target", *at_edge(stage, (bar == 0) | (bar == count - 1), there))
     several = (count > 1)[:, 0]
@@ -179,8 +177,8 @@ def charts(stage: Stage) -> NeedleScene:
     has_type = (task != 3) & (task != 4)
     return NeedleScene(
         background=table(stage),
-        layers=[sheet, grid, bars],
-        text=stack_text([title, ticks, labels, values]),
+        layers=layers,
+        text=text,
         question=by_task(task, ask_all(stage, "charts", asked_by)),
         answer=by_task(task, answers),
         boxes=boxes,

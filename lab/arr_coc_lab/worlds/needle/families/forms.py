@@ -29,7 +29,6 @@ class FormDrawing(NamedTuple):
     """A form before anything is asked. baseline, there: (B, fields)."""
 
     columns: int
-    sheet: Layer
     title: Text
     plain_names: torch.Tensor
     value_ids: torch.Tensor
@@ -38,7 +37,7 @@ class FormDrawing(NamedTuple):
     value: Text
     there: torch.Tensor
     baseline: torch.Tensor
-    rules: Layer
+    layers: list[Layer]
 
 
 def _form(stage: Stage) -> FormDrawing:
@@ -137,16 +136,12 @@ def _form(stage: Stage) -> FormDrawing:
         stage.sprite("solid", torch.cat([rule_y, left], 1)),
         paints(rule_colour, opacity=(150, 0, 0)), masks=(0,), extent=(2, sheet_width),
     )  # fmt: skip
-    return FormDrawing(
-        columns, sheet, title, plain_names, value_ids, column, label, value, there, baseline, rules,
-    )  # fmt: skip
+    return FormDrawing(columns, title, plain_names, value_ids, column, label, value, there, baseline, [sheet, rules])
 
 
 def forms(stage: Stage) -> NeedleScene:
     draws, device = stage.draws, stage.device
-    (
-        columns, sheet, title, plain_names, value_ids, column, label, value, there, baseline, rules,
-    ) = _form(stage)  # fmt: skip
+    columns, title, plain_names, value_ids, column, label, value, there, baseline, layers = _form(stage)
     near = (baseline > stage.height * 3 // 4) | (column == columns - 1)
     target = draws.pick("target", *at_edge(stage, near, there))
     chance = draws.integers("task", 0, 100)[:, 0]
@@ -165,7 +160,7 @@ def forms(stage: Stage) -> NeedleScene:
     yes = torch.ones(stage.number, 1, dtype=torch.bool, device=device)
     return NeedleScene(
         background=table(stage),
-        layers=[sheet, rules],
+        layers=layers,
         text=stack_text([title, label, value]),
         question=by_task(task, questions),
         answer=by_task(task, [answer_of(text) for text in (written, field_name, title.ids[:, 0])]),

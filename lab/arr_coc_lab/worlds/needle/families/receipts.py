@@ -59,9 +59,8 @@ def _written(stage: Stage, bought: torch.Tensor, nursery: bool) -> tuple[torch.T
 
 
 class ReceiptDrawing(NamedTuple):
-    """A receipt before anything is asked. above, below, most: rows beside the items, and of them. base: (B, rows)."""
+    """A receipt before anything is asked. above, below: rows beside the items. base: (B, rows)."""
 
-    most: int
     above: int
     below: int
     shop_ids: torch.Tensor
@@ -70,14 +69,11 @@ class ReceiptDrawing(NamedTuple):
     prices: torch.Tensor
     right_ids: torch.Tensor
     plain: torch.Tensor
-    yes: torch.Tensor
     there: torch.Tensor
-    rows: int
     base: torch.Tensor
     right: Text
     left: Text
-    sheet: Layer
-    rules: Layer
+    layers: list[Layer]
 
 
 def _receipt(stage: Stage) -> ReceiptDrawing:
@@ -161,18 +157,16 @@ def _receipt(stage: Stage) -> ReceiptDrawing:
         stage.sprite("solid", lines), paints(ink.expand(-1, 3, 3), opacity=(150, 0, 0)), masks=(0,),
         extent=(1, paper_width),
     )  # fmt: skip
+    layers = [sheet, rules]
     return ReceiptDrawing(
-        most, above, below, shop_ids, shop, bought, prices, right_ids, plain, yes, there, rows, base, right, left,
-        sheet, rules,
-    )  # fmt: skip
+        above, below, shop_ids, shop, bought, prices, right_ids, plain, there, base, right, left, layers
+    )
 
 
 def receipts(stage: Stage) -> NeedleScene:
     draws, device = stage.draws, stage.device
-    (
-        most, above, below, shop_ids, shop, bought, prices, right_ids, plain, yes, there, rows, base, right, left,
-        sheet, rules,
-    ) = _receipt(stage)  # fmt: skip
+    above, below, shop_ids, shop, bought, prices, right_ids, plain, there, base, right, left, layers = _receipt(stage)
+    rows, most = there.shape[1], bought.shape[1]
     # The question.
     is_item = torch.zeros(rows, dtype=torch.bool, device=device)
     is_item[above : above + most] = True
@@ -196,12 +190,12 @@ def receipts(stage: Stage) -> NeedleScene:
     sizes = [size_right, size_right, size_right, size_left, shop.size[:, 0]]
     return NeedleScene(
         background=table(stage),
-        layers=[sheet, rules],
+        layers=layers,
         text=stack_text([shop, left, right]),
         question=by_task(task, ask_all(stage, "receipts", asked_by)),
         answer=by_task(task, answers),
         boxes=by_task(task, boxes)[:, None],
-        box_mask=yes,
+        box_mask=torch.ones_like(there[:, :1]),
         context=by_task(task, context)[:, None],
         context_mask=(task < 4)[:, None],
         task=task,

@@ -21,7 +21,6 @@ class ShapesDrawing(NamedTuple):
 
     rows: int
     cols: int
-    items: int
     there: torch.Tensor
     row: torch.Tensor
     col: torch.Tensor
@@ -30,7 +29,6 @@ class ShapesDrawing(NamedTuple):
     colour: torch.Tensor
     shape: torch.Tensor
     layer: Layer
-    boxes: torch.Tensor
 
 
 def _shapes(stage: Stage) -> ShapesDrawing:
@@ -67,17 +65,13 @@ def _shapes(stage: Stage) -> ShapesDrawing:
         paints(black, body, white, opacity=(110, 255, 255)),
         extent=(pitch, pitch),
     )
-    boxes = layer.boxes
-    return ShapesDrawing(
-        rows, cols, items, there, row, col, colours, kinds, colour, shape, layer, boxes,
-    )  # fmt: skip
+    return ShapesDrawing(rows, cols, there, row, col, colours, kinds, colour, shape, layer)
 
 
 def scenes(stage: Stage) -> NeedleScene:
     draws = stage.draws
-    (
-        rows, cols, items, there, row, col, colours, kinds, colour, shape, layer, boxes,
-    ) = _shapes(stage)  # fmt: skip
+    rows, cols, there, row, col, colours, kinds, colour, shape, layer = _shapes(stage)
+    items, boxes = there.shape[1], layer.boxes
     both = there[:, :, None] & there[:, None, :]
     same_colour = (colour[:, :, None] == colour[:, None]) & both
     same_shape = (shape[:, :, None] == shape[:, None]) & both

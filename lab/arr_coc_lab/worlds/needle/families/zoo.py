@@ -99,28 +99,19 @@ class ZooDrawing(NamedTuple):
 
     background: Background
     layers: list[Layer]
-    animals: int
     packet_there: torch.Tensor
     there: torch.Tensor
     kind: torch.Tensor
     beasts: Layer
-    shadows: Layer
-    ground: Layer
-    decoration: list[Layer]
     caged: torch.Tensor
     cages: Layer
     tint: torch.Tensor
     packet: Layer
     snack_ids: torch.Tensor
     snack: Text
-    one: torch.Tensor
-    two: torch.Tensor
-    three: torch.Tensor
-    comma: torch.Tensor
-    blank: torch.Tensor
+    ingredients: torch.Tensor
     weight_ids: torch.Tensor
     print_lines: Text
-    label: Layer
 
 
 def _zoo(stage: Stage) -> ZooDrawing:
@@ -218,17 +209,19 @@ def _zoo(stage: Stage) -> ZooDrawing:
         label_top, label_left, label_height * packet_there, width - 14, stage.sprite("solid", tint),
         paints(label_paper, opacity=(250, 0, 0)), masks=(0,), extent=(SLOT, SLOT),
     )  # fmt: skip
+    layers += [*decoration, ground, shadows, beasts, cages, packet, label]
+    ingredients = answer_of(one, comma, blank, two, comma, blank, three)[:, 0]
     return ZooDrawing(
-        background, layers, animals, packet_there, there, kind, beasts, shadows, ground, decoration, caged, cages,
-        tint, packet, snack_ids, snack, one, two, three, comma, blank, weight_ids, print_lines, label,
+        background, layers, packet_there, there, kind, beasts, caged, cages, tint, packet, snack_ids, snack,
+        ingredients, weight_ids, print_lines,
     )  # fmt: skip
 
 
 def zoo(stage: Stage) -> NeedleScene:
     draws, device = stage.draws, stage.device
     (
-        background, layers, animals, packet_there, there, kind, beasts, shadows, ground, decoration, caged, cages,
-        tint, packet, snack_ids, snack, one, two, three, comma, blank, weight_ids, print_lines, label,
+        background, layers, packet_there, there, kind, beasts, caged, cages, tint, packet, snack_ids, snack,
+        ingredients, weight_ids, print_lines,
     ) = _zoo(stage)  # fmt: skip
     # The question.
     truth = draws.chance("truth", 50)[:, 0]
@@ -258,9 +251,8 @@ def zoo(stage: Stage) -> NeedleScene:
         ask(stage, "wording/bars", "zoo.bars", animal),
         ask(stage, "wording/count", "zoo.count"),
     ]
-    every = answer_of(one, comma, blank, two, comma, blank, three)[:, 0]
     answers = [
-        every,
+        ingredients,
         answer_of(snack_ids[:, 0]),
         answer_of(weight_ids[:, 0]),
         answer_of(choose(COLOUR_NAMES, tint[:, 0])),
@@ -273,15 +265,15 @@ def zoo(stage: Stage) -> NeedleScene:
     listed_box = union(line_boxes[:, 1], line_boxes[:, 2])
     single = torch.stack([listed_box, snack.boxes()[:, 0], line_boxes[:, 3], packet_box], 1)
     about_packet = (task < 4)[:, None]
-    alone = torch.nn.functional.one_hot(target, animals).bool()
+    alone = torch.nn.functional.one_hot(target, there.shape[1]).bool()
     box = torch.where(about_packet[..., None], take(single, task.clamp(max=3))[:, None], boxes)
-    first_only = torch.arange(animals, device=device) == 0
+    first_only = torch.arange(there.shape[1], device=device) == 0
     beast_mask = torch.where((task == 7)[:, None], there, alone & there & ((task != 5) | present)[:, None])
     type_sizes = torch.stack([print_lines.size[:, 1], snack.size[:, 0], print_lines.size[:, 3]], 1)
     written = take(type_sizes, task.clamp(max=2))
     return NeedleScene(
         background=background,
-        layers=[*layers, *decoration, ground, shadows, beasts, cages, packet, label],
+        layers=layers,
         text=stack_text([snack, print_lines]),
         question=by_task(task, questions),
         answer=by_task(task, answers),
