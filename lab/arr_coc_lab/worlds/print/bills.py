@@ -131,17 +131,12 @@ def goods(bill: BillPaper, top: Tensor) -> BillGoods:
     stage, draws, around, device = bill.stage, bill.stage.draws, bill.stage.frame, bill.stage.device
     items, face, em = bill.items, around.face, around.em
     plain = draws.chance(f"{NAME}/plain", 35) | (bill.wide < 17 * em)
-    order = draws.integers(f"{NAME}/order", 0, 3)
-    places = constant([[0.0, 0.56, 0.78, 1.0], [0.12, 0.08, 0.74, 1.0], [0.0, 1.0, 0.8, 0.6]], device=device)[
-        order[:, 0]
-    ]
-    aligns = constant([[0.0, 1.0, 1.0, 1.0]] * 3, device=device)[order[:, 0]]
-    widths = constant([[0.46, 0.09, 0.2, 0.2], [0.42, 0.07, 0.2, 0.22], [0.36, 0.1, 0.17, 0.2]], device=device)[
-        order[:, 0]
-    ]
-    simple = constant([0.0, 1.0, 1.0, 1.0], device=device)
-    places = torch.where(plain, simple, places)
-    widths = torch.where(plain, constant([0.64, 0.1, 0.1, 0.33], device=device), widths)
+    chosen = draws.integers(f"{NAME}/order", 0, 3)[:, 0]
+    aligns = constant([0.0, 1.0, 1.0, 1.0], device=device)
+    orders = [[0.0, 0.56, 0.78, 1.0], [0.12, 0.08, 0.74, 1.0], [0.0, 1.0, 0.8, 0.6]]
+    rooms = [[0.46, 0.09, 0.2, 0.2], [0.42, 0.07, 0.2, 0.22], [0.36, 0.1, 0.17, 0.2]]
+    places = torch.where(plain, aligns, constant(orders, device=device)[chosen])
+    widths = torch.where(plain, constant([0.64, 0.1, 0.1, 0.33], device=device), constant(rooms, device=device)[chosen])
     place_x = bill.left + places * bill.wide
     headed = draws.chance(f"{NAME}/headed", 55)
     wanted = draws.integers(f"{NAME}/items", 2, items + 1)
@@ -171,7 +166,7 @@ def goods(bill: BillPaper, top: Tensor) -> BillGoods:
                 amount=(-1, -1, price, amount)[column],
                 scramble=strange & (column == 0),
                 x=place_x[:, column : column + 1],
-                align=aligns[:, column : column + 1],
+                align=aligns[column],
                 limit=widths[:, column : column + 1] * bill.wide,
                 baseline=base[:, 1:],
                 there=there & alone,

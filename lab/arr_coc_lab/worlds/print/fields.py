@@ -148,10 +148,9 @@ def tables(stage: SheetStage, name: str = "tables") -> Sheet:
     wide = body_wide * share / share.sum(1, keepdim=True)
     left = around.left + wide.cumsum(1) - wide
     pitch = stage.high(around.face, around.em) + 2 + around.em * draws.uniform(f"{name}/space", 0.05, 1.1)
-    top = around.top + torch.arange(rows + 1, device=device) * pitch
-    fits = (top + pitch < around.bottom) & (
-        torch.arange(rows + 1, device=device) <= draws.integers(f"{name}/rows", 3, rows + 1)
-    )
+    at = torch.arange(rows + 1, device=device)
+    top = around.top + at * pitch
+    fits = (top + pitch < around.bottom) & (at <= draws.integers(f"{name}/rows", 3, rows + 1))
     base = top + 0.5 * (pitch - stage.high(around.face, around.em)) + atlas.ascent[around.face] * around.em
     pick = draws.integers(f"{name}/kind", 0, len(NUMBERS), columns)
     words = draws.integers(f"{name}/words", 0, len(WORDS), columns)
@@ -191,14 +190,11 @@ def tables(stage: SheetStage, name: str = "tables") -> Sheet:
     shown = fits.sum(1, keepdim=True)
     bottom = around.top + shown * pitch
     rules = table_rules(stage, name, top, bottom, left, fits, which < several)
-    end = around.left + body_wide
-    band = torch.stack([around.left.expand_as(top), top, end.expand_as(top), top + pitch], -1)
-    even = (torch.arange(rows + 1, device=device) % 2 == 0) & draws.chance(f"{name}/zebra", 22)
-    head = (torch.arange(rows + 1, device=device) == 0) & (dark | draws.chance(f"{name}/head_band", 25))
+    band = torch.stack([around.left.expand_as(top), top, (around.left + body_wide).expand_as(top), top + pitch], -1)
+    even = (at % 2 == 0) & draws.chance(f"{name}/zebra", 22)
+    head = (at == 0) & (dark | draws.chance(f"{name}/head_band", 25))
     deep = stage.ink(f"{name}/deep") * 0.8
-    shade = torch.where(
-        ((torch.arange(rows + 1, device=device) == 0) & dark)[..., None], deep, stage.shade(f"{name}/shade")
-    )
+    shade = torch.where(((at == 0) & dark)[..., None], deep, stage.shade(f"{name}/shade"))
     fills = rects_of(band, (fits & (head | (even & ~head))).float(), shade)
     row = 1 + draws.below(f"{name}/row", shown - 1, TABLE_FACTS)
     column = 1 + draws.below(f"{name}/column", (several - 1).long(), TABLE_FACTS)
