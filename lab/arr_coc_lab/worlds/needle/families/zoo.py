@@ -194,7 +194,6 @@ def _zoo(stage: Stage) -> ZooDrawing:
     line = snack.atlas.height[face, small] + 1
     lines = [join([ids], 24) for ids in (heading, upper_line, three, weight_ids)]
     label_top = snack_base + (snack.height() - snack.atlas.ascent[snack.face, snack.size]) + 4
-    bottom = packet_y + height - 10
     first_base = label_top + 3 + snack.atlas.ascent[face, small]
     bases = torch.cat([first_base + step * line for step in range(4)], 1)
     label_left = packet_x + 7
@@ -204,7 +203,7 @@ def _zoo(stage: Stage) -> ZooDrawing:
     ).fitted(width - 21)  # fmt: skip
     # One size for all lines of the label: that of the line which had to shrink most.
     print_lines = replace(print_lines, size=print_lines.size.amin(1, keepdim=True).expand(-1, 4)).only(packet_there)
-    label_height = torch.minimum(bases[:, 3:] + 5 - label_top, bottom + 3 - label_top)
+    label_height = torch.minimum(bases[:, 3:] + 5, packet_y + height - 7) - label_top
     label = Layer(
         label_top, label_left, label_height * packet_there, width - 14, stage.sprite("solid", tint),
         paints(label_paper, opacity=(250, 0, 0)), masks=(0,), extent=(SLOT, SLOT),
