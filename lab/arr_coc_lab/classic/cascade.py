@@ -23,7 +23,7 @@ picture.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -34,7 +34,7 @@ import numpy as np
 
 from arr_coc.allocation.strategies import SHAPED, Strategy
 from arr_coc.core.errors import InputError
-from arr_coc.core.values import Relevance
+from arr_coc.core.values import JsonObject, Relevance
 from arr_coc.relevance.look.arousal import first_arousal, modulate
 from arr_coc.relevance.look.tension import DEFAULT_TENSIONS, mixture, normalise, sharpen
 from arr_coc.relevance.registry import Source
@@ -301,26 +301,37 @@ ARMS: dict[str, Callable[[np.ndarray, str], tuple[Relevance, int]]] = {
 }
 
 
-def measure(number: int, seed: int = 0, split: str = "validation", side: int = SIDE) -> Figures:
-    """Rows by way: seconds, pixels, and coverage of each picture at each share of the tokens."""
-    from arr_coc.allocation.allocate import allocate
-
+def asked_pictures(number: int, seed: int, side: int) -> Iterator[tuple[np.ndarray, str, np.ndarray]]:
+    """Validation pictures of every family, a question about each, and (rows, cols) bool the cells that it needs."""
     from ..train.allocations import target_cells
     from ..train.pictures import every_family
 
+    for batch in every_family(number, (side, side), seed, "validation", at_once=1):
+        truth = target_cells(batch, side // 32, side // 32)[0].numpy() > 0
+        if truth.any():  # "is there a …?" with the answer no needs no place
+            yield batch.pictures[0].permute(1, 2, 0).contiguous().numpy(), batch.questions[0], truth
+
+
+def shown_in_full(
+    relevance: Relevance | np.ndarray, keep: float, truth: np.ndarray, how: JsonObject | None = None
+) -> float:
+    """The share of the needed cells that an allocation of a share of the tokens shows in full."""
+    from arr_coc.allocation.allocate import allocate
+
+    size = truth.shape[0] * 32, truth.shape[1] * 32
+    levels = allocate(relevance, round(keep * truth.size), image_size=size, **(how or {})).level_map()
+    return float((levels[truth] == 0).mean())
+
+
+def measure(number: int, seed: int = 0, side: int = SIDE) -> Figures:
+    """Rows by way: seconds, pixels, and coverage of each picture at each share of the tokens."""
     found: Figures = {name: {} for name in ARMS}
-    for batch in every_family(number, (side, side), seed, split, at_once=1):
-        pixels = batch.pictures[0].permute(1, 2, 0).contiguous().numpy()
-        query, truth = batch.questions[0], target_cells(batch, side // 32, side // 32)[0].numpy() > 0
-        if not truth.any():  # "is there a …?" with the answer no needs no place
-            continue
+    for pixels, query, truth in asked_pictures(number, seed, side):
         for name, way in ARMS.items():
             started = process_time()
             relevance, sensed = way(pixels, query)
             row = {"seconds": process_time() - started, "pixels": float(sensed)}
-            for keep in SHARES:
-                levels = allocate(relevance, round(keep * truth.size), image_size=(side, side)).level_map()
-                row[f"covered {keep:g}"] = float((levels[truth] == 0).mean())
+            row |= {f"covered {keep:g}": shown_in_full(relevance, keep, truth) for keep in SHARES}
             for key, value in row.items():
                 found[name].setdefault(key, []).append(value)
     return found

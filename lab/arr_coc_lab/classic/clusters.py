@@ -10,8 +10,6 @@ Coverage: the share of the cells that the question needs which are shown in full
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import torch
 
@@ -20,6 +18,7 @@ from arr_coc.allocation.job import AllocationJob, as_maps
 from arr_coc.allocation.strategies import SHAPED, Strategy
 from arr_coc.allocation.tree import Leaves
 from arr_coc.core.errors import InputError
+from arr_coc.core.values import JsonObject
 from arr_coc.sensing.channels import check_gaze
 from arr_coc.video.clusters import region_scores
 
@@ -91,6 +90,9 @@ def fall_off(shape: tuple[int, ...], gaze: tuple[float, float]) -> np.ndarray:
     return HALF_AT / (HALF_AT + np.hypot(down[:, None], across[None, :]))
 
 
+from .cascade import asked_pictures, shown_in_full, tell
+
+
 def clusters(job: AllocationJob) -> Leaves:
     """Leaves by what clusters gain; `look` and `ask` find the clusters by themselves."""
     given = np.asarray(job.need("labels", "clusters", "a map of cluster identifiers, from find_clusters"))
@@ -124,35 +126,25 @@ SIDE, SHARES, STRIPES = 1024, (1 / 4, 1 / 8, 1 / 16), 40
 
 def measure(number: int, source: str = "look", seed: int = 0, side: int = SIDE) -> dict[str, dict[str, list[float]]]:
     """By layout of one source's map: coverage of each picture at each share of the tokens."""
-    from arr_coc.allocation.allocate import allocate
     from arr_coc.relevance.registry import find_source
     from arr_coc.relevance.scene import Scene
 
-    from ..train.allocations import target_cells
-    from ..train.pictures import every_family
-
     stripes = np.broadcast_to(np.arange(STRIPES), (1, STRIPES))
     found: dict[str, dict[str, list[float]]] = {name: {} for name in ("overlay", "clusters", "cascade", "stripes")}
-    for batch in every_family(number, (side, side), seed, "validation", at_once=1):
-        truth = target_cells(batch, side // 32, side // 32)[0].numpy() > 0
-        if not truth.any():  # "is there a …?" with the answer no needs no place
-            continue
-        scene = Scene(batch.pictures[0].permute(1, 2, 0).contiguous().numpy())
-        map_ = find_source(source).maps([scene], [batch.questions[0]]).relevance[0]
+    for pixels, query, truth in asked_pictures(number, seed, side):
+        scene = Scene(pixels)
+        map_ = find_source(source).maps([scene], [query]).relevance[0]
         inputs, _ = scene.strategy_inputs("clusters", {})
-        more: dict[str, dict[str, Any]] = {
+        more: dict[str, JsonObject] = {
             "clusters": inputs,
             "stripes": {**inputs, "labels": stripes, "parents": None},
         }
         for name, row in found.items():
             for keep in SHARES:
-                strategy, how = "clusters" if name in more else name, more.get(name, {})
-                made = allocate(map_, round(keep * truth.size), strategy=strategy, image_size=(side, side), **how)
-                row.setdefault(f"covered {keep:g}", []).append(float((made.level_map()[truth] == 0).mean()))
+                how = {"strategy": "clusters" if name in more else name, **more.get(name, {})}
+                row.setdefault(f"covered {keep:g}", []).append(shown_in_full(map_, keep, truth, how))
     return found
 
 
 if __name__ == "__main__":
-    from .cascade import tell
-
     tell(measure, __doc__, 231, SIDE, "look")

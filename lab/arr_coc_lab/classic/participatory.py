@@ -52,13 +52,8 @@ def participatory(
     """
     semantic = texture.semantic if texture.batched else texture.semantic[None]
     tokens = query.to(semantic)
-    tokens = (
-        tokens.reshape(1, *tokens.shape)
-        if tokens.ndim == 2
-        else tokens.reshape(1, 1, -1)
-        if tokens.ndim == 1
-        else tokens
-    )
+    while tokens.ndim < 3:
+        tokens = tokens[None]
     if tokens.ndim != 3 or tokens.shape[-1] != semantic.shape[1] or len(tokens) not in (1, len(semantic)):
         raise InputError(
             f"query must be (T, {semantic.shape[1]}) or (B, T, {semantic.shape[1]}), got {tuple(query.shape)}"

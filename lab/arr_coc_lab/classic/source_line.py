@@ -47,7 +47,7 @@ from arr_coc.relevance.scene import Scene
 from arr_coc.sensing.named_clusters import find_clusters
 from arr_coc.texturing import mips_of, sense, silent_channels
 
-from .cascade import ELSEWHERE, open_clusters, tell
+from .cascade import ELSEWHERE, asked_pictures, open_clusters, tell
 from .clusters import labels_on
 from .participatory import participatory
 from .scale import LEAST
@@ -249,20 +249,12 @@ ARMS = {"average": SourceLine(frozenset({"mips"})), "learned": SourceLine()}
 
 def measure(number: int, seed: int = 0, side: int = SIDE) -> dict[str, dict[str, list[float]]]:
     """By mips: the share of the cells that a question needs which lie among the candidates, and their share of all."""
-    from ..train.allocations import target_cells
-    from ..train.pictures import every_family
-
     found: dict[str, dict[str, list[float]]] = {name: {"covered": [], "opened": []} for name in ARMS}
-    grid = side // 32, side // 32
-    for batch in every_family(number, (side, side), seed, "validation", at_once=1):
-        truth = target_cells(batch, *grid)[0].numpy() > 0
-        if not truth.any():  # "is there a …?" with the answer no needs no place
-            continue
-        pixels = batch.pictures[0].permute(1, 2, 0).contiguous().numpy()
-        texture = sense(pixels, batch.questions[0], "full40", size=side)
+    for pixels, query, truth in asked_pictures(number, seed, side):
+        texture = sense(pixels, query, "full40", size=side)
         for name, line in ARMS.items():
-            opened, _ = line.candidates(texture, pixels, batch.questions[0])
-            cells = labels_on(opened.astype(np.int64), grid) > 0
+            opened, _ = line.candidates(texture, pixels, query)
+            cells = labels_on(opened.astype(np.int64), truth.shape) > 0
             found[name]["covered"].append(float(cells[truth].mean()))
             found[name]["opened"].append(float(opened.mean()))
     return found

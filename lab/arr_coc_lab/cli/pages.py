@@ -9,9 +9,9 @@ from typing import Annotated
 
 import typer
 
+from arr_coc.app.cli.console import progress, writing
 from arr_coc.app.cli.options import OnlyJson, with_options
 from arr_coc.core.errors import InputError
-from arr_coc.core.files import writing
 
 
 @dataclass(frozen=True)
@@ -75,25 +75,9 @@ def command(options: PagesCommand) -> None:
     names = tuple(name.strip() for name in options.families.split(",") if name.strip())
     order = Order(options.n, options.seed, options.split, names, options.pdf)
     check_order(order)
-    with writing(options.out):
-        if options.as_json:
-            written = write_dataset(order, options.out, options.workers, options.resume, options.pack, options.wear)
-        else:
-            from rich.console import Console
-            from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-            parts = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-            with Progress(*parts, console=Console(stderr=True)) as bar:
-                task = bar.add_task("pages", total=options.n)
-                written = write_dataset(
-                    order,
-                    options.out,
-                    options.workers,
-                    options.resume,
-                    options.pack,
-                    options.wear,
-                    lambda done, total: bar.update(task, completed=done),
-                )
+    how = options.workers, options.resume, options.pack, options.wear
+    with writing(options.out), progress(options.n, "pages", hidden=options.as_json) as advance:
+        written = write_dataset(order, options.out, *how, lambda done: advance(done=done))
     if options.as_json:
         print(json.dumps(written | {"seed": options.seed, "split": options.split}))
     else:

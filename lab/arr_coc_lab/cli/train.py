@@ -11,16 +11,12 @@ from typing import Annotated
 import typer
 
 from arr_coc.core.errors import InputError
+from arr_coc.core.values import JsonObject
+from arr_coc.relevance.language.tables import read_table
 
 app = typer.Typer(no_args_is_help=True)
 # What follows the name of a training goes to it as it is, --help too.
 HANDED_ON = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
-
-# Trainings to which records of image, question and answer say nothing.
-NO_RECORDS = {
-    "hypotheses": "its rivals are compared on Needle World, where every cell is known; use train scorer --data or "
-    "train tensions --data",
-}
 
 
 @app.callback()
@@ -39,12 +35,13 @@ def train() -> None:
     """
 
 
-def add_training(name: str, module: str, what: str, *examples: str) -> None:
-    """A command whose options are those of `python -m arr_coc_lab.MODULE`."""
+def add_training(name: str, training: JsonObject) -> None:
+    """A command whose options are those of `python -m arr_coc_lab.MODULE`. training: as in trainings.toml."""
+    module = training["module"]
 
     def run(context: typer.Context) -> None:
-        if name in NO_RECORDS and any(one.split("=")[0] == "--data" for one in context.args):
-            raise InputError(f"train {name} takes no --data: {NO_RECORDS[name]}")
+        if "no_data" in training and any(one.split("=")[0] == "--data" for one in context.args):
+            raise InputError(f"train {name} takes no --data: {training['no_data']}")
         main = import_module(f"arr_coc_lab.{module}").main
         before = sys.argv[0]
         sys.argv[0] = f"arr-coc train {name}"  # what its usage line begins with
@@ -53,69 +50,13 @@ def add_training(name: str, module: str, what: str, *examples: str) -> None:
         finally:
             sys.argv[0] = before
 
-    run.__doc__ = f"{what}\n\nTakes the options of `python -m arr_coc_lab.{module}`; --help lists them.\n\n\b\n"
-    run.__doc__ += "\n".join(["Examples:", *(f"  arr-coc train {name} {example}" for example in examples)])
+    head = f"{training['what']}\n\nTakes the options of `python -m arr_coc_lab.{module}`; --help lists them.\n\n\b\n"
+    run.__doc__ = head + "\n".join(["Examples:", *(f"  arr-coc train {name} {one}" for one in training["examples"])])
     app.command(name, context_settings=HANDED_ON, add_help_option=False)(run)
 
 
-add_training(
-    "mini",
-    "train.train_mini",
-    "The bundled model mini: with --data on your own pictures, else from drawn ones; can be stopped and resumed.",
-    "--seconds 520 --total 1040 --folder runs/mini --out runs/mini/export",
-    "--steps 20 --scale 0.004 --width 64 --largest 256 --evaluate 0",
-    "--data invoices --seconds 600 --out my-mini",
-)
-add_training(
-    "lora",
-    "train.train_prompts",
-    "Adapters for any model, on your own pictures at small budgets (extra [lora]).",
-    "--model Qwen/Qwen3-VL-2B-Instruct --data invoices --keeps 0.25 0.125 --out my-adapter",
-    "--model my-model-folder --data answers.jsonl --steps 200 --rank 16",
-)
-add_training(
-    "scorer",
-    "train.train_scorer",
-    "Where to look (the scorer): with --data on your own pictures, else a small one on drawn pictures.",
-    "--data invoices --start bundled --seconds 420 --out my-scorer",
-    "--data answers.jsonl --from outcomes --out my-scorer",
-    "--data . --help",
-    "--from outcomes --reader runs/mini/export",
-    "--from boxes --reader src/arr_coc/weights/mini --seconds 300",
-)
-add_training(
-    "words",
-    "train.train_words",
-    "Which words answer: with --data on your own pictures and their words, else on drawn pages.",
-    "--data invoices --steps 400 --out my-words",
-    "--pages packs/train-00.bin --aside packs/val-00.bin --out runs/words/export",
-)
-add_training(
-    "tensions",
-    "classic.tensions",
-    "The balance of --relevance look: with --data on your own pictures, in seconds; else on drawn ones.",
-    "--data photos --out my-tensions",
-)
-add_training(
-    "tempering",
-    "classic.tempering",
-    "How much ask --passes explores, on your own pictures and their answers.",
-    "--data invoices --steps 60 --out my-tempering",
-)
-add_training(
-    "hypotheses",
-    "train.train_hypotheses",
-    "All scorers that bench hypotheses compares, and their measurement.",
-    "--reader src/arr_coc/weights/mini --scorer src/arr_coc/weights/scorer --seconds 690",
-)
-add_training(
-    "video",
-    "train.train_video",
-    "How clips are followed (temporal), or mini on clips (reader).",
-    "temporal --out runs/video --seconds 100",
-    "temporal --data clips --out my-video --seconds 300",
-    "reader --out runs/video --seconds 100 --device cuda",
-)
+for _name, _training in read_table(Path(__file__).with_name("trainings.toml")).items():
+    add_training(_name, _training)
 
 
 @app.command("calibration")

@@ -13,7 +13,7 @@ their logarithm. `letters_right` tells the letters read right by type size and b
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -29,11 +29,11 @@ from ..worlds.needle.paint import part
 from ..worlds.needle.renderer import Asked
 from ..worlds.print.atlas import PrintAtlas, load_atlas
 from ..worlds.print.bank import make_bank
-from ..worlds.print.layouts import SHARES, VAL_SHARES, Facts, Sheet, SheetStage, dense, lay_out
+from ..worlds.print.layouts import SHARES, VAL_SHARES, Sheet, SheetStage, dense, lay_out
 from ..worlds.print.ornaments import draw_ornaments, paint_ornaments
 from ..worlds.print.paint import PIXELS_AT_ONCE, paint_rects, paint_runs
 from ..worlds.print.questions import GROUP, ask, spans
-from ..worlds.print.setting import MoneyStyle, Runs, painted_areas, set_text, without_collisions
+from ..worlds.print.setting import MoneyStyle, Runs, each, painted_areas, set_text, without_collisions
 from ..worlds.print.sheets import SMALLEST
 from ..worlds.print.wear import CLOUDS, PrintWear, WearTables, draw_wear, noise
 from ..worlds.print.wear import NAMES as WEAR_NAMES
@@ -174,7 +174,7 @@ class PrintWorld:
             canvas = paint_rects(canvas, part(sheet.rules, some))
             canvas = paint_runs(canvas, part(runs, some), areas[some], self.atlas, weight[some])
             canvas = paint_ornaments(canvas, part(ornaments, some), clouds, over=True)
-            canvas = wear_out(canvas, wear.part(some), paper[some], tables)
+            canvas = wear_out(canvas, part(wear, some), paper[some], tables)
             pixels[some] = (canvas * 255).round_().clamp_(0, 255).to(torch.uint8)
         y, x = runs.middles(self.atlas)
         x, y = wear.moved(x, y)
@@ -214,11 +214,9 @@ class PrintWorld:
         order = torch.where(valid, draws.bits("question", facts.group.shape[1]), 1 << 40).argsort(dim=1)[:, :QUESTIONS]
         order = torch.where(valid.gather(1, order), order, order[:, :1])
         good = valid.any(1)
-        kept = Facts(*(value.gather(1, order) for value in facts))
-        kept = kept._replace(
-            group=torch.where(good[:, None], kept.group, GROUP["none"]),
-            second=torch.where(good[:, None], kept.second, -1),
-        )
+        kept = each(lambda value: value.gather(1, order), facts)
+        group, beside = kept.group.where(good[:, None], GROUP["none"]), kept.second.where(good[:, None], -1)
+        kept = replace(kept, group=group, second=beside)
 
         def of(values: Tensor) -> Tensor:
             return values.gather(1, order[..., None].expand(-1, -1, values.shape[-1]))

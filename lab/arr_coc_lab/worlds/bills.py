@@ -9,46 +9,21 @@ label, with a currency before it, behind it, joined to it or none. The ranker of
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
 from arr_coc.pictures.words import Words, make_words
 
+from .word_lists import lists_of
+
 SIZE = (1170.0, 827.0)  # height and width of A4 at 100 dots an inch
 
-SHOPS = (
-    "Alder Works", "Baxter Tools", "Corner Grocer", "Delta Print", "Elm Street Books", "Fjord Marine", "Gupta Textiles",
-    "Harbour Cafe", "Ito Ceramics", "Juniper Labs", "Kestrel Audio", "Larch Timber", "Mori Optics", "Nova Dental",
-)  # fmt: skip
-PEOPLE = ("Ana Silva", "Ben Okafor", "Chloe Martin", "David Novak", "Eva Lund", "Farid Aziz", "Grace Kim", "Hugo Weber")
-STREETS = ("12 Mill Lane", "480 Harbour Road", "7 Chapel Street", "Bergweg 31", "Rue du Port 9", "2200 Lake Avenue")
-THINGS = (
-    "Chair", "Desk lamp", "Shelf", "Garden hose", "Paint white", "Brush set", "Window glass", "Door lock", "Bread",
-    "Apples", "Coffee beans", "Tea", "Workshop", "Support hours", "Delivery", "Installation", "Battery pack", "Mouse",
-    "Keyboard", "Notebook", "Pens blue", "Envelopes", "Tape", "Gloves", "Soap", "Filter", "Spare wheel", "Oil 5 l",
-)  # fmt: skip
-TOTAL = ("Total", "TOTAL", "Grand total", "Total due", "Amount due", "Total amount", "Invoice total", "To pay",
-         "Total payable", "Sum total", "Amount payable", "Balance due", "Total incl. tax", "TOTAL DUE")  # fmt: skip
-SUBTOTAL = ("Subtotal", "Sub-total", "Sub total", "Net", "Net amount", "Total before tax", "Goods total",
-            "Total excl. tax", "Items total")  # fmt: skip
-TAX = ("VAT", "Tax", "Sales tax", "GST", "VAT 20%", "Tax 8.5%", "VAT (7 %)", "Total tax")
-MORE = {"discount": ("Discount", "Rebate"), "shipping": ("Shipping", "Freight", "Delivery charge")}
-PAID = {"paid": ("Amount paid", "Paid", "Deposit", "Cash"), "balance": ("Balance due", "Still to pay", "Outstanding")}
-CHANGE = {"paid": ("Cash", "Card", "Tendered"), "balance": ("Change", "Change due")}
-# How each sum is asked for, beside its own label.
-ASKED = {
-    "total": ("the total", "the total amount", "the grand total", "the total to pay", "the invoice total"),
-    "subtotal": ("the subtotal", "the net amount", "the amount before tax", "the total before tax"),
-    "tax": ("the tax", "the VAT", "the tax amount"),
-    "discount": ("the discount",),
-    "shipping": ("the shipping", "the delivery charge"),
-    "paid": ("the amount paid",),
-    "balance": ("the balance",),
-}
-FORMS = ("What is {}?", "How much is {}?", "{}", "Find {}.", "What does it say for {}?", "Read {}.", "{}?")
+words = lists_of(Path(__file__).parent / "data" / "bills.toml")
 MONEY: tuple[Callable[[float], str], ...] = (
     lambda value: f"${value:,.2f}",
     lambda value: f"{value:,.2f} EUR",
@@ -110,7 +85,7 @@ class BillSheet:
 
 
 class Sum(NamedTuple):
-    """One line of the sums. kind: a key of `ASKED`. label, value: as written."""
+    """One line of the sums. kind: one of those of `asked` in bills.toml. label, value: as written."""
 
     kind: str
     label: str
@@ -190,7 +165,8 @@ def make_bill(lots: random.Random, kind: str) -> Bill:
     questions: list[BillQuestion] = []
     y = head_of(sheet, questions, left, right, narrow)
     goods = [
-        (lots.choice(THINGS), lots.randint(1, 9), round(lots.uniform(1, 400), 2)) for _ in range(lots.randint(2, 12))
+        (lots.choice(words("things")), lots.randint(1, 9), round(lots.uniform(1, 400), 2))
+        for _ in range(lots.randint(2, 12))
     ]
     y = items_of(sheet, questions, goods, money, y, (left, right), narrow)
     y += sheet.size * lots.uniform(1, 4)
@@ -198,7 +174,7 @@ def make_bill(lots: random.Random, kind: str) -> Bill:
     lay = sums_beside if narrow else lots.choice(LAYOUTS)
     placed = lay(sheet, y, sums, (left if narrow else lots.uniform(430, 560), right))
     for one, label, value in placed:
-        asked = [one.label.lower().strip(":"), *(name.removeprefix("the ") for name in ASKED[one.kind])]
+        asked = [one.label.lower().strip(":"), *words(f"asked.{one.kind}")]
         alone = sum(other.kind == "balance" for other in sums) == 0 or one.kind != "total"
         names = asked if alone else [name for name in asked if "pay" not in name and "due" not in name]
         chosen = lots.sample(names, min(2, len(names)))
@@ -208,7 +184,7 @@ def make_bill(lots: random.Random, kind: str) -> Bill:
 
 
 def phrased(lots: random.Random, name: str) -> str:
-    form = lots.choice(FORMS)
+    form = lots.choice(words("forms"))
     told = name if form in ("{}", "{}?") else f"the {name}"
     text = form.format(told)
     return text[:1].upper() + text[1:] if lots.random() < 0.8 else text
@@ -216,25 +192,25 @@ def phrased(lots: random.Random, name: str) -> str:
 
 def sums_of(lots: random.Random, goods: float, money: Callable[[float], str], narrow: bool) -> list[Sum]:
     """The lines below the goods. The total is what has to be paid for them, whatever was paid already."""
-    rest, lines = goods, [("subtotal", lots.choice(SUBTOTAL), goods)] if lots.random() < 0.85 else []
-    for kind, labels in MORE.items():
+    rest, lines = goods, [("subtotal", lots.choice(words("sums.subtotal")), goods)] if lots.random() < 0.85 else []
+    for kind in words("more"):
         if lots.random() < 0.2:
             amount = round(goods * lots.uniform(0.02, 0.15), 2)
             rest += -amount if kind == "discount" else amount
-            lines.append((kind, lots.choice(labels), amount))
+            lines.append((kind, lots.choice(words(f"more.{kind}")), amount))
     tax = round(rest * lots.choice((0.05, 0.07, 0.085, 0.19, 0.2)), 2)
     if lots.random() < 0.85:
-        lines.append(("tax", lots.choice(TAX), tax))
+        lines.append(("tax", lots.choice(words("sums.tax")), tax))
         rest += tax
     after = lots.random() < (0.6 if narrow else 0.2)
-    labels = [one for one in TOTAL if "due" not in one.lower() and "pay" not in one.lower()] if after else TOTAL
+    labels = [one for one in words("sums.total") if not after or not re.search("due|pay", one.lower())]
     lines.append(("total", lots.choice(labels), rest))
     if after:
-        words = CHANGE if narrow else PAID
+        how = "till" if narrow else "paid"
         paid = round(rest * lots.uniform(1.0, 1.3), 2) if narrow else round(rest * lots.uniform(0.1, 0.9), 2)
         lines += [
-            ("paid", lots.choice(words["paid"]), paid),
-            ("balance", lots.choice(words["balance"]), abs(rest - paid)),
+            ("paid", lots.choice(words(f"{how}.paid")), paid),
+            ("balance", lots.choice(words(f"{how}.balance")), abs(rest - paid)),
         ]
     if not narrow and lots.random() < 0.12:  # the sum that counts stands first
         lines.sort(key=lambda line: line[0] != "total")
@@ -244,18 +220,18 @@ def sums_of(lots: random.Random, goods: float, money: Callable[[float], str], na
 def head_of(sheet: BillSheet, questions: list[BillQuestion], left: float, right: float, narrow: bool) -> float:
     """Shop, customer, number and dates → where the goods begin."""
     lots, y = sheet.lots, sheet.lots.uniform(50, 110)
-    shop = sheet.put(left, y, lots.choice(SHOPS), scale=lots.uniform(1, 1.8))
+    shop = sheet.put(left, y, lots.choice(words("shops")), scale=lots.uniform(1, 1.8))
     who = lots.choice(("Which shop is this?", "Who sent this invoice?", "What is the company?"))
     questions.append(BillQuestion(who, shop, shop[:0]))
     y += 2 * sheet.size
-    sheet.put(left, y, lots.choice(STREETS))
+    sheet.put(left, y, lots.choice(words("streets")))
     day = f"{lots.randint(1, 28):02}{lots.choice('./-')}{lots.randint(1, 12):02}.20{lots.randint(10, 29)}"
     due = f"{lots.choice(('March', 'June', 'October'))} {lots.randint(1, 28)}, 20{lots.randint(10, 29)}"
     lines = [(("Invoice no.", "Invoice number", "No.", "Receipt #"), str(lots.randint(1000, 99999)), "invoice number"),
              (("Date", "Invoice date", "Issued"), day, "date")]  # fmt: skip
     if not narrow:
         lines += [(("Due date", "Pay by", "Payment due"), due, "due date")]
-        lines += [(("Customer", "Bill to", "Client", "Sold to"), lots.choice(PEOPLE), "customer")]
+        lines += [(("Customer", "Bill to", "Client", "Sold to"), lots.choice(words("people")), "customer")]
     aside = lots.random() < 0.5 and not narrow
     for labels, value, name in lines:
         y += 1.8 * sheet.size
@@ -277,25 +253,24 @@ def items_of(
 ) -> float:
     """The table of goods, its columns in any order → where it ends."""
     lots, (left, right) = sheet.lots, ends
-    heads = {"thing": ("Item", "Description", "Article"), "count": ("Qty", "Quantity", "Units"),
-             "price": ("Price", "Unit price", "Rate"), "sum": ("Amount", "Total", "Line total")}  # fmt: skip
     names = ["thing", "sum"] if narrow else ["thing", *lots.sample(["count", "price", "sum"], 3)]
     if not narrow and lots.random() < 0.3:
         names = [names[1], names[0], *names[2:]]
     edges = {name: left + (place + 1) * (right - left) / len(names) for place, name in enumerate(names)}
     begins = {name: edge - (right - left) / len(names) for name, edge in edges.items()}
+
+    def cell(name: str, text: str) -> np.ndarray:
+        return sheet.put(begins[name] if name == "thing" else edges[name], y, text, right=name != "thing")
+
     headed: dict[str, np.ndarray] = {}
     if not narrow:
-        for name in names:
-            at = begins[name] if name == "thing" else edges[name]
-            headed[name] = sheet.put(at, y, lots.choice(heads[name]), right=name != "thing")
+        headed = {name: cell(name, lots.choice(words(f"heads.{name}"))) for name in names}
         y += 1.8 * sheet.size
     asked = set(lots.sample(range(len(goods)), min(2, len(goods))))
     once = [thing for thing, _, _ in goods]
     for place, (thing, count, price) in enumerate(goods):
         values = {"thing": thing, "count": str(count), "price": money(price), "sum": money(count * price)}
-        row = {name: sheet.put(begins[name] if name == "thing" else edges[name], y, values[name], right=name != "thing")
-               for name in names}  # fmt: skip
+        row = {name: cell(name, values[name]) for name in names}
         y += sheet.size * 1.75
         if place in asked and once.count(thing) == 1:
             name = lots.choice([name for name in names if name != "thing"])
@@ -307,6 +282,5 @@ def items_of(
 
 
 def foot_of(sheet: BillSheet, left: float) -> None:
-    for text in sheet.lots.sample(("Thank you for your order", "Page 1 of 1", "All prices in local currency",
-                                   "Please pay within 30 days", "IBAN DE02 1203 0000 0000 2020 51"), 2):  # fmt: skip
+    for text in sheet.lots.sample(words("foot"), 2):
         sheet.put(left, SIZE[0] - sheet.lots.uniform(20, 120), text)

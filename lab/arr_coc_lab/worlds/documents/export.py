@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 
 from arr_coc.core.errors import InputError
-from arr_coc.core.files import write_text
+from arr_coc.core.files import check_folder, write_text
 from arr_coc.pictures.document import Document
 from arr_coc.pictures.words import Words
 
 from .makers import DocumentQuestion, DrawnDocument, make_document
 from .pdf_writer import PdfSheetWriter, write_pdf
 
-# Of a scan: its longer side in pixels, how far it is turned, and its noise.
-SCAN_SIDE, TURN, NOISE = 1400, 0.6, 6.0
+# Of a scan: its longer side in pixels, and its noise.
+SCAN_SIDE, NOISE = 1400, 6.0
 
 
 def document_questions(
@@ -63,14 +62,7 @@ def scanned(document: Document, seed: int = 0) -> Document:
     return Document.of(pages)
 
 
-def write_documents(
-    out: Path,
-    number: int,
-    seed: int = 0,
-    *,
-    words: bool = True,
-    progress: Callable[[int, int], None] | None = None,
-) -> dict[str, object]:
+def write_documents(out: Path, number: int, seed: int = 0, *, words: bool = True) -> dict[str, object]:
     """Documents 0 … number - 1 of a seed, 2 to 40 pages each.
 
     Args:
@@ -78,22 +70,21 @@ def write_documents(
         number: How many.
         seed: The same one gives the same documents.
         words: With a text layer; without, every page is a scan.
-        progress: Called with (done, in all).
 
     Returns:
         What was written.
     """
     if number < 1:
         raise InputError(f"--n {number} makes no document; give at least 1")
-    if out.exists() and not out.is_dir():
-        raise InputError(f"cannot write documents to {out}: it is a file; name a folder")
+    check_folder(out)
     (out / "records.jsonl").unlink(missing_ok=True)
     lines, pages = [], 0
     for index in range(number):
         path, drawn, questions = document_questions(out, seed, index)
         pages += len(drawn.sheets)
         if not words:
-            write_pdf(path, [_scan(pixels) for pixels in _pixels(path, seed + index)])
+            pages_as_scans = scanned(Document.of(path), seed + index)
+            write_pdf(path, [_scan(page.draw(SCAN_SIDE).pixels) for page in pages_as_scans])
         for place, (question, boxes) in enumerate(questions):
             record = {
                 "id": f"{drawn.name}-{place:02d}",
@@ -107,14 +98,8 @@ def write_documents(
                 "words": words,
             }
             lines.append(json.dumps(record, ensure_ascii=False) + "\n")
-        if progress:
-            progress(index + 1, number)
     write_text(out / "records.jsonl", "".join(lines))
     return {"out": str(out), "documents": number, "pages": pages, "questions": len(lines)}
-
-
-def _pixels(path: Path, seed: int) -> list[np.ndarray]:
-    return [page.draw(SCAN_SIDE).pixels for page in scanned(Document.of(path), seed)]
 
 
 def _scan(pixels: np.ndarray) -> PdfSheetWriter:

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
+from pathlib import Path
 
 import torch
 
 from arr_coc.core.alphabet import IDS, PADDING, encode
 
-from . import words
-from .batch import ANSWER_LENGTH
-from .scene import Stage
+from ..word_lists import lists_of
+from .batch import ANSWER_LENGTH, QUESTION_LENGTH
+from .scene import Stage, take
+
+DATA = Path(__file__).with_name("data")
+words, wordings = lists_of(DATA / "words.toml"), lists_of(DATA / "wording.toml")
 
 DIGIT_ZERO = IDS["0"]
 
@@ -99,28 +103,26 @@ def capitalise(text: torch.Tensor) -> torch.Tensor:
 
 # ---- What is written on things: names, dates, amounts, codes, as strings in tensors ----------------------------------
 
-KINDS = tuple(words.FIELDS)
 VALUE_LENGTH = 18
-FIELD_NAMES = tuple(name for names in words.FIELDS.values() for name in names)
-FIELD_KINDS = tuple(KINDS.index(kind) for kind, names in words.FIELDS.items() for _ in names)
+FIELDS = [(number, name) for number, kind in enumerate(words("fields")) for name in words(f"fields.{kind}")]
+FIELD_KINDS, FIELD_NAMES = zip(*FIELDS, strict=True)
+
+
+def any_word(stage: Stage, name: str, listed: str, slots: int = 1) -> torch.Tensor:
+    """(B, slots, L) words of a list."""
+    return choose(words(listed), stage.draws.integers(name, 0, len(words(listed)), slots))
 
 
 def pseudo_word(stage: Stage, name: str, slots: int) -> torch.Tensor:
     """(B, slots, 9) words that mean nothing and so must be read letter by letter, like Talina or Robek."""
-    draws = stage.draws
-    one = choose(words.SYLLABLES_ONE, draws.integers(f"{name}/one", 0, len(words.SYLLABLES_ONE), slots))
-    two = choose(words.SYLLABLES_TWO, draws.integers(f"{name}/two", 0, len(words.SYLLABLES_TWO), slots))
-    three = choose(words.SYLLABLES_THREE, draws.integers(f"{name}/three", 0, len(words.SYLLABLES_THREE), slots))
-    return join([one, two, three], 9)
+    return join([any_word(stage, f"{name}/{part}", f"syllables_{part}", slots) for part in ("one", "two", "three")], 9)
 
 
 def person(stage: Stage, name: str, slots: int) -> torch.Tensor:
     """(B, slots, L) a first and a last name; half of the last names are invented."""
-    draws = stage.draws
-    first = choose(words.FIRST_NAMES, draws.integers(f"{name}/first", 0, len(words.FIRST_NAMES), slots))
-    last = choose(words.LAST_NAMES, draws.integers(f"{name}/last", 0, len(words.LAST_NAMES), slots))
+    first, last = (any_word(stage, f"{name}/{part}", f"{part}_names", slots) for part in ("first", "last"))
     made = pseudo_word(stage, f"{name}/made", slots)
-    use_made = draws.chance(f"{name}/which", 50, slots)[..., None]
+    use_made = stage.draws.chance(f"{name}/which", 50, slots)[..., None]
     return join([first, literal(" ", first), last * ~use_made, made * use_made], VALUE_LENGTH)
 
 
@@ -130,7 +132,7 @@ def date(stage: Stage, name: str, slots: int) -> torch.Tensor:
     day, month = draws.integers(f"{name}/day", 1, 29, slots), draws.integers(f"{name}/month", 1, 13, slots)
     year = draws.integers(f"{name}/year", 1985, 2031, slots)
     two_day, two_month = digits(day, 2, leading_zeros=True), digits(month, 2, leading_zeros=True)
-    four, letters = digits(year, 4), choose(words.MONTHS, month - 1)
+    four, letters = digits(year, 4), choose(words("months"), month - 1)
     slash, dash, blank, dot = (literal(mark, four) for mark in "/- .")
     ways = [
         join([digits(day, 2), blank, letters, blank, four], VALUE_LENGTH),
@@ -177,7 +179,7 @@ def field_values(stage: Stage, name: str, kind: torch.Tensor) -> torch.Tensor:
     exchange = digits(draws.integers(f"{name}/exchange", 200, 1000, slots), 3)
     extension = digits(draws.integers(f"{name}/extension", 0, 10000, slots), 4, leading_zeros=True)
     cents = draws.integers(f"{name}/cents", 100, 100_000, slots)
-    city = choose(words.CITIES, draws.integers(f"{name}/city", 0, len(words.CITIES), slots))
+    city = any_word(stage, f"{name}/city", "cities", slots)
     made = pseudo_word(stage, f"{name}/made", slots)
     invented = draws.chance(f"{name}/invented", 40, slots)[..., None]
     percent = digits(draws.integers(f"{name}/percent", 1, 100, slots), 2)
@@ -204,21 +206,27 @@ def label_style(stage: Stage, name: str, label: torch.Tensor, length: int) -> to
     return join([text, literal(":", label) * (style < 2)], length)
 
 
-def ask(stage: Stage, name: str, templates: tuple[str, ...], values: list[torch.Tensor], length: int) -> torch.Tensor:
-    """(B, length) one of the wordings, filled."""
-    return fill(templates, stage.draws.integers(name, 0, len(templates))[:, 0], values, length)
+def ask(stage: Stage, name: str, wording: str, *values: torch.Tensor) -> torch.Tensor:
+    """(B, QUESTION_LENGTH) one of the wordings of a name, filled."""
+    templates = wordings(wording)
+    return fill(templates, stage.draws.integers(name, 0, len(templates))[:, 0], values, QUESTION_LENGTH)
+
+
+def ask_all(stage: Stage, family: str, asked_by: dict[str, list[torch.Tensor]]) -> list[torch.Tensor]:
+    """A question for each task of a family, by what it is asked by."""
+    tasks = enumerate(asked_by.items())
+    return [ask(stage, f"wording/{number}", f"{family}.{task}", *values) for number, (task, values) in tasks]
+
+
+def answer_of(*pieces: torch.Tensor) -> torch.Tensor:
+    """(…, ANSWER_LENGTH) the pieces as one answer."""
+    return join(pieces, ANSWER_LENGTH)
 
 
 # ---- What several families need: place words, unions of boxes, choosing among tasks ----------------------------------
 
 PLACES = ("top left", "top", "top right", "left", "center", "right", "bottom left", "bottom", "bottom right")
 YES_NO = ("no", "yes")
-WHERE_WORDINGS = (
-    "Where is the {0}?",
-    "Where do you see the {0}?",
-    "In which part is the {0}?",
-    "Find the {0}. Where is it?",
-)
 
 
 def places(stage: Stage, boxes: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -242,9 +250,16 @@ def union(*boxes: torch.Tensor) -> torch.Tensor:
     return torch.cat([stacked[..., :2].amin(0), stacked[..., 2:].amax(0)], -1)
 
 
-def answer_word(words: tuple[str, ...], index: torch.Tensor) -> torch.Tensor:
-    """(B,) → (B, ANSWER_LENGTH)."""
-    return join([choose(words, index)], ANSWER_LENGTH)
+def at_edge(stage: Stage, near: torch.Tensor, *groups: torch.Tensor) -> list[torch.Tensor]:
+    """Groups (B, K) of what may be asked for; where it has to lie near the edge, those that do, if there are any."""
+    if not stage.difficulty.edge:
+        return list(groups)
+    return [torch.where((group & near).any(1, keepdim=True), group & near, group) for group in groups]
+
+
+def by_task(task: torch.Tensor, options: Sequence[torch.Tensor]) -> torch.Tensor:
+    """(B,) and what belongs to each task, (B, …) each → (B, …)."""
+    return take(torch.stack(list(options), 1), task)
 
 
 def pick_task(stage: Stage, weights: tuple[int, ...], possible: torch.Tensor) -> torch.Tensor:

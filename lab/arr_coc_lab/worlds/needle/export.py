@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 
 import torch
 from PIL import Image, ImageDraw, ImageFont
 
-from arr_coc.core.errors import InputError
-from arr_coc.core.files import replacing, write_text
+from arr_coc.core.files import check_folder, replacing, write_text
 
 from .batch import NeedleBatch
 from .difficulty import Difficulty
@@ -88,8 +86,7 @@ def write_dataset(
 
     family: its name, or "all": the pictures of these numbers of each."""
     folder = Path(out)
-    if os.path.exists(folder) and not os.path.isdir(folder):
-        raise InputError(f"cannot write a dataset to {folder}: it is a file; name a folder")
+    check_folder(folder)
     # Records come last: until they are there, no reader takes old ones for those of the new pictures.
     (folder / "records.jsonl").unlink(missing_ok=True)
     written: list[dict[str, object]] = []

@@ -255,6 +255,8 @@ def part(value: object, rows: slice) -> Any:
         return value[rows]
     if isinstance(value, list):
         return [part(entry, rows) for entry in value]
+    if isinstance(value, dict):
+        return {name: part(entry, rows) for name, entry in value.items()}
     if is_dataclass(value) and not isinstance(value, type):
         return replace(value, **{field.name: part(getattr(value, field.name), rows) for field in fields(value)})
     return value

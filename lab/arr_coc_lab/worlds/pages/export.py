@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import multiprocessing
-import os
 import shutil
 import zlib
 from collections.abc import Callable, Sequence
@@ -17,7 +16,7 @@ import numpy as np
 from PIL import Image, ImageDraw, ImageOps
 
 from arr_coc.core.errors import InputError
-from arr_coc.core.files import replacing, write_text
+from arr_coc.core.files import check_folder, replacing, write_text
 
 from ..needle.export import contact_sheet
 from .drawing import Artist, browser, check_tools, make_page, outward
@@ -53,11 +52,11 @@ def draw_part(order: Order, start: int, count: int, folder: Path, path: Path) ->
 
 
 def draw_parts(
-    order: Order, folder: str | Path, workers: int = 1, progress: Callable[[int, int], None] | None = None
+    order: Order, folder: str | Path, workers: int = 1, advance: Callable[[int], object] = lambda done: None
 ) -> list[Path]:
     """Draw an order into `folder`/parts, 40 pages a part; parts that are there already are kept.
 
-    progress: called with (pages done, pages in all).
+    advance: called with how many more pages are done.
     """
     check_order(order)
     stem = f"{order.split}-{order.seed}-{'-'.join(order.names) or 'all'}{'-pdf' if order.pdf else ''}"
@@ -66,9 +65,7 @@ def draw_parts(
         count = min(PART, order.n - start)
         jobs.append((start, count, Path(folder) / "parts" / f"{stem}-{start:06d}-{count}.bin"))
     waiting = [job for job in jobs if not job[2].exists()]
-    done = order.n - sum(job[1] for job in waiting)
-    if progress:
-        progress(done, order.n)
+    advance(order.n - sum(job[1] for job in waiting))
     if waiting:
         check_tools()
         # A fresh interpreter each: playwright's loop does not survive a fork.
@@ -77,9 +74,7 @@ def draw_parts(
             drawn = [pool.submit(draw_part, order, start, count, Path(folder), path) for start, count, path in waiting]
             try:
                 for finished in as_completed(drawn):
-                    done += finished.result()
-                    if progress:
-                        progress(done, order.n)
+                    advance(finished.result())
             except BaseException:
                 pool.shutdown(cancel_futures=True)
                 raise
@@ -140,18 +135,17 @@ def write_dataset(
     resume: bool = True,
     pack: bool = False,
     wear: bool = False,
-    progress: Callable[[int, int], None] | None = None,
+    advance: Callable[[int], object] = lambda done: None,
 ) -> dict[str, object]:
     """Draw, then write img/*.webp, records.jsonl and contact_sheet.png under `out`; returns what was written.
 
     resume: keep the parts of an earlier run. pack: write packs/*.bin as well. wear: pictures worn, boxes with them.
     """
     folder = Path(out)
-    if os.path.exists(folder) and not os.path.isdir(folder):
-        raise InputError(f"cannot write pages to {folder}: it is a file; name a folder")
+    check_folder(folder)
     if not resume:
         shutil.rmtree(folder / "parts", ignore_errors=True)
-    pages = read_pack(draw_parts(order, folder, workers, progress))
+    pages = read_pack(draw_parts(order, folder, workers, advance))
     if wear:
         pages = [wear_page(page) for page in pages]
     lines: list[str] = []

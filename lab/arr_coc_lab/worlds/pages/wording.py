@@ -4,22 +4,16 @@ from __future__ import annotations
 
 import random
 import string
-from functools import cache
 from pathlib import Path
 
-from arr_coc.relevance.language.tables import read_table
+from ..word_lists import lists_of
 
 DATA = Path(__file__).with_name("data")
 LETTERS = set(string.printable[:95]) | {"€"}
 
 
-@cache
-def wordings(name: str) -> tuple[str, ...]:
-    """Those of one name: "field", "by_kind.date", "letter.subject"; none for a name that is not there."""
-    found = read_table(DATA / "wording.toml")
-    for key in name.split("."):
-        found = found.get(key, {})
-    return tuple(found)
+# Those of one name: "field", "by_kind.date", "letter.subject".
+wordings = lists_of(DATA / "wording.toml")
 
 
 def lowered(text: str) -> str:

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 from arr_coc.relevance.language.tables import read_table
 
+from ..word_lists import lists_of
 from .wording import DATA
 
 T = TypeVar("T")
@@ -22,13 +23,8 @@ OTHER_CODES = ("#####", "???-###", "##-##-##", "#### ####", "?#?#?#", "###")
 COUNTABLE = ("money", "int", "date", "measure", "percent", "code")  # kinds whose labels take a prefix
 
 
-@cache
-def vocabulary(name: str) -> tuple[Any, ...]:
-    """One of the lists of `data/vocabulary.toml`: items, services, dishes, ui, statuses, "letter.closings", …"""
-    found = read_table(DATA / "vocabulary.toml")
-    for key in name.split("."):
-        found = found[key]
-    return tuple(found)
+# One of its lists: items, services, dishes, ui, statuses, "letter.closings", …
+vocabulary = lists_of(DATA / "vocabulary.toml")
 
 
 @cache
@@ -49,18 +45,12 @@ def faker_for(locale: str) -> Any:
     return import_module("faker").Faker(locale)
 
 
-class WordBank:
-    """Seeded words of one page. `random` is the page's own; the language of names and places is drawn with it."""
+class WordChooser:
+    """Choices from one source of chance."""
 
     def __init__(self, source: random.Random) -> None:
         self.random = source
-        self.fake = faker_for(source.choice(vocabulary("locales")))
-        self.fake.seed_instance(source.getrandbits(48))
-        self.date_format = source.choice(vocabulary("dates"))
-        self.currency = source.choice(SYMBOLS)
-        self.code_shape = source.choice(CODES)
 
-    # Choices -----------------------------------------------------------------------------------------------------
     def chance(self, probability: float) -> bool:
         return self.random.random() < probability
 
@@ -88,6 +78,18 @@ class WordBank:
             if len(found) == n:
                 break
         return list(found)
+
+
+class WordBank(WordChooser):
+    """Seeded words of one page; the language of names and places is drawn with its chance."""
+
+    def __init__(self, source: random.Random) -> None:
+        super().__init__(source)
+        self.fake = faker_for(source.choice(vocabulary("locales")))
+        self.fake.seed_instance(source.getrandbits(48))
+        self.date_format = source.choice(vocabulary("dates"))
+        self.currency = source.choice(SYMBOLS)
+        self.code_shape = source.choice(CODES)
 
     # Labels and values -------------------------------------------------------------------------------------------
     def labels(self, n: int) -> list[tuple[str, str]]:

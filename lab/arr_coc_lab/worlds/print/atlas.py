@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import lzma
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -152,19 +153,16 @@ def atlas_of(glyphs: GlyphTable, device: torch.device | str) -> PrintAtlas:
     tall, low = [IDS[c] for c in "bdfhklAEHMW0368("], [IDS[c] for c in "gjpqy(,;"]
     ascent = boxes[:, tall, 1].max(1) / em
     descent = (boxes[:, low, 3] - boxes[:, low, 1]).max(1).clip(0) / em
-
-    def tensor(values: np.ndarray, dtype: torch.dtype) -> Tensor:
-        return torch.from_numpy(np.ascontiguousarray(values)).to(device=device, dtype=dtype)
-
+    tensor, real = partial(torch.as_tensor, device=device), torch.float32
     return PrintAtlas(
-        sums=tensor(sums, torch.int16),
-        first=tensor(first.reshape(wide.shape), torch.int64),
-        boxes=tensor(boxes.astype(np.float32) / em, torch.float32),
-        advance=tensor(advances / em, torch.float32),
-        instead=tensor(instead, torch.int64),
-        ascent=tensor(ascent, torch.float32),
-        descent=tensor(descent, torch.float32),
-        capital=tensor(boxes[:, IDS["H"], 1] / em, torch.float32),
+        sums=tensor(sums, dtype=torch.int16),
+        first=tensor(first.reshape(wide.shape), dtype=torch.int64),
+        boxes=tensor(boxes.astype(np.float32) / em, dtype=real),
+        advance=tensor(advances / em, dtype=real),
+        instead=tensor(instead, dtype=torch.int64),
+        ascent=tensor(ascent, dtype=real),
+        descent=tensor(descent, dtype=real),
+        capital=tensor(boxes[:, IDS["H"], 1] / em, dtype=real),
         em=em,
         names=glyphs.names,
         families=glyphs.families,

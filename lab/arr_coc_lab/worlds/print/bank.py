@@ -9,58 +9,20 @@ from __future__ import annotations
 import string
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from arr_coc.core.alphabet import IDS
+from arr_coc.relevance.language.tables import read_table
 
-from ..pages.words import label_kinds, vocabulary
-from .writer import CAPITAL, CLASSES, FIGURE, FIRST_CLASS, LENGTH, SMALL, VALUE, TextWriter
+from ..pages.words import COUNTABLE, label_kinds
+from .writer import CAPITAL, CLASSES, DATA, FIGURE, FIRST_CLASS, LENGTH, SMALL, VALUE, TextWriter
 
-VALUE_KINDS = (
-    "name",
-    "company",
-    "date",
-    "time",
-    "money",
-    "code",
-    "phone",
-    "email",
-    "street",
-    "city",
-    "country",
-    "zip",
-    "job",
-    "int",
-    "measure",
-    "percent",
-    "yesno",
-    "word",
-    "text",
-)
-KINDS = (
-    *VALUE_KINDS,
-    "label",
-    "sentence",
-    "nonsense",
-    "leader",
-    "title",
-    "column",
-    "item",
-    "tick",
-    "category",
-    "subtotal",
-    "tax",
-    "total",
-    "sum",
-    "footer",
-    "page",
-    "section",
-    "invoice",
-    "dated",
-)
+ROWS: dict[str, int] = read_table(DATA / "words.toml")["rows"]
+KINDS = tuple(ROWS)
 KIND = {name: number for number, name in enumerate(KINDS)}
 
 
@@ -108,14 +70,15 @@ def make_bank(seed: int, device: torch.device | str) -> Bank:
     labels = list(label_kinds())
     kinds = [label_kinds()[label] for label in labels]
     for _ in range(600):
-        label, other = writer.pick(labels[:600]), writer.pick(vocabulary("prefixes"))
-        if label_kinds()[label] in ("money", "int", "date", "measure", "percent", "code"):
+        label, other = writer.pick(*labels[:600]), writer.word("prefixes")
+        if label_kinds()[label] in COUNTABLE:
             labels.append(f"{other} {label[0].lower()}{label[1:]}")
             kinds.append(label_kinds()[label])
     keep = [i for i, label in enumerate(labels) if len(label) <= 28]
     texts: dict[str, list[str]] = {"label": [labels[i] for i in keep]}
-    for name, (number, make) in writer.makers(labels).items():
-        texts[name] = [make().strip() or "-" for _ in range(number)]
+    for name, number in ROWS.items():
+        if number:
+            texts[name] = writer.rows(name, number, labels)
     wide = {"sentence", "nonsense", "leader"}
     arrays = [_rows(texts[name], LENGTH if name in wide else VALUE) for name in KINDS]
     counts = np.array([len(array) for array in arrays])
@@ -127,17 +90,14 @@ def make_bank(seed: int, device: torch.device | str) -> Bank:
     for letters, own in ((string.ascii_lowercase, SMALL), (string.ascii_uppercase, CAPITAL), (string.digits, FIGURE)):
         scrambled[[IDS[c] for c in letters]] = own
     first = np.cumsum(counts) - counts
-
-    def tensor(values: np.ndarray, dtype: torch.dtype) -> Tensor:
-        return torch.from_numpy(np.ascontiguousarray(values)).to(device=device, dtype=dtype)
-
+    tensor = partial(torch.as_tensor, device=device)
     return Bank(
-        tensor(np.concatenate(arrays), torch.uint8),
-        tensor(first, torch.int64),
-        tensor(counts, torch.int64),
-        tensor(np.array([KIND[kinds[i]] for i in keep]), torch.int64),
-        tensor(table, torch.uint8),
-        tensor(scrambled, torch.int64),
-        tensor(filled, torch.int64),
+        tensor(np.concatenate(arrays), dtype=torch.uint8),
+        tensor(first, dtype=torch.int64),
+        tensor(counts, dtype=torch.int64),
+        tensor(np.array([KIND[kinds[i]] for i in keep]), dtype=torch.int64),
+        tensor(table, dtype=torch.uint8),
+        tensor(scrambled, dtype=torch.int64),
+        tensor(filled, dtype=torch.int64),
         tuple(counts.tolist()),
     )

@@ -9,12 +9,11 @@ import torch
 from torch import Tensor
 
 from ..constants import constant
-from . import paint, setting
 from .bank import KIND
 from .paint import Rects, rects_of
 from .questions import GROUP
-from .setting import UPPER, WHOLE, Slots, SlotValue
-from .sheets import FRAMED, Facts, Sheet, SheetStage, empty_facts, filler, frame_facts, join_facts
+from .setting import UPPER, WHOLE, Slots, SlotValue, joined
+from .sheets import FRAMED, Facts, Sheet, SheetStage, empty_facts, filler, frame_facts
 
 HEAD_LINES, META, SUMS = 3, 4, 6
 SUBTOTAL, OTHER, TAX, TOTAL, PAID, CHANGE = range(SUMS)
@@ -132,17 +131,12 @@ def goods(bill: BillPaper, top: Tensor) -> BillGoods:
     stage, draws, around, device = bill.stage, bill.stage.draws, bill.stage.frame, bill.stage.device
     items, face, em = bill.items, around.face, around.em
     plain = draws.chance(f"{NAME}/plain", 35) | (bill.wide < 17 * em)
-    order = draws.integers(f"{NAME}/order", 0, 3)
-    places = constant([[0.0, 0.56, 0.78, 1.0], [0.12, 0.08, 0.74, 1.0], [0.0, 1.0, 0.8, 0.6]], device=device)[
-        order[:, 0]
-    ]
-    aligns = constant([[0.0, 1.0, 1.0, 1.0]] * 3, device=device)[order[:, 0]]
-    widths = constant([[0.46, 0.09, 0.2, 0.2], [0.42, 0.07, 0.2, 0.22], [0.36, 0.1, 0.17, 0.2]], device=device)[
-        order[:, 0]
-    ]
-    simple = constant([0.0, 1.0, 1.0, 1.0], device=device)
-    places = torch.where(plain, simple, places)
-    widths = torch.where(plain, constant([0.64, 0.1, 0.1, 0.33], device=device), widths)
+    chosen = draws.integers(f"{NAME}/order", 0, 3)[:, 0]
+    aligns = constant([0.0, 1.0, 1.0, 1.0], device=device)
+    orders = [[0.0, 0.56, 0.78, 1.0], [0.12, 0.08, 0.74, 1.0], [0.0, 1.0, 0.8, 0.6]]
+    rooms = [[0.46, 0.09, 0.2, 0.2], [0.42, 0.07, 0.2, 0.22], [0.36, 0.1, 0.17, 0.2]]
+    places = torch.where(plain, aligns, constant(orders, device=device)[chosen])
+    widths = torch.where(plain, constant([0.64, 0.1, 0.1, 0.33], device=device), constant(rooms, device=device)[chosen])
     place_x = bill.left + places * bill.wide
     headed = draws.chance(f"{NAME}/headed", 55)
     wanted = draws.integers(f"{NAME}/items", 2, items + 1)
@@ -172,7 +166,7 @@ def goods(bill: BillPaper, top: Tensor) -> BillGoods:
                 amount=(-1, -1, price, amount)[column],
                 scramble=strange & (column == 0),
                 x=place_x[:, column : column + 1],
-                align=aligns[:, column : column + 1],
+                align=aligns[column],
                 limit=widths[:, column : column + 1] * bill.wide,
                 baseline=base[:, 1:],
                 there=there & alone,
@@ -261,15 +255,13 @@ def ruled_and_filled(bill: BillPaper, sold: BillGoods, sums: BillSums) -> tuple[
     y = torch.cat([top - 2 - 0.15 * em, top + headed * bill.pitch - 1.5, after + 1.5], 1)
     lines = torch.stack([bill.left.expand_as(y), y - thick / 2, bill.right.expand_as(y), y + thick / 2], -1)
     total_line = torch.stack([sums.name_x.clamp_max(1e5), sums.over - thick / 2, bill.right, sums.over + thick / 2], -1)
-    rules = paint.joined(
-        [
-            rects_of(lines, (ruled > 0).float() * torch.cat([ruled > 1, headed, torch.ones_like(headed)], 1), colour),
-            rects_of(
-                total_line,
-                (draws.chance(f"{NAME}/total_line", 35) & sums.lined).float(),
-                colour,
-            ),
-        ]
+    rules = joined(
+        rects_of(lines, (ruled > 0).float() * torch.cat([ruled > 1, headed, torch.ones_like(headed)], 1), colour),
+        rects_of(
+            total_line,
+            (draws.chance(f"{NAME}/total_line", 35) & sums.lined).float(),
+            colour,
+        ),
     )
     shade_box = torch.stack([bill.left, top, bill.right, top + bill.pitch], -1)
     fills = rects_of(shade_box, (headed & draws.chance(f"{NAME}/shaded", 25)).float(), stage.shade(f"{NAME}/shade"))
@@ -301,7 +293,7 @@ def bill_facts(bill: BillPaper, plain: Tensor, sums_there: Tensor) -> Facts:
         label=first_meta + torch.arange(META, device=device), answer=first_value + torch.arange(META, device=device),
     )  # fmt: skip
     seller = empty_facts(stage, 1, group=GROUP["seller"], label=FRAMED, answer=FRAMED)
-    return join_facts([sums, again, priced, counted, told, seller, frame_facts(stage)])
+    return joined(sums, again, priced, counted, told, seller, frame_facts(stage))
 
 
 def bills(stage: SheetStage) -> Sheet:
@@ -313,5 +305,5 @@ def bills(stage: SheetStage) -> Sheet:
     sums = sums_of(bill, sold)
     fills, rules = ruled_and_filled(bill, sold, sums)
     print_below = filler(stage, NAME, stage.frame, sums.low)
-    slots = setting.joined([stage.frame.slots, heads, *told, *sold.slots, *sums.slots, print_below])
+    slots = joined(stage.frame.slots, heads, *told, *sold.slots, *sums.slots, print_below)
     return Sheet(slots, fills, rules, bill_facts(bill, sold.plain, sums.there))

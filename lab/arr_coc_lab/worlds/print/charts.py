@@ -6,12 +6,11 @@ import torch
 from torch import Tensor
 
 from ..constants import constant
-from . import paint, setting
 from .bank import KIND
 from .paint import Rects, rects_of
 from .questions import GROUP
-from .setting import Slots
-from .sheets import FRAMED, Sheet, SheetStage, distinct_rows, empty_facts, frame_facts, join_facts
+from .setting import Slots, joined
+from .sheets import FRAMED, Sheet, SheetStage, distinct_rows, empty_facts, frame_facts
 
 TICKS, LEGEND = 6, 2
 
@@ -80,7 +79,7 @@ def charts(stage: SheetStage, name: str = "charts") -> Sheet:
         face=face, ink=stage.ink(f"{name}/tick_ink"), there=draws.chance(f"{name}/ticked", 70),
     )  # fmt: skip
     keys, square = legend(stage, name, (series > 1) & there[:, :1])
-    fills = paint.joined([fills_bars, rects_of(square, keys.there.float(), hues)])
+    fills = joined(fills_bars, rects_of(square, keys.there.float(), hues))
     rules = axes_and_grid(stage, name, (x0, y0, x1, y1), flat, there[:, :1])
     first_name = FRAMED + most * LEGEND
     two = (series > 1).expand_as(each + 0 * series)
@@ -90,8 +89,8 @@ def charts(stage: SheetStage, name: str = "charts") -> Sheet:
         second=torch.where(two, first_name + each, -1), answer=FRAMED + torch.arange(most * LEGEND, device=device),
         valid=there,
     )  # fmt: skip
-    slots = setting.joined([around.slots, values, names, ticks, keys])
-    return Sheet(slots, fills, rules, join_facts([facts, frame_facts(stage)]))
+    slots = joined(around.slots, values, names, ticks, keys)
+    return Sheet(slots, fills, rules, joined(facts, frame_facts(stage)))
 
 
 def legend(stage: SheetStage, name: str, there: Tensor) -> tuple[Slots, Tensor]:
@@ -136,4 +135,4 @@ def axes_and_grid(
     down = torch.stack([grid_x, y0.expand_as(grid_x), grid_x + 0.7, y1.expand_as(grid_x)], -1)
     gridded = draws.chance(f"{name}/grid", 55).float() * 0.22
     fills_grid = rects_of(torch.where(flat[..., None], down, across), gridded, rule)
-    return paint.joined([rects_of(axes, there.float(), rule), fills_grid])
+    return joined(rects_of(axes, there.float(), rule), fills_grid)

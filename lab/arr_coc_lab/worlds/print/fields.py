@@ -6,11 +6,10 @@ import torch
 from torch import Tensor
 
 from ..constants import constant
-from . import paint, setting
 from .bank import KIND
 from .paint import Rects, rects_of
 from .questions import GROUP
-from .setting import TAILS, UPPER
+from .setting import TAILS, UPPER, joined
 from .sheets import (
     FRAMED,
     Sheet,
@@ -20,7 +19,6 @@ from .sheets import (
     empty_facts,
     filler,
     frame_facts,
-    join_facts,
 )
 
 # ---- Forms -----------------------------------------------------------------------------------------------------------
@@ -92,12 +90,10 @@ def forms(stage: SheetStage, name: str = "forms") -> Sheet:
     line_x = torch.where(stacked, left + inner, value_left)
     line = torch.stack([line_x, line_y, left + wide - inner, line_y + thick.clamp_max(1.2)], -1)
     whole = torch.stack([left, top + pitch - 1, left + wide, top + pitch - 1 + thick.clamp_max(1)], -1)
-    rules = paint.joined(
-        [
-            box_rules(box, thick, (there & boxed).float(), colour),
-            rects_of(line, (there & lined & ~below).float(), colour),
-            rects_of(whole, (there & ruled).float(), colour),
-        ]
+    rules = joined(
+        box_rules(box, thick, (there & boxed).float(), colour),
+        rects_of(line, (there & lined & ~below).float(), colour),
+        rects_of(whole, (there & ruled).float(), colour),
     )
     shaded = there & boxed & draws.chance(f"{name}/shaded", 30)
     fills = rects_of(box, shaded.float(), stage.shade(f"{name}/shade"))
@@ -106,8 +102,8 @@ def forms(stage: SheetStage, name: str = "forms") -> Sheet:
     group = torch.where(stacked, torch.where(below, GROUP["above"], GROUP["below"]), GROUP["right"])
     asked = torch.where(draws.chance(f"{name}/place", 15, count), group, GROUP["field"])
     facts = empty_facts(stage, count, group=asked, label=index, answer=index + count, valid=filled)
-    slots = setting.joined([around.slots, labels, values, filler(stage, name, around, last)])
-    return Sheet(slots, fills, rules, join_facts([facts, frame_facts(stage)]))
+    slots = joined(around.slots, labels, values, filler(stage, name, around, last))
+    return Sheet(slots, fills, rules, joined(facts, frame_facts(stage)))
 
 
 def field_baselines(
@@ -152,10 +148,9 @@ def tables(stage: SheetStage, name: str = "tables") -> Sheet:
     wide = body_wide * share / share.sum(1, keepdim=True)
     left = around.left + wide.cumsum(1) - wide
     pitch = stage.high(around.face, around.em) + 2 + around.em * draws.uniform(f"{name}/space", 0.05, 1.1)
-    top = around.top + torch.arange(rows + 1, device=device) * pitch
-    fits = (top + pitch < around.bottom) & (
-        torch.arange(rows + 1, device=device) <= draws.integers(f"{name}/rows", 3, rows + 1)
-    )
+    at = torch.arange(rows + 1, device=device)
+    top = around.top + at * pitch
+    fits = (top + pitch < around.bottom) & (at <= draws.integers(f"{name}/rows", 3, rows + 1))
     base = top + 0.5 * (pitch - stage.high(around.face, around.em)) + atlas.ascent[around.face] * around.em
     pick = draws.integers(f"{name}/kind", 0, len(NUMBERS), columns)
     words = draws.integers(f"{name}/words", 0, len(WORDS), columns)
@@ -195,14 +190,11 @@ def tables(stage: SheetStage, name: str = "tables") -> Sheet:
     shown = fits.sum(1, keepdim=True)
     bottom = around.top + shown * pitch
     rules = table_rules(stage, name, top, bottom, left, fits, which < several)
-    end = around.left + body_wide
-    band = torch.stack([around.left.expand_as(top), top, end.expand_as(top), top + pitch], -1)
-    even = (torch.arange(rows + 1, device=device) % 2 == 0) & draws.chance(f"{name}/zebra", 22)
-    head = (torch.arange(rows + 1, device=device) == 0) & (dark | draws.chance(f"{name}/head_band", 25))
+    band = torch.stack([around.left.expand_as(top), top, (around.left + body_wide).expand_as(top), top + pitch], -1)
+    even = (at % 2 == 0) & draws.chance(f"{name}/zebra", 22)
+    head = (at == 0) & (dark | draws.chance(f"{name}/head_band", 25))
     deep = stage.ink(f"{name}/deep") * 0.8
-    shade = torch.where(
-        ((torch.arange(rows + 1, device=device) == 0) & dark)[..., None], deep, stage.shade(f"{name}/shade")
-    )
+    shade = torch.where(((at == 0) & dark)[..., None], deep, stage.shade(f"{name}/shade"))
     fills = rects_of(band, (fits & (head | (even & ~head))).float(), shade)
     row = 1 + draws.below(f"{name}/row", shown - 1, TABLE_FACTS)
     column = 1 + draws.below(f"{name}/column", (several - 1).long(), TABLE_FACTS)
@@ -211,10 +203,10 @@ def tables(stage: SheetStage, name: str = "tables") -> Sheet:
         answer=FRAMED + row * columns + column,
     )  # fmt: skip
     return Sheet(
-        setting.joined([around.slots, cells, filler(stage, name, around, bottom)]),
+        joined(around.slots, cells, filler(stage, name, around, bottom)),
         fills,
         rules,
-        join_facts([facts, frame_facts(stage)]),
+        joined(facts, frame_facts(stage)),
     )
 
 
@@ -233,11 +225,9 @@ def table_rules(
     kept = fits & (grid | lines | ((drawn < 8) & (torch.arange(top.shape[1], device=stage.device) == 1)))
     side = torch.stack([left - half, around.top.expand_as(left), left + half, bottom.expand_as(left)], -1)
     close = torch.stack([end - half, around.top, end + half, bottom], -1)
-    return paint.joined(
-        [
-            rects_of(across, kept.float(), colour),
-            rects_of(last, (drawn < 7).float(), colour),
-            rects_of(side, (grid & seen).float(), colour),
-            rects_of(close, grid.float(), colour),
-        ]
+    return joined(
+        rects_of(across, kept.float(), colour),
+        rects_of(last, (drawn < 7).float(), colour),
+        rects_of(side, (grid & seen).float(), colour),
+        rects_of(close, grid.float(), colour),
     )

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import fields
-from typing import TypeVar
+from dataclasses import replace
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
 from ..constants import constant
-from . import paint, setting
 from .bills import bills
 from .charts import charts
 from .fields import forms, tables
-from .paint import Rects
 from .prose import dense, letters
-from .setting import Slots
-from .sheets import Facts, Sheet, SheetStage
+from .setting import each, widened
+from .sheets import Sheet, SheetStage
 
 FAMILIES: dict[str, Callable[[SheetStage], Sheet]] = {
     "dense": dense,
@@ -44,27 +41,18 @@ def lay_out(stage: SheetStage, shares: dict[str, float]) -> tuple[Sheet, Tensor]
     return chosen(sheets, family), numbers[family]
 
 
-Plane = TypeVar("Plane", Rects, Slots)
-
-
 def chosen(sheets: list[Sheet], which: Tensor) -> Sheet:
     """Of each picture the sheet (B,) `which`."""
     if len(sheets) == 1:
         return sheets[0]
     row = torch.arange(len(which), device=which.device)
 
-    def pick(parts: list[Tensor]) -> Tensor:
-        return torch.stack(parts)[which, row]
+    def pick(*values: Tensor) -> Tensor:
+        """Of (B, n, …) each, the shorter ones padded."""
+        most = max(value.shape[1] for value in values)
+        padded = [F.pad(value, (0, 0) * (value.dim() - 2) + (0, most - value.shape[1])) for value in values]
+        return torch.stack(padded)[which, row]
 
-    def picked(kind: type[Plane], parts: list[Plane]) -> Plane:
-        return kind(*(pick([getattr(part, item.name) for part in parts]) for item in fields(kind)))
-
-    slots = [setting.widened(s.slots, max(t.slots.row.shape[1] for t in sheets)) for s in sheets]
-    lists = []
-    for name in ("fills", "rules"):
-        most = max(getattr(s, name).boxes.shape[1] for s in sheets)
-        lists.append(picked(Rects, [paint.widened(getattr(s, name), most) for s in sheets]))
-    most = max(s.facts.group.shape[1] for s in sheets)
-    facts = [Facts(*(F.pad(value, (0, most - value.shape[1])) for value in s.facts)) for s in sheets]
-    every = Facts(*(pick(list(values)) for values in zip(*facts, strict=True)))
-    return Sheet(picked(Slots, slots), lists[0], lists[1], every)
+    most = max(sheet.slots.row.shape[1] for sheet in sheets)
+    sheets = [replace(sheet, slots=widened(sheet.slots, most)) for sheet in sheets]
+    return each(lambda *parts: each(pick, *parts), *sheets)

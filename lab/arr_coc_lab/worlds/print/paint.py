@@ -7,7 +7,7 @@ type of 6 pixels is filtered as a good rasteriser filters it, and type of 64 is 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -39,21 +39,6 @@ def rects_of(boxes: Tensor, strength: Tensor | float, colour: Tensor) -> Rects:
     shape = boxes.shape[:2]
     given = strength if isinstance(strength, Tensor) else constant(strength, boxes.device, torch.float32)
     return Rects(boxes, given.expand(shape), colour.expand(*shape, 3))
-
-
-def joined(parts: list[Rects]) -> Rects:
-    return Rects(*(torch.cat([getattr(part, item.name) for part in parts], 1) for item in fields(Rects)))
-
-
-def widened(rects: Rects, number: int) -> Rects:
-    missing = number - rects.boxes.shape[1]
-    if missing <= 0:
-        return rects
-    return Rects(
-        F.pad(rects.boxes, (0, 0, 0, missing)),
-        F.pad(rects.strength, (0, missing)),
-        F.pad(rects.colour, (0, 0, 0, missing)),
-    )
 
 
 def _covers(low: Tensor, high: Tensor, length: int) -> Tensor:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from . import setting
 from .bank import KIND
 from .paint import rects_of
 from .questions import GROUP
-from .setting import UPPER, Slots
+from .setting import UPPER, Slots, joined
 from .sheets import (
     FRAMED,
     LARGEST,
@@ -19,7 +18,6 @@ from .sheets import (
     distinct_labels,
     empty_facts,
     frame_facts,
-    join_facts,
     no_rects,
 )
 
@@ -129,7 +127,7 @@ def dense_facts(stage: SheetStage, slots: Slots, columns: int, lines: int, name:
         stage, DENSE_FACTS // 2, group=GROUP["below"], label=line, answer=follower % (columns * lines),
         valid=follower % lines > 0,
     )  # fmt: skip
-    return join_facts([said, below])
+    return joined(said, below)
 
 
 # ---- Letters, memos, faxes -------------------------------------------------------------------------------------------
@@ -194,5 +192,5 @@ def letters(stage: SheetStage, name: str = "letters") -> Sheet:
     line = torch.stack([around.left.expand_as(y), y - thick / 2, around.right.expand_as(y), y + thick / 2], -1)
     ruled = draws.chance(f"{name}/ruled", 30, 2) & torch.cat([around.slots.there[:, :1], several > 0], 1)
     rules = rects_of(line, ruled.float(), stage.ink(f"{name}/rule"))
-    slots = setting.joined([around.slots, labels, values, prose])
-    return Sheet(slots, no_rects(stage), rules, join_facts([fields_facts, prose_facts, frame_facts(stage)]))
+    slots = joined(around.slots, labels, values, prose)
+    return Sheet(slots, no_rects(stage), rules, joined(fields_facts, prose_facts, frame_facts(stage)))

@@ -12,102 +12,28 @@ import torch
 from torch import Tensor
 
 from arr_coc.core.alphabet import PADDING, SPACE
+from arr_coc.relevance.language.tables import read_table
 
 from ..constants import constant
 from ..needle.content import fill
+from .writer import DATA
 
 if TYPE_CHECKING:
-    from .layouts import Facts
     from .setting import Runs
+    from .sheets import Facts
 
-# {0} is what is asked by, {1} a second name.
-_WORDINGS = {
-    "field": (
-        "What is written for {0}?|What is written for {0}?|What is written for {0}?|What is written for {0}?|"
-        "What is written for {0}?|What is {0}?|What is {0}?|What is the {0}?|What is the {0}?|What is the {0}?|"
-        "What is the {0}?|{0}?|{0}?|{0}|{0}:|What does it say for {0}?|What is entered under {0}?|"
-        "What stands next to {0}?|Read the {0}.|What is given as {0}?|Find the {0}.|What's the {0}?|"
-        'What has been filled in for {0}?|What is the value of "{0}"?|Which {0} is given?|'
-        "What is the content of the field {0}?"
-    ),
-    "right": (
-        "What stands to the right of {0}?|What is right of {0}?|What stands beside {0}?|right of {0}|"
-        "What is next to {0}?"
-    ),
-    "below": "What stands below {0}?|What is under {0}?|What is written below {0}?|below {0}|Read the line under {0}.",
-    "above": "What stands above {0}?|What is over {0}?|What is written above {0}?|above {0}",
-    "line": (
-        "What does the line that starts with {0} say?|Read the line that begins with {0}.|"
-        "Which line starts with {0}?|line starting with {0}|Complete the line: {0}"
-    ),
-    "next": "Which word follows {0}?|What comes after {0}?|word after {0}|What is the word behind {0}?",
-    "title": (
-        "What is the title?|What is the title of the page?|What does the headline say?|title|"
-        "What is the heading?|What is the document called?|Read the title."
-    ),
-    "subtitle": "What is the subtitle?|What stands below the title?|Read the line under the title.|subtitle",
-    "page": "What is the page number?|Which page is it?|page number|What does the page number say?",
-    "cell": (
-        "What is the {0} of {1}?|What is the {0} for {1}?|{0} of {1}|What was the {0} of {1}?|"
-        "What does the table give as {0} for {1}?|{0}, {1}|Read {0} for {1}.|What {0} does {1} have?"
-    ),
-    "value": (
-        "What is the value of {0}?|What is the value for {0}?|What is shown for {0}?|{0}|How much is {0}?|"
-        "What was the value in {0}?|How high is {0}?|value of {0}|What number belongs to {0}?"
-    ),
-    "series": (
-        "What is the value of {0} in {1}?|What is {0} for {1}?|{0}, {1}|How much is {0} in {1}?|"
-        "value of {0} for {1}|What is shown for {0} in {1}?"
-    ),
-    "total": (
-        "What is the total?|What is the total?|What is the total amount?|total|How much is to be paid?|"
-        "What does it come to?|What is the amount due?|How much is the total?|Total?|What is the grand total?|"
-        "What is the total due?|What is the final amount?|What is the total sum?|How much must be paid?"
-    ),
-    "subtotal": (
-        "What is the subtotal?|What is the net amount?|subtotal|How much is it before tax?|"
-        "What is the sum without tax?|How much is the subtotal?"
-    ),
-    "tax": "How much is the tax?|What is the tax?|What is the VAT?|tax|How much tax is there?|VAT?",
-    "price": (
-        "How much is the {0}?|What is the price of {0}?|What does the {0} cost?|{0} price|price of {0}|"
-        "How much does {0} cost?|{0}|How much was paid for {0}?|What is the amount for {0}?"
-    ),
-    "amount": "What is the amount for {0}?|What is the total of {0}?|amount for {0}|How much is {0} in all?",
-    "count": "How many {0} were bought?|What is the quantity of {0}?|{0} quantity|How many {0}?",
-    "invoice": (
-        "What is the invoice number?|invoice number|What is the number of the document?|"
-        "Which number does the invoice have?|What is the invoice no.?|What is the receipt number?"
-    ),
-    "date": "What is the date?|What is the invoice date?|date|When was it issued?|Which date is given?|Date?",
-    "seller": "Who is it from?|What is the name of the company?|Which company is it?|company|Who is the seller?",
-    "none": "What is written here?|Read the text.",
-}
-# People ask a chart for what it is about, in words that may stand nowhere in it: the name alone tells what to read.
-_ABOUT = (
-    "population|revenue|unemployment rate|number of users|market share|gross domestic product|value of exports|"
-    "average price|share of respondents|net income|birth rate|number of deaths|sales volume|budget|inflation rate"
-)
-_OF_CHARTS = {
-    "value": (
-        "What was the {about} in {0}?|What is the {about} of {0}?",
-        "How many people chose {0}?|What percentage said {0}?|How many people lived in {0}?|In {0}, what was it?|"
-        "How many were there in {0}?|How many dollars did {0} spend?|What percent is {0}?",
-    ),
-    "series": (
-        "What was the {about} of {0} in {1}?",
-        "What percentage of {0} said {1}?|How many {0} were there in {1}?|How much did {0} make in {1}?",
-    ),
-}
+_WORDINGS = read_table(DATA / "wording.toml")
 
 
-def _of_chart(frames: str, others: str) -> list[str]:
-    asked = [frame.replace("{about}", one) for frame in frames.split("|") for one in _ABOUT.split("|")]
-    return [*asked, *others.split("|")]
+def _of_charts(name: str) -> list[str]:
+    """How people ask a chart for what it is about."""
+    charts = _WORDINGS["charts"]
+    asked = [frame.replace("{about}", one) for frame in charts[f"{name}_about"] for one in charts["about"]]
+    return [*asked, *charts[name]]
 
 
-WORDINGS = {name: tuple(texts.split("|")) for name, texts in _WORDINGS.items()}
-WORDINGS |= {name: (*WORDINGS[name] * 3, *_of_chart(*texts)) for name, texts in _OF_CHARTS.items()}
+WORDINGS = {name: tuple(texts) for name, texts in _WORDINGS.items() if name != "charts"}
+WORDINGS |= {name: (*WORDINGS[name] * 3, *_of_charts(name)) for name in ("value", "series")}
 GROUP = {name: number for number, name in enumerate(WORDINGS)}
 # How a long question is asked for short: by the names alone.
 SHORT = "{0}{1}?"

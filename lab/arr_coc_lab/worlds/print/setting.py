@@ -6,8 +6,9 @@ slots of at most 96 letters each are set at once. All lengths are pixels, sizes 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, TypeVar
 
 import torch
 from torch import Tensor
@@ -20,6 +21,9 @@ from ..needle.draws import mix, scattered
 from .atlas import PrintAtlas
 from .bank import Bank
 from .writer import CURRENCIES, LENGTH
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 AS_IS, UPPER, LOWER = range(3)
 # What may follow a label; it is not part of its name.
@@ -83,8 +87,18 @@ def slots_of(number: int, slots: int, device: torch.device, **given: SlotValue) 
     return Slots(**made)
 
 
-def joined(parts: list[Slots]) -> Slots:
-    return Slots(**{item.name: torch.cat([getattr(part, item.name) for part in parts], 1) for item in fields(Slots)})
+Plane = TypeVar("Plane", bound="DataclassInstance")
+
+
+def each(change: Callable[..., object], *parts: Plane) -> Plane:
+    """A dataclass like the given ones: of every field what is made of theirs."""
+    made = {item.name: change(*(getattr(part, item.name) for part in parts)) for item in fields(parts[0])}
+    return replace(parts[0], **made)
+
+
+def joined(*parts: Plane) -> Plane:
+    """Slots, facts or rectangles beside each other."""
+    return each(lambda *values: torch.cat(values, 1), *parts)
 
 
 def widened(slots: Slots, number: int) -> Slots:
@@ -93,7 +107,7 @@ def widened(slots: Slots, number: int) -> Slots:
     if missing <= 0:
         return slots
     empty = slots_of(len(slots.row), missing, slots.row.device, there=False)
-    return joined([slots, empty])
+    return joined(slots, empty)
 
 
 @dataclass(frozen=True)

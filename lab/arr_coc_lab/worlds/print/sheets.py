@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import NamedTuple
 
@@ -43,7 +43,8 @@ SHADES = (
 )
 
 
-class Facts(NamedTuple):
+@dataclass(frozen=True)
+class Facts:
     """F things that can be asked about each of B pictures, all (B, F) int64.
 
     group: of questions. label, second, answer: slots that the question names, and the one that holds the answer; second
@@ -130,17 +131,13 @@ def empty_facts(stage: SheetStage, count: int, **given: Tensor | Sequence[int] |
     """Facts with the given fields spread to (B, count); the rest says nothing."""
     defaults = {"second": -1, "valid": True}
     made = []
-    for name in Facts._fields:
-        dtype = torch.bool if name == "valid" else torch.int64
-        value = given.pop(name, defaults.get(name, 0))
+    for item in fields(Facts):
+        dtype = torch.bool if item.name == "valid" else torch.int64
+        value = given.pop(item.name, defaults.get(item.name, 0))
         value = value.to(dtype) if isinstance(value, Tensor) else constant(value, stage.device, dtype)
         made.append(value.expand(stage.number, count))
     assert not given, given
     return Facts(*made)
-
-
-def join_facts(parts: list[Facts]) -> Facts:
-    return Facts(*(torch.cat(values, 1) for values in zip(*parts, strict=True)))
 
 
 def no_rects(stage: SheetStage) -> Rects:

@@ -15,134 +15,26 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from arr_coc.relevance.language.tables import read_table
+
 from ..constants import constant
 from ..needle.draws import FloatDraws, mix
 from ..pages.wear import blurred, compressed, cosines, grey
+from .writer import DATA
 
 Limits = tuple[float, float]
-NOTHING = {
-    "angle": (0.0, 0.0),
-    "tilt": (0.0, 0.0),
-    "bend": (0.0, 0.0),
-    "scale": (1.0, 1.0),
-    "weight": (0.0, 0.0),
-    "blur": (0.0, 0.0),
-    "across": (1.0, 1.0),
-    "down": (1.0, 1.0),
-    "ink": (0.0, 0.0),
-    "paper": (1.0, 1.0),
-    "cast": (0.0, 0.0),
-    "light": (0.0, 0.0),
-    "cloud": (0.0, 0.0),
-    "noise": (0.0, 0.0),
-    "specks": (0.0, 0.0),
-    "edges": (0.0, 0.0),
-    "streaks": (0.0, 0.0),
-    "cut": (0.0, 0.0),
-    "hard": (0.0, 0.0),
-    "fade": (0.0, 0.0),
-    "quality": (0.0, 0.0),
-    "grey": (0.0, 0.0),
-    "dark": (0.0, 0.0),
-}
+STRENGTHS = (
+    "angle", "tilt", "bend", "scale", "weight", "blur", "across", "down", "ink", "paper", "cast", "light", "cloud",
+    "noise", "specks", "edges", "streaks", "cut", "hard", "fade", "quality", "grey", "dark",
+)  # fmt: skip
+NOTHING: dict[str, Limits] = dict.fromkeys(STRENGTHS, (0.0, 0.0))
+NOTHING |= dict.fromkeys(("scale", "across", "down", "paper"), (1.0, 1.0))
 # Lowest and highest of every strength that a kind has. grey: above a half, no colours are left.
+_KINDS = read_table(DATA / "wear.toml")
 KINDS: dict[str, dict[str, Limits]] = {
-    "clean": {},
-    "scanned": {
-        "angle": (-2, 2),
-        "scale": (0.96, 1.02),
-        "weight": (-0.3, 0.35),
-        "blur": (0.25, 0.8),
-        "ink": (0, 0.35),
-        "paper": (0.82, 1.0),
-        "light": (0, 0.1),
-        "noise": (0, 0.05),
-        "specks": (0, 0.0015),
-        "quality": (-60, 90),
-        "grey": (0.3, 1.0),
-    },
-    "one_bit": {
-        "angle": (-1, 1),
-        "scale": (0.97, 1.02),
-        "weight": (-0.2, 0.3),
-        "blur": (0.3, 0.7),
-        "noise": (0, 0.06),
-        "specks": (0, 0.001),
-        "cut": (0.5, 0.8),
-        "hard": (1, 1),
-        "grey": (1, 1),
-    },
-    "faxed": {
-        "angle": (-1.2, 1.2),
-        "weight": (0, 0.4),
-        "blur": (0.2, 0.5),
-        "across": (1.0, 1.7),
-        "down": (1.0, 2.2),
-        "noise": (0, 0.08),
-        "specks": (0, 0.0025),
-        "streaks": (-3, 1),
-        "cut": (0.5, 0.78),
-        "hard": (1, 1),
-        "grey": (1, 1),
-    },
-    "copied": {
-        "angle": (-3, 3),
-        "scale": (0.93, 1.03),
-        "weight": (-0.55, 0.7),
-        "blur": (0.3, 0.8),
-        "cloud": (0, 0.2),
-        "noise": (0, 0.07),
-        "specks": (0, 0.004),
-        "edges": (0, 0.9),
-        "streaks": (-3, 1),
-        "cut": (0.45, 0.75),
-        "hard": (0, 0.9),
-        "grey": (1, 1),
-    },
-    "photographed": {
-        "angle": (-3, 3),
-        "tilt": (-0.09, 0.09),
-        "bend": (-0.012, 0.012),
-        "scale": (0.93, 1.03),
-        "blur": (0.2, 0.95),
-        "ink": (0, 0.3),
-        "paper": (0.7, 1.0),
-        "cast": (0, 0.16),
-        "light": (0.1, 0.5),
-        "cloud": (0, 0.15),
-        "noise": (0, 0.05),
-        "quality": (-40, 90),
-    },
-    "thermal": {
-        "angle": (-1.5, 1.5),
-        "bend": (-0.006, 0.006),
-        "weight": (-0.3, 0.2),
-        "blur": (0.2, 0.75),
-        "ink": (0.05, 0.35),
-        "paper": (0.85, 1.0),
-        "cast": (0, 0.06),
-        "noise": (0, 0.04),
-        "fade": (0.25, 0.85),
-        "grey": (0, 0.7),
-    },
-    "compressed": {"blur": (0, 0.4), "quality": (24, 60)},
-    "pale": {"blur": (0, 0.5), "ink": (0.3, 0.62), "paper": (0.85, 1.0), "noise": (0, 0.03)},
-    "soft": {"blur": (0.5, 1.0), "across": (1.0, 1.3), "noise": (0, 0.02), "quality": (-80, 90)},
-    "dark": {"blur": (0, 0.3), "dark": (1, 1), "ink": (0, 0.2), "paper": (0.8, 1.0)},
+    name: {of: kind[of] for of in kind if of != "share"} for name, kind in _KINDS.items()
 }
-SHARES = {
-    "clean": 0.2,
-    "scanned": 0.19,
-    "one_bit": 0.1,
-    "faxed": 0.08,
-    "copied": 0.09,
-    "photographed": 0.1,
-    "thermal": 0.05,
-    "compressed": 0.07,
-    "pale": 0.04,
-    "soft": 0.04,
-    "dark": 0.04,
-}
+SHARES: dict[str, float] = {name: kind["share"] for name, kind in _KINDS.items()}
 NAMES = tuple(KINDS)
 TILE = 512
 GRAIN, SPOTS, CLOUDS = range(3)
@@ -169,11 +61,6 @@ class PrintWear:
     strengths: dict[str, Tensor]
     places: Tensor
     size: tuple[int, int]
-
-    def part(self, rows: slice) -> PrintWear:
-        """That of some of the pictures."""
-        strengths = {name: value[rows] for name, value in self.strengths.items()}
-        return PrintWear(self.kind[rows], strengths, self.places[rows], self.size)
 
     def _bent(self, x: Tensor) -> Tensor:
         """How far down a place is bent, by its x; both (B, …)."""

@@ -4,28 +4,13 @@ from __future__ import annotations
 
 import torch
 
-from ..batch import ANSWER_LENGTH, FIRST_COLOUR, QUESTION_LENGTH, thing
-from ..content import ask, choose, digits, join, literal
+from ..batch import FIRST_COLOUR, thing
+from ..content import answer_of, ask, at_edge, choose, digits, join, literal
 from ..scene import COLOUR_NAMES, SHAPES, Layer, Marks, NeedleScene, Stage, Text, paints, take
 from ..surfaces import table
 
 SLOT_HEIGHT, SLOT_WIDTH = 64, 128
 TASKS = ("number", "shape")
-NUMBER_WORDINGS = (
-    "What number is on the {0}?",
-    "What is the number on the {0}?",
-    "Which number is beside the {0}?",
-    "Read the number of the {0}.",
-    "What number does the {0} have?",
-    "Find the {0}. What is its number?",
-    "{0}?",
-)
-SHAPE_WORDINGS = (
-    "Which shape has the number {0}?",
-    "What is beside the number {0}?",
-    "What is on the card with {0}?",
-    "Which card has the number {0}?",
-)
 
 
 def cards(stage: Stage) -> NeedleScene:
@@ -73,21 +58,18 @@ def cards(stage: Stage) -> NeedleScene:
     cap = text.atlas.cap[text.face, text.size]
     text = Text(text.ids, text.x, y - 1 + ((height + cap) >> 1), face, text.size, text.ink)
 
-    wanted = there
-    if knobs.edge:
-        near = there & ((row == 0) | (row == rows - 1) | (col == 0) | (col == cols - 1))
-        wanted = torch.where(near.any(1, keepdim=True), near, there)
-    target = draws.pick("target", wanted)
+    rim = (row == 0) | (row == rows - 1) | (col == 0) | (col == cols - 1)
+    target = draws.pick("target", *at_edge(stage, rim, there))
     names = join([choose(COLOUR_NAMES, colour), literal(" ", ids), choose(SHAPES, shape)], 20)
     name, value = take(names, target), take(ids, target)
     task = draws.chance("task", 15)[:, 0].long()
     is_number = (task == 0)[:, None]
     question = torch.where(
         is_number,
-        ask(stage, "wording", NUMBER_WORDINGS, [name], QUESTION_LENGTH),
-        ask(stage, "wording/shape", SHAPE_WORDINGS, [value], QUESTION_LENGTH),
+        ask(stage, "wording", "cards.number", name),
+        ask(stage, "wording/shape", "cards.shape", value),
     )
-    answer = torch.where(is_number, join([value], ANSWER_LENGTH), join([name], ANSWER_LENGTH))
+    answer = torch.where(is_number, answer_of(value), answer_of(name))
     number_box, shape_box = take(text.boxes(), target), take(shapes_layer.boxes, target)
     yes = torch.ones(stage.number, 1, dtype=torch.bool, device=stage.device)
     return NeedleScene(

@@ -7,23 +7,12 @@ from typing import NamedTuple
 
 import torch
 
-from .. import words
-from ..batch import ANSWER_LENGTH, FIRST_COLOUR, QUESTION_LENGTH, thing
-from ..content import ask, choose, digits, join, pick_task
+from ..batch import FIRST_COLOUR, thing
+from ..content import answer_of, any_word, ask_all, at_edge, by_task, choose, digits, join, pick_task, words
 from ..scene import COLOUR_NAMES, Layer, Marks, NeedleScene, Stage, Text, paints, stack_text, take
 from ..surfaces import paper_colour, table
 
 TASKS = ("value", "highest", "lowest", "colour", "count", "title", "label")
-VALUE_WORDINGS = (
-    "What is the value of {0}?", "What is the value for {0}?", "How much is {0}?", "What number is over {0}?",
-    "Read the bar {0}.", "How high is the bar of {0}?",
-)  # fmt: skip
-HIGHEST_WORDINGS = ("Which bar is the highest?", "What has the highest value?", "Which is the largest?")
-LOWEST_WORDINGS = ("Which bar is the lowest?", "What has the lowest value?", "Which is the smallest?")
-COLOUR_WORDINGS = ("What color is the bar of {0}?", "What color is {0}?", "Which color has the bar {0}?")
-COUNT_WORDINGS = ("How many bars are there?", "Count the bars.", "How many bars does the chart have?")
-TITLE_WORDINGS = ("What is the title?", "What does the chart show?", "What is the chart called?")
-LABEL_WORDINGS = ("Which bar has the value {0}?", "What has the value {0}?", "Which bar is at {0}?")
 AXIS_TOPS = (50, 100, 200, 500, 1000, 2000)
 TICKS = 6
 
@@ -31,14 +20,12 @@ TICKS = 6
 class ChartDrawing(NamedTuple):
     """A chart before anything is asked. count: (B, 1) bars. many: (B, 1), every bar in a colour of its own."""
 
-    items: int
     count: torch.Tensor
     bar: torch.Tensor
     there: torch.Tensor
-    sheet: Layer
     title: Text
-    ticks: Text
-    grid: Layer
+    text: Text
+    layers: list[Layer]
     value: torch.Tensor
     many: torch.Tensor
     colour: torch.Tensor
@@ -74,7 +61,7 @@ def _chart(stage: Stage) -> ChartDrawing:
     ink = stage.ink("ink", paper)
     title_pixels = draws.integers("title/size", 13, 17) if tiny else draws.integers("title/size", 16, 27)
     title = Text(
-        choose(words.CHART_TITLES, draws.integers("title", 0, len(words.CHART_TITLES))), sheet_x + pad, sheet_y,
+        any_word(stage, "title", "chart_titles"), sheet_x + pad, sheet_y,
         stage.face("title/face"), stage.size_index(title_pixels), ink,
     ).fitted(sheet_width - 2 * pad)  # fmt: skip
     title = replace(title, baseline=sheet_y + pad - 2 + title.atlas.ascent[title.face, title.size])
@@ -133,8 +120,8 @@ def _chart(stage: Stage) -> ChartDrawing:
     )  # fmt: skip
 
     first = draws.integers("set/first", 0, 12)
-    label_index = draws.integers("set", 0, len(words.CHART_SETS)) * 12 + (first + bar) % 12
-    label_ids = choose(tuple(label for group in words.CHART_SETS for label in group), label_index)
+    label_index = draws.integers("set", 0, len(words("chart_sets"))) * 12 + (first + bar) % 12
+    label_ids = choose(tuple(label for group in words("chart_sets") for label in group), label_index)
     middle = left + (thick >> 1)
     faces, inks = face.expand(-1, items), ink.expand(-1, items, 3)
     labels = Text(label_ids, left, left, faces, label_size, inks).fitted(pitch - 3, steps=9)
@@ -144,23 +131,20 @@ def _chart(stage: Stage) -> ChartDrawing:
     values = Text(value_ids, left, left, faces, value_size, inks).fitted(pitch - 3, steps=9)
     values = values.aligned(centre=middle).only(there)
     values = replace(values, baseline=floor_y - tall - 1 - (values.height() - values.atlas.ascent[faces, values.size]))
+    text, layers = stack_text([title, ticks, labels, values]), [sheet, grid, bars]
     return ChartDrawing(
-        items, count, bar, there, sheet, title, ticks, grid, value, many, colour, bars, label_ids, labels,
-        value_ids, values,
+        count, bar, there, title, text, layers, value, many, colour, bars, label_ids, labels, value_ids, values,
     )  # fmt: skip
 
 
 def charts(stage: Stage) -> NeedleScene:
-    draws, knobs = stage.draws, stage.difficulty
+    draws = stage.draws
     (
-        items, count, bar, there, sheet, title, ticks, grid, value, many, colour, bars, label_ids, labels,
-        value_ids, values,
+        count, bar, there, title, text, layers, value, many, colour, bars, label_ids, labels, value_ids, values,
     ) = _chart(stage)  # fmt: skip
+    items = there.shape[1]
     # The question.
-    wanted = there
-    if knobs.edge:
-        wanted = there & ((bar == 0) | (bar == count - 1))
-    target = draws.pick("target", wanted)
+    target = draws.pick("target", *at_edge(stage, (bar == 0) | (bar == count - 1), there))
     several = (count > 1)[:, 0]
     highest, lowest = value.masked_fill(~there, -1).argmax(1), value.masked_fill(~there, 10**6).argmin(1)
     # With one colour for all, "what color" needs no bar to be found; it is asked only where colours differ.
@@ -171,44 +155,40 @@ def charts(stage: Stage) -> NeedleScene:
     )
     target = torch.where(task == 1, highest, torch.where(task == 2, lowest, target))
     label, number = take(label_ids, target), take(value_ids, target)
-    questions = [
-        ask(stage, f"wording/{index}", wordings, slots, QUESTION_LENGTH)
-        for index, (wordings, slots) in enumerate(
-            ((VALUE_WORDINGS, [label]), (HIGHEST_WORDINGS, []), (LOWEST_WORDINGS, []), (COLOUR_WORDINGS, [label]),
-             (COUNT_WORDINGS, []), (TITLE_WORDINGS, []), (LABEL_WORDINGS, [number])))
-    ]  # fmt: skip
-    named = join([label], ANSWER_LENGTH)
+    asked_by = {"value": [label], "highest": [], "lowest": [], "colour": [label], "count": [], "title": []}
+    asked_by["label"] = [number]
+    named = answer_of(label)
     answers = [
-        join([number], ANSWER_LENGTH), named, named, join([choose(COLOUR_NAMES, take(colour, target))], ANSWER_LENGTH),
-        join([digits(count[:, 0], 2)], ANSWER_LENGTH), join([title.ids[:, 0]], ANSWER_LENGTH), named,
+        answer_of(number), named, named, answer_of(choose(COLOUR_NAMES, take(colour, target))),
+        answer_of(digits(count[:, 0], 2)), answer_of(title.ids[:, 0]), named,
     ]  # fmt: skip
     label_box, value_box, bar_box = (take(boxes, target) for boxes in (labels.boxes(), values.boxes(), bars.boxes))
     alone = torch.nn.functional.one_hot(target, items).bool()
     title_box = title.boxes()
     written = [value_box, label_box, label_box, bar_box, bar_box, title_box[:, 0], label_box]
-    single = take(torch.stack(written, 1), task)[:, None]
+    single = by_task(task, written)[:, None]
     counting = (task == 4)[:, None]
     boxes = torch.where(counting[..., None], bars.boxes, single.expand(-1, items, 4))
     # Elsewhere the one box stands in the target's own place; a count needs every bar.
     mask = torch.where(counting, there, alone)
-    context = torch.stack([label_box, value_box, value_box, label_box, label_box, title_box[:, 0], value_box], 1)
+    context = [label_box, value_box, value_box, label_box, label_box, title_box[:, 0], value_box]
     size_label, size_value = take(labels.size, target), take(values.size, target)
-    sizes = torch.stack([size_value, *[size_label] * 4, title.size[:, 0], size_label], 1)
+    sizes = [size_value, *[size_label] * 4, title.size[:, 0], size_label]
     has_type = (task != 3) & (task != 4)
     return NeedleScene(
         background=table(stage),
-        layers=[sheet, grid, bars],
-        text=stack_text([title, ticks, labels, values]),
-        question=take(torch.stack(questions, 1), task),
-        answer=take(torch.stack(answers, 1), task),
+        layers=layers,
+        text=text,
+        question=by_task(task, ask_all(stage, "charts", asked_by)),
+        answer=by_task(task, answers),
         boxes=boxes,
         box_mask=mask,
         # Not the bar: it says which number belongs to which label, but needs no detail to say it.
-        context=take(context, task)[:, None],
+        context=by_task(task, context)[:, None],
         context_mask=((task != 4) & (task != 5))[:, None],
         task=task,
         tasks=TASKS,
-        type_size=title.atlas.sizes[take(sizes, task)] * has_type,
+        type_size=title.atlas.sizes[by_task(task, sizes)] * has_type,
         marks=[
             Marks(bars.boxes, FIRST_COLOUR + colour, there),
             Marks(bars.boxes, torch.full_like(colour, thing("bar")), there),

@@ -7,31 +7,28 @@ from typing import NamedTuple
 
 import torch
 
-from .. import words
-from ..batch import ANSWER_LENGTH, QUESTION_LENGTH
-from ..content import FIELD_KINDS, FIELD_NAMES, ask, choose, field_values, join, label_style
+from ..content import (
+    FIELD_KINDS,
+    FIELD_NAMES,
+    answer_of,
+    any_word,
+    ask,
+    at_edge,
+    by_task,
+    choose,
+    field_values,
+    label_style,
+)
 from ..scene import Layer, NeedleScene, Stage, Text, paints, stack_text, take
 from ..surfaces import paper_colour, table
 
 TASKS = ("value", "field", "title")
-VALUE_WORDINGS = (
-    "What is written for {0}?",
-    "What is the {0}?",
-    "What does it say for {0}?",
-    "Read the {0}.",
-    "What is entered as {0}?",
-    "Find the {0}.",
-    "{0}?",
-)
-FIELD_WORDINGS = ("Which field says {0}?", "Where is {0} written?", "What is {0}?")
-TITLE_WORDINGS = ("What is the title?", "What is the form called?", "What is this form?")
 
 
 class FormDrawing(NamedTuple):
     """A form before anything is asked. baseline, there: (B, fields)."""
 
     columns: int
-    sheet: Layer
     title: Text
     plain_names: torch.Tensor
     value_ids: torch.Tensor
@@ -40,7 +37,7 @@ class FormDrawing(NamedTuple):
     value: Text
     there: torch.Tensor
     baseline: torch.Tensor
-    rules: Layer
+    layers: list[Layer]
 
 
 def _form(stage: Stage) -> FormDrawing:
@@ -69,7 +66,7 @@ def _form(stage: Stage) -> FormDrawing:
     margin = 6 if nursery else 12 if stage.width < 384 else 24
     title_pixels = draws.integers("title/size", 13, 15) if nursery else draws.integers("title/size", 18, 29)
     title = Text(
-        choose(words.FORM_TITLES, draws.integers("title", 0, len(words.FORM_TITLES))), sheet_x + margin, sheet_y,
+        any_word(stage, "title", "form_titles"), sheet_x + margin, sheet_y,
         stage.face("title/face"), stage.size_index(title_pixels), stage.ink("title/ink", paper),
     ).fitted(sheet_width - 2 * margin)  # fmt: skip
     top = sheet_y + (6 if nursery else 10)
@@ -139,48 +136,39 @@ def _form(stage: Stage) -> FormDrawing:
         stage.sprite("solid", torch.cat([rule_y, left], 1)),
         paints(rule_colour, opacity=(150, 0, 0)), masks=(0,), extent=(2, sheet_width),
     )  # fmt: skip
-    return FormDrawing(
-        columns, sheet, title, plain_names, value_ids, column, label, value, there, baseline, rules,
-    )  # fmt: skip
+    return FormDrawing(columns, title, plain_names, value_ids, column, label, value, there, baseline, [sheet, rules])
 
 
 def forms(stage: Stage) -> NeedleScene:
-    draws, knobs, device = stage.draws, stage.difficulty, stage.device
-    (
-        columns, sheet, title, plain_names, value_ids, column, label, value, there, baseline, rules,
-    ) = _form(stage)  # fmt: skip
-    wanted = there
-    if knobs.edge:
-        near = there & ((baseline > stage.height * 3 // 4) | (column == columns - 1))
-        wanted = torch.where(near.any(1, keepdim=True), near, there)
-    target = draws.pick("target", wanted)
+    draws, device = stage.draws, stage.device
+    columns, title, plain_names, value_ids, column, label, value, there, baseline, layers = _form(stage)
+    near = (baseline > stage.height * 3 // 4) | (column == columns - 1)
+    target = draws.pick("target", *at_edge(stage, near, there))
     chance = draws.integers("task", 0, 100)[:, 0]
     task = (chance >= 85).long() + (chance >= 95).long()
     # "Which field says 45?" needs a value that stands once.
     copies = (value_ids == take(value_ids, target)[:, None]).all(-1) & there
     task = torch.where((task == 1) & (copies.sum(1) > 1), 0, task)
     field_name, written = take(plain_names, target), take(value_ids, target)
-    title_text = join([title.ids[:, 0]], ANSWER_LENGTH)
-    questions = torch.stack([
-        ask(stage, "wording", VALUE_WORDINGS, [field_name], QUESTION_LENGTH),
-        ask(stage, "wording/field", FIELD_WORDINGS, [written], QUESTION_LENGTH),
-        ask(stage, "wording/title", TITLE_WORDINGS, [], QUESTION_LENGTH),
-    ], 1)  # fmt: skip
-    answers = torch.stack([join([written], ANSWER_LENGTH), join([field_name], ANSWER_LENGTH), title_text], 1)
+    questions = [
+        ask(stage, "wording", "forms.value", field_name),
+        ask(stage, "wording/field", "forms.field", written),
+        ask(stage, "wording/title", "forms.title"),
+    ]
     value_box, label_box, title_box = take(value.boxes(), target), take(label.boxes(), target), title.boxes()[:, 0]
-    sizes = torch.stack([take(value.size, target), take(label.size, target), title.size[:, 0]], 1)
+    sizes = take(value.size, target), take(label.size, target), title.size[:, 0]
     yes = torch.ones(stage.number, 1, dtype=torch.bool, device=device)
     return NeedleScene(
         background=table(stage),
-        layers=[sheet, rules],
+        layers=layers,
         text=stack_text([title, label, value]),
-        question=take(questions, task),
-        answer=take(answers, task),
-        boxes=take(torch.stack([value_box, label_box, title_box], 1), task)[:, None],
+        question=by_task(task, questions),
+        answer=by_task(task, [answer_of(text) for text in (written, field_name, title.ids[:, 0])]),
+        boxes=by_task(task, [value_box, label_box, title_box])[:, None],
         box_mask=yes,
-        context=take(torch.stack([label_box, value_box, title_box], 1), task)[:, None],
+        context=by_task(task, [label_box, value_box, title_box])[:, None],
         context_mask=yes & (task < 2)[:, None],
         task=task,
         tasks=TASKS,
-        type_size=value.atlas.sizes[take(sizes, task)],
+        type_size=value.atlas.sizes[by_task(task, sizes)],
     )

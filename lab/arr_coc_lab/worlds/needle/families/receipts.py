@@ -7,30 +7,37 @@ from typing import NamedTuple
 
 import torch
 
-from .. import words
-from ..batch import ANSWER_LENGTH, QUESTION_LENGTH
-from ..content import VALUE_LENGTH, amount, ask, capitalise, choose, clock, currency, date, join, pick_task, upper
+from ..content import (
+    VALUE_LENGTH,
+    amount,
+    answer_of,
+    any_word,
+    ask_all,
+    at_edge,
+    by_task,
+    capitalise,
+    choose,
+    clock,
+    currency,
+    date,
+    join,
+    pick_task,
+    upper,
+    words,
+)
 from ..scene import Layer, NeedleScene, Stage, Text, paints, stack_text, take
 from ..surfaces import paper_colour, table
 
 TASKS = ("price", "sum", "detail", "item", "shop")
 # Rows beside the items, in order: two above them, five below.
 HEAD, FOOT = ("date", "time"), ("subtotal", "tax", "total", "cash", "change")
-PRICE_WORDINGS = (
-    "What is the price of {0}?", "How much is the {0}?", "How much does the {0} cost?", "What does the {0} cost?",
-    "Price of {0}?", "What was paid for the {0}?",
-)  # fmt: skip
-SUM_WORDINGS = ("What is the {0}?", "How much is the {0}?", "Read the {0}.", "What is written for {0}?", "{0}?")
-DETAIL_WORDINGS = ("What is the {0}?", "What is the {0} on the receipt?", "Read the {0}.", "What is written for {0}?")
-ITEM_WORDINGS = ("Which item costs {0}?", "What costs {0}?", "What was bought for {0}?")
-SHOP_WORDINGS = ("What is the shop called?", "Which shop is this?", "What is the name of the shop?")
 
 
 def _written(stage: Stage, bought: torch.Tensor, nursery: bool) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """What stands on the receipt: (B, most, …) the prices; (B, rows, …) what is on the right, and on the left."""
     draws, most, above = stage.draws, bought.shape[1], 0 if nursery else len(HEAD)
     fixed_names = ("total",) if nursery else (*HEAD, *FOOT)
-    item = draws.order("items", len(words.ITEMS))[:, :most]
+    item = draws.order("items", len(words("items")))[:, :most]
     cents = draws.integers("cents", 8, 200, most) * 5 + draws.integers("cents/nine", 0, 2, most) * 4
     subtotal = (cents * bought).sum(1, keepdim=True)
     tax = torch.div(subtotal * draws.integers("tax", 4, 20) + 50, 100, rounding_mode="floor")
@@ -43,7 +50,7 @@ def _written(stage: Stage, bought: torch.Tensor, nursery: bool) -> tuple[torch.T
     heads = [] if nursery else [day, hour]
     feet = [sums[2]] if nursery else sums
     right_ids = torch.cat([*heads, prices, *feet], 1)
-    names = choose(words.ITEMS, item)
+    names = choose(words("items"), item)
     fixed = torch.arange(len(fixed_names), device=stage.device).expand(stage.number, -1)
     fixed_ids = choose(fixed_names, fixed)
     width = max(names.shape[-1], fixed_ids.shape[-1])
@@ -52,9 +59,8 @@ def _written(stage: Stage, bought: torch.Tensor, nursery: bool) -> tuple[torch.T
 
 
 class ReceiptDrawing(NamedTuple):
-    """A receipt before anything is asked. above, below, most: rows beside the items, and of them. base: (B, rows)."""
+    """A receipt before anything is asked. above, below: rows beside the items. base: (B, rows)."""
 
-    most: int
     above: int
     below: int
     shop_ids: torch.Tensor
@@ -63,14 +69,11 @@ class ReceiptDrawing(NamedTuple):
     prices: torch.Tensor
     right_ids: torch.Tensor
     plain: torch.Tensor
-    yes: torch.Tensor
     there: torch.Tensor
-    rows: int
     base: torch.Tensor
     right: Text
     left: Text
-    sheet: Layer
-    rules: Layer
+    layers: list[Layer]
 
 
 def _receipt(stage: Stage) -> ReceiptDrawing:
@@ -96,7 +99,7 @@ def _receipt(stage: Stage) -> ReceiptDrawing:
     paper = paper_colour(stage, "paper")
     ink = stage.ink("ink", paper)
     top = torch.full_like(x0, 4)
-    shop_ids = choose(words.SHOPS, draws.integers("shop", 0, len(words.SHOPS)))
+    shop_ids = any_word(stage, "shop", "shops")
     shop_ids = torch.where(draws.chance("shop/capitals", 40)[..., None], upper(shop_ids), shop_ids)
     shop = Text(shop_ids, x0, top, stage.face("shop/face"), shop_size, ink).fitted(paper_width - 2 * margin)
     shop = shop.aligned(centre=x0 + paper_width // 2)
@@ -154,57 +157,48 @@ def _receipt(stage: Stage) -> ReceiptDrawing:
         stage.sprite("solid", lines), paints(ink.expand(-1, 3, 3), opacity=(150, 0, 0)), masks=(0,),
         extent=(1, paper_width),
     )  # fmt: skip
+    layers = [sheet, rules]
     return ReceiptDrawing(
-        most, above, below, shop_ids, shop, bought, prices, right_ids, plain, yes, there, rows, base, right, left,
-        sheet, rules,
-    )  # fmt: skip
+        above, below, shop_ids, shop, bought, prices, right_ids, plain, there, base, right, left, layers
+    )
 
 
 def receipts(stage: Stage) -> NeedleScene:
-    draws, knobs, device = stage.draws, stage.difficulty, stage.device
-    (
-        most, above, below, shop_ids, shop, bought, prices, right_ids, plain, yes, there, rows, base, right, left,
-        sheet, rules,
-    ) = _receipt(stage)  # fmt: skip
+    draws, device = stage.draws, stage.device
+    above, below, shop_ids, shop, bought, prices, right_ids, plain, there, base, right, left, layers = _receipt(stage)
+    rows, most = there.shape[1], bought.shape[1]
     # The question.
     is_item = torch.zeros(rows, dtype=torch.bool, device=device)
     is_item[above : above + most] = True
     is_detail = torch.arange(rows, device=device) < above
     copies = (prices[:, :, None] == prices[:, None]).all(-1) & bought[:, None]
     once = torch.nn.functional.pad(copies.sum(-1) == 1, (above, below)) & there
-    near = base > stage.height * 3 // 4
-    groups = [there & is_item, there & ~is_item & ~is_detail, there & is_detail, once & is_item]
-    if knobs.edge:
-        groups = [torch.where((group & near).any(1, keepdim=True), group & near, group) for group in groups]
+    groups = there & is_item, there & ~is_item & ~is_detail, there & is_detail, once & is_item
+    groups = at_edge(stage, base > stage.height * 3 // 4, *groups)
     possible = torch.stack([*[group.any(1) for group in groups], torch.ones_like(there[:, 0])], 1)
     task = pick_task(stage, (50, 20, 12, 12, 6), possible)
-    targets = torch.stack([draws.pick(f"target/{index}", group) for index, group in enumerate(groups)], 1)
-    target = take(targets, task.clamp(max=3))
+    targets = [draws.pick(f"target/{index}", group) for index, group in enumerate(groups)]
+    target = by_task(task.clamp(max=3), targets)
     name, value = take(plain, target), take(right_ids, target)
-    questions = [
-        ask(stage, f"wording/{index}", wordings, slots, QUESTION_LENGTH)
-        for index, (wordings, slots) in enumerate(
-            ((PRICE_WORDINGS, [name]), (SUM_WORDINGS, [name]), (DETAIL_WORDINGS, [name]), (ITEM_WORDINGS, [value]),
-             (SHOP_WORDINGS, [])))
-    ]  # fmt: skip
-    written, named = join([value], ANSWER_LENGTH), join([name], ANSWER_LENGTH)
-    answers = [written, written, written, named, join([shop_ids[:, 0]], ANSWER_LENGTH)]
+    asked_by = {"price": [name], "sum": [name], "detail": [name], "item": [value], "shop": []}
+    written, named = answer_of(value), answer_of(name)
+    answers = [written, written, written, named, answer_of(shop_ids[:, 0])]
     value_box, name_box, shop_box = take(right.boxes(), target), take(left.boxes(), target), shop.boxes()[:, 0]
     boxes = [value_box, value_box, value_box, name_box, shop_box]
     context = [name_box, name_box, name_box, value_box, shop_box]
     size_right, size_left = take(right.size, target), take(left.size, target)
-    sizes = torch.stack([size_right, size_right, size_right, size_left, shop.size[:, 0]], 1)
+    sizes = [size_right, size_right, size_right, size_left, shop.size[:, 0]]
     return NeedleScene(
         background=table(stage),
-        layers=[sheet, rules],
+        layers=layers,
         text=stack_text([shop, left, right]),
-        question=take(torch.stack(questions, 1), task),
-        answer=take(torch.stack(answers, 1), task),
-        boxes=take(torch.stack(boxes, 1), task)[:, None],
-        box_mask=yes,
-        context=take(torch.stack(context, 1), task)[:, None],
+        question=by_task(task, ask_all(stage, "receipts", asked_by)),
+        answer=by_task(task, answers),
+        boxes=by_task(task, boxes)[:, None],
+        box_mask=torch.ones_like(there[:, :1]),
+        context=by_task(task, context)[:, None],
         context_mask=(task < 4)[:, None],
         task=task,
         tasks=TASKS,
-        type_size=shop.atlas.sizes[take(sizes, task)],
+        type_size=shop.atlas.sizes[by_task(task, sizes)],
     )

@@ -6,36 +6,13 @@ from typing import NamedTuple
 
 import torch
 
-from ..batch import ANSWER_LENGTH, FIRST_COLOUR, QUESTION_LENGTH, thing
-from ..content import (
-    PLACES,
-    WHERE_WORDINGS,
-    YES_NO,
-    answer_word,
-    ask,
-    choose,
-    digits,
-    fill,
-    join,
-    literal,
-    pick_task,
-    places,
-)
+from ..batch import FIRST_COLOUR, thing
+from ..content import PLACES, YES_NO, answer_of, ask, at_edge, by_task, choose, digits, join, literal, pick_task, places
 from ..scene import COLOUR_NAMES, SHAPES, Layer, Marks, NeedleScene, Stage, paints, take
 from ..surfaces import table
 
 TASKS = ("colour", "shape", "count", "where", "relation", "exists")
-COLOUR_WORDINGS = (
-    "What color is the {0}?",
-    "Which color is the {0}?",
-    "What colour is the {0}?",
-    "The {0} is which color?",
-)
-SHAPE_WORDINGS = ("What shape is {0}?", "Which shape is {0}?", "What is the {0} shape?", "What is the {0} thing?")
-COUNT_WORDINGS = ("How many {0}s are there?", "Count the {0}s.", "How many {0}s do you see?", "Number of {0}s?")
 RELATIONS = ("left of", "right of", "above", "below")
-RELATION_WORDINGS = ("Is the {0} {1} the {2}?", "Is the {0} {1} the {2}, yes or no?")
-EXISTS_WORDINGS = ("Is there a {0}?", "Do you see a {0}?", "Can you find a {0}?", "Does the picture show a {0}?")
 PLURALS = tuple("crosse" if shape == "cross" else shape for shape in SHAPES)
 
 
@@ -44,7 +21,6 @@ class ShapesDrawing(NamedTuple):
 
     rows: int
     cols: int
-    items: int
     there: torch.Tensor
     row: torch.Tensor
     col: torch.Tensor
@@ -53,7 +29,6 @@ class ShapesDrawing(NamedTuple):
     colour: torch.Tensor
     shape: torch.Tensor
     layer: Layer
-    boxes: torch.Tensor
 
 
 def _shapes(stage: Stage) -> ShapesDrawing:
@@ -90,34 +65,28 @@ def _shapes(stage: Stage) -> ShapesDrawing:
         paints(black, body, white, opacity=(110, 255, 255)),
         extent=(pitch, pitch),
     )
-    boxes = layer.boxes
-    return ShapesDrawing(
-        rows, cols, items, there, row, col, colours, kinds, colour, shape, layer, boxes,
-    )  # fmt: skip
+    return ShapesDrawing(rows, cols, there, row, col, colours, kinds, colour, shape, layer)
 
 
 def scenes(stage: Stage) -> NeedleScene:
-    draws, knobs = stage.draws, stage.difficulty
-    (
-        rows, cols, items, there, row, col, colours, kinds, colour, shape, layer, boxes,
-    ) = _shapes(stage)  # fmt: skip
+    draws = stage.draws
+    rows, cols, there, row, col, colours, kinds, colour, shape, layer = _shapes(stage)
+    items, boxes = there.shape[1], layer.boxes
     both = there[:, :, None] & there[:, None, :]
     same_colour = (colour[:, :, None] == colour[:, None]) & both
     same_shape = (shape[:, :, None] == shape[:, None]) & both
     only_colour, only_shape = same_colour.sum(2) == 1, same_shape.sum(2) == 1
     only_one = (same_colour & same_shape).sum(2) == 1
     place, doubtless = places(stage, boxes)
-    sets = [only_shape, only_colour, there, only_one & doubtless, only_one, there]
-    if knobs.edge:
-        rim = (row == 0) | (row == rows - 1) | (col == 0) | (col == cols - 1)
-        sets = [torch.where((group & rim).any(1, keepdim=True), group & rim, group) for group in sets]
+    rim = (row == 0) | (row == rows - 1) | (col == 0) | (col == cols - 1)
+    sets = at_edge(stage, rim, only_shape, only_colour, there, only_one & doubtless, only_one, there)
     possible = torch.stack([group.any(1) for group in sets], 1)
     possible[:, 4] = only_one.sum(1) >= 2
     if stage.moving:  # what wanders has no one place
         possible[:, 3:5] = False
     task = pick_task(stage, (18, 14, 20, 18, 15, 15), possible)
-    targets = torch.stack([draws.pick(f"target/{index}", group) for index, group in enumerate(sets)], 1)
-    target = take(targets, task)
+    targets = [draws.pick(f"target/{index}", group) for index, group in enumerate(sets)]
+    target = by_task(task, targets)
     alone = torch.nn.functional.one_hot(target, items).bool()
 
     colour_name, shape_name = choose(COLOUR_NAMES, take(colour, target)), choose(SHAPES, take(shape, target))
@@ -142,10 +111,7 @@ def scenes(stage: Stage) -> NeedleScene:
     truth = draws.chance("truth", 50)[:, 0]
     relation = 2 * vertical.long() + ((apart > 0) == truth).long()
     other_name = join([choose(COLOUR_NAMES, take(colour, other)), blank, choose(SHAPES, take(shape, other))], 20)
-    wording = draws.integers("wording/relation", 0, len(RELATION_WORDINGS))[:, 0]
-    ask_relation = fill(
-        RELATION_WORDINGS, wording, [full_name, choose(RELATIONS, relation), other_name], QUESTION_LENGTH
-    )
+    names = full_name, choose(RELATIONS, relation), other_name
 
     # Existence: for "no", a pair of this picture's own colours and shapes that does not occur.
     pair_colour = colours[:, :, None].expand(-1, 5, 4).reshape(stage.number, -1)
@@ -159,30 +125,30 @@ def scenes(stage: Stage) -> NeedleScene:
     found = take(same_colour & same_shape, target) & truth[:, None]
 
     questions = [
-        ask(stage, "wording/colour", COLOUR_WORDINGS, [shape_name], QUESTION_LENGTH),
-        ask(stage, "wording/shape", SHAPE_WORDINGS, [colour_name], QUESTION_LENGTH),
-        ask(stage, "wording/count", COUNT_WORDINGS, [counted_name], QUESTION_LENGTH),
-        ask(stage, "wording/where", WHERE_WORDINGS, [full_name], QUESTION_LENGTH),
-        ask_relation,
-        ask(stage, "wording/exists", EXISTS_WORDINGS, [exists_name], QUESTION_LENGTH),
+        ask(stage, "wording/colour", "scenes.colour", shape_name),
+        ask(stage, "wording/shape", "scenes.shape", colour_name),
+        ask(stage, "wording/count", "scenes.count", counted_name),
+        ask(stage, "wording/where", "where", full_name),
+        ask(stage, "wording/relation", "scenes.relation", *names),
+        ask(stage, "wording/exists", "scenes.exists", exists_name),
     ]
-    yes_no = answer_word(YES_NO, truth.long())
+    yes_no = answer_of(choose(YES_NO, truth.long()))
     answers = [
-        join([colour_name], ANSWER_LENGTH),
-        join([shape_name], ANSWER_LENGTH),
-        join([digits(counted.sum(1), 2)], ANSWER_LENGTH),
-        answer_word(PLACES, take(place, target)),
+        answer_of(colour_name),
+        answer_of(shape_name),
+        answer_of(digits(counted.sum(1), 2)),
+        answer_of(choose(PLACES, take(place, target))),
         yes_no,
         yes_no,
     ]
     pair = alone | torch.nn.functional.one_hot(other, items).bool()
-    seen = take(torch.stack([alone, alone, counted, alone, pair, found], 1), task) & there
+    seen = by_task(task, [alone, alone, counted, alone, pair, found]) & there
     return NeedleScene(
         background=table(stage, pale=45),  # coloured things must stand out from it
         layers=[layer],
         text=stage.no_text(),
-        question=take(torch.stack(questions, 1), task),
-        answer=take(torch.stack(answers, 1), task),
+        question=by_task(task, questions),
+        answer=by_task(task, answers),
         boxes=boxes,
         box_mask=seen,
         context=boxes[:, :1],

@@ -6,20 +6,26 @@ from dataclasses import replace
 
 import torch
 
-from .. import words
-from ..batch import ANSWER_LENGTH, FIRST_COLOUR, QUESTION_LENGTH, thing
-from ..content import PLACES, WHERE_WORDINGS, answer_word, ask, choose, digits, join, literal, pick_task, places, union
+from ..batch import FIRST_COLOUR, thing
+from ..content import (
+    PLACES,
+    answer_of,
+    ask,
+    at_edge,
+    by_task,
+    choose,
+    digits,
+    join,
+    literal,
+    pick_task,
+    places,
+    union,
+    words,
+)
 from ..scene import COLOUR_NAMES, Background, Layer, Marks, NeedleScene, Stage, Text, paints, stack_text, take
 from ..surfaces import STONE
 
 TASKS = ("text", "colour", "where")
-TEXT_WORDINGS = (
-    "What does the {0} sign say?", "What is written on the {0} sign?", "Read the {0} sign.", "What is on the {0} sign?",
-    "Which words are on the {0} sign?", "{0} sign?",
-)  # fmt: skip
-COLOUR_WORDINGS = (
-    "What color is the sign {0}?", "Which color is the sign that says {0}?", "What color is the {0} sign?",
-)  # fmt: skip
 WALLS = ((186, 160, 138), (204, 190, 170), (158, 130, 118), (176, 182, 188), (196, 176, 140), (148, 152, 150))
 SLOT_HEIGHT, SLOT_WIDTH = 64, 128
 
@@ -114,7 +120,7 @@ def signs(stage: Stage) -> NeedleScene:
     body = stage.colour("body", stage.palette(colour), 10)
 
     # A word, and on half of the signs a number under it.
-    word = choose(words.SIGN_WORDS, draws.order("words", len(words.SIGN_WORDS))[:, :items])
+    word = choose(words("sign_words"), draws.order("words", len(words("sign_words")))[:, :items])
     numbered = draws.chance("numbered", 50, items)
     number_ids = join([digits(draws.integers("number", 1, 1000, items), 3)], 3) * numbered[..., None]
     face, ink = stage.face("face", items), stage.ink("ink", body, items)
@@ -152,25 +158,23 @@ def signs(stage: Stage) -> NeedleScene:
 
     place, doubtless = places(stage, boards.boxes)
     rim_slots = (row == 0) | (row == rows - 1) | (col == 0) | (col == cols - 1)
-    groups = [there, there, there & doubtless]
-    if knobs.edge:
-        groups = [torch.where((g & rim_slots).any(1, keepdim=True), g & rim_slots, g) for g in groups]
+    groups = at_edge(stage, rim_slots, there, there, there & doubtless)
     possible = torch.stack([group.any(1) for group in groups], 1)
     possible[:, 2] &= not stage.moving  # what wanders has no one place
     task = pick_task(stage, (70, 18, 12), possible)
-    targets = torch.stack([draws.pick(f"target/{index}", group) for index, group in enumerate(groups)], 1)
-    target = take(targets, task)
+    targets = [draws.pick(f"target/{index}", group) for index, group in enumerate(groups)]
+    target = by_task(task, targets)
     colour_name = choose(COLOUR_NAMES, take(colour, target))
     has_number = take(numbered, target)[:, None]
     blank = literal(" ", colour_name)
-    said = join([take(word, target), blank * has_number, take(number_ids, target)], ANSWER_LENGTH)
+    said = answer_of(take(word, target), blank * has_number, take(number_ids, target))
     sign_name = join([colour_name, blank, literal("sign", colour_name)], 16)
     questions = [
-        ask(stage, "wording/text", TEXT_WORDINGS, [colour_name], QUESTION_LENGTH),
-        ask(stage, "wording/colour", COLOUR_WORDINGS, [take(word, target)], QUESTION_LENGTH),
-        ask(stage, "wording/where", WHERE_WORDINGS, [sign_name], QUESTION_LENGTH),
+        ask(stage, "wording/text", "signs.text", colour_name),
+        ask(stage, "wording/colour", "signs.colour", take(word, target)),
+        ask(stage, "wording/where", "where", sign_name),
     ]
-    answers = [said, join([colour_name], ANSWER_LENGTH), answer_word(PLACES, take(place, target))]
+    answers = [said, answer_of(colour_name), answer_of(choose(PLACES, take(place, target)))]
     board_box = take(boards.boxes, target)
     one_line, two_lines = first.boxes(), union(first.boxes(), second.boxes())
     text_box = take(torch.where(numbered[..., None], two_lines, one_line), target)
@@ -180,8 +184,8 @@ def signs(stage: Stage) -> NeedleScene:
         background=background,
         layers=[*layers, poles, boards],
         text=stack_text([first, second]),
-        question=take(torch.stack(questions, 1), task),
-        answer=take(torch.stack(answers, 1), task),
+        question=by_task(task, questions),
+        answer=by_task(task, answers),
         boxes=torch.where(is_text, text_box, board_box)[:, None],
         box_mask=yes,
         context=torch.where(is_text, board_box, text_box)[:, None],

@@ -7,14 +7,15 @@ from typing import NamedTuple
 
 import torch
 
-from .. import words
-from ..batch import ANSWER_LENGTH, FIRST_COLOUR, QUESTION_LENGTH, thing
+from ..batch import FIRST_COLOUR, thing
 from ..content import (
     PLACES,
-    WHERE_WORDINGS,
     YES_NO,
-    answer_word,
+    answer_of,
+    any_word,
     ask,
+    ask_all,
+    by_task,
     choose,
     digits,
     join,
@@ -22,21 +23,12 @@ from ..content import (
     pick_task,
     places,
     union,
+    words,
 )
 from ..scene import ANIMALS, COLOUR_NAMES, Background, Layer, Marks, NeedleScene, Stage, Text, paints, stack_text, take
 from ..surfaces import STONE
 
 TASKS = ("ingredients", "snack", "weight", "packet", "where", "exists", "bars", "count")
-INGREDIENTS_WORDINGS = (
-    "What are the ingredients in this snack?", "What are the ingredients?", "What is in the snack?",
-    "Read the ingredients.", "Which ingredients does the snack have?", "What is the snack made of?",
-)  # fmt: skip
-SNACK_WORDINGS = ("What is the snack called?", "What is the name of the snack?", "Which snack is it?")
-WEIGHT_WORDINGS = ("How heavy is the snack?", "What is the weight of the snack?", "How many grams are in the packet?")
-PACKET_WORDINGS = ("What color is the packet?", "What color is the snack packet?", "Which color has the packet?")
-EXISTS_WORDINGS = ("Is there {0}?", "Do you see {0}?", "Can you find {0}?", "Does the picture show {0}?")
-BARS_WORDINGS = ("Is the {0} behind bars?", "Is the {0} in a cage?")
-COUNT_WORDINGS = ("How many animals are there?", "Count the animals.", "How many animals do you see?")
 WITH_ARTICLE = tuple(("an " if animal[0] in "aeiou" else "a ") + animal for animal in ANIMALS)
 # The three masks of each animal, in order.
 FUR = (
@@ -107,28 +99,19 @@ class ZooDrawing(NamedTuple):
 
     background: Background
     layers: list[Layer]
-    animals: int
     packet_there: torch.Tensor
     there: torch.Tensor
     kind: torch.Tensor
     beasts: Layer
-    shadows: Layer
-    ground: Layer
-    decoration: list[Layer]
     caged: torch.Tensor
     cages: Layer
     tint: torch.Tensor
     packet: Layer
     snack_ids: torch.Tensor
     snack: Text
-    one: torch.Tensor
-    two: torch.Tensor
-    three: torch.Tensor
-    comma: torch.Tensor
-    blank: torch.Tensor
+    ingredients: torch.Tensor
     weight_ids: torch.Tensor
     print_lines: Text
-    label: Layer
 
 
 def _zoo(stage: Stage) -> ZooDrawing:
@@ -193,7 +176,7 @@ def _zoo(stage: Stage) -> ZooDrawing:
     label_paper = torch.full_like(body, 246) - draws.integers("label/paper", 0, 14)[..., None]
     small = stage.size_index(draws.integers("type", knobs.small[0], min(knobs.small[1], 12) + 1).clamp(max=12))
     face, small_ink = stage.face("face"), stage.ink("ink", label_paper)
-    snack_ids = choose(words.SNACKS, draws.integers("snack", 0, len(words.SNACKS)))
+    snack_ids = any_word(stage, "snack", "snacks")
     middle = packet_x + (width >> 1)
     snack = Text(
         snack_ids, tint, tint, stage.face("snack/face"), stage.size_index(draws.integers("snack/size", 16, 25)),
@@ -201,8 +184,8 @@ def _zoo(stage: Stage) -> ZooDrawing:
     ).fitted(width - 16).aligned(centre=middle).only(packet_there)  # fmt: skip
     snack_base = packet_y + 10 + snack.atlas.ascent[snack.face, snack.size]
     snack = replace(snack, baseline=snack_base)
-    listed = draws.order("ingredients", len(words.INGREDIENTS))[:, :3]
-    one, two, three = (choose(words.INGREDIENTS, listed[:, index : index + 1]) for index in range(3))
+    listed = draws.order("ingredients", len(words("ingredients")))[:, :3]
+    one, two, three = (choose(words("ingredients"), listed[:, index : index + 1]) for index in range(3))
     comma, blank = literal(",", one), literal(" ", one)
     grams = digits(draws.integers("grams", 4, 60) * 5, 3)
     weight_ids = join([grams, literal(" g", grams)], 5)
@@ -211,7 +194,6 @@ def _zoo(stage: Stage) -> ZooDrawing:
     line = snack.atlas.height[face, small] + 1
     lines = [join([ids], 24) for ids in (heading, upper_line, three, weight_ids)]
     label_top = snack_base + (snack.height() - snack.atlas.ascent[snack.face, snack.size]) + 4
-    bottom = packet_y + height - 10
     first_base = label_top + 3 + snack.atlas.ascent[face, small]
     bases = torch.cat([first_base + step * line for step in range(4)], 1)
     label_left = packet_x + 7
@@ -221,22 +203,24 @@ def _zoo(stage: Stage) -> ZooDrawing:
     ).fitted(width - 21)  # fmt: skip
     # One size for all lines of the label: that of the line which had to shrink most.
     print_lines = replace(print_lines, size=print_lines.size.amin(1, keepdim=True).expand(-1, 4)).only(packet_there)
-    label_height = torch.minimum(bases[:, 3:] + 5 - label_top, bottom + 3 - label_top)
+    label_height = torch.minimum(bases[:, 3:] + 5, packet_y + height - 7) - label_top
     label = Layer(
         label_top, label_left, label_height * packet_there, width - 14, stage.sprite("solid", tint),
         paints(label_paper, opacity=(250, 0, 0)), masks=(0,), extent=(SLOT, SLOT),
     )  # fmt: skip
+    layers += [*decoration, ground, shadows, beasts, cages, packet, label]
+    ingredients = answer_of(one, comma, blank, two, comma, blank, three)[:, 0]
     return ZooDrawing(
-        background, layers, animals, packet_there, there, kind, beasts, shadows, ground, decoration, caged, cages,
-        tint, packet, snack_ids, snack, one, two, three, comma, blank, weight_ids, print_lines, label,
+        background, layers, packet_there, there, kind, beasts, caged, cages, tint, packet, snack_ids, snack,
+        ingredients, weight_ids, print_lines,
     )  # fmt: skip
 
 
 def zoo(stage: Stage) -> NeedleScene:
     draws, device = stage.draws, stage.device
     (
-        background, layers, animals, packet_there, there, kind, beasts, shadows, ground, decoration, caged, cages,
-        tint, packet, snack_ids, snack, one, two, three, comma, blank, weight_ids, print_lines, label,
+        background, layers, packet_there, there, kind, beasts, caged, cages, tint, packet, snack_ids, snack,
+        ingredients, weight_ids, print_lines,
     ) = _zoo(stage)  # fmt: skip
     # The question.
     truth = draws.chance("truth", 50)[:, 0]
@@ -260,40 +244,38 @@ def zoo(stage: Stage) -> NeedleScene:
     asked = torch.where(present, take(kind, target), absent)
     animal = choose(ANIMALS, take(kind, target))
     questions = [
-        *[ask(stage, f"wording/{index}", wordings, [], QUESTION_LENGTH) for index, wordings in enumerate(
-            (INGREDIENTS_WORDINGS, SNACK_WORDINGS, WEIGHT_WORDINGS, PACKET_WORDINGS))],
-        ask(stage, "wording/where", WHERE_WORDINGS, [animal], QUESTION_LENGTH),
-        ask(stage, "wording/exists", EXISTS_WORDINGS, [choose(WITH_ARTICLE, asked)], QUESTION_LENGTH),
-        ask(stage, "wording/bars", BARS_WORDINGS, [animal], QUESTION_LENGTH),
-        ask(stage, "wording/count", COUNT_WORDINGS, [], QUESTION_LENGTH),
-    ]  # fmt: skip
-    every = join([one, comma, blank, two, comma, blank, three], ANSWER_LENGTH)[:, 0]
+        *ask_all(stage, "zoo", {task: [] for task in TASKS[:4]}),
+        ask(stage, "wording/where", "where", animal),
+        ask(stage, "wording/exists", "zoo.exists", choose(WITH_ARTICLE, asked)),
+        ask(stage, "wording/bars", "zoo.bars", animal),
+        ask(stage, "wording/count", "zoo.count"),
+    ]
     answers = [
-        every,
-        join([snack_ids[:, 0]], ANSWER_LENGTH),
-        join([weight_ids[:, 0]], ANSWER_LENGTH),
-        join([choose(COLOUR_NAMES, tint[:, 0])], ANSWER_LENGTH),
-        answer_word(PLACES, take(place, target)),
-        answer_word(YES_NO, present.long()),
-        answer_word(YES_NO, take(caged, target).long()),
-        join([digits(there.sum(1), 2)], ANSWER_LENGTH),
+        ingredients,
+        answer_of(snack_ids[:, 0]),
+        answer_of(weight_ids[:, 0]),
+        answer_of(choose(COLOUR_NAMES, tint[:, 0])),
+        answer_of(choose(PLACES, take(place, target))),
+        answer_of(choose(YES_NO, present.long())),
+        answer_of(choose(YES_NO, take(caged, target).long())),
+        answer_of(digits(there.sum(1), 2)),
     ]
     line_boxes, packet_box = print_lines.boxes(), packet.boxes[:, 0]
     listed_box = union(line_boxes[:, 1], line_boxes[:, 2])
     single = torch.stack([listed_box, snack.boxes()[:, 0], line_boxes[:, 3], packet_box], 1)
     about_packet = (task < 4)[:, None]
-    alone = torch.nn.functional.one_hot(target, animals).bool()
+    alone = torch.nn.functional.one_hot(target, there.shape[1]).bool()
     box = torch.where(about_packet[..., None], take(single, task.clamp(max=3))[:, None], boxes)
-    first_only = torch.arange(animals, device=device) == 0
+    first_only = torch.arange(there.shape[1], device=device) == 0
     beast_mask = torch.where((task == 7)[:, None], there, alone & there & ((task != 5) | present)[:, None])
     type_sizes = torch.stack([print_lines.size[:, 1], snack.size[:, 0], print_lines.size[:, 3]], 1)
     written = take(type_sizes, task.clamp(max=2))
     return NeedleScene(
         background=background,
-        layers=[*layers, *decoration, ground, shadows, beasts, cages, packet, label],
+        layers=layers,
         text=stack_text([snack, print_lines]),
-        question=take(torch.stack(questions, 1), task),
-        answer=take(torch.stack(answers, 1), task),
+        question=by_task(task, questions),
+        answer=by_task(task, answers),
         boxes=box,
         box_mask=torch.where(about_packet, first_only.expand_as(there), beast_mask),
         context=torch.stack([packet_box, line_boxes[:, 0]], 1),

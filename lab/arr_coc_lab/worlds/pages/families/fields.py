@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from functools import partial
 from typing import NamedTuple
 
 from markupsafe import Markup
@@ -30,8 +31,8 @@ class Pen(NamedTuple):
     case: str
 
 
-# What is drawn by lot of one arrangement of fields: the context of its template.
-Arrangement = Callable[[PageSheet, list[Field]], dict[str, object]]
+ARRANGEMENTS = ("inline", "aligned", "underlined", "above", "boxed", "tabled", "leaders", "typed", "running", "combed")
+HELD_ARRANGEMENTS = ("captioned", "numbered", "banded", "staggered")
 
 
 def pen_for(sheet: PageSheet) -> Pen:
@@ -88,9 +89,8 @@ def short_fields(sheet: PageSheet, n: int, empty: float = 0.0) -> list[Field]:
 
 
 def arrange(sheet: PageSheet, name: str, fields: list[Field], gap: int) -> Markup:
-    """Fields as the arrangement of this name sets them. gap: between rows, in pixels."""
-    lots = (ARRANGEMENTS | HELD_ARRANGEMENTS)[name](sheet, fields)
-    return sheet.render(f"fields/{name}", fields=fields, gap=gap, **lots)
+    """Fields as the template of this name sets them, which draws its own lots. gap: between rows, in pixels."""
+    return sheet.render(f"fields/{name}", fields=fields, gap=gap, rows=partial(rows_of, sheet, fields))
 
 
 def rows_of(sheet: PageSheet, fields: list[Field], *lengths: int) -> Iterator[list[Field]]:
@@ -100,74 +100,3 @@ def rows_of(sheet: PageSheet, fields: list[Field], *lengths: int) -> Iterator[li
         length = sheet.pick(*lengths)
         yield left[:length]
         left = left[length:]
-
-
-def inline(sheet: PageSheet, fields: list[Field]) -> dict[str, object]:
-    space = Markup(sheet.pick("&nbsp;", "&nbsp;&nbsp;", "&emsp;", " "))
-    return {"space": space, "columns": sheet.pick(1, 2, 2, 3)}
-
-
-def aligned(sheet: PageSheet, fields: list[Field]) -> dict[str, object]:
-    side = sheet.pick("left", "left", "right")
-    columns = sheet.pick("auto 1fr", "30% 1fr", "auto 1fr auto 1fr", "18% 1fr 18% 1fr", "auto auto auto 1fr")
-    return {"side": side, "columns": columns, "between": sheet.between(6, 26)}
-
-
-def underlined(sheet: PageSheet, fields: list[Field]) -> dict[str, object]:
-    line = sheet.pick("1px solid #000", "1px solid #000", "1px dotted #333", "1px dashed #555", ".5px solid #444")
-    inset = sheet.pick(4, 4, 14)
-    rows = [[(sheet.pick(1, 1, 2), field) for field in row] for row in rows_of(sheet, fields, 1, 2, 2, 3)]
-    return {"line": line, "inset": inset, "rows": rows}
-
-
-def above(sheet: PageSheet, fields: list[Field]) -> dict[str, object]:
-    return {"k": sheet.pick(2, 2, 3, 4), "rule": sheet.pick("", "", "border-bottom:1px solid #666")}
-
-
-def boxed(sheet: PageSheet, fields: list[Field]) -> dict[str, object]:
-    return {"indent": sheet.pick(0, 4, 16), "rows": list(rows_of(sheet, fields, 1, 2, 2, 3, 4))}
-
-
-def tabled(sheet: PageSheet, fields: list[Field]) -> dict[str, object]:
-    return {
-        "k": sheet.pick(1, 1, 2),
-        "shade": sheet.pick("", "", "background:#eee", "background:#ddd"),
-        "border": sheet.pick("1px solid #000", "1px solid #777", "1px solid #bbb", "2px solid #000"),
-        "width": sheet.pick("100%", "100%", "80%", "auto"),
-    }
-
-
-def typed(sheet: PageSheet, fields: list[Field]) -> dict[str, object]:
-    stop, below = sheet.between(90, 200), sheet.chance(0.3)
-    return {"stop": stop, "rows": [(field, below and sheet.chance(0.5)) for field in fields]}
-
-
-def running(sheet: PageSheet, fields: list[Field]) -> dict[str, object]:
-    return {"joint": Markup(sheet.pick("; ", " &nbsp;&nbsp; ", " | ", " &emsp; ", " / "))}
-
-
-def columned(sheet: PageSheet, fields: list[Field]) -> dict[str, object]:
-    return {"columns": sheet.pick(1, 1, 2)}
-
-
-def captioned(sheet: PageSheet, fields: list[Field]) -> dict[str, object]:
-    return {"k": sheet.pick(2, 3)}
-
-
-def numbered(sheet: PageSheet, fields: list[Field]) -> dict[str, object]:
-    return {"first": sheet.pick(1, 1, 10, 21)}
-
-
-def banded(sheet: PageSheet, fields: list[Field]) -> dict[str, object]:
-    return {"k": sheet.pick(2, 3, 4)}
-
-
-def staggered(sheet: PageSheet, fields: list[Field]) -> dict[str, object]:
-    return {}
-
-
-ARRANGEMENTS: dict[str, Arrangement] = {
-    **{f.__name__: f for f in (inline, aligned, underlined, above, boxed, tabled)},
-    **{"leaders": columned, "typed": typed, "running": running, "combed": columned},
-}
-HELD_ARRANGEMENTS: dict[str, Arrangement] = {f.__name__: f for f in (captioned, numbered, banded, staggered)}

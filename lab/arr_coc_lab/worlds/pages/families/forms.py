@@ -14,9 +14,7 @@ BOLD, RULED = "font-weight:bold", "text-decoration:underline"
 
 def logo(sheet: PageSheet, size: int = 34) -> Markup:
     """A plain mark of a firm: a disc, a shield or stripes."""
-    color = sheet.pick("#000", "#000", "#333", sheet.hue(20, 45))
-    shape = sheet.pick("disc", "ring", "stripes", "shield", "steps")
-    return sheet.render("forms/logo", color=color, shape=shape, size=size)
+    return sheet.render("forms/logo", size=size)
 
 
 def head(sheet: PageSheet) -> Markup:
