@@ -22,6 +22,8 @@ from arr_coc.core.values import JsonObject
 from arr_coc.sensing.channels import check_gaze
 from arr_coc.video.clusters import region_scores
 
+from .cascade import asked_pictures, shown_in_full, tell
+
 # So far from the gaze, in longer sides of the picture, a place counts half.
 HALF_AT = 0.1
 
@@ -88,9 +90,6 @@ def fall_off(shape: tuple[int, ...], gaze: tuple[float, float]) -> np.ndarray:
     longest = max(shape)
     down, across = ((np.arange(side) + 0.5 - point * side) / longest for side, point in zip(shape, gaze, strict=True))
     return HALF_AT / (HALF_AT + np.hypot(down[:, None], across[None, :]))
-
-
-from .cascade import asked_pictures, shown_in_full, tell
 
 
 def clusters(job: AllocationJob) -> Leaves:
