@@ -15,12 +15,12 @@ import measure_house as house
 # what a new feature adds: documents, packing and the proxy, the reading distance, hints, asking again,
 # tiles in ask, regions, weighing, words by OCR, presets, the timing of a card.
 MOST = {
-    "library": {"lines": 34_441, "files": 205},
-    "together": {"lines": 86_809, "files": 491},
-    "doors": {"allocate": 3_211, "look": 16_578, "attach": 18_227, "ask": 26_138, "Esper": 25_278},
+    "library": {"lines": 33_689, "files": 203},
+    "together": {"lines": 85_347, "files": 492},
+    "doors": {"allocate": 2_462, "look": 15_663, "attach": 17_377, "ask": 24_232, "Esper": 23_371},
     "long_functions": 0,
     "wide_functions": 13,
-    "lines_with_any": 456,
+    "lines_with_any": 449,
     "class_names_twice": 0,
     "circles": 0,
 }

@@ -69,7 +69,6 @@ class Frame:
         budget: int,
         strategy: str,
         *,
-        counts: np.ndarray | None = None,
         sparse: bool = False,
         notes: tuple[str, ...] = (),
         fixated: Sequence[Sequence[int]] = (),
@@ -81,7 +80,7 @@ class Frame:
         return Allocation(
             boxes=self.boxes(cells),
             levels=cells[:, 2],
-            counts=np.ones(len(cells)) if counts is None else counts,
+            counts=np.ones(len(cells)),
             scores=scores,
             height=self.image_size[0],
             width=self.image_size[1],
