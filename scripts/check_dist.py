@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[1]
 MOST_BYTES = 100 * 1000 * 1000  # what an index takes
 WITHOUT = {"__pycache__", ".hypothesis", ".pytest_cache"}
 # Folders of the repository that the product's source distribution holds whole.
-WHOLE = ("src", "lab", "tests", "docs", "examples", "benchmarks", "scripts")
+WHOLE = ("src", "tests", "docs", "examples", "benchmarks", "scripts")
 ALONE = ("Makefile", "README.md", "LICENSE", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "constraints.txt")
 # Distribution → where its packages lie, and the licences that it must bring.
 DISTRIBUTIONS = {
