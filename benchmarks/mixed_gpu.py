@@ -46,19 +46,6 @@ def page_of(random_source: random.Random, tiny: bool) -> Image.Image:
     return page
 
 
-class RecordingCount:
-    """How many graphs were recorded, by whichever part."""
-
-    def __init__(self) -> None:
-        self.made, record, count = 0, CudaGraph._record, self
-
-        def counted(self: CudaGraph[Any]) -> None:
-            record(self)
-            count.made += 1
-
-        CudaGraph._record = counted
-
-
 class MixedRun:
     """eyes: with graphs, and without. Threads take the next number until all are asked or the time is over."""
 
@@ -140,7 +127,6 @@ def main(arguments: list[str] | None = None) -> dict[str, Any]:
     parser.add_argument("--first", type=int, default=0, help="number of the first page; other numbers, other pages")
     options, device = parser.read(arguments)
     asks = min(options.asks, 12) if options.tiny else options.asks
-    recordings = RecordingCount()
     eyes = [arr_coc.Eye.from_pretrained("mini", device=device.type, graphs=graphs) for graphs in (None, False)]
     run = MixedRun((eyes[0], eyes[1]), asks, options.seconds, options.tiny, options.first)
     started = time.perf_counter()
@@ -159,7 +145,7 @@ def main(arguments: list[str] | None = None) -> dict[str, Any]:
         "warnings": dict(said),
         "unequal": run.unequal,
         "memory": run.memory,
-        "graphs": recordings.made,
+        "graphs": CudaGraph.count,
     }
     report |= {"seconds": time.perf_counter() - started, "done": True}
     report["tables"] = {"Mixed sizes, budgets and threads, with graphs against `graphs=False`": table(report)}

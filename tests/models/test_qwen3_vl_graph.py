@@ -9,9 +9,11 @@ import torch
 from tiny_models import picture, prompt, tiny_model, tiny_processor
 
 from arr_coc import Eye, InputError
+from arr_coc.core.cuda_graph import CudaGraph, OthersAtWork
 from arr_coc.eye.decoding import end_tokens, generate_greedily, greedy_steps, steps
 from arr_coc.models.base import LeafPrompt, backbone_for
 from arr_coc.models.glance import coarse_allocation
+from arr_coc.models.qwen3_vl import graph
 from arr_coc.models.qwen3_vl.graph import DecodeGraph, Graphs, TowerGraph, padded_length
 from arr_coc.models.tokens.patches import LeafBatch
 
@@ -49,6 +51,28 @@ def test_prompts_of_all_lengths_are_answered_as_by_the_lean_loop() -> None:
             assert found.ids.shape[1] - length < 8, "the end is looked for every eighth step"
     assert len(graphs.decoders) == 1
     assert len(next(iter(graphs.decoders.values())).prompts) == 4
+
+
+def test_a_step_that_could_not_be_recorded_is_recorded_another_time(monkeypatch) -> None:
+    model, given = next(prompts())
+    decoder, others = DecodeGraph(model, padded_length(given[0].shape[1]) + 9), [True, False]
+
+    def record(*_: Any, recorded: bool = True) -> CudaGraph:
+        if recorded and others and others.pop(0):
+            raise OthersAtWork("another thread uses the device")
+        return CudaGraph(decoder._step, model.device)
+
+    with torch.no_grad():
+        wanted = generate_greedily(model, LeafPrompt(*given), most=8).ids
+        decoder.prompts.get = lambda *_: None  # the prompt is read plainly: only steps are looked at
+        decoder.read(LeafPrompt(*given))
+        del decoder.steps.held["step"]
+        monkeypatch.setattr(graph, "CudaGraph", record)
+        for there in (False, True):
+            decoder.ready()
+            assert ("step" in decoder.steps) is there
+            assert torch.equal(decoder.step()[0], wanted[:, 1])
+            decoder.place.sub_(1), decoder.positions.sub_(1), decoder.token.copy_(wanted[:, 0])
 
 
 def test_an_answer_may_fill_the_cache_to_its_last_column() -> None:

@@ -13,6 +13,7 @@ import torch
 from arr_coc.core.alphabet import IDS, QUESTION, question_row
 from arr_coc.core.errors import InputError
 from arr_coc.core.kept import ByteStore, PictureStore
+from arr_coc.relevance.scorer import reduced
 from arr_coc.relevance.scorer.onnx_scorer import OnnxScorer, canvas_of, question_of, score_picture
 from arr_coc.relevance.scorer.reading_scorer import ReadingScorer, ReadingScorerConfig
 from arr_coc.relevance.scorer.reduced import MOST_PIXELS
@@ -127,6 +128,8 @@ def test_what_is_read_of_a_picture_is_read_once(exported, monkeypatch):
     for kind in (OnnxScorer, ReadingScorer):
         see = kind.see
         monkeypatch.setattr(kind, "see", lambda self, given, see=see: seen.append(1) or see(self, given))
+    sensed, low = [], reduced.is_low
+    monkeypatch.setattr(reduced, "is_low", lambda *given: sensed.append(1) or low(*given))
     anew = [scorer.of_pixels(pixels, query).map for query in ("Who?", "What is the total?")]
     tensor = torch.from_numpy(pixels).permute(2, 0, 1) / 255
     by_torch = [scorer.of_batch(tensor[None], [query])[0].map for query in ("Who?", "What is the total?")]
@@ -135,5 +138,5 @@ def test_what_is_read_of_a_picture_is_read_once(exported, monkeypatch):
     for query, one, other in zip(("Who?", "What is the total?"), anew, by_torch, strict=True):
         assert (scorer.of_pixels(pixels, query, kept=kept).map == one).all()
         assert np.allclose(scorer.of_batch(tensor[None], [query], kept)[0].map, other, atol=1e-5)
-    assert len(seen) == 6
+    assert (len(seen), len(sensed)) == (6, 6)
     assert (anew[0] != anew[1]).any()

@@ -17,7 +17,7 @@ from collections.abc import Callable, Generator, Hashable
 from contextlib import contextmanager
 from threading import Condition, Lock, get_ident
 from time import monotonic
-from typing import Any, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import torch
 
@@ -61,7 +61,7 @@ def _enter(me: int, times: int) -> None:
 def _leave(me: int, times: int) -> None:
     with _gate:
         _users[me] -= times
-        if not _users[me]:
+        if _users[me] <= 0:  # below it only where a thread was stopped while it stood aside
             del _users[me]
         _gate.notify_all()
 
@@ -138,8 +138,10 @@ class CudaGraph(Generic[Recorded]):
     """A function without arguments that reads and writes tensors which stay where they are.
 
     On a CUDA device it is captured once and replayed; elsewhere it is called. What it returns is overwritten by the
-    next call.
+    next call. count: how many were recorded in this process.
     """
+
+    count: ClassVar[int] = 0
 
     def __init__(self, work: Callable[[], Recorded], device: torch.device, *, recorded: bool = True) -> None:
         """recorded: False calls the function on a CUDA device too."""
@@ -164,6 +166,7 @@ class CudaGraph(Generic[Recorded]):
         finally:  # where ending a recording fails, torch leaves this thread on the stream of the recording
             torch.cuda.set_stream(before)
         self.graph, self.result = graph, result
+        CudaGraph.count += 1
 
     def __call__(self) -> Recorded:
         if self.graph is None:

@@ -216,8 +216,8 @@ def is_low(grey: np.ndarray, height: float) -> bool:
     tall = [np.count_nonzero(one.box[:, 3] * CAPITAL >= height) > RARE * max(len(one.box), FEWEST) for one in both]
     if not any(tall):
         return True
-    rows = _together([_measured(*one) for one in both if len(one.box)])
-    return _placed(*rows, grey.shape, SENSED if len(rows[1]) else NONE).median() < height
+    boxes, heights = _together([_measured(*one) for one in both if len(one.box)])
+    return TypeHeight(np.zeros((0, 0)), boxes, heights, SENSED if len(heights) else NONE).median() < height
 
 
 def _following(box: np.ndarray, labels: np.ndarray, number: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -8,6 +8,7 @@ stands out is seen on a tiny view of the whole frame and costs next to nothing.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -23,7 +24,7 @@ from .motion import MAP, VIEW, view_of
 MARGIN = 1 / 32
 
 
-class StreamSource:
+class StreamSource(ABC):
     """planes: how many maps are carried. windowed: whether `part` can be asked for less than the whole frame.
 
     everywhere_planes: those of them that are so cheap that they are found anew in every frame, everywhere.
@@ -37,12 +38,12 @@ class StreamSource:
     everywhere_planes: tuple[int, ...] = ()
     whole_planes: tuple[int, ...] = ()
 
+    @abstractmethod
     def part(
         self, pixels: np.ndarray, window: tuple[slice, slice], size: tuple[int, int], before: np.ndarray
     ) -> np.ndarray:
         """(planes, h, w) maps of a window, given in places of a map of `size`; the whole frame is a window too.
         before: (planes, *size) what was carried here from the frame before; zeros in the first of a scene."""
-        raise NotImplementedError
 
     def everywhere(self, view: np.ndarray, size: tuple[int, int]) -> dict[int, np.ndarray]:
         """The cheap planes, by number."""

@@ -63,6 +63,8 @@ class ReadingSizes:
 
         low = _each(_is_low, list(self.views))
         tall = [number for number, fine in enumerate(low) if not fine]
+        if not tall:
+            return [self.likely] * len(low)
         shown = self.levels[tall].to(torch.uint8).permute(0, 2, 3, 1).contiguous().cpu().numpy()
         by_letters = iter(_each(_by_letters, list(shown)))
         return [self.likely if fine else next(by_letters) for fine in low]

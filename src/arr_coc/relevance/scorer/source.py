@@ -23,8 +23,8 @@ from ...core.plugins import load_plugin, plugins
 from ...core.values import Relevance
 from ..registry import Maps
 from ..scene import Scene
-from .onnx_scorer import found_in, seen_picture, whole_levels
-from .reduced import ReadingSizes, reading_size, reduced_batch, size_note
+from .onnx_scorer import found_in, seen_picture
+from .reduced import ReadingSizes, reduced_batch, size_note
 
 if TYPE_CHECKING:
     import torch
@@ -119,8 +119,7 @@ class ScorerRelevance:
         """The same for an array (H, W, 3) of uint8; on a processor without torch, where it can read. kept: where what
         is read of the picture is found by the next question."""
         if device != "cpu" or not self.has_graph:
-            size = reading_size(whole_levels(pixels)) if self.has_graph else None
-            return self.of_batch(Scene(pixels, device=device).tensor[None], [query], kept, size)[0]
+            return self.of_batch(Scene(pixels, device=device).tensor[None], [query], kept)[0]
         seen = seen_picture(self.folder, pixels, kept)
         note = size_note(seen.read, (pixels.shape[0], pixels.shape[1]))
         return self._found(found_in(self.folder, seen, query), query, note)
@@ -132,14 +131,9 @@ class ScorerRelevance:
         return self(scene.tensor, query, scene.kept)
 
     def of_batch(
-        self,
-        pictures: torch.Tensor,
-        queries: Sequence[str],
-        kept: PictureStore | None = None,
-        size: tuple[int, int] | None = None,
+        self, pictures: torch.Tensor, queries: Sequence[str], kept: PictureStore | None = None
     ) -> list[Relevance]:
-        """The same for pictures of one size, (B, 3, H, W), in one pass. kept: of a single one. size: at which they are
-        read, where that is known."""
+        """The same for pictures of one size, (B, 3, H, W), in one pass. kept: of a single one."""
         import torch
 
         device = pictures.device
@@ -154,15 +148,15 @@ class ScorerRelevance:
         def scored(which: list[int], size: tuple[int, int]) -> torch.Tensor:
             if kept is None or not self.has_graph:
                 return scorer.score(reduced_batch(pictures[which], size), ids if same else ids[which])
-            name = ("scorer", str(self.folder), str(device), size)
-            seen = kept.made(name, lambda: scorer.see(scorer.padded(reduced_batch(pictures, size))))
+            read = ("scorer", str(self.folder), str(device), size)
+            seen = kept.made(read, lambda: scorer.see(scorer.padded(reduced_batch(pictures, size))))
             return scorer.find(seen, ids).float().sigmoid()
 
-        every = list(range(len(queries)))
+        every, name = list(range(len(queries))), ("reading size", given)
+        known = given if not self.has_graph else None if kept is None else kept.get(name)
         with torch.no_grad():
-            if size is not None or not self.has_graph:
-                sizes = [size or given] * len(every)
-                maps = list(scored(every, sizes[0]).float().cpu().numpy())
+            if known is not None:
+                sizes, maps = [known] * len(every), list(scored(every, known).float().cpu().numpy())
             else:
                 guess = ReadingSizes(pictures)
                 likely = scored(every, guess.likely)  # a device works on it while the letters are sensed
@@ -171,6 +165,8 @@ class ScorerRelevance:
                     which = [number for number in every if sizes[number] == other]
                     for number, one in zip(which, scored(which, other).float().cpu().numpy(), strict=True):
                         maps[number] = one
+                if kept is not None:
+                    kept.put(name, sizes[0])
         return [self._found(maps[one], queries[one], size_note(sizes[one], given)) for one in every]
 
     @staticmethod
