@@ -15,9 +15,9 @@ import measure_house as house
 # what a new feature adds: documents, packing and the proxy, the reading distance, hints, asking again,
 # tiles in ask, regions, weighing, words by OCR, presets, the timing of a card.
 MOST = {
-    "library": {"lines": 33_689, "files": 203},
-    "together": {"lines": 85_347, "files": 492},
-    "doors": {"allocate": 2_462, "look": 15_663, "attach": 17_377, "ask": 24_232, "Esper": 23_371},
+    "library": {"lines": 33_691, "files": 203},
+    "together": {"lines": 85_349, "files": 492},
+    "doors": {"allocate": 2_462, "look": 15_664, "attach": 17_378, "ask": 24_233, "Esper": 23_372},
     "long_functions": 0,
     "wide_functions": 13,
     "lines_with_any": 449,

@@ -7,6 +7,7 @@ import threading
 import warnings
 from collections.abc import Callable
 from contextlib import suppress
+from time import monotonic
 
 import pytest
 import torch
@@ -148,8 +149,9 @@ def test_who_wants_to_record_waits_for_the_others_and_nobody_new_begins(monkeypa
     threads = [started(other)]
     assert begun.wait(30)
     threads.append(started(record))
+    until = monotonic() + 30
     while cuda_graph._recorder is None:
-        pass
+        assert monotonic() < until, "nobody waits to record"
     threads.append(started(late))
     threads[-1].join(0.1)
     assert order == []
