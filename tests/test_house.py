@@ -16,7 +16,7 @@ import measure_house as house
 # tiles in ask, regions, weighing, words by OCR, presets, the timing of a card.
 MOST = {
     "library": {"lines": 33_691, "files": 203},
-    "together": {"lines": 85_349, "files": 492},
+    "together": {"lines": 85_351, "files": 492},
     "doors": {"allocate": 2_462, "look": 15_664, "attach": 17_378, "ask": 24_233, "Esper": 23_372},
     "long_functions": 0,
     "wide_functions": 13,

@@ -10,18 +10,19 @@ from typing import Protocol, TypeVar
 
 import numpy as np
 
+from arr_coc.core.files import replacing
 from arr_coc.core.values import JsonObject
 
 
-class Named(Protocol):
+class HasName(Protocol):
     """A question, or a way to answer it."""
 
     @property
     def name(self) -> str: ...
 
 
-Asked = TypeVar("Asked", bound=Named)
-Way = TypeVar("Way", bound=Named)
+Question = TypeVar("Question", bound=HasName)
+Way = TypeVar("Way", bound=HasName)
 NOT_ASKED: JsonObject = {"error": "not asked"}
 
 
@@ -32,17 +33,18 @@ class AnswerStore:
         self.path, self.rows = path, rows or {}
         if path is None:
             return
-        whole = b""
         if os.path.exists(path):
-            for line in path.read_bytes().splitlines(keepends=True):
+            whole, found = b"", path.read_bytes()
+            for line in found.splitlines(keepends=True):
                 try:
                     row = json.loads(line)
                     self.rows[row["question"], row["cell"]] = row
                 except (ValueError, KeyError, TypeError):
                     break
                 whole += line if line.endswith(b"\n") else line + b"\n"
-            if whole != path.read_bytes():
-                path.write_bytes(whole)
+            if whole != found:
+                with replacing(path) as mended:
+                    mended.write_bytes(whole)
         path.parent.mkdir(parents=True, exist_ok=True)
 
     def add(self, row: JsonObject) -> None:
@@ -57,12 +59,12 @@ class AnswerStore:
             for row in rows:
                 self.add(row)
 
-    def waiting(self, questions: Iterable[Asked], ways: Sequence[Way]) -> list[tuple[Asked, list[Way]]]:
+    def waiting(self, questions: Iterable[Question], ways: Sequence[Way]) -> list[tuple[Question, list[Way]]]:
         """The questions that are not answered in every way, each with the ways that it lacks."""
         lacking = [(one, [way for way in ways if (one.name, way.name) not in self.rows]) for one in questions]
         return [job for job in lacking if job[1]]
 
-    def whole(self, names: Iterable[str], ways: Sequence[Named | str]) -> list[str]:
+    def whole(self, names: Iterable[str], ways: Sequence[HasName | str]) -> list[str]:
         """The questions that were answered in every way."""
         cells = [way if isinstance(way, str) else way.name for way in ways]
         return [name for name in names if all("error" not in self.rows.get((name, cell), NOT_ASKED) for cell in cells)]
