@@ -22,8 +22,8 @@ from typing import Any
 from gpu_program import GpuProgram
 from serve_gpu import EVERY, Pages, serving_eye
 
+from arr_coc.answering.timing import write_report
 from arr_coc.core.kept import ByteStore
-from arr_coc.eye.timing import write_report
 
 QUARTER = {"keep": 0.25, "relevance": "scorer"}
 WAYS: dict[str, tuple[dict[str, Any], bool]] = {

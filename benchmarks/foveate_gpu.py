@@ -29,12 +29,18 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
+from arr_coc.realizing.attachment_plan import PromptPlan
+from arr_coc.realizing.base import Realized
+from arr_coc.realizing.qwen3_vl.encode import VisualTokens, dense_vision_attention
+from arr_coc.realizing.qwen3_vl.graph import Graphs
+from arr_coc.realizing.tokens.depth import DepthRouting
+from arr_coc.realizing.tokens.merge import members_of_allocations, plan_members
+from arr_coc.realizing.tokens.patches import LeafBatch
 from gpu_program import GpuProgram
 from torch import Tensor
 
-from arr_coc.allocation.allocate_batch import allocate_batch
-from arr_coc.eye.decoding import StockSpeaker, end_tokens, greedy_steps
-from arr_coc.eye.timing import (
+from arr_coc.answering.decoding import StockSpeaker, end_tokens, greedy_steps
+from arr_coc.answering.timing import (
     CELL,
     KEEPS,
     MODELS,
@@ -48,13 +54,7 @@ from arr_coc.eye.timing import (
     time_ways,
     write_report,
 )
-from arr_coc.models.attachment_plan import PromptPlan
-from arr_coc.models.base import Realized
-from arr_coc.models.qwen3_vl.encode import VisualTokens, dense_vision_attention
-from arr_coc.models.qwen3_vl.graph import Graphs
-from arr_coc.models.tokens.depth import DepthRouting
-from arr_coc.models.tokens.merge import members_of_allocations, plan_members
-from arr_coc.models.tokens.patches import LeafBatch
+from arr_coc.attending.allocate_batch import allocate_batch
 
 CASES = ("1024x1", "1024x8", "2048x1", "2048x8")
 STAGES = ("search", "vision", "prefill", "total")

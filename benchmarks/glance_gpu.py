@@ -17,12 +17,12 @@ from typing import Any
 from unittest.mock import patch
 
 import torch
+from arr_coc.realizing.glance import Glance, glance_layers, glance_relevance, read_view, view_levels
+from arr_coc.realizing.qwen3_vl.encode import dense_vision_attention
+from arr_coc.realizing.qwen3_vl.graph import Graphs
 from gpu_program import GpuProgram
 
-from arr_coc.eye.timing import MODELS, QUESTION, TINY, GpuCase, Stopwatch, build, write_report
-from arr_coc.models.glance import Glance, glance_layers, glance_relevance, read_view, view_levels
-from arr_coc.models.qwen3_vl.encode import dense_vision_attention
-from arr_coc.models.qwen3_vl.graph import Graphs
+from arr_coc.answering.timing import MODELS, QUESTION, TINY, GpuCase, Stopwatch, build, write_report
 
 SIDES = (1024, 2048)
 BAR = {1024: 12.0}

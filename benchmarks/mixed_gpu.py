@@ -24,8 +24,8 @@ from gpu_program import GpuProgram
 from PIL import Image, ImageDraw
 
 import arr_coc
+from arr_coc.answering.timing import write_report
 from arr_coc.core.cuda_graph import CudaGraph
-from arr_coc.eye.timing import write_report
 
 COMMON = ((640, 480), (800, 1000), (1024, 1024), (595, 842), (1240, 1754), (1500, 1000))
 QUESTIONS = ("What stands at the top?", "What does it say?", "Which number is at the left?", "Read the last word.")

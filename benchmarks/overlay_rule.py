@@ -15,12 +15,12 @@ from time import perf_counter
 
 import numpy as np
 import torch
+from arr_coc.realizing.qwen3_vl.encode import dense_vision_attention
 from torch import Tensor
 
-from arr_coc.allocation.overlay import overlay
-from arr_coc.allocation.quadtree import quadtree
-from arr_coc.allocation.tree import build_tree
-from arr_coc.models.qwen3_vl.encode import dense_vision_attention
+from arr_coc.attending.overlay import overlay
+from arr_coc.attending.quadtree import quadtree
+from arr_coc.attending.tree import build_tree
 from arr_coc_lab.bench.needle import Weights
 from arr_coc_lab.train.evaluate import FAMILIES
 from arr_coc_lab.train.pictures import render_family

@@ -12,11 +12,11 @@ import argparse
 
 import numpy as np
 import torch
+from arr_coc.knowing.scorer.onnx_scorer import OnnxScorer, canvas_of, question_of
+from arr_coc.knowing.scorer.source import load_scorer, question_ids
 
-from arr_coc.allocation.allocate import allocate
+from arr_coc.attending.allocate import allocate
 from arr_coc.core.folders import part_folder
-from arr_coc.relevance.scorer.onnx_scorer import OnnxScorer, canvas_of, question_of
-from arr_coc.relevance.scorer.source import load_scorer, question_ids
 from arr_coc_lab.bench.machine import time_in_turns
 from arr_coc_lab.bench.real import coverage
 from arr_coc_lab.statistics import mean

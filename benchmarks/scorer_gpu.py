@@ -26,13 +26,13 @@ import torch
 from gpu_program import GpuProgram
 from torch import Tensor
 
+from arr_coc.answering.timing import median_milliseconds, write_report
 from arr_coc.core.cuda_graph import CudaGraph
 from arr_coc.core.folders import SCORER, part_folder
-from arr_coc.eye.timing import median_milliseconds, write_report
-from arr_coc.relevance.scorer.gpu_scorer import GpuPart, GpuScorer
-from arr_coc.relevance.scorer.reading_scorer import ReadingScorer, ReadingScorerConfig
-from arr_coc.relevance.scorer.source import load_scorer
-from arr_coc.relevance.scorer.swift import DepthwiseNorm, SwiftBlock, fused_depthwise, swift
+from arr_coc.knowing.scorer.gpu_scorer import GpuPart, GpuScorer
+from arr_coc.knowing.scorer.reading_scorer import ReadingScorer, ReadingScorerConfig
+from arr_coc.knowing.scorer.source import load_scorer
+from arr_coc.knowing.scorer.swift import DepthwiseNorm, SwiftBlock, fused_depthwise, swift
 
 CASES = ((1, 512), (1, 1024), (8, 1024), (1, 2048), (8, 2048))
 # Milliseconds a picture, by number of pictures and side.

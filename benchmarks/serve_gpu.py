@@ -25,16 +25,16 @@ from typing import Any
 
 import numpy as np
 import torch
+from arr_coc.realizing.qwen3_vl.processor import load_processor
 from gpu_program import GpuProgram
 from PIL import Image, ImageDraw
 
 from arr_coc import Eye
+from arr_coc.answering.chat import USER, Turn
+from arr_coc.answering.timing import MODELS, TINY, build, write_report
 from arr_coc.app.serve.chat import ChatRequest, Limits, is_heavy
 from arr_coc.app.serve.engine import Done, Engine, ServeJob
 from arr_coc.core.folders import MINI, part_folder
-from arr_coc.eye.chat import USER, Turn
-from arr_coc.eye.timing import MODELS, TINY, build, write_report
-from arr_coc.models.qwen3_vl.processor import load_processor
 from arr_coc.pictures.load import load_picture
 
 CLIENTS = (32, 8, 1)

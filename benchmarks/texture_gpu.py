@@ -15,10 +15,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import torch
+from arr_coc.texture.batch import sense
+from arr_coc.texture.pyramid import pyramid
 
-from arr_coc.eye.timing import median_milliseconds
-from arr_coc.sensing.batch import sense
-from arr_coc.sensing.pyramid import pyramid
+from arr_coc.answering.timing import median_milliseconds
 
 
 def measure(batch: int, side: int, device: torch.device, repeats: int) -> list[dict[str, object]]:

@@ -17,13 +17,13 @@ from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
+from arr_coc.realizing.bundled import CALIBRATION, PlaceDoubt
 from scipy.optimize import minimize
 
+from arr_coc.answering.light import quick_eye
 from arr_coc.core.files import write_json
 from arr_coc.core.folders import MINI, part_folder
 from arr_coc.core.manifest import changing
-from arr_coc.eye.light import quick_eye
-from arr_coc.models.bundled import CALIBRATION, PlaceDoubt
 from arr_coc_lab.bench.grip_constants import SizedQuestion, drawn_needles, drawn_pages, pages_of, scored_by
 from arr_coc_lab.bench.vqa import exact
 from arr_coc_lab.bench.workers import in_turn

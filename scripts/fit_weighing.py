@@ -18,14 +18,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from arr_coc.knowing.photos.source import surest_box
+from arr_coc.knowing.registry import relevance_for
+from arr_coc.knowing.scene import Scene
+from arr_coc.texture.channels import centre_map
 from PIL import Image
 
-from arr_coc.core.files import write_text
-from arr_coc.pictures.load import load_picture
-from arr_coc.relevance.photos.source import surest_box
-from arr_coc.relevance.registry import relevance_for
-from arr_coc.relevance.scene import Scene
-from arr_coc.relevance.weighing import (
+from arr_coc.balancing.weights import (
     MAP_SIGNS,
     SIGNS,
     SOURCES,
@@ -37,7 +36,8 @@ from arr_coc.relevance.weighing import (
     signs_of,
     sureness_signs,
 )
-from arr_coc.sensing.channels import centre_map
+from arr_coc.core.files import write_text
+from arr_coc.pictures.load import load_picture
 
 ASKED = ("scorer", "photos", "look")
 FITTED = (*ASKED, "centre")

@@ -38,7 +38,7 @@ import numpy as np
 from PIL import Image
 
 import arr_coc
-from arr_coc.eye.chat import Turn
+from arr_coc.answering.chat import Turn
 from arr_coc_lab.statistics import mean
 
 STREET = Path(arr_coc.__file__).parent / "examples" / "street.png"

@@ -1,4 +1,4 @@
-"""Make `src/arr_coc/relevance/photos/kinds.json`: nouns that are kinds of a thing the detector knows, from WordNet.
+"""Make `src/arr_coc/knowing/photos/kinds.json`: nouns that are kinds of a thing the detector knows, from WordNet.
 
     python scripts/make_kinds.py /usr/share/wordnet          # Debian's package wordnet-base
 
@@ -13,8 +13,9 @@ import re
 from collections import defaultdict
 from pathlib import Path
 
+from arr_coc.knowing.photos.things import thesaurus, vocabulary
+
 from arr_coc.core.files import write_text
-from arr_coc.relevance.photos.things import thesaurus, vocabulary
 
 OUT = Path(__file__).parents[1] / "src" / "arr_coc" / "relevance" / "photos" / "kinds.json"
 # The thing's sense in WordNet, where it is not the first of its name.

@@ -15,8 +15,8 @@ ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
 BEGIN, END = "<!-- tree: begin -->", "<!-- tree: end -->"
 # Along the path of a question.
-ROOMS = ("core", "pricing", "pictures", "sensing", "relevance", "allocation", "draw", "models", "eye", "video")
-ROOMS += ("packing", "app")
+ROOMS = ("core", "pictures", "texture", "knowing", "balancing", "attending", "realizing", "answering", "video")
+ROOMS += ("packing", "draw", "app")
 FACES = ("looking.py", "asking.py", "texturing.py")
 
 

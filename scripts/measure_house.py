@@ -28,12 +28,12 @@ PAGE = ROOT / "docs" / "architecture.md"
 BEGIN, END = "<!-- house: begin -->", "<!-- house: end -->"
 # Where a user comes in: door → the modules that open it.
 DOORS = {
-    "allocate": ("arr_coc.allocation.allocate",),
+    "allocate": ("arr_coc.attending.allocate",),
     "look": ("arr_coc.looking",),
-    "attach": ("arr_coc.models.attachment",),
+    "attach": ("arr_coc.realizing.attachment",),
     "ask": ("arr_coc.asking",),
-    "Eye": ("arr_coc.eye.eye",),
-    "Esper": ("arr_coc.eye.esper",),
+    "Eye": ("arr_coc.answering.eye",),
+    "Esper": ("arr_coc.answering.esper",),
     "watch": ("arr_coc.video.watching",),
 }
 LONGEST_FUNCTION, MOST_PARAMETERS = 100, 8
@@ -299,8 +299,8 @@ def measure(sources: Mapping[str, Path] = SOURCES) -> dict:
 
 # Rooms from the ground up; an arrow may only point to what stands before.
 ORDER = (
-    *("core", "pictures", "sensing", "relevance", "allocation", "pricing", "draw", "models", "eye", "video", "faces"),
-    "packing",
+    *("core", "pictures", "texture", "knowing", "balancing", "attending", "realizing", "answering", "video", "packing"),
+    *("draw", "faces"),
     *("app", "app.web", "app.media", "app.door", "app.microscope", "app.serve", "app.proxy"),
     *("app.batch", "app.vllm", "app.cli"),
 )

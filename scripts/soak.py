@@ -87,8 +87,8 @@ def tiny_eye(folder: Path) -> Any:
 def activities(folder: Path) -> dict[str, Callable[[int], None]]:
     """Name → one turn of it, with the number of the turn."""
     import arr_coc
+    from arr_coc.answering.esper import Esper
     from arr_coc.draw import homunculus
-    from arr_coc.eye.esper import Esper
     from arr_coc.looking import prepare
     from arr_coc.video.watching import watch
 

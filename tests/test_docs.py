@@ -147,7 +147,7 @@ def test_python_runs_and_prints_what_it_says(block: str, beside_samples: Path, s
 
         names = stock_model()
     if "relevance_source" in block:
-        from arr_coc.relevance.registry import remove_source
+        from arr_coc.knowing.registry import remove_source
 
         remove_source("centre")
     printed = io.StringIO()

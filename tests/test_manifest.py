@@ -9,10 +9,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from arr_coc.knowing.scorer.onnx_scorer import score_picture
+from arr_coc.knowing.words.source import ranker_weights
+from arr_coc.realizing.bundled import Calibration
 from tiny_models import picture
 from tiny_weights import needs_weights, tiny_weights
 
 from arr_coc import Eye, InputError, look
+from arr_coc.answering.pass_settings import EsperSettings
 from arr_coc.core.folders import WEIGHTS
 from arr_coc.core.manifest import (
     MANIFEST,
@@ -24,10 +28,6 @@ from arr_coc.core.manifest import (
     whole_folder,
     write_manifests,
 )
-from arr_coc.eye.pass_settings import EsperSettings
-from arr_coc.models.bundled import Calibration
-from arr_coc.relevance.scorer.onnx_scorer import score_picture
-from arr_coc.relevance.words.source import ranker_weights
 from arr_coc.video.settings import load_settings
 from arr_coc_lab import LAB_WEIGHTS
 from arr_coc_lab.classic.scorer import Scorer

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import arr_coc.allocation.request
+import arr_coc.attending.request
 from arr_coc import InputError, look
-from arr_coc.allocation.request import Request
-from arr_coc.allocation.strategies import find_strategy, strategy_names
+from arr_coc.attending.request import Request
+from arr_coc.attending.strategies import find_strategy, strategy_names
 
 
 @given(full=st.integers(1, 5000), budget=st.integers(1, 10_000))
@@ -76,7 +76,7 @@ def test_a_misspelt_keyword_of_the_caller_is_found_too():
 
 
 def test_type_checkers_know_the_options_that_strategies_take():
-    tree = ast.parse(Path(arr_coc.allocation.request.__file__).read_text(encoding="utf-8"))
+    tree = ast.parse(Path(arr_coc.attending.request.__file__).read_text(encoding="utf-8"))
     kinds = {node.name: node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)}
     typed = [item.target.id for item in kinds["AnyOptions"].body if isinstance(item, ast.AnnAssign)]
     assert sorted(typed) == sorted({name for one in strategy_names() for name in find_strategy(one).options})

@@ -15,24 +15,24 @@ from typing import TYPE_CHECKING
 from .core.lazy import resolve_lazily
 
 if TYPE_CHECKING:  # what editors and type checkers read; the table below is what runs
-    from .allocation.allocate import allocate as allocate
+    from .answering.esper import Esper as Esper
+    from .answering.eye import Eye as Eye
     from .asking import ask as ask
+    from .attending.allocate import allocate as allocate
     from .core.errors import InputError as InputError
     from .core.values import Allocation as Allocation
     from .core.values import Answer as Answer
     from .core.values import Region as Region
     from .core.values import Relevance as Relevance
     from .core.values import compare as compare
-    from .eye.esper import Esper as Esper
-    from .eye.eye import Eye as Eye
+    from .knowing.registry import relevance_source as relevance_source
     from .looking import look as look
-    from .models.attachment import attach as attach
-    from .models.attachment import detach as detach
     from .packing.pack import pack as pack
     from .packing.packed import Packed as Packed
+    from .packing.prices.counting import tokens_for as tokens_for
     from .pictures.load import load_picture as load_picture
-    from .pricing.counting import tokens_for as tokens_for
-    from .relevance.registry import relevance_source as relevance_source
+    from .realizing.attachment import attach as attach
+    from .realizing.attachment import detach as detach
     from .texturing import sense as sense
     from .video.stream import VideoStream as VideoStream
     from .video.watching import watch as watch
@@ -46,24 +46,24 @@ __all__ = [
         {
             "Allocation": "core.values",
             "Answer": "core.values",
-            "Esper": "eye.esper",
-            "Eye": "eye.eye",
+            "Esper": "answering.esper",
+            "Eye": "answering.eye",
             "InputError": "core.errors",
             "Packed": "packing.packed",
             "Region": "core.values",
             "Relevance": "core.values",
             "VideoStream": "video.stream",
-            "allocate": "allocation.allocate",
+            "allocate": "attending.allocate",
             "ask": "asking",
-            "attach": "models.attachment",
+            "attach": "realizing.attachment",
             "compare": "core.values",
-            "detach": "models.attachment",
+            "detach": "realizing.attachment",
             "load_picture": "pictures.load",
             "look": "looking",
             "pack": "packing.pack",
-            "relevance_source": "relevance.registry",
+            "relevance_source": "knowing.registry",
             "sense": "texturing",
-            "tokens_for": "pricing.counting",
+            "tokens_for": "packing.prices.counting",
             "watch": "video.watching",
         },
     ),

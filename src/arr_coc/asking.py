@@ -6,29 +6,29 @@ from copy import copy
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from .allocation.distance import scale_of
-from .allocation.request import Request, check_decided, check_device, check_question, check_request
-from .allocation.strategies import DEFAULT_STRATEGY
+from .answering.eye import Eye
+from .answering.hints import check_hints
+from .answering.light import can_be_quick, quick_eye
+from .answering.pages import ask_page_by_page
+from .answering.presets import find_preset
+from .answering.readings import check_readings
+from .attending.distance import scale_of
+from .attending.request import Request, check_decided, check_device, check_question, check_request
+from .attending.strategies import DEFAULT_STRATEGY
 from .core.checks import of_kind, whole
 from .core.errors import InputError, naming_extras
 from .core.folders import MINI, part_folder
 from .core.values import Allocation, Answer
-from .eye.eye import Eye
-from .eye.hints import check_hints
-from .eye.light import can_be_quick, quick_eye
-from .eye.pages import ask_page_by_page
-from .eye.presets import find_preset
-from .eye.readings import check_readings
-from .models.bundled import model_folder
+from .knowing.document import PageOffers
+from .knowing.scorer.source import ScorerRelevance, scorer_beside
 from .pictures.document import Document, document_of
 from .pictures.pdf import PageList, load_page
-from .relevance.document import PageOffers
-from .relevance.scorer.source import ScorerRelevance, scorer_beside
+from .realizing.bundled import model_folder
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from .allocation.request import Budget, Share, StrategyOptions
+    from .attending.request import Budget, Share, StrategyOptions
     from .core.values import Relevance
     from .pictures.load import Picture
     from .pictures.words import Words

@@ -20,33 +20,33 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .allocation.distance import at_distance, choose_distance, reading_option, scaled_size
-from .allocation.frame import Frame
-from .allocation.grip import as_grip
-from .allocation.request import Request, check_device
-from .allocation.request import check_request as check_request
-from .allocation.strategies import DEFAULT_STRATEGY, check_strategy, without_torch
+from .attending.distance import at_distance, choose_distance, reading_option, scaled_size
+from .attending.frame import Frame
+from .attending.grip import as_grip
+from .attending.request import Request, check_device
+from .attending.request import check_request as check_request
+from .attending.strategies import DEFAULT_STRATEGY, check_strategy, without_torch
 from .core.checks import of_kind, shown
 from .core.clock import timed
 from .core.errors import InputError, naming_extras
 from .core.values import DEFAULT_CELL, Allocation, Relevance
+from .knowing.large import FINE_SIDE, LARGE_SIDE, TileReader, read_tiles
+from .knowing.registry import as_relevance, resolve
+from .knowing.registry import check_relevance as check_relevance
+from .knowing.scene import VIEW_SIDE, Scene
+from .knowing.words.reading import with_words
 from .pictures.document import Document, document_of
 from .pictures.load import Picture, load_picture
 from .pictures.pdf import PageList, PdfPage, PdfPlace, is_pdf, load_page
 from .pictures.words import Words
 from .pictures.words_files import as_words, words_beside
-from .relevance.large import FINE_SIDE, LARGE_SIDE, TileReader, read_tiles
-from .relevance.registry import as_relevance, resolve
-from .relevance.registry import check_relevance as check_relevance
-from .relevance.scene import VIEW_SIDE, Scene
-from .relevance.words.reading import with_words
-from .sensing.type_height import letters_of
+from .texture.type_height import letters_of
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from .allocation.document_look import DocumentLook
-    from .allocation.request import AnyOptions, Budget, Share, StrategyOptions
+    from .attending.document_look import DocumentLook
+    from .attending.request import AnyOptions, Budget, Share, StrategyOptions
 
     class LookOptions(AnyOptions, total=False, closed=True):
         """The keywords of `look` beside picture, question, budget and keep."""
@@ -116,7 +116,7 @@ def look(
         query: The question.
         budget: Tokens that may be spent, or a share such as "25%". Above the full count means all of the picture.
         keep: The budget as a share of the full count; a quarter by default.
-        strategy: How relevance becomes regions: a name of `arr_coc.allocation.strategies`.
+        strategy: How relevance becomes regions: a name of `arr_coc.attending.strategies`.
         seed: For strategies that draw lots.
         device: "cpu", "cuda", "cuda:1", "mps".
         cell: Pixels of one token at level 0.
@@ -218,7 +218,7 @@ class Prepared:
         with timed(seconds, "import"):
             check_device(device)
             import_rooms(request.strategy, device, relevance)
-        from .allocation.allocate import allocate
+        from .attending.allocate import allocate
 
         full = Frame(self.picture.size, request.cell, request.canvas).full
         # A very large picture is read by the scorer in tiles, where small print is seen.
@@ -282,8 +282,8 @@ class PreparedDocument:
         self, query: str, budget: Budget | None = None, keep: Share | None = None, **how: Unpack[LookOptions]
     ) -> DocumentLook:
         """One question about all pages, one budget; the arguments are those of `arr_coc.look`."""
-        from .allocation.document_look import look_through
-        from .relevance.document import PageOffers
+        from .attending.document_look import look_through
+        from .knowing.document import PageOffers
 
         relevance = how.get("relevance", "auto")
         if how.get("words") is not None:
@@ -327,12 +327,12 @@ def check_strategies(strategies: Sequence[str], device: str = "cpu") -> None:
 def import_rooms(strategy: str = DEFAULT_STRATEGY, device: str = "cpu", relevance: object = "auto") -> None:
     """What a look with this strategy will import anyway, so that its time can be told apart from the work's."""
     for room in (
-        *("sensing.one_picture", "sensing.backend_opencv"),
-        *("relevance.language.lexical", "relevance.look.three_ways", "allocation.allocate"),
+        *("texture.one_picture", "texture.backend_opencv"),
+        *("knowing.language.lexical", "knowing.look.three_ways", "attending.allocate"),
     ):
         import_module(f".{room}", __package__)
     if not without_torch(strategy) or device != "cpu":
-        import_module(".allocation.allocate_batch", __package__)
+        import_module(".attending.allocate_batch", __package__)
     if isinstance(relevance, str) and relevance == "scorer":
         # The bundled one; torch is for those of a user's own.
-        import_module(".relevance.scorer.onnx_scorer", __package__)
+        import_module(".knowing.scorer.onnx_scorer", __package__)

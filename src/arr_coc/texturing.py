@@ -23,20 +23,20 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .allocation.request import check_request
+from .attending.request import check_request
 from .core.checks import of_kind, shown, whole
 from .core.errors import InputError, naming_extras
 from .core.folders import CLASSIC_WEIGHTS
-from .models.bundled import HUB_NAME, model_folder
 from .pictures.load import load_picture
+from .realizing.bundled import HUB_NAME, model_folder
 
 if TYPE_CHECKING:
     import torch
 
-    from .eye.eye import Eye
-    from .sensing.pyramid import Pyramid
-    from .sensing.semantic import SemanticProjection
-    from .sensing.texture import Layout, Texture
+    from .answering.eye import Eye
+    from .texture.pyramid import Pyramid
+    from .texture.semantic import SemanticProjection
+    from .texture.texture import Layout, Texture
 
 QUESTION = "What is there?"
 # Frames of a clip that lead up to the one that is sensed.
@@ -94,10 +94,10 @@ def sense(
         >>> sense("street.png")["saliency"].shape  # doctest: +SKIP
         (768, 1024)
     """
-    from .sensing.channels import MEMORY_CHANNELS
-    from .sensing.named_clusters import check_clusters, find_clusters
-    from .sensing.one_picture import sense_one
-    from .sensing.texture import get_layout
+    from .texture.channels import MEMORY_CHANNELS
+    from .texture.named_clusters import check_clusters, find_clusters
+    from .texture.one_picture import sense_one
+    from .texture.texture import get_layout
 
     check_request([query])
     of_kind(video, bool, "video")
@@ -160,8 +160,8 @@ def silent_channels(texture: Texture) -> tuple[str, ...]:
 def mips_of(texture: Texture, kind: str = "average", levels: int = 5, attention: torch.Tensor | None = None) -> Pyramid:
     """The pyramid of one picture's texture, by averaging, by the learned downsampler that comes with the library, or
     weighted by attention: a map (h, w), or else the texture's own current_attention, or its saliency."""
-    from .sensing.pyramid import pyramid
-    from .sensing.reducers import LearnedDownsampler, attention_weighted
+    from .texture.pyramid import pyramid
+    from .texture.reducers import LearnedDownsampler, attention_weighted
 
     tensors = texture.tensors()
     if kind == "average":
@@ -218,7 +218,7 @@ def carried(maps: Mapping[str, np.ndarray], before: np.ndarray, now: np.ndarray)
     """Maps (h, w) of the frame before, along the flow to this one."""
     import cv2
 
-    from .sensing.flow import backward_flow, warp
+    from .texture.flow import backward_flow, warp
 
     if before.shape != now.shape or not maps:
         return dict(maps)
@@ -252,7 +252,7 @@ def brightest(plane: np.ndarray | None) -> tuple[float, float] | None:
 def _eye_of(model: Eye | str | None, device: str) -> Eye | None:
     if model is None or not isinstance(model, str):
         return model
-    from .eye.eye import Eye
+    from .answering.eye import Eye
 
     return Eye.from_pretrained(model, device=device)
 
@@ -270,7 +270,7 @@ class ModelView:
     def of(cls, eye: Eye, pixels: np.ndarray, query: str) -> ModelView:
         import torch
 
-        from .models.glance import glance_relevance
+        from .realizing.glance import glance_relevance
 
         if not eye.backbone.can_glance or eye.backbone.tiled:
             raise InputError(f"{eye.name} cannot glance at a picture in one piece; give mini or a Qwen3-VL")
@@ -310,18 +310,18 @@ def semantic_features(
     import torch
 
     if encoder is not None:
-        from .relevance.encoder import load_encoder
+        from .knowing.encoder import load_encoder
 
         loaded = load_encoder(encoder, device)
         tensor = torch.from_numpy(np.ascontiguousarray(pixels.transpose(2, 0, 1))).float()[None] / 255
         tokens, counts = loaded.text_features([query, *PLAIN_TEXTS])
         return Features(loaded.image_features(tensor)[0].cpu(), tokens[counts].cpu(), f"the encoder {encoder}")
+    from .knowing.photos.parts import find_part
     from .pictures.kind import is_photograph
-    from .sensing.photo_parts import find_part
 
     detector = find_part("detector") is not None
     if detector and (view is None or is_photograph(pixels)):
-        from .sensing.photo_nets import class_features, detect
+        from .knowing.photos.nets import class_features, detect
 
         dense = torch.from_numpy(class_features(detect(pixels)))
         return Features(dense, torch.eye(dense.shape[-1]), "the photo map's detector, by its classes")
@@ -330,8 +330,8 @@ def semantic_features(
 
 def with_semantic(texture: Texture, features: Features, path: str | Path | None = None) -> tuple[Texture, str]:
     """The texture with its sixteen semantic channels, and a note that says whose they are."""
-    from .sensing.semantic import enlarged_units
-    from .sensing.texture import SEMANTIC_NAMES
+    from .texture.semantic import enlarged_units
+    from .texture.texture import SEMANTIC_NAMES
 
     projection, fitted = _projection(features, path)
     planes = enlarged_units(projection.image(features.image).permute(2, 0, 1)[None], (texture.height, texture.width))
@@ -341,7 +341,7 @@ def with_semantic(texture: Texture, features: Features, path: str | Path | None 
 
 
 def _projection(features: Features, path: str | Path | None) -> tuple[SemanticProjection, str]:
-    from .sensing.semantic import SemanticProjection
+    from .texture.semantic import SemanticProjection
 
     if path is not None and os.path.exists(path):
         found = SemanticProjection.load(path)

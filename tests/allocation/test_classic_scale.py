@@ -8,9 +8,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from arr_coc.allocation.allocate import allocate
-from arr_coc.allocation.allocate_batch import allocate_batch
-from arr_coc.allocation.frame import leaves_of, token_boxes, token_grids, tokens_of
+from arr_coc.attending.allocate import allocate
+from arr_coc.attending.allocate_batch import allocate_batch
+from arr_coc.attending.frame import leaves_of, token_boxes, token_grids, tokens_of
 from arr_coc.core.errors import InputError
 from arr_coc.core.values import Allocation, token_density
 from arr_coc_lab.classic.scale import CLASSIC_TOKENS, Patches, ladder_tokens, mip_level

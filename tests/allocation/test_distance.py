@@ -6,14 +6,15 @@ import json
 
 import numpy as np
 import pytest
+from arr_coc.texture.type_height import type_height
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image, ImageDraw, ImageFont
 
 import arr_coc
-from arr_coc.allocation.allocate import allocate
-from arr_coc.allocation.allocate_batch import allocate_batch
-from arr_coc.allocation.distance import (
+from arr_coc.attending.allocate import allocate
+from arr_coc.attending.allocate_batch import allocate_batch
+from arr_coc.attending.distance import (
     Distance,
     at_distance,
     cell_heights,
@@ -24,15 +25,14 @@ from arr_coc.allocation.distance import (
     scale_limits,
     scale_of,
 )
-from arr_coc.allocation.grip import Grip, as_grip, best_of
+from arr_coc.attending.grip import Grip, as_grip, best_of
 from arr_coc.core.errors import InputError
 from arr_coc.core.folders import part_folder
 from arr_coc.core.values import Allocation
 from arr_coc.draw import homunculus
 from arr_coc.draw.grip import grip_picture
 from arr_coc.draw.legend import level_rows
-from arr_coc.pricing.counting import tokens_for
-from arr_coc.sensing.type_height import type_height
+from arr_coc.packing.prices.counting import tokens_for
 from arr_coc_lab.bench.gripping import largest_read, smoothed
 
 MINI = Grip.known("mini")

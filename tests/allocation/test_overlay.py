@@ -10,14 +10,14 @@ import torch
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from arr_coc.allocation.allocate import allocate
-from arr_coc.allocation.allocate_batch import allocate_batch
-from arr_coc.allocation.frame import leaves_of
-from arr_coc.allocation.overlay import COARSE_GAIN, OVERVIEW_SHARE, overlay, overview_of
-from arr_coc.allocation.tree import build_tree
+from arr_coc.attending.allocate import allocate
+from arr_coc.attending.allocate_batch import allocate_batch
+from arr_coc.attending.frame import leaves_of
+from arr_coc.attending.overlay import COARSE_GAIN, OVERVIEW_SHARE, overlay, overview_of
+from arr_coc.attending.tree import build_tree
 from arr_coc.core.errors import InputError
 from arr_coc.core.values import Allocation
-from arr_coc.pricing.counting import tokens_for
+from arr_coc.packing.prices.counting import tokens_for
 
 Node = tuple[int, int, int]  # level, row, col in nodes of that level
 

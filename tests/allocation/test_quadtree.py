@@ -12,12 +12,12 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from arr_coc.allocation.allocate import allocate
-from arr_coc.allocation.allocate_batch import allocate_batch
-from arr_coc.allocation.quadtree import quadtree, select_splits, split_gains
-from arr_coc.allocation.tree import build_tree
+from arr_coc.attending.allocate import allocate
+from arr_coc.attending.allocate_batch import allocate_batch
+from arr_coc.attending.quadtree import quadtree, select_splits, split_gains
+from arr_coc.attending.tree import build_tree
 from arr_coc.core.errors import InputError
-from arr_coc.pricing.counting import tokens_for
+from arr_coc.packing.prices.counting import tokens_for
 
 
 def random_map(rows: int, cols: int, seed: int) -> torch.Tensor:

@@ -8,11 +8,11 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from arr_coc.allocation.allocate import allocate
-from arr_coc.allocation.allocate_batch import allocate_batch
-from arr_coc.allocation.quadtree import quadtree
-from arr_coc.allocation.quadtree_numpy import quadtree_numpy
-from arr_coc.allocation.tree import build_tree
+from arr_coc.attending.allocate import allocate
+from arr_coc.attending.allocate_batch import allocate_batch
+from arr_coc.attending.quadtree import quadtree
+from arr_coc.attending.quadtree_numpy import quadtree_numpy
+from arr_coc.attending.tree import build_tree
 from arr_coc.core.errors import InputError
 from arr_coc.core.values import Relevance
 

@@ -8,14 +8,14 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from arr_coc.allocation.allocate import allocate
-from arr_coc.allocation.allocate_batch import allocate_batch
-from arr_coc.allocation.controls import permute_along_tree
-from arr_coc.allocation.strategies import strategy_names
-from arr_coc.allocation.tree import build_tree
+from arr_coc.attending.allocate import allocate
+from arr_coc.attending.allocate_batch import allocate_batch
+from arr_coc.attending.controls import permute_along_tree
+from arr_coc.attending.strategies import strategy_names
+from arr_coc.attending.tree import build_tree
 from arr_coc.core.errors import InputError
 from arr_coc.core.values import Allocation
-from arr_coc.pricing.counting import tokens_for
+from arr_coc.packing.prices.counting import tokens_for
 from arr_coc.video.clusters import region_scores
 from arr_coc_lab.classic.cascade import cascade_cells
 from arr_coc_lab.classic.clusters import labels_on, region_gains

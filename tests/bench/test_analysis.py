@@ -10,8 +10,8 @@ import pytest
 import torch
 from PIL import Image
 
-from arr_coc.allocation.allocate import allocate
-from arr_coc.allocation.quadtree import quadtree
+from arr_coc.attending.allocate import allocate
+from arr_coc.attending.quadtree import quadtree
 from arr_coc.core.errors import InputError
 from arr_coc_lab.bench import analysis
 from arr_coc_lab.bench.run import program

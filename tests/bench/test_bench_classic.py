@@ -6,10 +6,10 @@ import json
 
 import pytest
 import torch
+from arr_coc.knowing.registry import relevance_source, remove_source
 
 from arr_coc.core.errors import InputError
 from arr_coc.core.files import write_json, write_text
-from arr_coc.relevance.registry import relevance_source, remove_source
 from arr_coc_lab.bench.classic import (
     ClassicPlan,
     ClassicRecord,

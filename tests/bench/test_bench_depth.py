@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tiny_models import tiny_model, tiny_processor
 
-from arr_coc.eye.eye import Eye
+from arr_coc.answering.eye import Eye
 from arr_coc_lab.bench import depth
 from arr_coc_lab.bench.run import program
 

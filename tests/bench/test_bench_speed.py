@@ -14,9 +14,9 @@ import pytest
 import torch
 from rich.console import Console
 
-from arr_coc.allocation.quadtree import quadtree
-from arr_coc.allocation.tree import build_tree
 from arr_coc.app.cli import main
+from arr_coc.attending.quadtree import quadtree
+from arr_coc.attending.tree import build_tree
 from arr_coc_lab.bench import speed
 from arr_coc_lab.bench.machine import Timing, machine_facts, processors, run_command, time_in_turns
 from arr_coc_lab.bench.report import Quantity, Table

@@ -7,9 +7,9 @@ from pathlib import Path
 import fit_sureness
 import numpy as np
 import pytest
+from arr_coc.realizing.bundled import PlaceDoubt
 
 from arr_coc import InputError
-from arr_coc.models.bundled import PlaceDoubt
 from arr_coc_lab.bench.credit import START, training_of
 from arr_coc_lab.bench.grip_constants import pages_of
 from arr_coc_lab.bench.options import CreditOptions

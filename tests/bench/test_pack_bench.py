@@ -13,8 +13,8 @@ from PIL import Image
 
 from arr_coc.core.errors import InputError
 from arr_coc.packing.pack import PackPage
+from arr_coc.packing.prices.tables import table_for
 from arr_coc.pictures.load import load_picture
-from arr_coc.pricing.tables import table_for
 from arr_coc_lab.bench import pack_reading
 from arr_coc_lab.bench.pack_reading import grouped, shown_by
 from arr_coc_lab.bench.run import bench
@@ -91,7 +91,7 @@ def test_the_table_and_the_bars(records: Path, tmp_path: Path, monkeypatch: pyte
 
             return SimpleNamespace(text=f"x{240 - int(self.picture.pixels.max())}", tokens=budget)
 
-    monkeypatch.setattr("arr_coc.eye.eye.Eye", PlainEye)
+    monkeypatch.setattr("arr_coc.answering.eye.Eye", PlainEye)
     out = tmp_path / "out"
     report = bench("pack", data=(records,), n=6, keeps="1/4", out=out)
     found = {row["way"]: row for row in report.document["tables"][0]["rows"]}

@@ -14,7 +14,7 @@ from peers_parts import pictures, scene, shared_scene, tiny_mini, tiny_weights
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
-from arr_coc.allocation.tree import build_tree
+from arr_coc.attending.tree import build_tree
 from arr_coc.core.alphabet import CHARACTERS
 from arr_coc.looking import examine
 from arr_coc_lab.bench.peers import cdpruner, dart, holov, ours, sparse_vlm, tome, vispruner

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from PIL import Image
 from rich.console import Console
 
-from arr_coc.allocation.allocate import allocate
 from arr_coc.app.cli import main
+from arr_coc.attending.allocate import allocate
 from arr_coc.core.errors import InputError
 from arr_coc_lab.bench import real
 from arr_coc_lab.bench.real import (

@@ -192,7 +192,7 @@ def test_the_worst_are_those_that_lost_most(tmp_path: Path) -> None:
 
 
 def test_a_picture_that_cannot_be_used_is_left_out(tmp_path: Path, signs: Path) -> None:
-    from arr_coc.eye.eye import Eye
+    from arr_coc.answering.eye import Eye
 
     eye, answers = Eye.from_pretrained("mini"), AnswerStore(tmp_path / "a.jsonl")
     cells, asking = (

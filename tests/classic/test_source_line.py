@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from tiny_models import picture, tiny_model, tiny_processor
 
-from arr_coc.allocation.request import Request
+from arr_coc.answering import presets
+from arr_coc.answering.esper import Esper
+from arr_coc.answering.eye import Eye
+from arr_coc.attending.request import Request
 from arr_coc.core.errors import InputError
-from arr_coc.eye import presets
-from arr_coc.eye.esper import Esper
-from arr_coc.eye.eye import Eye
 from arr_coc.pictures.load import load_picture
 from arr_coc.texturing import at_most
 from arr_coc_lab.bench import source as bench

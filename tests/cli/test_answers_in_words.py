@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from arr_coc.allocation.allocate import allocate
 from arr_coc.app.cli import doctor
 from arr_coc.app.cli.ask import print_answer
+from arr_coc.attending.allocate import allocate
 from arr_coc.core.unsure import is_unsure, sureness_words
 from arr_coc.core.values import Answer, Pass
 from arr_coc.draw import homunculus
@@ -72,5 +72,5 @@ def test_the_doctor_says_what_a_missing_part_would_add(monkeypatch: pytest.Monke
         assert "would add" in found[name].detail
         assert found[name].remedy.startswith("pip install")
     assert found["ask, attach, batches"].remedy == 'pip install "arr-coc[torch]"'
-    monkeypatch.setattr("arr_coc.sensing.photo_parts.find_part", lambda name: None)
+    monkeypatch.setattr("arr_coc.knowing.photos.parts.find_part", lambda name: None)
     assert all("would add things in photographs" in one.detail for one in doctor.photo_parts())

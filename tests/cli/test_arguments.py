@@ -16,8 +16,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from arr_coc.allocation.request import check_amount
 from arr_coc.app.cli import summaries
+from arr_coc.attending.request import check_amount
 from arr_coc.core.errors import InputError
 
 ArrCoc = Callable[..., Outcome]

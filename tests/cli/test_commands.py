@@ -15,10 +15,10 @@ from cli_pictures import Outcome, street
 from PIL import Image
 
 import arr_coc as library
-from arr_coc.allocation.request import DEFAULT_KEEP, Request
 from arr_coc.app.cli import summaries
 from arr_coc.app.cli.inputs import expand, result_names
 from arr_coc.app.cli.look import parse_compare, split_inputs
+from arr_coc.attending.request import DEFAULT_KEEP, Request
 from arr_coc.looking import examine, prepare
 from arr_coc.pictures.load import Picture
 

@@ -6,6 +6,9 @@ import json
 
 import numpy as np
 import pytest
+from arr_coc.knowing.registry import choose_source, resolve
+from arr_coc.knowing.scene import Scene
+from arr_coc.knowing.words import source as words_room
 from PIL import Image, ImageDraw
 from small_pdf import small_pdf
 
@@ -13,9 +16,6 @@ import arr_coc as library
 from arr_coc.core.errors import InputError
 from arr_coc.looking import examine
 from arr_coc.pictures.pdf import pdf_pages
-from arr_coc.relevance.registry import choose_source, resolve
-from arr_coc.relevance.scene import Scene
-from arr_coc.relevance.words import source as words_room
 
 WORDS = [
     ("Total", (10, 20, 50, 34)),

@@ -14,7 +14,7 @@ import pytest
 
 import arr_coc
 from arr_coc import InputError, ask, look, sense, tokens_for
-from arr_coc.eye.feedback import Feedback
+from arr_coc.answering.feedback import Feedback
 
 STREET = str(Path(arr_coc.__file__).parent / "examples" / "street.png")
 # Runs each line of arguments in one process whose torch and transformers are gone; prints code and lines of each.

@@ -9,18 +9,18 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from arr_coc.knowing.document import PageOffers
 from small_pdf import small_pdf
 from tiny_models import GREEDY, picture, prompt, save_stock, tiny_model, tiny_processor
 
 from arr_coc import Eye, InputError, ask, attach
-from arr_coc.allocation.request import Request
+from arr_coc.answering.chat import USER, Turn
+from arr_coc.answering.esper import Esper
+from arr_coc.answering.pages import ask_page_by_page
 from arr_coc.app.cli import main
+from arr_coc.attending.request import Request
 from arr_coc.core.values import Answer
-from arr_coc.eye.chat import USER, Turn
-from arr_coc.eye.esper import Esper
-from arr_coc.eye.pages import ask_page_by_page
 from arr_coc.pictures.document import Document
-from arr_coc.relevance.document import PageOffers
 
 ROWS = [([picture(64, 64, 1), picture(160, 96, 2), picture(96, 128, 4)], "where is the red square on the left")]
 

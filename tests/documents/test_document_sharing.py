@@ -6,18 +6,18 @@ import json
 
 import numpy as np
 import pytest
+from arr_coc.knowing.document import PageRelevance
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_pdf import small_pdf
 
 from arr_coc import InputError, Relevance, compare, look
-from arr_coc.allocation.allocate import allocate
-from arr_coc.allocation.document import page_gains, share_tokens
-from arr_coc.allocation.document_look import allocate_pages, listed
-from arr_coc.allocation.request import Request
+from arr_coc.attending.allocate import allocate
+from arr_coc.attending.document import page_gains, share_tokens
+from arr_coc.attending.document_look import allocate_pages, listed
+from arr_coc.attending.request import Request
 from arr_coc.core.document_values import DocumentAllocation
 from arr_coc.pictures.document import Document
-from arr_coc.relevance.document import PageRelevance
 
 maps = (
     st.integers(0, 2**31)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import cv2
 import numpy as np
 
-from arr_coc.allocation.allocate import allocate
+from arr_coc.attending.allocate import allocate
 from arr_coc.core.values import Allocation
 
 

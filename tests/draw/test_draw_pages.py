@@ -11,7 +11,7 @@ import pytest
 from drawn_scenes import scene, tree
 from PIL import Image
 
-from arr_coc.allocation.allocate import allocate
+from arr_coc.attending.allocate import allocate
 from arr_coc.core.errors import InputError
 from arr_coc.core.values import Relevance
 from arr_coc.draw import comparison, contact_sheet, difference_map, foveated, heat, homunculus, overlay

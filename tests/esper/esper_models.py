@@ -8,9 +8,9 @@ import numpy as np
 import torch
 from tiny_models import picture, tiny_model, tiny_processor
 
-from arr_coc.allocation.tree import build_tree
-from arr_coc.eye.eye import Eye
-from arr_coc.eye.passes import PassJob, Prompts
+from arr_coc.answering.eye import Eye
+from arr_coc.answering.passes import PassJob, Prompts
+from arr_coc.attending.tree import build_tree
 
 QUESTIONS = ("what colour is the red square", "how many", "where is the picture on the left")
 SIDE = 256

@@ -9,17 +9,17 @@ from dataclasses import asdict
 import numpy as np
 import pytest
 import torch
+from arr_coc.knowing.scorer.source import ScorerRelevance
 from plain_pages import plain_pack
 
+from arr_coc.answering.esper import Esper
+from arr_coc.answering.pass_settings import EsperSettings
+from arr_coc.balancing.arousal import modulate
+from arr_coc.balancing.learned import ArousalEstimator
+from arr_coc.balancing.tempering import TemperingPolicy
 from arr_coc.core.errors import InputError
 from arr_coc.core.folders import WEIGHTS
 from arr_coc.core.values import Relevance
-from arr_coc.eye.esper import Esper
-from arr_coc.eye.pass_settings import EsperSettings
-from arr_coc.relevance.look.arousal import modulate
-from arr_coc.relevance.look.learned import ArousalEstimator
-from arr_coc.relevance.look.tempering import TemperingPolicy
-from arr_coc.relevance.scorer.source import ScorerRelevance
 from arr_coc_lab.bench import esper_gain, esper_runs
 from arr_coc_lab.bench.esper import (
     COLUMNS,

@@ -13,13 +13,13 @@ from merging_families import build_model, numbered_words
 from tiny_models import picture, tiny_model, tiny_processor
 
 from arr_coc import Eye, InputError
+from arr_coc.answering.esper import Esper
+from arr_coc.answering.pass_settings import FOUR_PASS, SACCADES, TWO_PASS, EsperSettings
+from arr_coc.answering.story import convergence_rate, pass_statistics
+from arr_coc.answering.story_drawing import convergence_plot, strip, write_story
 from arr_coc.app.cli.ask import story_table
+from arr_coc.balancing.tempering import TemperingPolicy
 from arr_coc.core.values import Allocation, Answer, Pass
-from arr_coc.eye.esper import Esper
-from arr_coc.eye.pass_settings import FOUR_PASS, SACCADES, TWO_PASS, EsperSettings
-from arr_coc.eye.story import convergence_rate, pass_statistics
-from arr_coc.eye.story_drawing import convergence_plot, strip, write_story
-from arr_coc.relevance.look.tempering import TemperingPolicy
 from arr_coc_lab.bench.esper_runs import passes_needed
 from arr_coc_lab.classic.tempering import run_passes
 

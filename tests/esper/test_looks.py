@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from arr_coc import InputError
-from arr_coc.allocation.overlay import overlay
-from arr_coc.allocation.tree import build_tree
-from arr_coc.eye.passes import Looks, first_look, look_again
+from arr_coc.answering.passes import Looks, first_look, look_again
+from arr_coc.attending.overlay import overlay
+from arr_coc.attending.tree import build_tree
 
 
 def maps(seed: int, batch: int, rows: int, cols: int) -> torch.Tensor:

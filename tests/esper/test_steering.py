@@ -7,10 +7,20 @@ from dataclasses import replace
 import pytest
 import torch
 
+from arr_coc.answering.decoding import Generated
+from arr_coc.answering.pass_settings import PRESETS, SACCADES, TWO_PASS, EsperSettings, as_settings
+from arr_coc.answering.passes import (
+    LookAnswer,
+    Traces,
+    examined,
+    gather_around,
+    glimpse,
+    next_map,
+    paint,
+    smooth,
+    traces,
+)
 from arr_coc.core.errors import InputError
-from arr_coc.eye.decoding import Generated
-from arr_coc.eye.pass_settings import PRESETS, SACCADES, TWO_PASS, EsperSettings, as_settings
-from arr_coc.eye.passes import LookAnswer, Traces, examined, gather_around, glimpse, next_map, paint, smooth, traces
 
 GRID = (8, 8)
 SPREAD = EsperSettings(fovea=None, aroused=False)

@@ -11,11 +11,11 @@ from esper_models import job_of, tiny_eye
 from PIL import Image
 from tiny_models import picture, save_stock
 
+from arr_coc.answering.decoding import end_tokens
+from arr_coc.answering.pass_settings import EsperSettings
 from arr_coc.app.cli import main as arr_coc
+from arr_coc.balancing.tempering import BLEND_ABOVE, TemperingConfig, TemperingPolicy
 from arr_coc.core.errors import InputError
-from arr_coc.eye.decoding import end_tokens
-from arr_coc.eye.pass_settings import EsperSettings
-from arr_coc.relevance.look.tempering import BLEND_ABOVE, TemperingConfig, TemperingPolicy
 from arr_coc_lab.classic.tempering import (
     OwnTemperingOptions,
     TemperingExamples,

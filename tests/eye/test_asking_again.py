@@ -10,17 +10,17 @@ from copy import copy
 import numpy as np
 import pytest
 import torch
+from arr_coc.knowing.scorer.onnx_scorer import OnnxScorer
+from arr_coc.realizing.qwen3_vl.onnx import OnnxSpeaker, VisualFeatures
 from PIL import Image
 from tiny_weights import needs_weights, signs
 
 from arr_coc import Eye, InputError
-from arr_coc.allocation.frame import leaves_of, segments_of
+from arr_coc.answering.again import LEAVES, PARTS, encoded, joined, store_of
+from arr_coc.answering.eye import beside
+from arr_coc.answering.light import LightEngine, normalised, prompt_ids, quick_eye
+from arr_coc.attending.frame import leaves_of, segments_of
 from arr_coc.core.kept import ByteStore, PictureStore, bytes_of, pixels_key
-from arr_coc.eye.again import LEAVES, PARTS, encoded, joined, store_of
-from arr_coc.eye.eye import beside
-from arr_coc.eye.light import LightEngine, normalised, prompt_ids, quick_eye
-from arr_coc.models.qwen3_vl.onnx import OnnxSpeaker, VisualFeatures
-from arr_coc.relevance.scorer.onnx_scorer import OnnxScorer
 
 FIRST = "overview_first"
 PICTURE, TOKENS = np.ascontiguousarray(signs()[:160, :224]), 16
@@ -252,7 +252,7 @@ def test_a_chat_keeps_its_picture(stock):
 
 @needs_weights
 def test_several_pictures_of_a_prompt_are_kept_each_by_itself(stock):
-    from arr_coc.eye.chat import USER, Turn
+    from arr_coc.answering.chat import USER, Turn
 
     warm, cold = fresh(stock), anew(stock)
     for pictures in ((PICTURE, PICTURE[:, ::-1]), (PICTURE[:, ::-1], PICTURE)):

@@ -6,13 +6,13 @@ import math
 
 import pytest
 import torch
+from arr_coc.realizing.qwen3_vl.encode import dense_vision_attention
 from tiny_models import picture
 from tiny_weights import tiny_weights
 from transformers import GenerationConfig
 
 from arr_coc import Eye
-from arr_coc.eye.decoding import Generated, is_plain, until_end
-from arr_coc.models.qwen3_vl.encode import dense_vision_attention
+from arr_coc.answering.decoding import Generated, is_plain, until_end
 from arr_coc_lab.classic.scorer import Scorer
 from arr_coc_lab.train.allocations import tree_of
 from arr_coc_lab.train.calibration import answer_batch
@@ -31,7 +31,7 @@ def test_the_lean_loop_says_what_generate_says(eye, monkeypatch):
     lean = eye.ask("What is it?", keep=0.5, max_new_tokens=12)
     called = []
     stock = type(eye.model).generate
-    monkeypatch.setattr("arr_coc.eye.decoding.is_plain", lambda config: False)
+    monkeypatch.setattr("arr_coc.answering.decoding.is_plain", lambda config: False)
     monkeypatch.setattr(type(eye.model), "generate", lambda self, **how: called.append(1) or stock(self, **how))
     plain = eye.ask("What is it?", keep=0.5, max_new_tokens=12)
     assert called

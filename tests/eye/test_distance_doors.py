@@ -7,13 +7,13 @@ import pytest
 from PIL import Image, ImageDraw, ImageFont
 
 import arr_coc
-from arr_coc.allocation.distance import distance_of
-from arr_coc.allocation.grip import Grip
+from arr_coc.answering.chat import Turn
+from arr_coc.answering.esper import Esper
+from arr_coc.answering.light import quick_eye
+from arr_coc.attending.distance import distance_of
+from arr_coc.attending.grip import Grip
 from arr_coc.core.errors import InputError
 from arr_coc.draw.legend import spent_words
-from arr_coc.eye.chat import Turn
-from arr_coc.eye.esper import Esper
-from arr_coc.eye.light import quick_eye
 
 QUERY, TOKENS = "What is the total amount due?", 24
 

@@ -12,7 +12,7 @@ from tiny_weights import needs_weights, signs, spoken
 
 import arr_coc
 from arr_coc import Eye, InputError
-from arr_coc.eye.decoding import Generated, Spelling, Sureness, until_end
+from arr_coc.answering.decoding import Generated, Spelling, Sureness, until_end
 
 END = 0
 STREET = Path(arr_coc.__file__).parent / "examples" / "street.png"

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from arr_coc.allocation.allocate import allocate
+from arr_coc.answering.feedback import Feedback, entries_of, seen_boxes
 from arr_coc.app.cli import main
+from arr_coc.attending.allocate import allocate
+from arr_coc.balancing.arousal import arousal_of
 from arr_coc.core.errors import InputError
 from arr_coc.core.values import Answer, Pass
-from arr_coc.eye.feedback import Feedback, entries_of, seen_boxes
 from arr_coc.pictures.load import load_picture
-from arr_coc.relevance.look.arousal import arousal_of
 from arr_coc_lab.train.own_data import read_own
 
 
@@ -129,8 +129,8 @@ def test_the_whole_picture_seen_finely_says_nothing_about_where(asked):
 @pytest.mark.parametrize("memory", [True, False])
 def test_an_eye_and_an_esper_record_one_line_an_answer_and_count_failures(asked, memory):
     """Failures raise the arousal of the passes, whichever way the model is read."""
-    from arr_coc.eye.esper import Esper
-    from arr_coc.eye.eye import Eye
+    from arr_coc.answering.esper import Esper
+    from arr_coc.answering.eye import Eye
 
     folder, picture, _ = asked
     eye = Eye.from_pretrained("mini", record=folder / "f.jsonl")

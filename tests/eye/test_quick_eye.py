@@ -11,6 +11,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from arr_coc.realizing.bundled import PlaceDoubt
+from arr_coc.realizing.qwen3_vl.onnx import OnnxQwen3VL, OnnxSpeaker, leaf_patches
+from arr_coc.realizing.tokens.patches import LeafBatch, gather_leaf_patches, mip_pyramid, unpatchify
+from arr_coc.realizing.tokens.positions import language_positions, prompt_positions, vision_positions
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
@@ -18,15 +22,11 @@ from tiny_weights import needs_weights, signs
 
 import arr_coc
 from arr_coc import Eye, InputError
+from arr_coc.answering.chat import USER, Turn
+from arr_coc.answering.decoding import Generated, greedy_steps, until_end
+from arr_coc.answering.light import can_be_quick, canvas_of, normalised, prompt_ids, quick_eye
+from arr_coc.answering.stock import chat_inputs
 from arr_coc.core.folders import MINI, part_folder
-from arr_coc.eye.chat import USER, Turn
-from arr_coc.eye.decoding import Generated, greedy_steps, until_end
-from arr_coc.eye.light import can_be_quick, canvas_of, normalised, prompt_ids, quick_eye
-from arr_coc.eye.stock import chat_inputs
-from arr_coc.models.bundled import PlaceDoubt
-from arr_coc.models.qwen3_vl.onnx import OnnxQwen3VL, OnnxSpeaker, leaf_patches
-from arr_coc.models.tokens.patches import LeafBatch, gather_leaf_patches, mip_pyramid, unpatchify
-from arr_coc.models.tokens.positions import language_positions, prompt_positions, vision_positions
 
 QUERY = "What does the pink sign say?"
 
@@ -74,7 +74,7 @@ def test_a_picture_that_is_read_larger_costs_as_much_and_is_told_in_its_own_pixe
 @needs_weights
 @pytest.mark.parametrize("budget", [60, 9])
 def test_every_logit_is_that_of_the_stock_class(eye: Eye, budget: int) -> None:
-    from arr_coc.eye.decoding import generate
+    from arr_coc.answering.decoding import generate
 
     looked = eye.prepare(QUERY, budget)
     realized = eye.engine.realize(looked)

@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 from tiny_weights import signs, spoken
 
 import arr_coc
+from arr_coc.answering.chat import Turn
+from arr_coc.answering.light import quick_eye
+from arr_coc.answering.readings import joined_answer, read_several
 from arr_coc.core.errors import InputError
 from arr_coc.core.unsure import comparable
 from arr_coc.core.values import Allocation, Answer, Pass
-from arr_coc.eye.chat import Turn
-from arr_coc.eye.light import quick_eye
-from arr_coc.eye.readings import joined_answer, read_several
 
 SIGNS, QUERY = signs(), "What does the pink sign say?"
 

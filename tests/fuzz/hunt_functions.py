@@ -41,7 +41,7 @@ def functions(folder: Path) -> Callable[[random.Random], Case]:
             arr_coc.detach(eye.model)
 
     def named(function: Any = len, **given: Any) -> None:
-        from arr_coc.relevance.registry import remove_source
+        from arr_coc.knowing.registry import remove_source
 
         arr_coc.relevance_source(**given)(function)
         remove_source(given["name"])

@@ -139,7 +139,7 @@ def test_records_that_judge_nothing_and_boxes_beyond_all_numbers(tmp_path: Path)
 
 @pytest.mark.parametrize("boxes", [[["a"] * 4], 5, [[0, 0, 10**400, 1]], [[float("nan")] * 4], [[0, 1]]])
 def test_better_places_that_are_none(tmp_path: Path, boxes: Any) -> None:
-    from arr_coc.eye.feedback import Feedback
+    from arr_coc.answering.feedback import Feedback
 
     with pytest.raises(InputError, match="a better place is"):
         Feedback(tmp_path / "f.jsonl").judge("better", boxes=boxes)

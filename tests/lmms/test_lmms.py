@@ -15,7 +15,7 @@ import pytest
 
 pytest.importorskip("lmms_eval", reason="lmms-eval has an environment of its own: make test-lmms")
 
-from arr_coc.eye.eye import Eye
+from arr_coc.answering.eye import Eye
 from arr_coc_lab.bench import lmms, vqa
 from arr_coc_lab.worlds.needle.export import write_dataset
 

@@ -15,7 +15,6 @@ from PIL import Image
 from tiny_weights import spoken
 
 from arr_coc import look
-from arr_coc.allocation.grip import Grip
 from arr_coc.app.microscope.ask_tab import (
     REMEMBERED,
     PastQuestion,
@@ -30,6 +29,7 @@ from arr_coc.app.microscope.linking import PageState, read_link
 from arr_coc.app.microscope.passes_tab import show_passes
 from arr_coc.app.microscope.textures_tab import show_textures
 from arr_coc.app.microscope.ways_tab import show_balance, show_ways
+from arr_coc.attending.grip import Grip
 from arr_coc.core.errors import InputError
 from arr_coc.core.folders import EXAMPLES
 from arr_coc.core.values import Allocation, compare

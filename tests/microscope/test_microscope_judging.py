@@ -11,11 +11,11 @@ import pytest
 from PIL import Image
 from tiny_weights import tiny_weights
 
+from arr_coc.answering.feedback import Feedback, entries_of, name_of
 from arr_coc.app.microscope.ask_tab import judge_answer, show_answer, show_full
 from arr_coc.app.microscope.desk import Desk
 from arr_coc.app.microscope.linking import PageState
 from arr_coc.core.errors import InputError
-from arr_coc.eye.feedback import Feedback, entries_of, name_of
 from arr_coc_lab.train.own_data import read_own
 
 MODEL_NAME, QUERY = "mini", "What is red?"

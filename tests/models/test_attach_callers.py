@@ -10,7 +10,7 @@ from tiny_models import picture, prompt, tiny_model, tiny_processor
 from transformers import LogitsProcessorList, MaxLengthCriteria, StoppingCriteriaList
 
 from arr_coc import Eye, InputError, attach
-from arr_coc.eye.esper import Esper
+from arr_coc.answering.esper import Esper
 
 ROWS = [([picture(128, 192)], "what colour is the square"), ([picture(96, 96, 1)], "how many")]
 GREEDY = {"do_sample": False, "max_new_tokens": 6}

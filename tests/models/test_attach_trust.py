@@ -129,7 +129,7 @@ def test_the_wrong_things_in_the_wrong_places_are_told(processor: Any) -> None:
 
 
 def test_depth_by_name_is_that_depth(processor: Any) -> None:
-    from arr_coc.models.tokens.depth import DepthRouting
+    from arr_coc.realizing.tokens.depth import DepthRouting
 
     with attach(tiny_model(), processor, budget=8, depth="early") as attachment:
         assert attachment.settings.realize["depth"] == DepthRouting.named("early")
@@ -146,7 +146,7 @@ def test_an_eye_can_be_pickled_and_copied() -> None:
 
 
 def test_a_processor_without_videos_can_be_pickled(processor: Any) -> None:
-    from arr_coc.models.qwen3_vl.processor import picture_processor
+    from arr_coc.realizing.qwen3_vl.processor import picture_processor
 
     made = picture_processor(processor.image_processor, processor.tokenizer, processor.chat_template)
     again = pickle.loads(pickle.dumps(made))

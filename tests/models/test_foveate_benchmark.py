@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from arr_coc.answering.timing import advice_of
 from arr_coc.app.cli import main
-from arr_coc.eye.timing import advice_of
 
 SCRIPT = Path(__file__).parents[2] / "benchmarks" / "foveate_gpu.py"
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from arr_coc.eye.timing import write_report
+from arr_coc.answering.timing import write_report
 
 SCRIPT = Path(__file__).parents[2] / "benchmarks" / "gpu_tables.py"
 

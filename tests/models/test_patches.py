@@ -5,14 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from transformers import Qwen2VLImageProcessorPil
-
-from arr_coc import InputError
-from arr_coc.allocation.allocate import allocate
-from arr_coc.core.values import Allocation
-from arr_coc.models.tokens.patches import (
+from arr_coc.realizing.tokens.patches import (
     LeafBatch,
     area_patches,
     check_grid,
@@ -23,6 +16,13 @@ from arr_coc.models.tokens.patches import (
     mip_pyramid,
     unpatchify,
 )
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from transformers import Qwen2VLImageProcessorPil
+
+from arr_coc import InputError
+from arr_coc.attending.allocate import allocate
+from arr_coc.core.values import Allocation
 
 
 def processed(*sizes: tuple[int, int]) -> tuple[torch.Tensor, list[tuple[int, int]], list[np.ndarray]]:

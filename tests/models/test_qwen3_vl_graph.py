@@ -9,13 +9,13 @@ import torch
 from tiny_models import picture, prompt, tiny_model, tiny_processor
 
 from arr_coc import Eye, InputError
+from arr_coc.answering.decoding import end_tokens, generate_greedily, greedy_steps, steps
 from arr_coc.core.cuda_graph import CudaGraph, OthersAtWork
-from arr_coc.eye.decoding import end_tokens, generate_greedily, greedy_steps, steps
-from arr_coc.models.base import LeafPrompt, backbone_for
-from arr_coc.models.glance import coarse_allocation
-from arr_coc.models.qwen3_vl import graph
-from arr_coc.models.qwen3_vl.graph import DecodeGraph, Graphs, TowerGraph, padded_length
-from arr_coc.models.tokens.patches import LeafBatch
+from arr_coc.realizing.base import LeafPrompt, backbone_for
+from arr_coc.realizing.glance import coarse_allocation
+from arr_coc.realizing.qwen3_vl import graph
+from arr_coc.realizing.qwen3_vl.graph import DecodeGraph, Graphs, TowerGraph, padded_length
+from arr_coc.realizing.tokens.patches import LeafBatch
 
 PROMPTS = [
     ((256, 256), "what colour is the red square on the left and where", 1),
@@ -134,7 +134,7 @@ def test_rows_of_several_lengths_are_answered_step_by_step_as_without_graphs() -
 
 
 def test_rows_that_would_take_too_much_memory_are_answered_without_graphs(monkeypatch) -> None:
-    monkeypatch.setattr("arr_coc.models.qwen3_vl.graph.MOST_BYTES", 1000)
+    monkeypatch.setattr("arr_coc.realizing.qwen3_vl.graph.MOST_BYTES", 1000)
     model, processor = tiny_model(), tiny_processor()
     backbone, graphs = backbone_for(model), Graphs(model)
     inputs = prompt(processor, [([picture(128, 128)], "how many")])

@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from arr_coc.realizing.base import backbone_for
+from arr_coc.realizing.qwen3_vl.encode import encode_leaves
+from arr_coc.realizing.tokens.depth import DepthRouting, HierarchicalRelevance
+from arr_coc.realizing.tokens.patches import LeafBatch, gather_leaf_patches, mip_pyramid
 from qwen3_vl_rows import ROWS, allocations
 from tiny_models import picture, prompt
 
 from arr_coc import InputError
-from arr_coc.allocation.allocate import allocate
-from arr_coc.models.base import backbone_for
-from arr_coc.models.qwen3_vl.encode import encode_leaves
-from arr_coc.models.tokens.depth import DepthRouting, HierarchicalRelevance
-from arr_coc.models.tokens.patches import LeafBatch, gather_leaf_patches, mip_pyramid
+from arr_coc.attending.allocate import allocate
 
 
 @torch.no_grad()
@@ -116,7 +116,7 @@ def test_leaves_that_inject_no_deeper_pass_no_later_block(model: Any, processor:
 
 @torch.no_grad()
 def test_a_glance_gives_three_maps_and_they_route(model: Any, processor: Any) -> None:
-    from arr_coc.models.attachment import attach
+    from arr_coc.realizing.attachment import attach
 
     inputs = prompt(processor, [([picture(160, 160)], "where is the red square")])
     how: dict[str, Any] = {"budget": 12, "relevance": "glance:three"}

@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 from PIL import Image
 
 import arr_coc
-from arr_coc.allocation.grip import Grip
+from arr_coc.attending.grip import Grip
 from arr_coc.core.errors import InputError
 from arr_coc.packing.cover import best_rectangle, cover, level_gains, quiet, uncut
 from arr_coc.packing.pack import grip_for, pack
 from arr_coc.packing.packed import Packed
-from arr_coc.pricing.tables import own_tables, table_for
+from arr_coc.packing.prices.tables import own_tables, table_for
 
 QUESTION = "What does it say?"
 
@@ -314,7 +314,7 @@ def test_the_grip_of_a_model_is_found_by_its_name() -> None:
 
 
 def test_parts_are_drawn_as_the_model_reads_best() -> None:
-    from arr_coc.sensing.type_height import letters_of
+    from arr_coc.texture.type_height import letters_of
 
     relevance = spot((3, 5, 2, 3))
     pages = {height: lettered(height, 9) for height in (8, 40)}

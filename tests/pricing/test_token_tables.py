@@ -11,8 +11,8 @@ import pytest
 
 import arr_coc
 from arr_coc.core.errors import InputError
-from arr_coc.pricing.rules import NEEDED, RULES
-from arr_coc.pricing.tables import find_table, load_tables, money, own_tables, read_tables, table_for
+from arr_coc.packing.prices.rules import NEEDED, RULES
+from arr_coc.packing.prices.tables import find_table, load_tables, money, own_tables, read_tables, table_for
 
 
 def bare(**fields: Any) -> Any:

@@ -14,7 +14,7 @@ import pytest
 from PIL import Image
 from proxy_parts import PAGE, QUESTION, SMALL, Upstream, chat, data_url, page_bytes, pictures_of, running, sizes
 
-from arr_coc.pricing.tables import table_for
+from arr_coc.packing.prices.tables import table_for
 
 CHAT = "/v1/chat/completions"
 

@@ -16,7 +16,7 @@ from PIL import Image
 from proxy_parts import PAGE, QUESTION, Upstream, data_url, running, sizes
 from tiny_weights import has_weights, signs
 
-from arr_coc.pricing.tables import table_for
+from arr_coc.packing.prices.tables import table_for
 
 STREET = "What does the pink sign say?"
 

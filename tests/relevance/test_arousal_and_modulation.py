@@ -10,11 +10,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from arr_coc.allocation.allocate import allocate
-from arr_coc.core.errors import InputError
-from arr_coc.core.values import Relevance, compare
-from arr_coc.looking import examine
-from arr_coc.relevance.look.arousal import (
+from arr_coc.attending.allocate import allocate
+from arr_coc.balancing.arousal import (
     ALERT,
     FEAR,
     STAKES,
@@ -30,7 +27,10 @@ from arr_coc.relevance.look.arousal import (
     modulate,
     mood,
 )
-from arr_coc.relevance.look.learned import ArousalConfig, ArousalEstimator
+from arr_coc.balancing.learned import ArousalConfig, ArousalEstimator
+from arr_coc.core.errors import InputError
+from arr_coc.core.values import Relevance, compare
+from arr_coc.looking import examine
 
 
 def a_map(seed: int = 0) -> torch.Tensor:
@@ -258,8 +258,8 @@ def test_the_first_look_is_aroused_by_question_and_picture():
 
 
 def test_a_doubtful_scorer_is_narrowed_by_grave_words_and_by_no_others():
-    from arr_coc.relevance.registry import Maps, Source
-    from arr_coc.relevance.scene import Scene
+    from arr_coc.knowing.registry import Maps, Source
+    from arr_coc.knowing.scene import Scene
 
     doubtful = 0.6 * two_spots()[0].numpy()
     source = Source("doubtful", lambda scene, query: Relevance(doubtful, query=query), narrows=True)

@@ -5,15 +5,15 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from arr_coc.knowing.photos.source import PhotoSight, couple, distinct, overlap, painted, photos_installed
+from arr_coc.knowing.photos.things import WHOLE, known, photo_question, thesaurus
 from hypothesis import given
 from hypothesis import strategies as st
 
 from arr_coc import InputError
+from arr_coc.knowing.photos import source as photos
+from arr_coc.knowing.photos.nets import Anchors, detect
 from arr_coc.looking import examine
-from arr_coc.relevance.photos import source as photos
-from arr_coc.relevance.photos.source import PhotoSight, couple, distinct, overlap, painted, photos_installed
-from arr_coc.relevance.photos.things import WHOLE, known, photo_question, thesaurus
-from arr_coc.sensing.photo_nets import Anchors, detect
 
 real = pytest.mark.skipif(not photos_installed(), reason="the detector is not there: arr-coc setup photos")
 CLASSES, NAMES, GROUPS, PARTS, GROUNDS, _ = thesaurus()
@@ -151,7 +151,7 @@ def test_painting_stays_within_its_values(corners, rows, cols):
 
 def test_options_and_missing_weights_are_one_line(monkeypatch, tmp_path):
     monkeypatch.setenv("ARR_COC_PARTS", str(tmp_path))
-    monkeypatch.setattr("arr_coc.sensing.photo_parts.find_spec", lambda name: None)
+    monkeypatch.setattr("arr_coc.knowing.photos.parts.find_spec", lambda name: None)
     assert not photos_installed()
     assert photos.photo_coupling(np.zeros((9, 9, 3), np.uint8), "Where is the dog?") is None
     for relevance in ("photos", "photos:fast"):
@@ -169,7 +169,7 @@ def test_the_detector_is_read_as_it_would_decide_itself():
     """Two routes to one answer: our decoding of its anchors, and its own last step by OpenCV."""
     import cv2
 
-    from arr_coc.sensing.photo_parts import parts_folder, read_part
+    from arr_coc.knowing.photos.parts import parts_folder, read_part
 
     pixels = cv2.GaussianBlur(np.random.default_rng(0).integers(0, 256, (320, 320, 3), dtype=np.uint8), (0, 0), 5)
     files = {name: np.frombuffer(value, np.uint8) for name, value in read_part("detector", parts_folder()).items()}

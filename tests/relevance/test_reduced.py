@@ -7,9 +7,7 @@ from zlib import crc32
 import numpy as np
 import pytest
 import torch
-from PIL import Image, ImageDraw, ImageFont
-
-from arr_coc.relevance.scorer.reduced import (
+from arr_coc.knowing.scorer.reduced import (
     MOST_PIXELS,
     TALL,
     WANTED,
@@ -19,7 +17,8 @@ from arr_coc.relevance.scorer.reduced import (
     reduced_pixels,
     size_note,
 )
-from arr_coc.sensing.type_height import letters_of
+from arr_coc.texture.type_height import letters_of
+from PIL import Image, ImageDraw, ImageFont
 
 
 def sheet(em: int, size: tuple[int, int] = (700, 900)) -> np.ndarray:

@@ -13,14 +13,11 @@ from tiny_models import picture, prompt, tiny_model, tiny_processor
 from tiny_weights import tiny_weights
 
 from arr_coc import Eye, InputError, Relevance, attach, look
+from arr_coc.answering.esper import Esper
 from arr_coc.core.plugins import plugins
-from arr_coc.eye.esper import Esper
-from arr_coc.looking import examine
-from arr_coc.pictures.ocr import ocr_missing
-from arr_coc.pictures.words_files import as_words
-from arr_coc.relevance import registry
-from arr_coc.relevance.photos.source import photos_installed
-from arr_coc.relevance.registry import (
+from arr_coc.knowing import registry
+from arr_coc.knowing.photos.source import photos_installed
+from arr_coc.knowing.registry import (
     BUILT_IN,
     Source,
     names_for,
@@ -30,7 +27,10 @@ from arr_coc.relevance.registry import (
     remove_source,
     source_names,
 )
-from arr_coc.relevance.scene import Scene
+from arr_coc.knowing.scene import Scene
+from arr_coc.looking import examine
+from arr_coc.pictures.ocr import ocr_missing
+from arr_coc.pictures.words_files import as_words
 from arr_coc.video.stream import VideoStream
 
 QUERY = "what colour is the red square"
@@ -106,7 +106,7 @@ def test_another_package_serves_look_and_attach(tmp_path: Path, monkeypatch: pyt
         "    found[7, 7] = 1\n"
         "    return found\n"
         "wrong = 3\n"
-        "from arr_coc.relevance.registry import Source\n"
+        "from arr_coc.knowing.registry import Source\n"
         "reader = Source('reader', corner, frozenset({'pixels', 'words'}))\n"
     )
     about = tmp_path / "corner_seeker-1.dist-info"

@@ -9,15 +9,15 @@ import sys
 import numpy as np
 import pytest
 import torch
+from arr_coc.knowing.scene import Scene
+from arr_coc.knowing.scorer.gpu_scorer import GpuScorer
+from arr_coc.knowing.scorer.reading_scorer import ReadingScorer, ReadingScorerConfig
+from arr_coc.knowing.scorer.source import ScorerRelevance, scorer_maps
+from arr_coc.knowing.scorer.swift import DepthwiseNorm, SplitDepthwise, swift
 from torch import nn
 from torch.nn import functional as F
 
 from arr_coc.core.folders import part_folder
-from arr_coc.relevance.scene import Scene
-from arr_coc.relevance.scorer.gpu_scorer import GpuScorer
-from arr_coc.relevance.scorer.reading_scorer import ReadingScorer, ReadingScorerConfig
-from arr_coc.relevance.scorer.source import ScorerRelevance, scorer_maps
-from arr_coc.relevance.scorer.swift import DepthwiseNorm, SplitDepthwise, swift
 
 SMALL = ReadingScorerConfig(narrow=8, middle=16, wide=16, query_width=16, heads=2)
 
@@ -47,8 +47,8 @@ def test_the_swift_scorer_finds_the_same():
 KERNELS = """
 import torch
 from torch import nn
-from arr_coc.relevance.scorer.reading_scorer import ChannelNorm, ReadingScorer, ReadingScorerConfig
-from arr_coc.relevance.scorer.swift import DepthwiseNorm, SwiftBlock, fused_depthwise, swift
+from arr_coc.knowing.scorer.reading_scorer import ChannelNorm, ReadingScorer, ReadingScorerConfig
+from arr_coc.knowing.scorer.swift import DepthwiseNorm, SwiftBlock, fused_depthwise, swift
 
 torch.manual_seed(0)
 for width, kernel in ((64, (5, 5)), (192, (5, 9)), (192, (3, 11)), (256, (7, 7))):
@@ -93,7 +93,7 @@ def test_a_kernel_that_fails_is_told_once_and_the_map_is_the_same(monkeypatch):
     scorer, picture, ids = ReadingScorer(SMALL).eval(), torch.rand(1, 3, 64, 64), torch.randint(1, 90, (1, 9))
     monkeypatch.setattr(DepthwiseNorm, "broken", None)
     monkeypatch.setattr(DepthwiseNorm, "fits", lambda self, features: type(self).broken is None)
-    monkeypatch.setattr("arr_coc.relevance.scorer.swift.fused_depthwise", lambda *given: 1 / 0)
+    monkeypatch.setattr("arr_coc.knowing.scorer.swift.fused_depthwise", lambda *given: 1 / 0)
     plain = swift(scorer, kernel=False).score(picture, ids)
     with pytest.warns(UserWarning, match="without its kernel") as told:
         found = swift(scorer).score(picture, ids)

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import torch
 
+from arr_coc.balancing.tempering import TemperingConfig, TemperingPolicy, exploration_rule, temper
 from arr_coc.core.errors import InputError
-from arr_coc.relevance.look.tempering import TemperingConfig, TemperingPolicy, exploration_rule, temper
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 import torch
 
+from arr_coc.balancing.explain import POLES, explain_tensions
+from arr_coc.balancing.tension import TENSION_NAMES, balance
 from arr_coc.core.errors import InputError
-from arr_coc.relevance.look.explain import POLES, explain_tensions
-from arr_coc.relevance.look.tension import TENSION_NAMES, balance
 from arr_coc_lab.classic.balancers import TensionBalancer, explain_history, tension_curves
 
 
@@ -96,8 +96,8 @@ def test_bad_input_is_named():
 
 def test_explaining_and_modulating_need_neither_torch_nor_matplotlib():
     code = (
-        "import sys, numpy as np; from arr_coc.relevance.look.explain import explain_tensions; "
-        "from arr_coc.relevance.look.arousal import keyword_stakes, modulate; "
+        "import sys, numpy as np; from arr_coc.balancing.explain import explain_tensions; "
+        "from arr_coc.balancing.arousal import keyword_stakes, modulate; "
         "explain_tensions(np.full(3, .5)); modulate(np.ones((1, 2, 2), np.float32), .5); keyword_stakes('total'); "
         "print(sorted({'torch', 'matplotlib', 'scipy'} & set(sys.modules)))"
     )

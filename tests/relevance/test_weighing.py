@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from arr_coc.knowing.registry import choose_source, relevance_for
+from arr_coc.knowing.scene import Scene
+from arr_coc.texture.channels import centre_map
 from hypothesis import given
 from hypothesis import strategies as st
 from plain_pages import cloudy
 
 from arr_coc import look
-from arr_coc.core.values import Relevance
-from arr_coc.relevance.registry import choose_source, relevance_for
-from arr_coc.relevance.scene import Scene
-from arr_coc.relevance.weighing import (
+from arr_coc.balancing.weights import (
     MAP_SIGNS,
     SIGNS,
     SOURCES,
@@ -26,7 +26,7 @@ from arr_coc.relevance.weighing import (
     signs_of,
     weighed_relevance,
 )
-from arr_coc.sensing.channels import centre_map
+from arr_coc.core.values import Relevance
 
 numbers = st.floats(-30, 30, allow_nan=False)
 
@@ -81,7 +81,7 @@ def test_a_photograph_is_not_left_to_the_scorer(grey):
 
 
 def test_what_is_missing_is_told_with_what_it_would_add(monkeypatch):
-    monkeypatch.setattr("arr_coc.relevance.photos.source.photos_installed", lambda: False)
+    monkeypatch.setattr("arr_coc.knowing.photos.source.photos_installed", lambda: False)
     allocation = look(cloudy(401, 613), "Where is the dog?", budget=32)
     assert any("arr-coc setup photos" in note and "it would count for" in note for note in allocation.notes)
     page = look(drawn_page(), "What is the total of part 37?", budget=32)

@@ -7,13 +7,13 @@ import sys
 
 import numpy as np
 import pytest
+from arr_coc.knowing.words.kinds import ASKS, KINDS, asked_kinds, kinds_of, number_of, parts_of
+from arr_coc.knowing.words.page import COLUMN_HEAD, DOWN, LEFT, RIGHT, ROW_HEAD, UP, neighbours_of, word_page
+from arr_coc.knowing.words.source import answer_shares, asked, matches, paint, words_map
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from arr_coc.pictures.words import make_words
-from arr_coc.relevance.words.kinds import ASKS, KINDS, asked_kinds, kinds_of, number_of, parts_of
-from arr_coc.relevance.words.page import COLUMN_HEAD, DOWN, LEFT, RIGHT, ROW_HEAD, UP, neighbours_of, word_page
-from arr_coc.relevance.words.source import answer_shares, asked, matches, paint, words_map
 
 FIELDS = (
     ("Invoice number:", "XH-2651"),
@@ -204,7 +204,7 @@ def test_the_order_of_the_words_does_not_matter():
 def test_nothing_here_needs_torch_or_opencv():
     code = (
         "import sys\nfrom arr_coc.pictures.words_files import as_words\n"
-        "from arr_coc.relevance.words.source import words_map\n"
+        "from arr_coc.knowing.words.source import words_map\n"
         "words_map(as_words([('Total', (0.1, 0.1, 0.2, 0.2)), ('9.50', (0.3, 0.1, 0.4, 0.2))], (100, 100)), 'total?')\n"
         "assert not {'torch', 'cv2', 'scipy', 'transformers'} & set(sys.modules), 'heavy'"
     )

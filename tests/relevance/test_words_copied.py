@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from arr_coc.knowing.words.answer import answer_words, copied_answer
 from hypothesis import given
 from hypothesis import strategies as st
 
 from arr_coc.pictures.words import make_words
-from arr_coc.relevance.words.answer import answer_words, copied_answer
 from arr_coc_lab.worlds.bills import LAYOUTS, bills
 
 LINES = (("Subtotal", "USD 120.00"), ("VAT 20%", "USD 24.00"), ("Total due", "USD 144.00"), ("Paid", "USD 44.00"))

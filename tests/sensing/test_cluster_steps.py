@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from arr_coc.texture.batch import sense
+from arr_coc.texture.clusters import Clusters, group_many, merge_small, quality, tidy, touching_pairs, two_scale
+from arr_coc.texture.slic import slic, slic_batch
 
 from arr_coc.core.errors import InputError
-from arr_coc.sensing.batch import sense
-from arr_coc.sensing.clusters import Clusters, group_many, merge_small, quality, tidy, touching_pairs, two_scale
-from arr_coc.sensing.slic import slic, slic_batch
 
 
 def quilt(rows: int = 6, columns: int = 8, side: int = 32, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -43,7 +43,7 @@ def test_slic_finds_about_fifty_connected_surfaces():
 
 
 def test_slic_in_torch_does_as_well_on_a_batch():
-    from arr_coc.sensing import backend_torch as ops
+    from arr_coc.texture import backend_torch as ops
 
     pictures = [quilt(seed=seed) for seed in range(2)]
     batch = torch.stack([torch.from_numpy(picture).permute(2, 0, 1) for picture, _ in pictures]).float() / 255

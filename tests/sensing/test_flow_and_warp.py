@@ -8,7 +8,7 @@ import torch
 from PIL import Image
 
 from arr_coc.core.errors import InputError
-from arr_coc.sensing.flow import FULL_MOTION, backward_flow, motion, motion_batch, optical_flow, warp, warp_batch
+from arr_coc.texture.flow import FULL_MOTION, backward_flow, motion, motion_batch, optical_flow, warp, warp_batch
 
 
 def ground(height: int = 160, width: int = 200) -> np.ndarray:

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 from arr_coc import InputError
-from arr_coc.sensing import photo_nets, photo_parts
-from arr_coc.sensing.photo_parts import Part, fetch_part, find_part, parts_folder, read_part
+from arr_coc.knowing.photos import nets as photo_nets
+from arr_coc.knowing.photos import parts as photo_parts
+from arr_coc.knowing.photos.parts import Part, fetch_part, find_part, parts_folder, read_part
 
 CONTENT = b"the weights"
 

@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 import torch
-
-from arr_coc.sensing.backend_opencv import RecycledMemory
-from arr_coc.sensing.batch import sense
+from arr_coc.texture.backend_opencv import RecycledMemory
+from arr_coc.texture.batch import sense
 
 
 def test_a_block_comes_back_only_after_its_last_holder_is_gone():

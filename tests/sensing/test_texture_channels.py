@@ -5,17 +5,17 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from arr_coc.texture.backend_opencv import distance_to
+from arr_coc.texture.batch import sense
+from arr_coc.texture.channels import ChannelInputs
+from arr_coc.texture.one_picture import sense_one
+from arr_coc.texture.text_regions import ocr_installed
+from arr_coc.texture.texture import FULL40, MVP13
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image, ImageDraw, ImageFont
 
 from arr_coc.core.errors import InputError
-from arr_coc.sensing.backend_opencv import distance_to
-from arr_coc.sensing.batch import sense
-from arr_coc.sensing.channels import ChannelInputs
-from arr_coc.sensing.one_picture import sense_one
-from arr_coc.sensing.text_regions import ocr_installed
-from arr_coc.sensing.texture import FULL40, MVP13
 
 # Eight-bit L*a*b* and a threshold inside distance_field are where the two back ends may differ.
 TOLERANCE = {"lab_l": 0.012, "lab_a": 0.012, "object_boundaries": 0.02, "distance_field": 0.08, "edges_inverted": 1e-3}
@@ -307,8 +307,8 @@ def test_bad_pictures_are_refused_in_one_line(picture: object, word: str):
 def test_the_torch_back_end_runs_where_opencv_is_missing(run):
     script = (
         "import sys; sys.modules['cv2'] = None\n"
-        "import torch; from arr_coc.sensing.batch import sense; from arr_coc.sensing.pyramid import pyramid\n"
-        "from arr_coc.relevance.look.three_ways import propositional\n"
+        "import torch; from arr_coc.texture.batch import sense; from arr_coc.texture.pyramid import pyramid\n"
+        "from arr_coc.knowing.look.three_ways import propositional\n"
         "t = sense(torch.rand(2, 3, 40, 56), 'full40', backend='torch'); p = pyramid(t, backend='torch')\n"
         "assert propositional(t).shape == (2, 40, 56) and len(p) == 5 and t['cluster_id'].max() > 3\n"
     )

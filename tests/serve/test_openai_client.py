@@ -105,7 +105,7 @@ CHATS: dict[str, tuple[list[Any], Any]] = {
 
 def turns_of(chat: list[Any]) -> list[Any]:
     """The same conversation for `Eye.ask`, put together here a second time."""
-    from arr_coc.eye.chat import Turn
+    from arr_coc.answering.chat import Turn
     from arr_coc.pictures.load import load_picture
 
     pictures = {data_url(one): one for one in (SIGNS, OTHER, SMALL)}

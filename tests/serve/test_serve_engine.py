@@ -12,8 +12,8 @@ from serve_client import GRAY, PINK, SIGNS
 
 
 def asked_of(question: str, how: dict[str, Any], picture: Any = SIGNS, **more: Any) -> Any:
+    from arr_coc.answering.chat import Turn
     from arr_coc.app.serve.chat import ChatRequest
-    from arr_coc.eye.chat import Turn
 
     return ChatRequest((Turn("user", (picture, question)),), how, **more)
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from serve_client import JSON, PINK, messages
 
-from arr_coc.eye.feedback import Feedback, entries_of
+from arr_coc.answering.feedback import Feedback, entries_of
 from arr_coc_lab.train.own_data import read_own
 
 

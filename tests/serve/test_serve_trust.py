@@ -13,11 +13,11 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+from arr_coc.knowing.registry import relevance_source, remove_source
 from serve_client import JSON, PINK, SIGNS, Gate, Served, messages, until
 
 from arr_coc.core.errors import InputError
 from arr_coc.core.stopping import Stopped, check_stop, stopping
-from arr_coc.relevance.registry import relevance_source, remove_source
 
 
 @contextmanager
@@ -144,7 +144,7 @@ def test_words_and_layers_ask_whether_anybody_waits(eye: Any) -> None:
 
 
 def _turn() -> Any:
-    from arr_coc.eye.chat import Turn
+    from arr_coc.answering.chat import Turn
 
     return Turn("user", (SIGNS, PINK))
 

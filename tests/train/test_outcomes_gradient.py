@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch import nn
 
-from arr_coc.allocation.quadtree import quadtree
-from arr_coc.allocation.tree import build_tree
+from arr_coc.attending.quadtree import quadtree
+from arr_coc.attending.tree import build_tree
 from arr_coc.core.errors import InputError
 from arr_coc_lab.train.devices import LARGEST_GRADIENT, Devices
 from arr_coc_lab.train.policy_gradient import (

@@ -10,8 +10,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from arr_coc.allocation.quadtree import quadtree
-from arr_coc.allocation.tree import Tree, build_tree
+from arr_coc.attending.quadtree import quadtree
+from arr_coc.attending.tree import Tree, build_tree
 from arr_coc.core.errors import InputError
 from arr_coc_lab.train.policy_gradient import (
     draw_noise,

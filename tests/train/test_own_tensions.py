@@ -10,9 +10,9 @@ import pytest
 from PIL import Image, ImageDraw
 
 from arr_coc.app.cli import main as arr_coc
+from arr_coc.balancing.tension import DEFAULT_TENSIONS
 from arr_coc.core.errors import InputError
 from arr_coc.looking import prepare
-from arr_coc.relevance.look.tension import DEFAULT_TENSIONS
 from arr_coc_lab.train.own_data import ground_of
 
 

@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from arr_coc.knowing.scorer.reading_scorer import ReadingScorer, ReadingScorerConfig
 from PIL import Image, ImageDraw
 from tiny_weights import ship_tiny
 
 from arr_coc.core.errors import InputError
 from arr_coc.looking import look
-from arr_coc.relevance.scorer.reading_scorer import ReadingScorer, ReadingScorerConfig
 from arr_coc_lab.train import own_credit, train_own, train_scorer
 from arr_coc_lab.train.devices import Devices
 from arr_coc_lab.train.options import parse
@@ -91,7 +91,7 @@ def trained(folder, tmp_path_factory) -> Path:
 
 def test_the_folder_is_taken_by_path_and_torch_finds_what_the_runtime_finds(trained, folder):
     """Two routes to one map: by torch, and without it."""
-    from arr_coc.relevance.scorer.source import ScorerRelevance
+    from arr_coc.knowing.scorer.source import ScorerRelevance
 
     out = trained / "out"
     assert {path.name for path in out.iterdir()} >= {"config.json", "model.safetensors", "record.json", "README.md"}

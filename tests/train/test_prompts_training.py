@@ -13,9 +13,9 @@ from PIL import Image
 from tiny_models import save_stock
 from tiny_weights import ship_tiny
 
+from arr_coc.answering.eye import Eye
 from arr_coc.app.cli import main as arr_coc
 from arr_coc.core.errors import InputError
-from arr_coc.eye.eye import Eye
 from arr_coc_lab.train import train_mini, train_prompts
 from arr_coc_lab.train.run import torch_scope
 

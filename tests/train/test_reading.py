@@ -9,7 +9,7 @@ import pytest
 import torch
 from tiny_models import characters
 
-from arr_coc.allocation.quadtree import quadtree
+from arr_coc.attending.quadtree import quadtree
 from arr_coc.core.alphabet import encode
 from arr_coc_lab.train.allocations import (
     APART,

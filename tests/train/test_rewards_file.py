@@ -6,7 +6,7 @@ import pytest
 import torch
 from tiny_weights import ship_tiny
 
-from arr_coc.allocation.tree import build_tree
+from arr_coc.attending.tree import build_tree
 from arr_coc.core.errors import InputError
 from arr_coc_lab.train import train_scorer
 from arr_coc_lab.train.actor_critic import (

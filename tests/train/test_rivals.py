@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from arr_coc.allocation.quadtree import quadtree
+from arr_coc.attending.quadtree import quadtree
 from arr_coc.core.errors import InputError
 from arr_coc.core.files import write_json
 from arr_coc_lab.classic.balancers import AdaptiveConfig, AdaptiveTensionBalancer, TensionBalancer

@@ -12,12 +12,12 @@ from typing import Any, Literal
 import numpy as np
 import pytest
 import torch
+from arr_coc.knowing.scorer.source import ScorerRelevance
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
 from arr_coc.core.errors import InputError
-from arr_coc.relevance.scorer.source import ScorerRelevance
 from arr_coc_lab.classic.scorer import Scorer, ScorerConfig
 from arr_coc_lab.train import train_mini, train_scorer, train_video
 from arr_coc_lab.train.checkpoints import ship
@@ -367,7 +367,7 @@ def assert_the_same(folder: Path, steps: int) -> None:
 
 def test_every_export_loads_and_looks(weights, tmp_path):
     """A step, export, load, look: with the scorer alone, and with the reader and its scorer."""
-    from arr_coc.eye.eye import Eye
+    from arr_coc.answering.eye import Eye
 
     picture = np.random.default_rng(0).integers(0, 255, (128, 160, 3), dtype=np.uint8)
     for name in ("boxes", "outcomes"):

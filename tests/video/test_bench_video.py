@@ -10,9 +10,9 @@ import pytest
 import torch
 from clip_scenes import scene
 
-from arr_coc.allocation.allocate import allocate
-from arr_coc.allocation.overlay import overlay
 from arr_coc.app.cli import main
+from arr_coc.attending.allocate import allocate
+from arr_coc.attending.overlay import overlay
 from arr_coc.core.values import compare, token_density
 from arr_coc.video.settings import TemporalSettings
 from arr_coc.video.spending import kept_share

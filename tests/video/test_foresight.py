@@ -77,7 +77,7 @@ def test_clusters_are_named(monkeypatch) -> None:
         with pytest.raises(InputError, match="sam:FOLDER"):
             finder_of(wrong)
     pytest.importorskip("transformers")
-    room = importlib.import_module("arr_coc.sensing.sam")
+    room = importlib.import_module("arr_coc.texture.sam")
 
     calls = []
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from arr_coc import InputError
-from arr_coc.allocation.overlay import overlay, token_gains
+from arr_coc.attending.overlay import overlay, token_gains
 from arr_coc.video.answering import group_allocations
 from arr_coc.video.spending import demand_of, grow_forest, share_tokens
 from arr_coc.video.watching import watch

@@ -5,14 +5,14 @@ from __future__ import annotations
 import cv2
 import numpy as np
 import pytest
+from arr_coc.knowing.language.lexical import Coupling
+from arr_coc.texture.one_picture import sense_one
 from clip_scenes import ground, pan, scene
 
 from arr_coc import InputError
 from arr_coc.core.folders import EXAMPLES
 from arr_coc.pictures.load import load_picture
-from arr_coc.relevance.language.lexical import Coupling
-from arr_coc.sensing.one_picture import sense_one
-from arr_coc.video.motion import measure_motion, quick_pan, view_of
+from arr_coc.texture.motion import measure_motion, quick_pan, view_of
 from arr_coc.video.settings import TemporalSettings
 from arr_coc.video.stream import VideoStream
 
@@ -200,7 +200,7 @@ def test_a_map_of_whole_frames_is_carried_between_them(monkeypatch) -> None:
         return Coupling(hot, ())
 
     monkeypatch.setattr("arr_coc.video.sources.photo_map", photo_map)
-    monkeypatch.setattr("arr_coc.relevance.photos.source.worth_asking", lambda query: True)
+    monkeypatch.setattr("arr_coc.knowing.photos.source.worth_asking", lambda query: True)
     clip = pan(5, 6, 8) + scene(2, 3, step=2)
     stream = VideoStream("Where is the dog?", keep=0.3)
     seen, carried = [], []

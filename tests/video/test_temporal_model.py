@@ -8,7 +8,7 @@ import torch
 from clip_scenes import pan, scene
 
 from arr_coc import InputError
-from arr_coc.video.motion import view_of
+from arr_coc.texture.motion import view_of
 from arr_coc.video.settings import TemporalSettings, load_settings
 from arr_coc.video.stream import VideoStream
 from arr_coc.video.watching import watch

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from clip_scenes import pan, scene
 
+from arr_coc.texture.motion import measure_motion, view_of
 from arr_coc.video.clusters import TrackedClusters, carry_clusters, find_clusters
-from arr_coc.video.motion import measure_motion, view_of
 from arr_coc.video.settings import TemporalSettings
 from arr_coc.video.stream import VideoStream
 

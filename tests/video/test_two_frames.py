@@ -7,9 +7,9 @@ import pytest
 from clip_scenes import scene
 from tiny_models import tiny_model, tiny_processor
 
-from arr_coc.allocation.allocate import allocate
+from arr_coc.answering.eye import Eye
+from arr_coc.attending.allocate import allocate
 from arr_coc.core.errors import InputError
-from arr_coc.eye.eye import Eye
 from arr_coc.video.answering import answer_clip, side_by_side
 from arr_coc.video.watching import watch
 from arr_coc_lab.bench import two_frames

@@ -11,18 +11,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from arr_coc.realizing.base import VisualGrid
+from arr_coc.realizing.tokens.patches import leaves_of
 from PIL import Image, ImageDraw, ImageFont
 from small_pdf import small_pdf
 
 from arr_coc import Eye, look
-from arr_coc.allocation.distance import scaled_size
-from arr_coc.allocation.frame import in_picture
 from arr_coc.app.vllm.documents import open_documents
 from arr_coc.app.vllm.wishes import NO_QUESTION, VllmServer
+from arr_coc.attending.distance import scaled_size
+from arr_coc.attending.frame import in_picture
 from arr_coc.core.errors import InputError
 from arr_coc.core.folders import MINI, part_folder
-from arr_coc.models.base import VisualGrid
-from arr_coc.models.tokens.patches import leaves_of
 
 EXAMPLES = Path(__file__).parents[2] / "src" / "arr_coc" / "examples"
 QUESTION = "What does the pink sign say?"

@@ -17,18 +17,18 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+from arr_coc.knowing.registry import relevance_for
+from arr_coc.knowing.scene import Scene
+from arr_coc.knowing.scorer.reduced import reading_size
 
-from arr_coc.allocation.frame import leaves_of
-from arr_coc.allocation.overlay import OVERVIEW_FIRST, RASTER, overview_of
+from arr_coc.answering.again import LEAVES, PARTS
+from arr_coc.attending.frame import leaves_of
+from arr_coc.attending.overlay import OVERVIEW_FIRST, RASTER, overview_of
 from arr_coc.core.errors import InputError
 from arr_coc.core.folders import MINI, SCORER, part_folder
 from arr_coc.core.kept import ByteStore
 from arr_coc.core.values import Answer, JsonObject
-from arr_coc.eye.again import LEAVES, PARTS
 from arr_coc.pictures.load import load_picture
-from arr_coc.relevance.registry import relevance_for
-from arr_coc.relevance.scene import Scene
-from arr_coc.relevance.scorer.reduced import reading_size
 
 from ..statistics import paired, proportion, resampled
 from .again_many import check_many, measure_many
@@ -76,8 +76,8 @@ class AgainEyes:
     """The model of each way: without torch where `ask` does it so, by its stock class for all tokens and on a GPU."""
 
     def __init__(self, device: str, weights: Path | None) -> None:
-        from arr_coc.eye.eye import Eye, beside
-        from arr_coc.eye.light import LightEngine
+        from arr_coc.answering.eye import Eye, beside
+        from arr_coc.answering.light import LightEngine
 
         folder = part_folder(MINI, weights)
         self.device = device
@@ -116,10 +116,9 @@ class AgainEyes:
 def scorer_operations(folder: Path, size: tuple[int, int], letters: int) -> tuple[float, float]:
     """GFLOP of what the scorer reads of a picture, and of a question of so many letters, by torch's counter."""
     import torch
+    from arr_coc.knowing.scorer.source import load_scorer
     from torch.nn.attention import SDPBackend, sdpa_kernel
     from torch.utils.flop_counter import FlopCounterMode
-
-    from arr_coc.relevance.scorer.source import load_scorer
 
     scorer = load_scorer(folder)
     found = []

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from arr_coc.allocation.overlay import OVERVIEW_FIRST
+from arr_coc.attending.overlay import OVERVIEW_FIRST
 from arr_coc.core.errors import InputError
 from arr_coc.core.kept import ByteStore
 from arr_coc.pictures.load import load_picture
@@ -26,8 +26,8 @@ from .run import BenchRun
 from .suite import suite
 
 if TYPE_CHECKING:
+    from arr_coc.answering.eye import Eye
     from arr_coc.core.values import Answer
-    from arr_coc.eye.eye import Eye
 
     from .vqa import Question
 

@@ -12,16 +12,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from arr_coc.knowing.registry import relevance_for
+from arr_coc.knowing.scene import Scene
 
-from arr_coc.allocation.overlay import OVERVIEW_FIRST, RASTER
+from arr_coc.attending.overlay import OVERVIEW_FIRST, RASTER
 from arr_coc.core.errors import InputError
 from arr_coc.core.files import read_text
 from arr_coc.core.folders import MINI, part_folder
 from arr_coc.core.kept import ByteStore
 from arr_coc.core.values import JsonObject
 from arr_coc.pictures.load import load_picture
-from arr_coc.relevance.registry import relevance_for
-from arr_coc.relevance.scene import Scene
 
 from ..statistics import paired, proportion, resampled
 from .machine import machine_facts
@@ -95,8 +95,8 @@ def measure_screens(options: AgainOptions, run: BenchRun, keep: float) -> Report
     """All steps by both ways: accuracy, and the work of tower and prompt."""
     from transformers import AutoConfig
 
-    from arr_coc.eye.eye import Eye, beside
-    from arr_coc.eye.light import LightEngine
+    from arr_coc.answering.eye import Eye, beside
+    from arr_coc.answering.light import LightEngine
 
     if options.device != "cpu":
         raise InputError("--screens counts the runs of the engine without torch; leave --device out")

@@ -10,20 +10,20 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
+from arr_coc.knowing.scorer.source import load_scorer
 from scipy.cluster.vq import kmeans2
 from scipy.ndimage import label
 from torch import Tensor
 
-from arr_coc.allocation.frame import Frame
-from arr_coc.allocation.quadtree import quadtree
+from arr_coc.attending.frame import Frame
+from arr_coc.attending.quadtree import quadtree
+from arr_coc.balancing.explain import POLES
+from arr_coc.balancing.tension import TENSION_NAMES
 from arr_coc.core.errors import InputError
 from arr_coc.core.files import replacing
 from arr_coc.core.values import Allocation, JsonObject
 from arr_coc.draw.panes import overlay
 from arr_coc.draw.sheets import contact_sheet
-from arr_coc.relevance.look.explain import POLES
-from arr_coc.relevance.look.tension import TENSION_NAMES
-from arr_coc.relevance.scorer.source import load_scorer
 
 from ..train.allocations import fine_cells, tree_of
 from ..train.curves import new_figure
@@ -35,10 +35,9 @@ from .report import Report
 from .run import BenchRun, program
 
 if TYPE_CHECKING:
+    from arr_coc.knowing.scorer.reading_scorer import ReadingScorer
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-
-    from arr_coc.relevance.scorer.reading_scorer import ReadingScorer
 
     from ..classic.scorer import Scorer
 

@@ -16,20 +16,20 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
+from arr_coc.knowing.registry import BUILT_IN, find_source, source_names
+from arr_coc.knowing.scene import Scene
+from arr_coc.knowing.scorer.source import load_scorer
+from arr_coc.realizing.qwen3_vl.encode import dense_vision_attention
+from arr_coc.realizing.tokens.patches import as_boxes
 from torch import Tensor
 
-from arr_coc.allocation.allocate_batch import allocate_batch
-from arr_coc.allocation.frame import Frame, to_cells, tokens_of
-from arr_coc.allocation.overlay import overlay
+from arr_coc.attending.allocate_batch import allocate_batch
+from arr_coc.attending.frame import Frame, to_cells, tokens_of
+from arr_coc.attending.overlay import overlay
 from arr_coc.core.alphabet import decode
 from arr_coc.core.errors import InputError
 from arr_coc.core.folders import MINI, SCORER, part_folder
 from arr_coc.core.values import Allocation, JsonObject
-from arr_coc.models.qwen3_vl.encode import dense_vision_attention
-from arr_coc.models.tokens.patches import as_boxes
-from arr_coc.relevance.registry import BUILT_IN, find_source, source_names
-from arr_coc.relevance.scene import Scene
-from arr_coc.relevance.scorer.source import load_scorer
 
 from ..classic.phases import ROWS, picture_maps
 from ..statistics import paired, proportion

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 import torch
+from arr_coc.knowing.scorer.source import load_scorer
+from arr_coc.realizing.qwen3_vl.encode import dense_vision_attention
 from safetensors.torch import load_file
 
-from arr_coc.allocation.overlay import overlay
+from arr_coc.attending.overlay import overlay
 from arr_coc.core.errors import InputError
 from arr_coc.core.values import JsonObject
-from arr_coc.models.qwen3_vl.encode import dense_vision_attention
-from arr_coc.relevance.scorer.source import load_scorer
 
 from ..options import plain
 from ..statistics import paired, proportion, ratio

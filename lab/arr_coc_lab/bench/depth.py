@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from arr_coc.eye.eye import Eye
+from arr_coc.answering.eye import Eye
 
 from ..statistics import mean
 from ..train.evaluate import FAMILIES

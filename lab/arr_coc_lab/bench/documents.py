@@ -10,16 +10,16 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+from arr_coc.knowing.document import PageOffers, page_relevances
+from arr_coc.knowing.words.joint import text_scores
 
-from arr_coc.allocation.allocate import allocate
-from arr_coc.allocation.document_look import allocate_pages
-from arr_coc.allocation.request import Request
+from arr_coc.attending.allocate import allocate
+from arr_coc.attending.document_look import allocate_pages
+from arr_coc.attending.request import Request
 from arr_coc.core.document_values import DocumentAllocation, PageShare
 from arr_coc.core.errors import InputError
 from arr_coc.core.values import Allocation
 from arr_coc.pictures.document import Document
-from arr_coc.relevance.document import PageOffers, page_relevances
-from arr_coc.relevance.words.joint import text_scores
 
 from ..statistics import mean, proportion
 from ..train.run import door

@@ -11,15 +11,11 @@ from time import perf_counter
 from typing import TYPE_CHECKING
 
 import torch
+from arr_coc.realizing.qwen3_vl.encode import VisualTokens, run_language_model
 from torch import Tensor
 
-from arr_coc.allocation.tree import build_tree
-from arr_coc.core.errors import InputError
-from arr_coc.core.files import write_text
-from arr_coc.core.folders import WEIGHTS
-from arr_coc.core.values import JsonObject, Relevance
-from arr_coc.eye.pass_settings import SACCADES, SETTINGS_NAME, TWO_PASS, EsperSettings
-from arr_coc.eye.passes import (
+from arr_coc.answering.pass_settings import SACCADES, SETTINGS_NAME, TWO_PASS, EsperSettings
+from arr_coc.answering.passes import (
     LookAnswer,
     Looks,
     Memory,
@@ -35,10 +31,14 @@ from arr_coc.eye.passes import (
     picture_pyramid,
     text_row,
 )
-from arr_coc.models.qwen3_vl.encode import VisualTokens, run_language_model
-from arr_coc.relevance.look.arousal import modulate, mood
-from arr_coc.relevance.look.learned import ArousalEstimator
-from arr_coc.relevance.look.tempering import TemperingPolicy
+from arr_coc.attending.tree import build_tree
+from arr_coc.balancing.arousal import modulate, mood
+from arr_coc.balancing.learned import ArousalEstimator
+from arr_coc.balancing.tempering import TemperingPolicy
+from arr_coc.core.errors import InputError
+from arr_coc.core.files import write_text
+from arr_coc.core.folders import WEIGHTS
+from arr_coc.core.values import JsonObject, Relevance
 
 from ..classic.tempering import TemperingExamples, TemperingOptions, TemperingTask, train_tempering
 from ..statistics import Estimate
@@ -80,7 +80,7 @@ from .run import BenchRun, program
 from .suite import suite
 
 if TYPE_CHECKING:
-    from arr_coc.models.tokens.patches import PatchPyramid
+    from arr_coc.realizing.tokens.patches import PatchPyramid
 
 SUITE = suite("esper")
 COLUMNS: dict[str, str] = SUITE["columns"]

@@ -10,11 +10,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from arr_coc.answering.pass_settings import FOUR_PASS, SACCADES, TWO_PASS, EsperSettings
+from arr_coc.balancing.tempering import BLEND_ABOVE, TemperingPolicy
 from arr_coc.core.alphabet import decode
 from arr_coc.core.errors import InputError
 from arr_coc.core.folders import WEIGHTS
-from arr_coc.eye.pass_settings import FOUR_PASS, SACCADES, TWO_PASS, EsperSettings
-from arr_coc.relevance.look.tempering import BLEND_ABOVE, TemperingPolicy
 
 from ..train.evaluate import FAMILIES
 from ..train.run import door

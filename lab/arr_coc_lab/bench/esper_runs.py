@@ -10,20 +10,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
+from arr_coc.knowing.scorer.source import load_scorer
+from arr_coc.realizing.bundled import Calibration, model_folder
 from torch import Tensor
 from torch.nn import functional as F
 
-from arr_coc.allocation.frame import Frame, to_cells
-from arr_coc.allocation.tree import Tree, build_tree
+from arr_coc.answering.decoding import end_tokens
+from arr_coc.answering.esper import salient_map
+from arr_coc.answering.pass_settings import EsperSettings
+from arr_coc.answering.passes import PassJob, PassRecord, Prompts, enough, smooth
+from arr_coc.attending.frame import Frame, to_cells
+from arr_coc.attending.tree import Tree, build_tree
+from arr_coc.balancing.tempering import TemperingPolicy
 from arr_coc.core.folders import MINI, SCORER, part_folder
-from arr_coc.eye.decoding import end_tokens
-from arr_coc.eye.esper import salient_map
-from arr_coc.eye.pass_settings import EsperSettings
-from arr_coc.eye.passes import PassJob, PassRecord, Prompts, enough, smooth
-from arr_coc.models.bundled import Calibration, model_folder
 from arr_coc.pictures.load import load_picture
-from arr_coc.relevance.look.tempering import TemperingPolicy
-from arr_coc.relevance.scorer.source import load_scorer
 
 from ..classic.tempering import TemperingExamples, answers_right, run_passes
 from ..statistics import paired, wilson
@@ -33,9 +33,8 @@ from ..worlds.needle.draws import Draws
 from ..worlds.needle.renderer import finish_batch, lay_out
 
 if TYPE_CHECKING:
+    from arr_coc.knowing.scorer.reading_scorer import ReadingScorer
     from transformers import PreTrainedModel
-
-    from arr_coc.relevance.scorer.reading_scorer import ReadingScorer
 
     from ..classic.scorer import Scorer
 

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from arr_coc.answering.light import quick_eye
 from arr_coc.core.checks import shown
 from arr_coc.core.errors import InputError
 from arr_coc.core.folders import MINI
-from arr_coc.eye.light import quick_eye
 from arr_coc.pictures.load import Picture, load_picture, resized
 
 from ..statistics import Estimate, chance_error, expected_calibration_error, mean, paired, paired_bootstrap
@@ -36,7 +36,7 @@ from .vqa import anls, exact, eye_of
 from .workers import in_turn
 
 if TYPE_CHECKING:
-    from arr_coc.eye.eye import Eye
+    from arr_coc.answering.eye import Eye
 
 SUITE = suite("grip")
 SCALES: tuple[float, ...] = tuple(SUITE["scales"])

@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from arr_coc.texture.type_height import letters_of
 
-from arr_coc.allocation.distance import COARSELY, WORTH, LetterDemand, ScaleChoice
+from arr_coc.attending.distance import COARSELY, WORTH, LetterDemand, ScaleChoice
 from arr_coc.core.errors import InputError
 from arr_coc.core.values import Relevance
 from arr_coc.pictures.load import load_picture
-from arr_coc.sensing.type_height import letters_of
 
 from ..statistics import Estimate, mean, paired_bootstrap
 from .answers import AnswerStore

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import cv2
 import numpy as np
 
-from arr_coc.allocation.grip import GRIP, SCHEMA, best_of
+from arr_coc.attending.grip import GRIP, SCHEMA, best_of
 from arr_coc.core.alphabet import IDS
 
 from ..worlds.needle.atlas import _glyph_arrays
@@ -23,7 +23,7 @@ from .answers import AnswerStore
 from .vqa import anls, box_map
 
 if TYPE_CHECKING:
-    from arr_coc.eye.eye import Eye
+    from arr_coc.answering.eye import Eye
 
 HEIGHTS = (5, 6, 7, 8, 9.5, 11, 13, 16, 19, 23, 28, 36, 48, 64, 96)
 CANVASES = (256, 512, 768, 1024, 1536, 2048)

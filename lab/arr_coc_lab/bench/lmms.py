@@ -14,7 +14,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from arr_coc.allocation.request import check_amount
+from arr_coc.attending.request import check_amount
 from arr_coc.core.errors import InputError
 from arr_coc.core.files import write_json
 from arr_coc.core.folders import MINI
@@ -58,7 +58,7 @@ def adapter() -> type[object]:
             tokens: str | None = None,
             **_: object,  # batch sizes: every question is asked by itself
         ) -> None:
-            from arr_coc.eye.eye import Eye
+            from arr_coc.answering.eye import Eye
 
             super().__init__()
             budget, keep = check_amount(None if budget is None else str(budget), None if keep is None else str(keep))

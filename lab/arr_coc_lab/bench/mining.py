@@ -10,12 +10,12 @@ from pathlib import Path
 
 from PIL import Image
 
+from arr_coc.answering.eye import Eye
 from arr_coc.core.files import replacing, write_json, write_text
 from arr_coc.core.values import Allocation
-from arr_coc.eye.eye import Eye
 from arr_coc.looking import prepare
+from arr_coc.packing.prices.counting import tokens_for
 from arr_coc.pictures.load import Picture, load_picture
-from arr_coc.pricing.counting import tokens_for
 
 from ..train.own_data import OwnRecord, spelt, write_records
 from .real import coverage

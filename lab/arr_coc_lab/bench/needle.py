@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
+from arr_coc.knowing.scorer.source import load_scorer
+from arr_coc.realizing.bundled import Calibration, model_folder
+from arr_coc.realizing.qwen3_vl.encode import dense_vision_attention
 from torch import Tensor
 
 from arr_coc.core.folders import MINI, SCORER, part_folder
 from arr_coc.core.values import JsonObject
-from arr_coc.models.bundled import Calibration, model_folder
-from arr_coc.models.qwen3_vl.encode import dense_vision_attention
-from arr_coc.relevance.scorer.source import load_scorer
 
 from ..statistics import RESAMPLES, interval, proportion
 from ..train.allocations import tree_of
@@ -40,10 +40,10 @@ from .run import BenchRun
 from .suite import chosen_families, suite
 
 if TYPE_CHECKING:
+    from arr_coc.knowing.scorer.reading_scorer import ReadingScorer
     from transformers import PreTrainedModel
 
-    from arr_coc.eye.decoding import Generated
-    from arr_coc.relevance.scorer.reading_scorer import ReadingScorer
+    from arr_coc.answering.decoding import Generated
 
     from ..classic.scorer import Scorer
 

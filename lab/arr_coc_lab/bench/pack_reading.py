@@ -21,8 +21,8 @@ from arr_coc.core.folders import MINI, part_folder
 from arr_coc.looking import prepare
 from arr_coc.packing.layout import PackPart, PackSheet
 from arr_coc.packing.pack import PackPage, pack
+from arr_coc.packing.prices.tables import TokenTable, table_for
 from arr_coc.pictures.load import load_picture
-from arr_coc.pricing.tables import TokenTable, table_for
 
 from ..statistics import paired, proportion, ratio, resampled
 from .answers import AnswerStore
@@ -36,7 +36,7 @@ from .vqa import FULL, Condition, Question, anls, conditions_at, exact
 from .workers import in_turn
 
 if TYPE_CHECKING:
-    from arr_coc.eye.eye import Eye
+    from arr_coc.answering.eye import Eye
 
 SUITE = suite("pack")
 PACK, LARGER, COLLAGE, SMALLER, CENTRE, ZOOM, ATTACH = SUITE["ways"]
@@ -48,11 +48,10 @@ class StockReader:
 
     def __init__(self, device: str = "cpu", weights: Path | None = None) -> None:
         import torch
+        from arr_coc.realizing.bundled import model_folder
+        from arr_coc.realizing.qwen3_vl.processor import load_processor
         from transformers import Qwen3VLForConditionalGeneration
         from transformers.utils import logging
-
-        from arr_coc.models.bundled import model_folder
-        from arr_coc.models.qwen3_vl.processor import load_processor
 
         logging.disable_progress_bar()
         folder = model_folder(part_folder(MINI, weights))
@@ -234,7 +233,7 @@ def read_packed(
 @cache
 def pack_readers(device: str, weights: Path | None) -> tuple[StockReader, Eye]:
     """The model by its own class, and attached."""
-    from arr_coc.eye.eye import Eye
+    from arr_coc.answering.eye import Eye
 
     attached = MINI if weights is None else str(part_folder(MINI, weights))
     return StockReader(device, weights), Eye.from_pretrained(attached, device=device)

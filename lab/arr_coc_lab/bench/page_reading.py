@@ -14,13 +14,13 @@ from dataclasses import replace
 
 import numpy as np
 import torch
+from arr_coc.realizing.tokens.splice import pack, take
 from torch import Tensor
 from torch.nn import functional as F
 
-from arr_coc.allocation.overlay import overlay
+from arr_coc.answering.decoding import Generated
+from arr_coc.attending.overlay import overlay
 from arr_coc.core.values import JsonObject
-from arr_coc.eye.decoding import Generated
-from arr_coc.models.tokens.splice import pack, take
 
 from ..statistics import wilson
 from ..train.allocations import coarsest_of

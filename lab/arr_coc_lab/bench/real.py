@@ -20,19 +20,19 @@ from typing import NamedTuple, TypeVar
 from zlib import crc32
 
 import numpy as np
+from arr_coc.knowing.photos.source import photos_installed
+from arr_coc.knowing.registry import check_relevance, relevance_for, source_names
+from arr_coc.texture.channels import centre_map
 from scipy.ndimage import gaussian_filter
 
-from arr_coc.allocation.allocate import allocate
+from arr_coc.attending.allocate import allocate
+from arr_coc.balancing.tension import sharpen
 from arr_coc.core.errors import InputError
 from arr_coc.core.files import replacing, writing
 from arr_coc.core.values import DEFAULT_CELL, Allocation, JsonObject
 from arr_coc.draw.sheets import contact_sheet
 from arr_coc.looking import Prepared, prepare
-from arr_coc.pricing.counting import tokens_for
-from arr_coc.relevance.look.tension import sharpen
-from arr_coc.relevance.photos.source import photos_installed
-from arr_coc.relevance.registry import check_relevance, relevance_for, source_names
-from arr_coc.sensing.channels import centre_map
+from arr_coc.packing.prices.counting import tokens_for
 
 from ..statistics import Estimate, expected_calibration_error, mean, paired, proportion
 from ..train.own_data import entries, file_of

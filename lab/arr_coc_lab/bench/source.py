@@ -7,13 +7,13 @@ from functools import cache
 
 import numpy as np
 
-from arr_coc.allocation.request import Request
+from arr_coc.answering.eye import Eye
+from arr_coc.attending.request import Request
 from arr_coc.core.alphabet import decode
 from arr_coc.core.errors import InputError
 from arr_coc.core.folders import MINI
 from arr_coc.core.unsure import comparable
 from arr_coc.core.values import Answer, JsonObject
-from arr_coc.eye.eye import Eye
 from arr_coc.pictures.load import load_picture
 
 from ..classic.source_line import SourceLine, seen_levels, source_texture

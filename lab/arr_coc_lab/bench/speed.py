@@ -13,13 +13,13 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
+from arr_coc.texture.batch import sense
+from arr_coc.texture.pyramid import pyramid
 from torch.nn import functional as F
 
-from arr_coc.allocation.allocate import allocate
-from arr_coc.allocation.quadtree import quadtree
-from arr_coc.allocation.tree import build_tree
-from arr_coc.sensing.batch import sense
-from arr_coc.sensing.pyramid import pyramid
+from arr_coc.attending.allocate import allocate
+from arr_coc.attending.quadtree import quadtree
+from arr_coc.attending.tree import build_tree
 
 from .machine import CommandRun, Timing, machine_facts, processors, run_command, time_in_turns
 from .options import SpeedOptions
@@ -39,7 +39,7 @@ COLUMNS = suite("speed")["columns"]
 # The same command, with every picture held and sensed at full size.
 FULL_SIZE_LOOK = """
 import sys
-import arr_coc.relevance.scene as scene
+import arr_coc.knowing.scene as scene
 import arr_coc.looking as looking
 from arr_coc.app.cli import main
 looking.VIEW_SIDE = scene.SENSE_SIDE = 1 << 20

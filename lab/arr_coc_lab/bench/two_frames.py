@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from functools import cache, partial
 
 import numpy as np
+from arr_coc.knowing.scene import Scene
+from arr_coc.knowing.scorer.source import ScorerRelevance
 
+from arr_coc.answering.eye import Eye
 from arr_coc.core.errors import InputError
 from arr_coc.core.values import JsonObject, Relevance
-from arr_coc.eye.eye import Eye
-from arr_coc.relevance.scene import Scene
-from arr_coc.relevance.scorer.source import ScorerRelevance
 from arr_coc.video.answering import Reading, answer_clip, knows_video
 from arr_coc.video.watching import watch
 

@@ -19,13 +19,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from arr_coc.allocation.allocate import allocate
+from arr_coc.attending.allocate import allocate
 from arr_coc.core.errors import InputError
 from arr_coc.core.files import write_text, writing
 from arr_coc.core.values import JsonObject
 from arr_coc.looking import prepare
+from arr_coc.packing.prices.counting import tokens_for
 from arr_coc.pictures.load import load_picture
-from arr_coc.pricing.counting import tokens_for
 from arr_coc.video.settings import SETTINGS_NAME, TemporalSettings, load_settings, same_ground
 from arr_coc.video.spending import ENOUGH, cells_of
 from arr_coc.video.stream import VideoStream

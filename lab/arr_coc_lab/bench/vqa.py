@@ -35,8 +35,8 @@ from .suite import parse_shares, suite
 from .worst import beside
 
 if TYPE_CHECKING:
+    from arr_coc.answering.eye import Eye
     from arr_coc.core.values import Answer
-    from arr_coc.eye.eye import Eye
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -218,8 +218,9 @@ def measure(options: VqaOptions, run: BenchRun) -> Report:
 
 def checked(options: VqaOptions) -> tuple[float, ...]:
     """The shares to ask at, where everything that was given can be."""
+    from arr_coc.knowing.registry import check_relevance
+
     from arr_coc.app.cli.inputs import check_model
-    from arr_coc.relevance.registry import check_relevance
 
     if options.task not in TASKS:
         raise InputError(f"unknown --task {options.task!r}; choose from {', '.join(TASKS)}")
@@ -241,7 +242,7 @@ def eye_of(model: str, device: str, relevance: str) -> Callable[[], Eye]:
 
     @cache
     def eye() -> Eye:
-        from arr_coc.eye.eye import Eye
+        from arr_coc.answering.eye import Eye
 
         return Eye.from_pretrained(model, device=device, relevance=relevance)
 

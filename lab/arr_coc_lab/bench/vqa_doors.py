@@ -23,8 +23,8 @@ from arr_coc.core.errors import InputError
 from arr_coc.core.folders import MINI
 from arr_coc.packing.pack import pack
 from arr_coc.packing.packed import encode
+from arr_coc.packing.prices.tables import TokenTable, load_tables, table_for
 from arr_coc.pictures.load import load_picture
-from arr_coc.pricing.tables import TokenTable, load_tables, table_for
 
 from . import vqa
 from .machine import machine_facts

@@ -8,16 +8,16 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+from arr_coc.knowing.words.source import words_map
 
-from arr_coc.allocation.allocate import allocate
+from arr_coc.attending.allocate import allocate
 from arr_coc.core.errors import InputError
 from arr_coc.looking import VIEW_SIDE
+from arr_coc.packing.prices.counting import tokens_for
 from arr_coc.pictures.load import load_picture
 from arr_coc.pictures.ocr import ocr_words
 from arr_coc.pictures.pdf import pdf_pages
 from arr_coc.pictures.words import Words, make_words
-from arr_coc.pricing.counting import tokens_for
-from arr_coc.relevance.words.source import words_map
 
 from ..train.run import door
 from ..worlds.pages.pack import picture_of, read_pack

@@ -13,11 +13,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from arr_coc.balancing.explain import HIGH, LOW, POLES, SETTLED, Tensions, tension_array
+from arr_coc.balancing.learned import silent_head
+from arr_coc.balancing.tension import TENSION_NAMES, balance
 from arr_coc.core.errors import InputError
 from arr_coc.core.pretrained import Pretrained
-from arr_coc.relevance.look.explain import HIGH, LOW, POLES, SETTLED, Tensions, tension_array
-from arr_coc.relevance.look.learned import silent_head
-from arr_coc.relevance.look.tension import TENSION_NAMES, balance
 
 
 @dataclass(frozen=True)

@@ -31,22 +31,22 @@ from time import process_time
 from typing import TYPE_CHECKING
 
 import numpy as np
+from arr_coc.knowing.registry import Source
+from arr_coc.knowing.scene import CHANNELS, Scene
+from arr_coc.texture.texture import Layout
 
-from arr_coc.allocation.strategies import SHAPED, Strategy
+from arr_coc.attending.strategies import SHAPED, Strategy
+from arr_coc.balancing.arousal import first_arousal, modulate
+from arr_coc.balancing.tension import DEFAULT_TENSIONS, mixture, normalise, sharpen
 from arr_coc.core.errors import InputError
 from arr_coc.core.values import JsonObject, Relevance
-from arr_coc.relevance.look.arousal import first_arousal, modulate
-from arr_coc.relevance.look.tension import DEFAULT_TENSIONS, mixture, normalise, sharpen
-from arr_coc.relevance.registry import Source
-from arr_coc.relevance.scene import CHANNELS, Scene
-from arr_coc.sensing.texture import Layout
 from arr_coc.video.clusters import region_scores
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from arr_coc.allocation.job import AllocationJob
-    from arr_coc.allocation.tree import Leaves
+    from arr_coc.attending.job import AllocationJob
+    from arr_coc.attending.tree import Leaves
 
 COARSEST, STEP = 64, 4
 MIPS = 3
@@ -82,9 +82,9 @@ def cascade_map(
     """(H, W, 3) uint8 → relevance at the middle mip, and what was done at each. Ground that was not opened keeps what
     the coarser mip said of it; what was opened twice has the mean of its finest cells. keeps: cells that are opened at
     each mip but the finest."""
-    from arr_coc.relevance.language.lexical import lexical
-    from arr_coc.relevance.look.three_ways import perspectival, propositional
-    from arr_coc.sensing.one_picture import sense_one
+    from arr_coc.knowing.language.lexical import lexical
+    from arr_coc.knowing.look.three_ways import perspectival, propositional
+    from arr_coc.texture.one_picture import sense_one
 
     mips = mips_of(pixels)
     texture = sense_one(mips[0], Layout.of("look", CHANNELS))
@@ -179,9 +179,9 @@ def reading(
     query: str,
 ) -> tuple[np.ndarray, np.ndarray]:
     """What there is to be read, and what the question couples to, in each block: (n, 4, 4) each."""
-    from arr_coc.relevance.language.lexical import lexical
-    from arr_coc.relevance.look.three_ways import propositional
-    from arr_coc.sensing.one_picture import sense_one
+    from arr_coc.knowing.language.lexical import lexical
+    from arr_coc.knowing.look.three_ways import propositional
+    from arr_coc.texture.one_picture import sense_one
 
     names = ("red", "green", "blue", "text_regions", "y", "x")
     texture = sense_one(mosaic, Layout.of("mosaic", names))
@@ -197,8 +197,7 @@ def reading(
 def best_clusters(view: np.ndarray, score: np.ndarray, saliency: np.ndarray) -> tuple[np.ndarray, str]:
     """Cells (h, w) bool inside the best clusters of a picture."""
     import cv2
-
-    from arr_coc.sensing.named_clusters import find_clusters
+    from arr_coc.texture.named_clusters import find_clusters
 
     found = find_clusters(view)
     size = score.shape[::-1]
@@ -280,8 +279,8 @@ EVERYTHING = {"all, at 768": 768, "all, at 1024": 1024}
 
 def sense_all(pixels: np.ndarray, query: str, side: int) -> tuple[Relevance, int]:
     """Relevance of the picture sensed as a whole, and the pixels sensed for it."""
-    from arr_coc.relevance.look.three_ways import relevance_of
-    from arr_coc.sensing.one_picture import sense_one
+    from arr_coc.knowing.look.three_ways import relevance_of
+    from arr_coc.texture.one_picture import sense_one
 
     texture = sense_one(pixels, Layout.of("look", CHANNELS), size=side)
     return relevance_of(texture, query), texture.height * texture.width
@@ -316,7 +315,7 @@ def shown_in_full(
     relevance: Relevance | np.ndarray, keep: float, truth: np.ndarray, how: JsonObject | None = None
 ) -> float:
     """The share of the needed cells that an allocation of a share of the tokens shows in full."""
-    from arr_coc.allocation.allocate import allocate
+    from arr_coc.attending.allocate import allocate
 
     size = truth.shape[0] * 32, truth.shape[1] * 32
     levels = allocate(relevance, round(keep * truth.size), image_size=size, **(how or {})).level_map()

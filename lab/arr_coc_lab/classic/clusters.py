@@ -12,14 +12,14 @@ from __future__ import annotations
 
 import numpy as np
 import torch
+from arr_coc.texture.channels import check_gaze
 
-from arr_coc.allocation.frame import to_cells
-from arr_coc.allocation.job import AllocationJob, as_maps
-from arr_coc.allocation.strategies import SHAPED, Strategy
-from arr_coc.allocation.tree import Leaves
+from arr_coc.attending.frame import to_cells
+from arr_coc.attending.job import AllocationJob, as_maps
+from arr_coc.attending.strategies import SHAPED, Strategy
+from arr_coc.attending.tree import Leaves
 from arr_coc.core.errors import InputError
 from arr_coc.core.values import JsonObject
-from arr_coc.sensing.channels import check_gaze
 from arr_coc.video.clusters import region_scores
 
 from .cascade import asked_pictures, shown_in_full, tell
@@ -125,8 +125,8 @@ SIDE, SHARES, STRIPES = 1024, (1 / 4, 1 / 8, 1 / 16), 40
 
 def measure(number: int, source: str = "look", seed: int = 0, side: int = SIDE) -> dict[str, dict[str, list[float]]]:
     """By layout of one source's map: coverage of each picture at each share of the tokens."""
-    from arr_coc.relevance.registry import find_source
-    from arr_coc.relevance.scene import Scene
+    from arr_coc.knowing.registry import find_source
+    from arr_coc.knowing.scene import Scene
 
     stripes = np.broadcast_to(np.arange(STRIPES), (1, STRIPES))
     found: dict[str, dict[str, list[float]]] = {name: {} for name in ("overlay", "clusters", "cascade", "stripes")}

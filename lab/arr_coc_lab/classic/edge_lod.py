@@ -6,19 +6,19 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import torch
+from arr_coc.knowing.registry import Source
+from arr_coc.texture.texture import Texture
 from torch import Tensor
 
 from arr_coc.core.errors import InputError
 from arr_coc.core.values import Relevance
-from arr_coc.relevance.registry import Source
-from arr_coc.sensing import backend_torch as ops
-from arr_coc.sensing.texture import Texture
+from arr_coc.texture import backend_torch as ops
 
 from .query_aware_lod import CLASSIC_TOKENS, LEVELS
 from .selectors import SENSE_SIDE, SUB, Grid, Pixels, patch_grid, sense_channels, size_of
 
 if TYPE_CHECKING:
-    from arr_coc.relevance.scene import Scene
+    from arr_coc.knowing.scene import Scene
 
 THRESHOLDS = (0.15, 0.3, 0.5, 0.7)
 # An edge is a pixel at least this strong, of the picture's strongest.

@@ -8,8 +8,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from arr_coc.allocation.job import AllocationJob
-from arr_coc.allocation.strategies import SHAPED, Strategy
+from arr_coc.attending.job import AllocationJob
+from arr_coc.attending.strategies import SHAPED, Strategy
 from arr_coc.core.values import Allocation
 
 LEAST_FIXATIONS, MOST_FIXATIONS = 3, 4

@@ -16,22 +16,22 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 import torch
+from arr_coc.knowing.language.tables import MOST_WORDS, word_rows
+from arr_coc.knowing.registry import Source
+from arr_coc.texture.batch import sense
+from arr_coc.texture.one_picture import sense_one
+from arr_coc.texture.pyramid import to_cells
+from arr_coc.texture.texture import MVP13, Texture
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from arr_coc.core.pretrained import Pretrained
 from arr_coc.core.values import Relevance
-from arr_coc.relevance.language.tables import MOST_WORDS, word_rows
-from arr_coc.relevance.registry import Source
-from arr_coc.sensing.batch import sense
-from arr_coc.sensing.one_picture import sense_one
-from arr_coc.sensing.pyramid import to_cells
-from arr_coc.sensing.texture import MVP13, Texture
 
 from .. import LAB_WEIGHTS
 
 if TYPE_CHECKING:
-    from arr_coc.relevance.scene import Scene
+    from arr_coc.knowing.scene import Scene
 
 SHIPPED = LAB_WEIGHTS / "classic"
 # Pictures are sensed at this longer side, and seen as so many patches along it, each of SUB × SUB cells.

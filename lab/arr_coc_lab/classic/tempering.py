@@ -24,20 +24,20 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
+from arr_coc.realizing.qwen3_vl.adapter import Qwen3VL
 from PIL import Image, ImageOps
 from torch import Tensor
 from torch.nn import functional as F
 
-from arr_coc.allocation.tree import build_tree
+from arr_coc.answering.eye import Eye
+from arr_coc.answering.pass_settings import EsperSettings
+from arr_coc.answering.passes import Explore, MemoryReader, PassJob, PassRecord, Prompts, pass_loop
+from arr_coc.attending.tree import build_tree
+from arr_coc.balancing.tempering import BLEND_ABOVE, TemperingConfig, TemperingPolicy
 from arr_coc.core.errors import InputError
 from arr_coc.core.files import write_json
 from arr_coc.core.folders import MINI
-from arr_coc.eye.eye import Eye
-from arr_coc.eye.pass_settings import EsperSettings
-from arr_coc.eye.passes import Explore, MemoryReader, PassJob, PassRecord, Prompts, pass_loop
 from arr_coc.looking import prepare
-from arr_coc.models.qwen3_vl.adapter import Qwen3VL
-from arr_coc.relevance.look.tempering import BLEND_ABOVE, TemperingConfig, TemperingPolicy
 
 from ..train.devices import Devices
 from ..train.options import RunOptions, option
@@ -147,7 +147,7 @@ def attempt(
 ) -> Trial:
     """Run all passes with exploration drawn around the policy's; the reward is the share of later passes that were
     right, so that finding it early counts more than finding it late."""
-    from arr_coc.eye.decoding import end_tokens
+    from arr_coc.answering.decoding import end_tokens
 
     told: list[tuple[Tensor, Tensor, Tensor]] = []
     drawn: list[Tensor] = []

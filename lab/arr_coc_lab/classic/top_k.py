@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import torch
 
-from arr_coc.allocation.gains import pool
-from arr_coc.allocation.job import AllocationJob
-from arr_coc.allocation.strategies import Strategy
-from arr_coc.allocation.tree import Leaves
+from arr_coc.attending.gains import pool
+from arr_coc.attending.job import AllocationJob
+from arr_coc.attending.strategies import Strategy
+from arr_coc.attending.tree import Leaves
 from arr_coc.core.errors import InputError
 
 

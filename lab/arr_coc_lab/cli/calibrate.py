@@ -16,8 +16,8 @@ from arr_coc.core.folders import MINI
 from .needle import parse_size
 
 if TYPE_CHECKING:
+    from arr_coc.answering.eye import Eye
     from arr_coc.core.values import JsonObject
-    from arr_coc.eye.eye import Eye
 
 ROWS = (
     ("without the question", "unasked"),
@@ -102,10 +102,10 @@ def command(options: CalibrateCommand) -> None:
 def reader_of(model: str, device: str, only: str | None) -> Eye:
     """The model; `mini` without torch where it only has to read."""
     if only == "grip" and model == MINI and device == "cpu":
-        from arr_coc.eye.light import quick_eye
+        from arr_coc.answering.light import quick_eye
 
         return quick_eye()
-    from arr_coc.eye.eye import Eye
+    from arr_coc.answering.eye import Eye
 
     return Eye.from_pretrained(model, device=device)
 
@@ -114,9 +114,10 @@ def calibrate_glance(eye: Eye, name: str, options: CalibrateCommand, size: tuple
     """Find the heads that point, write them where glances look for them, and tell how well they do.
 
     name: under which the model is found again."""
+    from arr_coc.realizing.glance import glance_path
+
     from arr_coc.core.files import write_json
     from arr_coc.core.manifest import changing
-    from arr_coc.models.glance import glance_path
 
     from ..bench.pointing import measure
 
@@ -163,7 +164,7 @@ def calibrate_grip(eye: Eye, name: str, options: CalibrateCommand) -> dict[str, 
         name: Under which it is found again.
         options: As the user gave them.
     """
-    from arr_coc.allocation.grip import GRIP, grip_model
+    from arr_coc.attending.grip import GRIP, grip_model
     from arr_coc.core.files import replacing, write_json
     from arr_coc.core.folders import measured_path
     from arr_coc.core.manifest import changing

@@ -14,8 +14,8 @@ from arr_coc.core.errors import InputError
 from arr_coc.core.folders import EXAMPLES
 
 if TYPE_CHECKING:
+    from arr_coc.answering.story import Story
     from arr_coc.core.values import JsonObject
-    from arr_coc.eye.story import Story
     from arr_coc.looking import Look
 
 app = typer.Typer(no_args_is_help=True)
@@ -143,7 +143,7 @@ def draw_looks(shown: Shown, looks: list[Look], out: Path) -> JsonObject:
     from arr_coc.core.files import write_json
     from arr_coc.core.values import compare
     from arr_coc.draw import comparison, homunculus
-    from arr_coc.pricing.counting import tokens_for
+    from arr_coc.packing.prices.counting import tokens_for
 
     stem = Path(shown.picture).stem
     first, second = looks
@@ -256,7 +256,7 @@ def run_zoo(
     """The story of one held-out scene, and the truth about it."""
     import torch
 
-    from arr_coc.eye.esper import Esper
+    from arr_coc.answering.esper import Esper
     from arr_coc.looking import check_device
 
     from ..bench.esper_runs import zoo_scenes
@@ -273,8 +273,8 @@ def write_zoo(story: Story, out: Path) -> dict[str, str]:
     """zoo.png, and what every story is told with."""
     from PIL import Image
 
+    from arr_coc.answering.story_drawing import write_story
     from arr_coc.core.files import replacing
-    from arr_coc.eye.story_drawing import write_story
 
     with replacing(out / "zoo.png") as temporary:
         Image.fromarray(story.picture.pixels).save(temporary)

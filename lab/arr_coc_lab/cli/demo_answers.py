@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from PIL.Image import Image
 
+from arr_coc.answering.eye import Eye
 from arr_coc.app.cli.console import print_json, progress, save_png, say, show, table, writing
 from arr_coc.app.microscope.linking import EXAMPLES, example_questions
 from arr_coc.core.errors import InputError
@@ -16,7 +17,6 @@ from arr_coc.core.files import write_json
 from arr_coc.core.folders import MINI, SCORER, WEIGHTS
 from arr_coc.core.values import JsonObject
 from arr_coc.draw import AnswerPanel, answer_sheet, homunculus
-from arr_coc.eye.eye import Eye
 from arr_coc.looking import check_device, check_request
 from arr_coc.pictures.load import Picture, load_picture
 

@@ -49,9 +49,10 @@ def command(options: MineCommand) -> None:
       arr-coc mine --data invoices --relevance my-scorer --keep 1/16 --n 50 --json
       arr-coc mine --data answers.jsonl --ask --model mini --out hard
     """
-    from arr_coc.allocation.request import check_device
+    from arr_coc.knowing.registry import check_relevance
+
     from arr_coc.app.cli.inputs import check_model
-    from arr_coc.relevance.registry import check_relevance
+    from arr_coc.attending.request import check_device
 
     wait_asleep()
     if not os.path.exists(options.data):
@@ -70,7 +71,7 @@ def command(options: MineCommand) -> None:
     check_relevance(options.relevance, ("pixels", "texture", *(("model",) if options.ask else ())))
     if options.ask:
         check_model(options.model)
-    from arr_coc.eye.eye import Eye
+    from arr_coc.answering.eye import Eye
 
     from ..bench.mining import hardest, write_cases
     from ..train.own_data import read_own

@@ -16,11 +16,11 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from arr_coc.allocation.controls import inherited_gains
-from arr_coc.allocation.gains import split_gains
-from arr_coc.allocation.overlay import overlay
-from arr_coc.allocation.quadtree import gather_leaves, select_splits
-from arr_coc.allocation.tree import Tree, build_tree
+from arr_coc.attending.controls import inherited_gains
+from arr_coc.attending.gains import split_gains
+from arr_coc.attending.overlay import overlay
+from arr_coc.attending.quadtree import gather_leaves, select_splits
+from arr_coc.attending.tree import Tree, build_tree
 
 from ..worlds.needle.batch import NeedleBatch
 from ..worlds.needle.renderer import Asked

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from arr_coc.allocation.controls import permute_along_tree
-from arr_coc.allocation.overlay import overlay
-from arr_coc.allocation.tree import DEFAULT_LEVELS, Leaves, build_tree
+from arr_coc.attending.controls import permute_along_tree
+from arr_coc.attending.overlay import overlay
+from arr_coc.attending.tree import DEFAULT_LEVELS, Leaves, build_tree
 from arr_coc.core.errors import InputError
 from arr_coc.video.spending import demand_of, grow_forest
 

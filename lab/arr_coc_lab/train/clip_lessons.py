@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from arr_coc.allocation.tree import Leaves
+from arr_coc.attending.tree import Leaves
 
 from ..worlds.needle.clips import NeedleClip, render_clip
 from .allocations import Kind, LeafTable, even_tree_of, target_cells

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
-from arr_coc.allocation.quadtree import quadtree
+from arr_coc.attending.quadtree import quadtree
 from arr_coc.core.errors import InputError
 from arr_coc.core.values import JsonObject
 

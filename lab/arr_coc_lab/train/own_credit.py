@@ -17,16 +17,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
+from arr_coc.realizing.base import Inputs
 from torch import Tensor
 from torch.nn import functional as F
 
-from arr_coc.allocation.frame import Frame
-from arr_coc.allocation.tree import build_tree
+from arr_coc.answering.eye import Eye
+from arr_coc.attending.frame import Frame
+from arr_coc.attending.tree import build_tree
 from arr_coc.core.alphabet import IDS
 from arr_coc.core.errors import InputError
 from arr_coc.core.folders import MINI, part_folder
-from arr_coc.eye.eye import Eye
-from arr_coc.models.base import Inputs
 
 from .checkpoints import TrainingState
 from .outcomes import CELL, judge, load_reader

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from arr_coc.knowing.scorer.reduced import MOST_PIXELS
 from PIL import Image
 
 from arr_coc.core.errors import InputError
@@ -29,7 +30,6 @@ from arr_coc.pictures.load import Picture, load_picture
 from arr_coc.pictures.ocr import ocr_words
 from arr_coc.pictures.words import Words
 from arr_coc.pictures.words_files import as_words
-from arr_coc.relevance.scorer.reduced import MOST_PIXELS
 
 RECORDS = "records.jsonl"
 SHOWN = 20  # bad records that are told one by one

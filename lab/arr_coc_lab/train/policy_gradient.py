@@ -26,8 +26,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from arr_coc.allocation.quadtree import gather_leaves
-from arr_coc.allocation.tree import Tree
+from arr_coc.attending.quadtree import gather_leaves
+from arr_coc.attending.tree import Tree
 from arr_coc.core.errors import InputError
 
 

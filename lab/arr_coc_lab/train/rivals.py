@@ -20,20 +20,20 @@ from typing import Any
 
 import numpy as np
 import torch
+from arr_coc.knowing.look.three_ways import perspectival, propositional
+from arr_coc.knowing.scorer.reading_scorer import ReadingScorer
+from arr_coc.texture.batch import sense
+from arr_coc.texture.texture import Layout
 from torch import Tensor
 
-from arr_coc.allocation.overlay import overlay
-from arr_coc.allocation.quadtree import quadtree
-from arr_coc.allocation.tree import Tree
+from arr_coc.attending.overlay import overlay
+from arr_coc.attending.quadtree import quadtree
+from arr_coc.attending.tree import Tree
+from arr_coc.balancing.tension import SHARPNESS, balance, normalise
 from arr_coc.core.alphabet import QUESTION, lower_case
 from arr_coc.core.errors import InputError
 from arr_coc.core.pretrained import Pretrained
 from arr_coc.core.values import JsonObject
-from arr_coc.relevance.look.tension import SHARPNESS, balance, normalise
-from arr_coc.relevance.look.three_ways import perspectival, propositional
-from arr_coc.relevance.scorer.reading_scorer import ReadingScorer
-from arr_coc.sensing.batch import sense
-from arr_coc.sensing.texture import Layout
 
 from .. import LAB_WEIGHTS
 from ..classic.balancers import AdaptiveConfig, AdaptiveTensionBalancer, TensionBalancer

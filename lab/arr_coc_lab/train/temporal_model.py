@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
+from arr_coc.texture.reducers import PAST, slow_relevance
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -21,9 +22,8 @@ from arr_coc.core.arrays import sized
 from arr_coc.core.files import write_json
 from arr_coc.core.manifest import whole_folder
 from arr_coc.core.pretrained import Pretrained
-from arr_coc.sensing.flow import warp_batch
-from arr_coc.sensing.reducers import PAST, slow_relevance
-from arr_coc.video.motion import (
+from arr_coc.texture.flow import warp_batch
+from arr_coc.texture.motion import (
     FEATURES,
     MAP,
     VIEW,

@@ -29,10 +29,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from arr_coc.balancing.tension import SHARPNESS, TENSION_NAMES
 from arr_coc.core.errors import InputError
 from arr_coc.core.files import replacing, write_json
 from arr_coc.core.values import JsonObject
-from arr_coc.relevance.look.tension import SHARPNESS, TENSION_NAMES
 
 from ..classic.balancers import AdaptiveConfig, AdaptiveTensionBalancer, TensionBalancer
 from ..classic.scorer import RGB, TEXTURE, Scorer, ScorerConfig

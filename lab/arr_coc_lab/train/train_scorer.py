@@ -29,16 +29,16 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from arr_coc.knowing.scorer.reading_scorer import ReadingScorer
+from arr_coc.realizing.qwen3_vl.encode import dense_vision_attention
 from torch import Tensor
 from torch.nn import functional as F
 
-from arr_coc.allocation.overlay import overlay
-from arr_coc.allocation.tree import Tree
+from arr_coc.attending.overlay import overlay
+from arr_coc.attending.tree import Tree
 from arr_coc.core.errors import InputError
 from arr_coc.core.files import write_json
 from arr_coc.core.folders import SCORER, part_folder
-from arr_coc.models.qwen3_vl.encode import dense_vision_attention
-from arr_coc.relevance.scorer.reading_scorer import ReadingScorer
 
 from ..classic.scorer import Scorer, ScorerConfig
 from . import rewards

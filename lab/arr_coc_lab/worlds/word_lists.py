@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
-from arr_coc.relevance.language.tables import read_table
+from arr_coc.knowing.language.tables import read_table
 
 
 def lists_of(path: Path) -> Callable[[str], tuple[str, ...]]:

@@ -2,7 +2,7 @@
 
 One step further, because a room may have a function named like the file it lives in (`serve.serve`). Importing
 that file makes Python bind the module under this name in the package; here the function is bound in its place, so that
-`from arr_coc.allocation.quadtree import quadtree` is the function whoever came first.
+`from arr_coc.attending.quadtree import quadtree` is the function whoever came first.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ import cv2
 import numpy as np
 from PIL import Image
 
-from ..sensing.texture import Texture
+from ..texture.texture import Texture
 from .layout import fit, resize
 from .palette import relevance_scale
 from .sheets import contact_sheet

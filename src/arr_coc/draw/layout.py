@@ -7,7 +7,7 @@ from typing import NamedTuple
 import cv2
 import numpy as np
 
-from ..allocation.frame import token_boxes
+from ..attending.frame import token_boxes
 from ..core.values import Allocation
 from .palette import PAPER, RULE
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import cv2
 import numpy as np
 
-from ..allocation.frame import token_grids
+from ..attending.frame import token_grids
 from ..core.arrays import sized
 from ..core.values import Allocation, Relevance
 from ..pictures.load import Picture, load_picture

@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..pricing.tables import Fitted, TokenTable
 from .packed import PackedPicture, Pane
+from .prices.tables import Fitted, TokenTable
 
 LETTERS = "ABCDEFGHIJ"
 FRAME, INK = (214, 40, 40), (255, 255, 255)

@@ -19,24 +19,24 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..allocation.distance import AUTO, check_scale
-from ..allocation.frame import Frame, to_cells
-from ..allocation.grip import Grip, as_grip
-from ..allocation.overlay import OVERVIEW_SHARE
-from ..allocation.request import Request, check_question
+from ..attending.distance import AUTO, check_scale
+from ..attending.frame import Frame, to_cells
+from ..attending.grip import Grip, as_grip
+from ..attending.overlay import OVERVIEW_SHARE
+from ..attending.request import Request, check_question
 from ..core.checks import of_kind, shown, whole
 from ..core.errors import InputError
 from ..core.values import JsonObject
+from ..knowing.scene import VIEW_SIDE
 from ..looking import Look, Prepared
 from ..pictures.load import Picture, load_picture
 from ..pictures.pdf import load_page
 from ..pictures.words import Words
 from ..pictures.words_files import as_words, words_beside
-from ..pricing.tables import Fitted, TokenTable, load_tables, table_for
-from ..relevance.scene import VIEW_SIDE
 from .cover import Rectangle, cover, level_gains, quiet, uncut
 from .layout import LETTERS, PackPart, PackSheet, arrangements, extent, told
 from .packed import Packed, PackedPicture, Pane
+from .prices.tables import Fitted, TokenTable, load_tables, table_for
 
 if TYPE_CHECKING:
     from ..looking import LookOptions

@@ -23,7 +23,7 @@ from ..core.values import Allocation, Answer, Pass
 from .watching import Watched, share_budget
 
 if TYPE_CHECKING:
-    from ..eye.eye import Eye
+    from ..answering.eye import Eye
     from .stream import SeenFrame
 
 Reading = Literal["auto", "video", "sheet", "clearest"]
@@ -129,8 +129,8 @@ def side_by_side(frames: Sequence[np.ndarray], allocations: Sequence[Allocation]
 def _from_video(eye: Eye, watched: Watched, frames: Sequence[np.ndarray], longest: int) -> Answer:
     import torch
 
-    from ..eye.decoding import Generated, end_tokens
-    from ..models.qwen3_vl.video import video_backbone, video_inputs
+    from ..answering.decoding import Generated, end_tokens
+    from ..realizing.qwen3_vl.video import video_backbone, video_inputs
 
     started = perf_counter()
     backbone = video_backbone(eye.model)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..core.errors import InputError
-from ..sensing.slic import COUNT, slic
+from ..texture.slic import COUNT, slic
 
 # Below this agreement of the flow, superpixels are found anew.
 TRUSTED = 0.8
@@ -41,7 +41,7 @@ def finder_of(clusters: bool | str) -> Finder:
     name, _, folder = str(clusters).partition(":")
     if name != "sam" or not folder:
         raise InputError(f"clusters={clusters!r} is unknown; give 'slic', 'sam:FOLDER', or False")
-    from ..sensing.sam import MaskGenerator, sam
+    from ..texture.sam import MaskGenerator, sam
 
     model = MaskGenerator.from_pretrained(folder)
     return lambda view: sam(view, model).labels

@@ -15,10 +15,10 @@ from dataclasses import replace
 import numpy as np
 
 from ..core.arrays import sized
-from ..relevance.look.three_ways import coupled_with, enlarged, photo_map
-from ..relevance.registry import BUILT_IN, relevance_for, resolve
-from ..relevance.scene import CHANNELS, SENSE_SIDE, RelevanceSource, Scene
-from .motion import MAP, VIEW, view_of
+from ..knowing.look.three_ways import coupled_with, enlarged, photo_map
+from ..knowing.registry import BUILT_IN, relevance_for, resolve
+from ..knowing.scene import CHANNELS, SENSE_SIDE, RelevanceSource, Scene
+from ..texture.motion import MAP, VIEW, view_of
 
 # Context around a window, as a share of the frame's longer side: filters must not see the cut edge.
 MARGIN = 1 / 32
@@ -69,8 +69,8 @@ class ThreeWays(StreamSource):
     everywhere_planes: tuple[int, ...] = (1,)
 
     def __init__(self, query: str, photos: bool = True, note: str = "") -> None:
-        from ..relevance.photos.source import worth_asking
-        from ..sensing.texture import Layout
+        from ..knowing.photos.source import worth_asking
+        from ..texture.texture import Layout
 
         self.query, self.note = query, note
         self.photos = photos and worth_asking(query)
@@ -83,9 +83,9 @@ class ThreeWays(StreamSource):
     def part(
         self, pixels: np.ndarray, window: tuple[slice, slice], size: tuple[int, int], before: np.ndarray
     ) -> np.ndarray:
-        from ..relevance.language.lexical import lexical
-        from ..relevance.look.three_ways import propositional
-        from ..sensing.one_picture import sense_one
+        from ..knowing.language.lexical import lexical
+        from ..knowing.look.three_ways import propositional
+        from ..texture.one_picture import sense_one
 
         outer, inner, extent = _with_margin(window, size, pixels.shape[:2])
         crop = np.ascontiguousarray(pixels[outer])
@@ -106,14 +106,14 @@ class ThreeWays(StreamSource):
         return {} if photo is None else {3: enlarged(photo.map, size)}
 
     def everywhere(self, view: np.ndarray, size: tuple[int, int]) -> dict[int, np.ndarray]:
-        from ..relevance.look.three_ways import perspectival
-        from ..sensing.one_picture import sense_one
+        from ..knowing.look.three_ways import perspectival
+        from ..texture.one_picture import sense_one
 
         texture = sense_one(view, self.outstanding, size=max(size), clusters=None)
         return {1: _shrunk(np.asarray(perspectival(texture)), size)}
 
     def combine(self, planes: np.ndarray) -> np.ndarray:
-        from ..relevance.look.tension import balance, sharpen
+        from ..balancing.tension import balance, sharpen
 
         readable, outstanding, coupled = planes[:3]
         if self.photos:

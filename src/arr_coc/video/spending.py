@@ -14,9 +14,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..allocation.frame import Frame, to_cells
-from ..allocation.overlay import overlay, token_gains
-from ..allocation.tree import Leaves
+from ..attending.frame import Frame, to_cells
+from ..attending.overlay import overlay, token_gains
+from ..attending.tree import Leaves
 from ..core.errors import InputError
 from ..core.values import Allocation, token_density
 

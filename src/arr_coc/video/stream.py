@@ -19,17 +19,17 @@ from zipfile import BadZipFile
 
 import numpy as np
 
-from ..allocation.allocate import allocate
-from ..allocation.frame import Frame
-from ..allocation.request import Request, check_request
+from ..attending.allocate import allocate
+from ..attending.frame import Frame
+from ..attending.request import Request, check_request
 from ..core.clock import timed
 from ..core.errors import InputError
 from ..core.files import replacing
 from ..core.values import DEFAULT_CELL, Allocation, JsonObject, Relevance
-from ..relevance.scene import RelevanceSource
-from ..sensing.slic import slic
+from ..knowing.scene import RelevanceSource
+from ..texture.motion import FEATURES, Motion, cut_features, cut_score, measure_motion, next_level, view_of, warp_planes
+from ..texture.slic import slic
 from .clusters import TrackedClusters, carry_clusters, find_clusters, finder_of, through_clusters
-from .motion import FEATURES, Motion, cut_features, cut_score, measure_motion, next_level, view_of, warp_planes
 from .settings import TemporalSettings, blend, boosted, carried_trust, load_settings, same_ground, weak_bands
 from .sources import everything, first_planes, map_size, planes_of, source_of
 from .spending import Pace, cells_of, detail_of, fixated, fresh_ground, kept_share, spread_over
@@ -512,7 +512,7 @@ def remembered(
     frames (4, h, w). earlier: those of the frame before, and the flow from there; None where a scene begins."""
     import torch
 
-    from ..sensing.reducers import PAST, slow_relevance
+    from ..texture.reducers import PAST, slow_relevance
 
     past = np.repeat(relevance[None], PAST, axis=0)
     if earlier is not None and earlier[0] is not None:

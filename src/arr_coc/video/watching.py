@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..allocation.distance import Distance, at_distance, choose_distance, distance_of, scaled_size
-from ..allocation.frame import Frame
-from ..allocation.grip import as_grip
-from ..allocation.request import DEFAULT_KEEP, Request
+from ..attending.distance import Distance, at_distance, choose_distance, distance_of, scaled_size
+from ..attending.frame import Frame
+from ..attending.grip import as_grip
+from ..attending.request import DEFAULT_KEEP, Request
 from ..core.errors import InputError
 from ..core.values import DEFAULT_CELL, Allocation
-from ..relevance.scene import RelevanceSource
-from ..sensing.type_height import letters_of
+from ..knowing.scene import RelevanceSource
+from ..texture.type_height import letters_of
 from .settings import TemporalSettings
 from .spending import cells_of, detail_of
 from .stream import SeenFrame, VideoStream
@@ -28,7 +28,7 @@ from .stream import SeenFrame, VideoStream
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from ..allocation.request import Budget, Share
+    from ..attending.request import Budget, Share
     from .decode import Film
 
 
@@ -80,8 +80,8 @@ class Watched:
         """
         import torch
 
-        from ..sensing.reducers import temporal_mips
-        from ..sensing.texture import Layout
+        from ..texture.reducers import temporal_mips
+        from ..texture.texture import Layout
 
         unknown = np.zeros_like(self.frames[0].relevance.map)
         planes = [

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from arr_coc.allocation.controls import permute_along_tree
-from arr_coc.allocation.tree import build_tree
+from arr_coc.attending.controls import permute_along_tree
+from arr_coc.attending.tree import build_tree
 
 from ...train.allocations import target_cells
 from .maths import best

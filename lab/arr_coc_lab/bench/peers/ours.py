@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import torch
+from arr_coc.realizing.glance import find_glance
 from torch import Tensor
 
-from arr_coc.allocation.gains import Criterion
-from arr_coc.allocation.overlay import overlay
-from arr_coc.allocation.quadtree import quadtree
-from arr_coc.allocation.tree import build_tree
+from arr_coc.attending.gains import Criterion
+from arr_coc.attending.overlay import overlay
+from arr_coc.attending.quadtree import quadtree
+from arr_coc.attending.tree import build_tree
 from arr_coc.core.alphabet import CHARACTERS
-from arr_coc.models.glance import find_glance
 
 from .model import LEVELS, Flow, Make, PeerScene, PrunableMini, Told, Way
 
@@ -82,11 +82,12 @@ def look_map(mini: PrunableMini, scene: PeerScene) -> Tensor:
 
 def looked_at(scene: PeerScene) -> Tensor:
     """(B, rows, cols): `arr_coc.look`'s relevance, by sensing's torch lane, on the cells."""
-    from arr_coc.relevance.language.lexical import lexical
-    from arr_coc.relevance.look.tension import balance, sharpen
-    from arr_coc.relevance.look.three_ways import perspectival, propositional
-    from arr_coc.sensing.batch import sense
-    from arr_coc.sensing.texture import Layout
+    from arr_coc.knowing.language.lexical import lexical
+    from arr_coc.knowing.look.three_ways import perspectival, propositional
+    from arr_coc.texture.batch import sense
+    from arr_coc.texture.texture import Layout
+
+    from arr_coc.balancing.tension import balance, sharpen
 
     questions = ["".join(CHARACTERS[index - 1] for index in row if index) for row in scene.batch.question_ids.tolist()]
     rows, cols = scene.grid

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 from functools import cache
 
-from arr_coc.relevance.language.tables import read_table
+from arr_coc.knowing.language.tables import read_table
 
 from .wording import DATA
 

@@ -10,7 +10,7 @@ from functools import cache
 from importlib import import_module
 from typing import Any, TypeVar
 
-from arr_coc.relevance.language.tables import read_table
+from arr_coc.knowing.language.tables import read_table
 
 from ..word_lists import lists_of
 from .wording import DATA

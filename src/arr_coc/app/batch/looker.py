@@ -20,8 +20,8 @@ from ...core.unsure import withheld
 from ...core.values import Allocation, JsonObject
 
 if TYPE_CHECKING:
-    from ...eye.chat import AskOptions
-    from ...eye.eye import Eye
+    from ...answering.chat import AskOptions
+    from ...answering.eye import Eye
     from ...looking import LookOptions
 
 COLUMNS = (
@@ -81,7 +81,7 @@ class Looker:
 
     @cached_property
     def eye(self) -> Eye:
-        from ...eye.eye import Eye
+        from ...answering.eye import Eye
 
         return Eye.from_pretrained(self.ways.model, device=self.ways.device, relevance=self.ways.relevance or "auto")
 
@@ -106,7 +106,7 @@ class Looker:
         return row | {"seconds": perf_counter() - started}
 
     def _looked(self, path: str, query: str, data: bytes) -> JsonObject:
-        from ...allocation.strategies import DEFAULT_STRATEGY
+        from ...attending.strategies import DEFAULT_STRATEGY
         from ...looking import prepare
 
         if self._shown is None or self._shown[0] != path:  # several questions about a picture: it is sensed once

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...allocation.request import check_request
+from ...attending.request import check_request
 from ...core.errors import InputError
 from ...core.records import WHOLE, Share, count_rows, first_of, image_of, is_table, read_rows, table_files
 

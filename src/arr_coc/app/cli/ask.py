@@ -13,7 +13,7 @@ import typer
 from ...core.errors import InputError
 from ...core.folders import MINI
 from ...core.unsure import UNSURE, check_sureness, is_unsure, sureness_words, withheld
-from ...models.bundled import HUB_NAME
+from ...realizing.bundled import HUB_NAME
 from .console import complain, print_json, progress, say, seconds_line, show, table, uncollected, wait_asleep, writing
 from .options import (
     Clusters,
@@ -37,12 +37,12 @@ from .options import (
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from ...answering.chat import AskOptions
+    from ...answering.esper import Esper
+    from ...answering.eye import Eye
+    from ...answering.pass_settings import EsperSettings
+    from ...answering.story import Story
     from ...core.values import Answer, Relevance
-    from ...eye.chat import AskOptions
-    from ...eye.esper import Esper
-    from ...eye.eye import Eye
-    from ...eye.pass_settings import EsperSettings
-    from ...eye.story import Story
     from ...pictures.document import Document
     from ...pictures.load import Picture
     from ...pictures.words import Words
@@ -136,14 +136,14 @@ class AskCommand:
     @property
     def distance(self) -> float | str | None:
         """From how far it is read."""
-        from ...allocation.distance import check_scale, scale_of
+        from ...attending.distance import check_scale, scale_of
 
         return check_scale(scale_of(self.scale, self.magnify))
 
     @property
     def again(self) -> bool:
         """Whether the picture is looked at in the passes of `Esper`."""
-        from ...eye.pass_settings import PRESETS
+        from ...answering.pass_settings import PRESETS
 
         return (self.passes or 1) > 1 or self.explain or self.preset in PRESETS
 
@@ -171,8 +171,8 @@ def command(options: AskCommand) -> int:
       arr-coc ask form.png "What is the date?" --record feedback.jsonl && arr-coc judge feedback.jsonl right
       cat receipt.png | arr-coc ask - "What is the total?" --budget 10% --quiet
     """
-    from ...allocation.request import check_amount
-    from ...eye.feedback import Feedback
+    from ...answering.feedback import Feedback
+    from ...attending.request import check_amount
 
     wait_asleep()
     amount = check_amount(options.budget, options.keep)
@@ -257,7 +257,7 @@ def ask_document(options: AskCommand, amount: Amount, document: Document) -> int
     with progress(["reading"], "", hidden=options.as_json or options.quiet) as advance, uncollected():
         advance("reading")
         if options.again:
-            from ...eye.esper import Esper
+            from ...answering.esper import Esper
 
             esper = Esper.from_pretrained(options.model, device=options.device)
             looked = {name: how[name] for name in ("relevance", "max_new_tokens", "scale")}
@@ -274,11 +274,11 @@ def ask_document(options: AskCommand, amount: Amount, document: Document) -> int
 
 def check_options(options: AskCommand, amount: Amount) -> None:
     """What cannot be asked is told before anything is loaded."""
-    from ...allocation.request import check_device, check_request
-    from ...allocation.strategies import check_strategy
-    from ...eye.pass_settings import PRESETS
-    from ...eye.presets import find_preset
-    from ...eye.readings import check_readings
+    from ...answering.pass_settings import PRESETS
+    from ...answering.presets import find_preset
+    from ...answering.readings import check_readings
+    from ...attending.request import check_device, check_request
+    from ...attending.strategies import check_strategy
     from .inputs import check_clusters_of, check_model
 
     check_request([options.query], *amount)
@@ -318,7 +318,7 @@ def preset_of(options: AskCommand) -> EsperSettings | None:
     """The settings of the passes; None leaves them to the model."""
     if options.preset is None or options.preset == "esper":
         return None
-    from ...eye.pass_settings import as_settings
+    from ...answering.pass_settings import as_settings
 
     return as_settings(options.preset)
 
@@ -359,7 +359,7 @@ def load_eye(options: AskCommand, picture: Picture, amount: Amount) -> tuple[Eye
     given: dict[str, Any] = {"device": options.device, "relevance": options.relevance}
     given |= {} if options.levels is None else {"levels": options.levels}
     if options.again:
-        from ...eye.esper import Esper
+        from ...answering.esper import Esper
 
         given |= {} if options.first_look is None else {"glance": options.first_look}
         given |= {} if options.tempering is None else {"tempering": options.tempering}
@@ -393,7 +393,7 @@ def write_results(out: Path, options: AskCommand, source: PictureSource, eye: Ey
             files = {"homunculus.png": page}
         files |= write_files(out, name, said.answer)
         if said.story is not None and options.explain:
-            from ...eye.story_drawing import write_story
+            from ...answering.story_drawing import write_story
 
             files |= write_story(said.story, out)
     return files
@@ -429,7 +429,7 @@ def story_table(story: Story, truth: str | None = None) -> Table:
     """One row for each pass: where it looked, what it cost, how much was exploration, what it said and how unsure."""
     from rich.text import Text
 
-    from ...eye.story import place_words
+    from ...answering.story import place_words
 
     rows: list[Sequence[str | Text]] = [
         (

@@ -161,11 +161,11 @@ def check_numbers(**given: int | None) -> None:
 
 def checked(options: BatchCommand) -> JsonObject:
     """What the rows are made with, told to be wrong before any is made."""
-    from ...allocation.distance import check_scale
-    from ...allocation.request import check_amount, check_device
-    from ...allocation.strategies import find_strategy
-    from ...eye.readings import check_readings
-    from ...relevance.registry import check_relevance
+    from ...answering.readings import check_readings
+    from ...attending.distance import check_scale
+    from ...attending.request import check_amount, check_device
+    from ...attending.strategies import find_strategy
+    from ...knowing.registry import check_relevance
     from ..batch.on_ray import ray_missing
     from .inputs import check_model
 

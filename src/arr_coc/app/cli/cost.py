@@ -13,7 +13,7 @@ from .console import print_json, say, show, table
 from .options import OnlyJson, OwnTables
 
 if TYPE_CHECKING:
-    from ...pricing.tables import TokenTable
+    from ...packing.prices.tables import TokenTable
     from .inputs import PictureSource
 
 
@@ -45,7 +45,7 @@ def command(
       arr-coc cost --list
     """
     from ...core.checks import positive
-    from ...pricing.tables import load_tables, money, table_for
+    from ...packing.prices.tables import load_tables, money, table_for
 
     tables = load_tables(own)
     if listed:

@@ -143,7 +143,7 @@ def timed_card(device: str) -> dict[str, object]:
     from ...looking import check_device
 
     check_device(device)
-    from ...eye.timing import time_card
+    from ...answering.timing import time_card
 
     return time_card(device)
 
@@ -196,7 +196,7 @@ def weights() -> Sequence[Finding]:
 
 def photo_parts() -> Sequence[Finding]:
     """The pretrained parts of the photo map; they are not read, only found."""
-    from ...sensing.photo_parts import PARTS, REMEDY, find_part
+    from ...knowing.photos.parts import PARTS, REMEDY, find_part
 
     findings = []
     for name, part in PARTS.items():
@@ -209,7 +209,7 @@ def photo_parts() -> Sequence[Finding]:
 
 def segments() -> Finding:
     """The SAM that `clusters="sam"` stands for; found, not read."""
-    from ...sensing.sam_files import REMEDY, sam_folder
+    from ...texture.sam_files import REMEDY, sam_folder
 
     try:
         return Finding("clusters: sam", True, str(sam_folder()))

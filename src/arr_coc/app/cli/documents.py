@@ -7,7 +7,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING
 
-from ...allocation.document_look import DocumentLook, listed
+from ...attending.document_look import DocumentLook, listed
 from ...core.document_values import DocumentAllocation, PageShare
 from ...core.files import write_json
 from .console import save_png, say, seconds_line, show, table, writing
@@ -33,7 +33,7 @@ def write_document(
     drawn: dict[str, Image] = {}
     if draw:
         from ...draw import document_sheet, homunculus
-        from ...relevance.scene import VIEW_SIDE
+        from ...knowing.scene import VIEW_SIDE
 
         started = perf_counter()
         drawn[f"{name}.pages{tag}.png"] = document_sheet(look.document, look.allocation, look.query)
@@ -103,7 +103,7 @@ def answer_files(out: Path, name: str, document: Document, query: str, answer: A
         shown = sorted(zip(answer.pages, answer.passes, strict=False), key=lambda one: -one[1].tokens)
         for number, step in shown[:DRAWN] if draw else ():
             from ...draw import homunculus
-            from ...relevance.scene import VIEW_SIDE
+            from ...knowing.scene import VIEW_SIDE
 
             file = out / f"{name}.page{number}.homunculus.png"
             save_png(homunculus(pages[number].draw(VIEW_SIDE), step.allocation, None, query, answer=answer), file)

@@ -164,7 +164,7 @@ def check_clusters_of(strategies: Sequence[str | None], clusters: str, gaze: str
     if gaze is not None and "clusters" not in strategies:
         raise InputError(f"--gaze {gaze} is for --strategy clusters; add that, or leave it out")
     if clusters != "slic":
-        from ...sensing.named_clusters import check_clusters
+        from ...texture.named_clusters import check_clusters
 
         check_clusters(clusters)
 
@@ -172,7 +172,7 @@ def check_clusters_of(strategies: Sequence[str | None], clusters: str, gaze: str
 def check_model(name: str) -> None:
     """A name on the hub: is it on this disk, or can the hub be reached? One line at once, not after five attempts."""
     from ...core.folders import MINI
-    from ...models.bundled import HUB_NAME
+    from ...realizing.bundled import HUB_NAME
 
     if name == MINI or os.path.exists(name) or os.environ.get("HF_HUB_OFFLINE"):
         return

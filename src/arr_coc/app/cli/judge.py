@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
+from ...answering.feedback import Feedback, place_of
 from ...core.errors import InputError
-from ...eye.feedback import Feedback, place_of
 from .console import say
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ...allocation.strategies import DEFAULT_STRATEGY
+from ...attending.strategies import DEFAULT_STRATEGY
 from ...core.errors import InputError
 from .console import print_json, say, seconds_line, show, table
 from .options import (
@@ -129,9 +129,9 @@ def command(options: LookCommand) -> int:
       arr-coc look scans "What is the total?" --budget 10% --no-draw --jsonl | jq .tokens
       cat form.png | arr-coc look - "What is the date?"
     """
-    from ...allocation.distance import check_scale
-    from ...allocation.grip import as_grip
-    from ...allocation.request import check_amount
+    from ...attending.distance import check_scale
+    from ...attending.grip import as_grip
+    from ...attending.request import check_amount
     from .inputs import check_clusters_of, expand, point_of
     from .looks import LookJob, look_at_all, look_entry
 

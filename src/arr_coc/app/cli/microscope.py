@@ -76,8 +76,8 @@ def command(options: MicroscopeCommand) -> None:
       arr-coc microscope --relevance my-scorer --record feedback.jsonl
       ARR_COC_PASSWORD=… arr-coc microscope --host 0.0.0.0
     """
-    from ...allocation.request import check_device
-    from ...eye.feedback import Feedback
+    from ...answering.feedback import Feedback
+    from ...attending.request import check_device
     from ..microscope.limits import PageLimits, check_exposure
     from ..web import Origins, whole_units
     from .inputs import check_model

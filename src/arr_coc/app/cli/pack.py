@@ -63,7 +63,7 @@ def command(options: PackCommand) -> None:
         raise InputError('give pictures and a question: arr-coc pack page.png "What is the total?" --for gpt-4o')
     from ...packing.pack import LAYOUTS, pack
     from ...packing.packed import format_of
-    from ...pricing.tables import load_tables, table_for
+    from ...packing.prices.tables import load_tables, table_for
     from .inputs import expand
 
     table_for(options.model, load_tables(options.own))

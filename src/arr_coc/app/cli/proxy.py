@@ -81,8 +81,8 @@ def command(options: ProxyCommand) -> None:
     missing = [name for name in PACKAGES if find_spec(name) is None]
     if missing:
         raise InputError(f"arr-coc proxy needs {', '.join(missing)}; install: pip install 'arr-coc[proxy]'")
-    from ...pricing.tables import load_tables
-    from ...relevance.registry import check_relevance
+    from ...knowing.registry import check_relevance
+    from ...packing.prices.tables import load_tables
     from ..proxy.settings import ProxySettings
     from ..serve.limits import Limits, check_exposure
     from ..web import Origins, whole_units

@@ -13,8 +13,8 @@ from .console import print_json, say, show, table, writing
 from .options import ModelDevice, OnlyJson, with_options
 
 if TYPE_CHECKING:
-    from ...sensing.pyramid import Pyramid
-    from ...sensing.texture import Texture
+    from ...texture.pyramid import Pyramid
+    from ...texture.texture import Texture
 
 SUFFIXES = (".npz", ".png")
 
@@ -78,7 +78,7 @@ def command(options: SenseCommand) -> int:
       arr-coc sense street.png --layout full40 --mips learned --out texture.npz
       arr-coc sense scan.png --layout page15 --out letters.png
     """
-    from ...allocation.request import check_device
+    from ...attending.request import check_device
     from ...texturing import MIPS, QUESTION, mips_of, save_texture, sense, silent_channels
     from .inputs import check_model, open_source, point_of
 

@@ -87,9 +87,9 @@ def command(options: ServeCommand) -> None:
     missing = [name for name in PACKAGES if find_spec(name) is None]
     if missing:
         raise InputError(f"arr-coc serve needs {', '.join(missing)}; install: pip install 'arr-coc[serve]'")
-    from ...allocation.overlay import check_order
-    from ...allocation.request import Request, check_device
-    from ...eye.feedback import Feedback
+    from ...answering.feedback import Feedback
+    from ...attending.overlay import check_order
+    from ...attending.request import Request, check_device
     from ..serve.limits import Limits, check_exposure
     from ..web import Origins, whole_units
     from .inputs import check_model

@@ -26,7 +26,7 @@ def command(
       arr-coc setup photos
       arr-coc setup photos --only detector
     """
-    from ...sensing.photo_parts import PARTS, fetch_part, parts_folder
+    from ...knowing.photos.parts import PARTS, fetch_part, parts_folder
 
     if what != "photos":
         raise InputError(f"nothing is known to set up for {what!r}; write: arr-coc setup photos")

@@ -16,8 +16,8 @@ from .options import ModelDevice, OnlyJson, OutFolder, Query, with_options
 if TYPE_CHECKING:
     import numpy as np
 
+    from ...answering.eye import Eye
     from ...core.values import Answer
-    from ...eye.eye import Eye
     from ...video.watching import Watched
 
 # A source without an end is watched for so many frames, unless told otherwise.
@@ -113,8 +113,8 @@ def command(options: VideoCommand) -> int:
       arr-coc video webcam "Where is the cup?" --frames 100
       arr-coc video rtsp://camera.local/stream "Who is at the door?" --frames 300
     """
-    from ...allocation.distance import check_scale
-    from ...allocation.request import check_amount, check_device, check_request
+    from ...attending.distance import check_scale
+    from ...attending.request import check_amount, check_device, check_request
     from .inputs import check_model, is_url
 
     tokens, share = check_amount(options.budget, options.keep)
@@ -148,7 +148,7 @@ def command(options: VideoCommand) -> int:
         how["settings"] = load_settings(options.numbers)
     eye = None
     if options.model is not None:
-        from ...eye.eye import Eye
+        from ...answering.eye import Eye
 
         eye = Eye.from_pretrained(options.model, device=options.device)
     watched, pixels, rate = watch_source(options, (tokens, share), eye, **how)

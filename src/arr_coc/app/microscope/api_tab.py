@@ -11,7 +11,7 @@ from PIL import Image
 from ...looking import check_request
 from ...packing.pack import LAYOUTS, pack
 from ...packing.packed import FORMATS, Packed, format_of, side_by_side
-from ...pricing.tables import own_tables, table_for
+from ...packing.prices.tables import own_tables, table_for
 from . import kit
 from .desk import Desk
 from .kit import MicroscopePage, SheetContent, TabSheet, gradio

@@ -12,20 +12,20 @@ from typing import Any, cast
 
 import numpy as np
 
-from ...allocation.allocate import allocate
-from ...allocation.distance import LARGEST
-from ...allocation.grip import Grip
+from ...answering.feedback import name_of, place_of
+from ...attending.allocate import allocate
+from ...attending.distance import LARGEST
+from ...attending.grip import Grip
 from ...core.errors import InputError
 from ...core.unsure import is_unsure, sureness_words
 from ...core.values import DEFAULT_CELL, Allocation, Answer, Relevance
 from ...draw import foveated, heat, homunculus, overlay
 from ...draw.grip import grip_picture
-from ...eye.feedback import name_of, place_of
+from ...knowing.registry import find_source
+from ...knowing.scene import VIEW_SIDE, Scene
 from ...looking import check_request
 from ...pictures.load import Picture
-from ...relevance.registry import find_source
-from ...relevance.scene import VIEW_SIDE, Scene
-from ...sensing.type_height import letters_of
+from ...texture.type_height import letters_of
 from . import kit
 from .desk import Desk, give_back
 from .linking import PageState
@@ -249,13 +249,13 @@ def answer_lines(state: PageState, tokens: int, file_name: str, desk: Desk) -> s
             f"answer = eye.ask({given})",
         ]
     elif state.passes == 1:
-        imports += ["from arr_coc.eye.eye import Eye"]
+        imports += ["from arr_coc.answering.eye import Eye"]
         lines += [
             f"eye = Eye.from_pretrained({state.model!r}).set_image(picture)",
             f"answer = eye.ask({given})",
         ]
     else:
-        imports += ["from arr_coc.eye.esper import Esper"]
+        imports += ["from arr_coc.answering.esper import Esper"]
         lines += [
             f"esper = Esper.from_pretrained({state.model!r}).set_image(picture)",
             f"answer = esper.ask({given}, passes={state.passes})",

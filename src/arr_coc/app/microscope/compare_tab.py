@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
-from ...allocation.frame import Frame
-from ...allocation.strategies import strategy_names
+from ...attending.frame import Frame
+from ...attending.strategies import strategy_names
 from ...core.errors import InputError
 from ...core.values import compare
 from ...draw import comparison, difference_map, foveated, overlay
+from ...knowing.registry import names_for
 from ...looking import Look, check_request
 from ...pictures.load import Picture
-from ...relevance.registry import names_for
 from . import kit
 from .desk import Desk
 from .linking import PageState

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from PIL import Image
 
-from ...allocation.frame import Frame
+from ...attending.frame import Frame
 from ...core.errors import InputError
 from ...core.files import replacing
 from ...core.folders import MINI
@@ -35,8 +35,8 @@ from .limits import MOST_PIXELS
 from .linking import FIRST_QUERY, FIRST_SOURCE, UPLOAD, ExamplePicture, open_source
 
 if TYPE_CHECKING:
-    from ...eye.esper import Esper
-    from ...eye.eye import Eye
+    from ...answering.esper import Esper
+    from ...answering.eye import Eye
 from .remote import Remote, RemoteEye
 
 Found = TypeVar("Found")
@@ -209,7 +209,7 @@ class Desk:
             raise InputError(f"model {model!r} is not offered here; choose from {', '.join(self.models)}")
         with self._loading:
             if model not in self._loaded:
-                from ...eye.esper import Esper
+                from ...answering.esper import Esper
 
                 self._loaded[model] = Esper.from_pretrained(model, device=self.device, **self.options)
             return self._loaded[model]

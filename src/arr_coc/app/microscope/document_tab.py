@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from ...allocation.document_look import DocumentLook
+from ...attending.document_look import DocumentLook
 from ...core.errors import InputError
 from ...draw import document_sheet, homunculus
+from ...knowing.scene import VIEW_SIDE
 from ...looking import check_request, prepare
 from ...pictures.pdf import is_pdf
-from ...relevance.scene import VIEW_SIDE
 from .desk import Desk
 from .kit import MODEL, PRIVATE, MicroscopePage, SheetContent, TabSheet, gradio, literal, program
 from .linking import PageState

@@ -13,15 +13,15 @@ from functools import cache
 from pathlib import Path
 from urllib.parse import urlencode
 
-from ...allocation.distance import LARGEST
+from ...attending.distance import LARGEST
+from ...balancing.tension import DEFAULT_TENSIONS, TENSION_NAMES
 from ...core.errors import InputError
 from ...core.files import replacing
 from ...core.folders import EXAMPLES
 from ...core.plugins import plugins
+from ...knowing.registry import names_for
 from ...packing.pack import LAYOUTS
-from ...pricing.tables import own_tables
-from ...relevance.look.tension import DEFAULT_TENSIONS, TENSION_NAMES
-from ...relevance.registry import names_for
+from ...packing.prices.tables import own_tables
 from .worlds import check_family, needle
 
 TABS = ("ask", "ways", "textures", "compare", "passes", "document", "video", "api", *plugins("arr_coc.microscope"))

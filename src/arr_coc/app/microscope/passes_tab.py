@@ -20,8 +20,8 @@ FEWEST_PASSES = 2
 
 def show_passes(desk: Desk, path: str | None, state: PageState, tokens: int) -> kit.SheetContent:
     try:
-        from ...eye.story import place_words
-        from ...eye.story_drawing import mark_look, strip
+        from ...answering.story import place_words
+        from ...answering.story_drawing import mark_look, strip
     except ImportError as error:
         raise InputError(f"this installation cannot look again ({error}); install arr-coc again") from error
 
@@ -67,7 +67,7 @@ def show_passes(desk: Desk, path: str | None, state: PageState, tokens: int) -> 
 
 def passes_lines(state: PageState, tokens: int, passes: int, file_name: str) -> str:
     imports, lines = kit.picture_lines(state.picture, file_name)
-    imports += ["from arr_coc.eye.esper import Esper", "from arr_coc.eye.story_drawing import strip"]
+    imports += ["from arr_coc.answering.esper import Esper", "from arr_coc.answering.story_drawing import strip"]
     lines += [
         f"esper = Esper.from_pretrained({state.model!r}).set_image(picture)",
         f"story = esper.examine({kit.literal(state.q)}, budget={tokens}, passes={passes})",

@@ -9,11 +9,11 @@ from ...draw import contact_sheet
 from ...draw.channels import channel_pixels, identifier_colours, range_words
 from ...draw.palette import level_colour
 from ...pictures.load import Picture
-from ...sensing.clusters import ClusterQuality, Clusters, lab_at, quality
-from ...sensing.named_clusters import find_clusters
-from ...sensing.one_picture import sense_one
-from ...sensing.pyramid import pyramid
-from ...sensing.texture import Texture
+from ...texture.clusters import ClusterQuality, Clusters, lab_at, quality
+from ...texture.named_clusters import find_clusters
+from ...texture.one_picture import sense_one
+from ...texture.pyramid import pyramid
+from ...texture.texture import Texture
 from .desk import Desk
 from .kit import MicroscopePage, SheetContent, TabSheet, gradio, picture_lines, program
 from .linking import PageState
@@ -127,9 +127,9 @@ def texture_lines(state: PageState, file_name: str) -> str:
     imports, lines = picture_lines(state.picture, file_name)
     imports += [
         "from arr_coc.pictures.load import load_picture",
-        "from arr_coc.sensing.named_clusters import find_clusters",
-        "from arr_coc.sensing.one_picture import sense_one",
-        "from arr_coc.sensing.pyramid import pyramid",
+        "from arr_coc.texture.named_clusters import find_clusters",
+        "from arr_coc.texture.one_picture import sense_one",
+        "from arr_coc.texture.pyramid import pyramid",
     ]
     lines += [
         "pixels = load_picture(picture, longest_side=1600).pixels",

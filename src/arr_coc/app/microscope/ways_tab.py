@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from ...allocation.allocate import allocate
-from ...allocation.frame import Frame
+from ...attending.allocate import allocate
+from ...attending.frame import Frame
+from ...balancing.explain import POLES, explain_tensions
+from ...balancing.tension import balance, sharpen
 from ...core.values import Allocation, Relevance
 from ...draw import contact_sheet, foveated, heat, overlay
 from ...looking import Look
 from ...pictures.load import Picture
-from ...relevance.look.explain import POLES, explain_tensions
-from ...relevance.look.tension import balance, sharpen
 from . import kit
 from .desk import Desk
 from .linking import PageState
@@ -97,8 +97,8 @@ def ways_page(picture: Picture, relevance: Relevance, allocation: Allocation) ->
 def ways_lines(state: PageState, tokens: int, file_name: str) -> str:
     imports, lines = kit.picture_lines(state.picture, file_name)
     imports += [
-        "from arr_coc.allocation.allocate import allocate",
-        "from arr_coc.relevance.look.tension import balance, sharpen",
+        "from arr_coc.attending.allocate import allocate",
+        "from arr_coc.balancing.tension import balance, sharpen",
         "from arr_coc.looking import examine",
     ]
     lines += [

@@ -15,11 +15,11 @@ from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse, Response, StreamingResponse
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
-from ...allocation.request import check_amount
+from ...attending.request import check_amount
 from ...core.checks import whole
 from ...core.errors import InputError
 from ...core.values import JsonObject
-from ...pricing.tables import money
+from ...packing.prices.tables import money
 from .. import web
 from ..door import GONE, Doorkeeper, Refused, answer_of, unless_gone
 from ..media import allowed_host, check_structure, picture_bytes

@@ -11,16 +11,16 @@ import warnings
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from ...allocation.distance import AUTO, check_scale
-from ...allocation.request import Request, check_question
+from ...attending.distance import AUTO, check_scale
+from ...attending.request import Request, check_question
 from ...core.errors import InputError
 from ...core.kept import ByteStore
 from ...core.stopping import Stopped, check_stop, stopping
 from ...packing.layout import told
 from ...packing.pack import PackPage, PackStyle, grip_for, is_jpeg, pack_pages
 from ...packing.packed import Packed
+from ...packing.prices.tables import TokenTable, find_table, table_for
 from ...pictures.load import load_picture
-from ...pricing.tables import TokenTable, find_table, table_for
 from ..media import picture_bytes
 from .settings import ProxySettings
 

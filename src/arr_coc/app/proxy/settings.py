@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
-from ...allocation.distance import AUTO, check_scale
-from ...allocation.grip import as_grip
-from ...allocation.request import check_amount
+from ...attending.distance import AUTO, check_scale
+from ...attending.grip import as_grip
+from ...attending.request import check_amount
 from ...core.checks import positive, shown, whole
 from ...core.errors import InputError
 from ...packing.pack import LAYOUTS, MOST_CROPS
 from ...packing.packed import format_of
-from ...pricing.tables import TokenTable, own_tables, table_for
+from ...packing.prices.tables import TokenTable, own_tables, table_for
 from ..serve.limits import Limits
 
 BUDGET = "25%"

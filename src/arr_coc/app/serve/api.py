@@ -18,14 +18,14 @@ from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
-from ...allocation.document_look import LEFT_OUT
-from ...allocation.request import Request as Amount
+from ...answering.chat import LOST
+from ...answering.eye import Eye
+from ...attending.document_look import LEFT_OUT
+from ...attending.request import Request as Amount
 from ...core.checks import of_kind, shown
 from ...core.errors import InputError
 from ...core.stopping import Stopped, stopping
 from ...core.values import JsonObject
-from ...eye.chat import LOST
-from ...eye.eye import Eye
 from .. import web
 from ..door import GONE, Refused, answer_of, unless_gone
 from .chat import ChatRequest, UnknownModel, read_chat

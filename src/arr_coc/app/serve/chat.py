@@ -9,22 +9,22 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ...allocation.distance import check_scale
-from ...allocation.overlay import check_order
-from ...allocation.request import Request as Amount
-from ...allocation.request import check_decided, check_question
+from ...answering.chat import ASSISTANT, SYSTEM, USER, Turn, check_turns
+from ...answering.decoding import LONGEST_ANSWER
+from ...answering.hints import check_hints
+from ...answering.readings import check_readings
+from ...attending.distance import check_scale
+from ...attending.overlay import check_order
+from ...attending.request import Request as Amount
+from ...attending.request import check_decided, check_question
 from ...core.checks import shown, whole
 from ...core.errors import InputError
 from ...core.stopping import check_stop
 from ...core.values import Allocation, JsonObject
-from ...eye.chat import ASSISTANT, SYSTEM, USER, Turn, check_turns
-from ...eye.decoding import LONGEST_ANSWER
-from ...eye.hints import check_hints
-from ...eye.readings import check_readings
+from ...knowing.registry import source_names
 from ...pictures.document import Document, document_of
 from ...pictures.load import Picture, load_picture
 from ...pictures.words import EVERY_PAIR, check_number
-from ...relevance.registry import source_names
 from ..media import check_structure
 from ..media import picture_bytes as picture_bytes
 from .limits import Limits as Limits

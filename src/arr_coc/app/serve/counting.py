@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from ...allocation.document_look import document_budget
-from ...allocation.request import Request
+from ...answering.eye import Eye
+from ...answering.pages import as_document
+from ...attending.document_look import document_budget
+from ...attending.request import Request
 from ...core.values import JsonObject
-from ...eye.eye import Eye
-from ...eye.pages import as_document
 from ...pictures.document import Document
 from .chat import ChatRequest
 

@@ -24,17 +24,17 @@ from typing import TYPE_CHECKING, TypeVar
 
 import torch
 
+from ...answering.chat import ChatLook, Turn
+from ...answering.decoding import Spelling, Sureness, end_tokens, is_lean, steps
+from ...answering.eye import Eye
+from ...answering.readings import read_several
+from ...answering.stock import joined
 from ...core.clock import timed
 from ...core.cuda_graph import using_gpu
 from ...core.errors import InputError
 from ...core.stopping import Stopped, check_stop, stopping
 from ...core.values import Answer
-from ...eye.chat import ChatLook, Turn
-from ...eye.decoding import Spelling, Sureness, end_tokens, is_lean, steps
-from ...eye.eye import Eye
-from ...eye.readings import read_several
-from ...eye.stock import joined
-from ...models.base import Realized
+from ...realizing.base import Realized
 from .chat import ChatRequest, Limits
 
 if TYPE_CHECKING:

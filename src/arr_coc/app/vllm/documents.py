@@ -18,22 +18,22 @@ from typing import TYPE_CHECKING
 import numpy as np
 from PIL import Image
 
-from ...allocation.request import Request
+from ...answering.chat import USER
+from ...answering.pages import open_pages
+from ...attending.request import Request
 from ...core.checks import shown
 from ...core.errors import InputError
 from ...core.values import JsonObject
-from ...eye.chat import USER
-from ...eye.pages import open_pages
-from ...models.base import VisualGrid
-from ...models.shared_budget import by_relevance
+from ...knowing.document import PageOffers
 from ...pictures.document import Document
-from ...relevance.document import PageOffers
+from ...realizing.base import VisualGrid
+from ...realizing.shared_budget import by_relevance
 from ..serve.chat import check_documents, loaded, turns_of
 from ..serve.limits import Limits
 from .wishes import DECIMALS, KEY, NO_QUESTION
 
 if TYPE_CHECKING:
-    from ...eye.chat import Turn
+    from ...answering.chat import Turn
     from ...pictures.load import Picture
 
 # What may be wished for documents.

@@ -20,12 +20,12 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from ...allocation.distance import scaled_size
+from ...attending.distance import scaled_size
 from ...core.errors import InputError
-from ...models.base import VisualGrid, adapter
-from ...models.query import find_questions
-from ...models.tokens.patches import LeafBatch, denormalize, gather_leaf_patches, in_order, mip_pyramid, unpatchify
 from ...pictures.load import load_picture, resized
+from ...realizing.base import VisualGrid, adapter
+from ...realizing.query import find_questions
+from ...realizing.tokens.patches import LeafBatch, denormalize, gather_leaf_patches, in_order, mip_pyramid, unpatchify
 from .wishes import DETAIL, KEY, PART, VllmServer, WishPlan
 
 qwen3_vl = import_module("vllm.model_executor.models.qwen3_vl")

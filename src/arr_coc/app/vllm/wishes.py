@@ -19,25 +19,25 @@ from pathlib import Path
 import numpy as np
 from torch import Tensor
 
-from ...allocation.distance import AUTO, Distance, choose_distance, distance_of, reading_option
-from ...allocation.grip import Grip
-from ...allocation.overlay import OVERVIEW_FIRST, check_order
-from ...allocation.request import Request, check_request
-from ...allocation.strategies import DEFAULT_STRATEGY
+from ...attending.distance import AUTO, Distance, choose_distance, distance_of, reading_option
+from ...attending.grip import Grip
+from ...attending.overlay import OVERVIEW_FIRST, check_order
+from ...attending.request import Request, check_request
+from ...attending.strategies import DEFAULT_STRATEGY
 from ...core.checks import frozen, of_kind, shown, whole
 from ...core.errors import InputError
 from ...core.values import Allocation, JsonObject, Relevance
-from ...models.attachment_plan import allocate_pictures
-from ...models.base import VisualGrid
-from ...models.bundled import Calibration
-from ...models.shared_budget import by_relevance, plain_map
-from ...models.tokens.patches import check_grid, leaves_of, ordered_leaves
+from ...knowing.registry import check_relevance, relevance_for, source_names
+from ...knowing.scene import Scene
+from ...knowing.scorer.source import ScorerRelevance, scorer_beside
+from ...knowing.words.reading import with_words
 from ...pictures.words_files import as_words
-from ...relevance.registry import check_relevance, relevance_for, source_names
-from ...relevance.scene import Scene
-from ...relevance.scorer.source import ScorerRelevance, scorer_beside
-from ...relevance.words.reading import with_words
-from ...sensing.type_height import letters_of
+from ...realizing.attachment_plan import allocate_pictures
+from ...realizing.base import VisualGrid
+from ...realizing.bundled import Calibration
+from ...realizing.shared_budget import by_relevance, plain_map
+from ...realizing.tokens.patches import check_grid, leaves_of, ordered_leaves
+from ...texture.type_height import letters_of
 
 KEY = "arr_coc"
 AMOUNT, DECIDED = ("budget", "keep"), ("leaves", "allocation")

@@ -1,0 +1,230 @@
+"""A conversation about pictures: its turns, the prompt they make in a model's own chat template, and `Chat`.
+
+chat = eye.chat("street.png")                              or eye.chat(), about the picture that the eye was shown
+chat.ask("What does the pink sign say?", budget=96)
+chat.show("menu.png").ask("What does that cost there?")    another picture; each question gets allocations of its own
+chat.turns                                                 all that is remembered; eye.chat(turns=…) goes on from it
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+from ..attending.request import check_question
+from ..core.checks import shown
+from ..core.errors import InputError
+from ..core.kept import PictureStore
+from ..core.values import Allocation, Answer
+from ..knowing.words.answer import WordsAnswer
+from ..pictures.load import Picture, processed
+from ..pictures.pdf import load_page
+from ..pictures.words import PromptWords, Words
+from ..pictures.words_files import as_words
+from ..realizing.base import PromptPlan
+from ..texture.type_height import TypeHeight, letters_of
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from ..attending.request import AnyOptions, Budget, Share
+
+    class SomeOptions(AnyOptions, total=False):
+        """How to ask, beside how much may be spent."""
+
+        strategy: str | None
+        relevance: object
+        levels: int | None
+        seed: int
+        scale: float | str | None
+        max_new_tokens: int
+
+    class AskOptions(SomeOptions, total=False, closed=True):
+        """The keywords of `Eye.ask`, and no others."""
+
+        allocation: Allocation | Sequence[Allocation] | None
+        words: object
+        hints: str | None
+        ocr: bool
+        readings: int
+        preset: str | None
+
+    class ManyOptions(SomeOptions, closed=True):
+        """Those of `Eye.ask_many`, which hold for every picture."""
+
+
+SYSTEM, USER, ASSISTANT = "system", "user", "assistant"
+# How a note begins that warns of pixels which no budget can show, and how much smaller a picture must have become.
+LOST, KEPT_AREA = "detail was lost: ", 0.8
+# Of all turns together.
+LONGEST_CHAT = 32_000
+
+
+@dataclass(frozen=True, eq=False)
+class View:
+    """A picture as a model's processor shows it: made once, asked about many times.
+
+    words: those that came with it. tensors: its patches and their grid. seconds: that loading took. kept: where what is
+    made of it is found by the next question. screen: the store of a screen that it is a frame of.
+    """
+
+    picture: Picture
+    words: Words | None
+    tensors: Mapping[str, Any]
+    seconds: float
+    kept: PictureStore | None = None
+    screen: PictureStore | None = None
+
+    @classmethod
+    def of(cls, processor: Any, image: Any) -> View:
+        """image: a path, PIL image, array, tensor or page."""
+        started = perf_counter()
+        picture, words = load_page(image)
+        pixels = processed(processor.image_processor, picture)
+        tensors = {name: value for name, value in pixels.items() if hasattr(value, "to")}
+        return cls(picture, words, tensors, perf_counter() - started)
+
+    @property
+    def letters(self) -> TypeHeight:
+        """How tall its letters are, by the words that came with it, or sensed."""
+        return letters_of(self.picture.pixels, self.words, self.picture.size)
+
+
+@dataclass(frozen=True)
+class Turn:
+    """role: "system", "user" or "assistant". parts: texts, and pictures (a `View`, or whatever `View.of` takes) where
+    they are shown."""
+
+    role: str
+    parts: tuple[Any, ...]
+
+    @property
+    def text(self) -> str:
+        return "\n".join(part for part in self.parts if isinstance(part, str))
+
+    @property
+    def views(self) -> list[View]:
+        return [part for part in self.parts if isinstance(part, View)]
+
+    def seen_by(self, view: Callable[[object], View]) -> Turn:
+        """With every picture as a `View`, made by an engine's `view`."""
+        seen = [part if isinstance(part, str | View) else view(part) for part in self.parts]
+        return replace(self, parts=tuple(seen))
+
+
+@dataclass(frozen=True, eq=False)
+class ChatLook:
+    """A conversation that was looked at and is not yet answered.
+
+    inputs: its whole prompt, as the engine wants it. views: its pictures, in order. seconds: so far. question: the text
+    of its last turn. full: visual tokens that its pictures would cost untouched. copied: the answer by the words of the
+    page, where they are known and the model does not read them in its prompt. pages: of documents, the page of each
+    view; of_pages: how many there are."""
+
+    inputs: dict[str, Any]
+    plan: PromptPlan
+    seconds: dict[str, float]
+    views: tuple[View, ...]
+    question: str = ""
+    full: int = 0
+    copied: WordsAnswer | None = None
+    pages: tuple[int, ...] = ()
+    of_pages: int = 0
+
+
+def lost_detail(looked: ChatLook) -> tuple[str, ...]:
+    """A line for every picture that the model's processor made smaller, whatever the budget is."""
+    notes: list[str] = []
+    if len(looked.views) != len(looked.plan.allocations):
+        return ()  # tiles together show more than any of them
+    for view, one in zip(looked.views, looked.plan.allocations, strict=True):
+        (height, width), seen = view.picture.size, one.canvas or (one.height, one.width)
+        kept = KEPT_AREA * height * width
+        # A page that got an overview only is shown small, which is told otherwise.
+        if view.picture.pixels.size / 3 >= kept > seen[0] * seen[1]:
+            name = f"{view.picture.name} has {width}×{height} pixels"
+            notes.append(f"{LOST}{name} and is shown to the model as {seen[1]}×{seen[0]}; cut it, or show it nearer")
+    return tuple(notes)
+
+
+def check_turns(turns: Sequence[Turn]) -> str:
+    """The question: the text of the last turn. Raises `InputError` where this is no conversation about pictures."""
+    if not isinstance(turns, Sequence) or not all(isinstance(turn, Turn) for turn in turns):
+        raise InputError(f"a question is a text or the turns of a conversation, got {shown(turns)}")
+    if not turns or turns[-1].role != USER:
+        raise InputError("the last turn must be the user's, with the question")
+    for turn in turns:
+        if turn.role not in (SYSTEM, USER, ASSISTANT):
+            raise InputError(f"the role {turn.role!r} is unknown; use {SYSTEM}, {USER} or {ASSISTANT}")
+        if turn.role != USER and not all(isinstance(part, str) for part in turn.parts):
+            raise InputError(f"pictures are shown in turns of the user, not of the {turn.role}")
+    if all(isinstance(part, str) for turn in turns for part in turn.parts):
+        raise InputError("no picture is shown in this conversation; show at least one")
+    check_question(turns[-1].text)
+    written = sum(len(turn.text) for turn in turns)
+    if written > LONGEST_CHAT:
+        raise InputError(f"the conversation has {written} characters, more than {LONGEST_CHAT}; leave old turns out")
+    return turns[-1].text
+
+
+def words_of(views: Sequence[View], given: object) -> PromptWords:
+    """The words of one picture, or a list for several; None where there are none. given: instead of those that came
+    with the pictures; for several pictures, one entry (or None) for each."""
+    several = [given] * len(views) if given is None or len(views) == 1 else given
+    if not isinstance(several, list | tuple) or len(several) != len(views):
+        raise InputError(f"words= must be a list with one entry for each of {len(views)} pictures")
+    known = [
+        view.words if one is None else as_words(one, view.picture.size)
+        for view, one in zip(views, several, strict=True)
+    ]
+    found = [one if one is not None and len(one) else None for one in known]
+    return found[0] if len(found) == 1 else found if any(one is not None for one in found) else None
+
+
+class Chat:
+    """Several turns about pictures, with an `Eye`. turns: all that was said; what fails adds nothing to it."""
+
+    def __init__(self, eye: Any, turns: Sequence[Turn] = (), shown: Sequence[View] = ()) -> None:
+        self.eye = eye
+        self.turns = tuple(turns)
+        self._shown = tuple(shown)
+
+    def show(self, image: object) -> Chat:
+        """Another picture, shown with the next question."""
+        self._shown = (*self._shown, self.eye.view(image))
+        return self
+
+    def ask(
+        self,
+        query: str,
+        budget: Budget | Sequence[int] | None = None,
+        keep: Share | None = None,
+        **how: Unpack[AskOptions],
+    ) -> Answer:
+        """As `Eye.ask`, with all that was said before. budget, keep: of each picture of the conversation; several
+        budgets: one for each."""
+        turns = self._with(query)
+        return self._heard(turns, self.eye.ask(turns, budget, keep, **how))
+
+    def stream(
+        self,
+        query: str,
+        budget: Budget | Sequence[int] | None = None,
+        keep: Share | None = None,
+        **how: Unpack[AskOptions],
+    ) -> Generator[str, None, Answer]:
+        """As `Eye.stream`; a turn counts once it was heard to its end."""
+        turns = self._with(query)
+        return self._hearing(turns, self.eye.stream(turns, budget, keep, **how))
+
+    def _with(self, query: str) -> tuple[Turn, ...]:
+        return (*self.turns, Turn(USER, (*self._shown, query)))
+
+    def _heard(self, turns: tuple[Turn, ...], answer: Answer) -> Answer:
+        self.turns, self._shown = (*turns, Turn(ASSISTANT, (answer.text,))), ()
+        return answer
+
+    def _hearing(self, turns: tuple[Turn, ...], speaking: Generator[str, None, Answer]) -> Generator[str, None, Answer]:
+        return self._heard(turns, (yield from speaking))

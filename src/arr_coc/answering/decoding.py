@@ -1,0 +1,420 @@
+"""Greedy decoding, step by step, and how sure a model is of what it generated.
+
+`greedy_steps` is the only loop. What speaks is a `Speaker`: a stock model with its cache (`StockSpeaker`), captured
+graphs (`models.qwen3_vl.graph`), the torch-free engine (`models.qwen3_vl.onnx`). The loop does what `generate` does
+with the same settings, without what `generate` must do to serve all others. `Eye`, `Esper` and the benches prefill in
+their own ways and share it. `Generated` is the result: `ask`, calibration and the bench read the same confidence off
+it, from numpy arrays as from torch tensors. Nothing here imports torch unless a stock model speaks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from ..core.arrays import Array, at_last, like, log_softmax, namespace, two_largest
+from ..core.kept import PictureStore
+from ..realizing.base import DecodingStep, LeafPrompt, backbone_for
+
+if TYPE_CHECKING:
+    from torch import Tensor
+    from transformers import GenerationConfig, PreTrainedModel
+
+    from ..realizing.base import Realized
+    from ..realizing.qwen3_vl.graph import Graphs
+
+# The longest answer, in tokens, unless a caller wants another.
+LONGEST_ANSWER = 64
+# Settings that leave greedy decoding as it is; any other would change the words.
+HARMLESS = {"bos_token_id", "eos_token_id", "pad_token_id", "use_cache", "transformers_version", "max_length"}
+HARMLESS |= {"do_sample", "temperature", "top_k", "top_p", "max_new_tokens", "output_attentions"}
+HARMLESS |= {"output_hidden_states", "_from_model_config"}
+
+
+class Speaker(Protocol):
+    """A model that has read a prompt, or several in rows, and goes on one token at a time."""
+
+    def begin(self) -> DecodingStep:
+        """The first token of every row."""
+        ...
+
+    def go_on(self, ids: Array) -> DecodingStep:
+        """The token after `ids` (B,), those of the step before."""
+        ...
+
+
+@dataclass(frozen=True)
+class Generated:
+    """ids: (B, T) int64. logits: (B, T, vocabulary) float32, of which each was the greatest. within: (B, T) bool: the
+    tokens of each answer, the one that ends it included; what follows it is padding. All numpy, or all torch."""
+
+    ids: Array
+    logits: Array
+    within: Array
+
+    def log_probabilities(self, temperature: float | Array = 1.0) -> Array:
+        """(B, T): log-probability of every token, 0 behind the end."""
+        logs = at_last(log_softmax(self.logits / temperature), self.ids)
+        return namespace(logs).where(self.within, logs, 0)
+
+    def confidence(self, temperature: float | Array = 1.0) -> Array:
+        """(B,) in [0, 1]: the probability that the model gives to this very text."""
+        logs = self.log_probabilities(temperature).sum(1)
+        library = namespace(logs)
+        return library.clip(library.exp(logs), 0, 1)
+
+    def entropy(self, temperature: float | Array = 1.0) -> Array:
+        """(B,) nats: how spread the choice was, mean over the answer's tokens."""
+        logs = log_softmax(self.logits / temperature)
+        library = namespace(logs)
+        spread = library.where(self.within, -(library.exp(logs) * logs).sum(-1), 0)
+        return spread.sum(1) / library.clip(self.within.sum(1), 1, None)
+
+    def margin(self, temperature: float | Array = 1.0) -> Array:
+        """(B,) in [0, 1]: how far the best was ahead of the second best, where it was least."""
+        logs = log_softmax(self.logits / temperature)
+        library = namespace(logs)
+        best = two_largest(library.exp(logs))
+        return library.amin(library.where(self.within, best[..., 0] - best[..., 1], 1), 1)
+
+    @classmethod
+    def of_steps(cls, steps: Iterable[tuple[Array, Array]], ends: Sequence[int]) -> Generated:
+        """All steps of a loop, run to its end."""
+        ids, logits = (namespace(part[0]).stack(part, 1) for part in zip(*steps, strict=True))
+        return cls(ids, logits, until_end(ids, ends))
+
+    @classmethod
+    def of_generate(cls, output: Any, length: int, ends: Sequence[int]) -> Generated:
+        """From `generate(…, return_dict_in_generate=True, output_logits=True)`; length: tokens of the prompt."""
+        ids = output.sequences[:, length:]
+        return cls(ids, namespace(ids).stack(output.logits, dim=1).float(), until_end(ids, ends))
+
+
+class Sureness:
+    """What `Generated` tells of all steps at once, kept while they are made: no logits are held.
+
+    within, as in `Generated`: a row's tokens count up to the one that ends it, or until its consumer ends it."""
+
+    def __init__(self, temperature: float = 1.0) -> None:
+        self.temperature = temperature
+        self.logs: Array = 0.0
+        self.spread: Array = 0.0
+        self.count: Array = 0
+        self.least: Array = 1.0
+
+    def add(self, ids: Array, logits: Array, within: Array | None = None) -> None:
+        """One step. ids, within: (B,). logits: (B, vocabulary)."""
+        within = ids == ids if within is None else within
+        said = Generated(ids[:, None], logits[:, None], within[:, None])
+        margin = said.margin(self.temperature)
+        self.logs = self.logs + said.log_probabilities(self.temperature)[:, 0]
+        self.spread = self.spread + said.entropy(self.temperature)
+        self.least = namespace(margin).where(margin < self.least, margin, self.least)
+        self.count = self.count + within
+
+    def row(self, number: int) -> dict[str, float]:
+        """confidence, entropy and margin of one row, as in `Generated`."""
+        confidence = min(1.0, float(namespace(self.logs).exp(self.logs[number])))
+        spread = float(self.spread[number]) / max(1, int(self.count[number]))
+        return {"confidence": confidence, "entropy": spread, "margin": float(self.least[number])}
+
+
+class Spelling:
+    """The text of one answer while its tokens arrive, trimmed; `add` and `rest` give what is new.
+
+    stop: texts that end the answer and are no part of it. ended: by a token of `ends` or by a stop."""
+
+    def __init__(self, tokenizer: Any, ends: Sequence[int], stop: Sequence[str] = ()) -> None:
+        self.tokenizer, self.ends, self.stop = tokenizer, frozenset(ends), tuple(stop)
+        self.ids: list[int] = []
+        self.text, self.ended = "", False
+
+    def add(self, token: int) -> str:
+        """What can no longer change: not half a character, not a space that may be the last, not half a stop."""
+        self.ids.append(token)
+        whole = self._whole()
+        self.ended = token in self.ends or any(stop in whole for stop in self.stop)
+        if self.ended:
+            return self.rest()
+        whole = whole.rstrip().rstrip("\ufffd")
+        starts = [stop[:length] for stop in self.stop for length in range(1, len(stop))]
+        held = max((len(start) for start in starts if whole.endswith(start)), default=0)
+        return self._new(whole[: len(whole) - held].rstrip())
+
+    def rest(self) -> str:
+        """What was held back, once nothing follows."""
+        whole = self._whole()
+        cut = min((place for stop in self.stop if (place := whole.find(stop)) >= 0), default=len(whole))
+        return self._new(whole[:cut].rstrip())
+
+    def _whole(self) -> str:
+        return self.tokenizer.decode(self.ids, skip_special_tokens=True).lstrip()
+
+    def _new(self, text: str) -> str:
+        piece, self.text = text[len(self.text) :], max(self.text, text, key=len)
+        return piece
+
+
+@dataclass(frozen=True)
+class Prefilled:
+    """A prompt that the language model has read.
+
+    cache: its keys and values. hidden: (B, 1, D), the last layer at the last token of each row. mask: (B, L) over the
+    columns of the cache, 0 for padding; None where there is none. positions: (4, B, 1) or (B, 1), of the first token
+    of the answer.
+    """
+
+    cache: object
+    hidden: Tensor
+    mask: Tensor | None
+    positions: Tensor
+
+
+def until_end(ids: Array, ends: Sequence[int]) -> Array:
+    """(B, T) bool: every token up to the first of `ends`, that one included."""
+    ended = namespace(ids).isin(ids, like(np.array(ends, dtype=np.int64), ids))
+    return ended.cumsum(1) == ended * 1
+
+
+def greedy_steps(
+    speaker: Speaker, ends: Sequence[int], most: int = LONGEST_ANSWER, check_every: int = 1
+) -> Generator[DecodingStep, Array | None]:
+    """The likeliest token of every row, one step after the other, until all rows have ended or `most` steps are made.
+
+    A consumer may `send` (B,) bool: rows that it wants no more of. check_every: whether all have ended is asked only
+    every so many steps, because a GPU has to be waited for to tell; what follows the end of a row is padding.
+    """
+    step = speaker.begin()
+    ending = like(np.array(ends, dtype=np.int64), step.ids)
+    library, over = namespace(step.ids), step.ids != step.ids
+    for number in range(most):
+        dropped = yield step
+        over = over | library.isin(step.ids, ending)
+        if dropped is not None:
+            over = over | dropped
+        if number + 1 == most or ((number + 1) % check_every == 0 and bool(over.all())):
+            return
+        step = speaker.go_on(step.ids)
+
+
+def end_tokens(model: PreTrainedModel) -> list[int]:
+    """The tokens that end an answer."""
+    config = model.generation_config
+    ends = config.eos_token_id
+    if ends is None:
+        ends = getattr(model.config.get_text_config(), "eos_token_id", None)
+    if ends is None:
+        return []
+    return list(ends) if isinstance(ends, Sequence) else [int(ends)]
+
+
+def is_plain(config: GenerationConfig) -> bool:
+    """Is greedy decoding under these settings nothing but taking the likeliest token?"""
+    return all(
+        name in HARMLESS or value in (None, False, 1, 1.0, 0, []) for name, value in config.to_diff_dict().items()
+    )
+
+
+class StockSpeaker:
+    """A stock model that has read its prompts (`prefill`)."""
+
+    def __init__(self, model: PreTrainedModel, prefilled: Prefilled) -> None:
+        self.model, self.prefilled, self.mask, self.number = model, prefilled, prefilled.mask, 0
+
+    def begin(self) -> DecodingStep:
+        return self._said(self.prefilled.hidden)
+
+    def go_on(self, ids: Tensor) -> DecodingStep:
+        import torch
+
+        from ..core.cuda_graph import using_gpu
+
+        with using_gpu(ids.device), torch.no_grad():
+            if self.mask is not None:
+                self.mask = torch.cat([self.mask, self.mask.new_ones(len(self.mask), 1)], dim=1)
+            output = self.model.model.language_model(
+                inputs_embeds=self.model.get_input_embeddings()(ids[:, None]),
+                attention_mask=self.mask,
+                position_ids=self.prefilled.positions + self.number,
+                past_key_values=self.prefilled.cache,
+                use_cache=True,
+            )
+            self.number += 1
+            return self._said(output.last_hidden_state)
+
+    def _said(self, hidden: Tensor) -> DecodingStep:
+        """(B, 1, D) → the likeliest tokens. Logits are float32, also where a caller lets everything else run in half
+        precision: confidence hangs on them."""
+        import torch
+
+        head = self.model.lm_head
+        with torch.no_grad(), torch.autocast(hidden.device.type, enabled=False):
+            logits = head(hidden.to(head.weight.dtype)).float()[:, 0]
+        return DecodingStep(logits.argmax(-1), logits)
+
+
+@dataclass(frozen=True, eq=False)
+class PromptStart:
+    """The beginning that prompts share, up to the overview of their picture. kept, names: where its keys and values are
+    found again. length: its tokens. visual: those of them that are visual, which stand last. tiles: the features of
+    these, in as many pieces as can be used again by themselves."""
+
+    kept: PictureStore
+    names: tuple[Hashable, ...]
+    length: int
+    visual: int
+    tiles: tuple[Any, ...]
+
+
+def prefill(model: PreTrainedModel, prompt: LeafPrompt, start: PromptStart | None = None) -> Prefilled:
+    """Read prompts with one placeholder per visual token, padded on the left. start: that of all of them, which is read
+    only where it is not kept."""
+    import torch
+
+    input_ids, tokens, position_ids, next_position, mask = prompt
+    mask = torch.ones_like(input_ids) if mask is None else mask
+    if start is None:
+        output, cache = read_on(model, input_ids, tokens, position_ids, mask)
+    else:
+        output, cache, mask = _from_start(model, prompt, mask, start)
+    # Row 0 counts tokens, the other three say where they are.
+    positions = torch.stack([mask.sum(1).to(next_position), *[next_position] * 3])[..., None]
+    # Where no row is padded, a single new token sees all there is: nothing needs to be masked while decoding.
+    return Prefilled(cache, output.last_hidden_state[:, -1:], None if bool(mask.all()) else mask, positions)
+
+
+def read_on(
+    model: PreTrainedModel, ids: Tensor, tokens: Any, positions: Tensor, mask: Tensor, cache: Any = None
+) -> tuple[Any, Any]:
+    """Read tokens (B, L) behind those of a cache, which grows by them. mask: over the columns of both."""
+    import torch
+    from transformers import DynamicCache
+
+    from ..core.cuda_graph import using_gpu
+    from ..realizing.qwen3_vl.encode import run_language_model
+
+    cache = DynamicCache(config=model.config.get_text_config()) if cache is None else cache
+    how: dict[str, Any] = {"past_key_values": cache, "use_cache": True}
+    with using_gpu(ids.device), torch.no_grad():
+        return run_language_model(model, ids, tokens, positions, mask, **how), cache
+
+
+def _from_start(
+    model: PreTrainedModel, prompt: LeafPrompt, mask: Tensor, start: PromptStart
+) -> tuple[Any, Any, Tensor]:
+    """The output behind the shared beginning, the whole cache, and the mask over its columns: beginning, padding, rest.
+    Rows are padded on the left, so the beginning of a padded one reaches into the columns of the rest; it is not read
+    there a second time."""
+    import torch
+    from transformers import DynamicCache
+
+    ids, tokens, positions = prompt.input_ids, prompt.tokens, prompt.position_ids
+    rows, length = len(ids), start.length
+    padding = (mask == 0).sum(1)
+    visual = (ids == model.config.image_token_id) & (mask > 0)
+    counts = tuple(visual.sum(1).tolist())
+    cache = DynamicCache(config=model.config.get_text_config())
+    for number, both in enumerate(_keys_of_start(model, prompt, start, int(padding[0]))):
+        cache.update(*(one.expand(rows, -1, -1, -1) for one in both), number)
+    column = torch.arange(length, ids.shape[1], device=ids.device)
+    there = (column >= length + padding[:, None]) & (mask[:, length:] > 0)
+    both = zip(tokens.split(counts), counts, strict=True)
+    rest = [part.split((start.visual, count - start.visual))[1] for part, count in both]
+    whole = torch.cat([mask.new_ones(rows, length), there.to(mask.dtype)], 1)
+    shown = ids[:, length:].masked_fill(~there, 0)
+    placed = positions[..., length:].masked_fill(~there, 0)
+    return (*read_on(model, shown, type(tokens).joined(rest), placed, whole, cache), whole)
+
+
+def _keys_of_start(model: PreTrainedModel, prompt: LeafPrompt, start: PromptStart, padding: int) -> tuple[Any, ...]:
+    """Keys and values of the shared beginning, by the first row; read as far as they are not kept. padding: of
+    that row."""
+    import torch
+    from transformers import DynamicCache
+
+    from .again import longest_read
+
+    tiles, keys = longest_read(start.kept, start.names, start.tiles)
+    have = 0 if keys is None else start.length - start.visual + (start.visual if len(start.tiles) == 1 else tiles)
+    cache: Any = DynamicCache(config=model.config.get_text_config())
+    for number, both in enumerate(keys or ()):
+        cache.update(*(one[:, :, :have] for one in both), number)
+    if have < start.length:
+        skipped = 0 if keys is None else tiles
+        rest = len(prompt.tokens.embeds) - start.visual
+        seen = prompt.tokens.split((skipped, start.visual - skipped, rest))[1]
+        new = slice(padding + have, padding + start.length)
+        ids, positions = prompt.input_ids[:1, new], prompt.position_ids[:, :1, new]
+        _, cache = read_on(model, ids, seen, positions, torch.ones(1, start.length, device=ids.device).long(), cache)
+    read = tuple((layer.keys, layer.values) for layer in cache.layers)
+    if have < start.length:
+        for name in start.names:
+            start.kept.put(name, (start.tiles, read))
+    return read
+
+
+def generate_greedily(
+    model: PreTrainedModel,
+    prompt: LeafPrompt,
+    most: int = LONGEST_ANSWER,
+    graphs: Graphs | None = None,
+    start: PromptStart | None = None,
+) -> Generated:
+    """The greedy answers to prompts. most: the longest answer, in tokens. graphs: of this model; with them a single
+    prompt is read and answered by captured graphs, the words are the same. start: as for `prefill`."""
+    import torch
+
+    ends = end_tokens(model)
+    with torch.inference_mode():
+        if graphs is not None and len(prompt.input_ids) == 1:
+            return Generated.of_steps(greedy_steps(graphs.speaker(prompt, most), ends, most, graphs.CHECK_EVERY), ends)
+        return Generated.of_steps(greedy_steps(StockSpeaker(model, prefill(model, prompt, start)), ends, most), ends)
+
+
+def is_lean(model: PreTrainedModel) -> bool:
+    """Does `greedy_steps` give the words of the model's own `generate`?"""
+    return backbone_for(model).before_encoder and is_plain(model.generation_config)
+
+
+def lean_prompt(realized: Realized) -> LeafPrompt:
+    """What `prefill` reads."""
+    inputs, after = realized.inputs, realized.next_position
+    return LeafPrompt(
+        inputs["input_ids"], realized.notes["tokens"], inputs["position_ids"], after, inputs["attention_mask"]
+    )
+
+
+def generate(model: PreTrainedModel, realized: Realized, most: int, graphs: Graphs | None = None) -> Generated:
+    """The greedy answer and the logits it came from; by the lean loop where that gives the same words."""
+    if is_lean(model):
+        return generate_greedily(model, lean_prompt(realized), most, graphs, realized.notes.get("start"))
+    import torch
+
+    how: dict[str, object] = {"max_new_tokens": most, "do_sample": False, "output_logits": True}
+    with torch.inference_mode():
+        speak: Any = model.generate
+        output = speak(**realized.inputs, **how, return_dict_in_generate=True)
+    return Generated.of_generate(output, realized.inputs["input_ids"].shape[1], end_tokens(model))
+
+
+def steps(
+    model: PreTrainedModel, realized: Realized, most: int, graphs: Graphs | None = None
+) -> Generator[DecodingStep, Tensor | None]:
+    """As `greedy_steps`. Where that does not give the model's words, all of them are said before the first step, and
+    ending a row early saves nothing. graphs: of this model; where nobody else has them, each step is replayed."""
+    if is_lean(model):
+        read = prefill(model, lean_prompt(realized), realized.notes.get("start"))
+        held = graphs is not None and graphs.busy.acquire(blocking=False)
+        try:
+            recorded = graphs.answering(read, most) if graphs is not None and held else None
+            yield from greedy_steps(recorded or StockSpeaker(model, read), end_tokens(model), most)
+        finally:
+            if graphs is not None and held:
+                graphs.busy.release()
+        return
+    said = generate(model, realized, most)
+    for ids, logits in zip(said.ids.unbind(1), said.logits.unbind(1), strict=True):
+        yield DecodingStep(ids, logits)

@@ -1,0 +1,783 @@
+"""From a picture and a question to an `Answer`: look, foveate, and let a vision-language model speak.
+
+eye = Eye.from_pretrained("mini")                     comes with the library; or a folder, or a name on the hub
+eye.set_image("street.png")                           once: decoded, resized and cut into patches
+eye.ask("What does the red sign say?", budget=64)     many times: every question gets an allocation of its own
+for piece in eye.stream("What does it say?"): …       the same answer while it is spoken
+answer = await eye.aask("What does it say?")          in a thread; several at once take turns
+eye.ask_many(pictures, questions, budget=64)          one batch, the answers of one by one
+eye.chat()                                            several turns: see `chat`
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
+from copy import copy
+from dataclasses import replace
+from functools import partial
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from ..attending.frame import in_picture
+from ..attending.grip import Grip, as_grip
+from ..attending.overlay import RASTER, check_order
+from ..attending.request import ASK_KEYWORDS, Request, check_decided, check_device, check_request
+from ..attending.strategies import DEFAULT_STRATEGY, check_strategy, find_strategy
+from ..core.checks import positive, shown, whole
+from ..core.errors import InputError, naming_extras
+from ..core.folders import MINI
+from ..core.kept import MOST_BYTES, ByteStore, PictureStore, pixels_key
+from ..core.values import Allocation, Answer, Pass, Relevance
+from ..knowing.document import PageOffers
+from ..knowing.registry import check_relevance
+from ..knowing.scene import RelevanceSource, Scene
+from ..knowing.scorer.source import ScorerRelevance, scorer_beside
+from ..knowing.words.answer import copied_answer
+from ..knowing.words.reading import with_words
+from ..pictures.document import Document, document_of
+from ..pictures.ocr import ocr_missing
+from ..pictures.pdf import PageList
+from ..pictures.words import PromptWords, Words
+from ..realizing.base import Settings
+from ..realizing.bundled import Calibration, marked, model_folder
+from .again import PARTS, check_reuse, store_of
+from .chat import SYSTEM, USER, Chat, ChatLook, Turn, View, check_turns, lost_detail, words_of
+from .decoding import DecodingStep, Generated, Spelling, Sureness
+from .feedback import Feedback
+from .hints import check_hints, hints_of, settled
+from .pages import ask_page_by_page, has_documents, open_pages
+from .presets import check_alone, find_preset
+from .readings import check_readings, read_several
+
+if TYPE_CHECKING:
+    from concurrent.futures import ThreadPoolExecutor
+    from pathlib import Path
+    from typing import Self
+
+    from transformers import PreTrainedModel, ProcessorMixin
+    from typing_extensions import Unpack
+
+    from ..attending.request import Budget, Share, StrategyOptions
+    from ..pictures.load import Picture
+    from ..realizing.tokens.depth import DepthRouting
+    from .chat import AskOptions, ManyOptions
+
+# Questions that `ask_many` answers at once.
+BATCH = 8
+# How a look by the scorer begins its first note.
+BY_SCORER = "relevance 'scorer'"
+# What a picture and a model can offer to a source of relevance.
+OFFERS = ("pixels", "texture", "model", "words")
+
+
+class EyeEngine(Protocol):
+    """What shows pictures to a model and lets it speak: `stock.StockEngine` with torch, `light.LightEngine` without.
+
+    ends: the tokens that end an answer. many: whether `generate` takes several conversations at once. `view` shows a
+    picture as the model sees it; `look` makes the prompt of a conversation and says where its tokens go; `generate`
+    gives the answers and the visual tokens that each read, `speak` one answer step by step. All write down seconds.
+    reuse: what of leaves is used again by a later question, of `again.REUSES`.
+    """
+
+    name: str
+    reuse: str
+
+    @property
+    def tokenizer(self) -> object: ...
+    @property
+    def ends(self) -> list[int]: ...
+    @property
+    def many(self) -> bool: ...
+    @property
+    def device(self) -> str: ...
+    def taught_single_questions(self, scorer: object) -> bool: ...
+    def full_of(self, view: View) -> int: ...
+    def view(self, image: object) -> View: ...
+    def look(self, turns: Sequence[Turn], settings: Settings) -> ChatLook: ...
+    def generate(self, looked: Sequence[ChatLook], most: int) -> tuple[Generated, list[int]]: ...
+    def speak(self, looked: ChatLook, most: int) -> tuple[Generator[DecodingStep], int]: ...
+
+
+class Eye:
+    """A model that looks before it answers.
+
+    Args:
+        model: A stock vision-language model; or an engine (`EyeEngine`), and then no processor.
+        processor: Of the model.
+        relevance: Where detail should go, as for `attach`: "scorer" (the learned one), "glance", "detail", "look", any
+            other source, or a function of (picture, question). "auto" takes the scorer where one was trained with the
+            model, as with `mini`.
+        scorer: That one.
+        temperature: Divides the logits before the uncertainty is read off them; 1 unless calibrated. Or the calibration
+            of a model and its scorer (`Calibration`), which also knows of answers read at the wrong place.
+        levels: The coarsest level of detail; None leaves it to the allocator.
+        strategy: What `ask` takes unless told; None is the library's default.
+        graphs: Single prompts run as CUDA graphs, captured when first needed. None does so where it is safe (a dense
+            Qwen3-VL on one CUDA device).
+        name: What messages call the model.
+        record: A file that keeps what was asked and decided (`feedback`).
+        depth: Route leaves to DeepStack depths (`DepthRouting`, or "stock", "spread", "early"); Qwen3-VL only.
+        grip: Which heights of letters it reads (`arr-coc calibrate`): a `Grip`, or where one is; None takes what was
+            measured of this model.
+        order: Of the leaves of overlays, as for `ask`: "overview_first" lets later questions about a picture use what
+            was made of its overview; "raster" is the default.
+        memory: Bytes that may be kept for later questions, 0 for none; or a `ByteStore` that several eyes of one model
+            share.
+        reuse: What of leaves is used again, "parts" or "leaves" (`again.encoded`).
+
+    Example:
+        >>> Eye.from_pretrained("mini").set_image("street.png").ask("Read the pink sign.").text  # doctest: +SKIP
+        'COFFEE'
+    """
+
+    def __init__(
+        self,
+        model: PreTrainedModel | EyeEngine,
+        processor: ProcessorMixin | None = None,
+        *,
+        relevance: str | RelevanceSource = "auto",
+        scorer: RelevanceSource | None = None,
+        temperature: float | Calibration = 1.0,
+        levels: int | None = None,
+        strategy: str | None = None,
+        graphs: bool | None = None,
+        name: str = "",
+        record: Feedback | str | Path | None = None,
+        depth: DepthRouting | str | None = None,
+        grip: Grip | str | Path | None = None,
+        order: str | None = None,
+        memory: ByteStore | int = MOST_BYTES,
+        reuse: str = PARTS,
+    ) -> None:
+        from concurrent.futures import ThreadPoolExecutor
+
+        if isinstance(relevance, str):
+            check_relevance(relevance, OFFERS if scorer is None else (*OFFERS, "scorer"))
+        self.relevance = relevance
+        self.scorer = scorer
+        known = temperature if isinstance(temperature, Calibration) else None
+        self.temperature = positive(temperature if known is None else known.temperature, "temperature")
+        self.place = None if known is None else known.place
+        self.levels = None if levels is None else whole(levels, "levels")
+        self.strategy = check_strategy(DEFAULT_STRATEGY if strategy is None else strategy)
+        # Any: what only one of the engines has, its users know that they have it.
+        self.engine: Any = model
+        if processor is not None or not hasattr(model, "look"):
+            with naming_extras():
+                from .stock import StockEngine
+
+            given: Any = (model, processor)
+            self.engine = StockEngine(*given, name=name, graphs=graphs, depth=depth)
+        if grip is not None:
+            self.engine.grip = as_grip(grip)
+        self.order = check_order(order)
+        self.memory = store_of(memory)
+        self.engine.reuse = check_reuse(reuse)
+        # Whose pictures they are: what one scope has made is never handed to another.
+        self.scope = ""
+        self.record = Feedback.of(record)
+        self._view: View | None = None
+        self._pages: Document | None = None
+        # What is awaited takes turns here; copies of an eye, which share its weights, share it too.
+        self._thread: ThreadPoolExecutor = ThreadPoolExecutor(1, thread_name_prefix="arr-coc eye")
+
+    def __copy__(self) -> Self:
+        """Another picture, the same weights, and the same turns for what is awaited."""
+        made = object.__new__(type(self))
+        made.__dict__.update(self.__dict__)
+        return made
+
+    def __getstate__(self) -> dict[str, object]:
+        """All but the thread, which belongs to this process."""
+        return {name: value for name, value in self.__dict__.items() if name != "_thread"}
+
+    def __setstate__(self, state: Mapping[str, object]) -> None:
+        from concurrent.futures import ThreadPoolExecutor
+
+        self.__dict__.update(state, _thread=ThreadPoolExecutor(1, thread_name_prefix="arr-coc eye"))
+
+    @classmethod
+    @naming_extras()
+    def from_pretrained(cls, name: str = MINI, *, device: str = "cpu", **options: Any) -> Self:
+        """Load a model.
+
+        Args:
+            name: "mini", which comes with the library, a stock model's folder, its name on the hub, or a folder of
+                adapters (`train lora`, peft), whose model is loaded with them. A calibration.json in the folder and a
+                folder `scorer` beside it are used.
+            device: "cpu", "cuda", "cuda:1", "mps".
+            **options: Those of the constructor.
+
+        Returns:
+            An `Eye`.
+
+        Example:
+            >>> eye = Eye.from_pretrained("mini").set_image("street.png")  # doctest: +SKIP
+        """
+        folder = model_folder(name)
+        check_device(device)
+        from .stock import ADAPTERS, StockEngine, adapted_model, with_adapters
+
+        if os.path.isfile(folder / ADAPTERS):
+            eye = cls.from_pretrained(adapted_model(folder), device=device, **options)
+            eye.engine.model, eye.engine.name = with_adapters(eye.engine.model, folder), str(name)
+            return eye
+        own = {key: options.pop(key) for key in ("graphs", "depth") if key in options}
+        options = {"name": str(name), **options}
+        engine = StockEngine.from_folder(folder, options.pop("name"), device, **own)
+        return cls(engine, **{**beside(folder), **options})
+
+    @property
+    def model(self) -> Any:
+        return self.engine.model
+
+    @model.setter
+    def model(self, model: object) -> None:
+        self.engine.model = model
+
+    @property
+    def processor(self) -> Any:
+        return self.engine.processor
+
+    @property
+    def backbone(self) -> Any:
+        return self.engine.backbone
+
+    @property
+    def name(self) -> str:
+        return self.engine.name
+
+    @property
+    def grip(self) -> Grip | None:
+        """Which heights of letters the model reads, where that was measured."""
+        return self.engine.grip
+
+    def set_image(self, image: object, pages: PageList = None) -> Self:
+        """Set the picture that the next questions are about.
+
+        Args:
+            image: A path, PIL image, array or tensor; or a document.
+            pages: Of a document, such as "2-5".
+
+        Returns:
+            This eye.
+        """
+        document = document_of(image, pages)
+        self._view, self._pages = None, document if document is not None and len(document) > 1 else None
+        if self._pages is None:
+            self._view = self.view(image if document is None else document.pages[0].source)
+        return self
+
+    def see(self, frame: object, screen: str = "screen") -> Self:
+        """The next frame of a screen that hardly changes: `set_image`, and what no pixel of has changed since an
+        earlier frame is not encoded again. Leaves are then taken as they were encoded with that frame.
+
+        Args:
+            frame: As for `set_image`, no document.
+            screen: Which one, where there are several.
+
+        Returns:
+            This eye.
+        """
+        view = self.view(frame)
+        shared = None if view.kept is None else replace(view.kept, picture=f"screen {screen}")
+        self._pages, self._view = None, replace(view, screen=shared)
+        return self
+
+    def view(self, image: object) -> View:
+        """A picture as the model sees it. What is made of it is kept by its pixels, whatever it is called.
+
+        Args:
+            image: As for `set_image`, no document.
+
+        Returns:
+            A `View`.
+        """
+        view = self.engine.view(image)
+        if not self.memory.most:
+            return view
+        return replace(view, kept=PictureStore(self.memory, pixels_key(view.picture.pixels), self.scope))
+
+    def prepare(
+        self,
+        query: str | Sequence[Turn],
+        budget: object = None,
+        keep: Share | None = None,
+        *,
+        relevance: object = None,
+        allocation: Allocation | Sequence[Allocation] | None = None,
+        words: object = None,
+        hints: str | None = None,
+        look_for: str | None = None,
+        pages_shown: int | None = None,
+        **how: object,
+    ) -> ChatLook:
+        """All of `ask` before the picture is encoded.
+
+        Args:
+            query: The question, or the turns of a conversation.
+            budget: As for `ask`.
+            keep: As for `ask`.
+            relevance: As for `ask`.
+            allocation: As for `ask`.
+            words: As for `ask`.
+            hints: As for `ask`.
+            look_for: What tokens are spent on, where that is not the question.
+            pages_shown: Of a document, at most.
+            **how: What else `ask` takes by name.
+
+        Returns:
+            A `ChatLook`: the prompt, and where its tokens go.
+        """
+        helped = check_hints(hints)
+        if isinstance(query, str):
+            seen = self._view or self._pages
+            if seen is None:
+                raise InputError("no picture yet: call eye.set_image(image) before eye.ask(query)")
+            query = (Turn(USER, (seen, query)),)
+        question = check_turns(query)
+        check_request([question], budget, keep)
+        check_decided(allocation, budget=budget, keep=keep)
+        own = {"levels": self.levels, "strategy": self.strategy}
+        how = {**how, **{name: value for name, value in own.items() if how.get(name) is None}}
+        if self.order != RASTER and "order" in find_strategy(how["strategy"]).options:
+            how.setdefault("order", self.order)
+        request = Request.of(budget, keep, keywords=ASK_KEYWORDS, **how)
+        relevance = self.relevance if relevance is None else relevance
+        opened = None
+        if allocation is None and has_documents(query):
+            most = 1 if self._taught_single_questions else pages_shown
+            opened = open_pages(query, look_for or question, request, relevance, self.page_offers(), most)
+            query, relevance, request, words = opened.turns, opened.relevance, opened.request, None
+        turns = [turn.seen_by(self.view) for turn in query]
+        views = [view for turn in turns for view in turn.views]
+        known = None if opened else words_of(views, words)
+        started = perf_counter()
+        if opened is None and allocation is None:
+            known, request = self._read(views, known, request, relevance)
+        reading = perf_counter() - started
+        settings = Settings(
+            request,
+            query=look_for or question,
+            allocation=allocation,
+            relevance=relevance,
+            scorer=self.scorer,
+            words=known,
+            groups=opened.groups if opened else None,
+        )
+        looked = self.engine.look(turns, settings)
+        looked.seconds["look"] += reading
+        if opened is not None:
+            looked.seconds["look"] += opened.seconds
+            plan = replace(looked.plan, notes=opened.notes)
+            return replace(looked, plan=plan, question=question, pages=opened.pages, of_pages=opened.of_pages)
+        tiled = len(looked.plan.allocations) != len(looked.views)
+        return self._hinted(looked, turns, settings) if helped and settings.words is not None and not tiled else looked
+
+    def _read(
+        self, views: Sequence[View], known: PromptWords, request: Request, relevance: object
+    ) -> tuple[PromptWords, Request]:
+        """The words of pictures that bring none, by OCR where that pays; the request says what is left to be told."""
+        several = known if isinstance(known, list) else [known] * len(views)
+        # Words have their places in the whole picture, which is not what a tile shows.
+        tiled = getattr(getattr(self.engine, "backbone", None), "tiled", False)
+        if tiled or not request.reads(1 << 30, relevance) or all(one is not None for one in several):
+            return known, replace(request, ocr=False)
+        if ocr_missing() is not None:
+            return known, request
+        # Frames of a screen come too often, and the scorer knows screens better.
+        allowed = [view.screen is None and request.reads(self.engine.full_of(view)) for view in views]
+        read = [
+            with_words(Scene(view.picture.pixels, words=one, ocr=may))
+            for view, one, may in zip(views, several, allowed, strict=True)
+        ]
+        found = [scene.words for scene in read]
+        request = replace(request, ocr=any(scene.ocr for scene in read))
+        return found[0] if len(found) == 1 else found if any(one is not None for one in found) else None, request
+
+    def _hinted(self, looked: ChatLook, turns: Sequence[Turn], settings: Settings) -> ChatLook:
+        """The same look with what the words of its pages add: text in the prompt, or an answer to copy."""
+        if self.scorer is not None:  # taught with its scorer, and never with words in a prompt
+            one = isinstance(settings.words, Words) and len(turns) == 1
+            return replace(looked, copied=copied_answer(settings.words, looked.question)) if one else looked
+        text = hints_of(settings.words, looked.plan.allocations)
+        if not text:
+            return looked
+        last = replace(turns[-1], parts=(*turns[-1].parts, text))
+        allocations = looked.plan.allocations
+        decided = replace(settings, allocation=allocations if len(allocations) > 1 else allocations[0])
+        found = self.engine.look([*turns[:-1], last], decided)
+        price = len(self.engine.tokenizer.encode(text, add_special_tokens=False))
+        note = f"the words of the page that stand in detail are in the prompt: {price} text tokens"
+        plan = replace(found.plan, notes=(*looked.plan.notes, note))
+        seconds = {**looked.seconds, "read": looked.seconds.get("read", 0.0) + found.seconds.get("read", 0.0)}
+        return replace(found, plan=plan, seconds=seconds, question=looked.question)
+
+    def _sureness(self, looked: ChatLook, confidence: float) -> float:
+        """How sure an answer is whose text has this probability: less where the scorer was not sure of its place."""
+        place, maps = self.place, looked.plan.relevance
+        if place is None or not maps or not any(note.startswith(BY_SCORER) for note in looked.plan.notes):
+            return confidence
+        return place.sureness(confidence, max(float(np.max(np.asarray(one))) for one in maps))
+
+    def conclude(
+        self, looked: ChatLook, text: str, spent: int, *, confidence: float, entropy: float, margin: float
+    ) -> Answer:
+        """The answer to what was looked at.
+
+        Args:
+            looked: What `prepare` gave.
+            text: What the model said.
+            spent: Visual tokens that the prompt held, which may differ from what was planned.
+            confidence: The probability of the text.
+            entropy: Of its characters.
+            margin: Between the two likeliest characters.
+
+        Returns:
+            An `Answer`.
+        """
+        uncertainty, planned = 1.0 - self._sureness(looked, confidence), looked.plan.allocations
+        views = looked.views
+        if len(planned) != len(views):  # tiles, in pixels of their own; last the view that shows the whole picture
+            whole = range(len(planned))[self.backbone.whole_view]
+            planned = [*planned[:whole], *planned[whole + 1 :], in_picture(planned[whole], views[0].picture.size)]
+        else:
+            planned = [in_picture(one, view.picture.size) for view, one in zip(views, planned, strict=True)]
+        # What stands in the prompt beside the allocations' own tokens counts with the first picture.
+        tokens = [spent - sum(one.tokens for one in planned[1:]), *(one.tokens for one in planned[1:])]
+        sure = {"uncertainty": uncertainty, "entropy": entropy, "margin": margin}
+        passes = tuple(Pass(one, count, text=text, **sure) for one, count in zip(planned, tokens, strict=True))
+        shown = (marked(view.picture, self.scorer) for view in looked.views)
+        notes = (*(note for picture in shown for note in picture.notes), *looked.plan.notes, *lost_detail(looked))
+        told: dict[str, Any] = {"pages": looked.pages, "of_pages": looked.of_pages}
+        answer = Answer(text, uncertainty, passes, looked.seconds, looked.full, notes, **told)
+        if looked.copied is not None:
+            answer = settled(answer, looked.copied)
+        if self.record is None or len(looked.views) != 1:
+            return answer
+        return self.record.noted(answer, looked.question, looked.views[0].picture, model=self.name)
+
+    def scored(self, query: str) -> Relevance | None:
+        """The scorer's map of the picture, for drawing.
+
+        Args:
+            query: The question.
+
+        Returns:
+            A `Relevance`; None where no scorer belongs to the model.
+        """
+        if self._view is None or not isinstance(self.scorer, ScorerRelevance):
+            return None
+        return self.scorer.of_pixels(self._view.picture.pixels, query)
+
+    def ask(
+        self,
+        query: str | Sequence[Turn],
+        budget: Budget | Sequence[int] | None = None,
+        keep: Share | None = None,
+        *,
+        strategy: str | None = None,
+        relevance: object = None,
+        allocation: Allocation | Sequence[Allocation] | None = None,
+        levels: int | None = None,
+        seed: int = 0,
+        words: object = None,
+        hints: str | None = None,
+        ocr: bool = True,
+        scale: float | str | None = None,
+        readings: int = 1,
+        max_new_tokens: int = 64,
+        preset: str | None = None,
+        **options: Unpack[StrategyOptions],
+    ) -> Answer:
+        """Answer one question about the picture.
+
+        Args:
+            query: The question; or the turns of a whole conversation with pictures of their own. Then budget,
+                allocation and words may be lists, one for each picture, the last turn's text decides where to look, and
+                the answer has one pass for each picture.
+            budget: Visual tokens that may be spent, or a share such as "25%".
+            keep: The budget as a share of the full count; a quarter by default.
+            strategy: Instead of the eye's own.
+            relevance: Instead of the eye's own.
+            allocation: Decided by the caller.
+            levels: The coarsest level of detail.
+            seed: For strategies that draw lots.
+            words: Those of the picture with their boxes, as for `look`; a page of a PDF brings its own.
+            hints: "words", the default, lets known words help the answer (see `hints`); "none" lets them only point.
+            ocr: As for `look`; what OCR has read helps to answer, too, unless hints is "none".
+            scale: From how far the picture is read: "auto", by the grip of the model and the size of its letters (the
+                default where the grip is known), or how many times as large.
+            readings: Where the answer is unsure, the picture is read again from the next distance, at most so often in
+                all. The budget is that of all readings together, and the surest answer wins.
+            max_new_tokens: The longest answer.
+            preset: A whole way of looking, which decides strategy, relevance and passes: "source", "two_pass", …
+            **options: For the strategy, such as `boxes` (oracle).
+
+        Returns:
+            An `Answer`.
+        """
+        max_new_tokens = whole(max_new_tokens, "max_new_tokens", 1)
+        if preset is not None:
+            decided = {"strategy": strategy, "relevance": relevance, "allocation": allocation, "words": words}
+            check_alone(preset, **decided, hints=hints, readings=readings, options=options)
+            request = Request.of(budget, keep, levels=levels, seed=seed, scale=scale)
+            return self._by_preset(preset, query, request, max_new_tokens)
+        how: dict[str, Any] = {"strategy": strategy, "levels": levels, "seed": seed, "hints": hints, **options}
+        how["ocr"] = ocr
+        if check_readings(readings) > 1:
+            check_decided(allocation, readings=readings)
+            given = {**how, "relevance": relevance, "words": words, "max_new_tokens": max_new_tokens}
+            query, full = self.one_picture(query)
+            return read_several(self.ask, readings, query, budget, keep, scale, full, given)
+        how["scale"] = scale
+        if self._pages is not None and allocation is None and self._taught_single_questions and isinstance(query, str):
+            return self._page_by_page(self._pages, query, (budget, keep), relevance, max_new_tokens, how)
+        looked = self.prepare(query, budget, keep, relevance=relevance, allocation=allocation, words=words, **how)
+        return self._answers([looked], max_new_tokens)[0]
+
+    def _by_preset(self, preset: str, query: str | Sequence[Turn], request: Request, most: int) -> Answer:
+        """One question about the picture that was set. Of all that a preset asks, only its answer is recorded."""
+        function = find_preset(preset)
+        if not isinstance(query, str) or self._view is None:
+            raise InputError(
+                f"preset={preset!r} is for one question about one picture; call eye.set_image(image) first"
+            )
+        check_request([query])
+        own = copy(self)
+        own.record = None
+        answer = function(own, self._view.picture, query, request, most)
+        return answer if self.record is None else self.record.noted(answer, query, self._view.picture, model=self.name)
+
+    def one_picture(self, query: str | Sequence[Turn]) -> tuple[str | list[Turn], int]:
+        """A question about one picture, which is viewed once for all readings of it.
+
+        Args:
+            query: The question, or the turns of a conversation.
+
+        Returns:
+            The question, and the visual tokens of the untouched picture; `InputError` where several are shown.
+        """
+        turns = [Turn(USER, (self._pages or self._view or (), query))] if isinstance(query, str) else list(query)
+        parts = [part for turn in turns for part in turn.parts if not isinstance(part, str)]
+        shown = sum(len(part) if isinstance(part, Document | tuple) else 1 for part in parts)
+        if shown != 1:
+            raise InputError(f"several readings are of one picture, and {shown} are shown; ask with readings=1")
+        turns = [turn.seen_by(self.view) for turn in turns]
+        (view,) = (view for turn in turns for view in turn.views)
+        return query if isinstance(query, str) else turns, self.engine.full_of(view)
+
+    def page_offers(self) -> PageOffers:
+        """What the pages of a document are asked with.
+
+        Returns:
+            Device and scorer.
+        """
+        return PageOffers(device=self.engine.device, scorer=self.scorer)
+
+    @property
+    def _taught_single_questions(self) -> bool:
+        return self.engine.taught_single_questions(self.scorer)
+
+    def _page_by_page(
+        self,
+        document: Document,
+        query: str,
+        amount: tuple[object, object],
+        relevance: object,
+        max_new_tokens: int,
+        how: dict[str, Any],
+    ) -> Answer:
+        """The pages of a document one after another, until the answer is sure."""
+        check_request([query], *amount)
+        # Whether words go into the prompt is no matter of the allocation.
+        given = {name: value for name, value in how.items() if value is not None and name != "hints"}
+        request = Request.of(*amount, **{**given, "strategy": DEFAULT_STRATEGY})
+
+        def asker(picture: Picture, words: Words | None, tokens: int, known: Relevance | None) -> Answer:
+            own = copy(self).set_image(picture)
+            return own.ask(query, tokens, relevance=known, words=words, max_new_tokens=max_new_tokens, **how)
+
+        source = self.relevance if relevance is None else relevance
+        return ask_page_by_page(document, query, request, source, self.page_offers(), asker)
+
+    def ask_many(
+        self,
+        images: object,
+        queries: str | Sequence[str],
+        budget: Budget | Sequence[int] | None = None,
+        keep: Share | None = None,
+        *,
+        batch: int = BATCH,
+        **how: Unpack[ManyOptions],
+    ) -> list[Answer]:
+        """Answer many questions in padded batches; the picture that was set stays.
+
+        Args:
+            images: One for each question, or one for all.
+            queries: One for each picture, or one for all.
+            budget: One for each, or one for all.
+            keep: The budget as a share of the full count.
+            batch: Questions of one prompt; encoding and answering are timed for all of them together.
+            **how: The other arguments of `ask`.
+
+        Returns:
+            The answers that `ask` would give, in order. A model that merges tokens behind its encoder is asked one by
+            one.
+        """
+        batch, most = whole(batch, "batch", 1), whole(how.pop("max_new_tokens", 64), "max_new_tokens", 1)
+        asked = paired(images, queries, budget)
+        batch = batch if self.engine.many else 1
+        answers: list[Answer] = []
+        for start in range(0, len(asked), batch):
+            part = asked[start : start + batch]
+            views = {id(image): self.view(image) for image in {id(one[0]): one[0] for one in part}.values()}
+            looked = [
+                self.prepare((Turn(USER, (views[id(image)], query)),), one, keep, **how) for image, query, one in part
+            ]
+            answers += self._answers(looked, most)
+        return answers
+
+    def aask(
+        self,
+        query: str | Sequence[Turn],
+        budget: Budget | Sequence[int] | None = None,
+        keep: Share | None = None,
+        *,
+        image: object = None,
+        **how: Unpack[AskOptions],
+    ) -> Coroutine[object, None, Answer]:
+        """Answer one question, awaited: the loop goes on while one thread answers.
+
+        Args:
+            query: As for `ask`.
+            budget: As for `ask`.
+            keep: As for `ask`.
+            image: Of this question; else the picture that was set when it was called. Several at once take turns.
+            **how: The other arguments of `ask`.
+
+        Returns:
+            An `Answer`, to be awaited.
+        """
+        import asyncio
+
+        own = copy(self)
+
+        def work() -> Answer:
+            return (own if image is None else own.set_image(image)).ask(query, budget, keep, **how)
+
+        async def answer() -> Answer:
+            return await asyncio.get_running_loop().run_in_executor(self._thread, work)
+
+        return answer()
+
+    def chat(self, image: object = None, *, system: str | None = None, turns: Sequence[Turn] = ()) -> Chat:
+        """Begin a conversation of several turns.
+
+        Args:
+            image: Shown with its first question; else the picture that was set.
+            system: Said before all.
+            turns: Of an earlier conversation, to go on from.
+
+        Returns:
+            A `Chat`.
+        """
+        if not isinstance(turns, Sequence) or not all(isinstance(turn, Turn) for turn in turns):
+            raise InputError(f"turns= are those of an earlier conversation, a list of Turn, got {shown(turns)}")
+        if not isinstance(system, str | None):
+            raise InputError(f"system= is a text that is said before all, got {shown(system)}")
+        said = (*(() if system is None else (Turn(SYSTEM, (system,)),)), *turns)
+        view = self._view if image is None else self.view(image)
+        begins = view is not None and (image is not None or not any(turn.role == USER for turn in turns))
+        return Chat(copy(self), said, (view,) if view is not None and begins else ())
+
+    def _answers(self, looked: Sequence[ChatLook], most: int) -> list[Answer]:
+        """The answers to the rows of a batch."""
+        said, spent = self.engine.generate(looked, most)
+        sure = {"confidence": said.confidence, "entropy": said.entropy, "margin": said.margin}
+        found = {name: of(self.temperature).tolist() for name, of in sure.items()}
+        answers = []
+        for row, one in enumerate(looked):
+            ids = said.ids[row][said.within[row]].tolist()
+            text = self.engine.tokenizer.decode(ids, skip_special_tokens=True).strip()
+            answers.append(self.conclude(one, text, spent[row], **{name: of[row] for name, of in found.items()}))
+        return answers
+
+    def stream(
+        self,
+        query: str | Sequence[Turn],
+        budget: Budget | Sequence[int] | None = None,
+        keep: Share | None = None,
+        **how: Unpack[AskOptions],
+    ) -> Generator[str, None, Answer]:
+        """Answer one question piece by piece, as it is spoken.
+
+        Args:
+            query: As for `ask`.
+            budget: As for `ask`.
+            keep: As for `ask`.
+            **how: The other arguments of `ask`.
+
+        Returns:
+            A generator of pieces that are together the answer's text; it returns the `Answer`. A model that merges
+            tokens behind its encoder speaks in one piece, and so do several readings.
+        """
+        if check_readings(how.get("readings", 1)) > 1 or how.get("preset") is not None:
+            return _at_once(partial(self.ask, query, budget, keep, **how))
+        how.pop("readings", None)
+        how.pop("preset", None)
+        most = whole(how.pop("max_new_tokens", 64), "max_new_tokens", 1)
+        looked = self.prepare(query, budget, keep, **how)
+        speaking, spent = self.engine.speak(looked, most)
+        return self._spoken(looked, speaking, spent)
+
+    def _spoken(self, looked: ChatLook, speaking: Generator[DecodingStep], spent: int) -> Generator[str, None, Answer]:
+        spelling, sureness = Spelling(self.engine.tokenizer, self.engine.ends), Sureness(self.temperature)
+        started = perf_counter()
+        for step in speaking:
+            sureness.add(*step)
+            if (piece := spelling.add(int(step.ids[0]))) and looked.copied is None:
+                yield piece
+            if spelling.ended:
+                break
+        if (piece := spelling.rest()) and looked.copied is None:
+            yield piece
+        looked.seconds["answer"] = perf_counter() - started
+        answer = self.conclude(looked, spelling.text, spent, **sureness.row(0))
+        if looked.copied is not None:  # which of the two it is was not known before
+            yield answer.text
+        return answer
+
+
+def _at_once(ask: Callable[[], Answer]) -> Generator[str, None, Answer]:
+    """Which of several readings is the surest is known after the last."""
+    answer = ask()
+    yield answer.text
+    return answer
+
+
+def beside(folder: Path) -> dict[str, Any]:
+    """What a training left in and beside the folder of a model, as arguments of `Eye`."""
+    calibration, scorer = Calibration.beside(folder), scorer_beside(folder)
+    return {
+        "temperature": calibration,
+        "levels": calibration.levels,
+        "strategy": calibration.strategy,
+        "scorer": None if scorer is None else ScorerRelevance(scorer),
+    }
+
+
+def paired(images: object, queries: object, budgets: object) -> list[tuple[object, str, object]]:
+    """(image, question, budget) of every question of a batch."""
+    given = {"images": images, "queries": queries, "budget": budgets}
+    listed = {name: value for name, value in given.items() if isinstance(value, list | tuple)}
+    lengths = {name: len(value) for name, value in listed.items()}
+    if len({*lengths.values()}) > 1 or not listed:
+        told = ", ".join(f"{count} {name}" for name, count in lengths.items()) or "no list"
+        raise InputError(f"images, queries and budget must be lists of one length, or one for all; got {told}")
+    count = next(iter(lengths.values()))
+    columns = [listed.get(name, [value] * count) for name, value in given.items()]
+    return list(zip(*columns, strict=True))

@@ -1,0 +1,362 @@
+"""`LightEngine`: the bundled `mini` without torch and transformers.
+
+It serves an `Eye` with one question about one picture on a processor, by ONNX graphs written from the weights. Words,
+allocation and uncertainty are those of the stock engine. Importing torch takes longer than the whole answer, so `ask`
+and the command use it where it will do (`can_be_quick`).
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Generator, Hashable, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from importlib.util import find_spec
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..attending.allocate import allocate
+from ..attending.distance import Distance, at_distance, choose_distance, distance_of, reading_option, scaled_size
+from ..attending.frame import check_grid, leaves_of, segments_of
+from ..attending.grip import Grip
+from ..attending.request import Request
+from ..attending.strategies import without_torch
+from ..core.clock import timed
+from ..core.errors import InputError
+from ..core.folders import MINI, part_folder
+from ..core.manifest import verify
+from ..core.values import Allocation, JsonObject, Relevance
+from ..knowing.registry import find_source, relevances_for
+from ..knowing.scene import Scene
+from ..pictures.load import resized
+from ..pictures.pdf import load_page
+from ..realizing.base import PromptPlan, Settings
+from ..realizing.bundled import as_trained
+from ..realizing.qwen3_vl.onnx import OnnxQwen3VL, OnnxSpeaker, VisualFeatures
+from .again import PARTS, Features, ScreenStore, encoded, joined, longest_read
+from .chat import ChatLook, Turn, View
+from .decoding import DecodingStep, Generated, greedy_steps
+from .eye import Eye, beside
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+
+    from ..attending.request import Budget, Share
+
+# Numpy's attention is slower than torch's once there is much to attend to; then torch is worth its import.
+MOST_TOKENS = 256
+# Where the question goes while a chat is written, as in `models.query`.
+PLACE = "\ue000"
+
+
+class LightEngine:
+    """`mini`, or a folder of its kind, for one question at a time."""
+
+    many = False
+    device = "cpu"
+
+    def __init__(self, folder: Path) -> None:
+        verify(folder)
+        self.folder, self.name, self.reader = folder, folder.name, _reader(folder)
+        self.reuse = PARTS
+        self.grip = Grip.beside(folder)
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        return _tokenizer(self.folder)
+
+    @property
+    def ends(self) -> list[int]:
+        return self.reader.ends
+
+    def taught_single_questions(self, scorer: object) -> bool:
+        """It is `mini`, and was."""
+        return True
+
+    def view(self, image: object) -> View:
+        """The picture as the model's processor resizes it."""
+        started = perf_counter()
+        picture, words = load_page(image)
+        tensors = {"canvas": canvas_of(self.folder, picture.pixels)}
+        return View(picture, words, tensors, perf_counter() - started)
+
+    def look(self, turns: Sequence[Turn], settings: Settings) -> ChatLook:
+        """Where the tokens of the only picture of the only turn go."""
+        views = tuple(view for turn in turns for view in turn.views)
+        if len(turns) != 1 or len(views) != 1:
+            raise InputError("without torch one question is asked about one picture; use Eye.from_pretrained")
+        (view,), question = views, turns[0].text
+        seconds = {"load": view.seconds, "read": 0.0}
+        with timed(seconds, "look"):
+            if settings.allocation is None:
+                plan, seen = self._plan(view, settings)
+            else:
+                given: Any = settings.allocation
+                seen = self._view_at(view, distance_of(given))
+                plan = PromptPlan([given], None, {})
+            grid = self._grid(seen)
+            check_grid(plan.allocations[0], *grid)
+        inputs = {"query": as_trained(question, settings.scorer), "grid": grid}
+        return ChatLook(inputs, plan, seconds, (seen,), question, self.full_of(view))
+
+    def full_of(self, view: View) -> int:
+        """Visual tokens of one picture, untouched."""
+        return math.prod(self._grid(view))
+
+    def _grid(self, view: View) -> tuple[int, int]:
+        height, width = view.tensors["canvas"].shape[:2]
+        return height // self.reader.cell, width // self.reader.cell
+
+    def _view_at(self, view: View, distance: Distance) -> View:
+        """The picture as the model's processor resizes it once it is shown from a distance."""
+        if distance.times == 1:
+            return view
+        size = scaled_size(view.tensors["canvas"].shape[:2], distance.times, self.reader.cell)
+        picture = resized(view.picture, size)
+        return replace(view, picture=picture, tensors={"canvas": canvas_of(self.folder, picture.pixels)})
+
+    def generate(self, looked: Sequence[ChatLook], most: int) -> tuple[Generated, list[int]]:
+        """The answer to one question, and the visual tokens that it read."""
+        (one,) = looked
+        steps, spent = self.speak(one, most)
+        with timed(one.seconds, "answer"):
+            return Generated.of_steps(steps, self.ends), [spent]
+
+    def speak(self, looked: ChatLook, most: int) -> tuple[Generator[DecodingStep], int]:
+        """The answer, step by step, and the visual tokens that it reads."""
+        (view,), (allocation,) = looked.views, looked.plan.allocations
+        leaves = leaves_of(allocation)
+        ids = prompt_ids(self.folder, looked.inputs["query"], len(leaves))
+        with timed(looked.seconds, "encode"):
+            pieces = self._see(view, leaves, segments_of(allocation))
+            speaker = self._speaker(view, allocation.overview, ids, pieces, leaves)
+        return greedy_steps(speaker, self.ends, most), len(leaves)
+
+    def _see(self, view: View, leaves: np.ndarray, segments: Sequence[int]) -> list[Features]:
+        """What the tower makes of leaves; of what was seen before, what it made then."""
+        canvas = view.tensors["canvas"]
+
+        def encode(part: np.ndarray) -> Features:
+            made = self.reader.see(normalised(self.folder, canvas), part)
+            return made.embeds, *made.planes
+
+        kept = view.kept if view.screen is None else ScreenStore(view.screen, canvas, self.reader.cell)
+        return encoded(kept, self._place(view), leaves, segments, encode, self.reuse)
+
+    def _place(self, view: View) -> Hashable:
+        """What features hang on beside a picture and its leaves: the model, and how the picture is shown."""
+        return self.reader, view.picture.size, view.tensors["canvas"].shape
+
+    def _speaker(
+        self, view: View, overview: int, ids: list[int], pieces: list[Features], leaves: np.ndarray
+    ) -> OnnxSpeaker:
+        """The prompt, its beginning up to the overview as far as it was read before."""
+        embeds, *planes = joined(pieces)
+        given = self.reader, ids, VisualFeatures(embeds, tuple(planes)), leaves, self._grid(view)
+        kept = view.kept if view.screen is None else view.screen
+        if kept is None or not overview:
+            return OnnxSpeaker(*given)
+        begins = ids.index(self.reader.config["image_token_id"])
+        if view.screen is None:
+            length, tiles = begins + overview, pieces[:1]
+            names = [("prompt", self._place(view), tuple(ids[:length]), leaves[:overview].tobytes())]
+        else:  # the same question about an earlier frame has read more than the overview
+            length, tiles = begins + len(leaves), pieces
+            names = [("prompt", self._place(view), tuple(ids[:begins]), after) for after in (tuple(ids[length:]), ())]
+        known, before = longest_read(kept, names, tiles)
+        if before is not None and known == len(tiles):
+            return OnnxSpeaker(*given, before.first(length))
+        speaker = OnnxSpeaker(*given, before.first(begins + known) if before is not None else None)
+        read = tuple(tiles), speaker.prefix(length)
+        for name in names:
+            kept.put(name, read)
+        return speaker
+
+    def _plan(self, view: View, settings: Settings) -> tuple[PromptPlan, View]:
+        """Where the tokens go, and the picture as it is seen from the distance chosen."""
+        request, full, words, canvas = settings.request, self.full_of(view), settings.words, view.tensors["canvas"]
+        tokens = min(request.tokens(full), full)
+        known: dict[str, Any] = {"words": words, "scorer": settings.scorer, "ocr": request.ocr}
+        scene = Scene(canvas, **known, choosing=tokens < full, kept=view.kept)
+        assert isinstance(settings.query, str)
+        found = relevances_for(settings.relevance, [scene], [settings.query])
+        (one,), (levels,) = found.relevance, found.levels
+        shown = view if words is None or words is view.words else replace(view, words=words)
+        plain = one.map if isinstance(one, Relevance) else np.asarray(one)
+        distance = choose_distance(
+            request.scale,
+            self.grip,
+            lambda: shown.letters,
+            plain,
+            size=view.picture.size,
+            canvas=canvas.shape[:2],
+            full=full,
+            tokens=tokens,
+        )
+        seen = self._view_at(view, distance)
+        canvas, grid = seen.tensors["canvas"], self._grid(seen)
+        allocation = allocate(
+            one,
+            min(tokens, math.prod(grid)),
+            strategy=request.strategy,
+            image_size=canvas.shape[:2],
+            canvas=canvas.shape[:2],
+            cell=self.reader.cell,
+            levels=request.levels if levels is None else levels,
+            seed=request.seed,
+            **{**reading_option(distance, request.strategy, grid), **request.options},
+        )
+        allocation = at_distance(allocation, distance, full)
+        said = one.notes if isinstance(one, Relevance) else ()
+        return PromptPlan([allocation], [plain], {}, tuple(dict.fromkeys((*said, *request.notes(full))))), seen
+
+
+def quick_eye(relevance: object = "auto", levels: int | None = None) -> Eye:
+    """The bundled `mini` without torch, for one question about one picture at a time."""
+    folder = part_folder(MINI)
+    own: dict[str, Any] = {"relevance": relevance, **({} if levels is None else {"levels": levels})}
+    return Eye(LightEngine(folder), **{**beside(folder), **own})
+
+
+@lru_cache(maxsize=1)
+def _reader(folder: Path) -> OnnxQwen3VL:
+    return OnnxQwen3VL.from_folder(folder)
+
+
+@lru_cache(maxsize=4)
+def _tokenizer(folder: Path) -> Tokenizer:
+    from tokenizers import Tokenizer
+
+    return Tokenizer.from_file(str(folder / "tokenizer.json"))
+
+
+@lru_cache(maxsize=4)
+def _template(folder: Path) -> str:
+    """The chat with one picture and `PLACE` where the question goes, as the model's template writes it."""
+    from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+    text = (folder / "chat_template.jinja").read_text(encoding="utf-8")
+    environment = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True)
+    content = [{"type": "image"}, {"type": "text", "text": PLACE}]
+    return environment.from_string(text).render(
+        messages=[{"role": "user", "content": content}], add_generation_prompt=True
+    )
+
+
+def prompt_ids(folder: Path, query: str, tokens: int) -> list[int]:
+    """The prompt with `tokens` placeholders; the question is nothing but text, whatever markers it spells out."""
+    tokenizer = _tokenizer(folder)
+    placeholder = tokenizer.id_to_token(_settings(folder, "config.json")["image_token_id"])
+    assert placeholder is not None
+    chat = _template(folder).replace(placeholder, placeholder * tokens, 1)
+    before, _, after = chat.partition(PLACE)
+    if not any(token in query for token in (one.content for one in tokenizer.get_added_tokens_decoder().values())):
+        return tokenizer.encode(chat.replace(PLACE, query), add_special_tokens=False).ids
+    plain = _plain_tokenizer(folder)
+    asked = plain.encode(query, add_special_tokens=False).ids
+    return [
+        *tokenizer.encode(before, add_special_tokens=False).ids,
+        *asked,
+        *tokenizer.encode(after, add_special_tokens=False).ids,
+    ]
+
+
+@lru_cache(maxsize=4)
+def _plain_tokenizer(folder: Path) -> Tokenizer:
+    """One that takes special tokens for the text they are written with."""
+    from tokenizers import Tokenizer
+
+    tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    tokenizer.encode_special_tokens = True
+    return tokenizer
+
+
+@lru_cache(maxsize=8)
+def _settings(folder: Path, name: str) -> JsonObject:
+    return json.loads((folder / name).read_text(encoding="utf-8"))
+
+
+def canvas_size(folder: Path, size: tuple[int, int]) -> tuple[int, int]:
+    """What the model's processor makes of a picture of (height, width): multiples of a cell, not too many pixels."""
+    how = _settings(folder, "preprocessor_config.json")
+    cell, (height, width) = how["patch_size"] * how["merge_size"], size
+    if max(size) / min(size) > 200:
+        raise InputError(f"the picture is {width}×{height}; mini reads none that is 200 times as long as it is wide")
+    high, wide = round(height / cell) * cell, round(width / cell) * cell
+    most, least = how["size"]["longest_edge"], how["size"]["shortest_edge"]
+    if high * wide > most:
+        ratio = math.sqrt(height * width / most)
+        return max(cell, math.floor(height / ratio / cell) * cell), max(cell, math.floor(width / ratio / cell) * cell)
+    if high * wide < least:
+        ratio = math.sqrt(least / (height * width))
+        return math.ceil(height * ratio / cell) * cell, math.ceil(width * ratio / cell) * cell
+    return high, wide
+
+
+def canvas_of(folder: Path, pixels: np.ndarray) -> np.ndarray:
+    """(H, W, 3) uint8 → (H', W', 3) uint8, the picture as the model's processor resizes it."""
+    from PIL import Image
+
+    high, wide = canvas_size(folder, (pixels.shape[0], pixels.shape[1]))
+    if (high, wide) == pixels.shape[:2]:
+        return pixels
+    return np.asarray(Image.fromarray(pixels).resize((wide, high), Image.Resampling.BICUBIC))
+
+
+def normalised(folder: Path, canvas: np.ndarray) -> np.ndarray:
+    """(H, W, 3) uint8 → (3, H, W) float32, as the model's processor scales it."""
+    import cv2
+
+    picture = np.empty((3, *canvas.shape[:2]), dtype=np.float32)
+    for plane, table, place in zip(cv2.split(canvas), _levels(folder), picture, strict=True):
+        cv2.LUT(plane, table, place)
+    return picture
+
+
+@lru_cache(maxsize=4)
+def _levels(folder: Path) -> np.ndarray:
+    """(3, 256) float32: what the model's processor makes of the levels of each colour."""
+    how = _settings(folder, "preprocessor_config.json")
+    mean, deviation = (np.array(how[name], dtype=np.float32)[:, None] for name in ("image_mean", "image_std"))
+    return ((np.arange(256) * how["rescale_factor"]).astype(np.float32) - mean) / deviation
+
+
+def can_be_quick(
+    model: object,
+    device: str,
+    size: tuple[int, int],
+    budget: Budget | None = None,
+    keep: Share | None = None,
+    *,
+    strategy: str | None = None,
+    relevance: object = None,
+    allocation: Allocation | None = None,
+) -> bool:
+    """Will `LightEngine` do? The bundled mini on a processor, few tokens (any number without torch), and a source that
+    asks no model. size: height and width in which the picture is read."""
+    if not isinstance(model, str) or model != MINI or device != "cpu" or not isinstance(relevance, str | None):
+        return False
+    folder = part_folder(MINI)
+    if strategy is not None and not without_torch(strategy):
+        return False
+    if relevance not in (None, "auto") and "model" in find_source(relevance).needs:
+        return False
+    if allocation is not None:
+        return allocation.tokens <= most_tokens() and bool((allocation.counts == 1).all())
+    height, width = canvas_size(folder, size)
+    how = _settings(folder, "preprocessor_config.json")
+    full = height * width // (how["patch_size"] * how["merge_size"]) ** 2
+    return min(full, Request.of(budget, keep).tokens(full)) <= most_tokens()
+
+
+def most_tokens() -> float:
+    """Up to how many tokens `LightEngine` is taken: any number where torch is not installed."""
+    try:
+        there = find_spec("torch") is not None
+    except ModuleNotFoundError:
+        there = False
+    return MOST_TOKENS if there else math.inf

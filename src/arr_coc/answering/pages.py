@@ -1,0 +1,243 @@
+"""Questions about documents: its pages become pictures of one prompt, or are read one after another.
+
+A model that was taught several pictures sees every page that got tokens, with page marks, and is told which pages are
+not shown. One that was taught single pictures reads the best page, and the next where it is unsure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from ..attending.document_look import DocumentLook, listed, look_through
+from ..attending.request import Request
+from ..core.clock import summed
+from ..core.errors import InputError
+from ..core.unsure import is_unsure
+from ..core.values import Answer, Pass, Relevance
+from ..knowing.document import PageOffers
+from ..knowing.registry import find_source
+from ..pictures.document import Document, DocumentPage
+from ..pictures.load import Picture
+from ..pictures.words import Words
+from .chat import Turn
+
+# Pages that are read one after another, and pages of one prompt.
+MOST_READ, MOST_PAGES_SHOWN = 3, 64
+# Up to so many tokens a page is shown small: more of it would be read, cut into patches and thrown away.
+SMALL_TOKENS, SMALL_SIDE = 4, 256
+# What an answer is worth from a page for which nothing speaks, beside one from the page that is believed most.
+DOUBTED = 0.25
+MARK = "Page {number} of {of_pages}:"
+
+
+@dataclass(frozen=True, eq=False)
+class OpenedPages:
+    """turns: the conversation with pages in place of documents. relevance: a map for each picture. groups: which
+    pictures share a budget. pages: the number of each picture's page. notes: what a reader should know."""
+
+    turns: tuple[Turn, ...]
+    relevance: list[Relevance]
+    groups: tuple[int, ...]
+    pages: tuple[int, ...]
+    of_pages: int
+    notes: tuple[str, ...]
+    seconds: float
+    request: Request
+
+
+def has_documents(turns: object) -> bool:
+    """Whether a conversation shows documents."""
+    return isinstance(turns, Sequence) and any(
+        isinstance(part, Document) for turn in turns for part in getattr(turn, "parts", ())
+    )
+
+
+def open_pages(
+    turns: Sequence[Turn],
+    question: str,
+    request: Request,
+    relevance: object,
+    offers: PageOffers,
+    most: int | None = None,
+) -> OpenedPages:
+    """A conversation whose documents are opened at the pages that get tokens.
+
+    Args:
+        turns: Of the conversation; other pictures in it are documents of one page.
+        question: What is looked for.
+        request: How much may be spent on each document, or on all pictures where it says `total`.
+        relevance: As for `look`.
+        offers: What else is known.
+        most: Pages that are shown. 1: the model reads one picture, and gets the best page without marks.
+
+    Returns:
+        The conversation, and how its pictures share budgets.
+    """
+    if isinstance(request.budget, Sequence):
+        raise InputError("several budgets are for several pictures; a document takes one number")
+    relevance, single = for_pages(relevance), most == 1
+    most = MOST_PAGES_SHOWN if most is None else most
+    parts = [part for turn in turns for part in turn.parts if not isinstance(part, str)]
+    documents = [as_document(part) for part in parts]
+    if request.total or single:
+        everything = Document.of(documents) if len(documents) > 1 else documents[0]
+        looks = [look_through(everything, question, request, relevance, offers, most)]
+    else:
+        looks = [look_through(one, question, request, relevance, offers, most) for one in documents]
+    gathered = _Gathered(request, single)
+    opened, queue = [], list(zip(parts, documents, strict=True))
+    start = 0
+    for turn in turns:
+        shown: list[object] = []
+        for part in turn.parts:
+            if isinstance(part, str):
+                shown.append(part)
+                continue
+            held, document = queue.pop(0)
+            look = looks[0] if len(looks) == 1 else looks[len(parts) - len(queue) - 1]
+            span = (start, start + len(document)) if len(looks) == 1 else (0, len(document))
+            start += len(document)
+            shown += gathered.pages_of(document, look, span, held)
+        opened.append(replace(turn, parts=tuple(shown)))
+    gathered.told(opened)
+    notes = tuple(dict.fromkeys((*(note for look in looks for note in look.notes), *gathered.notes)))
+    wanted = gathered.wanted(looks)
+    return OpenedPages(
+        tuple(opened),
+        gathered.maps,
+        tuple(gathered.groups),
+        tuple(gathered.numbers),
+        sum(document.of_pages or 1 for document in documents),
+        notes,
+        sum(sum(look.seconds.values()) for look in looks),
+        wanted,
+    )
+
+
+def as_document(part: object) -> Document:
+    """A document, or a picture as one of one page."""
+    if isinstance(part, Document):
+        return part
+    picture = getattr(part, "picture", part)  # of a view
+    return Document.of(picture)
+
+
+def for_pages(relevance: object) -> object:
+    """What may be asked before a model has seen anything: not the model itself."""
+    if isinstance(relevance, str) and relevance != "auto" and "model" in find_source(relevance).needs:
+        return "auto"
+    return "auto" if relevance is None else relevance
+
+
+@dataclass
+class _Gathered:
+    """What is shown of the documents of one conversation, while they are opened."""
+
+    request: Request
+    single: bool
+    maps: list[Relevance] = field(default_factory=list)
+    groups: list[int] = field(default_factory=list)
+    numbers: list[int] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    hidden: list[str] = field(default_factory=list)
+    documents: int = 0
+
+    def pages_of(self, document: Document, look: DocumentLook, span: tuple[int, int], held: object) -> list[object]:
+        """Marks and pictures of the pages with tokens; span: its pages among those of the look."""
+        several, shown = len(document) > 1, []
+        shares = look.allocation.pages[span[0] : span[1]]
+        for page, share, known in zip(document, shares, look.relevances[span[0] : span[1]], strict=True):
+            if not share.tokens:
+                continue
+            if several and not self.single:
+                shown.append(MARK.format(number=page.number, of_pages=document.of_pages))
+            small = share.tokens <= SMALL_TOKENS and several
+            shown.append(page.draw(SMALL_SIDE if small else None) if isinstance(held, Document) else held)
+            found = np.zeros((1, 1), np.float32) if known.relevance is None else known.relevance.map * known.belief
+            self.maps.append(Relevance(np.clip(found, 0, 1), look.query))
+            self.groups.append(0 if self.request.total or self.single else self.documents)
+            self.numbers.append(page.number)
+            if several and share.tokens > 1:
+                self.notes.append(f"page {page.number} of {document.of_pages}: {share.tokens} tokens; {share.why}")
+        left = [page.number for page, share in zip(document, shares, strict=True) if not share.tokens]
+        if several and left:
+            noun = "Page" if len(left) == 1 else "Pages"
+            self.hidden.append(f"{noun} {listed(left)} of {document.of_pages} are not shown.")
+        self.documents += 1
+        return shown
+
+    def told(self, turns: list[Turn]) -> None:
+        """The model is told which pages it does not see, in the turn that asks."""
+        if not self.hidden or self.single:
+            return
+        last = turns[-1]
+        parts = list(last.parts)
+        place = max(number for number, part in enumerate(parts) if isinstance(part, str))
+        parts[place] = f"({' '.join(self.hidden)}) {parts[place]}"
+        turns[-1] = replace(last, parts=tuple(parts))
+
+    def wanted(self, looks: Sequence[DocumentLook]) -> Request:
+        """Budgets as numbers, one for each look: a share is that of all pages, also of those that are not shown."""
+        budgets = [look.allocation.budget for look in looks]
+        return replace(self.request, budget=budgets[0] if len(budgets) == 1 else budgets, keep=None)
+
+
+# ---- page by page ----------------------------------------------------------------------------------------------------
+
+# (picture, its words, tokens, relevance) → the answer about it alone.
+PageAsker = Callable[[Picture, Words | None, int, Relevance | None], Answer]
+
+
+def ask_page_by_page(
+    document: Document, query: str, request: Request, relevance: object, offers: PageOffers, asker: PageAsker
+) -> Answer:
+    """The best page first, the next where the answer is unsure; the budget is that of all of them.
+
+    Args:
+        document: Its pages.
+        query: The question.
+        request: How much may be spent in all; a quarter of one page where nobody said.
+        relevance: As for `look`.
+        offers: What else is known.
+        asker: Asks about one page.
+
+    Returns:
+        The surest answer. `pages` names the page of each pass, the one that answers last.
+    """
+    if request.budget is None and request.keep is None:
+        largest = max(-(-page.size[0] // request.cell) * -(-page.size[1] // request.cell) for page in document)
+        request = replace(request, budget=max(1, largest // 4))
+    look = look_through(document, query, request, for_pages(relevance), offers, MOST_READ)
+    by_number = {page.number: number for number, page in enumerate(document.pages)}
+    asked: list[tuple[DocumentPage, Answer]] = []
+    for share in sorted(look.allocation.funded, key=lambda one: (-one.worth, -one.tokens, one.number))[:MOST_READ]:
+        number = by_number[share.number]
+        page, known = document.pages[number], look.relevances[number].relevance
+        answer = asker(page.draw(), page.words, share.tokens, known)
+        asked.append((page, answer))
+        if not is_unsure(answer.uncertainty):
+            break
+    return _surest(look, asked)
+
+
+def _surest(look: DocumentLook, asked: Sequence[tuple[DocumentPage, Answer]]) -> Answer:
+    """Of the answers the one that is sure, on a page that is believed; its passes come last."""
+    peaks = {page.number: known.peak for page, known in zip(look.document, look.relevances, strict=True)}
+    most = max(max(peaks.values()), 1e-9)
+
+    def worth(one: tuple[DocumentPage, Answer]) -> float:
+        return (1 - one[1].uncertainty) * (DOUBTED + (1 - DOUBTED) * peaks[one[0].number] / most)
+
+    order = sorted(asked, key=worth)
+    page, best = order[-1]
+    passes: list[Pass] = [step for _, answer in order for step in answer.passes]
+    numbers = [one.number for one, answer in order for _ in answer.passes]
+    seconds = summed((look.seconds, *(answer.seconds for _, answer in asked)))
+    of_pages = look.document.of_pages
+    note = f"page {page.number} of {of_pages} answers; looked at {listed([one.number for one, _ in asked])}"
+    notes = tuple(dict.fromkeys((note, *look.document.notes, *look.notes[:1], *best.notes)))
+    told = {"seconds": seconds, "full": look.allocation.full, "notes": notes}
+    return replace(best, passes=tuple(passes), pages=tuple(numbers), of_pages=of_pages, **told)

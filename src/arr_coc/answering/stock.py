@@ -1,0 +1,466 @@
+"""`StockEngine`: any stock vision-language model that transformers can load, with torch.
+
+It shows a picture as the model's processor does, decides where its tokens go, shortens the prompt and lets the model
+speak. `eye.Eye` holds one; the server's engine drives it by itself.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Generator, Hashable, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import wraps
+from importlib import import_module
+from itertools import zip_longest
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
+
+import numpy as np
+
+from ..attending.frame import leaves_of, segments_of
+from ..attending.grip import Grip
+from ..core.checks import of_kind
+from ..core.clock import timed
+from ..core.cuda_graph import using_gpu
+from ..core.errors import InputError
+from ..core.kept import PictureStore
+from ..core.values import Allocation
+from ..knowing.scorer.source import ScorerRelevance
+from ..realizing.attachment_plan import plan_prompt
+from ..realizing.base import (
+    EYE_TRANSFORMERS,
+    Inputs,
+    PromptPlan,
+    Settings,
+    adapter_options,
+    backbone_for,
+    check_processor,
+    require_transformers,
+    unwrapped,
+)
+from ..realizing.bundled import as_trained
+from ..realizing.query import PLACE, tokenize_prompt, without_markers
+from ..realizing.qwen3_vl.encode import VisualTokens
+from ..realizing.qwen3_vl.graph import Graphs
+from ..realizing.tokens.depth import DepthRouting
+from ..realizing.tokens.patches import LeafBatch
+from .again import PARTS, Features, LeafPiece, ScreenStore, keep_pieces, pieces_of
+from .again import joined as joined_features
+from .chat import USER, ChatLook, Turn, View
+from .decoding import DecodingStep, Generated, PromptStart, end_tokens, generate, is_lean, steps
+from .distances import seen_from
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from transformers import PreTrainedModel, ProcessorMixin
+
+    from ..realizing.base import Realized
+
+ADAPTERS = "adapter_config.json"
+# A tokenizer of so few words has one for each character.
+MOST_CHARACTERS = 256
+UNREAD = "what was said before was not read: {name} was taught single questions"
+
+
+Given = ParamSpec("Given")
+Made = TypeVar("Made")
+
+
+def on_its_gpu(
+    work: Callable[Concatenate[StockEngine, Given], Made],
+) -> Callable[Concatenate[StockEngine, Given], Made]:
+    """A method of the engine beside which no graph is recorded, and which begins beside no recording."""
+
+    @wraps(work)
+    def done(self: StockEngine, *given: Given.args, **named: Given.kwargs) -> Made:
+        with using_gpu(self.model.device):
+            return work(self, *given, **named)
+
+    return done
+
+
+class StockEngine:
+    """A model and its processor. The arguments are told at `eye.Eye`."""
+
+    def __init__(
+        self,
+        model: PreTrainedModel,
+        processor: ProcessorMixin,
+        *,
+        name: str = "",
+        graphs: bool | None = None,
+        depth: DepthRouting | str | None = None,
+    ) -> None:
+        # Any: what a model can do depends on its class, and that is what the adapter knows.
+        self.model: Any = unwrapped(model)
+        self.processor: Any = processor
+        self.name = of_kind(name, str, "name") or type(model).__name__
+        self.backbone = backbone_for(self.model)
+        check_processor(processor)
+        require_transformers(f"an Eye on {self.model.config.model_type}", EYE_TRANSFORMERS)
+        self.backbone.check(self.model, processor)
+        self.depth = DepthRouting.named(depth) if isinstance(depth, str) else depth
+        if self.depth is not None and "depth" not in adapter_options(self.backbone):
+            raise InputError(f"depth= is for Qwen3-VL, which foveates before its encoder; {self.name} does not")
+        # What was measured of this model; None where nothing was.
+        self.grip = Grip.known(getattr(self.model.config, "_name_or_path", "") or "")
+        self.graphs = self._captured(graphs)
+        self.reuse = PARTS
+
+    @classmethod
+    def from_folder(cls, folder: Path, name: str, device: str, **options: Any) -> Self:
+        """A stock model's folder, its name on the hub, or a folder of adapters, whose model is loaded with them."""
+        from transformers import AutoModelForImageTextToText
+        from transformers.utils import logging
+
+        from ..realizing.qwen3_vl.processor import load_processor
+
+        logging.disable_progress_bar()
+        try:
+            processor = load_processor(str(folder))
+            # Half precision is slow on processors, and its sums are coarse.
+            dtype = "float32" if device == "cpu" else "auto"
+            model = AutoModelForImageTextToText.from_pretrained(str(folder), dtype=dtype)
+        except (OSError, ValueError) as error:
+            place = "folder" if os.path.exists(folder) else "name on the hub"
+            reason = str(error).strip().splitlines()[0]
+            raise InputError(f"cannot load {name!r} as a {place} of a vision-language model: {reason}") from error
+        return cls(model.to(device).eval(), processor, name=name, **options)
+
+    def __getstate__(self) -> dict[str, object]:
+        """All but the graphs, which belong to this process and its device."""
+        return {name: value for name, value in self.__dict__.items() if name != "graphs"}
+
+    def __setstate__(self, state: Mapping[str, object]) -> None:
+        self.__dict__.update(state)
+        self.graphs = self._captured(None)
+
+    @property
+    def tokenizer(self) -> Any:
+        return self.processor.tokenizer
+
+    @property
+    def ends(self) -> list[int]:
+        """The tokens that end an answer."""
+        return end_tokens(self.model)
+
+    @property
+    def many(self) -> bool:
+        """Whether several prompts can be answered in one padded batch."""
+        return is_lean(self.model)
+
+    @property
+    def device(self) -> str:
+        """Where the model is."""
+        return str(self.model.device)
+
+    def view(self, image: object) -> View:
+        """A picture as the processor shows it."""
+        return View.of(self.processor, image)
+
+    @on_its_gpu
+    def look(self, turns: Sequence[Turn], settings: Settings) -> ChatLook:
+        """The prompt of a conversation whose pictures are views, and where their tokens go."""
+        views = tuple(view for turn in turns for view in turn.views)
+        depth = {} if self.depth is None else {"depth": self.depth}
+        settings = replace(settings, realize=depth, kept=[view.kept for view in views])
+        single = self.taught_single_questions(settings.scorer)
+        seconds = {"load": sum(view.seconds for view in views)}
+        question = turns[-1].text
+        with timed(seconds, "read"):
+            inputs = self.prompt_of(turns, settings.scorer)
+            tiles = self._tiles(inputs, len(views), settings)
+        full = self.visual_tokens(inputs)
+        if tiles:  # words have their places in the whole picture, which is not what a tile shows
+            settings = replace(settings, words=None)
+        with timed(seconds, "look"):
+            plan = plan_prompt(self.backbone, self.model, self.processor, inputs, settings)
+            found = None if tiles else seen_from(self, turns, inputs, plan, settings)
+        if tiles:
+            told = f"shown as {tiles} tiles and views, each with a part of the budget and an allocation of its own"
+            plan = replace(plan, notes=(*plan.notes, told))
+        if found is not None:
+            turns, inputs, plan = found
+            views = tuple(view for turn in turns for view in turn.views)
+        if len(turns) > 1 and single:
+            plan = replace(plan, notes=(*plan.notes, UNREAD.format(name=self.name)))
+        return ChatLook(inputs, plan, seconds, views, question, full)
+
+    def prompt_of(self, turns: Sequence[Turn], scorer: object) -> dict[str, object]:
+        """The model's inputs for turns whose pictures are views, on its device."""
+        single = self.taught_single_questions(scorer)
+        inputs = chat_inputs(self.processor, self._as_trained(turns, scorer, single))
+        return {name: value.to(self.model.device) if hasattr(value, "to") else value for name, value in inputs.items()}
+
+    def full_of(self, view: View) -> int:
+        """Visual tokens of one picture, untouched."""
+        return self.visual_tokens(self.prompt_of([Turn(USER, (view, "?"))], None))
+
+    def taught_single_questions(self, scorer: object) -> bool:
+        """A reader of characters with a scorer of this library's. A large model beside one was taught conversations."""
+        return isinstance(scorer, ScorerRelevance) and len(self.tokenizer) <= MOST_CHARACTERS
+
+    @staticmethod
+    def _as_trained(turns: Sequence[Turn], scorer: object, single: bool) -> list[Turn]:
+        """Questions as the model knows them; where it knows no other, all pictures and the last turn."""
+
+        def known(turn: Turn) -> Turn:
+            if turn.role != USER:
+                return turn
+            parts = (as_trained(part, scorer) if isinstance(part, str) else part for part in turn.parts)
+            return replace(turn, parts=tuple(parts))
+
+        if not single:
+            return [known(turn) for turn in turns]
+        earlier = (view for turn in turns[:-1] for view in turn.views)
+        return [Turn(USER, (*earlier, *known(turns[-1]).parts))]
+
+    @on_its_gpu
+    def realize(self, looked: ChatLook, **tower: object) -> Realized:
+        """The shortened prompt with its visual tokens; of what was seen before, what the tower made then."""
+        plan, options = looked.plan, dict(looked.plan.options)
+        pieces = self._pieces(looked)
+        if any(piece.features is not None for several in pieces for piece in several):
+            options["known"] = known_leaves(pieces, [one.grid for one in plan.allocations], self.device)
+        import torch
+
+        with torch.no_grad():  # what is kept of it would hold all that the tower did
+            realized = self.backbone.realize(
+                self.model, looked.inputs, plan.allocations, relevance=plan.relevance, **options, **tower
+            )
+        if not pieces:
+            return realized
+        counts = tuple(one.tokens for one in plan.allocations)
+        kept = [
+            keep_pieces(self._store(view), several, (made.embeds, *made.planes))
+            for view, several, made in zip(looked.views, pieces, realized.notes["tokens"].split(counts), strict=True)
+        ]
+        return replace(realized, notes={**realized.notes, "start": self._start(looked, realized, kept)})
+
+    def _store(self, view: View) -> PictureStore | ScreenStore | None:
+        """Where features of leaves are kept: by the picture, or by their own pixels where it is a frame of a screen."""
+        if view.screen is None:
+            return view.kept
+        vision = self.model.config.vision_config
+        backbone: Any = self.backbone  # foveates before its encoder, or nothing is kept
+        ((_, pictures),) = backbone.normalised_pixels(self.model, view.tensors).values()
+        pixels = pictures[0].permute(1, 2, 0).cpu().numpy()
+        return ScreenStore(view.screen, pixels, vision.patch_size * vision.spatial_merge_size)
+
+    def _pieces(self, looked: ChatLook) -> list[list[LeafPiece]]:
+        """What is kept of the leaves of each picture; nothing where tokens hang on more than the picture and they."""
+        plan, wanted = looked.plan, "known" in looked.plan.options and looked.plan.options["known"] is not None
+        kept = all(view.kept is not None for view in looked.views)
+        leaves = all(bool((one.counts == 1).all()) for one in plan.allocations)
+        if not kept or not leaves or wanted or self.depth is not None or not self.many:
+            return []
+        reuse = self.reuse if self.graphs is None else PARTS  # a graph is captured for a number of leaves
+        return [
+            pieces_of(self._store(view), self._place(view, one), leaves_of(one), segments_of(one), reuse)
+            for view, one in zip(looked.views, plan.allocations, strict=True)
+        ]
+
+    def _place(self, view: View, allocation: Allocation) -> Hashable:
+        """What features hang on beside a picture and its leaves: the weights as they are now, and how it is shown."""
+        changed = sum(0 if one.is_inference() else one._version for one in self.model.parameters())
+        return self.model, changed, self.device, str(self.model.dtype), view.picture.size, allocation.grid
+
+    def _start(self, looked: ChatLook, realized: Realized, pieces: Sequence[Sequence[Features]]) -> PromptStart | None:
+        """The beginning that all rows of a prompt share, up to the overview of the first picture of each; None where
+        they share none."""
+        ids, mask = realized.inputs["input_ids"], realized.inputs["attention_mask"]
+        if len(ids) > 1 and len(looked.views) != len(ids):
+            return None
+        found: dict[tuple[PictureStore, tuple[Hashable, ...], int, int], tuple[Features, ...]] = {}
+        for number, (row, there) in enumerate(zip(ids, mask, strict=True)):
+            view, allocation = looked.views[number], looked.plan.allocations[number]
+            tokens, overview = row[there > 0].tolist(), allocation.overview
+            kept = view.kept if view.screen is None else view.screen
+            if not overview or kept is None:
+                return None
+            begins, place = tokens.index(self.backbone.image_token_id(self.model)), self._place(view, allocation)
+            # The same question about an earlier frame of a screen has read more than the overview.
+            shown = overview if view.screen is None else allocation.tokens
+            head, rest = tuple(tokens[:begins]), tuple(tokens[begins + shown :])
+            first = leaves_of(allocation)[:overview].tobytes()
+            after: tuple[Hashable, ...] = (first,) if view.screen is None else (rest, ())
+            names = tuple(("prompt", place, head, one) for one in after)
+            tiles = tuple(pieces[number][: 1 if view.screen is None else shown])
+            found.setdefault((kept, names, begins + shown, shown), tiles)
+        if len(found) != 1:
+            return None
+        ((shared, tiles),) = found.items()
+        return PromptStart(*shared, tiles)
+
+    @on_its_gpu
+    def generate(self, looked: Sequence[ChatLook], most: int) -> tuple[Generated, list[int]]:
+        """The answers to conversations, in one padded prompt, and the visual tokens that each of them read."""
+        seconds: dict[str, float] = {}
+        with self._own_graphs(looked) as graphs:
+            with timed(seconds, "encode"):
+                realized = self.realize(joined(looked), **({} if graphs is None else {"tower": graphs.tower}))
+            with timed(seconds, "answer"):
+                said = generate(self.model, realized, most, graphs)
+        for one in looked:
+            one.seconds.update(seconds)
+        return said, self._visual(realized.inputs).sum(1).tolist()
+
+    def speak(self, looked: ChatLook, most: int) -> tuple[Generator[DecodingStep], int]:
+        """The answer to one conversation, step by step, and the visual tokens that it reads. A model that merges tokens
+        behind its encoder says all at once."""
+        with timed(looked.seconds, "encode"):
+            realized = self.realize(looked)
+        return steps(self.model, realized, most), self.visual_tokens(realized.inputs)
+
+    def visual_tokens(self, prompt: Mapping[str, object]) -> int:
+        return int(self._visual(prompt).sum())
+
+    def _visual(self, prompt: Mapping[str, object]) -> Any:
+        return prompt["input_ids"] == self.backbone.image_token_id(self.model)
+
+    def _tiles(self, inputs: Inputs, pictures: int, settings: Settings) -> int:
+        """In how many tiles and views the one picture is shown; 0 where every picture is one grid."""
+        tiles = len(self.backbone.grids(self.model, inputs))
+        if tiles == pictures:
+            return 0
+        if pictures > 1:
+            raise InputError(
+                f"{self.name} shows these {pictures} pictures as {tiles} tiles or views, and one answer cannot tell "
+                "whose they are; ask about one picture, or use attach()"
+            )
+        if settings.request.scale not in (None, 1, "auto"):
+            raise InputError(f"scale={settings.request.scale}: {self.name} cuts its tiles from the picture as given")
+        return tiles
+
+    def _captured(self, wanted: bool | None) -> Graphs | None:
+        """The graphs of this model, where they are wanted and possible."""
+        wanted = None if wanted is None else of_kind(wanted, bool, "graphs")
+        safe = is_lean(self.model) and Graphs.safe(self.model)
+        if wanted and not safe:
+            raise InputError(f"graphs=True needs a dense Qwen3-VL on one CUDA device, greedy; {self.name} is not")
+        return None if wanted is False or not safe else Graphs(self.model)
+
+    @contextmanager
+    def _own_graphs(self, looked: Sequence[ChatLook]) -> Generator[Graphs | None]:
+        """The graphs, of single pictures, while nobody else uses them; None where there are none, or another thread is
+        at them."""
+        several = len(looked) > 1 or len(looked[0].views) > 1
+        if self.graphs is None or several or not self.graphs.busy.acquire(blocking=False):
+            yield None
+            return
+        try:
+            yield self.graphs
+        finally:
+            self.graphs.busy.release()
+
+
+def chat_inputs(processor: Any, turns: Sequence[Turn]) -> dict[str, Any]:
+    """The prompt of a conversation whose pictures are views: patches were cut once, the text is set every time."""
+    import torch
+
+    tokenizer, chat = processor.tokenizer, chat_text(processor, turns)
+    texts = [part for turn in turns for part in turn.parts if isinstance(part, str)]
+    views = [view for turn in turns for view in turn.views]
+    merge = getattr(processor.image_processor, "merge_size", None)
+    if merge is None or any("image_grid_thw" not in view.tensors for view in views):
+        from PIL import Image
+
+        pictures = [Image.fromarray(view.picture.pixels) for view in views]
+        plain = (without_markers(tokenizer, text) for text in texts)
+        written = "".join(piece + text for piece, text in zip_longest(chat.split(PLACE), plain, fillvalue=""))
+        return dict(processor(text=[written], images=pictures, return_tensors="pt"))
+    token, before = processor.image_token, chat.split(processor.image_token)
+    counts = [int(torch.as_tensor(view.tensors["image_grid_thw"])[0].prod()) // merge**2 for view in views]
+    if len(before) != len(counts) + 1:
+        raise InputError("the chat template of this model does not show every picture; show fewer")
+    chat = "".join(piece + token * count for piece, count in zip_longest(before, counts, fillvalue=0))
+    ids = torch.tensor([tokenize_prompt(tokenizer, chat, *texts)])
+    tensors = {name: torch.cat([view.tensors[name] for view in views]) for name in views[0].tensors}
+    return {"input_ids": ids, "attention_mask": torch.ones_like(ids), **tensors}
+
+
+def chat_text(processor: Any, turns: Sequence[Turn]) -> str:
+    """The conversation in the model's own template, PLACE for every text: what users write is never read as markers."""
+    from jinja2 import TemplateError
+
+    texts = sum(isinstance(part, str) for turn in turns for part in turn.parts)
+    messages = [
+        {
+            "role": turn.role,
+            "content": [
+                {"type": "text", "text": PLACE} if isinstance(part, str) else {"type": "image"} for part in turn.parts
+            ],
+        }
+        for turn in turns
+    ]
+    try:
+        chat = processor.apply_chat_template(messages, add_generation_prompt=True, tokenize=False)
+    except TemplateError as error:
+        raise InputError(f"the chat template of this model refuses these turns: {error}") from error
+    if chat.count(PLACE) != texts:
+        raise InputError("the chat template of this model leaves some of these turns out; ask without them")
+    return chat
+
+
+def joined(looked: Sequence[ChatLook]) -> ChatLook:
+    """Prompts of one row each as one prompt of several, padded on the left."""
+    import torch
+    from torch.nn.functional import pad
+
+    if len(looked) == 1:
+        return looked[0]
+    inputs = [one.inputs for one in looked]
+    longest = max(one["input_ids"].shape[1] for one in inputs)
+    together = {
+        name: torch.cat(
+            [
+                pad(one[name], (longest - one[name].shape[1], 0))
+                if name in ("input_ids", "attention_mask")
+                else one[name]
+                for one in inputs
+            ]
+        )
+        for name in inputs[0]
+    }
+    plan = PromptPlan.joined([one.plan for one in looked])
+    return ChatLook(together, plan, {}, tuple(view for one in looked for view in one.views))
+
+
+def known_leaves(
+    pieces: Sequence[Sequence[LeafPiece]], grids: Sequence[tuple[int, int]], device: str
+) -> tuple[LeafBatch, VisualTokens]:
+    """The leaves of pictures whose features are kept, as an adapter takes them."""
+    found = [[piece for piece in several if piece.features is not None] for several in pieces]
+    nothing = np.zeros((0, 3), dtype=np.int64)
+    leaves = [np.concatenate([nothing, *(piece.leaves for piece in several)]) for several in found]
+    embeds, *planes = joined_features([piece.features for several in found for piece in several if piece.features])
+    return LeafBatch.pack(leaves, grids, device), VisualTokens(embeds, tuple(planes))
+
+
+def adapted_model(folder: Path) -> str:
+    """The model that a folder of adapters says it was trained for."""
+    try:
+        name = json.loads((folder / ADAPTERS).read_text(encoding="utf-8"))["base_model_name_or_path"]
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        raise InputError(f"{folder / ADAPTERS} does not name the model of its adapters; train them again") from error
+    if not isinstance(name, str) or not name:
+        raise InputError(f"{folder / ADAPTERS} does not name the model of its adapters; write it there")
+    if os.path.isabs(name) and not os.path.isdir(name):
+        raise InputError(f"the model of the adapters in {folder} is gone: {name}; put it back, or write its new place "
+                         f"as base_model_name_or_path into {ADAPTERS}")  # fmt: skip
+    return name
+
+
+def with_adapters(model: object, folder: Path) -> object:
+    """The model with the adapters of a folder merged into its weights."""
+    try:
+        peft = import_module("peft")
+    except ImportError as error:
+        raise InputError(f"{folder} holds adapters, which need peft: pip install 'arr-coc[lora]'") from error
+    try:
+        return peft.PeftModel.from_pretrained(model, str(folder)).merge_and_unload().eval()
+    except (OSError, ValueError, RuntimeError) as error:
+        reason = str(error).strip().splitlines()[0]
+        raise InputError(f"the adapters of {folder} do not fit their model: {reason}") from error

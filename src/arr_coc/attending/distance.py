@@ -1,0 +1,289 @@
+"""From how far a picture is read: its base scale, and where leaves go below level 0, by the grip of a model.
+
+A scale of 2 shows the picture twice as large: as many tokens then see less ground of larger letters. Level −1 is a cell
+of half the side, seen twice as large as the base scale says. Inside, the grid is always that of the finest level: a
+picture at scale 1 with leaves of level −1 is cut like one at scale 2, and `Allocation.finest` tells which was meant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ..core.checks import shown
+from ..core.errors import InputError
+from ..core.values import Allocation
+from ..texture.type_height import TypeHeight, weighted_quantile
+from .grip import Grip
+from .overlay import OVERVIEW_SHARE
+
+AUTO = "auto"
+LEAST, MOST = 0.25, 3.0  # that `auto` may choose
+LARGEST = 4.0  # that a caller may fix
+STEPS = 2.0 ** (np.arange(-8, 7) / 4)  # scales that are tried, a quarter of an octave apart
+# What another scale must be read better than the picture as it is, before it is taken: sizing anew costs sharpness.
+WORTH = 1.1
+NEARLY = 0.97  # of the best scale's reading: the one nearest to 1 that has so much is taken
+FOCUS = 2.0  # power of the relevance by which letters count
+COARSELY = 0.2  # what is read of letters that are seen one level coarser
+APART = 1.6  # what the question needs must be seen so many times as large as the rest for level −1
+PLACES = 24  # along a row of letters at which its relevance is asked
+LEAST_GAIN = 0.5  # of a finest cell whose letters are read as well at half the size
+
+
+@dataclass(frozen=True, eq=False)
+class Distance:
+    """scale: of the picture at level 0. finest: the finest level, 0 or −1. letters: of the canvas, where they decided.
+    grip: the model's. notes: what a reader should know."""
+
+    scale: float = 1.0
+    finest: int = 0
+    letters: TypeHeight | None = None
+    grip: Grip | None = None
+    notes: tuple[str, ...] = ()
+
+    @property
+    def times(self) -> float:
+        """How many times as large as given the picture is cut into cells."""
+        return self.scale * 2.0**-self.finest
+
+    @property
+    def same(self) -> bool:
+        """Whether the picture is seen as it is given, and every leaf as it always was."""
+        return self.times == 1 and self.letters is None
+
+    def reading(self, rows: int, cols: int) -> np.ndarray | None:
+        """(rows, cols) float32, what a finest cell gains of its relevance: less where its letters are read as well at
+        half the size. None where nothing is changed."""
+        if self.letters is None or self.grip is None:
+            return None
+        tall = cell_heights(self.letters.map, rows, cols) * np.float32(self.times)
+        fine, coarse = self.grip.reading(tall), self.grip.reading(tall / 2)
+        share = np.clip(fine / np.maximum(coarse, 1e-6), LEAST_GAIN, 1.0)
+        share = np.where(tall > 0, share, 1.0).astype(np.float32)
+        return None if (share == 1).all() else share
+
+
+def check_scale(scale: object) -> float | str | None:
+    """A scale as callers give it: "auto", a number from 0.25 to 4, or None for the door's own; or one clear line."""
+    if isinstance(scale, str) and scale.strip().lower() == AUTO:
+        return AUTO
+    given = scale
+    if isinstance(scale, str):
+        try:
+            scale = float(scale)
+        except ValueError:
+            scale = np.nan
+    if scale is None:
+        return None
+    number = isinstance(scale, int | float | np.integer | np.floating) and not isinstance(scale, bool)
+    if not number or not LEAST <= scale <= LARGEST:
+        raise InputError(f"scale={shown(given)} is not possible; give auto, or a number from {LEAST} to {LARGEST:g}")
+    return float(scale)
+
+
+def scale_of(scale: object, magnify: object) -> object:
+    """One scale of the two names that it has; or one clear line where both were given."""
+    if scale is not None and magnify is not None:
+        raise InputError(
+            f"both scale={shown(scale)} and magnify={shown(magnify)} were given; they are the same, give one"
+        )
+    return scale if magnify is None else magnify
+
+
+def scaled_size(canvas: tuple[int, int], times: float, cell: int = 1) -> tuple[int, int]:
+    """(height, width) of a canvas shown so many times as large, in whole cells."""
+    height, width = (max(1, round(side * times / cell)) * cell for side in canvas)
+    return height, width
+
+
+def cell_heights(letters: np.ndarray, rows: int, cols: int) -> np.ndarray:
+    """A map of heights → (rows, cols): the lowest letters in each cell, 0 where there are none."""
+    down, across = (
+        np.minimum(np.arange(count + 1) * (length / count), length)
+        for count, length in zip((rows, cols), letters.shape, strict=True)
+    )
+    found = np.where(letters > 0, letters, np.inf).astype(np.float32)
+    found = np.minimum.reduceat(found, np.minimum(down[:-1].astype(int), letters.shape[0] - 1), axis=0)
+    found = np.minimum.reduceat(found, np.minimum(across[:-1].astype(int), letters.shape[1] - 1), axis=1)
+    return np.where(np.isfinite(found), found, 0.0).astype(np.float32)
+
+
+def row_relevance(letters: TypeHeight, relevance: np.ndarray, size: tuple[int, int]) -> np.ndarray:
+    """(N,) float64: the most relevant of 24 places along each row. relevance: (h, w) over the picture of `size`."""
+    high, wide = relevance.shape
+    y0, x0, y1, x1 = letters.boxes.T
+    y = np.clip(((y0 + y1) / 2 / size[0] * high).astype(int), 0, high - 1)
+    x = (x0[:, None] + (np.arange(PLACES) + 0.5) / PLACES * (x1 - x0)[:, None]) / size[1] * wide
+    return relevance[y[:, None], np.clip(x.astype(int), 0, wide - 1)].max(1).astype(np.float64)
+
+
+@dataclass(frozen=True, eq=False)
+class ScaleChoice:
+    """Scales that may be taken, (S,) each. tried: rising. read: what is read of the letters at each, as far as they are
+    seen finely. fine: what the tokens see finely at each of what is needed, 0 to 1."""
+
+    tried: np.ndarray
+    read: np.ndarray
+    fine: np.ndarray
+
+    def best(self, worth: float = WORTH, coarsely: float = COARSELY) -> float:
+        """The scale that is read best, 1 where no other is worth it."""
+        found = self.read * (coarsely + (1 - coarsely) * self.fine)
+        here = float(found[np.argmin(np.abs(np.log(self.tried)))])
+        if found.max() < worth * here and self.tried[0] <= 1 <= self.tried[-1]:
+            return 1.0
+        good = self.tried[found >= NEARLY * found.max()]
+        return float(good[np.argmin(np.abs(np.log(good)))])
+
+
+def scale_choice(
+    grip: Grip,
+    heights: np.ndarray,
+    weights: np.ndarray,
+    limits: tuple[float, float],
+    seen: Callable[..., Any] = np.ones_like,
+) -> ScaleChoice:
+    """How letters of these heights are read at each scale. seen: scales → what the tokens see finely of what is needed,
+    0 to 1."""
+    low, high = limits
+    tried = np.unique(np.clip([*STEPS, low, high, 1.0], low, high))
+    return ScaleChoice(tried, grip.reading(heights[:, None] * tried).T @ weights, seen(tried))
+
+
+def finely_seen(relevance: np.ndarray, share: float) -> Callable[[np.ndarray], np.ndarray]:
+    """Scales → how much of the relevance lies under the finest tokens, which see less ground at a larger scale.
+
+    share: of the picture that they see at scale 1.
+    """
+    order = np.sort(relevance.ravel().astype(np.float64) ** FOCUS)[::-1]
+    total = np.concatenate([[0.0], np.cumsum(order)])
+    total = total / total[-1] if total[-1] > 0 else np.linspace(0, 1, len(total))
+    return lambda scales: np.interp(share / np.square(scales), np.linspace(0, 1, len(total)), total)
+
+
+def scale_limits(size: tuple[int, int], full: int, tokens: int, grip: Grip) -> tuple[float, float]:
+    """The least scale that still has a cell for every token, and the largest whose canvas the model reads.
+
+    size: (height, width) of the canvas at scale 1, which costs `full` tokens.
+    """
+    least = max(LEAST, min(1.0, 1.05 * float(np.sqrt(tokens / max(full, 1)))))
+    most = MOST if grip.largest is None else float(np.clip(grip.largest / max(size), least, MOST))
+    return least, max(least, most)
+
+
+@dataclass(frozen=True, eq=False)
+class LetterDemand:
+    """What a question needs of a picture's letters. letters: in pixels of the canvas. weights, others: (N,) of each
+    row, what is needed of it and what is not. limits: of scales. fine: scales → what the tokens see finely, 0 to 1."""
+
+    letters: TypeHeight
+    weights: np.ndarray
+    others: np.ndarray
+    limits: tuple[float, float]
+    fine: Callable[[np.ndarray], np.ndarray]
+
+    @classmethod
+    def of(
+        cls,
+        found: TypeHeight,
+        relevance: np.ndarray,
+        grip: Grip,
+        *,
+        size: tuple[int, int],
+        canvas: tuple[int, int],
+        full: int,
+        tokens: int,
+    ) -> LetterDemand:
+        """The arguments are those of `choose_distance`."""
+        # The canvas may be a resized picture: letters are counted in its pixels.
+        ratio = float(np.sqrt(canvas[0] * canvas[1] / (size[0] * size[1])))
+        needed = row_relevance(found, relevance, size)
+        needed = needed / needed.max() if needed.max() > 0 else np.ones_like(needed)
+        return cls(
+            TypeHeight(found.map * np.float32(ratio), found.boxes, found.heights * ratio, found.source),
+            found.ground * needed**FOCUS,
+            found.ground * (1 - needed),
+            scale_limits(canvas, full, tokens, grip),
+            finely_seen(relevance, (1 - 1 / OVERVIEW_SHARE) * tokens / full),
+        )
+
+    def choice(self, grip: Grip) -> ScaleChoice:
+        """The scales for what is needed."""
+        return scale_choice(grip, self.letters.heights, self.weights, self.limits, self.fine)
+
+    def rest(self, grip: Grip) -> float | None:
+        """The scale that the others would have; None where all is needed."""
+        if not self.others.sum() > 0:
+            return None
+        return scale_choice(grip, self.letters.heights, self.others, self.limits).best()
+
+
+def choose_distance(
+    scale: float | str | None,
+    grip: Grip | None,
+    letters: Any,
+    relevance: np.ndarray,
+    *,
+    size: tuple[int, int],
+    canvas: tuple[int, int],
+    full: int,
+    tokens: int,
+) -> Distance:
+    """From how far to read one picture for one question.
+
+    Args:
+        scale: "auto", a number, or None: auto where the grip of the model is known, else 1.
+        grip: The model's; None where nothing was measured.
+        letters: Gives the heights of the picture's letters (`type_height`), asked only where they decide.
+        relevance: (h, w) where the question needs detail; it covers the picture.
+        size: (height, width) of the picture as given.
+        canvas: The same of what the model sees at scale 1.
+        full: Tokens of that canvas.
+        tokens: Those that may be spent.
+
+    Returns:
+        The distance; at a scale of 1 without letters everything is as it always was.
+    """
+    if scale is None:
+        scale = 1.0 if grip is None else AUTO
+    if not isinstance(scale, str):
+        return Distance(scale, notes=() if scale == 1 else (f"read {scale:.3g} times as large",))
+    if tokens >= full:
+        return Distance()
+    grip = grip or Grip.cautious()
+    found: TypeHeight = letters()
+    if not found:
+        return Distance()
+    need = LetterDemand.of(found, relevance, grip, size=size, canvas=canvas, full=full, tokens=tokens)
+    times, rest = need.choice(grip).best(), need.rest(grip)
+    finest = -1 if rest is not None and times >= APART * rest and times / 2 >= LEAST else 0
+    tall = weighted_quantile(need.letters.heights, need.weights, 0.5)
+    notes = () if grip.measured else (grip.note(),)
+    if times != 1:
+        how = f"read {times:.3g} times as large" if finest == 0 else f"level −1 reads {times:.3g} times as large"
+        whose = f"{grip.model or 'the model'} reads best those of {grip.low:.0f} to {grip.high:.0f}"
+        notes = (f"{how}: letters of {tall:.0f} pixels, and {whose}", *notes)
+    return Distance(times * 2.0**finest, finest, need.letters, grip, notes)
+
+
+def distance_of(allocation: Allocation) -> Distance:
+    """The distance that an allocation was made for."""
+    return Distance(allocation.scale, allocation.finest)
+
+
+def at_distance(allocation: Allocation, distance: Distance, full: int) -> Allocation:
+    """An allocation on the finest grid, with what is told of its distance. full: tokens of the picture at scale 1."""
+    if distance.same:
+        return allocation
+    notes = tuple(dict.fromkeys((*allocation.notes, *distance.notes)))
+    return replace(allocation, scale=distance.scale, finest=distance.finest, full=full, notes=notes)
+
+
+def reading_option(distance: Distance, strategy: str, grid: tuple[int, int]) -> dict[str, Any]:
+    """The option of a strategy that spends by what a token gains given the grip; none where nothing is changed."""
+    shares = distance.reading(*grid) if strategy == "overlay" else None
+    return {} if shares is None else {"reading": shares}

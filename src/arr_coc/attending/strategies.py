@@ -1,0 +1,120 @@
+"""One table of strategies: name → the function that lays out the tokens, and the options it takes.
+
+Another package adds one by an entry point of the group `arr_coc.strategies`: its name is the strategy's name, and it
+points at a `Strategy`. Functions are imported when they are first called.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import TYPE_CHECKING
+
+from ..core.checks import shown
+from ..core.errors import InputError
+from ..core.plugins import LAB, load_function, load_plugin, plugins
+
+if TYPE_CHECKING:
+    from ..core.values import Allocation
+    from .job import AllocationJob
+    from .tree import Leaves
+
+GROUP = "arr_coc.strategies"
+DEFAULT_STRATEGY = "overlay"
+# `shape` says which allocator turns a map into leaves ("overlay" or "quadtree"), so that a control can be made like the
+# strategy that it controls.
+SHAPED = ("shape", "overview", "order", "criterion")
+# Arguments of `allocate` that every strategy takes; only needed to guess what a wrong name was meant to be.
+COMMON = ("budget", "image_size", "strategy", "cell", "canvas", "levels", "seed")
+# Strategies of the laboratory, so that a missing one can be told.
+IN_THE_LAB = ("saccades", "cascade", "clusters", "top_k", "classic")
+
+
+@dataclass(frozen=True)
+class Strategy:
+    """One way of spending a budget.
+
+    function: `AllocationJob` → `Leaves`, or → one `Allocation` for each picture; or "module:name" of one. options: what
+    it takes by name. leaves: whether its regions are leaves of one token each. without_torch: whether one picture on a
+    processor is done in numpy.
+    """
+
+    name: str
+    function: Callable[[AllocationJob], Leaves | list[Allocation]] | str
+    options: tuple[str, ...] = ()
+    leaves: bool = True
+    without_torch: bool = False
+
+    def __call__(self, job: AllocationJob) -> Leaves | list[Allocation]:
+        return load_function(self.function)(job)
+
+
+_CONTROLS = "arr_coc.attending.controls"
+BUILT_IN = {
+    strategy.name: strategy
+    for strategy in (
+        Strategy(
+            "overlay", "arr_coc.attending.job:overlay_leaves", ("overview", "reading", "order"), without_torch=True
+        ),
+        Strategy("quadtree", "arr_coc.attending.job:quadtree_leaves", ("criterion",), without_torch=True),
+        Strategy("uniform", f"{_CONTROLS}:uniform"),
+        Strategy("random", f"{_CONTROLS}:random", SHAPED),
+        Strategy("shuffled", f"{_CONTROLS}:shuffled", (*SHAPED, "permuted")),
+        Strategy("edge", f"{_CONTROLS}:edge", (*SHAPED, "edges")),
+        Strategy("center", f"{_CONTROLS}:center", SHAPED),
+        Strategy("oracle", f"{_CONTROLS}:oracle", (*SHAPED, "boxes")),
+        Strategy("full", f"{_CONTROLS}:full"),
+    )
+}
+
+
+def strategy_names() -> tuple[str, ...]:
+    """Every name that `strategy=` takes: the library's own, then those of other packages."""
+    return tuple(dict.fromkeys((*BUILT_IN, *plugins(GROUP))))
+
+
+def find_strategy(name: object) -> Strategy:
+    """The strategy of this name; `InputError` with the nearest name where there is none."""
+    if isinstance(name, str) and name in BUILT_IN:
+        return BUILT_IN[name]
+    point = plugins(GROUP).get(name) if isinstance(name, str) else None
+    if point is not None:
+        strategy = load_plugin(point)
+        if not isinstance(strategy, Strategy):
+            raise InputError(f"strategy {name!r}: {point.value} is not a Strategy")
+        return strategy
+    if isinstance(name, str) and name in IN_THE_LAB:
+        raise InputError(f"strategy {name!r} is part of the laboratory; install it: {LAB}")
+    known = strategy_names()
+    raise InputError(f"unknown strategy {shown(name)}{meant(name, known)}; choose one of {', '.join(known)}")
+
+
+def check_strategy(name: str) -> str:
+    """The name of a strategy, refused where there is none."""
+    return find_strategy(name).name
+
+
+def without_torch(name: str) -> bool:
+    """Whether one picture on a processor is allocated without torch by this strategy."""
+    return find_strategy(name).without_torch
+
+
+def check_options(strategy: str, options: Iterable[str], keywords: Iterable[str] = ()) -> None:
+    """Refuse options that the strategy does not take: a mistyped name must not be ignored.
+
+    keywords: what the caller takes besides, among which to look for what was meant.
+    """
+    known = find_strategy(strategy).options
+    for name in options:
+        if name not in known:
+            takes = f"takes {', '.join(known)}" if known else "takes no options of its own"
+            raise InputError(
+                f"{name}= is no option{meant(name, (*known, *COMMON, *keywords))}: strategy {strategy!r} {takes}"
+            )
+
+
+def meant(name: object, known: Iterable[str]) -> str:
+    """ " (did you mean NAME?)", or nothing where no known name is near."""
+    near = get_close_matches(name if isinstance(name, str) else "", list(known), 1)
+    return f" (did you mean {near[0]}?)" if near else ""

@@ -1,0 +1,1 @@
+"""Balancing: one relevance map from several ways of knowing."""

@@ -1,0 +1,118 @@
+"""Two small networks for photographs, on a processor and without torch: things with boxes, and what stands out.
+
+The detector (SSD MobileNetV3, by OpenCV) is read before it decides: every anchor with what speaks for each class, not
+the few boxes above a threshold. Who asks for the clock wants the place that looks most like one, however little.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ...core.errors import InputError
+from ...core.onnx import Session, open_session
+from .parts import parts_folder, read_part
+
+if TYPE_CHECKING:
+    import cv2
+
+# The detector was trained on squares of 320 pixels; a second look at this longer side finds what is small.
+SQUARE, LONGER = 320, 640
+STRIDE = 32
+SALIENCY_SIDE = 320
+MEAN, SPREAD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+SCORES, PRIORS, OFFSETS = "ClassPredictor/concat/sigmoid/Flatten", "PriorBox/concat", "BoxEncodingPredictor/concat"
+
+
+@dataclass(frozen=True, eq=False)
+class Anchors:
+    """Everything that a detector considers. scores: (N, classes) in [0, 1]. boxes: (N, 4) x0, y0, x1, y1 in 0–1."""
+
+    scores: np.ndarray
+    boxes: np.ndarray
+
+
+def detect(pixels: np.ndarray, closely: bool = False) -> Anchors:
+    """(H, W, 3) uint8 → every anchor of the picture as a square; closely: of the picture at twice that, undistorted."""
+    import cv2
+
+    height, width = pixels.shape[:2]
+    size = (SQUARE, SQUARE)
+    if closely:
+        scale = LONGER / max(height, width)
+        size = (max(2, round(width * scale / STRIDE)) * STRIDE, max(2, round(height * scale / STRIDE)) * STRIDE)
+    blob = cv2.dnn.blobFromImage(np.ascontiguousarray(pixels), 1 / 127.5, size, (127.5, 127.5, 127.5))
+    network = _detector(parts_folder(), size)
+    network.setInput(blob)
+    outputs = dict(zip((SCORES, PRIORS, OFFSETS), network.forward([SCORES, PRIORS, OFFSETS]), strict=True))
+    offsets = outputs[OFFSETS].reshape(-1, 4)
+    # The first of the classes is "nothing".
+    return Anchors(outputs[SCORES].reshape(len(offsets), -1)[:, 1:].copy(), decoded(outputs[PRIORS][0], offsets))
+
+
+def decoded(priors: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+    """(2, 4N) anchors with their variances and (N, 4) offsets → (N, 4) boxes in 0–1."""
+    anchors, spread = priors.reshape(2, -1, 4)
+    sides = anchors[:, 2:] - anchors[:, :2]
+    centres = anchors[:, :2] + sides / 2 + offsets[:, :2] * spread[:, :2] * sides
+    half = sides * np.exp(offsets[:, 2:] * spread[:, 2:]) / 2
+    return np.concatenate([centres - half, centres + half], 1).astype(np.float32)
+
+
+@lru_cache(maxsize=4)
+def _detector(folder: Path, size: tuple[int, int]) -> cv2.dnn.Net:
+    """A network for pictures of one (width, height): OpenCV 5 keeps what it made for another size, and then gives other
+    scores for the same picture."""
+    import cv2
+
+    files = read_part("detector", folder)
+    text = files["graph.pbtxt"].decode().replace("\r\n", "\n")
+    # Without its last step, which keeps the best hundred boxes of all classes together.
+    start = text.index('node {\n  name: "detection_out"')
+    text = text[:start] + text[text.index("\n}", start) + 2 :]
+    try:
+        return cv2.dnn.readNetFromTensorflow(
+            np.frombuffer(files["frozen_inference_graph.pb"], np.uint8), np.frombuffer(text.encode(), np.uint8)
+        )
+    except cv2.error as error:
+        raise InputError(f"OpenCV {cv2.__version__} cannot read the detector ({error.err}); upgrade OpenCV") from error
+
+
+def stands_out(pixels: np.ndarray) -> np.ndarray:
+    """(H, W, 3) uint8 → (320, 320) in [0, 1]: the salient object's mask, U²-Net's small form."""
+    import cv2
+
+    small = cv2.resize(np.ascontiguousarray(pixels), (SALIENCY_SIDE, SALIENCY_SIDE), interpolation=cv2.INTER_AREA)
+    inputs = (small / max(float(small.max()), 1.0) - np.array(MEAN)) / np.array(SPREAD)
+    session = _saliency(parts_folder())
+    first = session.get_inputs()[0].name, session.get_outputs()[0].name
+    found = session.run([first[1]], {first[0]: inputs.transpose(2, 0, 1)[None].astype(np.float32)})[0][0, 0]
+    return np.clip(found, 0, 1)
+
+
+@lru_cache(maxsize=1)
+def _saliency(folder: Path) -> Session:
+    return open_session(read_part("saliency", folder)["u2netp.onnx"])
+
+
+# The square's anchors: so many places along a side, so many anchors in each, in reading order, finest places first.
+ANCHOR_GRIDS = ((20, 3), (10, 6))
+
+
+def class_features(anchors: Anchors) -> np.ndarray:
+    """Anchors of the square (`detect`) → (20, 20, classes) in [0, 1]: how much each place looks like each class.
+
+    Square roots, so that a doubtful class still tells a place from its neighbours. Anchors coarser than a tenth of the
+    picture say nothing about places.
+    """
+    dense, first = np.zeros((1, 1, 1), np.float32), 0
+    for side, each in ANCHOR_GRIDS:
+        part = anchors.scores[first : first + side * side * each].reshape(side, side, each, -1).max(2)
+        first += side * side * each
+        step = ANCHOR_GRIDS[0][0] // side
+        dense = np.maximum(dense, part.repeat(step, 0).repeat(step, 1))
+    return np.sqrt(dense)

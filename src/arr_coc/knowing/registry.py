@@ -1,0 +1,487 @@
+"""One table of relevance: name → what it needs → map. `look`, `ask`, `attach`, passes and clips all read it.
+
+@relevance_source("centre", summary="what lies in the middle")
+def centre(scene, question):                        # a `Scene` and the question → a map (rows, cols) in [0, 1]
+    rows, cols = scene.pixels.shape[:2]; …
+
+look(image, question, relevance="centre")           and so in ask(), attach(), Esper, watch() and on the command line
+
+Another package brings one by an entry point of the group `arr_coc.relevance`: its name is the source's name, and it
+points at a `Source` or at such a function. Sources of this library are imported when they are first asked for.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import partial
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..core.arrays import is_tensor
+from ..core.checks import of_kind, shown
+from ..core.errors import InputError
+from ..core.plugins import LAB, load_function, load_plugin, plugins
+from ..core.values import Relevance
+from .scene import Scene
+
+# ----------------------------------------------------------------------------------------------------------------------
+# `Maps`: the relevance of several pictures, as a source hands it on.
+
+
+@dataclass(frozen=True)
+class Maps:
+    """Relevance of several pictures. levels: the coarsest level that each map was made for, or None. realize: what the
+    model's adapter may use again, such as tokens that a glance has encoded."""
+
+    relevance: list[Any]
+    levels: list[int | None]
+    realize: Mapping[str, object] = field(default_factory=dict)
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+
+GROUP = "arr_coc.relevance"
+# Sources of the laboratory, so that a missing one can be told.
+IN_THE_LAB = ("cascade", "edge_lod", "query_aware_lod", "realizer", "patch_trunk", "participatory")
+# What a source may need, and how a user comes by it.
+NEEDS: Mapping[str, str] = {
+    "pixels": "a picture",
+    "texture": "a picture",
+    "words": "words with their boxes; give words=",
+    "model": "a model that reads the picture; use ask() or attach()",
+    "scorer": "the scorer of a model; use ask(), or relevance='scorer' for the bundled one",
+    "previous": "a frame before this one; use it with clips",
+}
+
+
+@dataclass(frozen=True)
+class Source:
+    """One way of finding relevance.
+
+    function: (scene, question) → `Relevance` or a map (rows, cols) in [0, 1]; or "module:name" of one, imported when
+    first called. needs: names of `NEEDS`. summary: one line, which the relevance carries as a note. extra: what pip
+    installs `packages` by, where the source needs packages that may be missing. ready: says in one line what else is
+    missing, or None, given what is offered; also as "module:name". together: the function takes all scenes and all
+    questions of a prompt, and returns `Maps`. option: what may be written behind the name and a colon, as in
+    "photos:fast"; given: what was, which the function takes as `option=`. narrows: whether fear, at grave stakes and in
+    doubt, narrows its maps to few regions; sources that know arousal themselves, and a caller's own, are left alone.
+    """
+
+    name: str
+    function: Callable[..., object] | str
+    needs: frozenset[str] = frozenset({"pixels"})
+    summary: str = ""
+    extra: str | None = None
+    packages: tuple[str, ...] = ()
+    ready: Callable[[frozenset[str]], str | None] | str | None = None
+    together: bool = False
+    option: str | None = None
+    option_needed: bool = False
+    given: str = ""
+    narrows: bool = False
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "needs", frozenset(self.needs))
+        unknown = sorted(self.needs - NEEDS.keys())
+        if unknown:
+            raise InputError(f"a source of relevance cannot need {unknown[0]!r}; choose from {', '.join(NEEDS)}")
+
+    def available(self, offers: Iterable[str] = ()) -> str | None:
+        """One line that says what is missing on this machine; None where the source can be used."""
+        if self.option_needed and not self.given:
+            return f"relevance={self.name!r} needs {self.option}; write relevance='{self.name}:{self.option}'"
+        absent = [package for package in self.packages if find_spec(package) is None]
+        if absent:
+            remedy = f"pip install 'arr-coc[{self.extra}]'" if self.extra else f"pip install {' '.join(absent)}"
+            return f"relevance={self.name!r} needs {', '.join(absent)}; install: {remedy}"
+        return None if self.ready is None else load_function(self.ready)(frozenset(offers))
+
+    def missing(self, offers: Iterable[str]) -> str | None:
+        """One line that says what this source needs and nobody offers; else what is missing on this machine."""
+        offers = frozenset(offers)
+        absent = [need for need in NEEDS if need in self.needs - offers]
+        if not absent:
+            return self.available(offers)
+        return f"relevance={self.name!r} needs {NEEDS[absent[0]]}; or choose from {', '.join(names_for(offers))}"
+
+    def maps(self, scenes: Sequence[Scene], queries: Sequence[str]) -> Maps:
+        function = _PROVIDED.get(self.name.partition(":")[0]) or load_function(self.function)
+        if self.given:
+            function = partial(function, option=self.given)
+        if self.together:
+            found = function(scenes, queries)
+        else:
+            one_by_one = [function(scene, query) for scene, query in zip(scenes, queries, strict=True)]
+            found = Maps(one_by_one, [None] * len(one_by_one))
+        return _in_fear(found, queries) if self.narrows else found
+
+
+def _in_fear(found: Maps, queries: Sequence[str]) -> Maps:
+    """Maps of a learned source, narrowed where a question of grave stakes meets a doubtful map."""
+    from ..balancing.arousal import GRAVE, aroused, keyword_stakes
+
+    if all(keyword_stakes(query).value < GRAVE for query in queries):
+        return found
+    maps = list(found.relevance)
+    for number, (one, query) in enumerate(zip(maps, queries, strict=True)):
+        if isinstance(one, Relevance):
+            narrowed, felt = aroused(one.map, query)
+            if narrowed is not one.map:
+                maps[number] = replace(one, map=narrowed, notes=(*one.notes, felt.note()))
+    return replace(found, relevance=maps)
+
+
+# The library's own, by the rooms that know them. Rooms above this one are named, not imported.
+BUILT_IN: Mapping[str, Source] = {
+    source.name: source
+    for source in (
+        Source(
+            "look",
+            "arr_coc.knowing.look.three_ways:look_relevance",
+            frozenset({"pixels", "texture"}),
+            "what is there, what stands out and what the question's words name, balanced",
+            option="adaptive, fixed or FOLDER",
+        ),
+        Source(
+            "scorer",
+            "arr_coc.knowing.scorer.source:scorer_maps",
+            summary="a network that finds the answer on pages",
+            ready="arr_coc.knowing.scorer.source:scorer_missing",
+            together=True,
+            narrows=True,
+        ),
+        Source(
+            "glance",
+            "",
+            frozenset({"model"}),
+            "the model's own attention on a coarse first look",
+            together=True,
+            option="three",
+            narrows=True,
+        ),
+        Source(
+            "words",
+            "arr_coc.knowing.words.source:words_relevance",
+            summary="where the words of the picture answer the question",
+            ready="arr_coc.knowing.words.source:words_missing",
+            option="FOLDER",
+        ),
+        Source(
+            "photos",
+            "arr_coc.knowing.photos.source:photos_relevance",
+            summary="where the things that the question names are, by a detector",
+            ready="arr_coc.knowing.photos.source:photos_missing",
+            option="fast",
+            narrows=True,
+        ),
+        Source(
+            "encoder",
+            "arr_coc.knowing.encoder:encoder_relevance",
+            summary="where the picture is like the question, by an image-text encoder",
+            option="FOLDER",
+            option_needed=True,
+        ),
+        Source(
+            "detail",
+            "arr_coc.knowing.look.three_ways:scene_detail",
+            summary="what a coarse look would lose, whatever is asked",
+        ),
+    )
+}
+_ADDED: dict[str, Source] = {}
+# Functions of sources that only an upper room has: it hands them in when it is imported.
+_PROVIDED: dict[str, Callable[..., Any]] = {}
+
+
+def provide(name: str) -> Callable[[Callable[..., object]], Callable[..., object]]:
+    """Decorator: the function of a source whose name and needs stand in the table above."""
+
+    def add(function: Callable[..., object]) -> Callable[..., object]:
+        _PROVIDED[name] = function
+        return function
+
+    return add
+
+
+def relevance_source(
+    name: str, *, needs: Iterable[str] = ("pixels",), summary: str = "", extra: str | None = None, **more: Any
+) -> Callable[[Callable[..., object]], Callable[..., object]]:
+    """Make a function a source of relevance under a name, in this process.
+
+    Args:
+        name: What `relevance=` then takes.
+        needs: What the function reads of its scene: "pixels", "words", "model", "previous", …
+        summary: One line, which its maps carry as a note.
+        extra: What pip installs its packages by.
+        **more: Further fields of `Source`.
+
+    Returns:
+        A decorator for a function of (scene, question) that gives a map (rows, cols) in [0, 1] or a `Relevance`.
+
+    Example:
+        >>> @relevance_source("centre", summary="what lies in the middle")  # doctest: +SKIP
+        ... def centre(scene, question):
+        ...     return np.outer(np.hanning(16), np.hanning(16))
+    """
+    of_kind(name, str, "the name of a source")
+    try:
+        needed = {None} if isinstance(needs, str) else frozenset(needs)
+    except TypeError:  # no names at all, or such as cannot be told apart
+        needed = {None}
+    if not all(isinstance(one, str) for one in needed):
+        raise InputError(f"needs must be names, such as ('pixels',), got {shown(needs)}")
+
+    def add(function: Callable[..., object]) -> Callable[..., object]:
+        if name == "auto" or name in BUILT_IN or not name:
+            raise InputError(f"relevance {name!r} is the library's own; give another name")
+        _ADDED[name] = Source(name, function, frozenset(map(str, needed)), summary, extra, **more)
+        return function
+
+    return add
+
+
+def remove_source(name: str) -> None:
+    """Forget a source that was added."""
+    _ADDED.pop(name, None)
+
+
+def source_names() -> tuple[str, ...]:
+    """Every name that `relevance=` takes: the library's, those that were added, those of other packages."""
+    return tuple(dict.fromkeys(("auto", *BUILT_IN, *_ADDED, *plugins(GROUP))))
+
+
+def names_for(offers: Iterable[str] = ("pixels", "texture")) -> tuple[str, ...]:
+    """Names of sources that need no more than this, for a page or a menu to choose from. Those of other packages are
+    loaded to know; one that cannot be is left out."""
+    sources = [*BUILT_IN.values(), *_ADDED.values()]
+    for name in plugins(GROUP):
+        with suppress(InputError):
+            sources.append(_of_entry_point(name))
+    fitting = [source.name for source in sources if source.needs <= set(offers) and not source.option_needed]
+    return tuple(dict.fromkeys(fitting))
+
+
+def find_source(relevance: object) -> Source:
+    """What `relevance=` stands for: a name, the folder of a trained scorer, a function of (picture, question), a map,
+    or a `Source`. Raises `InputError` with the nearest name."""
+    if isinstance(relevance, Source):
+        return relevance
+    if is_map(relevance):
+        return Source("map", lambda scene, query: relevance, frozenset(), "as the caller gave it")
+    if callable(relevance) and not isinstance(relevance, type):
+        name = getattr(relevance, "__name__", type(relevance).__name__)
+        return Source(name, lambda scene, query: relevance(scene.given, query), summary="your own function")
+    if isinstance(relevance, str):
+        known = BUILT_IN.get(relevance) or _ADDED.get(relevance)
+        if known is not None:
+            return known
+        if relevance in plugins(GROUP):
+            return _of_entry_point(relevance)
+        name, _, given = relevance.partition(":")
+        known = BUILT_IN.get(name) or _ADDED.get(name)
+        if known is None and name in plugins(GROUP):
+            known = _of_entry_point(name)
+        if known is not None and known.option is not None and given:
+            return replace(known, name=relevance, given=given)
+    if isinstance(relevance, str | Path) and os.path.isfile(Path(relevance) / "config.json"):
+        scorer = load_function("arr_coc.knowing.scorer.source:scorer_of")(Path(relevance))
+        return Source(str(Path(relevance)), scorer.of_scene, summary="the scorer of this folder")
+    if isinstance(relevance, str) and relevance.partition(":")[0] in IN_THE_LAB:
+        raise InputError(f"relevance={relevance!r} is part of the laboratory; install it: {LAB}")
+    names = source_names()
+    nearest = difflib.get_close_matches(relevance, names, 1) if isinstance(relevance, str) else []
+    raise InputError(
+        f"relevance={relevance!r} is unknown; "
+        + (f"did you mean {nearest[0]!r}? " if nearest else "")
+        + f"use {', '.join(map(repr, names))}, the folder of a scorer, a function of (picture, question), or a map"
+    )
+
+
+def _of_entry_point(name: str) -> Source:
+    point = plugins(GROUP)[name]
+    found = load_plugin(point)
+    added = next((one for one in _ADDED.values() if one.function is found), None)
+    source = found if isinstance(found, Source) else added
+    if source is None and not callable(found):
+        raise InputError(f"relevance={name!r}: {point.value} is neither a Source nor a function of (scene, question)")
+    return replace(source, name=name) if source else Source(name, found, summary=f"of {point.value}")
+
+
+def choose_source(scene: Scene, query: str = "") -> tuple[Source, str]:
+    """What "auto" stands for here, and why."""
+    if not scene.choosing:
+        return BUILT_IN["detail"], "everything is kept, so nothing is to be chosen"
+    if scene.words is not None:
+        known = BUILT_IN["words"], "the words of the picture are known"
+        return _by_kind(scene, query) if _were_read(scene) else known
+    if scene.scorer is not None:
+        return BUILT_IN["scorer"], ", and ".join(["it comes with this model", *_without_ocr(scene)])
+    if scene.prompt is not None:
+        if scene.prompt.can_glance:
+            return BUILT_IN["glance"], "this model can say where it looks"
+        source, why = _by_kind(scene, query)
+        return source, f"this model cannot show where it looks, and {why}"
+    if scene.fallback != "look" or scene.given is None:
+        return BUILT_IN[scene.fallback], "no scorer comes with this model"
+    return _by_kind(scene, query)
+
+
+# Whom a picture alone is shown to, and what is said where one of them decides by itself.
+ALONE: Mapping[str, str] = {
+    "scorer": "the picture is drawn or a page",
+    "photos": "the picture is a photograph",
+    "look": "no source that learned from examples knows more here",
+    "words": "the words of the picture were read",
+    "encoder": "the picture is a photograph",
+}
+
+
+def _by_kind(scene: Scene, query: str) -> tuple[Source, str]:
+    """For a picture alone: every source that may know something here, weighed; one alone where the others promise
+    nothing."""
+    from ..balancing.weights import promising
+
+    absent = {name: BUILT_IN[name].available() for name in ("scorer", "photos", "look")}
+    if not scene.photos:
+        absent["photos"] = "the parts for photographs are switched off"
+    there = [name for name, line in absent.items() if line is None]
+    there += ["words"] if scene.words is not None else ["encoder"] if scene.photos and own_encoder() else []
+    wanted, signs = promising(scene, query, [*there, "centre"])
+    asked = [name for name in wanted if name in ALONE] or ["look"]
+    lines = [line for name in ("scorer", "photos") if (line := _lacks(name, absent[name], signs)) is not None]
+    lines += _without_ocr(scene)
+    if wanted == asked and len(asked) == 1:
+        return _member(asked[0]), ", and ".join([ALONE[asked[0]], *lines])
+    summary = "several maps, each by how far it is to be believed here"
+    weighed = Source("weighed", partial(_weighed, asked, signs), summary=summary, narrows=True)
+    return weighed, ", and ".join([f"{' and '.join(asked)} may know", *lines])
+
+
+def own_encoder() -> str:
+    """The user's own CLIP or SigLIP, which "auto" weighs with the others: $ARR_COC_ENCODER, a folder or a name."""
+    return os.environ.get("ARR_COC_ENCODER", "").strip()
+
+
+def _member(name: str) -> Source:
+    """A source that is weighed."""
+    return find_source(f"encoder:{own_encoder()}") if name == "encoder" else BUILT_IN[name]
+
+
+def _were_read(scene: Scene) -> bool:
+    """Its words are known by OCR: they are weighed, as they may be misread."""
+    return bool(getattr(scene.words, "by_ocr", False))
+
+
+def _without_ocr(scene: Scene) -> list[str]:
+    """What OCR would add to this picture, where it is not installed."""
+    from .words.reading import what_ocr_would_add
+
+    line = what_ocr_would_add(scene)
+    return [] if line is None else [line]
+
+
+def _lacks(name: str, line: str | None, signs: np.ndarray) -> str | None:
+    """What a source that is missing would have added to this picture, in one line; None where nothing."""
+    from ..balancing.weights import SOURCES, WeighingLaw
+
+    if line is None:
+        return None
+    there = np.array([one not in ("words", "encoder") for one in SOURCES])
+    share = WeighingLaw.bundled().beforehand(signs, there)[SOURCES.index(name)]
+    return f"{line} (it would count for {100 * share:.0f} % here)" if share >= 0.25 else None
+
+
+def _weighed(names: Sequence[str], signs: np.ndarray, scene: Scene, query: str) -> Relevance:
+    """The maps of several sources as one."""
+    from ..balancing.weights import weighed_relevance
+
+    alone = scene.varied(photos=False)  # each source speaks for itself
+    found = {name: _member(name).maps([alone if name == "look" else scene], [query]).relevance[0] for name in names}
+    maps = {name: as_relevance(one, query, BUILT_IN[name].summary) for name, one in found.items()}
+    plane, line = weighed_relevance(scene, query, maps, signs)
+    said = [note for one in maps.values() for note in one.notes[1:]]
+    return replace(maps.get("look") or next(iter(maps.values())), map=plane, notes=(line, *said))
+
+
+def resolve(relevance: object, scene: Scene, query: str = "") -> tuple[Source, str]:
+    """The source that `relevance=` stands for in this scene, and the note that says so; refused where the scene does
+    not offer what it needs."""
+    if isinstance(relevance, str) and relevance == "auto":
+        source, why = choose_source(scene, query)
+        note = f"relevance {source.name!r}, chosen because {why}: {source.summary}"
+    else:
+        source = find_source(relevance)
+        note = f"relevance {source.name!r}" + (f": {source.summary}" if source.summary else "")
+    line = source.missing(scene.offers)
+    if line is not None:
+        raise InputError(line)
+    return source, note
+
+
+def check_relevance(relevance: object, offers: Iterable[str] = ("pixels", "texture")) -> None:
+    """Refuse, before any picture is read, what cannot be used: an unknown name, or what needs more than is offered."""
+    if isinstance(relevance, str) and relevance == "auto":
+        return
+    line = find_source(relevance).missing(offers)
+    if line is not None:
+        raise InputError(line)
+
+
+def relevance_for(relevance: object, scene: Scene, query: str) -> Relevance:
+    """The map of one picture, whatever `relevance=` is."""
+    return relevances_for(relevance, [scene], [query]).relevance[0]
+
+
+def relevances_for(relevance: object, scenes: Sequence[Scene], queries: Sequence[str]) -> Maps:
+    """The maps of all pictures of a prompt. relevance: as for `find_source`, or one ready map for each picture."""
+    if isinstance(relevance, str) and relevance == "auto":
+        from .words.reading import with_words
+
+        scenes = [with_words(scene) for scene in scenes]
+        if len({scene.words is None for scene in scenes}) > 1 or (len(scenes) > 1 and any(map(_were_read, scenes))):
+            return _by_words_where_known(scenes, queries)
+    several = isinstance(relevance, list | tuple) or getattr(relevance, "ndim", 0) == 3
+    given = list(relevance) if several and isinstance(relevance, Iterable) else [relevance]
+    if (several or is_map(relevance)) and not (len(given) == len(scenes) and all(map(is_map, given))):
+        count = f"{len(given)} maps for {len(scenes)} pictures"
+        raise InputError(f"relevance= gives {count}; give one (rows, cols) map each")
+    source, note = resolve(given[0] if several else relevance, scenes[0], next(iter(queries), ""))
+    found = Maps(given, [None] * len(given)) if several else source.maps(scenes, queries)
+    maps = [as_relevance(one, query, note) for one, query in zip(found.relevance, queries, strict=True)]
+    return replace(found, relevance=maps)
+
+
+def _by_words_where_known(scenes: Sequence[Scene], queries: Sequence[str]) -> Maps:
+    """Of several pictures some bring their words: those by them, the others by what "auto" takes without words."""
+    found = Maps([None] * len(scenes), [None] * len(scenes))
+    if any(scene.words is None and scene.prompt is not None for scene in scenes):  # a model glances at all of them
+        found = relevances_for("auto", [scene.varied(words=None, ocr=False) for scene in scenes], queries)
+    maps = [
+        relevance_for("auto", scene, query) if scene.words is not None or other is None else other
+        for other, scene, query in zip(found.relevance, scenes, queries, strict=True)
+    ]
+    return replace(found, relevance=maps)
+
+
+def is_map(value: object) -> bool:
+    """A `Relevance`, an array or tensor (rows, cols), or the three maps of a `HierarchicalRelevance`."""
+    return isinstance(value, Relevance) or hasattr(value, "high") or getattr(value, "ndim", None) == 2
+
+
+def as_relevance(value: object, query: str, note: str) -> Any:
+    """Whatever a source gave as a `Relevance` that says where it comes from; three maps are handed on as they are."""
+    if isinstance(value, Relevance):
+        return replace(value, notes=(note, *value.notes))
+    if hasattr(value, "high"):
+        return value
+    value = value.detach().float().cpu().numpy() if is_tensor(value) else value
+    if not isinstance(value, np.ndarray):
+        raise InputError(f"a source of relevance must give a map (rows, cols), got {type(value).__name__}")
+    return Relevance(value, query=query, notes=(note,))

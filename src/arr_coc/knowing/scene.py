@@ -1,0 +1,141 @@
+"""`Scene`: what a caller can offer to a source of relevance, each part made when it is first asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from ..core.kept import PictureStore
+from ..pictures.load import load_picture
+
+if TYPE_CHECKING:
+    import torch
+
+    from ..core.values import Relevance
+    from ..pictures.words import Words
+    from ..realizing.attachment_plan import PicturePrompt
+    from ..texture.texture import Texture
+    from .photos.source import PhotoSight
+
+# A function of (picture, question), such as a trained scorer.
+RelevanceSource = Callable[["torch.Tensor", str], "Relevance | np.ndarray | torch.Tensor"]
+# The longer side at which a picture is held for sensing and drawing. Boxes are in pixels as given all the same.
+VIEW_SIDE = 1600
+# Channels are sensed at this longer side: detail energy survives the averaging, and four times the pixels would cost
+# four times the time.
+SENSE_SIDE = 768
+# What the three ways of knowing and the strategies read; sensing the rest would be time for nothing.
+CHANNELS = ("red", "green", "blue", "sobel_x", "sobel_y", "sobel_magnitude")
+CHANNELS += ("y", "x", "eccentricity", "saliency", "text_regions")
+
+
+@dataclass(frozen=True, eq=False)
+class Scene:
+    """One picture and what is known about it.
+
+    picture: (H, W, 3) uint8, or a tensor (3, H, W) in [0, 1], or a function that gives one of them. words: those of a
+    page, with their boxes. prompt: the model's prompt that shows the picture, for sources that ask the model
+    (`models.attachment_plan.PicturePrompt`). scorer: the one that was trained with that model, a function of (tensor,
+    question). previous: (h, w) relevance of the frame before, where there is one. photos: may the photo map take part?
+    ocr: may "auto" read the words by OCR, which takes seconds? choosing: False where everything is kept anyway.
+    fallback: what "auto" takes where nothing better is offered. kept: where sources keep what they made of the picture,
+    for its next question.
+    """
+
+    picture: np.ndarray | torch.Tensor | Callable[[], object]
+    words: Words | None = None
+    prompt: PicturePrompt | None = None
+    scorer: RelevanceSource | None = None
+    previous: np.ndarray | None = None
+    device: str = "cpu"
+    photos: bool = True
+    ocr: bool = False
+    choosing: bool = True
+    fallback: str = "look"
+    kept: PictureStore | None = None
+
+    @property
+    def offers(self) -> frozenset[str]:
+        """Which of `registry.NEEDS` can be met here."""
+        given = {"words": self.words, "model": self.prompt, "scorer": self.scorer, "previous": self.previous}
+        return frozenset({"pixels", "texture", *(name for name, value in given.items() if value is not None)})
+
+    @cached_property
+    def given(self) -> Any:
+        """The picture as the caller has it: what a plain function of (picture, question) is handed."""
+        return self.picture() if callable(self.picture) else self.picture
+
+    @cached_property
+    def pixels(self) -> np.ndarray:
+        """(H, W, 3) uint8; a large tensor is reduced."""
+        given = self.given
+        return given if isinstance(given, np.ndarray) else load_picture(given, longest_side=VIEW_SIDE).pixels
+
+    @cached_property
+    def tensor(self) -> torch.Tensor:
+        """(3, H, W) float32 in [0, 1] on the device."""
+        given = self.given
+        if not isinstance(given, np.ndarray):
+            return given
+        import torch
+
+        writable = given if given.flags.writeable else given.copy()  # torch warns of the others
+        return torch.from_numpy(writable).permute(2, 0, 1).to(self.device).float() / 255
+
+    @cached_property
+    def sensed(self) -> tuple[Texture, float]:
+        """The texture that the three ways read, and the seconds it took."""
+        from ..texture.one_picture import sense_one
+        from ..texture.texture import Layout
+
+        started = perf_counter()
+        side = min(SENSE_SIDE, max(self.pixels.shape[:2]))
+        texture = sense_one(self.pixels, Layout.of("look", CHANNELS), size=side)
+        return texture, perf_counter() - started
+
+    @cached_property
+    def seen(self) -> PhotoSight:
+        """What the networks for photographs say of it, each when it is first asked."""
+        from .photos.source import PhotoSight
+
+        return PhotoSight(self.pixels)
+
+    @property
+    def texture(self) -> Texture:
+        return self.sensed[0]
+
+    def strategy_inputs(self, strategy: str, options: Mapping[str, object]) -> tuple[dict[str, Any], tuple[str, ...]]:
+        """Maps that some strategies need besides the relevance, less those that the caller gave, and notes."""
+        if strategy == "edge" and "edges" not in options:
+            return {"edges": self.texture["sobel_magnitude"]}, ()
+        if strategy != "clusters" or options.get("labels") is not None:
+            return {}, ()
+        from ..texture.clusters import lab_at, quality
+        from ..texture.named_clusters import find_clusters
+
+        named = options.get("clusters", "slic")
+        found = find_clusters(self.pixels, named)
+        size = (found.labels.shape[0], found.labels.shape[1])
+        report = quality(found.labels, lab_at(self.pixels, size))
+        scales = "one scale" if found.parents is None else f"two scales, {int(found.parents.max()) + 1} coarse ones"
+        by = named if isinstance(named, str) else "the caller"
+        judged = f"{'good' if report.good else 'not good'} (between over within {report.ratio:.1f})"
+        note = f"{found.count} clusters by {by}, {scales}; quality {judged}, silhouette {report.silhouette:.2f}"
+        inputs = {"labels": found.labels, "parents": found.parents, "saliency": self.texture["saliency"]}
+        wanted = {name: value for name, value in inputs.items() if name not in options and value is not None}
+        return wanted, (note, found.note) if found.note else (note,)
+
+    def varied(self, **changes: object) -> Self:
+        """The same picture with other things known about it; what was made of the picture is kept."""
+        other = replace(self, **changes)
+        if isinstance(self.picture, np.ndarray):
+            other.__dict__["seen"] = self.seen  # nothing is asked yet, and what will be is asked once for all
+        other.__dict__.update(
+            {name: self.__dict__[name] for name in ("given", "pixels", "sensed") if name in self.__dict__}
+        )
+        return other

@@ -1,0 +1,206 @@
+"""From an ordinary prompt to one `Allocation` per picture: whose relevance, which question, how many tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..attending.allocate_batch import allocate_batch
+from ..attending.request import Request
+from ..core.checks import of_kind
+from ..core.cuda_graph import using_gpu
+from ..core.errors import InputError
+from ..core.values import Allocation, Relevance
+from ..knowing.registry import Maps, provide, relevances_for
+from ..knowing.scene import Scene
+from .base import Backbone, Inputs, PromptPlan, Settings, VisualGrid, require_pictures
+from .glance import Glance, find_glance, glance_relevance, weigh_by_detail
+from .query import find_questions, with_questions
+from .shared_budget import by_relevance, evenly, groups_of, plain_map
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, ProcessorMixin
+
+
+@dataclass(frozen=True, eq=False)
+class PicturePrompt:
+    """A model's prompt, for sources of relevance that ask the model: see `Scene.prompt`. budgets: of each picture."""
+
+    backbone: Backbone
+    model: PreTrainedModel
+    processor: ProcessorMixin
+    inputs: Inputs
+    budgets: Sequence[int]
+    glance: Glance | None
+
+    @property
+    def can_glance(self) -> bool:
+        return self.backbone.can_glance
+
+
+def plan_prompt(
+    backbone: Backbone, model: PreTrainedModel, processor: ProcessorMixin, inputs: Inputs, settings: Settings
+) -> PromptPlan:
+    """Decide, for every picture of a prompt, where its tokens go. Nothing is encoded, unless by a glance."""
+    require_pictures(backbone, inputs)
+    if inputs.get("input_ids") is None:
+        raise InputError("pictures can only be placed in a prompt of input_ids; inputs_embeds hide the placeholders")
+    if settings.allocation is not None:
+        return PromptPlan(given_allocations(settings.allocation), None, dict(settings.realize))
+    grids = backbone.grids(model, inputs)
+    groups = groups_of(grids, settings.request, settings.groups)
+    budgets = (
+        token_budgets(grids, settings.request, backbone.tiled)
+        if groups is None
+        else evenly(grids, settings.request, groups)
+    )
+    queries = questions_for(backbone, processor, inputs, settings)
+    relevance, glance = settings.relevance, None
+    if isinstance(relevance, Glance):
+        relevance, glance = "glance", relevance
+    prompt = PicturePrompt(backbone, model, processor, inputs, budgets, glance)
+    scenes = scenes_of(prompt, grids, settings)
+    with using_gpu(model.device), torch.no_grad():
+        found = relevances_for(relevance, scenes, [queries[grid.row] for grid in grids])
+    levels = [settings.request.levels if level is None else level for level in found.levels]
+    if groups is not None:
+        budgets = by_relevance(found.relevance, grids, settings.request, groups)
+    allocations = allocate_pictures(found.relevance, grids, budgets, levels, settings.request, scenes)
+    said = [note for one in found.relevance if isinstance(one, Relevance) for note in one.notes]
+    said += [note for grid in grids for note in settings.request.notes(grid.tokens)]
+    return PromptPlan(
+        allocations,
+        [item if hasattr(item, "high") else plain_map(item) for item in found.relevance],
+        {**settings.realize, **found.realize},
+        tuple(dict.fromkeys(said)),
+    )
+
+
+def given_allocations(given: object) -> list[Allocation]:
+    """One or several that the caller has decided, or one clear line."""
+    several = [given] if isinstance(given, Allocation) else list(given) if isinstance(given, list | tuple) else [None]
+    if not all(isinstance(one, Allocation) for one in several):
+        kind = type(given).__name__
+        raise InputError(f"allocation= must be an Allocation, or one for each picture, got {kind}; look() makes one")
+    return several
+
+
+def scenes_of(prompt: PicturePrompt, grids: Sequence[VisualGrid], settings: Settings) -> list[Scene]:
+    """What can be offered about each picture; pixels are rebuilt from the inputs if somebody wants them."""
+
+    @cache
+    def pictures() -> list[Tensor]:
+        return prompt.backbone.pixels(prompt.model, prompt.processor, prompt.inputs)
+
+    # Where everything is kept there is nothing to choose, and asking would only cost.
+    choosing = any(budget < grid.tokens for budget, grid in zip(prompt.budgets, grids, strict=True))
+    words = (
+        settings.words if isinstance(settings.words, list | tuple) and len(grids) > 1 else [settings.words] * len(grids)
+    )
+    if len(words) != len(grids):
+        raise InputError(f"words= has {len(words)} items for {len(grids)} pictures; give one for each")
+    return [
+        Scene(
+            lambda number=number: pictures()[number],
+            words=words[number],
+            prompt=prompt,
+            scorer=settings.scorer,
+            ocr=not prompt.backbone.tiled and settings.request.reads(grids[number].tokens, settings.relevance),
+            device=str(prompt.model.device),
+            choosing=choosing,
+            kept=settings.kept[number] if len(settings.kept) == len(grids) else None,
+        )
+        for number in range(len(grids))
+    ]
+
+
+@provide("glance")
+def glance_maps(scenes: Sequence[Scene], queries: Sequence[str], option: str = "") -> Maps:
+    """The source "glance": the model's own attention, for all pictures of a prompt at once; "glance:three": of its
+    early, middle and late layers, for depth routing."""
+    if option not in ("", "three"):
+        raise InputError(f"relevance='glance:{option}' is unknown; use 'glance' or 'glance:three'")
+    prompt = of_kind(scenes[0].prompt, PicturePrompt, "the prompt")
+    backbone = prompt.backbone
+    if not backbone.can_glance:
+        raise InputError(f"{'/'.join(backbone.model_types)} cannot glance; give relevance= another source or maps")
+    rows = {grid.row: query for grid, query in zip(backbone.grids(prompt.model, prompt.inputs), queries, strict=True)}
+    by_row = [rows.get(row, "") for row in range(len(prompt.inputs["input_ids"]))]
+    glance = prompt.glance or find_glance(prompt.model)
+    glance = replace(glance, three=True) if option else glance
+    inputs = with_questions(backbone, prompt.processor, prompt.inputs, by_row, backbone.image_token_id(prompt.model))
+    glimpse = glance_relevance(backbone, prompt.model, inputs, by_row, glance)
+    maps = glimpse.relevance
+    if glance.detail:
+        maps = [weigh_by_detail(one, scene.tensor) for one, scene in zip(maps, scenes, strict=True)]
+    # How coarse the view was says nothing about how coarse the allocation may be.
+    return Maps(list(maps), [None] * len(queries), {"known": glimpse.known} if glance.reuse else {})
+
+
+def token_budgets(grids: Sequence[VisualGrid], request: Request, tiled: bool = False) -> list[int]:
+    """Tokens each picture may cost, never more than its full count. Tiles of one row share a budget by their size."""
+    full = [grid.tokens for grid in grids]
+    if isinstance(request.budget, Sequence):
+        if len(request.budget) != len(grids):
+            raise InputError(f"got {len(request.budget)} budgets for {len(grids)} pictures; give one, or one for each")
+        return [request.capped(min(one, budget)) for one, budget in zip(full, request.budget, strict=True)]
+    if not tiled or request.budget is None:
+        return [min(request.tokens(one), one) for one in full]
+    rows, sizes = np.array([grid.row for grid in grids]), np.array(full)
+    shared = np.floor(request.capped(request.budget) * sizes / np.bincount(rows, weights=sizes)[rows])
+    return np.clip(shared, 1, sizes).astype(int).tolist()
+
+
+def questions_for(backbone: Backbone, processor: ProcessorMixin, inputs: Inputs, settings: Settings) -> list[str]:
+    """One question per row of the batch."""
+    rows = len(inputs["input_ids"])
+    if settings.query is None:
+        return find_questions(backbone, processor, inputs)
+    queries = [settings.query] * rows if isinstance(settings.query, str) else list(settings.query)
+    if len(queries) != rows:
+        raise InputError(f"got {len(queries)} queries for a batch of {rows} prompts; give one, or one for each")
+    return queries
+
+
+def allocate_pictures(
+    maps: Sequence[object],
+    grids: Sequence[VisualGrid],
+    budgets: Sequence[int],
+    levels: Sequence[int | None],
+    request: Request,
+    scenes: Sequence[Scene] = (),
+    more: Sequence[Mapping[str, object]] = (),
+) -> list[Allocation]:
+    """Pictures of one size and one size of map are allocated together; each by itself where the strategy needs more of
+    it than its map (clusters, edges). more: options of the strategy, for each picture."""
+    arrays = [plain_map(item) for item in maps]
+    groups: dict[Any, list[int]] = {}
+    inputs = [scene.strategy_inputs(request.strategy, request.options) for scene in scenes] or [({}, ())] * len(grids)
+    if more:
+        inputs = [({**own, **extra}, told) for (own, told), extra in zip(inputs, more, strict=True)]
+    for number, (grid, array) in enumerate(zip(grids, arrays, strict=True)):
+        alone = number if inputs[number][0] else -1
+        groups.setdefault((replace(grid, row=0), array.shape, levels[number], alone), []).append(number)
+    result: dict[int, Allocation] = {}
+    for (grid, _, coarsest, _), members in groups.items():
+        allocations = allocate_batch(
+            torch.from_numpy(np.stack([arrays[number] for number in members])),
+            [budgets[number] for number in members],
+            image_size=(grid.height, grid.width),
+            canvas=(grid.rows * grid.cell, grid.cols * grid.cell),
+            cell=grid.cell,
+            strategy=request.strategy,
+            levels=coarsest,
+            seed=request.seed,
+            **{**inputs[members[0]][0], **request.options},
+        )
+        told = inputs[members[0]][1]
+        allocations = [replace(one, notes=(*one.notes, *told)) for one in allocations] if told else allocations
+        result.update(zip(members, allocations, strict=True))
+    return [result[number] for number in range(len(grids))]

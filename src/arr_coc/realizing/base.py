@@ -1,0 +1,340 @@
+"""What `attach` needs to know about a family of vision-language models, and where each family's adapter lives.
+
+An adapter is a small class with no state: every method takes the model and the processor's output and returns new
+values. `attach` finds the pictures (`grids`, `pixels`), lets the allocator decide, and calls `realize`, which returns
+the shortened prompt together with the visual tokens. Nothing in the model is changed.
+
+A new family is one file with one subclass of `Backbone`, and one line in `ADAPTERS`.
+"""
+
+from __future__ import annotations
+
+import inspect
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field, replace
+from functools import cache
+from importlib import import_module
+from os import PathLike
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+
+from ..attending.request import Request
+from ..core.arrays import Array
+from ..core.checks import shown
+from ..core.errors import InputError
+from ..core.kept import PictureStore
+from ..core.plugins import plugins
+from ..core.values import Allocation
+
+if TYPE_CHECKING:
+    import torch
+    from transformers import PreTrainedModel, ProcessorMixin
+
+    from ..knowing.scene import RelevanceSource
+
+# config.model_type -> "module:Class" of the adapter, inside this package. Imported on first use only.
+ADAPTERS: Mapping[str, str] = {
+    "qwen3_vl": "qwen3_vl.adapter:Qwen3VL",
+    "qwen3_vl_moe": "qwen3_vl.adapter:Qwen3VLMoe",
+    "qwen2_5_vl": "families.qwen2_5_vl:Qwen25VL",
+    "qwen3_5": "families.qwen3_5:Qwen35",
+    "llava_next": "families.llava_next:LlavaNext",
+    "llava_onevision": "families.llava_onevision:LlavaOnevision",
+    "smolvlm": "families.smolvlm:SmolVLM",
+    "idefics3": "families.idefics3:Idefics3",
+    "internvl": "families.internvl:InternVL",
+    "gemma3": "families.gemma3:Gemma3",
+    "ovis2": "families.ovis2:Ovis2",
+    "deepseek_ocr2": "families.deepseek_ocr2:DeepseekOcr2",
+}
+
+# What one call may say otherwise: of the request, and of the rest.
+OF_REQUEST = ("budget", "keep", "strategy", "total", "ocr")
+OVERRIDES = (*OF_REQUEST, "query", "allocation", "relevance", "words")
+
+# How families that merge tokens behind their encoder may do it, beside what other packages add to the group.
+METHODS = ("average", "pick", "compressor")
+MERGING = "arr_coc.merging"
+# A prompt as a processor gives it: tensors, mostly, by name.
+Inputs = Mapping[str, Any]
+# What a prompt with ready-made visual tokens consists of.
+PROMPT_KEYS = ("input_ids", "attention_mask", "position_ids", "token_type_ids", "mm_encoder_outputs")
+# `attach` hands ready-made visual tokens to a model by `mm_encoder_outputs`, which came with this release; `Eye` walks
+# through the layers itself, which works with an older one.
+ATTACH_TRANSFORMERS, EYE_TRANSFORMERS = "5.18.0", "5.17.0"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What `attach` was told, and what a single call may override.
+
+    request: how much may be spent, and how. query: the question; found in the chat where it is None. allocation:
+    decided by the caller. relevance: any of `registry.find_source`, a `Glance`, or the maps themselves. scorer: the one
+    that was trained with the model. words: of each picture, for sources that read them. realize: for the adapter.
+    groups: for each picture, which share one budget; without it, all of a prompt where the request says `total`. kept:
+    for each picture, where sources keep what they made of it.
+    """
+
+    request: Request = field(default_factory=lambda: Request(256))
+    query: str | Sequence[str] | None = None
+    allocation: Allocation | Sequence[Allocation] | None = None
+    relevance: object = "auto"
+    scorer: RelevanceSource | None = None
+    words: Any = None
+    realize: Mapping[str, object] = field(default_factory=dict)
+    groups: Sequence[int] | None = None
+    kept: Sequence[PictureStore | None] = ()
+
+    def override(self, **changes: object) -> Settings:
+        given = {name: value for name, value in changes.items() if value is not None}
+        request = self.request.override(**{name: given.pop(name) for name in OF_REQUEST if name in given})
+        return replace(self, request=request, **given)
+
+
+@dataclass(frozen=True)
+class PromptPlan:
+    """allocations and relevance, one per picture; options: what the adapter needs beside them. notes: where the
+    relevance comes from, and what a reader should know about the budget."""
+
+    allocations: list[Allocation]
+    relevance: list[object] | None
+    options: dict[str, Any]
+    notes: tuple[str, ...] = ()
+
+    @classmethod
+    def joined(cls, plans: Sequence[PromptPlan]) -> PromptPlan:
+        """Of prompts that become rows of one batch, foveated before its encoder."""
+        from .qwen3_vl.encode import join_known
+
+        known = join_known([plan.options.get("known") for plan in plans], [plan.allocations for plan in plans])
+        maps = [plan.relevance for plan in plans]
+        return cls(
+            [allocation for plan in plans for allocation in plan.allocations],
+            None if any(one is None for one in maps) else [item for one in maps for item in one or ()],
+            {**plans[0].options, "known": known},
+        )
+
+
+class LeafPrompt(NamedTuple):
+    """Prompts with one placeholder per visual token.
+
+    input_ids, attention_mask: (B, L), padded on the left; without a mask nothing is padded. tokens: `VisualTokens`, of
+    all rows. position_ids: (4, B, L) and next_position: (B,), from `leaf_positions`.
+    """
+
+    input_ids: Array
+    tokens: Any
+    position_ids: Array
+    next_position: Array
+    attention_mask: Array | None = None
+
+
+class DecodingStep(NamedTuple):
+    """One token of every row. ids: (B,) int64. logits: (B, vocabulary) float32, of which each is the greatest."""
+
+    ids: Array
+    logits: Array
+
+
+@dataclass(frozen=True)
+class VisualGrid:
+    """The level-0 tokens of one picture: what the backbone would spend with nothing attached.
+
+    rows, cols: the grid of tokens. height, width: the canvas in pixels, that is the picture after the processor
+    resized it. row: the row of the batch whose prompt shows this picture.
+    """
+
+    rows: int
+    cols: int
+    height: int
+    width: int
+    row: int = 0
+
+    @property
+    def cell(self) -> int:
+        """Pixels on the side of one level-0 token."""
+        return self.height // self.rows
+
+    @property
+    def tokens(self) -> int:
+        return self.rows * self.cols
+
+
+@dataclass(frozen=True)
+class Realized:
+    """A prompt whose pictures have been given the tokens of their allocations.
+
+    inputs: keyword arguments for `model(...)` and `model.generate(...)`: the shortened `input_ids` and
+        `attention_mask`, `mm_encoder_outputs`, `position_ids` where the family needs them, `labels` if given.
+    index: (B, L') int64: which position of the long prompt each position of the short one came from; -1 = padding.
+    next_position: (B,) the position of the first token after the prompt, or None where positions are plain counts.
+    notes: what else is known; `known`: what was encoded, for a later `realize(known=…)` of the same pictures.
+    """
+
+    inputs: dict[str, Any]
+    index: torch.Tensor
+    next_position: torch.Tensor | None = None
+    notes: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Backbone(ABC):
+    """The adapter of one family. Stateless; all tensors stay on the device they came on."""
+
+    model_types: ClassVar[tuple[str, ...]]
+    # True: fewer patches enter the vision tower. False: the tower runs in full and its tokens are merged.
+    before_encoder: ClassVar[bool] = False
+    # True: where the model looks can be read off its attention over a coarse first view (`relevance="glance"`).
+    can_glance: ClassVar[bool] = True
+    # True: the grids are tiles, and a budget is shared by all tiles of one row of the batch.
+    tiled: ClassVar[bool] = False
+    # Of the grids of a picture that is shown as several, the one that shows all of it.
+    whole_view: ClassVar[int] = -1
+    # Keys of the processor's output that describe pictures; a prompt without any of them is text only.
+    picture_keys: ClassVar[tuple[str, ...]] = ("pixel_values",)
+    # Text that opens the user's turn, and texts that close it, in the family's chat template.
+    turn_start: ClassVar[str] = "<|im_start|>user"
+    turn_ends: ClassVar[tuple[str, ...]] = ("<|im_end|>",)
+
+    def check(self, model: PreTrainedModel, processor: ProcessorMixin) -> None:
+        """Raise `InputError` if this model or processor cannot be served."""
+        return
+
+    @abstractmethod
+    def grids(self, model: PreTrainedModel, inputs: Inputs) -> list[VisualGrid]:
+        """The level-0 grid of every picture, in the order in which the prompts show them."""
+
+    @abstractmethod
+    def pixels(self, model: PreTrainedModel, processor: ProcessorMixin, inputs: Inputs) -> list[torch.Tensor]:
+        """Every picture as the model sees it: (3, height, width) float32 in [0, 1], rebuilt from the inputs."""
+
+    @abstractmethod
+    def realize(
+        self,
+        model: PreTrainedModel,
+        inputs: Inputs,
+        allocations: Sequence[Allocation],
+        *,
+        relevance: Sequence[Any] | None = None,
+        **options: Any,
+    ) -> Realized:
+        """Encode the pictures as allocated and shorten the prompt accordingly.
+
+        inputs: the processor's output, possibly with `labels` and other arguments of the model, which are handed on.
+        allocations: one per picture, in order. relevance: one (rows, cols) map per picture, where it is known. options:
+        what the user gave to `attach`, such as `merge="pick"`.
+        """
+
+    def read_prompt(self, model: PreTrainedModel, realized: Realized) -> None:
+        """Run the language model over a shortened prompt once, for its attention alone."""
+        # Not by calling the model: what is attached to it would foveate again.
+        given = {name: realized.inputs[name] for name in PROMPT_KEYS if name in realized.inputs}
+        model.forward(**given, use_cache=False, logits_to_keep=1)
+
+    def glance_graphs(self, model: PreTrainedModel, inputs: Inputs) -> AbstractContextManager[Any]:
+        """CUDA graphs for a glance at this prompt, held while the block is open; None where there are none."""
+        return nullcontext()
+
+    def image_token_id(self, model: PreTrainedModel) -> int:
+        return int(model.config.image_token_id)
+
+
+def require_transformers(what: str, minimum: str) -> None:
+    """One clear line for a transformers release that is too old.
+
+    Args:
+        what: What is wanted of it, like "attaching to qwen3_vl".
+        minimum: The oldest release that can do it.
+    """
+    import transformers
+    from packaging.version import Version
+
+    if Version(transformers.__version__) < Version(minimum):
+        raise InputError(
+            f"{what} needs transformers >= {minimum}, found {transformers.__version__}: upgrade it, "
+            f"pip install -U 'transformers>={minimum}'"
+        )
+
+
+def supported_families() -> tuple[str, ...]:
+    return tuple(sorted(ADAPTERS))
+
+
+def wrappers(model: Any) -> list[Any]:
+    """What stands around a stock model, from outside to inside: that of `torch.compile`, a PeftModel."""
+    found = []
+    while True:
+        if "_orig_mod" in getattr(model, "_modules", {}):
+            found.append(model)
+            model = model._orig_mod
+        elif hasattr(model, "peft_config") and hasattr(model, "get_base_model"):
+            found.append(model)
+            model = model.get_base_model()
+        else:
+            return [*found, model]
+
+
+def unwrapped(model: object) -> Any:
+    """The stock model itself, in which adapters stay active and what was compiled stays so."""
+    return wrappers(model)[-1]
+
+
+def check_processor(processor: object) -> None:
+    """Is this a model's whole processor? Raises `InputError`."""
+    if hasattr(processor, "image_processor") and hasattr(processor, "tokenizer"):
+        return
+    kind = type(processor).__name__
+    if hasattr(processor, "config") and hasattr(processor, "generate"):
+        raise InputError("the model and the processor are swapped; write attach(model, processor)")
+    hint = "which has no image_processor" if hasattr(processor, "encode") else "which is none"
+    raise InputError(f"the model's processor is needed, got {kind}, {hint}; give AutoProcessor.from_pretrained(…)")
+
+
+def backbone_for(model: PreTrainedModel) -> Backbone:
+    """The adapter of this model's family; the model is the whole stock model, with its language head."""
+    if isinstance(model, str | PathLike):
+        raise InputError(f"{str(model)!r} is a name, not a model; load it first: …from_pretrained({str(model)!r})")
+    if hasattr(model, "image_processor") and hasattr(model, "tokenizer"):
+        raise InputError("the model and the processor are swapped; write attach(model, processor)")
+    model_type = getattr(getattr(model, "config", None), "model_type", None)
+    if model_type not in ADAPTERS:
+        raise InputError(
+            f"model family {model_type!r} ({type(model).__name__}) is not supported; supported: "
+            f"{', '.join(supported_families())}"
+        )
+    if not hasattr(model, "generate"):
+        raise InputError(
+            f"{type(model).__name__} has no language head; load the …ForConditionalGeneration class of {model_type}"
+        )
+    return adapter(model_type)
+
+
+@cache  # adapters have no state, one instance each serves every model
+def adapter(model_type: str) -> Backbone:
+    module, name = ADAPTERS[model_type].split(":")
+    try:
+        return getattr(import_module(f".{module}", __package__), name)()
+    except ModuleNotFoundError as error:
+        raise InputError(f"the adapter for {model_type} could not be imported: {error}") from error
+
+
+def adapter_options(backbone: Backbone) -> tuple[str, ...]:
+    """Keywords that a family's `realize` takes from a user; what comes from a glance is none of them."""
+    taken = inspect.signature(backbone.realize).parameters.values()
+    given = ("relevance", "known", "tower")
+    return tuple(one.name for one in taken if one.kind is one.KEYWORD_ONLY and one.name not in given)
+
+
+def require_pictures(backbone: Backbone, inputs: Inputs) -> None:
+    if all(inputs.get(key) is None for key in backbone.picture_keys):
+        raise InputError(
+            f"this prompt holds no picture (none of {', '.join(backbone.picture_keys)} was given), so there is nothing "
+            "to allocate; call the model without budget=, keep=, query=, allocation= or relevance="
+        )
+
+
+def check_merge(merge: object) -> None:
+    """Is this a way to merge? Raises `InputError`."""
+    named = isinstance(merge, str) and merge.partition(":")[0] in (*METHODS, *plugins(MERGING))
+    if not named and not hasattr(merge, "compress_patches"):
+        raise InputError(f"merge={shown(merge)} is unknown; choose {', '.join(METHODS)}, or a compressor")

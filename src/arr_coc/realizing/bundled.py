@@ -1,0 +1,131 @@
+"""The weights that come with the library: `mini`, which answers, and `scorer`, which says where to look.
+
+They lie in `weights/mini` (a stock Qwen3-VL checkpoint, with calibration.json beside it) and `weights/scorer`. A
+training leaves the same two folders side by side, so everything here works on those as well.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
+
+from ..core.checks import shown
+from ..core.errors import InputError
+from ..core.files import write_json
+from ..core.folders import MINI, part_folder
+from ..core.manifest import changing, verify
+from ..knowing.scorer.source import ScorerRelevance, scorer_beside
+from ..pictures.kind import strangeness
+from ..pictures.load import Picture
+
+CALIBRATION = "calibration.json"
+HUB_NAME = re.compile(r"[\w.-]{1,96}(/[\w.-]{1,96})?")
+# What the trainings of this library laid out where they do not say otherwise.
+TRAINED_STRATEGY = "overlay"
+
+
+def model_folder(name: str | Path) -> Path:
+    """Where a model lies that a user named: `mini`, or a folder, whose files are what they were when it was saved."""
+    if not isinstance(name, str | os.PathLike) or not str(name).strip() or "\0" in str(name):
+        raise InputError(f"a model is named by {MINI!r}, a folder or a name on the hub, got {shown(name)}")
+    folder = part_folder(MINI) if name == MINI else Path(name)
+    if not os.path.exists(folder) and not HUB_NAME.fullmatch(str(name)):
+        raise InputError(f"{shown(str(name))} is neither a folder nor a name on the hub; give {MINI!r}, a folder, "
+                         "or owner/name")  # fmt: skip
+    verify(folder)
+    return folder
+
+
+@dataclass(frozen=True)
+class PlaceDoubt:
+    """A text may be read well at the wrong place: how sure an answer is, given how sure the scorer was of the place.
+
+    The logit of the sureness is slope · logit(confidence) + peak · (the highest value of the scorer's map) + offset;
+    `scripts/fit_sureness.py` fits the three.
+    """
+
+    slope: float
+    peak: float
+    offset: float
+
+    def sureness(self, confidence: float, peak: float) -> float:
+        """The probability that an answer is right. confidence: of its text. peak: of the map, in [0, 1].
+
+        Example:
+            >>> sure = PlaceDoubt(slope=0.8, peak=3.2, offset=-2.8)
+            >>> round(sure.sureness(0.95, 0.8), 2), round(sure.sureness(0.95, 0.4), 2)
+            (0.89, 0.7)
+        """
+        within = min(max(confidence, 1e-6), 1 - 1e-6)
+        logit = self.slope * math.log(within / (1 - within)) + self.peak * peak + self.offset
+        return 1 / (1 + math.exp(-logit))
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """temperature: divides the logits before uncertainty is read off them. levels, strategy: the coarsest level of
+    detail and the strategy that the model was trained with; None leaves them to the allocator. place: what is known of
+    answers read at the wrong place; None where nothing is."""
+
+    temperature: float = 1.0
+    levels: int | None = None
+    strategy: str | None = TRAINED_STRATEGY
+    place: PlaceDoubt | None = None
+
+    @classmethod
+    def beside(cls, folder: Path) -> Calibration:
+        """What calibration.json in a model's folder says; without one, nothing is divided."""
+        path = folder / CALIBRATION
+        if not os.path.isfile(path):
+            return cls(strategy=None if scorer_beside(folder) is None else TRAINED_STRATEGY)
+        verify(folder, [CALIBRATION])
+        try:
+            found = json.loads(path.read_text(encoding="utf-8"))
+            levels, place = found.get("levels"), found.get("place")
+            read = cls(
+                float(found["temperature"]),
+                None if levels is None else int(levels),
+                str(found.get("strategy", TRAINED_STRATEGY)),
+                None if place is None else PlaceDoubt(*(float(place[one.name]) for one in fields(PlaceDoubt))),
+            )
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            raise InputError(f"{path} is not a calibration ({error}); calibrate the model again") from error
+        if not read.temperature > 0:
+            raise InputError(f"{path} has temperature {read.temperature}; it must be above 0, calibrate again")
+        return read
+
+    def write(self, folder: Path, **how: object) -> Path:
+        """Write it into a model's folder; how: what it was measured on, kept in the file for readers."""
+        path = folder / CALIBRATION
+        with changing(path):
+            write_json(path, {**asdict(self), **how})
+        return path
+
+
+def marked(picture: Picture, scorer: object) -> Picture:
+    """A picture that a model is asked about, with a note where it is unlike all that the model has learned from: a
+    model with a scorer of this library's was trained on what the library draws."""
+    line = strangeness(picture.pixels) if isinstance(scorer, ScorerRelevance) else None
+    return picture if line is None else replace(picture, notes=(*picture.notes, line))
+
+
+# What people add to a question about how to answer it.
+_HOW = r"(?:answer|reply|respond)(?: only)?(?: \w+){0,3} (?:words?|phrase|number|text|briefly|only|it)(?: only| alone)?"
+_ADDED = rf"(?:please|thanks|thank you|be brief|(?:please )?(?:{_HOW}|answer briefly))"
+_ADDITION = re.compile(rf"(?<=[?.!,])\s*{_ADDED}\s*[.!]?\s*$", re.IGNORECASE)
+
+
+def as_trained(query: str, scorer: object) -> str:
+    """A question as a model of this library's was trained on it: a capital at its beginning, not only capitals, and
+    nothing about how to answer. A small reader of characters takes other letters for other words. (Any other model
+    reads what was written.)"""
+    if not isinstance(scorer, ScorerRelevance):
+        return query
+    query = _ADDITION.sub("", query).rstrip() or query
+    if not any(letter.islower() for letter in query):
+        query = query.lower()
+    return query[:1].upper() + query[1:]

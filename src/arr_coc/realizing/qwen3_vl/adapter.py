@@ -1,0 +1,224 @@
+"""Qwen3-VL: levels of detail before the vision encoder, so that encoder and language model both get cheaper."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ...core.errors import InputError
+from ...core.values import Allocation
+from ..base import Backbone, Inputs, Realized, VisualGrid
+from ..tokens.depth import DepthRouting, HierarchicalRelevance, last_blocks, route_planes
+from ..tokens.patches import LeafBatch, PictureGroups, check_grid, denormalize, in_order, unpatchify
+from ..tokens.positions import placeholder_owner
+from ..tokens.splice import pack, padding_side, shorten
+from .encode import VisualTokens, encode_to_depth, foveate, leaf_positions, run_language_model
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, ProcessorMixin
+
+
+def relevance_under(batch: LeafBatch, relevance: Sequence[np.ndarray | HierarchicalRelevance]) -> Tensor:
+    """(3, M): the mean of each picture's low, middle and high map under each of its leaves."""
+    parts = [part.cpu().numpy() for part in batch.leaves.split(batch.counts)]
+    maps = [item if isinstance(item, HierarchicalRelevance) else HierarchicalRelevance.flat(item) for item in relevance]
+    grids = batch.grid.tolist()
+    under = [one.at(leaves, *grid) for one, leaves, grid in zip(maps, parts, grids, strict=True)]
+    return torch.from_numpy(np.concatenate(under, axis=1))
+
+
+class Qwen3VL(Backbone):
+    """Foveation of the stock `Qwen3VLForConditionalGeneration`."""
+
+    model_types: ClassVar[tuple[str, ...]] = ("qwen3_vl",)
+    before_encoder: ClassVar[bool] = True
+    picture_keys: ClassVar[tuple[str, ...]] = ("pixel_values", "image_grid_thw")
+    # Frames that a patch repeats; None: as many as the model's patches have.
+    temporal: ClassVar[int | None] = None
+    # What the stock class calls what is shown.
+    modality: ClassVar[str] = "image"
+    # What an allocation is for, in messages.
+    shown: ClassVar[str] = "pictures"
+
+    def grids(self, model: PreTrainedModel, inputs: Inputs) -> list[VisualGrid]:
+        vision = model.config.vision_config
+        merge, pixels = vision.spatial_merge_size, vision.patch_size
+        sizes = self._patch_grids(inputs)
+        counts = torch.tensor([rows * cols // merge**2 for rows, cols in sizes])
+        _, rank = placeholder_owner(inputs["input_ids"].cpu() == self.image_token_id(model), counts)
+        prompt_rows = (rank == 0).nonzero()[:, 0].tolist()  # the row in which each picture begins, in prompt order
+        return [
+            VisualGrid(rows // merge, cols // merge, rows * pixels, cols * pixels, row)
+            for (rows, cols), row in zip(sizes, prompt_rows, strict=True)
+        ]
+
+    def pixels(self, model: PreTrainedModel, processor: ProcessorMixin, inputs: Inputs) -> list[Tensor]:
+        # Of several frames side by side (a video), the first; a picture is one frame.
+        pictures = [one.unflatten(0, (3, -1))[:, 0] for one in in_order(self.normalised_pixels(model, inputs))]
+        return [denormalize(one, processor) for one in pictures]
+
+    def normalised_pixels(self, model: PreTrainedModel, inputs: Inputs) -> PictureGroups:
+        """The pictures inside `pixel_values`, as the vision tower sees them, by size; of a video groups of frames,
+        which are channels, in a patch's own order."""
+        vision = model.config.vision_config
+        merge, frames = vision.spatial_merge_size, self.temporal or vision.temporal_patch_size
+        patches = inputs[self.picture_keys[0]]
+        return unpatchify(patches, self._patch_grids(inputs), vision.patch_size, merge, frames)
+
+    def realize(
+        self,
+        model: PreTrainedModel,
+        inputs: Inputs,
+        allocations: Sequence[Allocation],
+        *,
+        relevance: Sequence[np.ndarray | HierarchicalRelevance] | None = None,
+        depth: DepthRouting | None = None,
+        known: tuple[LeafBatch, VisualTokens] | None = None,
+        tower: Callable[[Tensor, LeafBatch], VisualTokens] | None = None,
+        **unknown: object,
+    ) -> Realized:
+        """Encode the leaves of every picture and put them in the place of its placeholders.
+
+        depth: route the DeepStack planes by relevance; None leaves them where they are. known: leaves that were encoded
+        before, by a glance or an earlier pass. tower: `encode_leaves` in another form, such as a captured one.
+        """
+        if unknown:
+            raise InputError(f"Qwen3-VL foveates before its encoder and takes depth=, not {', '.join(unknown)}=")
+        batch = self.leaf_batch(model, inputs, allocations)
+        if depth is not None and relevance is None:
+            raise InputError("depth routing needs to know how relevant each place is; give relevance=")
+        if depth is not None and depth.early:
+            tower = self._early(model, relevance or (), depth)
+        tokens = foveate(model, self.normalised_pixels(model, inputs), batch, known, tower, self.temporal)
+        if depth is not None:
+            tokens = self._route(model, tokens, batch, relevance or (), depth)
+        return self.splice(model, inputs, batch, tokens)
+
+    def leaf_batch(self, model: PreTrainedModel, inputs: Inputs, allocations: Sequence[Allocation]) -> LeafBatch:
+        """The leaves of one allocation per picture, checked against what the processor made of the pictures."""
+        merge = model.config.vision_config.spatial_merge_size
+        sizes = self._patch_grids(inputs)
+        if len(allocations) != len(sizes):
+            raise InputError(
+                f"this prompt shows {len(sizes)} {self.shown}, but {len(allocations)} allocations were given"
+            )
+        for allocation, (rows, cols) in zip(allocations, sizes, strict=True):
+            check_grid(allocation, rows // merge, cols // merge)
+        return LeafBatch.of(allocations, inputs[self.picture_keys[0]].device)
+
+    def splice(self, model: PreTrainedModel, inputs: Inputs, batch: LeafBatch, tokens: VisualTokens) -> Realized:
+        """The prompt with one placeholder per leaf; text keeps the positions it has around the full picture."""
+        ids, image = inputs["input_ids"], self.image_token_id(model)
+        device = ids.device
+        mask = inputs.get("attention_mask")
+        mask = torch.ones_like(ids) if mask is None else mask
+        counts = torch.tensor(batch.counts, device=device)
+        owner, rank = placeholder_owner(ids == image, batch.grid.to(device).prod(1))
+        keep = mask.bool() & ((owner < 0) | (rank < counts[owner.clamp_min(0)]))
+        index = pack(keep, padding_side(mask))
+
+        consumed = {*self.picture_keys, "mm_token_type_ids", "position_ids", "attention_mask"}
+        along = {
+            name: value
+            for name, value in inputs.items()
+            if isinstance(value, Tensor) and value.shape == ids.shape and name not in consumed
+        }
+        rest = {name: value for name, value in inputs.items() if name not in along and name not in consumed}
+        padding = model.config.text_config.pad_token_id
+        short = shorten(along, index, {"input_ids": 0 if padding is None else padding, "labels": -100})
+        attention_mask = (index >= 0).to(mask.dtype)
+        positions, next_position = leaf_positions(short["input_ids"], batch, image, attention_mask)
+        # Beams and several answers repeat the features in place, so every call builds its own container.
+        parts = tokens.split(batch.counts)
+        features = self.features_class()(
+            pooler_output=[part.embeds for part in parts],
+            deepstack_features=[list(planes) for planes in zip(*(part.planes for part in parts), strict=True)],
+        )
+        prepared = {
+            **rest,
+            **short,
+            "attention_mask": attention_mask,
+            "position_ids": positions,
+            "mm_encoder_outputs": {self.modality: features},
+        }
+        notes = {"leaves": batch, "tokens": tokens, "known": (batch, tokens)}
+        return Realized(prepared, index, next_position, notes)
+
+    def read_prompt(self, model: PreTrainedModel, realized: Realized) -> None:
+        given = realized.inputs
+        prompt = (given["input_ids"], realized.notes["tokens"], given["position_ids"], given["attention_mask"])
+        run_language_model(model, *prompt, use_cache=False)
+
+    def glance_graphs(self, model: PreTrainedModel, inputs: Inputs) -> AbstractContextManager[object]:
+        from .glance_graph import glance_graphs
+
+        pictures = self.image_token_id(model) == model.config.image_token_id  # not frames of a video
+        return glance_graphs(model, len(inputs["input_ids"]) if pictures else 0)
+
+    @staticmethod
+    def features_class() -> type:
+        from transformers.models.qwen3_vl.modeling_qwen3_vl import BaseModelOutputWithDeepstackFeatures
+
+        return BaseModelOutputWithDeepstackFeatures
+
+    def _early(
+        self, model: PreTrainedModel, relevance: Sequence[np.ndarray | HierarchicalRelevance], depth: DepthRouting
+    ) -> Callable[[Tensor, LeafBatch], VisualTokens]:
+        """A tower that leaves go through only as far as they inject."""
+        vision = model.model.visual
+        planes, blocks = list(vision.deepstack_visual_indexes), len(vision.blocks)
+
+        def encode(patches: Tensor, part: LeafBatch) -> VisualTokens:
+            reach = depth.reach(relevance_under(part, relevance))
+            return encode_to_depth(model, patches, part, last_blocks(reach, planes, blocks))
+
+        return encode
+
+    def _route(
+        self,
+        model: PreTrainedModel,
+        tokens: VisualTokens,
+        batch: LeafBatch,
+        relevance: Sequence[np.ndarray | HierarchicalRelevance],
+        depth: DepthRouting,
+    ) -> VisualTokens:
+        layers = model.config.text_config.num_hidden_layers
+        values = relevance_under(batch, relevance)
+        return VisualTokens(tokens.embeds, tuple(route_planes(tokens.planes, values, layers, depth)))
+
+    @staticmethod
+    def _patch_grids(inputs: Inputs) -> list[tuple[int, int]]:
+        grid, pixels = inputs.get("image_grid_thw"), inputs.get("pixel_values")
+        if grid is None or pixels is None:
+            raise InputError(
+                "a picture needs both pixel_values and image_grid_thw, as the Qwen3-VL processor gives them"
+            )
+        if grid.ndim != 2 or grid.shape[1] != 3:
+            raise InputError(f"image_grid_thw must be (pictures, 3), got {tuple(grid.shape)}")
+        if inputs.get("pixel_values_videos") is not None:
+            raise InputError(
+                "a video in a prompt is foveated by realizing.qwen3_vl.video.Qwen3VLVideo; pictures and videos in "
+                "one prompt are not; pass the frames as pictures"
+            )
+        return [(rows, cols) for _, rows, cols in grid.tolist()]
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Qwen3-VL-MoE: the same vision tower and prompt as Qwen3-VL; only the language model's layers differ.
+
+
+class Qwen3VLMoe(Qwen3VL):
+    """Foveation of the stock `Qwen3VLMoeForConditionalGeneration`."""
+
+    model_types: ClassVar[tuple[str, ...]] = ("qwen3_vl_moe",)
+
+    @staticmethod
+    def features_class() -> type:
+        from transformers.models.qwen3_vl_moe.modeling_qwen3_vl_moe import BaseModelOutputWithDeepstackFeatures
+
+        return BaseModelOutputWithDeepstackFeatures

@@ -1,0 +1,206 @@
+"""What moved between two frames, what the motion leaves unexplained, and whether that makes it another scene.
+
+The rule of thumb "more than 30 % of the pixels move by more than 0.5" does not find cuts (`rule_says_cut`, kept for
+comparison). In pixels, half a pixel is less than an ordinary drift of the camera; as half of full motion, a cut between
+two pages of a similar layout moves nothing while a quick pan moves everything. What tells a cut is what the best motion
+cannot explain, and how far the colours of the whole frame have changed. Both are taken against the clip's own recent
+level, so that a restless scene needs more to be cut than a still one. The two weights are learned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from ..core.arrays import sized
+from ..video.settings import TemporalSettings, agreement
+from .flow import FULL_MOTION, backward_flow
+
+# The longer side at which frames are compared: motion is a coarse matter.
+VIEW = 256
+# The longer side of the maps that are carried along: several values for each cell of a frame of 1024 pixels.
+MAP = 128
+# A quick pan: found on views of this longer side; at least and at most such a share of a side; and how alike two views
+# must be behind it. Pans of drawn scenes are alike by 0.63 and more, two scenes by 0.5 and less, or at smaller shifts.
+PAN_VIEW, PAN_LEAST, PAN_MOST, PAN_LIKENESS = 128, 0.04, 0.5, 0.6
+
+
+@dataclass(frozen=True, eq=False)
+class Motion:
+    """flow: (h, w, 2) float32 at the maps' size: where each place of the later frame was, in pixels of the maps.
+
+    unexplained: (h, w) in [0, 1]: the difference that is left after the motion; 1 where a place came from beyond the
+    frame. agreement: (h, w) in [0, 1]: is it the same ground? moving: (h, w) in [0, 1]: motion against that of the
+    whole frame, so that a moving camera does not move everything. residual: mean difference that is left, of the ground
+    that both frames show. moved: share of the pixels that move by more than half of full motion. pan: (x, y) in pixels
+    of the views, by which the camera has moved the whole picture on; 0, 0 but for a quick pan.
+    """
+
+    flow: np.ndarray
+    unexplained: np.ndarray
+    agreement: np.ndarray
+    moving: np.ndarray
+    residual: float
+    moved: float
+    pan: tuple[int, int] = (0, 0)
+
+
+def view_of(pixels: np.ndarray) -> np.ndarray:
+    """(H, W, 3) uint8 → the same at the size at which frames are compared."""
+    import cv2
+
+    height, width = sized(pixels.shape[:2], VIEW)
+    return np.ascontiguousarray(cv2.resize(pixels, (width, height), interpolation=cv2.INTER_AREA))
+
+
+def measure_motion(earlier: np.ndarray, later: np.ndarray, settings: TemporalSettings) -> Motion:
+    """Two views (h, w, 3) uint8 of one size → `Motion`, at the size of the maps."""
+    import cv2
+
+    grey = [cv2.cvtColor(view, cv2.COLOR_RGB2GRAY) for view in (earlier, later)]
+    pan = quick_pan(*grey)
+    if any(pan):  # further than the flow can reach: it finds what is left behind the camera's own motion
+        whole = np.zeros((*grey[0].shape, 2), dtype=np.float32) - np.array(pan, dtype=np.float32)
+        flow = whole + backward_flow(_remap(grey[0], whole), grey[1], quick=True)
+    else:
+        flow = backward_flow(grey[0], grey[1], quick=True)
+    difference = cv2.absdiff(_remap(earlier, flow), later)
+    height, width = later.shape[:2]
+    small_height, small_width = size = sized((height, width), MAP)
+    residual = cv2.transform(difference, np.full((1, 3), 1 / 3, dtype=np.float32))
+    # A little spread, so that single pixels of noise or of a wrong flow do not count as new ground.
+    unexplained = cv2.blur(_shrink(residual.astype(np.float32), size), (3, 3)) * np.float32(1 / 255)
+    scale = np.array([small_width / width, small_height / height], dtype=np.float32)
+    small = _shrink(flow, size) * scale
+    y, x = _places(small_height, small_width)
+    from_x, from_y = x + small[..., 0], y + small[..., 1]
+    outside = (from_x <= -1) | (from_x >= small_width) | (from_y <= -1) | (from_y >= small_height)
+    unexplained[outside] = 1
+    full = FULL_MOTION * max(small_height, small_width)
+    # The camera's motion is that of most of the frame; a sample of the places knows it as well as all of them.
+    camera = np.median(small[::4, ::4].reshape(-1, 2), axis=0)
+    return Motion(
+        flow=small,
+        unexplained=unexplained,
+        agreement=agreement(unexplained, settings.agree, settings.disagree),
+        moving=np.minimum(_length(small - camera) * np.float32(1 / full), np.float32(1)),
+        residual=float(shared_ground(residual, pan)[1].mean()) / 255,
+        moved=float((_length(small) > full / 2).mean()),
+        pan=pan,
+    )
+
+
+def quick_pan(earlier: np.ndarray, later: np.ndarray) -> tuple[int, int]:
+    """Two grey views (h, w) → (x, y) by which the whole picture has moved on, in whole pixels.
+
+    By phase correlation of small views. 0, 0 where it moved less than the flow finds by itself, and where no single
+    motion explains it: two scenes have next to nothing in common at any shift.
+    """
+    import cv2
+
+    height, width = earlier.shape
+    size = sized((height, width), PAN_VIEW)
+    if min(size) < 16:
+        return 0, 0
+    small = [_shrink(one.astype(np.float32), size) for one in (earlier, later)]
+    shift, likeness = cv2.phaseCorrelate(*small, _window(*size))
+    x, y = (round(way * side / least) for way, side, least in zip(shift, (width, height), size[::-1], strict=True))
+    far = abs(x) > PAN_MOST * width or abs(y) > PAN_MOST * height
+    return (0, 0) if likeness < PAN_LIKENESS or far or max(abs(x), abs(y)) < PAN_LEAST * max(height, width) else (x, y)
+
+
+@lru_cache(maxsize=16)
+def _window(height: int, width: int) -> np.ndarray:
+    import cv2
+
+    return cv2.createHanningWindow((width, height), cv2.CV_32F)
+
+
+def shared_ground(view: np.ndarray, pan: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:
+    """What of a view (h, w, …) the next one still shows after a pan, and what of a view the one before it showed."""
+    x, y = pan
+    height, width = view.shape[:2]
+    before = view[max(0, -y) : height - max(0, y), max(0, -x) : width - max(0, x)]
+    after = view[max(0, y) : height - max(0, -y), max(0, x) : width - max(0, -x)]
+    return before, after
+
+
+def warp_planes(planes: Sequence[np.ndarray], flow: np.ndarray) -> np.ndarray:
+    """(C, h, w) from maps (h, w), all carried along one backward flow (h, w, 2)."""
+    # OpenCV carries up to four channels in one go.
+    parts = [np.stack(planes[start : start + 4], axis=-1) for start in range(0, len(planes), 4)]
+    carried = [np.atleast_3d(_remap(part, flow)) for part in parts]
+    return np.ascontiguousarray(np.concatenate(carried, axis=-1).transpose(2, 0, 1))
+
+
+def _remap(image: np.ndarray, flow: np.ndarray) -> np.ndarray:
+    """`sensing.flow.warp` with the places kept from frame to frame: making them took longer than carrying."""
+    import cv2
+
+    y, x = _places(*flow.shape[:2])
+    places = (x + flow[..., 0], y + flow[..., 1])
+    return cv2.remap(image, *places, interpolation=cv2.INTER_LINEAR, borderMode=cv2.BORDER_REPLICATE)
+
+
+@lru_cache(maxsize=16)
+def _places(height: int, width: int) -> tuple[np.ndarray, np.ndarray]:
+    """Columns of y and rows of x, to be broadcast."""
+    return np.arange(height, dtype=np.float32)[:, None], np.arange(width, dtype=np.float32)[None, :]
+
+
+def _shrink(values: np.ndarray, size: tuple[int, int]) -> np.ndarray:
+    import cv2
+
+    return cv2.resize(values, size[::-1], interpolation=cv2.INTER_AREA)
+
+
+def _length(vectors: np.ndarray) -> np.ndarray:
+    import cv2
+
+    return cv2.magnitude(np.ascontiguousarray(vectors[..., 0]), np.ascontiguousarray(vectors[..., 1]))
+
+
+# ---- cuts -----------------------------------------------------------------------------------------------------------
+
+FEATURES = ("residual", "colours")
+BINS = 6
+# How quickly the clip's own level follows, and by how much at most it rises in one frame: a single cut must not raise
+# it so far that the next one is missed, but a restless scene must not be cut over and over.
+LEVEL_RATE = 0.5
+LEVEL_STEP = np.array([0.02, 0.05], dtype=np.float32)
+# The rule of thumb: this share of the pixels moves by more than half of full motion.
+RULE_SHARE = 0.3
+
+
+def colour_histogram(view: np.ndarray) -> np.ndarray:
+    """(h, w, 3) uint8 → (BINS³,) shares of the pixels, by colour."""
+    import cv2
+
+    counts = cv2.calcHist([view], [0, 1, 2], None, [BINS] * 3, [0, 256] * 3).ravel()
+    return counts / (view.shape[0] * view.shape[1])
+
+
+def cut_features(motion: Motion, before: np.ndarray, after: np.ndarray) -> np.ndarray:
+    """(2,) in [0, 1], as named in `FEATURES`, of the ground that both views (h, w, 3) show."""
+    colours = [
+        colour_histogram(part) for part in (shared_ground(before, motion.pan)[0], shared_ground(after, motion.pan)[1])
+    ]
+    return np.array([motion.residual, 1 - np.minimum(*colours).sum()], dtype=np.float32)
+
+
+def cut_score(features: np.ndarray, level: np.ndarray, settings: TemporalSettings) -> float:
+    """Above zero: a cut. features and level: (2,); the level is zero at the clip's first change."""
+    return float(np.dot(settings.cut_weights, features - level) + settings.cut_bias)
+
+
+def next_level(features: np.ndarray, level: np.ndarray) -> np.ndarray:
+    """The clip's own level after one more frame."""
+    return level + np.minimum(LEVEL_RATE * (features - level), LEVEL_STEP)
+
+
+def rule_says_cut(motion: Motion) -> bool:
+    """The rule of thumb that the learned features replace."""
+    return motion.moved > RULE_SHARE
