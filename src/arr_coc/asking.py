@@ -6,13 +6,11 @@ from copy import copy
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from .answering.esper import find_preset
 from .answering.eye import Eye
 from .answering.hints import check_hints
 from .answering.light import can_be_quick, quick_eye
 from .answering.pages import ask_page_by_page
-from .answering.presets import find_preset
-from .answering.readings import check_readings
-from .attending.distance import scale_of
 from .attending.request import Request, check_decided, check_device, check_question, check_request
 from .attending.strategies import DEFAULT_STRATEGY
 from .core.checks import of_kind, whole
@@ -53,8 +51,6 @@ def ask(
     ocr: bool = True,
     max_new_tokens: int = 64,
     scale: float | str | None = None,
-    readings: int = 1,
-    magnify: float | None = None,
     pages: PageList = None,
     preset: str | None = None,
     **options: Unpack[StrategyOptions],
@@ -78,8 +74,6 @@ def ask(
         ocr: As for `look`; what OCR has read helps to answer, too, unless hints is "none".
         max_new_tokens: The longest answer.
         scale: From how far to read: "auto", the default where the grip of the model is known, or a number.
-        readings: Where the answer is unsure, read again from the next distance, at most so often in all.
-        magnify: Another name for scale.
         pages: Of a document, such as "2-5".
         preset: A whole way of looking, which decides strategy, relevance and passes: "source", "two_pass", …
         **options: What a strategy takes by name.
@@ -102,7 +96,7 @@ def ask(
     check_decided(allocation, budget=budget, keep=keep, strategy=strategy, relevance=relevance)
     if preset is not None:
         find_preset(preset)
-    how: dict[str, Any] = {"levels": levels, "seed": seed, "scale": scale_of(scale, magnify), "ocr": ocr}
+    how: dict[str, Any] = {"levels": levels, "seed": seed, "scale": scale, "ocr": ocr}
     # Told before a model is loaded; options are those of a strategy that only the model may know.
     laid = {"strategy": DEFAULT_STRATEGY} if strategy is None else {"strategy": strategy, **options}
     Request.of(budget, keep, **how, **laid)
@@ -113,10 +107,8 @@ def ask(
     chosen: dict[str, object] = {"strategy": strategy, "relevance": relevance, "allocation": allocation}
     document = document_of(image, pages)
     if document is not None and len(document) > 1:
-        if allocation is not None or words is not None or check_readings(readings) > 1 or preset is not None:
-            raise InputError(
-                "allocation=, words=, readings= and preset= are of one picture, and this has several pages"
-            )
+        if allocation is not None or words is not None or preset is not None:
+            raise InputError("allocation, words and preset apply to one picture; this document has several pages")
         how |= {"strategy": strategy, "hints": hints, "max_new_tokens": max_new_tokens, **options}
         return _ask_document(document, query, (budget, keep), model, device, relevance, how)
     image = image if document is None else document.pages[0].source
@@ -125,7 +117,6 @@ def ask(
         **chosen,
         "words": known if words is None and preset is None else words,
         "hints": hints,
-        "readings": check_readings(readings),
         "max_new_tokens": max_new_tokens,
         "preset": preset,
         **options,

@@ -48,7 +48,6 @@ if TYPE_CHECKING:
         words: object
         hints: str | None
         ocr: bool
-        readings: int
         preset: str | None
 
     class ManyOptions(SomeOptions, closed=True):
@@ -67,7 +66,7 @@ class View:
     """A picture as a model's processor shows it: made once, asked about many times.
 
     words: those that came with it. tensors: its patches and their grid. seconds: that loading took. kept: where what is
-    made of it is found by the next question. screen: the store of a screen that it is a frame of.
+    made of it is found by the next question.
     """
 
     picture: Picture
@@ -75,7 +74,6 @@ class View:
     tensors: Mapping[str, Any]
     seconds: float
     kept: PictureStore | None = None
-    screen: PictureStore | None = None
 
     @classmethod
     def of(cls, processor: Any, image: Any) -> View:

@@ -9,14 +9,13 @@ it, from numpy arrays as from torch tensors. Nothing here imports torch unless a
 
 from __future__ import annotations
 
-from collections.abc import Generator, Hashable, Iterable, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from ..core.arrays import Array, at_last, like, log_softmax, namespace, two_largest
-from ..core.kept import PictureStore
 from ..realizing.base import DecodingStep, LeafPrompt, backbone_for
 
 if TYPE_CHECKING:
@@ -256,30 +255,13 @@ class StockSpeaker:
         return DecodingStep(logits.argmax(-1), logits)
 
 
-@dataclass(frozen=True, eq=False)
-class PromptStart:
-    """The beginning that prompts share, up to the overview of their picture. kept, names: where its keys and values are
-    found again. length: its tokens. visual: those of them that are visual, which stand last. tiles: the features of
-    these, in as many pieces as can be used again by themselves."""
-
-    kept: PictureStore
-    names: tuple[Hashable, ...]
-    length: int
-    visual: int
-    tiles: tuple[Any, ...]
-
-
-def prefill(model: PreTrainedModel, prompt: LeafPrompt, start: PromptStart | None = None) -> Prefilled:
-    """Read prompts with one placeholder per visual token, padded on the left. start: that of all of them, which is read
-    only where it is not kept."""
+def prefill(model: PreTrainedModel, prompt: LeafPrompt) -> Prefilled:
+    """Read prompts with one placeholder per visual token, padded on the left."""
     import torch
 
     input_ids, tokens, position_ids, next_position, mask = prompt
     mask = torch.ones_like(input_ids) if mask is None else mask
-    if start is None:
-        output, cache = read_on(model, input_ids, tokens, position_ids, mask)
-    else:
-        output, cache, mask = _from_start(model, prompt, mask, start)
+    output, cache = read_on(model, input_ids, tokens, position_ids, mask)
     # Row 0 counts tokens, the other three say where they are.
     positions = torch.stack([mask.sum(1).to(next_position), *[next_position] * 3])[..., None]
     # Where no row is padded, a single new token sees all there is: nothing needs to be masked while decoding.
@@ -302,76 +284,21 @@ def read_on(
         return run_language_model(model, ids, tokens, positions, mask, **how), cache
 
 
-def _from_start(
-    model: PreTrainedModel, prompt: LeafPrompt, mask: Tensor, start: PromptStart
-) -> tuple[Any, Any, Tensor]:
-    """The output behind the shared beginning, the whole cache, and the mask over its columns: beginning, padding, rest.
-    Rows are padded on the left, so the beginning of a padded one reaches into the columns of the rest; it is not read
-    there a second time."""
-    import torch
-    from transformers import DynamicCache
-
-    ids, tokens, positions = prompt.input_ids, prompt.tokens, prompt.position_ids
-    rows, length = len(ids), start.length
-    padding = (mask == 0).sum(1)
-    visual = (ids == model.config.image_token_id) & (mask > 0)
-    counts = tuple(visual.sum(1).tolist())
-    cache = DynamicCache(config=model.config.get_text_config())
-    for number, both in enumerate(_keys_of_start(model, prompt, start, int(padding[0]))):
-        cache.update(*(one.expand(rows, -1, -1, -1) for one in both), number)
-    column = torch.arange(length, ids.shape[1], device=ids.device)
-    there = (column >= length + padding[:, None]) & (mask[:, length:] > 0)
-    both = zip(tokens.split(counts), counts, strict=True)
-    rest = [part.split((start.visual, count - start.visual))[1] for part, count in both]
-    whole = torch.cat([mask.new_ones(rows, length), there.to(mask.dtype)], 1)
-    shown = ids[:, length:].masked_fill(~there, 0)
-    placed = positions[..., length:].masked_fill(~there, 0)
-    return (*read_on(model, shown, type(tokens).joined(rest), placed, whole, cache), whole)
-
-
-def _keys_of_start(model: PreTrainedModel, prompt: LeafPrompt, start: PromptStart, padding: int) -> tuple[Any, ...]:
-    """Keys and values of the shared beginning, by the first row; read as far as they are not kept. padding: of
-    that row."""
-    import torch
-    from transformers import DynamicCache
-
-    from .again import longest_read
-
-    tiles, keys = longest_read(start.kept, start.names, start.tiles)
-    have = 0 if keys is None else start.length - start.visual + (start.visual if len(start.tiles) == 1 else tiles)
-    cache: Any = DynamicCache(config=model.config.get_text_config())
-    for number, both in enumerate(keys or ()):
-        cache.update(*(one[:, :, :have] for one in both), number)
-    if have < start.length:
-        skipped = 0 if keys is None else tiles
-        rest = len(prompt.tokens.embeds) - start.visual
-        seen = prompt.tokens.split((skipped, start.visual - skipped, rest))[1]
-        new = slice(padding + have, padding + start.length)
-        ids, positions = prompt.input_ids[:1, new], prompt.position_ids[:, :1, new]
-        _, cache = read_on(model, ids, seen, positions, torch.ones(1, start.length, device=ids.device).long(), cache)
-    read = tuple((layer.keys, layer.values) for layer in cache.layers)
-    if have < start.length:
-        for name in start.names:
-            start.kept.put(name, (start.tiles, read))
-    return read
-
-
 def generate_greedily(
     model: PreTrainedModel,
     prompt: LeafPrompt,
     most: int = LONGEST_ANSWER,
     graphs: Graphs | None = None,
-    start: PromptStart | None = None,
 ) -> Generated:
     """The greedy answers to prompts. most: the longest answer, in tokens. graphs: of this model; with them a single
-    prompt is read and answered by captured graphs, the words are the same. start: as for `prefill`."""
+    prompt is read and answered by captured graphs, the words are the same."""
     import torch
 
     ends = end_tokens(model)
     with torch.inference_mode():
         if graphs is not None and len(prompt.input_ids) == 1:
             return Generated.of_steps(greedy_steps(graphs.speaker(prompt, most), ends, most, graphs.CHECK_EVERY), ends)
-        return Generated.of_steps(greedy_steps(StockSpeaker(model, prefill(model, prompt, start)), ends, most), ends)
+        return Generated.of_steps(greedy_steps(StockSpeaker(model, prefill(model, prompt)), ends, most), ends)
 
 
 def is_lean(model: PreTrainedModel) -> bool:
@@ -390,7 +317,7 @@ def lean_prompt(realized: Realized) -> LeafPrompt:
 def generate(model: PreTrainedModel, realized: Realized, most: int, graphs: Graphs | None = None) -> Generated:
     """The greedy answer and the logits it came from; by the lean loop where that gives the same words."""
     if is_lean(model):
-        return generate_greedily(model, lean_prompt(realized), most, graphs, realized.notes.get("start"))
+        return generate_greedily(model, lean_prompt(realized), most, graphs)
     import torch
 
     how: dict[str, object] = {"max_new_tokens": most, "do_sample": False, "output_logits": True}
@@ -406,7 +333,7 @@ def steps(
     """As `greedy_steps`. Where that does not give the model's words, all of them are said before the first step, and
     ending a row early saves nothing. graphs: of this model; where nobody else has them, each step is replayed."""
     if is_lean(model):
-        read = prefill(model, lean_prompt(realized), realized.notes.get("start"))
+        read = prefill(model, lean_prompt(realized))
         held = graphs is not None and graphs.busy.acquire(blocking=False)
         try:
             recorded = graphs.answering(read, most) if graphs is not None and held else None

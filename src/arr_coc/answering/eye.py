@@ -12,10 +12,9 @@ eye.chat()                                            several turns: see `chat`
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
+from collections.abc import Coroutine, Generator, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
-from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -23,13 +22,12 @@ import numpy as np
 
 from ..attending.frame import in_picture
 from ..attending.grip import Grip, as_grip
-from ..attending.overlay import RASTER, check_order
 from ..attending.request import ASK_KEYWORDS, Request, check_decided, check_device, check_request
-from ..attending.strategies import DEFAULT_STRATEGY, check_strategy, find_strategy
+from ..attending.strategies import DEFAULT_STRATEGY, check_strategy
 from ..core.checks import positive, shown, whole
 from ..core.errors import InputError, naming_extras
 from ..core.folders import MINI
-from ..core.kept import MOST_BYTES, ByteStore, PictureStore, pixels_key
+from ..core.kept import ByteStore, PictureStore, pixels_key
 from ..core.values import Allocation, Answer, Pass, Relevance
 from ..knowing.document import PageOffers
 from ..knowing.registry import check_relevance
@@ -43,14 +41,11 @@ from ..pictures.pdf import PageList
 from ..pictures.words import PromptWords, Words
 from ..realizing.base import Settings
 from ..realizing.bundled import Calibration, marked, model_folder
-from .again import PARTS, check_reuse, store_of
 from .chat import SYSTEM, USER, Chat, ChatLook, Turn, View, check_turns, lost_detail, words_of
 from .decoding import DecodingStep, Generated, Spelling, Sureness
-from .feedback import Feedback
 from .hints import check_hints, hints_of, settled
 from .pages import ask_page_by_page, has_documents, open_pages
-from .presets import check_alone, find_preset
-from .readings import check_readings, read_several
+from .record import Record
 
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
@@ -62,7 +57,6 @@ if TYPE_CHECKING:
 
     from ..attending.request import Budget, Share, StrategyOptions
     from ..pictures.load import Picture
-    from ..realizing.tokens.depth import DepthRouting
     from .chat import AskOptions, ManyOptions
 
 # Questions that `ask_many` answers at once.
@@ -79,11 +73,9 @@ class EyeEngine(Protocol):
     ends: the tokens that end an answer. many: whether `generate` takes several conversations at once. `view` shows a
     picture as the model sees it; `look` makes the prompt of a conversation and says where its tokens go; `generate`
     gives the answers and the visual tokens that each read, `speak` one answer step by step. All write down seconds.
-    reuse: what of leaves is used again by a later question, of `again.REUSES`.
     """
 
     name: str
-    reuse: str
 
     @property
     def tokenizer(self) -> object: ...
@@ -118,15 +110,9 @@ class Eye:
         graphs: Single prompts run as CUDA graphs, captured when first needed. None does so where it is safe (a dense
             Qwen3-VL on one CUDA device).
         name: What messages call the model.
-        record: A file that keeps what was asked and decided (`feedback`).
-        depth: Route leaves to DeepStack depths (`DepthRouting`, or "stock", "spread", "early"); Qwen3-VL only.
+        record: A .jsonl file to which questions and answers are appended (`record`).
         grip: Which heights of letters it reads (`arr-coc calibrate`): a `Grip`, or where one is; None takes what was
             measured of this model.
-        order: Of the leaves of overlays, as for `ask`: "overview_first" lets later questions about a picture use what
-            was made of its overview; "raster" is the default.
-        memory: Bytes that may be kept for later questions, 0 for none; or a `ByteStore` that several eyes of one model
-            share.
-        reuse: What of leaves is used again, "parts" or "leaves" (`again.encoded`).
 
     Example:
         >>> Eye.from_pretrained("mini").set_image("street.png").ask("Read the pink sign.").text  # doctest: +SKIP
@@ -145,12 +131,8 @@ class Eye:
         strategy: str | None = None,
         graphs: bool | None = None,
         name: str = "",
-        record: Feedback | str | Path | None = None,
-        depth: DepthRouting | str | None = None,
+        record: str | Path | None = None,
         grip: Grip | str | Path | None = None,
-        order: str | None = None,
-        memory: ByteStore | int = MOST_BYTES,
-        reuse: str = PARTS,
     ) -> None:
         from concurrent.futures import ThreadPoolExecutor
 
@@ -170,15 +152,12 @@ class Eye:
                 from .stock import StockEngine
 
             given: Any = (model, processor)
-            self.engine = StockEngine(*given, name=name, graphs=graphs, depth=depth)
+            self.engine = StockEngine(*given, name=name, graphs=graphs)
         if grip is not None:
             self.engine.grip = as_grip(grip)
-        self.order = check_order(order)
-        self.memory = store_of(memory)
-        self.engine.reuse = check_reuse(reuse)
-        # Whose pictures they are: what one scope has made is never handed to another.
-        self.scope = ""
-        self.record = Feedback.of(record)
+        # What the scorer read of a picture, for its next question.
+        self.memory = ByteStore()
+        self.record = None if record is None else Record(record)
         self._view: View | None = None
         self._pages: Document | None = None
         # What is awaited takes turns here; copies of an eye, which share its weights, share it too.
@@ -225,7 +204,7 @@ class Eye:
             eye = cls.from_pretrained(adapted_model(folder), device=device, **options)
             eye.engine.model, eye.engine.name = with_adapters(eye.engine.model, folder), str(name)
             return eye
-        own = {key: options.pop(key) for key in ("graphs", "depth") if key in options}
+        own = {key: options.pop(key) for key in ("graphs",) if key in options}
         options = {"name": str(name), **options}
         engine = StockEngine.from_folder(folder, options.pop("name"), device, **own)
         return cls(engine, **{**beside(folder), **options})
@@ -271,24 +250,8 @@ class Eye:
             self._view = self.view(image if document is None else document.pages[0].source)
         return self
 
-    def see(self, frame: object, screen: str = "screen") -> Self:
-        """The next frame of a screen that hardly changes: `set_image`, and what no pixel of has changed since an
-        earlier frame is not encoded again. Leaves are then taken as they were encoded with that frame.
-
-        Args:
-            frame: As for `set_image`, no document.
-            screen: Which one, where there are several.
-
-        Returns:
-            This eye.
-        """
-        view = self.view(frame)
-        shared = None if view.kept is None else replace(view.kept, picture=f"screen {screen}")
-        self._pages, self._view = None, replace(view, screen=shared)
-        return self
-
     def view(self, image: object) -> View:
-        """A picture as the model sees it. What is made of it is kept by its pixels, whatever it is called.
+        """Prepare a picture as the model sees it. What the scorer reads of it is kept by its pixels.
 
         Args:
             image: As for `set_image`, no document.
@@ -297,9 +260,7 @@ class Eye:
             A `View`.
         """
         view = self.engine.view(image)
-        if not self.memory.most:
-            return view
-        return replace(view, kept=PictureStore(self.memory, pixels_key(view.picture.pixels), self.scope))
+        return replace(view, kept=PictureStore(self.memory, pixels_key(view.picture.pixels)))
 
     def prepare(
         self,
@@ -343,8 +304,6 @@ class Eye:
         check_decided(allocation, budget=budget, keep=keep)
         own = {"levels": self.levels, "strategy": self.strategy}
         how = {**how, **{name: value for name, value in own.items() if how.get(name) is None}}
-        if self.order != RASTER and "order" in find_strategy(how["strategy"]).options:
-            how.setdefault("order", self.order)
         request = Request.of(budget, keep, keywords=ASK_KEYWORDS, **how)
         relevance = self.relevance if relevance is None else relevance
         opened = None
@@ -388,8 +347,7 @@ class Eye:
             return known, replace(request, ocr=False)
         if ocr_missing() is not None:
             return known, request
-        # Frames of a screen come too often, and the scorer knows screens better.
-        allowed = [view.screen is None and request.reads(self.engine.full_of(view)) for view in views]
+        allowed = [request.reads(self.engine.full_of(view)) for view in views]
         read = [
             with_words(Scene(view.picture.pixels, words=one, ocr=may))
             for view, one, may in zip(views, several, allowed, strict=True)
@@ -456,9 +414,9 @@ class Eye:
         answer = Answer(text, uncertainty, passes, looked.seconds, looked.full, notes, **told)
         if looked.copied is not None:
             answer = settled(answer, looked.copied)
-        if self.record is None or len(looked.views) != 1:
-            return answer
-        return self.record.noted(answer, looked.question, looked.views[0].picture, model=self.name)
+        if self.record is not None and len(looked.views) == 1:
+            self.record.add(answer, looked.question, looked.views[0].picture, self.name)
+        return answer
 
     def scored(self, query: str) -> Relevance | None:
         """The scorer's map of the picture, for drawing.
@@ -488,7 +446,6 @@ class Eye:
         hints: str | None = None,
         ocr: bool = True,
         scale: float | str | None = None,
-        readings: int = 1,
         max_new_tokens: int = 64,
         preset: str | None = None,
         **options: Unpack[StrategyOptions],
@@ -511,8 +468,6 @@ class Eye:
             ocr: As for `look`; what OCR has read helps to answer, too, unless hints is "none".
             scale: From how far the picture is read: "auto", by the grip of the model and the size of its letters (the
                 default where the grip is known), or how many times as large.
-            readings: Where the answer is unsure, the picture is read again from the next distance, at most so often in
-                all. The budget is that of all readings together, and the surest answer wins.
             max_new_tokens: The longest answer.
             preset: A whole way of looking, which decides strategy, relevance and passes: "source", "two_pass", …
             **options: For the strategy, such as `boxes` (oracle).
@@ -522,53 +477,67 @@ class Eye:
         """
         max_new_tokens = whole(max_new_tokens, "max_new_tokens", 1)
         if preset is not None:
-            decided = {"strategy": strategy, "relevance": relevance, "allocation": allocation, "words": words}
-            check_alone(preset, **decided, hints=hints, readings=readings, options=options)
+            check_preset(
+                preset, strategy=strategy, relevance=relevance, allocation=allocation, words=words, hints=hints
+            )
             request = Request.of(budget, keep, levels=levels, seed=seed, scale=scale)
             return self._by_preset(preset, query, request, max_new_tokens)
         how: dict[str, Any] = {"strategy": strategy, "levels": levels, "seed": seed, "hints": hints, **options}
-        how["ocr"] = ocr
-        if check_readings(readings) > 1:
-            check_decided(allocation, readings=readings)
-            given = {**how, "relevance": relevance, "words": words, "max_new_tokens": max_new_tokens}
-            query, full = self.one_picture(query)
-            return read_several(self.ask, readings, query, budget, keep, scale, full, given)
-        how["scale"] = scale
+        how |= {"ocr": ocr, "scale": scale}
         if self._pages is not None and allocation is None and self._taught_single_questions and isinstance(query, str):
             return self._page_by_page(self._pages, query, (budget, keep), relevance, max_new_tokens, how)
         looked = self.prepare(query, budget, keep, relevance=relevance, allocation=allocation, words=words, **how)
         return self._answers([looked], max_new_tokens)[0]
 
     def _by_preset(self, preset: str, query: str | Sequence[Turn], request: Request, most: int) -> Answer:
-        """One question about the picture that was set. Of all that a preset asks, only its answer is recorded."""
+        """Answer one question about the current picture as a preset does; only the final answer is recorded."""
+        from .esper import find_preset
+
         function = find_preset(preset)
         if not isinstance(query, str) or self._view is None:
-            raise InputError(
-                f"preset={preset!r} is for one question about one picture; call eye.set_image(image) first"
-            )
+            raise InputError(f"preset {preset!r} answers one question about one picture; call set_image first")
         check_request([query])
         own = copy(self)
         own.record = None
-        answer = function(own, self._view.picture, query, request, most)
-        return answer if self.record is None else self.record.noted(answer, query, self._view.picture, model=self.name)
+        return self.recorded(function(own, self._view.picture, query, request, most), query)
 
-    def one_picture(self, query: str | Sequence[Turn]) -> tuple[str | list[Turn], int]:
-        """A question about one picture, which is viewed once for all readings of it.
+    def recorded(self, answer: Answer, query: str) -> Answer:
+        """Append an answer about the current picture to the record, where there is one.
 
         Args:
-            query: The question, or the turns of a conversation.
+            answer: The answer.
+            query: Its question.
 
         Returns:
-            The question, and the visual tokens of the untouched picture; `InputError` where several are shown.
+            The answer.
         """
-        turns = [Turn(USER, (self._pages or self._view or (), query))] if isinstance(query, str) else list(query)
-        parts = [part for turn in turns for part in turn.parts if not isinstance(part, str)]
-        shown = sum(len(part) if isinstance(part, Document | tuple) else 1 for part in parts)
-        if shown != 1:
-            raise InputError(f"several readings are of one picture, and {shown} are shown; ask with readings=1")
-        turns = [turn.seen_by(self.view) for turn in turns]
-        (view,) = (view for turn in turns for view in turn.views)
-        return query if isinstance(query, str) else turns, self.engine.full_of(view)
+        if self.record is not None and self._view is not None:
+            self.record.add(answer, query, self._view.picture, self.name)
+        return answer
+
+    @property
+    def document(self) -> Document | None:
+        """The document that was set; None for a single picture."""
+        return self._pages
+
+    @property
+    def full(self) -> int:
+        """Visual tokens of the untouched current picture."""
+        if self._view is None:
+            raise InputError("no picture is set; call set_image(image) first")
+        return self.engine.full_of(self._view)
+
+    def answer(self, looked: ChatLook, max_new_tokens: int = 64) -> Answer:
+        """Answer what `prepare` gave.
+
+        Args:
+            looked: The prompt, and where its tokens go.
+            max_new_tokens: The longest answer.
+
+        Returns:
+            An `Answer`.
+        """
+        return self._answers([looked], max_new_tokens)[0]
 
     def page_offers(self) -> PageOffers:
         """What the pages of a document are asked with.
@@ -723,12 +692,10 @@ class Eye:
 
         Returns:
             A generator of pieces that are together the answer's text; it returns the `Answer`. A model that merges
-            tokens behind its encoder speaks in one piece, and so do several readings.
+            tokens behind its encoder speaks in one piece.
         """
-        if check_readings(how.get("readings", 1)) > 1 or how.get("preset") is not None:
-            return _at_once(partial(self.ask, query, budget, keep, **how))
-        how.pop("readings", None)
-        how.pop("preset", None)
+        if how.pop("preset", None) is not None:
+            raise InputError("a preset cannot be streamed; call ask instead")
         most = whole(how.pop("max_new_tokens", 64), "max_new_tokens", 1)
         looked = self.prepare(query, budget, keep, **how)
         speaking, spent = self.engine.speak(looked, most)
@@ -752,11 +719,11 @@ class Eye:
         return answer
 
 
-def _at_once(ask: Callable[[], Answer]) -> Generator[str, None, Answer]:
-    """Which of several readings is the surest is known after the last."""
-    answer = ask()
-    yield answer.text
-    return answer
+def check_preset(preset: str, **how: object) -> None:
+    """Raise `InputError` where something is given that a preset decides."""
+    given = [name for name, value in how.items() if value is not None]
+    if given:
+        raise InputError(f"preset {preset!r} cannot be combined with {', '.join(given)}")
 
 
 def beside(folder: Path) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Generator, Hashable, Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from importlib.util import find_spec
@@ -21,7 +21,7 @@ import numpy as np
 
 from ..attending.allocate import allocate
 from ..attending.distance import Distance, at_distance, choose_distance, distance_of, reading_option, scaled_size
-from ..attending.frame import check_grid, leaves_of, segments_of
+from ..attending.frame import check_grid, leaves_of
 from ..attending.grip import Grip
 from ..attending.request import Request
 from ..attending.strategies import without_torch
@@ -36,8 +36,7 @@ from ..pictures.load import resized
 from ..pictures.pdf import load_page
 from ..realizing.base import PromptPlan, Settings
 from ..realizing.bundled import as_trained
-from ..realizing.qwen3_vl.onnx import OnnxQwen3VL, OnnxSpeaker, VisualFeatures
-from .again import PARTS, Features, ScreenStore, encoded, joined, longest_read
+from ..realizing.qwen3_vl.onnx import OnnxQwen3VL, OnnxSpeaker
 from .chat import ChatLook, Turn, View
 from .decoding import DecodingStep, Generated, greedy_steps
 from .eye import Eye, beside
@@ -62,7 +61,6 @@ class LightEngine:
     def __init__(self, folder: Path) -> None:
         verify(folder)
         self.folder, self.name, self.reader = folder, folder.name, _reader(folder)
-        self.reuse = PARTS
         self.grip = Grip.beside(folder)
 
     @property
@@ -132,49 +130,9 @@ class LightEngine:
         leaves = leaves_of(allocation)
         ids = prompt_ids(self.folder, looked.inputs["query"], len(leaves))
         with timed(looked.seconds, "encode"):
-            pieces = self._see(view, leaves, segments_of(allocation))
-            speaker = self._speaker(view, allocation.overview, ids, pieces, leaves)
+            seen = self.reader.see(normalised(self.folder, view.tensors["canvas"]), leaves)
+            speaker = OnnxSpeaker(self.reader, ids, seen, leaves, self._grid(view))
         return greedy_steps(speaker, self.ends, most), len(leaves)
-
-    def _see(self, view: View, leaves: np.ndarray, segments: Sequence[int]) -> list[Features]:
-        """What the tower makes of leaves; of what was seen before, what it made then."""
-        canvas = view.tensors["canvas"]
-
-        def encode(part: np.ndarray) -> Features:
-            made = self.reader.see(normalised(self.folder, canvas), part)
-            return made.embeds, *made.planes
-
-        kept = view.kept if view.screen is None else ScreenStore(view.screen, canvas, self.reader.cell)
-        return encoded(kept, self._place(view), leaves, segments, encode, self.reuse)
-
-    def _place(self, view: View) -> Hashable:
-        """What features hang on beside a picture and its leaves: the model, and how the picture is shown."""
-        return self.reader, view.picture.size, view.tensors["canvas"].shape
-
-    def _speaker(
-        self, view: View, overview: int, ids: list[int], pieces: list[Features], leaves: np.ndarray
-    ) -> OnnxSpeaker:
-        """The prompt, its beginning up to the overview as far as it was read before."""
-        embeds, *planes = joined(pieces)
-        given = self.reader, ids, VisualFeatures(embeds, tuple(planes)), leaves, self._grid(view)
-        kept = view.kept if view.screen is None else view.screen
-        if kept is None or not overview:
-            return OnnxSpeaker(*given)
-        begins = ids.index(self.reader.config["image_token_id"])
-        if view.screen is None:
-            length, tiles = begins + overview, pieces[:1]
-            names = [("prompt", self._place(view), tuple(ids[:length]), leaves[:overview].tobytes())]
-        else:  # the same question about an earlier frame has read more than the overview
-            length, tiles = begins + len(leaves), pieces
-            names = [("prompt", self._place(view), tuple(ids[:begins]), after) for after in (tuple(ids[length:]), ())]
-        known, before = longest_read(kept, names, tiles)
-        if before is not None and known == len(tiles):
-            return OnnxSpeaker(*given, before.first(length))
-        speaker = OnnxSpeaker(*given, before.first(begins + known) if before is not None else None)
-        read = tuple(tiles), speaker.prefix(length)
-        for name in names:
-            kept.put(name, read)
-        return speaker
 
     def _plan(self, view: View, settings: Settings) -> tuple[PromptPlan, View]:
         """Where the tokens go, and the picture as it is seen from the distance chosen."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Generator, Hashable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import wraps
@@ -16,16 +16,11 @@ from importlib import import_module
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
 
-import numpy as np
-
-from ..attending.frame import leaves_of, segments_of
 from ..attending.grip import Grip
 from ..core.checks import of_kind
 from ..core.clock import timed
 from ..core.cuda_graph import using_gpu
 from ..core.errors import InputError
-from ..core.kept import PictureStore
-from ..core.values import Allocation
 from ..knowing.scorer.source import ScorerRelevance
 from ..realizing.attachment_plan import plan_prompt
 from ..realizing.base import (
@@ -33,7 +28,6 @@ from ..realizing.base import (
     Inputs,
     PromptPlan,
     Settings,
-    adapter_options,
     backbone_for,
     check_processor,
     require_transformers,
@@ -41,14 +35,9 @@ from ..realizing.base import (
 )
 from ..realizing.bundled import as_trained
 from ..realizing.query import PLACE, tokenize_prompt, without_markers
-from ..realizing.qwen3_vl.encode import VisualTokens
 from ..realizing.qwen3_vl.graph import Graphs
-from ..realizing.tokens.depth import DepthRouting
-from ..realizing.tokens.patches import LeafBatch
-from .again import PARTS, Features, LeafPiece, ScreenStore, keep_pieces, pieces_of
-from .again import joined as joined_features
 from .chat import USER, ChatLook, Turn, View
-from .decoding import DecodingStep, Generated, PromptStart, end_tokens, generate, is_lean, steps
+from .decoding import DecodingStep, Generated, end_tokens, generate, is_lean, steps
 from .distances import seen_from
 
 if TYPE_CHECKING:
@@ -91,7 +80,6 @@ class StockEngine:
         *,
         name: str = "",
         graphs: bool | None = None,
-        depth: DepthRouting | str | None = None,
     ) -> None:
         # Any: what a model can do depends on its class, and that is what the adapter knows.
         self.model: Any = unwrapped(model)
@@ -101,13 +89,9 @@ class StockEngine:
         check_processor(processor)
         require_transformers(f"an Eye on {self.model.config.model_type}", EYE_TRANSFORMERS)
         self.backbone.check(self.model, processor)
-        self.depth = DepthRouting.named(depth) if isinstance(depth, str) else depth
-        if self.depth is not None and "depth" not in adapter_options(self.backbone):
-            raise InputError(f"depth= is for Qwen3-VL, which foveates before its encoder; {self.name} does not")
         # What was measured of this model; None where nothing was.
         self.grip = Grip.known(getattr(self.model.config, "_name_or_path", "") or "")
         self.graphs = self._captured(graphs)
-        self.reuse = PARTS
 
     @classmethod
     def from_folder(cls, folder: Path, name: str, device: str, **options: Any) -> Self:
@@ -164,8 +148,7 @@ class StockEngine:
     def look(self, turns: Sequence[Turn], settings: Settings) -> ChatLook:
         """The prompt of a conversation whose pictures are views, and where their tokens go."""
         views = tuple(view for turn in turns for view in turn.views)
-        depth = {} if self.depth is None else {"depth": self.depth}
-        settings = replace(settings, realize=depth, kept=[view.kept for view in views])
+        settings = replace(settings, kept=[view.kept for view in views])
         single = self.taught_single_questions(settings.scorer)
         seconds = {"load": sum(view.seconds for view in views)}
         question = turns[-1].text
@@ -219,80 +202,14 @@ class StockEngine:
 
     @on_its_gpu
     def realize(self, looked: ChatLook, **tower: object) -> Realized:
-        """The shortened prompt with its visual tokens; of what was seen before, what the tower made then."""
-        plan, options = looked.plan, dict(looked.plan.options)
-        pieces = self._pieces(looked)
-        if any(piece.features is not None for several in pieces for piece in several):
-            options["known"] = known_leaves(pieces, [one.grid for one in plan.allocations], self.device)
+        """Build the shortened prompt with its visual tokens."""
         import torch
 
-        with torch.no_grad():  # what is kept of it would hold all that the tower did
-            realized = self.backbone.realize(
-                self.model, looked.inputs, plan.allocations, relevance=plan.relevance, **options, **tower
+        plan = looked.plan
+        with torch.no_grad():
+            return self.backbone.realize(
+                self.model, looked.inputs, plan.allocations, relevance=plan.relevance, **plan.options, **tower
             )
-        if not pieces:
-            return realized
-        counts = tuple(one.tokens for one in plan.allocations)
-        kept = [
-            keep_pieces(self._store(view), several, (made.embeds, *made.planes))
-            for view, several, made in zip(looked.views, pieces, realized.notes["tokens"].split(counts), strict=True)
-        ]
-        return replace(realized, notes={**realized.notes, "start": self._start(looked, realized, kept)})
-
-    def _store(self, view: View) -> PictureStore | ScreenStore | None:
-        """Where features of leaves are kept: by the picture, or by their own pixels where it is a frame of a screen."""
-        if view.screen is None:
-            return view.kept
-        vision = self.model.config.vision_config
-        backbone: Any = self.backbone  # foveates before its encoder, or nothing is kept
-        ((_, pictures),) = backbone.normalised_pixels(self.model, view.tensors).values()
-        pixels = pictures[0].permute(1, 2, 0).cpu().numpy()
-        return ScreenStore(view.screen, pixels, vision.patch_size * vision.spatial_merge_size)
-
-    def _pieces(self, looked: ChatLook) -> list[list[LeafPiece]]:
-        """What is kept of the leaves of each picture; nothing where tokens hang on more than the picture and they."""
-        plan, wanted = looked.plan, "known" in looked.plan.options and looked.plan.options["known"] is not None
-        kept = all(view.kept is not None for view in looked.views)
-        leaves = all(bool((one.counts == 1).all()) for one in plan.allocations)
-        if not kept or not leaves or wanted or self.depth is not None or not self.many:
-            return []
-        reuse = self.reuse if self.graphs is None else PARTS  # a graph is captured for a number of leaves
-        return [
-            pieces_of(self._store(view), self._place(view, one), leaves_of(one), segments_of(one), reuse)
-            for view, one in zip(looked.views, plan.allocations, strict=True)
-        ]
-
-    def _place(self, view: View, allocation: Allocation) -> Hashable:
-        """What features hang on beside a picture and its leaves: the weights as they are now, and how it is shown."""
-        changed = sum(0 if one.is_inference() else one._version for one in self.model.parameters())
-        return self.model, changed, self.device, str(self.model.dtype), view.picture.size, allocation.grid
-
-    def _start(self, looked: ChatLook, realized: Realized, pieces: Sequence[Sequence[Features]]) -> PromptStart | None:
-        """The beginning that all rows of a prompt share, up to the overview of the first picture of each; None where
-        they share none."""
-        ids, mask = realized.inputs["input_ids"], realized.inputs["attention_mask"]
-        if len(ids) > 1 and len(looked.views) != len(ids):
-            return None
-        found: dict[tuple[PictureStore, tuple[Hashable, ...], int, int], tuple[Features, ...]] = {}
-        for number, (row, there) in enumerate(zip(ids, mask, strict=True)):
-            view, allocation = looked.views[number], looked.plan.allocations[number]
-            tokens, overview = row[there > 0].tolist(), allocation.overview
-            kept = view.kept if view.screen is None else view.screen
-            if not overview or kept is None:
-                return None
-            begins, place = tokens.index(self.backbone.image_token_id(self.model)), self._place(view, allocation)
-            # The same question about an earlier frame of a screen has read more than the overview.
-            shown = overview if view.screen is None else allocation.tokens
-            head, rest = tuple(tokens[:begins]), tuple(tokens[begins + shown :])
-            first = leaves_of(allocation)[:overview].tobytes()
-            after: tuple[Hashable, ...] = (first,) if view.screen is None else (rest, ())
-            names = tuple(("prompt", place, head, one) for one in after)
-            tiles = tuple(pieces[number][: 1 if view.screen is None else shown])
-            found.setdefault((kept, names, begins + shown, shown), tiles)
-        if len(found) != 1:
-            return None
-        ((shared, tiles),) = found.items()
-        return PromptStart(*shared, tiles)
 
     @on_its_gpu
     def generate(self, looked: Sequence[ChatLook], most: int) -> tuple[Generated, list[int]]:
@@ -426,17 +343,6 @@ def joined(looked: Sequence[ChatLook]) -> ChatLook:
     }
     plan = PromptPlan.joined([one.plan for one in looked])
     return ChatLook(together, plan, {}, tuple(view for one in looked for view in one.views))
-
-
-def known_leaves(
-    pieces: Sequence[Sequence[LeafPiece]], grids: Sequence[tuple[int, int]], device: str
-) -> tuple[LeafBatch, VisualTokens]:
-    """The leaves of pictures whose features are kept, as an adapter takes them."""
-    found = [[piece for piece in several if piece.features is not None] for several in pieces]
-    nothing = np.zeros((0, 3), dtype=np.int64)
-    leaves = [np.concatenate([nothing, *(piece.leaves for piece in several)]) for several in found]
-    embeds, *planes = joined_features([piece.features for several in found for piece in several if piece.features])
-    return LeafBatch.pack(leaves, grids, device), VisualTokens(embeds, tuple(planes))
 
 
 def adapted_model(folder: Path) -> str:

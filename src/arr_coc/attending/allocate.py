@@ -78,7 +78,7 @@ def _one_in_numpy(
     maps = check_maps(np.asarray(given, dtype=np.float32))
     frame = Frame.of(maps, image_size, cell, canvas)
     tokens, notes = frame.check_budget(budget)
-    cells, first = to_cells(maps, frame), 0
+    cells = to_cells(maps, frame)
     if strategy == "overlay":
         leaves = overlay(
             cells,
@@ -86,11 +86,10 @@ def _one_in_numpy(
             levels=levels,
             overview=options.get("overview"),
             reading=check_reading(options.get("reading"), frame.grid),
-            order=options.get("order"),
         )
-        found, first = (leaves.cells[0], leaves.scores[0]), (*leaves.overviews, 0)[0]
+        found = leaves.cells[0], leaves.scores[0]
     else:
         tree = tree_for(frame.image_size, tokens, cell=frame.cell, canvas=frame.canvas, levels=levels)
         found = quadtree_numpy(cells[0], tree, tokens, options.get("criterion", "mass"))
     gaps = frame.leaves_gaps(found[0])
-    return frame.allocation(*found, tokens, strategy, sparse=gaps, notes=notes, overview=first)
+    return frame.allocation(*found, tokens, strategy, sparse=gaps, notes=notes)

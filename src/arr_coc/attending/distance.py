@@ -85,15 +85,6 @@ def check_scale(scale: object) -> float | str | None:
     return float(scale)
 
 
-def scale_of(scale: object, magnify: object) -> object:
-    """One scale of the two names that it has; or one clear line where both were given."""
-    if scale is not None and magnify is not None:
-        raise InputError(
-            f"both scale={shown(scale)} and magnify={shown(magnify)} were given; they are the same, give one"
-        )
-    return scale if magnify is None else magnify
-
-
 def scaled_size(canvas: tuple[int, int], times: float, cell: int = 1) -> tuple[int, int]:
     """(height, width) of a canvas shown so many times as large, in whole cells."""
     height, width = (max(1, round(side * times / cell)) * cell for side in canvas)

@@ -72,7 +72,6 @@ class Frame:
         sparse: bool = False,
         notes: tuple[str, ...] = (),
         fixated: Sequence[Sequence[int]] = (),
-        overview: int = 0,
     ) -> Allocation:
         """(N, 3) leaves and (N,) scores as an `Allocation`. fixated: (row, col) cells at which the eye rested."""
         middles = (np.asarray(fixated, dtype=np.float64).reshape(-1, 2) + 0.5) * self.cell
@@ -92,7 +91,6 @@ class Frame:
             canvas=self.canvas,
             notes=notes,
             scanpath=tuple(np.minimum(places, np.array(self.image_size) - 1).astype(int).tolist()),
-            overview=overview,
         )
 
     def leaves_gaps(self, cells: np.ndarray) -> bool:
@@ -165,8 +163,7 @@ def _overlap(cells: int, cell: int, length: int, samples: int) -> np.ndarray:
 
 def leaves_of(allocation: Allocation) -> np.ndarray:
     """(N, 3) int64 (row, col, level) in raster order of the first cell, so that level 0 everywhere is the order of an
-    untouched model. Leaves may lie on one another: of those that begin at one cell the coarse one comes first. An
-    overview that stands first does so in the same order, and then the others."""
+    untouched model. Leaves may lie on one another: of those that begin at one cell the coarse one comes first."""
     if len(allocation) == 0:
         raise InputError("the allocation holds no region; every picture needs at least one token")
     if (allocation.counts != 1).any():
@@ -174,15 +171,7 @@ def leaves_of(allocation: Allocation) -> np.ndarray:
             f"strategy {allocation.strategy!r} gives some regions more than one token; here every region needs to be "
             "one: use overlay, quadtree, top_k, uniform or saccades"
         )
-    leaves, first = allocation.leaf_cells(), allocation.overview
-    parts = (ordered_leaves(part, *allocation.grid) for part in (leaves[:first], leaves[first:]) if len(part))
-    return np.concatenate(list(parts))
-
-
-def segments_of(allocation: Allocation) -> tuple[int, ...]:
-    """Leaves of each part of the prompt that a tower encodes by itself: all of them, or the overview and the rest."""
-    first, number = allocation.overview, allocation.tokens
-    return (first, number - first) if 0 < first < number else (number,)
+    return ordered_leaves(allocation.leaf_cells(), *allocation.grid)
 
 
 def tokens_of(allocation: Allocation) -> np.ndarray:

@@ -87,8 +87,7 @@ class AllocationJob:
         """Leaves of a map (B, rows, cols) by the allocator that `shape=` names, on the request's budgets."""
         shape = self.option("shape", DEFAULT_STRATEGY)
         if shape == "overlay":
-            how = {name: self.option(name) for name in ("overview", "order")}
-            return overlay(cells, self.budgets, levels=self.levels, **how)
+            return overlay(cells, self.budgets, levels=self.levels, overview=self.option("overview"))
         if shape != "quadtree":
             raise InputError(f"shape={shape!r} is unknown; use overlay or quadtree")
         return quadtree(cells, self.tree(), self.budgets, self.option("criterion", criterion))
@@ -112,7 +111,6 @@ class AllocationJob:
         """Leaves of every picture → one `Allocation` each. fixated: where the eye rested, for each picture."""
         frame = self.frame
         cells, scores = leaves.cells.cpu().numpy(), leaves.scores.cpu().numpy()
-        overviews = leaves.overviews or [0] * len(cells)
         return [
             frame.allocation(
                 cells[picture, :length],
@@ -121,7 +119,6 @@ class AllocationJob:
                 strategy,
                 sparse=frame.leaves_gaps(cells[picture, :length]),
                 fixated=() if fixated is None else fixated[picture],
-                overview=overviews[picture],
             )
             for picture, length in enumerate(leaves.lengths.tolist())
         ]
@@ -136,7 +133,6 @@ def overlay_leaves(job: AllocationJob) -> Leaves:
         levels=job.levels,
         overview=job.option("overview"),
         reading=None if reading is None else torch.tensor(reading).to(job.cells),
-        order=job.option("order"),
     )
 
 

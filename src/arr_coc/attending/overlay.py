@@ -19,10 +19,6 @@ leaf away from a place: raising a cell moves it forward at least as far as any l
 1 and more the coarser always come before those inside them. But a leaf that had become the one quarter still seen of it
 may be whole again, where its neighbours, which rise with the mean around them, took the token of another quarter.
 
-With `order="overview_first"` the overview stands first and whole, also where finer leaves hide it: it is then the same
-for every question about a picture, and what a model made of it can be kept. The finer leaves come behind it, for what
-is left of the budget.
-
 Written once for numpy (one picture, no torch) and torch (batches, any device).
 """
 
@@ -37,8 +33,7 @@ import numpy as np
 
 from ..core import arrays
 from ..core.arrays import Array
-from ..core.checks import shown, whole
-from ..core.errors import InputError
+from ..core.checks import whole
 from ..core.values import COARSEST_LEVEL
 from .gains import node_sums, pool
 from .tree import Leaves, Tree, build_tree
@@ -49,8 +44,6 @@ OVERVIEW_SHARE = 4
 # What a leaf of 2×2 cells or more gains, of its mean relevance. Above 1, so that it takes a cell that stands out, and
 # not mere noise, to go before what lies around it.
 COARSE_GAIN = 4 / 3
-# How leaves stand in a prompt: by their first cell, or the overview before all others.
-RASTER, OVERVIEW_FIRST = ORDERS = ("raster", "overview_first")
 
 
 class Overview(NamedTuple):
@@ -83,54 +76,22 @@ def overlay(
     coarse_gain: float = COARSE_GAIN,
     scored: Array | None = None,
     reading: Array | None = None,
-    order: str | None = None,
 ) -> Leaves:
     """(B, rows, cols) relevance of level-0 cells, numpy or torch → the leaves of each picture, exactly on its budget.
 
     budgets: one for each picture, 1 to full. levels: the coarsest level allowed. overview: the most tokens that the
     overview may have, a quarter of the budget where None. coarse_gain: see `COARSE_GAIN`. scored: (B, rows, cols), the
     map whose means are the leaves' scores, where it is not the one that decides. reading: (B, rows, cols), the share of
-    its relevance that a single cell gains (`distance.Distance.reading`); all of it where None. order: of `ORDERS`.
+    its relevance that a single cell gains (`distance.Distance.reading`); all of it where None.
     """
     rows, cols = relevance.shape[1:]
-    first = check_order(order) == OVERVIEW_FIRST
     overview = None if overview is None else whole(overview, "overview")
     views = [overview_of(rows, cols, budget, levels, overview) for budget in budgets]
     tree = build_tree(rows, cols, max(view.level for view in views))
     sums = node_sums(relevance, tree)
     wanted = node_order(node_gains(sums, tree, coarse_gain, reading), tree, views)
-    # The level that stays, of each picture: none where nothing is chosen, or where there is no overview.
-    stays = [
-        view.level if first and view.always and budget < rows * cols else -1
-        for view, budget in zip(views, budgets, strict=True)
-    ]
-    chosen = visible_leaves(wanted, tree, budgets, stays)
-    leaves = gather_nodes(chosen, sums if scored is None else node_sums(scored, tree), tree, budgets)
-    return overview_first(leaves, tree, budgets, stays) if first else leaves
-
-
-def check_order(order: object) -> str:
-    """A name of `ORDERS`, the first where None; `InputError` where it is another."""
-    if order is None:
-        return RASTER
-    if order not in ORDERS:
-        raise InputError(f"order={shown(order)} is unknown; use {' or '.join(ORDERS)}")
-    return str(order)
-
-
-def overview_first(leaves: Leaves, tree: Tree, budgets: Sequence[int], stays: Sequence[int]) -> Leaves:
-    """The same leaves, those of the level that stays before all others. Where all of the picture is seen, nothing hangs
-    on the question, and all of them are the overview."""
-    library = arrays.namespace(leaves.cells)
-    level = arrays.like(np.array(stays)[:, None], leaves.cells)
-    place = arrays.largest_first(((leaves.cells[..., 2] == level) & (level >= 0)) * 1, leaves.cells.shape[1])
-    cells = library.stack([arrays.take(leaves.cells[..., axis], place) for axis in range(3)], -1)
-    full = tree.rows * tree.cols
-    counts = tuple(
-        budget if budget == full else math.prod(tree.shape(one)) if one >= 0 else 0
-        for budget, one in zip(budgets, stays, strict=True)
-    )
-    return Leaves(cells, arrays.take(leaves.scores, place), leaves.lengths, counts)
+    chosen = visible_leaves(wanted, tree, budgets)
+    return gather_nodes(chosen, sums if scored is None else node_sums(scored, tree), tree, budgets)
 
 
 def token_gains(relevance: Array) -> Array:
@@ -180,12 +141,10 @@ def node_order(gains: Array, tree: Tree, views: Sequence[Overview]) -> Array:
     return fair[arrays.largest_first(gains[:, fair], gains.shape[1])]
 
 
-def visible_leaves(order: Array, tree: Tree, budgets: Sequence[int], stays: Sequence[int] = ()) -> Array:
-    """(B, nodes) order → (B, nodes) bool: what is seen of the longest beginning of it that the budget pays for. stays:
-    the level of each picture whose leaves are kept also where they are hidden; -1 for none."""
+def visible_leaves(order: Array, tree: Tree, budgets: Sequence[int]) -> Array:
+    """(B, nodes) order → (B, nodes) bool: what is seen of the longest beginning of it that the budget pays for."""
     library, batch = arrays.namespace(order), len(order)
-    kept = arrays.like(np.array(list(stays) or [-1] * batch)[:, None, None], order)
-    cost, time, covered = _costs(order, tree, kept)
+    cost, time, covered = _costs(order, tree)
     allowed = arrays.like(np.array(budgets)[:, None], order)
     taken = (cost <= allowed).sum(1)[:, None]
     present, leaves = time < taken, []
@@ -193,18 +152,17 @@ def visible_leaves(order: Array, tree: Tree, budgets: Sequence[int], stays: Sequ
     for level in range(tree.levels, 0, -1):
         here = _grid(present, tree, level) | moved
         bare = covered[level - 1] >= taken[:, :, None]
-        quarters, staying = pool(bare * 1, "sum"), kept == level
-        leaves.append((here & ((quarters > 1) | staying)).reshape(batch, -1))
+        quarters = pool(bare * 1, "sum")
+        leaves.append((here & (quarters > 1)).reshape(batch, -1))
         # Seen in one quarter only: that quarter, then, for the same token.
-        moved = arrays.doubled(here & (quarters == 1) & ~staying, *tree.shape(level - 1)) & bare
+        moved = arrays.doubled(here & (quarters == 1), *tree.shape(level - 1)) & bare
     leaves.append((_grid(present, tree, 0) | moved).reshape(batch, -1))
     return library.concatenate(leaves, axis=1)
 
 
-def _costs(order: Array, tree: Tree, stays: Array | None = None) -> tuple[Array, Array, list[Array]]:
+def _costs(order: Array, tree: Tree) -> tuple[Array, Array, list[Array]]:
     """(B, nodes) order → (B, nodes): tokens of what is seen once so many nodes are laid; (B, nodes): the place of each
-    node in the order; by level (B, rows, cols): when the ground of a node is covered, by itself or from inside. stays:
-    (B, 1, 1), the level that nothing hides."""
+    node in the order; by level (B, rows, cols): when the ground of a node is covered, by itself or from inside."""
     library, (batch, number) = arrays.namespace(order), order.shape
     time = arrays.ranks(order)
     # When the ground of a node is wholly covered by nodes inside it: after that, the node itself is seen no more.
@@ -212,7 +170,7 @@ def _costs(order: Array, tree: Tree, stays: Array | None = None) -> tuple[Array,
     hidden = []
     for level in range(1, tree.levels + 1):
         inside = pool(covered[-1], "max")
-        hidden.append(inside if stays is None else library.where(stays == level, number, inside))
+        hidden.append(inside)
         covered.append(library.minimum(_grid(time, tree, level), inside))
     never = library.zeros_like(covered[0]) + number
     ends = library.concatenate([grid.reshape(batch, -1) for grid in (*hidden[::-1], never)], axis=1)

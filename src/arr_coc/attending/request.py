@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
         shape: str
         overview: int | None
-        order: str | None
         reading: object
         criterion: str
         fovea: object

@@ -24,7 +24,7 @@ GROUP = "arr_coc.strategies"
 DEFAULT_STRATEGY = "overlay"
 # `shape` says which allocator turns a map into leaves ("overlay" or "quadtree"), so that a control can be made like the
 # strategy that it controls.
-SHAPED = ("shape", "overview", "order", "criterion")
+SHAPED = ("shape", "overview", "criterion")
 # Arguments of `allocate` that every strategy takes; only needed to guess what a wrong name was meant to be.
 COMMON = ("budget", "image_size", "strategy", "cell", "canvas", "levels", "seed")
 # Strategies of the laboratory, so that a missing one can be told.
@@ -54,9 +54,7 @@ _CONTROLS = "arr_coc.attending.controls"
 BUILT_IN = {
     strategy.name: strategy
     for strategy in (
-        Strategy(
-            "overlay", "arr_coc.attending.job:overlay_leaves", ("overview", "reading", "order"), without_torch=True
-        ),
+        Strategy("overlay", "arr_coc.attending.job:overlay_leaves", ("overview", "reading"), without_torch=True),
         Strategy("quadtree", "arr_coc.attending.job:quadtree_leaves", ("criterion",), without_torch=True),
         Strategy("uniform", f"{_CONTROLS}:uniform"),
         Strategy("random", f"{_CONTROLS}:random", SHAPED),

@@ -33,14 +33,12 @@ class Leaves(NamedTuple):
     """Leaves of a batch in raster order of their first cell, coarse before fine where they share it.
 
     cells: (B, N, 3) int64: row, col, level; rows beyond a picture's own count are -1. scores: (B, N) mean relevance.
-    lengths: (B,) int64: leaves, and so tokens, of each picture. All three of numpy or of torch. overviews: how many of
-    each picture's stand before the others, as an overview (`overlay.OVERVIEW_FIRST`); empty where none do.
+    lengths: (B,) int64: leaves, and so tokens, of each picture. All three of numpy or of torch.
     """
 
     cells: Array
     scores: Array
     lengths: Array
-    overviews: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)

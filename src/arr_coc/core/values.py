@@ -134,7 +134,6 @@ class Allocation:
         scanpath: Where the eye rested, (y, x) in pixels of the picture as given, for strategies that fixate.
         scale: How many times as large as given the picture is at level 0.
         finest: 0, or −1 where cells of half the side are seen twice as large.
-        overview: How many regions stand first in a prompt, as a part of their own that no question changes; 0 for none.
 
     Example:
         >>> look("street.png", "the red sign", budget=64).level_map().shape  # doctest: +SKIP
@@ -157,7 +156,6 @@ class Allocation:
     scanpath: tuple[tuple[int, int], ...] = ()
     scale: float = 1.0
     finest: int = 0
-    overview: int = 0
 
     def __post_init__(self) -> None:
         path = frozen(self.scanpath, "scanpath of an allocation", np.int32)
@@ -181,7 +179,6 @@ class Allocation:
         if not LEAST_SCALE <= self.scale <= MOST_SCALE:
             raise InputError(f"scale of an allocation must be {LEAST_SCALE} to {MOST_SCALE}, got {self.scale:g}")
         object.__setattr__(self, "finest", whole(self.finest, "finest level of an allocation", -1, 0))
-        object.__setattr__(self, "overview", whole(self.overview, "overview of an allocation", 0, number))
         if math.prod(self.grid) > MOST_CELLS:
             raise InputError(f"{self.height}×{self.width} pixels have more than {MOST_CELLS} cells")
         if not isinstance(self.strategy, str) or not isinstance(self.sparse, bool | np.bool_):
@@ -323,8 +320,6 @@ class Allocation:
             document["scale"] = float(self.scale)
         if self.finest:
             document["finest"] = int(self.finest)
-        if self.overview:
-            document["overview"] = int(self.overview)
         if self.notes:
             document["notes"] = list(self.notes)
         if self.scanpath:
@@ -373,7 +368,6 @@ class Allocation:
             scanpath=data.get("scanpath") or (),
             scale=data.get("scale", 1.0),
             finest=data.get("finest", 0),
-            overview=data.get("overview", 0),
         )
 
     def compared(self, other: object) -> Comparison:

@@ -257,7 +257,7 @@ def encode_leaves(model: PreTrainedModel, patches: Tensor, batch: LeafBatch, **a
     """
     tower, unit = model.model.visual, model.model.visual.spatial_merge_unit
     places = PatchPlaces.of(tower, batch.leaves, batch.grid[batch.owner])
-    lengths = [count * unit for count in batch.segments or batch.counts if count]
+    lengths = [count * unit for count in batch.counts if count]
     extra: dict[str, object] = dict(attention)
     if attention:
         lengths = [sum(lengths)]
@@ -293,8 +293,8 @@ class DepthWalk(TowerWalk):
     def __init__(self, tower: Any, patches: Tensor, batch: LeafBatch, last: Tensor) -> None:
         places = PatchPlaces.of(tower, batch.leaves, batch.grid[batch.owner])
         super().__init__(tower, patches, places, [])
-        self.unit, self.parts = tower.spatial_merge_unit, len(batch.segments or batch.counts)
-        self.ends, self.part = last.to(self.hidden.device), batch.rows.to(self.hidden.device)
+        self.unit, self.parts = tower.spatial_merge_unit, len(batch.counts)
+        self.ends, self.part = last.to(self.hidden.device), batch.owner.to(self.hidden.device)
         self.final, self.all_turns = torch.empty_like(self.hidden), self.turn
         self._go_on(torch.arange(len(last), device=self.hidden.device))
 

@@ -47,13 +47,13 @@ class TowerGraph:
         self.patches, self.leaves, self.owner, self.grid = (
             item.clone() for item in (patches, batch.leaves, batch.owner, batch.grid)
         )
-        self.counts = batch.segments or batch.counts
-        fixed = LeafBatch(self.leaves, self.owner, self.grid, batch.counts, batch.levels, batch.segments)
+        self.counts = batch.counts
+        fixed = LeafBatch(self.leaves, self.owner, self.grid, batch.counts, batch.levels)
         self.run = CudaGraph(lambda: encode_leaves(model, self.patches, fixed), patches.device)
 
     def __call__(self, patches: Tensor, batch: LeafBatch) -> VisualTokens:
-        if (batch.segments or batch.counts) != self.counts:
-            raise InputError(f"this graph is for {self.counts} leaves, got {batch.segments or batch.counts}")
+        if batch.counts != self.counts:
+            raise InputError(f"this graph is for {self.counts} leaves, got {batch.counts}")
         self.patches.copy_(patches)
         self.leaves.copy_(batch.leaves)
         self.owner.copy_(batch.owner)
@@ -298,7 +298,7 @@ class Graphs:
         """`encode_leaves` of one picture, captured for its number of leaves."""
         if patches.device.type != "cuda":
             return encode_leaves(self.model, patches, batch)
-        key = batch.counts, batch.segments, batch.levels, batch.fractional
+        key = batch.counts, batch.levels, batch.fractional
         graph = self.towers.get(key, lambda: TowerGraph(self.model, patches, batch))
         return encode_leaves(self.model, patches, batch) if graph is None else graph(patches, batch)
 

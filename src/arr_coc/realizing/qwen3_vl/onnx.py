@@ -103,22 +103,9 @@ class OnnxQwen3VL:
         return list(ends) if isinstance(ends, list) else [ends]
 
 
-@dataclass(frozen=True, eq=False)
-class OnnxPrefix:
-    """The beginning of a prompt that was read: its tokens, and their keys and values (1, heads, tokens, size)."""
-
-    length: int
-    cache: tuple[np.ndarray, ...]
-
-    def first(self, length: int) -> OnnxPrefix:
-        """Of fewer tokens."""
-        return self if length == self.length else OnnxPrefix(length, tuple(one[:, :, :length] for one in self.cache))
-
-
 class OnnxSpeaker:
     """A prompt that `OnnxQwen3VL` answers, for `eye.decoding.greedy_steps`. ids: with one placeholder for each leaf.
-    seen: what the tower made of the leaves (N, 3). grid: level-0 tokens of the picture, rows and cols. before: of a
-    prompt that begins alike."""
+    seen: what the tower made of the leaves (N, 3). grid: level-0 tokens of the picture, rows and cols."""
 
     def __init__(
         self,
@@ -127,7 +114,6 @@ class OnnxSpeaker:
         seen: VisualFeatures,
         leaves: np.ndarray,
         grid: tuple[int, int],
-        before: OnnxPrefix | None = None,
     ) -> None:
         self.reader, tokens, text = reader, np.array(ids), reader.text
         visual = tokens == reader.config["image_token_id"]
@@ -145,25 +131,6 @@ class OnnxSpeaker:
         self.speeds = rotary_speeds(text["rope_parameters"]["rope_theta"], text["head_dim"])
         nothing = np.zeros((1, text["num_attention_heads"], 0, text["head_dim"]), np.float32)
         self.cache = [nothing] * (2 * text["num_hidden_layers"])
-        if before is not None:
-            self.cache = list(before.cache)
-            self._leave(before.length)
-
-    def _leave(self, length: int) -> None:
-        """The tokens of the prompt without the first ones, which were read."""
-        self.states, self.positions = self.states[length:], self.positions[:, length:]
-        self.planes = [plane[length:] for plane in self.planes]
-
-    def prefix(self, length: int) -> OnnxPrefix:
-        """The prompt up to this many tokens, read as far as it was not; what follows is left."""
-        new = length - self.cache[0].shape[2]
-        states, positions, planes = self.states, self.positions, self.planes
-        self.states, self.positions = states[:new], positions[:, :new]
-        self.planes = [plane[:new] for plane in planes]
-        self.begin()
-        self.states, self.positions, self.planes = states, positions, planes
-        self._leave(new)
-        return OnnxPrefix(length, tuple(self.cache))
 
     def begin(self) -> DecodingStep:
         angles = interleaved_angles(self.positions, self.speeds, self.reader.text["rope_parameters"]["mrope_section"])

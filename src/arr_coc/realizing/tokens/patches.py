@@ -9,7 +9,7 @@ Tokens of the classic scale are boxes of fractional size; theirs are cut by area
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,7 +20,7 @@ from torch import Tensor
 from ...attending.frame import check_grid as check_grid
 from ...attending.frame import leaves_of as leaves_of
 from ...attending.frame import ordered_leaves as ordered_leaves
-from ...attending.frame import segments_of, tokens_of
+from ...attending.frame import tokens_of
 from ...core.errors import InputError
 from ...core.values import Allocation
 
@@ -64,8 +64,7 @@ class LeafBatch:
     leaves: (M, 3) int64 row, col, level, or (M, 4) float32 top, left, height, width in cells, where some picture has
     tokens of fractional size. owner: (M,) int64, the picture of each. grid: (pictures, 2) int64 rows and
     cols of level-0 tokens. counts: leaves of each picture, as plain numbers, so that a GPU need not be asked. levels:
-    number of mip levels, at least one more than the coarsest leaf's. segments: leaves of each part that a tower encodes
-    by itself, where pictures have several; empty where each picture is one.
+    number of mip levels, at least one more than the coarsest leaf's.
     """
 
     leaves: Tensor
@@ -73,14 +72,11 @@ class LeafBatch:
     grid: Tensor
     counts: tuple[int, ...]
     levels: int
-    segments: tuple[int, ...] = ()
 
     @classmethod
     def of(cls, allocations: Sequence[Allocation], device: torch.device | str = "cpu") -> LeafBatch:
-        """Allocations of any sizes and budgets, in raster order each, an overview first where there is one."""
-        made = cls.pack([tokens_of(one) for one in allocations], [one.grid for one in allocations], device)
-        segments = tuple(count for one in allocations for count in segments_of(one))
-        return made if segments == made.counts else replace(made, segments=segments)
+        """Allocations of any sizes and budgets, in raster order each."""
+        return cls.pack([tokens_of(one) for one in allocations], [one.grid for one in allocations], device)
 
     @classmethod
     def pack(
@@ -108,10 +104,7 @@ class LeafBatch:
         """Only the leaves where chosen (M,) bool; pictures that keep none stay, with a count of 0."""
         owner = self.owner[chosen]
         counts = torch.bincount(owner, minlength=len(self.counts)).tolist()
-        segments: list[int] = []
-        if self.segments:
-            segments = torch.bincount(self.rows[chosen], minlength=len(self.segments)).tolist()
-        return LeafBatch(self.leaves[chosen], owner, self.grid, tuple(counts), self.levels, tuple(segments))
+        return LeafBatch(self.leaves[chosen], owner, self.grid, tuple(counts), self.levels)
 
     @classmethod
     def joined(cls, parts: Sequence[LeafBatch]) -> LeafBatch:
@@ -122,18 +115,7 @@ class LeafBatch:
         leaves = torch.cat([leaf_boxes(part.leaves) if boxes else part.leaves for part in parts])
         grid = torch.cat([part.grid for part in parts])
         counts = tuple(count for part in parts for count in part.counts)
-        segments: tuple[int, ...] = ()
-        if any(part.segments for part in parts):
-            segments = tuple(count for part in parts for count in part.segments or part.counts)
-        return cls(leaves, owner, grid, counts, max(part.levels for part in parts), segments)
-
-    @property
-    def rows(self) -> Tensor:
-        """(M,) int64: the part of each leaf; parts do not see each other in a tower."""
-        if not self.segments:
-            return self.owner
-        lengths = torch.tensor(self.segments, device=self.owner.device)
-        return torch.arange(len(self.segments), device=self.owner.device).repeat_interleave(lengths)
+        return cls(leaves, owner, grid, counts, max(part.levels for part in parts))
 
     @property
     def fractional(self) -> bool:
