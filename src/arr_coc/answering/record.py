@@ -39,14 +39,19 @@ class Record:
 
     def add(self, answer: Answer, query: str, picture: Picture, model: str) -> None:
         """Append one answer."""
-        entry: dict[str, object] = {
+        entry = {
             "source": "record",
             "image": self._image(picture),
             "query": query,
             "answer": answer.text,
+            "judged": None,
+            "model": model,
+            "uncertainty": round(answer.uncertainty, 4),
+            "tokens": answer.tokens,
+            "full": answer.full,
+            "seen": seen_boxes(answer.allocation),
+            "notes": list(answer.notes),
         }
-        entry |= {"judged": None, "model": model, "uncertainty": round(answer.uncertainty, 4), "tokens": answer.tokens}
-        entry |= {"full": answer.full, "seen": seen_boxes(answer.allocation), "notes": list(answer.notes)}
         line = (json.dumps(entry, ensure_ascii=False) + "\n").encode()
         try:
             handle = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o600)
