@@ -163,7 +163,6 @@ BUILT_IN: Mapping[str, Source] = {
             frozenset({"model"}),
             "the model's own attention on a coarse first look",
             together=True,
-            option="three",
             narrows=True,
         ),
         Source(
@@ -471,16 +470,14 @@ def _by_words_where_known(scenes: Sequence[Scene], queries: Sequence[str]) -> Ma
 
 
 def is_map(value: object) -> bool:
-    """A `Relevance`, an array or tensor (rows, cols), or the three maps of a `HierarchicalRelevance`."""
-    return isinstance(value, Relevance) or hasattr(value, "high") or getattr(value, "ndim", None) == 2
+    """Check for a `Relevance`, or an array or tensor (rows, cols)."""
+    return isinstance(value, Relevance) or getattr(value, "ndim", None) == 2
 
 
 def as_relevance(value: object, query: str, note: str) -> Any:
-    """Whatever a source gave as a `Relevance` that says where it comes from; three maps are handed on as they are."""
+    """Turn what a source gave into a `Relevance` whose first note says where it comes from."""
     if isinstance(value, Relevance):
         return replace(value, notes=(note, *value.notes))
-    if hasattr(value, "high"):
-        return value
     value = value.detach().float().cpu().numpy() if is_tensor(value) else value
     if not isinstance(value, np.ndarray):
         raise InputError(f"a source of relevance must give a map (rows, cols), got {type(value).__name__}")

@@ -45,7 +45,6 @@ from .base import (
     unwrapped,
     wrappers,
 )
-from .tokens.depth import DepthRouting
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -58,7 +57,6 @@ if TYPE_CHECKING:
     class AdapterOptions(TypedDict, total=False, closed=True):
         """What the families' adapters take: see `adapter_options`."""
 
-        depth: DepthRouting | str | None
         merge: str | PatchCompressor  # average, pick, compressor, compressor:FOLDER, or a compressor
 
 
@@ -449,7 +447,7 @@ def attach(
         words: Of each picture, for sources that read them.
         ocr: Whether "auto" may read the words of pages by OCR, where that is installed and pays; not of videos.
         total: The budget is that of all pictures of a prompt together, and relevance decides between them.
-        **realize: For the family's adapter, such as depth=DepthRouting(), merge="pick" or merge="compressor".
+        **realize: For the family's adapter, such as merge="pick" or merge="compressor".
 
     Returns:
         An `Attachment`: a context manager that detaches at its end; `last` holds the allocations of the last call.
@@ -481,10 +479,6 @@ def attach(
     for name in realize.keys() - takes:
         family = "/".join(backbone.model_types)
         raise InputError(f"{name}= is no option{meant(name, (*own, *takes))}: {family} takes {', '.join(takes)}")
-    depth = realize.get("depth")
-    if depth is not None:
-        named = DepthRouting.named(depth) if isinstance(depth, str) else of_kind(depth, DepthRouting, "depth")
-        realize["depth"] = named
     check_merge(realize.get("merge", "average"))
     if isinstance(relevance, str):
         check_relevance(relevance, ("pixels", "texture", "words", "model"))

@@ -76,7 +76,7 @@ def plan_prompt(
     said += [note for grid in grids for note in settings.request.notes(grid.tokens)]
     return PromptPlan(
         allocations,
-        [item if hasattr(item, "high") else plain_map(item) for item in found.relevance],
+        [plain_map(item) for item in found.relevance],
         {**settings.realize, **found.realize},
         tuple(dict.fromkeys(said)),
     )
@@ -121,11 +121,8 @@ def scenes_of(prompt: PicturePrompt, grids: Sequence[VisualGrid], settings: Sett
 
 
 @provide("glance")
-def glance_maps(scenes: Sequence[Scene], queries: Sequence[str], option: str = "") -> Maps:
-    """The source "glance": the model's own attention, for all pictures of a prompt at once; "glance:three": of its
-    early, middle and late layers, for depth routing."""
-    if option not in ("", "three"):
-        raise InputError(f"relevance='glance:{option}' is unknown; use 'glance' or 'glance:three'")
+def glance_maps(scenes: Sequence[Scene], queries: Sequence[str]) -> Maps:
+    """The source "glance": the model's own attention, for all pictures of a prompt at once."""
     prompt = of_kind(scenes[0].prompt, PicturePrompt, "the prompt")
     backbone = prompt.backbone
     if not backbone.can_glance:
@@ -133,7 +130,6 @@ def glance_maps(scenes: Sequence[Scene], queries: Sequence[str], option: str = "
     rows = {grid.row: query for grid, query in zip(backbone.grids(prompt.model, prompt.inputs), queries, strict=True)}
     by_row = [rows.get(row, "") for row in range(len(prompt.inputs["input_ids"]))]
     glance = prompt.glance or find_glance(prompt.model)
-    glance = replace(glance, three=True) if option else glance
     inputs = with_questions(backbone, prompt.processor, prompt.inputs, by_row, backbone.image_token_id(prompt.model))
     glimpse = glance_relevance(backbone, prompt.model, inputs, by_row, glance)
     maps = glimpse.relevance

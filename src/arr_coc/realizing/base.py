@@ -38,14 +38,10 @@ ADAPTERS: Mapping[str, str] = {
     "qwen3_vl": "qwen3_vl.adapter:Qwen3VL",
     "qwen3_vl_moe": "qwen3_vl.adapter:Qwen3VLMoe",
     "qwen2_5_vl": "families.qwen2_5_vl:Qwen25VL",
-    "qwen3_5": "families.qwen3_5:Qwen35",
-    "llava_next": "families.llava_next:LlavaNext",
     "llava_onevision": "families.llava_onevision:LlavaOnevision",
-    "smolvlm": "families.smolvlm:SmolVLM",
-    "idefics3": "families.idefics3:Idefics3",
-    "internvl": "families.internvl:InternVL",
-    "gemma3": "families.gemma3:Gemma3",
-    "ovis2": "families.ovis2:Ovis2",
+    "internvl": "families.squares:InternVL",
+    "gemma3": "families.squares:Gemma3",
+    "ovis2": "families.squares:Ovis2",
     "deepseek_ocr2": "families.deepseek_ocr2:DeepseekOcr2",
 }
 

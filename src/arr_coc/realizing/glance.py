@@ -36,7 +36,6 @@ from ..core.values import Allocation, Relevance
 from ..knowing.look.three_ways import detail_relevance
 from .attention_reader import attention_modules, heads_by_layer, reading_attention
 from .base import Backbone, Inputs, VisualGrid
-from .tokens.depth import HierarchicalRelevance
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -52,8 +51,7 @@ class Glance:
     least: the coarse view has at least so many tokens, and at least `share` of the picture's own; never more than a
     quarter of them. heads: (layer, head) pairs whose attention is read, as `arr-coc calibrate` finds them; None reads
     all heads of the layers between two shares of the depth. detail: flat ground needs no tokens, whoever looks at
-    it. reuse: keep the encodings of coarse leaves that stay. three: read the early, the middle and the late third of
-    the layers apart, as the low, middle and high map of a `HierarchicalRelevance` (for depth routing).
+    it. reuse: keep the encodings of coarse leaves that stay.
 
     The last token of the prompt is asked, whose attention is that of a model about to answer. The question's own tokens
     point worse, and dividing by where a token looks that has not read the question does not help (`mini`, 280
@@ -66,7 +64,6 @@ class Glance:
     heads: tuple[tuple[int, int], ...] | None = None
     detail: bool = True
     reuse: bool = True
-    three: bool = False
 
     def __post_init__(self) -> None:
         low, high = self.layers
@@ -107,7 +104,7 @@ def find_glance(model: PreTrainedModel) -> Glance:
 
 @dataclass(frozen=True)
 class Glimpse:
-    """What a glance brought: one map per picture (or its three), the level of the coarse view, and what was encoded on
+    """What a glance brought: one map per picture, the level of the coarse view, and what was encoded on
     the way, in the form that the adapter's `realize(known=…)` takes."""
 
     relevance: list[Any]
@@ -226,21 +223,15 @@ def glance_relevance(
     glance = glance or find_glance(model)
     grids = backbone.grids(model, inputs)
     levels = view_levels(grids, glance, backbone.tiled)
-    heads = None if glance.three else glance.heads
-    view = read_view(backbone, model, inputs, levels, glance_layers(model, glance), heads)
+    view = read_view(backbone, model, inputs, levels, glance_layers(model, glance), glance.heads)
     note = f"glance: the model's own attention over {int(view.shown.sum())} coarse tokens"
-    bands = [
-        [
-            Relevance(painted, query=queries[grid.row], participatory=painted, notes=(note,))
-            for painted, grid in zip(painted_maps(scores, view, grids, levels, backbone.tiled), grids, strict=True)
-        ]
-        for scores in (banded(view) if glance.three else [pointed_at(view)])
+    maps = [
+        Relevance(painted, query=queries[grid.row], participatory=painted, notes=(note,))
+        for painted, grid in zip(
+            painted_maps(pointed_at(view), view, grids, levels, backbone.tiled), grids, strict=True
+        )
     ]
-    if not glance.three:
-        return Glimpse(bands[0], levels, view.known)
-    return Glimpse(
-        [HierarchicalRelevance(*(one.map for one in maps)) for maps in zip(*bands, strict=True)], levels, view.known
-    )
+    return Glimpse(maps, levels, view.known)
 
 
 def painted_maps(
@@ -258,20 +249,9 @@ def painted_maps(
     return [(part / peaks[one]).astype(np.float32) for part, one in zip(parts, whole, strict=True)]
 
 
-def banded(view: GlanceView) -> list[Tensor]:
-    """(B, K) for the early, the middle and the late third of the layers that were read; of few layers, some twice."""
-    looked = view.weights[..., 0, :].mean(2)  # (B, layers, K)
-    number = looked.shape[1]
-    firsts = [min(number * third // 3, number - 1) for third in range(3)]
-    return [looked[:, first : max(number * (third + 1) // 3, first + 1)].mean(1) for third, first in enumerate(firsts)]
-
-
-def weigh_by_detail(relevance: Any, picture: Tensor) -> Any:
-    """A glance's map, or its three, where the picture (3, H, W) has detail to lose; attention alone stays as the
-    participatory map."""
-    if isinstance(relevance, HierarchicalRelevance):
-        maps = (relevance.low, relevance.middle, relevance.high)
-        return HierarchicalRelevance(*(weigh_by_detail(Relevance(one), picture).map for one in maps))
+def weigh_by_detail(relevance: Relevance, picture: Tensor) -> Relevance:
+    """Keep a glance's map where the picture (3, H, W) has detail to lose; attention alone stays as the participatory
+    map."""
     rows, cols = relevance.map.shape
     energy = torch.from_numpy(np.array(detail_relevance(picture).map))[None, None]
     cells = torch.nn.functional.adaptive_avg_pool2d(energy, (rows, cols))[0, 0].numpy()
@@ -283,8 +263,6 @@ def weigh_by_detail(relevance: Any, picture: Tensor) -> Any:
 def glance_layers(model: PreTrainedModel, glance: Glance) -> list[int]:
     """The numbers of the language layers that are read: those of the heads, or a share of all that attend."""
     numbers = sorted(set(attention_modules(model).values()))
-    if glance.three:
-        return numbers
     if glance.heads is None:
         first = min(int(len(numbers) * glance.layers[0]), len(numbers) - 1)
         return numbers[first : max(int(len(numbers) * glance.layers[1]), first + 1)]

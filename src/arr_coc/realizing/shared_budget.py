@@ -72,6 +72,6 @@ def _shared(groups: Sequence[int], gains: Sequence[np.ndarray], request: Request
 
 
 def plain_map(value: Any) -> np.ndarray:
-    """The map of one picture as numpy; of three maps, that of the last layers."""
-    one = getattr(value, "high", getattr(value, "map", value))
+    """The map of one picture as numpy."""
+    one = getattr(value, "map", value)
     return one.detach().float().cpu().numpy() if is_tensor(one) else np.asarray(one)

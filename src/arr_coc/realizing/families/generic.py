@@ -4,7 +4,7 @@ The vision tower runs in full, its tokens are averaged or picked by region, and 
 to match; the language model then pays for fewer tokens. A family says only where its tokens lie (`layout`) and how
 its pixels look (`pixels`); everything else is common and stands here.
 
-A tiled family (InternVL, SmolVLM, …) has one grid per tile: tokens of two tiles are never merged into one, because
+A tiled family (InternVL, Ovis2, …) has one grid per tile: tokens of two tiles are never merged into one, because
 text or a separator may stand between them. Line breaks and separators lie in no grid: they are always kept, and come on
 top of the budget (`Realized.notes["outside_grids"]` counts them).
 """

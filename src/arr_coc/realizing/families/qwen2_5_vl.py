@@ -1,7 +1,4 @@
-"""Qwen2.5-VL: one grid per picture, three-axis positions (time, row, column) that a merged token takes the mean of.
-
-Also the base of Qwen3.5 and, for comparing merging with foveating, of Qwen3-VL with its DeepStack planes.
-"""
+"""Qwen2.5-VL: one grid per picture, three-axis positions (time, row, column) that a merged token takes the mean of."""
 
 from __future__ import annotations
 

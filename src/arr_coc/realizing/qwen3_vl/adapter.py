@@ -13,23 +13,13 @@ from torch import Tensor
 from ...core.errors import InputError
 from ...core.values import Allocation
 from ..base import Backbone, Inputs, Realized, VisualGrid
-from ..tokens.depth import DepthRouting, HierarchicalRelevance, last_blocks, route_planes
 from ..tokens.patches import LeafBatch, PictureGroups, check_grid, denormalize, in_order, unpatchify
 from ..tokens.positions import placeholder_owner
 from ..tokens.splice import pack, padding_side, shorten
-from .encode import VisualTokens, encode_to_depth, foveate, leaf_positions, run_language_model
+from .encode import VisualTokens, foveate, leaf_positions, run_language_model
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, ProcessorMixin
-
-
-def relevance_under(batch: LeafBatch, relevance: Sequence[np.ndarray | HierarchicalRelevance]) -> Tensor:
-    """(3, M): the mean of each picture's low, middle and high map under each of its leaves."""
-    parts = [part.cpu().numpy() for part in batch.leaves.split(batch.counts)]
-    maps = [item if isinstance(item, HierarchicalRelevance) else HierarchicalRelevance.flat(item) for item in relevance]
-    grids = batch.grid.tolist()
-    under = [one.at(leaves, *grid) for one, leaves, grid in zip(maps, parts, grids, strict=True)]
-    return torch.from_numpy(np.concatenate(under, axis=1))
 
 
 class Qwen3VL(Backbone):
@@ -76,27 +66,20 @@ class Qwen3VL(Backbone):
         inputs: Inputs,
         allocations: Sequence[Allocation],
         *,
-        relevance: Sequence[np.ndarray | HierarchicalRelevance] | None = None,
-        depth: DepthRouting | None = None,
+        relevance: Sequence[np.ndarray] | None = None,
         known: tuple[LeafBatch, VisualTokens] | None = None,
         tower: Callable[[Tensor, LeafBatch], VisualTokens] | None = None,
         **unknown: object,
     ) -> Realized:
         """Encode the leaves of every picture and put them in the place of its placeholders.
 
-        depth: route the DeepStack planes by relevance; None leaves them where they are. known: leaves that were encoded
-        before, by a glance or an earlier pass. tower: `encode_leaves` in another form, such as a captured one.
+        relevance: not used here; families that merge tokens weigh them by it. known: leaves that a glance encoded.
+        tower: `encode_leaves` in another form, such as a captured one.
         """
         if unknown:
-            raise InputError(f"Qwen3-VL foveates before its encoder and takes depth=, not {', '.join(unknown)}=")
+            raise InputError(f"Qwen3-VL foveates before its encoder and takes no {', '.join(unknown)}=")
         batch = self.leaf_batch(model, inputs, allocations)
-        if depth is not None and relevance is None:
-            raise InputError("depth routing needs to know how relevant each place is; give relevance=")
-        if depth is not None and depth.early:
-            tower = self._early(model, relevance or (), depth)
         tokens = foveate(model, self.normalised_pixels(model, inputs), batch, known, tower, self.temporal)
-        if depth is not None:
-            tokens = self._route(model, tokens, batch, relevance or (), depth)
         return self.splice(model, inputs, batch, tokens)
 
     def leaf_batch(self, model: PreTrainedModel, inputs: Inputs, allocations: Sequence[Allocation]) -> LeafBatch:
@@ -165,31 +148,6 @@ class Qwen3VL(Backbone):
         from transformers.models.qwen3_vl.modeling_qwen3_vl import BaseModelOutputWithDeepstackFeatures
 
         return BaseModelOutputWithDeepstackFeatures
-
-    def _early(
-        self, model: PreTrainedModel, relevance: Sequence[np.ndarray | HierarchicalRelevance], depth: DepthRouting
-    ) -> Callable[[Tensor, LeafBatch], VisualTokens]:
-        """A tower that leaves go through only as far as they inject."""
-        vision = model.model.visual
-        planes, blocks = list(vision.deepstack_visual_indexes), len(vision.blocks)
-
-        def encode(patches: Tensor, part: LeafBatch) -> VisualTokens:
-            reach = depth.reach(relevance_under(part, relevance))
-            return encode_to_depth(model, patches, part, last_blocks(reach, planes, blocks))
-
-        return encode
-
-    def _route(
-        self,
-        model: PreTrainedModel,
-        tokens: VisualTokens,
-        batch: LeafBatch,
-        relevance: Sequence[np.ndarray | HierarchicalRelevance],
-        depth: DepthRouting,
-    ) -> VisualTokens:
-        layers = model.config.text_config.num_hidden_layers
-        values = relevance_under(batch, relevance)
-        return VisualTokens(tokens.embeds, tuple(route_planes(tokens.planes, values, layers, depth)))
 
     @staticmethod
     def _patch_grids(inputs: Inputs) -> list[tuple[int, int]]:

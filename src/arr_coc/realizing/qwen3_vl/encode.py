@@ -277,60 +277,6 @@ def encode_leaves(model: PreTrainedModel, patches: Tensor, batch: LeafBatch, **a
     return VisualTokens(output.pooler_output, tuple(output.deepstack_features))
 
 
-def encode_to_depth(model: PreTrainedModel, patches: Tensor, batch: LeafBatch, last: Tensor) -> VisualTokens:
-    """`encode_leaves`, but every leaf passes only through the blocks up to its `last` (M,) one.
-
-    The later blocks run on the leaves that are left, which see each other alone. A leaf's token is made of what its
-    last block gave. It has no part in the DeepStack planes behind that block (zeros). With every leaf at the last block
-    of all, the result is that of `encode_leaves`.
-    """
-    return DepthWalk(model.model.visual, patches, batch, last).run()
-
-
-class DepthWalk(TowerWalk):
-    """Leaves that leave the tower on the way. going: (K,) int64, those still inside."""
-
-    def __init__(self, tower: Any, patches: Tensor, batch: LeafBatch, last: Tensor) -> None:
-        places = PatchPlaces.of(tower, batch.leaves, batch.grid[batch.owner])
-        super().__init__(tower, patches, places, [])
-        self.unit, self.parts = tower.spatial_merge_unit, len(batch.counts)
-        self.ends, self.part = last.to(self.hidden.device), batch.owner.to(self.hidden.device)
-        self.final, self.all_turns = torch.empty_like(self.hidden), self.turn
-        self._go_on(torch.arange(len(last), device=self.hidden.device))
-
-    def _go_on(self, going: Tensor) -> None:
-        """With these leaves only."""
-        counts = torch.bincount(self.part[going], minlength=self.parts)
-        self.lengths = (counts[counts > 0] * self.unit).tolist()
-        inside = torch.arange(self.unit, device=going.device)
-        self.going, self.rows = going, (going[:, None] * self.unit + inside).flatten()
-        cosine, sine = self.all_turns
-        self.turn = cosine[self.rows], sine[self.rows]
-
-    def plane(self, made: Tensor) -> Tensor:
-        return made.new_zeros(len(self.ends), made.shape[-1]).index_copy(0, self.going, made)
-
-    def after(self, number: int) -> bool:
-        leaving = self.ends[self.going] <= number
-        if number == len(self.tower.blocks) - 1 or bool(leaving.all()):
-            self.final = self.final.index_copy(0, self.rows, self.hidden)
-            return True
-        if bool(leaving.any()):
-            patch = leaving.repeat_interleave(self.unit)
-            self.final = self.final.index_copy(0, self.rows[patch], self.hidden[patch])
-            self.hidden = self.hidden[~patch]
-            self._go_on(self.going[~leaving])
-        return False
-
-    def last(self) -> Tensor:
-        return self.final
-
-    def run(self) -> VisualTokens:
-        made = super().run()
-        missing = len(self.tower.deepstack_visual_indexes) - len(made.planes)
-        return VisualTokens(made.embeds, (*made.planes, *[torch.zeros_like(made.planes[0])] * missing))
-
-
 def foveate(
     model: PreTrainedModel,
     pictures: Tensor | PictureGroups,
