@@ -33,7 +33,6 @@ if TYPE_CHECKING:  # what editors and type checkers read; the table below is wha
     from .pictures.load import load_picture as load_picture
     from .realizing.attachment import attach as attach
     from .realizing.attachment import detach as detach
-    from .texturing import sense as sense
     from .video.stream import VideoStream as VideoStream
     from .video.watching import watch as watch
 
@@ -62,7 +61,6 @@ __all__ = [
             "look": "looking",
             "pack": "packing.pack",
             "relevance_source": "knowing.registry",
-            "sense": "texturing",
             "tokens_for": "packing.prices.counting",
             "watch": "video.watching",
         },

@@ -229,7 +229,7 @@ class Prepared:
                 words = scene.words
         with timed(seconds, "choose"):
             source, note = resolve(relevance, scene, query)
-        if "texture" in source.needs or request.strategy in ("edge", "clusters"):
+        if "texture" in source.needs or request.strategy == "edge":
             seconds["sense"] = self.scene.sensed[1]
         with timed(seconds, "know"):
             known = as_relevance(source.maps([scene], [query]).relevance[0], query, note)
@@ -327,7 +327,7 @@ def check_strategies(strategies: Sequence[str], device: str = "cpu") -> None:
 def import_rooms(strategy: str = DEFAULT_STRATEGY, device: str = "cpu", relevance: object = "auto") -> None:
     """What a look with this strategy will import anyway, so that its time can be told apart from the work's."""
     for room in (
-        *("texture.one_picture", "texture.backend_opencv"),
+        "texture.channels",
         *("knowing.language.lexical", "knowing.look.three_ways", "attending.allocate"),
     ):
         import_module(f".{room}", __package__)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ..core.values import Relevance
     from ..pictures.words import Words
     from ..realizing.attachment_plan import PicturePrompt
-    from ..texture.texture import Texture
+    from ..texture.channels import Texture
     from .photos.source import PhotoSight
 
 # A function of (picture, question), such as a trained scorer.
@@ -29,9 +29,6 @@ VIEW_SIDE = 1600
 # Channels are sensed at this longer side: detail energy survives the averaging, and four times the pixels would cost
 # four times the time.
 SENSE_SIDE = 768
-# What the three ways of knowing and the strategies read; sensing the rest would be time for nothing.
-CHANNELS = ("red", "green", "blue", "sobel_x", "sobel_y", "sobel_magnitude")
-CHANNELS += ("y", "x", "eccentricity", "saliency", "text_regions")
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,12 +87,10 @@ class Scene:
     @cached_property
     def sensed(self) -> tuple[Texture, float]:
         """The texture that the three ways read, and the seconds it took."""
-        from ..texture.one_picture import sense_one
-        from ..texture.texture import Layout
+        from ..texture.channels import sense
 
         started = perf_counter()
-        side = min(SENSE_SIDE, max(self.pixels.shape[:2]))
-        texture = sense_one(self.pixels, Layout.of("look", CHANNELS), size=side)
+        texture = sense(self.pixels, side=min(SENSE_SIDE, max(self.pixels.shape[:2])))
         return texture, perf_counter() - started
 
     @cached_property
@@ -113,22 +108,7 @@ class Scene:
         """Maps that some strategies need besides the relevance, less those that the caller gave, and notes."""
         if strategy == "edge" and "edges" not in options:
             return {"edges": self.texture["sobel_magnitude"]}, ()
-        if strategy != "clusters" or options.get("labels") is not None:
-            return {}, ()
-        from ..texture.clusters import lab_at, quality
-        from ..texture.named_clusters import find_clusters
-
-        named = options.get("clusters", "slic")
-        found = find_clusters(self.pixels, named)
-        size = (found.labels.shape[0], found.labels.shape[1])
-        report = quality(found.labels, lab_at(self.pixels, size))
-        scales = "one scale" if found.parents is None else f"two scales, {int(found.parents.max()) + 1} coarse ones"
-        by = named if isinstance(named, str) else "the caller"
-        judged = f"{'good' if report.good else 'not good'} (between over within {report.ratio:.1f})"
-        note = f"{found.count} clusters by {by}, {scales}; quality {judged}, silhouette {report.silhouette:.2f}"
-        inputs = {"labels": found.labels, "parents": found.parents, "saliency": self.texture["saliency"]}
-        wanted = {name: value for name, value in inputs.items() if name not in options and value is not None}
-        return wanted, (note, found.note) if found.note else (note,)
+        return {}, ()
 
     def varied(self, **changes: object) -> Self:
         """The same picture with other things known about it; what was made of the picture is kept."""

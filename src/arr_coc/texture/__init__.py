@@ -1,1 +1,1 @@
-"""From a picture to a texture array: named channels, a pyramid, clusters, motion."""
+"""Texture: what the pixels of a picture say, as named maps. Colours, edges, saliency, print, letters, motion."""

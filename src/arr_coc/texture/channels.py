@@ -1,149 +1,125 @@
-"""The channel families, each written once over the operations that both back ends have.
+"""The channels that the ways of knowing read of a picture: colours, edges, place, saliency, print.
 
-Every function takes the back end first, then maps in its array type: (H, W) for OpenCV, (B, H, W) for torch. `out`
-gives planes to write into, by channel name, where the back end can. `channel_tasks` are those that a layout wants.
+    sense(pixels, side=768)["saliency"]     (h, w) float32 in [0, 1]
+
+The formulas take a set of operations first (`ops`): maps are (H, W) there, and may be (B, H, W) elsewhere.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from math import hypot
+from types import ModuleType
 
 import numpy as np
 
-from ..core.arrays import float32, is_tensor, namespace, sized
+from ..core.arrays import Array, float32, namespace, sized
 from ..core.checks import shown
 from ..core.errors import InputError
-from . import text_regions
-from .backend import Backend, BackendMap, local_contrast, smooth, surround_radius
-from .texture import Layout
+from . import ops as opencv
 
-# One family of channels: computes its maps, by name.
-Task = Callable[[], dict[str, BackendMap]]
+CHANNELS = ("red", "green", "blue", "sobel_magnitude", "y", "x", "eccentricity", "saliency", "text_regions")
+_BYTE_TO_UNIT = np.arange(256, dtype=np.float32) / np.float32(255)
 
 
 @dataclass(frozen=True, eq=False)
-class ChannelInputs:
-    """What channels are made of beside the picture.
+class Texture:
+    """What was sensed of one picture: planes by name, each (H, W) float32."""
 
-    gaze: (y, x) in [0, 1]: centre of the eccentricity, and the place of the gaze channel. previous: the frame before,
-    same kind of picture: gives the motion channel. text: "strokes" (no download), "ocr" (needs the extra), "auto" (ocr
-    where installed). memory: maps for `MEMORY_CHANNELS`.
-    """
+    planes: dict[str, np.ndarray]
+    ops: ModuleType = opencv
 
-    gaze: tuple[float, float] | None = None
-    previous: object = None
-    text: str = "strokes"
-    memory: Mapping[str, object] = field(default_factory=dict)
+    def __contains__(self, name: object) -> bool:
+        return name in self.planes
 
-    def __post_init__(self) -> None:
-        check_gaze(self.gaze)
-        if not isinstance(self.text, str) or self.text not in ("strokes", "ocr", "auto"):
-            raise InputError(f"no text detector is called {shown(self.text)}; choose strokes, ocr or auto")
+    def __getitem__(self, name: str) -> np.ndarray:
+        if name not in self.planes:
+            raise InputError(f"channel {name!r} was not sensed; the channels are {', '.join(self.planes)}")
+        return self.planes[name]
 
     @property
-    def wants_ocr(self) -> bool:
-        return self.text == "ocr" or (self.text == "auto" and text_regions.ocr_installed())
+    def size(self) -> tuple[int, int]:
+        height, width = next(iter(self.planes.values())).shape
+        return height, width
 
 
-def channel_tasks(
-    ops: Backend,
-    layout: Layout,
-    planes: tuple[BackendMap, BackendMap, BackendMap],
-    luminance: BackendMap,
-    inputs: ChannelInputs,
-    out: Mapping[str, BackendMap],
-) -> list[Task]:
-    """The families both back ends compute by the same formulas, only those that the layout has, slowest first.
+def sense(pixels: np.ndarray, names: Sequence[str] = CHANNELS, side: int | None = None) -> Texture:
+    """Sense the channels of a picture.
 
-    out: planes to write into, by name, where the back end can.
+    Args:
+        pixels: (H, W, 3) uint8.
+        names: Some of `CHANNELS`.
+        side: The longer side at which to sense; as given by default.
+
+    Returns:
+        A `Texture`.
     """
-    size, gaze = (luminance.shape[-2], luminance.shape[-1]), inputs.gaze
+    import cv2
 
-    def strokes() -> dict[str, BackendMap]:
-        return {"text_regions": text_regions.stroke_map(ops, luminance)}
-
-    def shapes() -> dict[str, BackendMap]:
-        steps = object_boundaries(ops, planes)
-        return {"object_boundaries": steps, "distance_field": distance_field(ops, steps)}
-
-    def faint_edges() -> dict[str, BackendMap]:
-        return {"edges_inverted": edges_inverted(ops, luminance, out)}
-
-    def bands() -> dict[str, BackendMap]:
-        high, low = passes(ops, luminance, out)
-        return {"edges": edges(ops, luminance, out), "high_pass": high, "low_pass": low}
-
-    def sobel() -> dict[str, BackendMap]:
-        return sobel_channels(ops, luminance, out)
-
-    def salience() -> dict[str, BackendMap]:
-        return {"saliency": saliency(ops, planes, out.get("saliency"))}
-
-    def places() -> dict[str, BackendMap]:
-        y, x = ops.position(size, luminance)
-        return {"y": y, "x": x, "eccentricity": eccentricity(ops, size, gaze, luminance)}
-
-    def remembered() -> dict[str, BackendMap]:
-        maps = memory_channels(ops, inputs.memory, size, luminance)
-        return maps if gaze is None else maps | {"gaze": gaze_map(ops, size, gaze, luminance)}
-
-    families: list[tuple[str, Task]] = [
-        *(("text_regions", strokes), ("edges_inverted", faint_edges), ("object_boundaries", shapes)),
-        *(("edges", bands), ("sobel_x", sobel), ("saliency", salience), ("x", places)),
-        ("previous_relevance", remembered),
-    ]
-    read = inputs.wants_ocr
-    return [task for name, task in families if name in layout and not (name == "text_regions" and read)]
+    size = (pixels.shape[0], pixels.shape[1]) if side is None else sized(pixels.shape[:2], side, grow=True)
+    pixels = opencv.resize(pixels, size)
+    red, green, blue = (cv2.LUT(cv2.extractChannel(pixels, place), _BYTE_TO_UNIT) for place in range(3))
+    planes = {"red": red, "green": green, "blue": blue}
+    light = opencv.luminance((red, green, blue))
+    if "sobel_magnitude" in names:
+        planes["sobel_magnitude"] = edges(opencv, light)
+    if "y" in names:
+        planes["y"], planes["x"] = opencv.position(size)
+    if "eccentricity" in names:
+        planes["eccentricity"] = eccentricity(opencv, size)
+    if "saliency" in names:
+        planes["saliency"] = saliency(opencv, (red, green, blue))
+    if "text_regions" in names:
+        planes["text_regions"] = text_regions(opencv, light)
+    return Texture(planes)
 
 
-# ---- local change: Sobel, edges, inverted edges for faint text, high and low pass -----------------------------------
+# ---- edges -----------------------------------------------------------------------------------------------------------
 
-
-# Below this gradient (about four grey levels across an edge) a picture counts as blank: without the floor, dividing
-# by the picture's own largest edge would blow rounding noise up to full strength.
+# Below this gradient (about four grey levels across an edge) a picture counts as blank: without the floor, dividing by
+# the picture's own largest edge would blow rounding noise up to full strength.
 FAINTEST_EDGE = 4 * 4 / 255
-# Local contrast below this (in luminance) is treated as noise by the contrast normalisation.
-FAINTEST_CONTRAST = 4 / 255
-FAINTEST_NORMALISED_EDGE = 1.0
 
 
-def sobel_channels(ops: Backend, luminance: BackendMap, out: Mapping[str, BackendMap]) -> dict[str, BackendMap]:
-    """sobel_x and sobel_y (0.5 = no change) and sobel_magnitude, on one scale: the picture's strongest edge."""
-    along_x, along_y = ops.sobel(luminance)
-    magnitude = ops.magnitude(along_x, along_y)
-    scale = 1 / ops.at_least(ops.peak(magnitude), FAINTEST_EDGE)
-    return {
-        "sobel_x": ops.affine(along_x, scale * 0.5, 0.5, out.get("sobel_x")),
-        "sobel_y": ops.affine(along_y, scale * 0.5, 0.5, out.get("sobel_y")),
-        "sobel_magnitude": ops.affine(magnitude, scale, 0.0, out.get("sobel_magnitude")),
-    }
-
-
-def edges(ops: Backend, luminance: BackendMap, out: Mapping[str, BackendMap]) -> BackendMap:
-    """Gradient magnitude in [0, 1] of the picture's strongest edge."""
+def edges(ops: ModuleType, luminance: Array) -> Array:
+    """Measure the gradient's magnitude in [0, 1] of the picture's strongest edge."""
     magnitude = ops.magnitude(*ops.sobel(luminance))
-    return ops.affine(magnitude, 1 / ops.at_least(ops.peak(magnitude), FAINTEST_EDGE), 0.0, out.get("edges"))
+    return ops.affine(magnitude, 1 / ops.at_least(ops.peak(magnitude), FAINTEST_EDGE), 0.0)
 
 
-def edges_inverted(ops: Backend, luminance: BackendMap, out: Mapping[str, BackendMap]) -> BackendMap:
-    """Edges of the locally contrast-normalised, inverted luminance: faint text counts like strong text.
+# ---- wide neighbourhoods ---------------------------------------------------------------------------------------------
 
-    Each pixel is measured against the mean and spread of its surroundings, so grey type on a slightly lighter
-    ground, which `edges` hardly sees beside a black border, gets edges of almost the same strength.
-    """
-    inverted = 1 - luminance
-    normalised = local_contrast(ops, inverted, surround_radius(tuple(luminance.shape[-2:])), FAINTEST_CONTRAST)
-    magnitude = ops.magnitude(*ops.sobel(normalised))
-    scale = 1 / ops.at_least(ops.peak(magnitude), FAINTEST_NORMALISED_EDGE)
-    return ops.affine(magnitude, scale, 0.0, out.get("edges_inverted"))
+# At a cost that does not grow with them: averaged on a shrunken view, enlarged again. A mean over 33×33 pixels has no
+# detail a quarter-size view could lose, and there it costs a sixteenth.
 
 
-def passes(ops: Backend, luminance: BackendMap, out: Mapping[str, BackendMap]) -> tuple[BackendMap, BackendMap]:
-    """(high_pass, low_pass): fine detail (0.5 = none) and the luminance without it."""
-    low = smooth(ops, luminance, surround_radius(tuple(luminance.shape[-2:])) // 2 + 1)
-    return ops.affine(luminance - low, 0.5, 0.5, out.get("high_pass")), low
+def surround_radius(size: tuple[int, int]) -> int:
+    """About 1/64 of the longer side: 16 pixels at 1024, the height of a line of text."""
+    return max(1, max(size) // 64)
+
+
+def _view(size: tuple[int, int], radius: int) -> tuple[tuple[int, int], int]:
+    """The size to average at and the radius there: as coarse as leaves the radius at least 4 pixels."""
+    factor = max(1, radius // 4)
+    return (max(1, size[0] // factor), max(1, size[1] // factor)), max(1, round(radius / factor))
+
+
+def smooth(ops: ModuleType, maps: Array, radius: int) -> Array:
+    """Blur by two boxes (a triangle: near enough to a Gaussian) of `radius`."""
+    size = tuple(maps.shape[-2:])
+    view, near = _view(size, radius)
+    return ops.resize(ops.box(ops.box(ops.resize(maps, view), near), near), size)
+
+
+def local_contrast(ops: ModuleType, maps: Array, radius: int, floor: float) -> Array:
+    """(value − mean of its surroundings) / (their standard deviation + floor)."""
+    size = tuple(maps.shape[-2:])
+    view, near = _view(size, radius)
+    mean = ops.box(ops.resize(maps, view), near)
+    square = ops.box(ops.resize(maps * maps, view), near)
+    gain = 1 / (ops.square_root(square - mean * mean) + floor)
+    return (maps - ops.resize(mean, size)) * ops.resize(gain, size)
 
 
 # ---- saliency -------------------------------------------------------------------------------------------------------
@@ -157,9 +133,7 @@ FAINTEST_SALIENCE = 1e-4
 SALIENCY_BLUR = 2
 
 
-def saliency(
-    ops: Backend, planes: tuple[BackendMap, BackendMap, BackendMap], out: BackendMap | None = None
-) -> BackendMap:
+def saliency(ops: ModuleType, planes: tuple[Array, Array, Array]) -> Array:
     """What the picture's own statistics do not predict, (H, W) or (B, H, W) in [0, 1]; all zero for a blank picture.
 
     Spectral residual after Hou and Zhang (2007), on opponent colours instead of grey alone, so that a red sign among
@@ -174,10 +148,10 @@ def saliency(
     total = ops.box(ops.box(total, SALIENCY_BLUR), SALIENCY_BLUR)
     low = ops.trough(total)
     total = (total - low) / ops.at_least(ops.peak(total) - low, FAINTEST_SALIENCE)
-    return ops.enlarge(total, tuple(size), out)
+    return ops.enlarge(total, tuple(size))
 
 
-def _residual(ops: Backend, channel: BackendMap) -> BackendMap:
+def _residual(ops: ModuleType, channel: Array) -> Array:
     """Squared response of one channel. The mean is taken off first, so a blank channel gives exactly nothing."""
     library = namespace(channel)
     spectrum = library.fft.fft2(channel - ops.mean(channel))
@@ -186,56 +160,56 @@ def _residual(ops: Backend, channel: BackendMap) -> BackendMap:
     return float32(back.real**2 + back.imag**2)
 
 
-# ---- shape: object_boundaries and distance_field --------------------------------------------------------------------
+# ---- print ----------------------------------------------------------------------------------------------------------
+
+# The thresholds were set by eye and count on samples of scanned forms, charts and photos (FUNSD, ChartQA, COCO):
+# figures for those sources are not held out.
+# Grey levels of spread below which a window is blank ground.
+FAINTEST_INK = 6 / 255
+# Headings are looked for in a view this many times smaller.
+HEADING = 2
 
 
-# Both are made on a view of at most this many pixels along the longer side, and enlarged.
-VIEW = 256
-STRONG_BOUNDARY = 0.25
-# A colour step this large (in L*a*b*, where 2.3 is just noticeable) counts as a full boundary.
-FULL_COLOUR_STEP = 40.0
+def text_regions(ops: ModuleType, luminance: Array) -> Array:
+    """Text-likeness in [0, 1], (H, W) or (B, H, W): the better of two sizes of type, body text and headings."""
+    size = (luminance.shape[-2], luminance.shape[-1])
+    radius = max(2, max(size) // 128)
+    body = _likeness(ops, luminance, radius)
+    small = (max(1, size[0] // HEADING), max(1, size[1] // HEADING))
+    heading = _likeness(ops, ops.resize(luminance, small), radius)
+    # The larger of the two, written so that both back ends and gradients know it.
+    heading = ops.resize(heading, size)
+    body = ops.resize(body, size)
+    return ops.clip(body + ops.at_least(heading - body, 0.0))
 
 
-def view_size(size: tuple[int, int]) -> tuple[int, int]:
-    """The picture's size shrunk so that the longer side is at most `VIEW`."""
-    return sized(size, VIEW)
+def _likeness(ops: ModuleType, luminance: Array, radius: int) -> Array:
+    """Many edges, in both directions, around a few inked pixels on plain ground, in windows of `radius`.
 
-
-def object_boundaries(ops: Backend, planes: tuple[BackendMap, BackendMap, BackendMap]) -> BackendMap:
-    """Steps between the colours of neighbouring surfaces, in [0, 1].
-
-    Colours are smoothed over a few pixels of the small view first: texture and strokes go, outlines of things stay.
+    Ink on paper is lopsided (much ground, little ink: high skewness), texture is not; a rule or a border has edges in
+    one direction only. The map may come back on a coarser grid: the statistics are of windows.
     """
-    size = tuple(planes[0].shape[-2:])
-    small = view_size(size)
-    colours = ops.lab(tuple(ops.resize(plane, small) for plane in planes))
-    total = None
-    for colour in colours:
-        smooth = ops.box(ops.box(colour, 1), 1)
-        along_x, along_y = ops.sobel(smooth)
-        squared = along_x * along_x + along_y * along_y
-        total = squared if total is None else total + squared
-    # A step of s between two flat colours, smoothed so, has a gradient of about 4/3 of s at its middle.
-    step = ops.square_root(total) * (3 / (4 * FULL_COLOUR_STEP))
-    return ops.enlarge(ops.clip(step), size)
+    size = (luminance.shape[-2], luminance.shape[-1])
+    normalised = local_contrast(ops, luminance, radius, FAINTEST_INK)
+    along_x, along_y = ops.sobel(normalised)
+    factor = max(1, radius // 2)
+    view, near = (max(1, size[0] // factor), max(1, size[1] // factor)), max(1, radius // factor)
+    skew, energy_x, energy_y = (
+        ops.box(ops.resize(values, view), near)
+        for values in (normalised * normalised * normalised, along_x * along_x, along_y * along_y)
+    )
+    total = energy_x + energy_y
+    both_ways = 4 * energy_x * energy_y / (total * total + 1e-3)
+    busy = ops.clip((total - 2.0) * 0.25)
+    lopsided = ops.clip((ops.square_root(skew * skew) - 0.5) * 4)
+    return ops.box(busy * lopsided * ops.clip(both_ways * 2 - 0.6), near) * 2
 
 
-def distance_field(ops: Backend, boundaries: BackendMap) -> BackendMap:
-    """Distance to the nearest strong boundary over half the longer side, in [0, 1]; 1 where there is none."""
-    size = tuple(boundaries.shape[-2:])
-    small = view_size(size)
-    distance = ops.distance_to(ops.resize(boundaries, small) > STRONG_BOUNDARY)
-    return ops.enlarge(ops.clip(distance * (2 / max(small))), size)
-
-
-# ---- place: y, x, eccentricity, gaze --------------------------------------------------------------------------------
-
-
-GAZE_SPREAD = 0.05  # of the longer side: roughly what a fovea covers of a picture at reading distance
+# ---- place ----------------------------------------------------------------------------------------------------------
 
 
 def check_gaze(gaze: tuple[float, float] | None) -> tuple[float, float] | None:
-    """(y, x) of the gaze in [0, 1] of the picture, or None."""
+    """Check (y, x) of the gaze, both in [0, 1] of the picture."""
     if gaze is None:
         return None
     try:
@@ -247,63 +221,12 @@ def check_gaze(gaze: tuple[float, float] | None) -> tuple[float, float] | None:
     return y, x
 
 
-def eccentricity(ops: Backend, size: tuple[int, int], gaze: tuple[float, float] | None, like: BackendMap) -> BackendMap:
+def eccentricity(ops: ModuleType, size: tuple[int, int], gaze: tuple[float, float] | None = None) -> Array:
     """Distance from the gaze (the middle, if none), in pixels, over the distance to the farthest corner."""
     y, x = gaze or (0.5, 0.5)
     height, width = size
     farthest = hypot(max(y, 1 - y) * height, max(x, 1 - x) * width)
-    return ops.distance_from(size, (y * height, x * width), like, 1 / farthest)
-
-
-def gaze_map(ops: Backend, size: tuple[int, int], gaze: tuple[float, float], like: BackendMap) -> BackendMap:
-    """A soft spot at the gaze."""
-    spread = GAZE_SPREAD * max(size)
-    distance = ops.distance_from(size, (gaze[0] * size[0], gaze[1] * size[1]), like, 1.0)
-    return namespace(distance).exp(distance * distance * (-0.5 / spread**2))
-
-
-# ---- memory: what was relevant, looked at and attended to before ----------------------------------------------------
-
-
-MEMORY_CHANNELS = (
-    "previous_relevance",
-    "previous_saliency",
-    "fixation_history",
-    "previous_attention",
-    "current_attention",
-)
-
-
-def memory_channels(
-    ops: Backend, memory: Mapping[str, object], size: tuple[int, int], like: BackendMap
-) -> dict[str, BackendMap]:
-    """The memory channels that were given, at the wanted size; those that were not stay zero."""
-    unknown = set(memory) - set(MEMORY_CHANNELS)
-    if unknown:
-        raise InputError(f"no memory channel is called {sorted(unknown)[0]!r}; choose of {', '.join(MEMORY_CHANNELS)}")
-    return {name: given_map(ops, given, size, like, name) for name, given in memory.items() if given is not None}
-
-
-def given_map(ops: Backend, given: object, size: tuple[int, int], like: BackendMap, name: str) -> BackendMap:
-    """A caller's map (numpy or torch; (H, W) or (B, H, W), any resolution) in the back end's type, in [0, 1]."""
-    if ops.name == "torch":
-        import torch
-
-        values = given if is_tensor(given) else torch.from_numpy(np.asarray(given, dtype=np.float32))
-        values = values.to(like)
-        values = values[None] if values.ndim == 2 else values
-        fits = values.ndim == 3 and values.shape[0] in (1, like.shape[0])
-    else:
-        values = given.detach().cpu().numpy() if is_tensor(given) else np.asarray(given)
-        values = np.ascontiguousarray(values, dtype=np.float32)
-        values = values[0] if values.ndim == 3 and len(values) == 1 else values
-        fits = values.ndim == 2
-    if not fits:
-        raise InputError(f"{name} must be a map (H, W), or one per picture (B, H, W), got {tuple(values.shape)}")
-    # NaN makes every comparison false.
-    if not bool(values.min() <= values.max()):
-        raise InputError(f"{name} contains NaN; every value must be a number in [0, 1]")
-    return ops.clip(ops.resize(values, size))
+    return ops.distance_from(size, (y * height, x * width), 1 / farthest)
 
 
 def centre_map(shape: tuple[int, int]) -> np.ndarray:

@@ -1,6 +1,6 @@
 """Dense optical flow (DIS), warping by it, and the motion channel.
 
-A flow is (H, W, 2) for OpenCV or (B, 2, H, W) for torch, in pixels, x first: the pixel of the earlier frame at p is
+A flow is (H, W, 2) in pixels, x first: the pixel of the earlier frame at p is
 found in the later one at p + flow(p). `backward_flow` is the other way round, which is the one that warps: it says,
 for each pixel of the later frame, where it came from.
 """
@@ -8,8 +8,6 @@ for each pixel of the later frame, where it came from.
 from __future__ import annotations
 
 import numpy as np
-import torch
-import torch.nn.functional as F
 
 from ..core.arrays import sized
 from ..core.errors import InputError
@@ -57,13 +55,6 @@ def backward_flow(earlier: np.ndarray, later: np.ndarray, quick: bool = False) -
     return optical_flow(later, earlier, quick)
 
 
-def batch_flow(earlier: torch.Tensor, later: torch.Tensor) -> torch.Tensor:
-    """(B, 2, H, W) flow of luminance maps (B, H, W), by OpenCV on the CPU: DIS knows single pictures only."""
-    before, after = earlier.detach().cpu().numpy(), later.detach().cpu().numpy()
-    flows = [optical_flow(one, other) for one, other in zip(before, after, strict=True)]
-    return torch.from_numpy(np.stack(flows)).permute(0, 3, 1, 2).to(earlier.device)
-
-
 def warp(image: np.ndarray, backward: np.ndarray) -> np.ndarray:
     """Carry (H, W) or (H, W, C) along `backward` (H, W, 2), bilinearly; beyond the border the edge repeats."""
     import cv2
@@ -74,24 +65,7 @@ def warp(image: np.ndarray, backward: np.ndarray) -> np.ndarray:
     return cv2.remap(image, *places, interpolation=cv2.INTER_LINEAR, borderMode=cv2.BORDER_REPLICATE)
 
 
-def warp_batch(images: torch.Tensor, backward: torch.Tensor) -> torch.Tensor:
-    """As `warp`, for (B, C, H, W) images and (B, 2, H, W) flows; differentiable, any device."""
-    _, _, height, width = images.shape
-    y = torch.arange(height, device=images.device, dtype=torch.float32)[:, None]
-    x = torch.arange(width, device=images.device, dtype=torch.float32)[None, :]
-    # grid_sample wants coordinates in [-1, 1] from outer edge to outer edge (align_corners=False).
-    across = (x + backward[:, 0] + 0.5) * (2 / width) - 1
-    down = (y + backward[:, 1] + 0.5) * (2 / height) - 1
-    grid = torch.stack([across, down], dim=-1)
-    return F.grid_sample(images, grid, mode="bilinear", padding_mode="border", align_corners=False)
-
-
 def motion(flow: np.ndarray) -> np.ndarray:
     """(H, W) in [0, 1] from (H, W, 2): length of the flow; 1 = `FULL_MOTION` of the longer side, or more."""
     length = np.sqrt(np.square(flow).sum(-1))
     return np.minimum(length * np.float32(1 / (FULL_MOTION * max(flow.shape[:2]))), np.float32(1))
-
-
-def motion_batch(flow: torch.Tensor) -> torch.Tensor:
-    """As `motion`: (B, 2, H, W) → (B, H, W)."""
-    return (flow.square().sum(1).add(1e-12).sqrt() / (FULL_MOTION * max(flow.shape[-2:]))).clamp(0, 1)

@@ -28,8 +28,7 @@ class TemporalSettings:
     which the carried relevance is looked at again. agree, disagree: the residual (0–1) that motion leaves unexplained
     up to which ground is the same, and from which it is other ground. fade: trust that is left after each frame.
     cut_weights, cut_bias: of `motion.FEATURES`; a sum above zero is a cut. keyframe: everything is looked at again, and
-    clusters are found anew, after so many frames. mips: share of a place's relevance that is read from the coarsest of
-    the last frames' temporal mips; 0 reads none.
+    after this many frames.
     """
 
     decay: float = 0.8
@@ -41,11 +40,10 @@ class TemporalSettings:
     cut_weights: tuple[float, ...] = (33.0, 61.0)
     cut_bias: float = -3.2
     keyframe: int = 30
-    mips: float = 0.0
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "cut_weights", tuple(float(value) for value in self.cut_weights))
-        shares = {"decay": self.decay, "weak": self.weak, "fade": self.fade, "mips": self.mips}
+        shares = {"decay": self.decay, "weak": self.weak, "fade": self.fade}
         wrong = [f"{name}={value}" for name, value in shares.items() if not 0 <= value <= 1]
         if wrong:
             raise InputError(f"{', '.join(wrong)} must be in [0, 1]")

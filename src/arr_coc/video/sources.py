@@ -17,7 +17,8 @@ import numpy as np
 from ..core.arrays import sized
 from ..knowing.look.three_ways import coupled_with, enlarged, photo_map
 from ..knowing.registry import BUILT_IN, relevance_for, resolve
-from ..knowing.scene import CHANNELS, SENSE_SIDE, RelevanceSource, Scene
+from ..knowing.scene import SENSE_SIDE, RelevanceSource, Scene
+from ..texture.channels import CHANNELS
 from ..texture.motion import MAP, VIEW, view_of
 
 # Context around a window, as a share of the frame's longer side: filters must not see the cut edge.
@@ -70,31 +71,30 @@ class ThreeWays(StreamSource):
 
     def __init__(self, query: str, photos: bool = True, note: str = "") -> None:
         from ..knowing.photos.source import worth_asking
-        from ..texture.texture import Layout
 
         self.query, self.note = query, note
         self.photos = photos and worth_asking(query)
         self.planes = 4 if self.photos else 3
         self.whole_planes: tuple[int, ...] = (3,) if self.photos else ()
         # What stands out is found on the tiny view; sensing it again in every band would be time for nothing.
-        self.layout = Layout.of("band", tuple(name for name in CHANNELS if name != "saliency"))
-        self.outstanding = Layout.of("outstanding", ("red", "green", "blue", "y", "x", "eccentricity", "saliency"))
+        self.band = tuple(name for name in CHANNELS if name != "saliency")
 
     def part(
         self, pixels: np.ndarray, window: tuple[slice, slice], size: tuple[int, int], before: np.ndarray
     ) -> np.ndarray:
         from ..knowing.language.lexical import lexical
         from ..knowing.look.three_ways import propositional
-        from ..texture.one_picture import sense_one
+        from ..texture.channels import Texture, sense
 
         outer, inner, extent = _with_margin(window, size, pixels.shape[:2])
         crop = np.ascontiguousarray(pixels[outer])
         side = max(1, round(max(crop.shape[:2]) * min(1.0, SENSE_SIDE / max(pixels.shape[:2]))))
-        texture = sense_one(crop, self.layout, size=side, clusters=None)
+        sensed = sense(crop, self.band, side)
         # Places are those of the frame, not of the window.
-        ys, xs = _places(outer[0], texture.height, pixels.shape[0]), _places(outer[1], texture.width, pixels.shape[1])
-        texture["y"][:] = ys[:, None]
-        texture["x"][:] = xs[None, :]
+        height, width = sensed.size
+        y, x = _places(outer[0], height, pixels.shape[0]), _places(outer[1], width, pixels.shape[1])
+        places = dict(zip("yx", np.broadcast_arrays(y[:, None], x[None, :]), strict=True))
+        texture = Texture({**sensed.planes, **places})
         maps = (propositional(texture), lexical(texture, self.query).map)
         readable, coupled = (_shrunk(_cut(np.asarray(one), inner), extent) for one in maps)
         return np.stack(
@@ -107,9 +107,9 @@ class ThreeWays(StreamSource):
 
     def everywhere(self, view: np.ndarray, size: tuple[int, int]) -> dict[int, np.ndarray]:
         from ..knowing.look.three_ways import perspectival
-        from ..texture.one_picture import sense_one
+        from ..texture.channels import sense
 
-        texture = sense_one(view, self.outstanding, size=max(size), clusters=None)
+        texture = sense(view, ("eccentricity", "saliency"), max(size))
         return {1: _shrunk(np.asarray(perspectival(texture)), size)}
 
     def combine(self, planes: np.ndarray) -> np.ndarray:

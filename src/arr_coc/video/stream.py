@@ -28,8 +28,6 @@ from ..core.files import replacing
 from ..core.values import DEFAULT_CELL, Allocation, JsonObject, Relevance
 from ..knowing.scene import RelevanceSource
 from ..texture.motion import FEATURES, Motion, cut_features, cut_score, measure_motion, next_level, view_of, warp_planes
-from ..texture.slic import slic
-from .clusters import TrackedClusters, carry_clusters, find_clusters, finder_of, through_clusters
 from .settings import TemporalSettings, blend, boosted, carried_trust, load_settings, same_ground, weak_bands
 from .sources import everything, first_planes, map_size, planes_of, source_of
 from .spending import Pace, cells_of, detail_of, fixated, fresh_ground, kept_share, spread_over
@@ -40,7 +38,7 @@ from .spending import Pace, cells_of, detail_of, fixated, fresh_ground, kept_sha
 # Nothing about a stream lives anywhere else: two streams never meet, and a stream that was saved goes on as if nothing
 # had happened.
 
-SCHEMA = 3
+SCHEMA = 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,8 +51,7 @@ class StreamState:
     planes: (planes, h, w) carried maps. trust: (h, w) how far they may be believed. whole_trust: (h, w) that of maps
     that are known of whole frames only. relevance: (h, w) of the last frame. saliency: (h, w). fixations: (h, w) where
     tokens went lately. shown: (h, w) detail in which this ground was shown, 0 to 1. standing: (N, 3) leaves of the last
-    standing allocation. clusters: or None. spent: tokens so far. flow: (h, w, 2) where each place was a frame before.
-    past: (4, h, w) relevance of the last frames at its ground's present places, or None where no mips are read.
+    standing allocation. spent: tokens so far.
     """
 
     frame: int
@@ -72,9 +69,6 @@ class StreamState:
     fixations: np.ndarray
     shown: np.ndarray
     standing: np.ndarray
-    flow: np.ndarray
-    clusters: TrackedClusters | None = None
-    past: np.ndarray | None = None
 
     def save(self, path: str | PathLike[str], about: Mapping[str, object] | None = None) -> None:
         """One .npz file. about: plain values to keep with it, such as the stream's arguments."""
@@ -82,14 +76,11 @@ class StreamState:
         arrays = {name: value for name, value in plain.items() if isinstance(value, np.ndarray)}
         numbers = {name: value for name, value in plain.items() if name not in arrays}
         numbers |= {"schema": SCHEMA, "size": list(self.size), "about": about or {}}
-        if self.clusters is not None:
-            arrays["cluster_labels"] = self.clusters.labels
-            numbers["following"] = self.clusters.following
         with replacing(path) as temporary, temporary.open("wb") as file:
             np.savez(file, allow_pickle=False, numbers=np.array(json.dumps(numbers)), **arrays)
 
     def _plain(self) -> dict[str, object]:
-        return {item.name: getattr(self, item.name) for item in fields(self) if item.name not in ("clusters", "size")}
+        return {item.name: getattr(self, item.name) for item in fields(self) if item.name != "size"}
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> tuple[StreamState, JsonObject]:
@@ -101,11 +92,8 @@ class StreamState:
                     raise InputError(f"{path} was saved by another version of the stream's state; start afresh")
                 arrays = {name: file[name] for name in file.files if name != "numbers"}
             about = numbers.pop("about")
-            arrays.pop("histogram", None)  # which version 0.2 kept
-            labels, following = arrays.pop("cluster_labels", None), numbers.pop("following", 0)
-            clusters = None if labels is None else TrackedClusters(labels, following)
             numbers["size"] = tuple(numbers["size"])
-            return cls(clusters=clusters, **numbers, **arrays), about
+            return cls(**numbers, **arrays), about
         except InputError:
             raise
         except (OSError, KeyError, ValueError, TypeError, BadZipFile) as error:
@@ -129,9 +117,7 @@ class SeenFrame:
     what is paid for in this frame. standing: where the question needs detail in this frame, whatever was shown before,
     always of the same size: what similarity compares. fresh: share of the standing tokens whose ground is new.
     looked: share of the frame that was looked at again. similarity: of this standing allocation and the last one's, on
-    the ground that both frames show; None in the first frame. features: of the cut, by name. clusters: (h, w) int32
-    identifiers, or None. foreseen: share of the standing tokens that the frame before had foreseen at their places,
-    where the stream was asked to (`foresee`).
+    the ground that both frames show; None in the first frame. features: of the cut, by name.
     """
 
     number: int
@@ -146,8 +132,6 @@ class SeenFrame:
     looked: float
     features: dict[str, float] = field(default_factory=dict)
     same_ground: np.ndarray | None = None
-    clusters: np.ndarray | None = None
-    foreseen: float | None = None
     seconds: dict[str, float] = field(default_factory=dict)
 
     @property
@@ -168,10 +152,6 @@ class VideoStream:
         scorer: Of the model that will answer; "auto" takes it.
         photos: As for `look`.
         settings: Instead of those that come with the library.
-        clusters: True or "slic", "sam:FOLDER", or False.
-        cascade: Tokens go through the clusters, the best of them first.
-        foresee: Also say how well each frame was foreseen (`foresee`).
-        mips: Share of the relevance that temporal mips have (`TemporalSettings.mips`).
         cell: Pixels of a token's side.
         state: Where an earlier stream stood.
 
@@ -193,10 +173,6 @@ class VideoStream:
         scorer: RelevanceSource | None = None,
         photos: bool = True,
         settings: TemporalSettings | None = None,
-        clusters: bool | str = True,
-        cascade: bool = False,
-        foresee: bool = False,
-        mips: float | None = None,
         cell: int = DEFAULT_CELL,
         state: StreamState | None = None,
     ) -> None:
@@ -204,7 +180,6 @@ class VideoStream:
         self.query, self.request = query, Request.of(budget, keep, cell=cell)
         self.total, self.frames, self.cell = total, frames, cell
         self.settings = settings or load_settings()
-        self.settings = self.settings if mips is None else replace(self.settings, mips=mips)
         self.source = source_of(relevance, query, photos, scorer)
         self.photos = photos
         if state is not None and len(state.planes) != self.source.planes:
@@ -212,10 +187,6 @@ class VideoStream:
                 f"this stream carries {len(state.planes)} maps and its source gives {self.source.planes}: was it saved "
                 "with another relevance=, or with the photo map there?"
             )
-        self.with_clusters, self.cascade, self.foreseeing = clusters, cascade, foresee
-        if cascade and not clusters:
-            raise InputError("a cascade goes through clusters; leave clusters=False out")
-        self._finder = finder_of(clusters) if clusters else None
         self.state = state
 
     def see(self, pixels: np.ndarray) -> SeenFrame:
@@ -241,7 +212,6 @@ class VideoStream:
         with timed(seconds, "know"):
             after, looked = self._known(pixels, view, None if fresh_start else motion)
         with timed(seconds, "attend"):
-            expected = None if state is None or fresh_start or not self.foreseeing else self.foresee()
             if motion is not None and state is not None:
                 after = replace(after, level=next_level(features, state.level))
             after, seen = self._attend(state, after, fresh_start, motion)
@@ -251,24 +221,8 @@ class VideoStream:
             looked=looked,
             features=dict(zip(FEATURES, features.tolist(), strict=True)),
             same_ground=None if fresh_start or motion is None else motion.agreement,
-            clusters=None if after.clusters is None else after.clusters.labels,
-            foreseen=None if expected is None else kept_share(expected, seen.standing, np.ones(seen.standing.grid)),
             seconds=seconds,
         )
-
-    def foresee(self) -> Allocation:
-        """Where the tokens will be in the next frame: the relevance goes on by the motion that brought it here.
-
-        For a camera or a model that must be told before it looks.
-
-        Returns:
-            An `Allocation`.
-        """
-        if self.state is None:
-            raise InputError("this stream has seen no frame yet; there is nothing to foresee from")
-        state = self.state
-        (moved,) = warp_planes([state.relevance], state.flow)
-        return allocate(moved, self.cap_of(state.size), image_size=state.size, cell=self.cell)
 
     # ---- relevance ----------------------------------------------------------------------------------------------
 
@@ -283,19 +237,12 @@ class VideoStream:
         relevance = self.source.combine(after.planes)
         if motion is not None:
             relevance = boosted(relevance, motion.moving, self.settings.boost)
-        past = None
-        if self.settings.mips:
-            earlier = None if state is None or motion is None else (state.past, motion.flow)
-            relevance, past = remembered(relevance, earlier, self.settings.mips)
-        if self.cascade and after.clusters is not None:
-            relevance = through_clusters(relevance, after.clusters.labels, after.saliency)
-        return replace(after, relevance=relevance, past=past, view=view, size=pixels.shape[:2]), looked
+        return replace(after, relevance=relevance, view=view, size=pixels.shape[:2]), looked
 
     def _afresh(self, state: StreamState | None, pixels: np.ndarray, view: np.ndarray) -> tuple[StreamState, float]:
         """A new scene: nothing is carried but the counters."""
         size = map_size((pixels.shape[0], pixels.shape[1]))
         planes = first_planes(self.source, pixels, view)
-        following = 0 if state is None or state.clusters is None else state.clusters.following
         blank = np.zeros(size, dtype=np.float32)
         after = StreamState(
             frame=0 if state is None else state.frame + 1,
@@ -313,8 +260,6 @@ class VideoStream:
             fixations=blank,
             shown=blank,
             standing=np.zeros((0, 3), dtype=np.int64),
-            flow=np.zeros((*size, 2), dtype=np.float32),
-            clusters=None if self._finder is None else find_clusters(view, size, following, self._finder),
         )
         return after, 1.0
 
@@ -343,10 +288,6 @@ class VideoStream:
             planes[number] = mixed if costly or number in cheap else np.where(again, mixed, planes[number])
         if cheap:
             saliency = blend(saliency, current[cheap[0]], trust, settings.decay)
-        clusters = state.clusters
-        if clusters is not None:
-            found = (motion.flow, motion.agreement, view, keyframe, windows)
-            clusters = carry_clusters(clusters, *found, finder=self._finder or slic)
         after = replace(
             state,
             frame=state.frame + 1,
@@ -357,8 +298,6 @@ class VideoStream:
             saliency=saliency,
             fixations=fixations,
             shown=np.minimum(shown, motion.agreement),
-            flow=motion.flow,
-            clusters=clusters,
         )
         return after, float(again.mean())
 
@@ -443,21 +382,6 @@ class VideoStream:
 
     # ---- memory -------------------------------------------------------------------------------------------------
 
-    def memory(self) -> dict[str, np.ndarray]:
-        """The memory channels of a texture, for `sense(…, memory=stream.memory())`.
-
-        Returns:
-            Maps by channel; none before the first frame.
-        """
-        if self.state is None:
-            return {}
-        state = self.state
-        return {
-            "previous_relevance": state.relevance,
-            "previous_saliency": np.clip(state.saliency, 0, 1),
-            "fixation_history": state.fixations,
-        }
-
     def save(self, path: str | PathLike[str]) -> None:
         """Write state and arguments into one file. A relevance function is not saved; give it again to `resume`.
 
@@ -471,9 +395,6 @@ class VideoStream:
             "budget": self.request.budget,
             "keep": self.request.keep,
             "photos": self.photos,
-            "clusters": self.with_clusters,
-            "cascade": self.cascade,
-            "foresee": self.foreseeing,
             "settings": asdict(self.settings),
         }
         self.state.save(path, about)
@@ -503,19 +424,3 @@ def check_frame(pixels: object) -> np.ndarray:
     if array.ndim != 3 or array.shape[2] != 3 or array.dtype != np.uint8 or 0 in array.shape:
         raise InputError(f"a frame must be (height, width, 3) uint8 RGB, got {array.dtype} {array.shape}")
     return np.ascontiguousarray(array)
-
-
-def remembered(
-    relevance: np.ndarray, earlier: tuple[np.ndarray | None, np.ndarray] | None, share: float
-) -> tuple[np.ndarray, np.ndarray]:
-    """For one stream: (h, w) relevance with the share that the temporal mips of its last frames have in it, and those
-    frames (4, h, w). earlier: those of the frame before, and the flow from there; None where a scene begins."""
-    import torch
-
-    from ..texture.reducers import PAST, slow_relevance
-
-    past = np.repeat(relevance[None], PAST, axis=0)
-    if earlier is not None and earlier[0] is not None:
-        past = np.stack([*warp_planes(list(earlier[0]), earlier[1])[1:], relevance])
-    slow = slow_relevance(torch.from_numpy(past)[None])[0].numpy()
-    return relevance + share * (slow - relevance), past

@@ -26,8 +26,6 @@ from .spending import cells_of, detail_of
 from .stream import SeenFrame, VideoStream
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
     from ..attending.request import Budget, Share
     from .decode import Film
 
@@ -73,24 +71,6 @@ class Watched:
             "at_cuts": float(np.mean(at_cuts)) if at_cuts else None,
         }
 
-    def mips(self, levels: int = 3) -> tuple[Tensor, ...]:
-        """Relevance and known ground through time, height and width: levels of (T / 2^k, 2, h / 2^k, w / 2^k).
-
-        A coarse level shows at a glance when and where a long clip has something new.
-        """
-        import torch
-
-        from ..texture.reducers import temporal_mips
-        from ..texture.texture import Layout
-
-        unknown = np.zeros_like(self.frames[0].relevance.map)
-        planes = [
-            np.stack([one.relevance.map, unknown if one.same_ground is None else one.same_ground])
-            for one in self.frames
-        ]
-        layout = Layout.of("watched", ("current_attention", "previous_attention"))
-        return temporal_mips(torch.from_numpy(np.stack(planes).astype(np.float32)), layout, levels)
-
     def clearest(self) -> int:
         """The frame in which most of the relevance is seen in most detail."""
         return self.by_clearness()[0]
@@ -120,12 +100,6 @@ class Watched:
         order = sorted(best, key=lambda number: -self.frames[number].tokens)[:most]
         return sorted(number for number in order if self.frames[number].tokens >= least)
 
-    @property
-    def foreseen(self) -> float | None:
-        """Mean share of the standing tokens that the frame before had foreseen, where that was asked for."""
-        known = [one.foreseen for one in self.frames if one.foreseen is not None]
-        return float(np.mean(known)) if known else None
-
 
 # So much of a frame must be new, all in all since the last one, for it to show ground of its own.
 NEW_GROUND = 0.5
@@ -150,10 +124,6 @@ def watch(
     scorer: RelevanceSource | None = None,
     photos: bool = True,
     settings: TemporalSettings | None = None,
-    clusters: bool | str = False,
-    cascade: bool = False,
-    foresee: bool = False,
-    mips: float | None = None,
     cell: int = DEFAULT_CELL,
     advance: Callable[[SeenFrame], None] | None = None,
     scale: float | str | None = None,
@@ -172,10 +142,6 @@ def watch(
         scorer: The one that was trained with a model.
         photos: Whether the photo map may take part.
         settings: Of the memory from frame to frame.
-        clusters: Whether regions are told apart, and by what; a cascade goes through them.
-        cascade: Whether tokens go through the best clusters first.
-        foresee: Whether the place of the next frame is foretold by motion.
-        mips: How much of earlier frames a pyramid in time keeps.
         cell: Pixels of one token at level 0.
         advance: Called with each frame as it is seen.
         scale: From how far all frames are read: how many times as large, 1 by default; or "auto", by the letters of the
@@ -197,7 +163,7 @@ def watch(
     if first is None:
         raise InputError("this clip has no frame; give at least one")
     made = partial(VideoStream, query, keep=share, settings=settings, relevance=relevance, scorer=scorer, photos=photos)
-    stream = made(cell=cell, clusters=clusters, cascade=cascade, foresee=foresee, mips=mips)
+    stream = made(cell=cell)
     size = (first.shape[0], first.shape[1])
     seen: list[SeenFrame] = []
     needed, known, most = first, np.ones((1, 1), np.float32), -1.0
@@ -229,7 +195,6 @@ def watch(
     shared = share_budget(seen, total, cap, size, cell, distance)
     times = tuple(seconds) if seconds is not None else ()
     notes = [stream.source.note, *request.notes(full, "the clip"), *distance.notes]
-    notes += ["clusters are told apart; tokens go through them with cascade only"] if clusters and not cascade else []
     return Watched(tuple(shared), total, full, query, size, times, tuple(notes))
 
 

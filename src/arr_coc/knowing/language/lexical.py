@@ -8,17 +8,16 @@ such words gives a zero map and says so, and what would have to be counted ("the
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import prod
+from types import ModuleType
 
 import numpy as np
 
 from ...core import arrays
 from ...core.arrays import Array
-from ...core.errors import InputError
-from ...texture.backend import Backend, BackendMap, smooth, surround_radius
+from ...texture.channels import Texture, smooth, surround_radius
 from ...texture.pixels import srgb_to_lab
-from ...texture.texture import Texture
 from . import lexicon
 from .lexicon import CoupledWords
 from .senses import coupled_words
@@ -54,53 +53,42 @@ VIEW = 512
 
 @dataclass(frozen=True, eq=False)
 class Coupling:
-    """map: (H, W) or (B, H, W) in [0, 1]. notes: one line a picture: which words coupled, or that none did."""
+    """map: (H, W) in [0, 1]. notes: which words coupled, or that none did."""
 
     map: Array
     notes: tuple[str, ...]
 
 
-def lexical(texture: Texture, query: str | Sequence[str]) -> Coupling:
-    """The coupling of one query, or of one query per picture of a batch."""
-    queries = [query] if isinstance(query, str) else list(query)
-    pictures = len(texture.data) if texture.batched else 1
-    if len(queries) not in (1, pictures):
-        raise InputError(f"need one query, or one for each of {pictures} pictures, got {len(queries)}")
-    queries = queries * pictures if len(queries) == 1 else queries
-    size = (texture.data.shape[-2], texture.data.shape[-1])
-    view = arrays.sized(size, VIEW)
-    # Every query has words of its own, so each picture is coupled on its own.
-    singles = [replace(texture, data=data) for data in texture.data] if texture.batched else [texture]
-    results = [_couple(single, one, view) for single, one in zip(singles, queries, strict=True)]
-    ops = texture.ops
-    maps = [singles[0].shaped(ops.clip(ops.enlarge(found, size))) for found, _ in results]
-    library = arrays.namespace(maps[0])
-    return Coupling(library.stack(maps) if texture.batched else maps[0], tuple(note for _, note in results))
+def lexical(texture: Texture, query: str) -> Coupling:
+    """Couple the words of a question to one picture."""
+    size = (texture["red"].shape[-2], texture["red"].shape[-1])
+    found, note = _couple(texture, query, arrays.sized(size, VIEW))
+    return Coupling(texture.ops.clip(texture.ops.enlarge(found, size)), (note,))
 
 
-def _couple(texture: Texture, query: str, view: tuple[int, int]) -> tuple[BackendMap, str]:
+def _couple(texture: Texture, query: str, view: tuple[int, int]) -> tuple[Array, str]:
     """(map of the view's size, note) of one picture and its query."""
     ops, words = texture.ops, coupled_words(query)
-    blank = ops.resize(texture.plane(texture.names[0]), view) * 0
+    blank = ops.resize(texture["red"], view) * 0
     if not words:
         known = "" if words.language else f" (those of {lexicon.KNOWN} are known)"
         nothing = f"no colour, place or reading word in the question{known}: lexical coupling is zero"
         return blank, "; ".join([nothing, *_uncounted(words)])
     parts, told = [], []
     if words.colours:
-        red, green, blue = (ops.resize(texture.plane(name), view) for name in ("red", "green", "blue"))
+        red, green, blue = (ops.resize(texture[name], view) for name in ("red", "green", "blue"))
         parts.append(_colour_map(ops, (red, green, blue), words.colour_names))
         told.append(f"colour ({', '.join(words.colours)})")
     if words.places:
-        y, x = (ops.resize(texture.plane(name), view) for name in ("y", "x"))
+        y, x = (ops.resize(texture[name], view) for name in ("y", "x"))
         parts.append(_place_map(y, x, words.place_kinds))
         told.append(f"place ({', '.join(words.places)})")
     if words.reading:
         if "text_regions" in texture:
-            parts.append(ops.resize(texture.plane("text_regions"), view))
+            parts.append(ops.resize(texture["text_regions"], view))
             told.append(f"text ({', '.join(words.reading)})")
         else:
-            told.append(f"nothing for {', '.join(words.reading)}: layout {texture.layout.name} has no text_regions")
+            told.append(f"nothing for {', '.join(words.reading)}: text regions were not sensed")
     told += _uncounted(words)
     if not parts:
         return blank, "lexical coupling: " + "; ".join(told)
@@ -116,7 +104,7 @@ def _uncounted(words: CoupledWords) -> list[str]:
     return [f"{', '.join(one.said for one in words.ordinals)}: not counted here"] if words.ordinals else []
 
 
-def _colour_map(ops: Backend, planes: tuple[BackendMap, BackendMap, BackendMap], colours: Sequence[str]) -> BackendMap:
+def _colour_map(ops: ModuleType, planes: tuple[Array, Array, Array], colours: Sequence[str]) -> Array:
     """Nearness of red, green and blue to the nearest of the named colours, its own ground included.
 
     White letters on a red sign belong to the red sign: nearness is spread over a letter's width.
@@ -136,7 +124,7 @@ def _colour_map(ops: Backend, planes: tuple[BackendMap, BackendMap, BackendMap],
     return library.maximum(near, spread)
 
 
-def _place_map(y: BackendMap, x: BackendMap, places: Sequence[str]) -> BackendMap:
+def _place_map(y: Array, x: Array, places: Sequence[str]) -> Array:
     """The product of the kinds of places, so that "top left" is one corner."""
     sideways, upright = abs(2 * x - 1), abs(2 * y - 1)
     maps = {

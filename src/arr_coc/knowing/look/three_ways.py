@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from math import log
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,10 +21,9 @@ from ...balancing.tension import DEFAULT_TENSIONS, balance
 from ...core.arrays import Array, namespace, sized
 from ...core.errors import InputError
 from ...core.values import Relevance
-from ...texture.backend import Backend, BackendMap
-from ...texture.channels import check_gaze, eccentricity
+from ...texture import ops as opencv
+from ...texture.channels import Texture, check_gaze, eccentricity
 from ...texture.pixels import luminance, sobel
-from ...texture.texture import Texture
 from ..scene import Scene
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ def photo_map(picture: np.ndarray | PhotoSight, query: str) -> Coupling | None:
 def relevance_of(
     texture: Texture, query: str, photo: Coupling | None = None, balanced: Balanced | None = None
 ) -> Relevance:
-    """The three maps of one sensed picture (a `Texture` of `sense_one` or `sense`, on a CPU), balanced into one, which
+    """The three maps of one sensed picture (a `Texture`), balanced into one, which
     arousal sharpens: by the stakes of the question's words, and by how far the three contradict each other here.
 
     photo: what the photo map says of the things that the question names (of `photo_map`). balanced: what makes one
@@ -141,9 +141,7 @@ def coupled_with(words: Array, photo: Array) -> Array:
 
 def enlarged(plane: np.ndarray, size: tuple[int, int]) -> np.ndarray:
     """(h, w) → size, bilinear: a coarse map without its steps."""
-    from ...texture import backend_opencv
-
-    return backend_opencv.enlarge(np.ascontiguousarray(plane, dtype=np.float32), size)
+    return opencv.enlarge(np.ascontiguousarray(plane, dtype=np.float32), size)
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -157,15 +155,12 @@ def perspectival(texture: Texture, gaze: tuple[float, float] | None = None) -> A
 
     gaze: (y, x) in [0, 1]: look from there instead of from the place the texture was sensed from.
     """
-    ops, saliency = texture.ops, texture.plane("saliency")
-    if check_gaze(gaze) is None:
-        far = texture.plane("eccentricity")
-    else:
-        far = eccentricity(ops, (saliency.shape[-2], saliency.shape[-1]), gaze, saliency)
+    ops, saliency = texture.ops, texture["saliency"]
+    far = texture["eccentricity"] if check_gaze(gaze) is None else eccentricity(ops, saliency.shape[-2:], gaze)
     score = saliency * (1 - PERIPHERY_LOSS * far)
     if "motion" in texture:
-        score = score + texture.plane("motion")
-    return texture.shaped(ops.clip(score))
+        score = score + texture["motion"]
+    return ops.clip(score)
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -189,7 +184,7 @@ BLOCKS_ALONG = 64
 def propositional(texture: Texture) -> Array:
     """(H, W) or (B, H, W) in [0, 1]: half entropy, half structure."""
     ops = texture.ops
-    along_x, along_y = sobel(luminance((texture.plane("red"), texture.plane("green"), texture.plane("blue"))))
+    along_x, along_y = sobel(luminance((texture["red"], texture["green"], texture["blue"])))
     strength = ops.magnitude(along_x, along_y)
     size = (strength.shape[-2], strength.shape[-1])
     block = max(1, max(size) // BLOCKS_ALONG)
@@ -197,10 +192,10 @@ def propositional(texture: Texture) -> Array:
     entropy = _gradient_entropy(ops, along_x, along_y, block)
     structure = ops.clip(ops.shrink(strength, grid) / FULL_STRUCTURE)
     if "text_regions" in texture:
-        structure = namespace(structure).maximum(structure, ops.shrink(texture.plane("text_regions"), grid))
+        structure = namespace(structure).maximum(structure, ops.shrink(texture["text_regions"], grid))
     # Entropy without strength is noise: it counts only as far as there is something for it to be about.
     score = 0.5 * entropy * ops.clip(structure * 4) + 0.5 * structure
-    return texture.shaped(ops.clip(ops.enlarge(score, size)))
+    return ops.clip(ops.enlarge(score, size))
 
 
 def scene_detail(scene: Scene, query: str) -> Relevance:
@@ -224,7 +219,7 @@ def detail_relevance(picture: Tensor, query: str = "") -> Relevance:
     return Relevance(values, query=query, propositional=values, notes=("local detail; the question was not read",))
 
 
-def _gradient_entropy(ops: Backend, along_x: BackendMap, along_y: BackendMap, block: int) -> BackendMap:
+def _gradient_entropy(ops: ModuleType, along_x: Array, along_y: Array, block: int) -> Array:
     """(rows, columns) or (B, …) in [0, 1]: entropy of {flat, eight directions} around each block, over its largest."""
     # Squared, because the two back ends' square roots differ in the last bit.
     code = _direction(along_x, along_y) * (along_x * along_x + along_y * along_y > FLAT**2)
@@ -236,7 +231,7 @@ def _gradient_entropy(ops: Backend, along_x: BackendMap, along_y: BackendMap, bl
     return -sum(share * namespace(share).log(share) for share in shares) / log(DIRECTIONS + 1)
 
 
-def _direction(along_x: BackendMap, along_y: BackendMap) -> BackendMap:
+def _direction(along_x: Array, along_y: Array) -> Array:
     """1 to 8: which of the eight directions a gradient points in (their order is of no account here)."""
     wide, tall = abs(along_x), abs(along_y)
     where = namespace(along_x).where

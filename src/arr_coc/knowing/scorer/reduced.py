@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
@@ -43,14 +44,13 @@ class ReadingSizes:
     def __init__(self, pictures: torch.Tensor) -> None:
         import torch
 
-        from ...texture.backend_torch import shrink
         from ...texture.pixels import luminance
 
         self.likely, half = _sizes((pictures.shape[2], pictures.shape[3]))
         levels = pictures if pictures.dtype == torch.uint8 else (pictures.float().clamp(0, 1) * 255).round()
         self.levels = levels.float()
         self.views = (
-            shrink(luminance((self.levels[:, 0], self.levels[:, 1], self.levels[:, 2])), half)
+            area_shrink(luminance((self.levels[:, 0], self.levels[:, 1], self.levels[:, 2])), half)
             .round()
             .to(torch.uint8)
             .cpu()
@@ -121,11 +121,9 @@ def reduced_batch(pictures: torch.Tensor, size: tuple[int, int]) -> torch.Tensor
     """(B, 3, H, W) in [0, 1] → the same at `size`, by the areas that `reduced_pixels` takes, in whole levels."""
     import torch
 
-    from ...texture.backend_torch import shrink
-
     if size == tuple(pictures.shape[-2:]):
         return pictures
-    return torch.round(shrink(pictures.float(), size) * 255) / 255
+    return torch.round(area_shrink(pictures.float(), size) * 255) / 255
 
 
 def size_note(size: tuple[int, int], given: tuple[int, int]) -> tuple[str, ...]:
@@ -133,3 +131,23 @@ def size_note(size: tuple[int, int], given: tuple[int, int]) -> tuple[str, ...]:
     if size == given:
         return ()
     return (f"the scorer reads this picture at {size[0] / given[0]:.2g} of its size: {size[1]}×{size[0]} pixels",)
+
+
+def area_shrink(maps: torch.Tensor, size: tuple[int, int]) -> torch.Tensor:
+    """Average exactly by area onto a smaller grid, any ratio: (…, H, W) → (…, h, w)."""
+    rows = _area_weights(maps.shape[-2], size[0], maps.device)
+    columns = _area_weights(maps.shape[-1], size[1], maps.device)
+    return rows @ (maps @ columns.T)
+
+
+@lru_cache(maxsize=16)
+def _area_weights(source: int, target: int, device: torch.device) -> torch.Tensor:
+    """(target, source): how much of each source pixel lies in each target pixel; rows sum to one."""
+    import torch
+
+    scale, made_on = source / target, device if device.type == "cuda" else torch.device("cpu")
+    with torch.inference_mode(False):  # kept for the next caller, also for one that wants gradients
+        edges = torch.arange(target + 1, dtype=torch.float64, device=made_on) * scale
+        pixels = torch.arange(source, dtype=torch.float64, device=made_on)
+        overlap = torch.minimum(edges[1:, None], pixels + 1) - torch.maximum(edges[:-1, None], pixels)
+        return (overlap.clamp_min(0) / scale).float().to(device)

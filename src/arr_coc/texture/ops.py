@@ -1,0 +1,113 @@
+"""Operations on maps (H, W) float32 of one picture, by OpenCV and numpy.
+
+The formulas of `channels` and of the ways of knowing are written over these names, so that another set of operations
+(a batch on a device) can serve them too.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import cv2
+import numpy as np
+
+from ..core.arrays import Array
+
+BORDER = cv2.BORDER_REPLICATE
+
+
+def box(maps: Array, radius: int) -> Array:
+    side = 2 * radius + 1
+    return cv2.boxFilter(maps, cv2.CV_32F, (side, side), borderType=BORDER)
+
+
+def sobel(maps: Array) -> tuple[Array, Array]:
+    along_x = cv2.Sobel(maps, cv2.CV_32F, 1, 0, ksize=3, borderType=BORDER)
+    return along_x, cv2.Sobel(maps, cv2.CV_32F, 0, 1, ksize=3, borderType=BORDER)
+
+
+def magnitude(along_x: Array, along_y: Array) -> Array:
+    # Not cv2.magnitude: its last bit depends on where in memory the arrays happen to lie.
+    return np.sqrt(along_x * along_x + along_y * along_y)
+
+
+def square_root(maps: Array) -> Array:
+    return np.sqrt(np.maximum(maps, np.float32(0)))
+
+
+def peak(maps: Array) -> np.float32:
+    return np.float32(maps.max())
+
+
+def trough(maps: Array) -> np.float32:
+    return np.float32(maps.min())
+
+
+def mean(maps: Array) -> np.float32:
+    return np.float32(cv2.mean(maps)[0])
+
+
+def at_least(maps: Array, floor: float) -> Array:
+    return np.maximum(maps, np.float32(floor))
+
+
+def clip(maps: Array, low: float = 0.0, high: float = 1.0) -> Array:
+    return np.clip(maps, np.float32(low), np.float32(high))
+
+
+def affine(maps: Array, scale: float | np.float32, shift: float) -> Array:
+    # One pass for both; the second operand has no weight.
+    return cv2.addWeighted(maps, float(scale), maps, 0.0, shift)
+
+
+def luminance(planes: tuple[Array, Array, Array]) -> Array:
+    red, green, blue = planes
+    partly = cv2.addWeighted(red, 0.299, green, 0.587, 0.0)
+    return cv2.addWeighted(partly, 1.0, blue, 0.114, 0.0)
+
+
+def shrink(maps: Array, size: tuple[int, int]) -> Array:
+    return cv2.resize(maps, (size[1], size[0]), interpolation=cv2.INTER_AREA)
+
+
+def enlarge(maps: Array, size: tuple[int, int]) -> Array:
+    return cv2.resize(maps, (size[1], size[0]), interpolation=cv2.INTER_LINEAR)
+
+
+def resize(maps: Array, size: tuple[int, int]) -> Array:
+    if maps.shape[:2] == tuple(size):
+        return maps
+    smaller = size[0] <= maps.shape[0] and size[1] <= maps.shape[1]
+    return shrink(maps, size) if smaller else enlarge(maps, size)
+
+
+def count_in_blocks(codes: Array, kinds: int, block: int) -> list[Array]:
+    """Count whole numbers below `kinds` in blocks: (H, W) → for each kind (⌈H/b⌉, ⌈W/b⌉)."""
+    height, width = codes.shape
+    rows, columns = -(-height // block), -(-width // block)
+    cell = (np.arange(height, dtype=np.int32) // block)[:, None] * columns + np.arange(width, dtype=np.int32) // block
+    counts = np.bincount((cell * kinds + codes).ravel(), minlength=rows * columns * kinds)
+    return list(np.moveaxis(counts.reshape(rows, columns, kinds), -1, 0).astype(np.float32))
+
+
+def amplitude(spectrum: Array) -> Array:
+    return np.abs(spectrum).astype(np.float32)
+
+
+@lru_cache(maxsize=4)
+def position(size: tuple[int, int]) -> tuple[Array, Array]:
+    """Places of pixels in [0, 1]: y and x, each of `size`."""
+    height, width = size
+    y = ((np.arange(height, dtype=np.float32) + np.float32(0.5)) / np.float32(height))[:, None]
+    x = ((np.arange(width, dtype=np.float32) + np.float32(0.5)) / np.float32(width))[None, :]
+    return np.broadcast_to(y, size), np.broadcast_to(x, size)
+
+
+@lru_cache(maxsize=4)
+def distance_from(size: tuple[int, int], point: tuple[float, float], scale: float) -> Array:
+    """Distance of every pixel from a point (y, x) in pixels, times `scale`."""
+    down = np.arange(size[0], dtype=np.float32)[:, None] + np.float32(0.5 - point[0])
+    across = np.arange(size[1], dtype=np.float32)[None, :] + np.float32(0.5 - point[1])
+    distance = np.sqrt(down * down + across * across) * np.float32(scale)
+    distance.flags.writeable = False  # kept for the next picture of this size
+    return distance
