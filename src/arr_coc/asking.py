@@ -13,11 +13,11 @@ from .answering.light import can_be_quick, quick_eye
 from .answering.pages import ask_page_by_page
 from .attending.request import Request, check_decided, check_device, check_question, check_request
 from .attending.strategies import DEFAULT_STRATEGY
+from .balancing.document import PageOffers
 from .core.checks import of_kind, whole
 from .core.errors import InputError, naming_extras
 from .core.folders import MINI, part_folder
 from .core.values import Allocation, Answer
-from .knowing.document import PageOffers
 from .knowing.scorer.source import ScorerRelevance, scorer_beside
 from .pictures.document import Document, document_of
 from .pictures.pdf import PageList, load_page

@@ -26,13 +26,14 @@ from .attending.grip import as_grip
 from .attending.request import Request, check_device
 from .attending.request import check_request as check_request
 from .attending.strategies import DEFAULT_STRATEGY, check_strategy, without_torch
+from .balancing.choosing import check_relevance as check_relevance
+from .balancing.choosing import maps_of, resolve
 from .core.checks import of_kind, shown
 from .core.clock import timed
 from .core.errors import InputError, naming_extras
 from .core.values import DEFAULT_CELL, Allocation, Relevance
 from .knowing.large import FINE_SIDE, LARGE_SIDE, TileReader, read_tiles
-from .knowing.registry import as_relevance, resolve
-from .knowing.registry import check_relevance as check_relevance
+from .knowing.registry import as_relevance
 from .knowing.scene import VIEW_SIDE, Scene
 from .knowing.words.reading import with_words
 from .pictures.document import Document, document_of
@@ -232,9 +233,9 @@ class Prepared:
         if "texture" in source.needs or request.strategy == "edge":
             seconds["sense"] = self.scene.sensed[1]
         with timed(seconds, "know"):
-            known = as_relevance(source.maps([scene], [query]).relevance[0], query, note)
+            known = as_relevance(maps_of(source, [scene], [query]).relevance[0], query, note)
             if self.fine is not None and source.name == "scorer":
-                reader = TileReader(source.maps, scene, query)
+                reader = TileReader(partial(maps_of, source), scene, query)
                 known = read_tiles(known, self.fine().pixels, reader.score, reader.spell)
         with timed(seconds, "attend"):
             needed, told = self.scene.strategy_inputs(request.strategy, request.options)
@@ -283,7 +284,7 @@ class PreparedDocument:
     ) -> DocumentLook:
         """One question about all pages, one budget; the arguments are those of `arr_coc.look`."""
         from .attending.document_look import look_through
-        from .knowing.document import PageOffers
+        from .balancing.document import PageOffers
 
         relevance = how.get("relevance", "auto")
         if how.get("words") is not None:
@@ -328,7 +329,7 @@ def import_rooms(strategy: str = DEFAULT_STRATEGY, device: str = "cpu", relevanc
     """What a look with this strategy will import anyway, so that its time can be told apart from the work's."""
     for room in (
         "texture.channels",
-        *("knowing.language.lexical", "knowing.look.three_ways", "attending.allocate"),
+        *("knowing.language.lexical", "balancing.look", "attending.allocate"),
     ):
         import_module(f".{room}", __package__)
     if not without_torch(strategy) or device != "cpu":

@@ -24,13 +24,13 @@ from ..attending.frame import in_picture
 from ..attending.grip import Grip, as_grip
 from ..attending.request import ASK_KEYWORDS, Request, check_decided, check_device, check_request
 from ..attending.strategies import DEFAULT_STRATEGY, check_strategy
+from ..balancing.choosing import check_relevance
+from ..balancing.document import PageOffers
 from ..core.checks import positive, shown, whole
 from ..core.errors import InputError, naming_extras
 from ..core.folders import MINI
 from ..core.kept import ByteStore, PictureStore, pixels_key
 from ..core.values import Allocation, Answer, Pass, Relevance
-from ..knowing.document import PageOffers
-from ..knowing.registry import check_relevance
 from ..knowing.scene import RelevanceSource, Scene
 from ..knowing.scorer.source import ScorerRelevance, scorer_beside
 from ..knowing.words.answer import copied_answer

@@ -25,12 +25,13 @@ from ..attending.frame import check_grid, leaves_of
 from ..attending.grip import Grip
 from ..attending.request import Request
 from ..attending.strategies import without_torch
+from ..balancing.choosing import relevances_for
 from ..core.clock import timed
 from ..core.errors import InputError
 from ..core.folders import MINI, part_folder
 from ..core.manifest import verify
 from ..core.values import Allocation, JsonObject, Relevance
-from ..knowing.registry import find_source, relevances_for
+from ..knowing.registry import find_source
 from ..knowing.scene import Scene
 from ..pictures.load import resized
 from ..pictures.pdf import load_page

@@ -13,11 +13,11 @@ import numpy as np
 
 from ..attending.document_look import DocumentLook, listed, look_through
 from ..attending.request import Request
+from ..balancing.document import PageOffers
 from ..core.clock import summed
 from ..core.errors import InputError
 from ..core.unsure import is_unsure
 from ..core.values import Answer, Pass, Relevance
-from ..knowing.document import PageOffers
 from ..knowing.registry import find_source
 from ..pictures.document import Document, DocumentPage
 from ..pictures.load import Picture

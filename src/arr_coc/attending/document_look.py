@@ -9,10 +9,10 @@ from time import perf_counter
 
 import numpy as np
 
+from ..balancing.document import PageOffers, PageRelevance, page_relevances
 from ..core.document_values import DocumentAllocation, PageShare
 from ..core.errors import InputError
 from ..core.values import Allocation
-from ..knowing.document import PageOffers, PageRelevance, page_relevances
 from ..pictures.document import Document
 from .allocate import allocate
 from .document import page_gains, share_tokens

@@ -10,11 +10,11 @@ import numpy as np
 from PIL import Image
 
 from ..core.values import Allocation, compare, token_density
+from ..pictures.lettering import BOLD, line_height, shorten, wrap, write
 from ..pictures.load import load_picture
 from .homunculus import CAPTION, TEXT, TITLE, check_same_picture
 from .layout import GAP, MARGIN, TALLEST, fit, page, place, resize
 from .legend import BAR_HEIGHT, budget_bar, share_words, spent_words
-from .lettering import BOLD, line_height, shorten, wrap, write
 from .palette import FIRST, MUTED, SECOND, difference_scale
 from .panes import foveated, lens, overlay, places_apart
 

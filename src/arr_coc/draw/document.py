@@ -10,8 +10,8 @@ from PIL import Image
 from ..core.document_values import DocumentAllocation, PageShare
 from ..core.errors import InputError
 from ..pictures.document import Document, DocumentPage
+from ..pictures.lettering import BOLD, REGULAR, line_height, shorten, wrap, write
 from .layout import GAP, MARGIN, fit, page, place, resize
-from .lettering import BOLD, REGULAR, line_height, shorten, wrap, write
 from .palette import INK, MUTED, PAPER, RULE, level_colour
 from .panes import overlay
 

@@ -9,8 +9,8 @@ import numpy as np
 from PIL import Image
 
 from ..core.values import JsonObject
+from ..pictures.lettering import BOLD, write
 from .layout import page
-from .lettering import BOLD, write
 from .palette import INK, MUTED, RULE, level_colour
 
 TICKS = (4, 5, 6, 8, 10, 13, 16, 20, 25, 32, 40, 50, 64, 80, 96)

@@ -10,11 +10,11 @@ from PIL import Image
 from ..core.errors import InputError
 from ..core.unsure import sureness_words
 from ..core.values import Allocation, Answer, Relevance
+from ..pictures.lettering import BOLD, line_height, wrap, write
 from ..pictures.load import Picture, load_picture
 from ..pictures.words import Words
 from .layout import GAP, MARGIN, TALLEST, fit, page, place, resize
 from .legend import BAR_HEIGHT, budget_bar, level_legend, relevance_bar, share_words, spent_words
-from .lettering import BOLD, line_height, wrap, write
 from .palette import MUTED
 from .panes import foveated, heat, lens, overlay, places_of_interest
 

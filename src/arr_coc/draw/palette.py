@@ -8,11 +8,10 @@ import cv2
 import numpy as np
 
 from ..core.notebook import LEVEL_COLOURS, UNSEEN
-
-Colour = tuple[int, int, int]
+from ..pictures.lettering import INK as INK
+from ..pictures.lettering import Colour
 
 PAPER: Colour = (250, 249, 246)
-INK: Colour = (28, 30, 36)
 MUTED: Colour = (108, 112, 120)
 RULE: Colour = (222, 220, 214)
 

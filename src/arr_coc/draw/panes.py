@@ -12,9 +12,9 @@ import numpy as np
 from ..attending.frame import token_grids
 from ..core.arrays import sized
 from ..core.values import Allocation, Relevance
+from ..pictures.lettering import write
 from ..pictures.load import Picture, load_picture
 from .layout import Window, boxes_at, covered, cut, levels_at, resize, tokens_at
-from .lettering import write
 from .palette import UNSEEN, level_colour, relevance_scale
 
 _VEIL = (84, 88, 100)

@@ -10,9 +10,9 @@ from PIL import Image
 
 from ..core.errors import InputError
 from ..core.values import Answer
+from ..pictures.lettering import BOLD, line_height, shorten, wrap, write
 from ..pictures.load import Picture
 from .layout import GAP, MARGIN, fit, page, place, resize
-from .lettering import BOLD, line_height, shorten, wrap, write
 from .palette import MUTED, Colour
 from .panes import overlay
 

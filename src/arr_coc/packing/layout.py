@@ -60,7 +60,7 @@ def marked(pixels: np.ndarray, whole: PackPart, parts: Sequence[PackPart]) -> np
         return pixels
     import cv2
 
-    from ..draw.lettering import letter_mask
+    from ..pictures.lettering import letter_mask
 
     pixels = pixels.copy()
     scale = whole.size[0] / whole.source[2], whole.size[1] / whole.source[3]

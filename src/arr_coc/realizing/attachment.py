@@ -23,10 +23,10 @@ from ..attending.frame import Frame
 from ..attending.grip import Grip
 from ..attending.request import Request
 from ..attending.strategies import DEFAULT_STRATEGY, meant
+from ..balancing.choosing import check_relevance
 from ..core.checks import of_kind, shown
 from ..core.errors import InputError
 from ..core.values import Allocation
-from ..knowing.registry import check_relevance
 from .attachment_plan import plan_prompt
 from .base import (
     ATTACH_TRANSFORMERS,

@@ -13,11 +13,12 @@ from torch import Tensor
 
 from ..attending.allocate_batch import allocate_batch
 from ..attending.request import Request
+from ..balancing.choosing import relevances_for
 from ..core.checks import of_kind
 from ..core.cuda_graph import using_gpu
 from ..core.errors import InputError
 from ..core.values import Allocation, Relevance
-from ..knowing.registry import Maps, provide, relevances_for
+from ..knowing.registry import Maps, provide
 from ..knowing.scene import Scene
 from .base import Backbone, Inputs, PromptPlan, Settings, VisualGrid, require_pictures
 from .glance import Glance, find_glance, glance_relevance, weigh_by_detail

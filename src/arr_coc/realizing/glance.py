@@ -33,7 +33,7 @@ from ..core.errors import InputError
 from ..core.folders import measured_path
 from ..core.manifest import verify
 from ..core.values import Allocation, Relevance
-from ..knowing.look.three_ways import detail_relevance
+from ..knowing.ways import detail_relevance
 from .attention_reader import attention_modules, heads_by_layer, reading_attention
 from .base import Backbone, Inputs, VisualGrid
 

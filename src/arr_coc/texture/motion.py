@@ -15,8 +15,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from ..core.arrays import sized
-from ..video.settings import TemporalSettings, agreement
+from ..core.arrays import Array, sized
 from .flow import FULL_MOTION, backward_flow
 
 # The longer side at which frames are compared: motion is a coarse matter.
@@ -48,6 +47,11 @@ class Motion:
     pan: tuple[int, int] = (0, 0)
 
 
+def agreement(residual: Array, agree: float | Array, disagree: float | Array) -> Array:
+    """Residual that the motion left → [0, 1]: 1 up to `agree`, 0 from `disagree` on, straight between."""
+    return (1 - (residual - agree) / (disagree - agree)).clip(0, 1)
+
+
 def view_of(pixels: np.ndarray) -> np.ndarray:
     """(H, W, 3) uint8 → the same at the size at which frames are compared."""
     import cv2
@@ -56,7 +60,7 @@ def view_of(pixels: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(cv2.resize(pixels, (width, height), interpolation=cv2.INTER_AREA))
 
 
-def measure_motion(earlier: np.ndarray, later: np.ndarray, settings: TemporalSettings) -> Motion:
+def measure_motion(earlier: np.ndarray, later: np.ndarray, agree: float, disagree: float) -> Motion:
     """Two views (h, w, 3) uint8 of one size → `Motion`, at the size of the maps."""
     import cv2
 
@@ -85,7 +89,7 @@ def measure_motion(earlier: np.ndarray, later: np.ndarray, settings: TemporalSet
     return Motion(
         flow=small,
         unexplained=unexplained,
-        agreement=agreement(unexplained, settings.agree, settings.disagree),
+        agreement=agreement(unexplained, agree, disagree),
         moving=np.minimum(_length(small - camera) * np.float32(1 / full), np.float32(1)),
         residual=float(shared_ground(residual, pan)[1].mean()) / 255,
         moved=float((_length(small) > full / 2).mean()),
@@ -191,9 +195,9 @@ def cut_features(motion: Motion, before: np.ndarray, after: np.ndarray) -> np.nd
     return np.array([motion.residual, 1 - np.minimum(*colours).sum()], dtype=np.float32)
 
 
-def cut_score(features: np.ndarray, level: np.ndarray, settings: TemporalSettings) -> float:
+def cut_score(features: np.ndarray, level: np.ndarray, weights: Sequence[float], bias: float) -> float:
     """Above zero: a cut. features and level: (2,); the level is zero at the clip's first change."""
-    return float(np.dot(settings.cut_weights, features - level) + settings.cut_bias)
+    return float(np.dot(weights, features - level) + bias)
 
 
 def next_level(features: np.ndarray, level: np.ndarray) -> np.ndarray:

@@ -14,6 +14,7 @@ from ..core.errors import InputError
 from ..core.folders import WEIGHTS
 from ..core.manifest import verify
 from ..core.values import JsonObject
+from ..texture.motion import agreement
 
 # What `arr-coc train video temporal` writes beside its weights, so that a stream can read it without torch.
 SETTINGS_NAME = "settings.json"
@@ -76,11 +77,6 @@ def load_settings(folder: str | Path | None = None) -> TemporalSettings:
 
 # ----------------------------------------------------------------------------------------------------------------------
 # The arithmetic of carried relevance, for numpy and torch alike, and which parts of a frame are looked at again.
-
-
-def agreement(residual: Array, agree: float | Array, disagree: float | Array) -> Array:
-    """Residual that the motion left → [0, 1]: 1 up to `agree`, 0 from `disagree` on, straight between."""
-    return (1 - (residual - agree) / (disagree - agree)).clip(0, 1)
 
 
 # What similarity calls the same ground. Fixed, not learned: a measure must not move with what it measures.

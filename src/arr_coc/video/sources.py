@@ -14,9 +14,10 @@ from dataclasses import replace
 
 import numpy as np
 
+from ..balancing.choosing import relevance_for, resolve
+from ..balancing.look import coupled_with, enlarged, photo_map
 from ..core.arrays import sized
-from ..knowing.look.three_ways import coupled_with, enlarged, photo_map
-from ..knowing.registry import BUILT_IN, relevance_for, resolve
+from ..knowing.registry import BUILT_IN
 from ..knowing.scene import SENSE_SIDE, RelevanceSource, Scene
 from ..texture.channels import CHANNELS
 from ..texture.motion import MAP, VIEW, view_of
@@ -83,7 +84,7 @@ class ThreeWays(StreamSource):
         self, pixels: np.ndarray, window: tuple[slice, slice], size: tuple[int, int], before: np.ndarray
     ) -> np.ndarray:
         from ..knowing.language.lexical import lexical
-        from ..knowing.look.three_ways import propositional
+        from ..knowing.ways import propositional
         from ..texture.channels import Texture, sense
 
         outer, inner, extent = _with_margin(window, size, pixels.shape[:2])
@@ -106,7 +107,7 @@ class ThreeWays(StreamSource):
         return {} if photo is None else {3: enlarged(photo.map, size)}
 
     def everywhere(self, view: np.ndarray, size: tuple[int, int]) -> dict[int, np.ndarray]:
-        from ..knowing.look.three_ways import perspectival
+        from ..knowing.ways import perspectival
         from ..texture.channels import sense
 
         texture = sense(view, ("eccentricity", "saliency"), max(size))

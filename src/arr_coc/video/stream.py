@@ -205,9 +205,9 @@ class VideoStream:
         with timed(seconds, "motion"):
             view = view_of(pixels)
             if state is not None and state.size == size:
-                motion = measure_motion(state.view, view, self.settings)
+                motion = measure_motion(state.view, view, self.settings.agree, self.settings.disagree)
                 features = cut_features(motion, state.view, view)
-                score = cut_score(features, state.level, self.settings)
+                score = cut_score(features, state.level, self.settings.cut_weights, self.settings.cut_bias)
         fresh_start = state is None or motion is None or score > 0
         with timed(seconds, "know"):
             after, looked = self._known(pixels, view, None if fresh_start else motion)

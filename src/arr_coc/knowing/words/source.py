@@ -23,8 +23,8 @@ from ...pictures.ocr import ocr_missing, ocr_words
 from ...pictures.words import Words
 from ...pictures.words_files import as_words
 from ..language.senses import coupled_words
-from ..look.three_ways import scene_detail
 from ..scene import Scene
+from ..ways import scene_detail
 from .kinds import ASKING, ASKS, GROUPS, KINDS, asked_kinds, parts_of, stem
 from .page import DOWN, LEFT, RIGHT, UP, WordPage, letter_pairs, word_page
 

@@ -13,7 +13,8 @@ from functools import cache, lru_cache
 import cv2
 import numpy as np
 
-from .palette import INK, Colour
+Colour = tuple[int, int, int]
+INK: Colour = (28, 30, 36)
 
 REGULAR, BOLD = 400, 600
 # Letters are drawn this much larger and averaged down: their spacing is then no longer rounded to whole pixels.

@@ -18,14 +18,15 @@ import numpy as np
 from ..core.errors import InputError
 from ..core.stopping import check_stop
 from ..core.values import Relevance
+from ..knowing.registry import find_source, is_map
+from ..knowing.scene import VIEW_SIDE, RelevanceSource, Scene
+from ..knowing.scorer.source import ScorerRelevance
+from ..knowing.scorer.spelling import LEAST_FOUND, asked_words, letter_board, spelled, spelled_scores
+from ..knowing.words.joint import joint_shares, text_scores
+from ..knowing.words.source import map_of
 from ..pictures.document import Document, DocumentPage
 from ..pictures.words import MOST_WORDS, Words
-from .registry import find_source, is_map, relevances_for, resolve
-from .scene import VIEW_SIDE, RelevanceSource, Scene
-from .scorer.source import ScorerRelevance
-from .scorer.spelling import LEAST_FOUND, asked_words, letter_board, spelled, spelled_scores
-from .words.joint import joint_shares, text_scores
-from .words.source import map_of
+from .choosing import relevances_for, resolve
 
 # Pages whose words are ranked together, and how many words these may have.
 JOINT, JOINT_WORDS = 8, MOST_WORDS

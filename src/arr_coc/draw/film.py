@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..core.files import replacing
-from ..draw.layout import GAP, MARGIN, fit, page, place, resize
-from ..draw.lettering import BOLD, line_height, shorten, write
-from ..draw.palette import MUTED, RULE, level_colour
-from ..draw.panes import foveated, overlay
-from .watching import Watched
+from ..pictures.lettering import BOLD, line_height, shorten, write
+from ..video.watching import Watched
+from .layout import GAP, MARGIN, fit, page, place, resize
+from .palette import MUTED, RULE, level_colour
+from .panes import foveated, overlay
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

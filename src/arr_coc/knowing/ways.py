@@ -1,0 +1,112 @@
+"""The ways of knowing that a sensed picture has by itself: propositional and perspectival."""
+
+from __future__ import annotations
+
+from math import log
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+from ..core.arrays import Array, namespace
+from ..core.values import Relevance
+from ..texture.channels import Texture, check_gaze, eccentricity
+from ..texture.pixels import luminance, sobel
+from .scene import Scene
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Perspectival knowing: what stands out from here.
+
+PERIPHERY_LOSS = 0.5
+
+
+def perspectival(texture: Texture, gaze: tuple[float, float] | None = None) -> Array:
+    """(H, W) or (B, H, W) in [0, 1]: saliency × (1 − 0.5 · eccentricity), plus motion.
+
+    gaze: (y, x) in [0, 1]: look from there instead of from the place the texture was sensed from.
+    """
+    ops, saliency = texture.ops, texture["saliency"]
+    far = texture["eccentricity"] if check_gaze(gaze) is None else eccentricity(ops, saliency.shape[-2:], gaze)
+    score = saliency * (1 - PERIPHERY_LOSS * far)
+    if "motion" in texture:
+        score = score + texture["motion"]
+    return ops.clip(score)
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Propositional knowing: what is there to be read.
+#
+# Local information is the entropy of quantised gradients: blank ground says one thing over and over, a straight border
+# says two, print says many. Structure is how strong those gradients are and whether they look like strokes, so that
+# faint noise, which is all entropy and no content, stays low.
+
+DIRECTIONS = 8
+# Directions are told apart half-way between them: tan(22.5°). So edges along the axes and the diagonals, by far the
+# most frequent, lie in the middle of their bin and not on its border, where rounding would decide.
+HALF_WAY = 2**0.5 - 1
+# A gradient weaker than this (about eight grey levels across an edge) is flat ground.
+FLAT = 8 * 4 / 255
+# Mean gradient (in luminance, Sobel's scale) of a block at which its structure counts as full: ordinary print.
+FULL_STRUCTURE = 0.8
+BLOCKS_ALONG = 64
+
+
+def propositional(texture: Texture) -> Array:
+    """(H, W) or (B, H, W) in [0, 1]: half entropy, half structure."""
+    ops = texture.ops
+    along_x, along_y = sobel(luminance((texture["red"], texture["green"], texture["blue"])))
+    strength = ops.magnitude(along_x, along_y)
+    size = (strength.shape[-2], strength.shape[-1])
+    block = max(1, max(size) // BLOCKS_ALONG)
+    grid = (-(-size[0] // block), -(-size[1] // block))
+    entropy = _gradient_entropy(ops, along_x, along_y, block)
+    structure = ops.clip(ops.shrink(strength, grid) / FULL_STRUCTURE)
+    if "text_regions" in texture:
+        structure = namespace(structure).maximum(structure, ops.shrink(texture["text_regions"], grid))
+    # Entropy without strength is noise: it counts only as far as there is something for it to be about.
+    score = 0.5 * entropy * ops.clip(structure * 4) + 0.5 * structure
+    return ops.clip(ops.enlarge(score, size))
+
+
+def scene_detail(scene: Scene, query: str) -> Relevance:
+    """The source "detail"."""
+    return detail_relevance(scene.tensor, query)
+
+
+def detail_relevance(picture: Tensor, query: str = "") -> Relevance:
+    """What stands out without a question: how much a place would lose if seen at an eighth of its resolution.
+
+    picture: (3, H, W) in [0, 1]. The energy between each 8×8 block and its mean, square-rooted so that one hard edge
+    does not outweigh a page of print.
+    """
+    from torch.nn.functional import avg_pool2d
+
+    side = min(8, *picture.shape[1:])
+    grey = picture.float().mean(0, keepdim=True)[None]
+    mean, square = (avg_pool2d(item, side) for item in (grey, grey**2))
+    energy = (square - mean**2).clamp_min(0)[0, 0].sqrt()
+    values = (energy / energy.amax().clamp_min(1e-6)).cpu().numpy()
+    return Relevance(values, query=query, propositional=values, notes=("local detail; the question was not read",))
+
+
+def _gradient_entropy(ops: ModuleType, along_x: Array, along_y: Array, block: int) -> Array:
+    """(rows, columns) or (B, …) in [0, 1]: entropy of {flat, eight directions} around each block, over its largest."""
+    # Squared, because the two back ends' square roots differ in the last bit.
+    code = _direction(along_x, along_y) * (along_x * along_x + along_y * along_y > FLAT**2)
+    counts = ops.count_in_blocks(code, DIRECTIONS + 1, block)
+    # Neighbouring blocks are read together: print straddles any grid.
+    nearby = [ops.box(count, 1) for count in counts]
+    total = ops.at_least(sum(nearby), 1e-6)
+    shares = [ops.at_least(near / total, 1e-12) for near in nearby]
+    return -sum(share * namespace(share).log(share) for share in shares) / log(DIRECTIONS + 1)
+
+
+def _direction(along_x: Array, along_y: Array) -> Array:
+    """1 to 8: which of the eight directions a gradient points in (their order is of no account here)."""
+    wide, tall = abs(along_x), abs(along_y)
+    where = namespace(along_x).where
+    right, down = along_x > 0, along_y > 0
+    diagonal = where(right, where(down, 5, 6), where(down, 7, 8))
+    across, upright = where(right, 1, 2), where(down, 3, 4)
+    return where(tall < HALF_WAY * wide, across, where(wide < HALF_WAY * tall, upright, diagonal))
