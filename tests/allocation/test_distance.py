@@ -6,7 +6,6 @@ import json
 
 import numpy as np
 import pytest
-from arr_coc.texture.type_height import type_height
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image, ImageDraw, ImageFont
@@ -23,7 +22,6 @@ from arr_coc.attending.distance import (
     finely_seen,
     scale_choice,
     scale_limits,
-    scale_of,
 )
 from arr_coc.attending.grip import Grip, as_grip, best_of
 from arr_coc.core.errors import InputError
@@ -33,6 +31,7 @@ from arr_coc.draw import homunculus
 from arr_coc.draw.grip import grip_picture
 from arr_coc.draw.legend import level_rows
 from arr_coc.packing.prices.counting import tokens_for
+from arr_coc.texture.type_height import type_height
 from arr_coc_lab.bench.gripping import largest_read, smoothed
 
 MINI = Grip.known("mini")
@@ -110,12 +109,6 @@ def test_a_scale_that_cannot_be_is_told_in_one_line(wrong):
     with pytest.raises(InputError, match=r"scale=.* is not possible; give auto") as told:
         arr_coc.look(sheet(16), "total?", 20, scale=wrong)
     assert "\n" not in str(told.value)
-
-
-def test_a_scale_has_two_names_and_takes_one():
-    assert scale_of(None, 1.5) == 1.5
-    with pytest.raises(InputError, match="they are the same"):
-        scale_of(2, 1.5)
 
 
 @given(

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from arr_coc.knowing.document import PageOffers
 from small_pdf import small_pdf
 from tiny_models import GREEDY, picture, prompt, save_stock, tiny_model, tiny_processor
 
@@ -19,6 +18,7 @@ from arr_coc.answering.esper import Esper
 from arr_coc.answering.pages import ask_page_by_page
 from arr_coc.app.cli import main
 from arr_coc.attending.request import Request
+from arr_coc.balancing.document import PageOffers
 from arr_coc.core.values import Answer
 from arr_coc.pictures.document import Document
 

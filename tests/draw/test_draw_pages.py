@@ -17,7 +17,7 @@ from arr_coc.core.values import Relevance
 from arr_coc.draw import comparison, contact_sheet, difference_map, foveated, heat, homunculus, overlay
 from arr_coc.draw.layout import fit
 from arr_coc.draw.legend import level_rows
-from arr_coc.draw.lettering import letter_mask, shorten, text_width, wrap, write
+from arr_coc.pictures.lettering import letter_mask, shorten, text_width, wrap, write
 from arr_coc.pictures.load import Picture, load_picture
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -44,7 +44,7 @@ def test_lettering_draws_any_script_and_fits_the_room() -> None:
 
 
 def test_the_typeface_of_older_opencv_serves_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    import arr_coc.draw.lettering as lettering
+    import arr_coc.pictures.lettering as lettering
 
     monkeypatch.setattr(lettering, "_opencv_faces", lambda: None)
     letter_mask.cache_clear()

@@ -9,12 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from arr_coc.realizing.bundled import Calibration
 from merging_families import save_family
 from tiny_models import picture, save_stock
 
 from arr_coc import Eye, InputError, ask, look
 from arr_coc.attending.strategies import DEFAULT_STRATEGY
+from arr_coc.realizing.bundled import Calibration
 from arr_coc_lab.classic.scorer import Scorer
 from arr_coc_lab.train.checkpoints import ship
 from arr_coc_lab.train.mini_model import MiniConfig, build_mini
@@ -163,8 +163,8 @@ def test_a_family_that_merges_after_its_encoder_can_be_asked(tmp_path):
 
 
 def test_a_picture_in_several_views_counts_all_of_them(tmp_path):
-    """LLaVA-NeXT sees this picture twice and adds newlines: one allocation would hide three quarters of the cost."""
-    eye = Eye.from_pretrained(str(save_family(tmp_path, "llava_next"))).set_image(picture(60, 90))
+    """LLaVA-OneVision sees this picture twice and adds newlines: one allocation would hide three quarters of the cost."""
+    eye = Eye.from_pretrained(str(save_family(tmp_path, "llava_onevision"))).set_image(picture(60, 90))
     answer = eye.ask("w20 w21", keep=0.25, max_new_tokens=2)
     assert len(answer.passes) == 2
     assert sum(one.allocation.tokens for one in answer.passes) < answer.tokens < answer.full

@@ -68,11 +68,8 @@ LLAVA = {"image_token_index": IMAGE, "image_token_id": IMAGE, "image_grid_pinpoi
 LLAVA |= {"vision_feature_layer": -1}
 
 
-def llava_config(kind: str) -> Any:
+def llava_config() -> Any:
     text = TEXT | {"model_type": "llama"}
-    if kind == "llava_next":
-        vision = VISION | {"model_type": "clip_vision_model", "image_size": 32, "patch_size": 4, "projection_dim": 32}
-        return transformers.LlavaNextConfig(text_config=text, vision_config=vision, **LLAVA)
     vision = VISION | {"model_type": "siglip_vision_model", "image_size": 32, "patch_size": 4, "vision_use_head": False}
     how = {
         "vision_feature_select_strategy": "full",
@@ -80,13 +77,6 @@ def llava_config(kind: str) -> Any:
         "video_token_index": SPECIAL,
     }
     return transformers.LlavaOnevisionConfig(text_config=text, vision_config=vision, **LLAVA, **how)
-
-
-def smolvlm_config(kind: str) -> Any:
-    vision = VISION | {"image_size": 32, "patch_size": 4}
-    make = transformers.SmolVLMConfig if kind == "smolvlm" else transformers.Idefics3Config
-    text = TEXT | {"model_type": "llama"}
-    return make(text_config=text, vision_config=vision, scale_factor=2, image_token_id=IMAGE, pad_token_id=PAD)
 
 
 def internvl_config() -> Any:

@@ -33,7 +33,6 @@ from merging_configs import (
     llava_config,
     ovis_config,
     qwen_config,
-    smolvlm_config,
 )
 from PIL import Image
 from torch import Tensor
@@ -100,28 +99,19 @@ def qwen_encode(prompts: list[list[np.ndarray]]) -> tuple[dict[str, Any], list[l
 # --------------------------------------------------------------------------------------------------------- LLaVA
 
 
-def llava_encode(kind: str, prompts: list[list[np.ndarray]]) -> tuple[dict[str, Any], list[list[list[int]]]]:
+def llava_encode(prompts: list[list[np.ndarray]]) -> tuple[dict[str, Any], list[list[list[int]]]]:
     flat = [picture for prompt in prompts for picture in prompt]
     common = {"image_grid_pinpoints": PINPOINTS, "image_mean": MEAN, "image_std": STD}
-    if kind == "llava_next":
-        from transformers.models.llava_next.image_processing_pil_llava_next import LlavaNextImageProcessorPil as Stock
-        from transformers.models.llava_next.processing_llava_next import LlavaNextProcessor as Processor
+    from transformers.models.llava_onevision.image_processing_pil_llava_onevision import (
+        LlavaOnevisionImageProcessorPil as Stock,
+    )
+    from transformers.models.llava_onevision.processing_llava_onevision import LlavaOnevisionProcessor as Processor
 
-        sizes = {"size": {"shortest_edge": 32}, "crop_size": {"height": 32, "width": 32}}
-        counter = SimpleNamespace(patch_size=4, num_additional_image_tokens=1, vision_feature_select_strategy="default")
-        encoded = Stock(**common, **sizes)(images=flat, return_tensors="pt")
-        data = {name: encoded[name] for name in ("pixel_values", "image_sizes")}
-    else:
-        from transformers.models.llava_onevision.image_processing_pil_llava_onevision import (
-            LlavaOnevisionImageProcessorPil as Stock,
-        )
-        from transformers.models.llava_onevision.processing_llava_onevision import LlavaOnevisionProcessor as Processor
-
-        counter = SimpleNamespace(
-            num_image_tokens=64, vision_feature_select_strategy="full", vision_aspect_ratio="anyres_max_2"
-        )
-        encoded = Stock(**common, size={"height": 32, "width": 32})(images=prompts, return_tensors="pt")
-        data = {name: encoded[name] for name in ("pixel_values", "image_sizes", "batch_num_images")}
+    counter = SimpleNamespace(
+        num_image_tokens=64, vision_feature_select_strategy="full", vision_aspect_ratio="anyres_max_2"
+    )
+    encoded = Stock(**common, size={"height": 32, "width": 32})(images=prompts, return_tensors="pt")
+    data = {name: encoded[name] for name in ("pixel_values", "image_sizes", "batch_num_images")}
     # The counts come from the stock processor's own arithmetic.
     counter.image_processor = SimpleNamespace(image_grid_pinpoints=PINPOINTS)
     counter.image_token = "\x01"
@@ -129,30 +119,6 @@ def llava_encode(kind: str, prompts: list[list[np.ndarray]]) -> tuple[dict[str, 
         setattr(counter, name, getattr(Processor, name).__get__(counter))
     counts = iter([len(Processor.replace_image_token(counter, data, i)) for i in range(len(flat))])
     return data, [[[IMAGE] * next(counts) for _ in prompt] for prompt in prompts]
-
-
-# --------------------------------------------------------------------------------------------- SmolVLM and Idefics3
-
-
-def smolvlm_encode(prompts: list[list[np.ndarray]]) -> tuple[dict[str, Any], list[list[list[int]]]]:
-    from transformers.models.smolvlm.image_processing_pil_smolvlm import SmolVLMImageProcessorPil
-
-    processor = SmolVLMImageProcessorPil(
-        size={"longest_edge": 64}, max_image_size={"longest_edge": 32}, image_mean=MEAN, image_std=STD
-    )
-    encoded = processor(images=prompts, return_tensors="pt", return_row_col_info=True)
-    atoms = [IMAGE] * 16
-    runs = []
-    for rows, cols in zip(encoded["rows"], encoded["cols"], strict=True):
-        runs.append([])
-        for height, width in zip(rows, cols, strict=True):
-            ids: list[int] = []
-            for row in range(height):
-                ids += [i for col in range(width) for i in (SPECIAL, SPECIAL + 1 + (row * width + col) % 6, *atoms)] + [
-                    NEWLINE
-                ]
-            runs[-1].append([*ids, *([NEWLINE] if height else []), SPECIAL, SPECIAL + 7, *atoms, SPECIAL])
-    return {name: encoded[name] for name in ("pixel_values", "pixel_attention_mask")}, runs
 
 
 # ------------------------------------------------------------------------------------------------------ square tiles
@@ -227,33 +193,15 @@ FAMILIES: dict[str, Family] = {
                 qwen_encode,
                 [[(64, 56)]],
                 [[(64, 48), (32, 40)], [(48, 64)], [(56, 32)]],
-                oracle=name != "qwen3_5",
             )
-            for name in ("qwen2_5_vl", "qwen3_5", "qwen3_vl")
-        ),
-        Family(
-            "llava_next",
-            lambda: llava_config("llava_next"),
-            lambda p: llava_encode("llava_next", p),
-            [[(60, 50)]],
-            [[(60, 50), (30, 20)], [(30, 64)], [(90, 20)]],
+            for name in ("qwen2_5_vl", "qwen3_vl")
         ),
         Family(
             "llava_onevision",
-            lambda: llava_config("llava_onevision"),
-            lambda p: llava_encode("llava_onevision", p),
+            llava_config,
+            llava_encode,
             [[(60, 50)]],
             [[(64, 64)], [(30, 64), (50, 50)], [(90, 20)]],
-        ),
-        *(
-            Family(
-                name,
-                partial(smolvlm_config, name),
-                smolvlm_encode,
-                [[(64, 40)]],
-                [[(64, 40), (20, 20)], [(30, 64)], [(40, 64)]],
-            )
-            for name in ("smolvlm", "idefics3")
         ),
         Family(
             "internvl", internvl_config, internvl_encode, [[(30, 64)]], [[(30, 64), (30, 30)], [(64, 32)], [(32, 32)]]
@@ -375,12 +323,12 @@ class FamilyPictures:
 
 def save_family(folder: Path, name: str) -> Path:
     """A tiny merged family in a folder, with its stock processor and a tokenizer of numbered words."""
-    from transformers import LlavaNextProcessor
-    from transformers.models.llava_next.image_processing_pil_llava_next import LlavaNextImageProcessorPil
+    from transformers.models.llava_onevision.image_processing_pil_llava_onevision import LlavaOnevisionImageProcessorPil
+    from transformers.models.llava_onevision.processing_llava_onevision import LlavaOnevisionProcessor
     from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import Qwen2VLImageProcessorPil
 
     build_model(name).save_pretrained(folder)
-    token = {"llava_next": "<image>", "qwen2_5_vl": "<|image_pad|>"}[name]
+    token = {"llava_onevision": "<image>", "qwen2_5_vl": "<|image_pad|>"}[name]
     tokenizer = numbered_words(token)
     colours = {"image_mean": [0.5] * 3, "image_std": [0.5] * 3}
     if name == "qwen2_5_vl":
@@ -388,13 +336,14 @@ def save_family(folder: Path, name: str) -> Path:
         sizes = {"patch_size": 4, "merge_size": 2, "temporal_patch_size": 2, "min_pixels": 64, "max_pixels": 4096}
         Qwen2VLImageProcessorPil(**sizes, **colours).save_pretrained(folder)
     else:
-        sizes = {"size": {"shortest_edge": 32}, "crop_size": {"height": 32, "width": 32}}
-        LlavaNextProcessor(
-            image_processor=LlavaNextImageProcessorPil(image_grid_pinpoints=PINPOINTS, **sizes, **colours),
+        LlavaOnevisionProcessor(
+            image_processor=LlavaOnevisionImageProcessorPil(
+                image_grid_pinpoints=PINPOINTS, size={"height": 32, "width": 32}, **colours
+            ),
             tokenizer=tokenizer,
-            patch_size=4,
-            vision_feature_select_strategy="default",
-            num_additional_image_tokens=1,
+            num_image_tokens=64,
+            vision_feature_select_strategy="full",
+            vision_aspect_ratio="anyres_max_2",
             chat_template=tokenizer.chat_template,
         ).save_pretrained(folder)
     return folder

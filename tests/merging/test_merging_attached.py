@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from arr_coc.realizing.attachment import attach
-from arr_coc.realizing.base import adapter
-from arr_coc.realizing.query import find_questions, with_questions
 from merging_configs import FIRST_WORD, IMAGE, PAD, VOCABULARY
 from merging_families import FAMILIES, PROCESSOR, build_model, build_prompts
 from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
 from arr_coc.core.errors import InputError
+from arr_coc.realizing.attachment import attach
+from arr_coc.realizing.base import adapter
+from arr_coc.realizing.query import find_questions, with_questions
 
 NAMES = [name for name in FAMILIES if name != "qwen3_vl"]
 GREEDY: dict[str, Any] = {"max_new_tokens": 5, "do_sample": False, "suppress_tokens": list(range(FIRST_WORD))}
@@ -72,7 +72,7 @@ def test_attached_at_a_quarter_says_what_realize_says(name: str, merge: str):
 
 
 def _relevance(model: Any, backbone: Any, inputs: dict[str, Any]) -> list[np.ndarray]:
-    from arr_coc.knowing.look.three_ways import detail_relevance
+    from arr_coc.knowing.ways import detail_relevance
 
     return [detail_relevance(picture).map for picture in backbone.pixels(model, processor(), inputs)]
 
@@ -96,7 +96,7 @@ def test_a_second_turn_on_the_same_cache_equals_one_shot(name: str):
     assert torch.equal(again, one_shot)
 
 
-@pytest.mark.parametrize("name", ["llava_next", "internvl", "qwen2_5_vl", "gemma3"])
+@pytest.mark.parametrize("name", ["llava_onevision", "internvl", "qwen2_5_vl", "gemma3"])
 def test_attached_samples_beams_and_cacheless_runs(name: str):
     model, inputs = build_model(name), build_prompts(name, 1)
     with attach(model, processor(), keep=0.25, strategy="top_k"):

@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 import torch
 import transformers
-from arr_coc.realizing.base import ADAPTERS, Realized, adapter
-from arr_coc.realizing.families.deepseek_ocr2 import own_modes
-from arr_coc.realizing.families.generic import MergingBackbone
-from arr_coc.realizing.families.qwen2_5_vl import Qwen25VL
 from merging_configs import FIRST_WORD, IMAGE
 from merging_families import FAMILIES, PROCESSOR, build_model, build_prompts, shapes
 
 from arr_coc.attending.allocate import allocate
 from arr_coc.core.errors import InputError
+from arr_coc.realizing.base import ADAPTERS, Realized, adapter
+from arr_coc.realizing.families.deepseek_ocr2 import own_modes
+from arr_coc.realizing.families.generic import MergingBackbone
+from arr_coc.realizing.families.qwen2_5_vl import Qwen25VL
 
 NAMES = list(FAMILIES)
 ORACLE = [name for name in NAMES if FAMILIES[name].oracle]
@@ -192,7 +192,7 @@ def test_pixels_are_the_pictures_the_encoder_saw(name: str):
     assert [grid.row for grid in grids] == sorted(grid.row for grid in grids)
 
 
-@pytest.mark.parametrize("name", ["qwen2_5_vl", "llava_next", "gemma3"])
+@pytest.mark.parametrize("name", ["qwen2_5_vl", "llava_onevision", "gemma3"])
 def test_gradients_reach_the_vision_tower_through_a_merge(name: str):
     model, inputs = build_model(name, seed=1), build_prompts(name, 3, side="right")
     labels = torch.where(inputs["input_ids"] == IMAGE, -100, inputs["input_ids"])
@@ -207,11 +207,11 @@ def test_gradients_reach_the_vision_tower_through_a_merge(name: str):
 
 
 def test_newlines_of_llava_are_kept_whole_and_in_place():
-    model, inputs = build_model("llava_next"), build_prompts("llava_next", 3)
-    result = realized("llava_next", 3, 0.25)
+    model, inputs = build_model("llava_onevision"), build_prompts("llava_onevision", 3)
+    result = realized("llava_onevision", 3, 0.25)
     newline = model.model.image_newline
     tokens = torch.cat(result.inputs["mm_encoder_outputs"]["image"].pooler_output)
-    layout = adapter("llava_next").layout(model, inputs)
+    layout = adapter("llava_onevision").layout(model, inputs)
     assert int((tokens == newline).all(1).sum()) == int((layout.cells < 0).sum()) > 20
     stock = torch.cat(model.model.get_image_features(inputs["pixel_values"], inputs["image_sizes"]).pooler_output)
     assert torch.equal((stock == newline).all(1), layout.cells < 0)
@@ -231,26 +231,17 @@ def test_separators_of_deepseek_are_kept_whole_and_in_place():
     assert int((merged == model.model.view_separator).all(1).sum()) == 3
 
 
-def test_smolvlm_counts_the_tiles_that_the_stock_encoder_keeps():
-    from arr_coc.realizing.families.smolvlm import real_tiles
-
-    model, pixels = build_model("smolvlm"), build_prompts("smolvlm", 3)["pixel_values"]
-    for some in (pixels, torch.zeros_like(pixels[:1, :2])):
-        kept = model.model.get_image_features(some).pooler_output
-        assert int(real_tiles(some).sum()) * 16 == sum(len(one) for one in kept)
-
-
 @pytest.mark.parametrize(("size", "grid"), [((64, 64), (16, 16)), ((64, 48), (16, 12)), ((40, 64), (10, 16))])
 def test_llava_pixels_put_the_tiles_together_as_the_tokens_are(size: tuple[int, int], grid: tuple[int, int]):
     """The mosaic of a picture that fits the pinpoints, its padding cut off, is that picture."""
     from merging_families import llava_encode, photo
 
     picture = photo(size, 3)
-    data, runs = llava_encode("llava_next", [[picture]])
+    data, runs = llava_encode([[picture]])
     inputs = data | {"input_ids": torch.tensor([runs[0][0]])}
-    model = build_model("llava_next")
-    whole, mosaic = adapter("llava_next").pixels(model, PROCESSOR, inputs)
-    assert shapes(adapter("llava_next").grids(model, inputs)) == [(8, 8), grid]
+    model = build_model("llava_onevision")
+    whole, mosaic = adapter("llava_onevision").pixels(model, PROCESSOR, inputs)
+    assert shapes(adapter("llava_onevision").grids(model, inputs)) == [(8, 8), grid]
     assert torch.allclose(mosaic, torch.from_numpy(picture / 255.0).permute(2, 0, 1).float(), atol=2 / 255)
     assert whole.shape == (3, 32, 32)
 
@@ -355,16 +346,7 @@ def test_half_precision_runs_with_exact_positions(name: str):
 
 
 def test_pixels_that_fill_no_patch_are_left_out():
-    """384 pixels hold 27 patches of 14 and 6 pixels that no encoder sees: SmolVLM 2.2B, LLaVA-OneVision."""
-    config = FAMILIES["smolvlm"].config()
-    config.vision_config.image_size, config.vision_config.patch_size, config.scale_factor = 384, 14, 3
-    model = transformers.SmolVLMForConditionalGeneration(config).eval()
-    inputs = {"pixel_values": torch.randn(1, 2, 3, 384, 384), "input_ids": torch.full((1, 162), IMAGE)}
-    backbone = adapter("smolvlm")
-    assert [len(one) for one in backbone.encode(model, inputs).pooler_output] == [162]
-    assert [(g.rows, g.cols, g.height, g.cell) for g in backbone.grids(model, inputs)] == [(9, 9, 378, 42)] * 2
-    assert [tuple(p.shape) for p in backbone.pixels(model, PROCESSOR, inputs)] == [(3, 378, 378)] * 2
-
+    """384 pixels hold 27 patches of 14 and 6 pixels that no encoder sees: LLaVA-OneVision."""
     config = FAMILIES["llava_onevision"].config()
     config.vision_config.image_size, config.vision_config.patch_size = 384, 14
     config.image_grid_pinpoints, config.vision_aspect_ratio = [[768, 384], [768, 768]], "anyres_max_9"

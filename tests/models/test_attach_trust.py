@@ -128,13 +128,6 @@ def test_the_wrong_things_in_the_wrong_places_are_told(processor: Any) -> None:
         Eye(model, processor.tokenizer)
 
 
-def test_depth_by_name_is_that_depth(processor: Any) -> None:
-    from arr_coc.realizing.tokens.depth import DepthRouting
-
-    with attach(tiny_model(), processor, budget=8, depth="early") as attachment:
-        assert attachment.settings.realize["depth"] == DepthRouting.named("early")
-
-
 def test_an_eye_can_be_pickled_and_copied() -> None:
     eye = Eye(tiny_model(), tiny_processor(), relevance="detail").set_image(picture(128, 192))
     wanted = eye.ask("what", budget=8, max_new_tokens=3)

@@ -14,19 +14,11 @@ from tiny_weights import tiny_weights
 
 from arr_coc import Eye, InputError, Relevance, attach, look
 from arr_coc.answering.esper import Esper
+from arr_coc.balancing.choosing import relevance_for, relevances_for
 from arr_coc.core.plugins import plugins
 from arr_coc.knowing import registry
 from arr_coc.knowing.photos.source import photos_installed
-from arr_coc.knowing.registry import (
-    BUILT_IN,
-    Source,
-    names_for,
-    relevance_for,
-    relevance_source,
-    relevances_for,
-    remove_source,
-    source_names,
-)
+from arr_coc.knowing.registry import BUILT_IN, Source, names_for, relevance_source, remove_source, source_names
 from arr_coc.knowing.scene import Scene
 from arr_coc.looking import examine
 from arr_coc.pictures.ocr import ocr_missing

@@ -6,16 +6,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from arr_coc.knowing.language.lexical import COLOURS, lexical
 from arr_coc.knowing.language.lexicon import chinese_words, languages
 from arr_coc.knowing.language.senses import coupled_words, without_quotes
 from arr_coc.knowing.scene import Scene
 from arr_coc.knowing.words.source import counted_line, words_relevance
-from arr_coc.texture.one_picture import sense_one
-from hypothesis import given, settings
-from hypothesis import strategies as st
-
 from arr_coc.pictures.words_files import as_words
+from arr_coc.texture.channels import sense
 
 SIDES = {"top", "bottom", "left", "right", "centre", "corner"}
 
@@ -146,7 +146,7 @@ def test_every_table_speaks_of_colours_and_places_that_are_known():
     "question", ["Где красный знак?", "赤い看板はどこですか", "빨간 표지판", "אדום", "xyzzy plugh"]
 )
 def test_a_language_that_is_not_known_is_told_and_couples_nothing(question):
-    texture = sense_one(np.zeros((32, 48, 3), np.uint8), "full40")
+    texture = sense(np.zeros((32, 48, 3), np.uint8))
     found = lexical(texture, question)
     assert found.map.max() == 0
     assert "English, German, French, Spanish and Chinese" in found.notes[0]
@@ -154,7 +154,7 @@ def test_a_language_that_is_not_known_is_told_and_couples_nothing(question):
 
 
 def test_what_cannot_be_counted_is_told_and_left_alone():
-    texture = sense_one(np.zeros((32, 48, 3), np.uint8), "full40")
+    texture = sense(np.zeros((32, 48, 3), np.uint8))
     found = lexical(texture, "Where is the third item from the left?")
     assert found.map.max() == 0
     assert "third item: not counted here" in found.notes[0]
@@ -199,7 +199,7 @@ def look_relevance_of(question, words):
 
 
 def test_left_and_right_together_are_both_sides_and_not_the_middle():
-    texture = sense_one(np.zeros((40, 60, 3), np.uint8), "full40")
+    texture = sense(np.zeros((40, 60, 3), np.uint8))
     found = lexical(texture, "the signs on the left and on the right").map
     assert found[:, :10].mean() > 2 * found[:, 25:35].mean()
     assert found[:, -10:].mean() > 2 * found[:, 25:35].mean()

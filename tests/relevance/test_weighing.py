@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from arr_coc.knowing.registry import choose_source, relevance_for
-from arr_coc.knowing.scene import Scene
-from arr_coc.texture.channels import centre_map
 from hypothesis import given
 from hypothesis import strategies as st
 from plain_pages import cloudy
 
 from arr_coc import look
+from arr_coc.balancing.choosing import choose_source, relevance_for
 from arr_coc.balancing.weights import (
     MAP_SIGNS,
     SIGNS,
@@ -27,6 +25,8 @@ from arr_coc.balancing.weights import (
     weighed_relevance,
 )
 from arr_coc.core.values import Relevance
+from arr_coc.knowing.scene import Scene
+from arr_coc.texture.channels import centre_map
 
 numbers = st.floats(-30, 30, allow_nan=False)
 

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from arr_coc.texture.batch import sense
-from arr_coc.texture.type_height import LETTER_SHARE, TALLEST, type_height, weighted_quantile
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image, ImageDraw, ImageFont
 
-import arr_coc
 from arr_coc.core.errors import InputError
 from arr_coc.pictures.words import make_words
+from arr_coc.texture.type_height import LETTER_SHARE, type_height, weighted_quantile
 
 LINES = ("Invoice 4821 of March", "Total amount due", "Reference HX 20391", "Paid in full, thanks")
 
@@ -73,16 +71,6 @@ def test_words_that_are_known_are_not_sensed():
     assert found.source == "words"
     np.testing.assert_allclose(found.heights, np.array([40, 40, 100]) * LETTER_SHARE, rtol=1e-4)
     assert found.map[found.map > 0].min() == pytest.approx(40 * LETTER_SHARE, rel=1e-4)
-
-
-def test_both_back_ends_show_the_channel_and_it_is_a_share_of_the_tallest():
-    pixels = sheet(24)
-    one, other = (sense(pixels, "page15", backend=backend, clusters=None) for backend in ("opencv", "torch"))
-    seen = np.asarray(one["type_height"])
-    assert seen.max() == pytest.approx(capital(24) / TALLEST, rel=0.2)
-    assert seen.min() == 0
-    np.testing.assert_allclose(seen, np.asarray(other["type_height"]), atol=1e-6)
-    assert arr_coc.sense(pixels, layout="page15").names[-1] == "type_height"
 
 
 @given(st.lists(st.tuples(st.floats(1, 90), st.floats(0.1, 5)), min_size=1, max_size=30), st.floats(0, 1))

@@ -5,12 +5,11 @@ from __future__ import annotations
 import cv2
 import numpy as np
 import pytest
-from arr_coc.knowing.language.lexical import Coupling
-from arr_coc.texture.one_picture import sense_one
 from clip_scenes import ground, pan, scene
 
 from arr_coc import InputError
 from arr_coc.core.folders import EXAMPLES
+from arr_coc.knowing.language.lexical import Coupling
 from arr_coc.pictures.load import load_picture
 from arr_coc.texture.motion import measure_motion, quick_pan, view_of
 from arr_coc.video.settings import TemporalSettings
@@ -61,7 +60,6 @@ def test_saved_and_resumed_gives_the_same_next_frames(tmp_path, after: int) -> N
         assert one.similarity == other.similarity
         # To the last bit but one: sums depend on where in memory an array begins.
         assert np.abs(one.relevance.map - other.relevance.map).max() < 1e-6
-        assert np.array_equal(one.clusters, other.clusters)
     assert resumed.state is not None
     assert stream.state is not None
     assert resumed.state.spent == stream.state.spent
@@ -140,18 +138,6 @@ def test_what_moves_on_its_own_is_boosted() -> None:
 
     assert moving_share(1.0) == pytest.approx(0, abs=1e-4)
     assert moving_share(1.8) > moving_share(1.3) > 0.02
-
-
-def test_memory_becomes_channels_of_the_texture() -> None:
-    stream = VideoStream(QUERY, keep=0.3)
-    assert stream.memory() == {}
-    seen = stream.see(scene(1, 1)[0])
-    texture = sense_one(scene(1, 1)[0], "full40", memory=stream.memory(), clusters=None)
-    history = texture["fixation_history"]
-    fine = seen.allocation.level_map() == 0
-    cells = history.reshape(8, 32, 8, 32).mean((1, 3))
-    assert cells[fine].mean() > 2 * cells[~fine].mean()
-    assert texture["previous_relevance"].max() > 0
 
 
 def test_frames_that_cannot_be_used_are_said_in_a_line() -> None:
@@ -245,19 +231,10 @@ def test_a_quick_pan_is_no_cut_and_a_cut_within_one_is():
     assert min(one.same_ground.mean() for one in seen[1:]) > 0.8, "all but the strip that is new is the same ground"
     assert max(one.looked for one in seen[1:]) < 1
     views = [view_of(frame) for frame in clip]
-    motion = measure_motion(views[0], views[1], TemporalSettings())
+    motion = measure_motion(views[0], views[1], 0.03, 0.11)
     assert abs(motion.pan[0] + 43 * 256 / 768) <= 1
     assert motion.pan[1] == 0
     assert quick_pan(*(cv2.cvtColor(view, cv2.COLOR_RGB2GRAY) for view in (views[0], views[0]))) == (0, 0)
     other = np.ascontiguousarray(clip[5][::-1, ::-1])
     assert stream.see(other).cut
     assert stream.see(other).cut is False
-
-
-def test_a_stream_of_an_earlier_version_goes_on(tmp_path):
-    stream = VideoStream(QUERY, keep=0.2)
-    stream.see(window(8, 1)[0])
-    stream.save(tmp_path / "new.npz")
-    with np.load(tmp_path / "new.npz") as file:
-        np.savez(tmp_path / "old.npz", histogram=np.zeros(216), **file)
-    assert VideoStream.resume(tmp_path / "old.npz").see(window(8, 2)[1]).cut is False

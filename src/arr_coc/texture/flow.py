@@ -1,4 +1,4 @@
-"""Dense optical flow (DIS), warping by it, and the motion channel.
+"""Dense optical flow (DIS).
 
 A flow is (H, W, 2) in pixels, x first: the pixel of the earlier frame at p is
 found in the later one at p + flow(p). `backward_flow` is the other way round, which is the one that warps: it says,
@@ -53,19 +53,3 @@ def _grey(luminance: np.ndarray) -> np.ndarray:
 def backward_flow(earlier: np.ndarray, later: np.ndarray, quick: bool = False) -> np.ndarray:
     """(H, W, 2): for each pixel of `later`, where it was in `earlier`, relative to itself."""
     return optical_flow(later, earlier, quick)
-
-
-def warp(image: np.ndarray, backward: np.ndarray) -> np.ndarray:
-    """Carry (H, W) or (H, W, C) along `backward` (H, W, 2), bilinearly; beyond the border the edge repeats."""
-    import cv2
-
-    height, width = backward.shape[:2]
-    y, x = np.mgrid[0:height, 0:width].astype(np.float32)
-    places = (x + backward[..., 0], y + backward[..., 1])
-    return cv2.remap(image, *places, interpolation=cv2.INTER_LINEAR, borderMode=cv2.BORDER_REPLICATE)
-
-
-def motion(flow: np.ndarray) -> np.ndarray:
-    """(H, W) in [0, 1] from (H, W, 2): length of the flow; 1 = `FULL_MOTION` of the longer side, or more."""
-    length = np.sqrt(np.square(flow).sum(-1))
-    return np.minimum(length * np.float32(1 / (FULL_MOTION * max(flow.shape[:2]))), np.float32(1))
