@@ -277,48 +277,6 @@ def test_as_many_values_as_cells_are_one_for_each_cell():
     assert allocation.scores.max() == 1
 
 
-@settings(deadline=None, max_examples=60)
-@given(st.tuples(st.integers(1, 20), st.integers(1, 20)), st.floats(0, 1), st.integers(0, 1000))
-def test_an_overview_that_stands_first_is_whole_and_the_same_whatever_is_asked(grid, share, seed):
-    rows, cols = grid
-    budget = max(1, round(share * rows * cols))
-    one, other = (
-        allocate(quiet_map(rows, cols, number), budget, order="overview_first") for number in (seed, seed + 1)
-    )
-    assert one.tokens == other.tokens == budget
-    assert one.overview == other.overview
-    first, second = (leaves_of(item) for item in (one, other))
-    assert first[: one.overview].tolist() == second[: one.overview].tolist()
-    assert len({*map(tuple, first.tolist())}) == budget
-    (in_torch,) = allocate_batch(torch.tensor(quiet_map(rows, cols, seed)), budget, order="overview_first")
-    assert in_torch == one
-    assert Allocation.from_json(one.to_json()) == one
-    level = overview_of(rows, cols, budget)
-    if budget == rows * cols:
-        assert one.overview == budget
-    elif not level.always:
-        assert one.overview == 0
-        assert one == allocate(quiet_map(rows, cols, seed), budget)
-    else:
-        assert one.overview == np.prod(build_tree(rows, cols, level.level).shape(level.level))
-        assert (first[: one.overview, 2] == level.level).all()
-        assert (first[one.overview :, 2] < level.level).all()
-
-
-def test_the_leaves_behind_an_overview_are_those_of_the_plain_order_for_what_is_left():
-    """The plain order hides tiles under fine leaves and has tokens left for it; nothing else differs."""
-    maps = quiet_map(16, 16, 3)
-    first = allocate(maps, 40, order="overview_first")
-    fine = {tuple(leaf) for leaf in leaves_of(first)[first.overview :].tolist()}
-    plain = {tuple(leaf) for leaf in leaves_of(allocate(maps, 40)).tolist() if leaf[2] < 2}
-    assert fine <= plain | {leaf for leaf in fine if leaf[2] == 1}
-
-
-def test_batches_of_several_budgets_have_an_overview_each():
-    found = allocate_batch(torch.rand(3, 32, 32), [64, 256, 1024], order="overview_first")
-    assert [one.overview for one in found] == [16, 64, 1024]
-
-
 @pytest.mark.parametrize("order", ["backwards", 1, ""])
 def test_an_unknown_order_is_told(order):
     with pytest.raises(InputError, match="order="):

@@ -213,7 +213,8 @@ def test_newlines_of_llava_are_kept_whole_and_in_place():
     tokens = torch.cat(result.inputs["mm_encoder_outputs"]["image"].pooler_output)
     layout = adapter("llava_onevision").layout(model, inputs)
     assert int((tokens == newline).all(1).sum()) == int((layout.cells < 0).sum()) > 20
-    stock = torch.cat(model.model.get_image_features(inputs["pixel_values"], inputs["image_sizes"]).pooler_output)
+    given = {name: inputs[name] for name in ("pixel_values", "image_sizes", "batch_num_images")}
+    stock = torch.cat(model.model.get_image_features(**given).pooler_output)
     assert torch.equal((stock == newline).all(1), layout.cells < 0)
 
 
@@ -237,9 +238,10 @@ def test_llava_pixels_put_the_tiles_together_as_the_tokens_are(size: tuple[int, 
     from merging_families import llava_encode, photo
 
     picture = photo(size, 3)
-    data, runs = llava_encode([[picture]])
-    inputs = data | {"input_ids": torch.tensor([runs[0][0]])}
-    model = build_model("llava_onevision")
+    data, _ = llava_encode([[picture]])
+    model, (rows, cols) = build_model("llava_onevision"), grid
+    inputs = data | {"vision_aspect_ratio": "anyres_max_9"}
+    inputs["input_ids"] = torch.full((1, 64 + rows * (cols + 1)), IMAGE)
     whole, mosaic = adapter("llava_onevision").pixels(model, PROCESSOR, inputs)
     assert shapes(adapter("llava_onevision").grids(model, inputs)) == [(8, 8), grid]
     assert torch.allclose(mosaic, torch.from_numpy(picture / 255.0).permute(2, 0, 1).float(), atol=2 / 255)

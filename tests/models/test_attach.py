@@ -259,7 +259,7 @@ def test_wrong_use_is_one_clear_line(
         ({"budget": 9, "keep": 0.5}, "one of them"),
         ({"processor": None}, "processor"),
         ({"relevence": "look"}, "did you mean relevance"),
-        ({"merge": "pick"}, "takes depth"),
+        ({"merge": "pick"}, "takes no others"),
         ({"relevance": "scoer"}, "did you mean 'scorer'"),
         ({"strategy": "quadtree", "options": {"criterium": "peak"}}, "did you mean criterion"),
         ({"seed": "a"}, "seed must be"),

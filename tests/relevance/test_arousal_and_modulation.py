@@ -258,6 +258,7 @@ def test_the_first_look_is_aroused_by_question_and_picture():
 
 
 def test_a_doubtful_scorer_is_narrowed_by_grave_words_and_by_no_others():
+    from arr_coc.balancing.choosing import maps_of
     from arr_coc.knowing.registry import Maps, Source
     from arr_coc.knowing.scene import Scene
 
@@ -266,7 +267,7 @@ def test_a_doubtful_scorer_is_narrowed_by_grave_words_and_by_no_others():
     scene = Scene(np.zeros((64, 64, 3), np.uint8))
 
     def found(query: str, by: Source = source) -> Relevance:
-        maps: Maps = by.maps([scene], [query])
+        maps: Maps = maps_of(by, [scene], [query])
         return maps.relevance[0]
 
     assert np.array_equal(found("What is the title?").map, doubtful)

@@ -24,7 +24,6 @@ from ...pictures.words import Words
 from ...pictures.words_files import as_words
 from ..language.senses import coupled_words
 from ..scene import Scene
-from ..ways import scene_detail
 from .kinds import ASKING, ASKS, GROUPS, KINDS, asked_kinds, parts_of, stem
 from .page import DOWN, LEFT, RIGHT, UP, WordPage, letter_pairs, word_page
 
@@ -343,6 +342,8 @@ def words_relevance(scene: Scene, query: str, option: str = "") -> Relevance:
     words = ocr_words(scene.pixels) if scene.words is None else as_words(scene.words, size)
     if not len(words):
         note = f"no words ({words.source}): what a coarse look would lose"
+        from ..ways import scene_detail
+
         return Relevance(scene_detail(scene, query).map, query=query, notes=(note,))
     shares = answer_shares(words, query, ranker_weights(Path(option) / RANKER) if option else None)
     counted = counted_line(words, query)
