@@ -62,7 +62,7 @@ def test_ask_tells_the_page(capsys, report, tmp_path) -> None:
     assert 3 in answer["pages"]
     assert answer["tokens"] <= 48
     assert (out / "report.pages.png").exists()
-    for wrong in (("--explain",), ("--pages", "9"), ("--readings", 2)):
+    for wrong in (("--explain",), ("--pages", "9")):
         code, _, error = run(capsys, "ask", report, QUERY, *wrong)
         assert code == 2
         assert len(error.strip().splitlines()) == 1

@@ -150,7 +150,7 @@ def test_mini_reads_the_best_page(report) -> None:
     one = ask(report, "What is the total of 4?", budget=64, max_new_tokens=6, pages=4)
     assert one.pages == ()
     with pytest.raises(InputError, match="several pages"):
-        ask(report, "What?", budget=64, readings=2)
+        ask(report, "What?", budget=64, preset="two_pass")
 
 
 def test_passes_go_over_the_best_pages_and_share_the_budget(report, capsys) -> None:
@@ -160,11 +160,8 @@ def test_passes_go_over_the_best_pages_and_share_the_budget(report, capsys) -> N
     assert 4 in answer.pages
     assert len(answer.pages) == len(answer.passes)
     assert answer.tokens <= 96
-    assert esper.pass_history
-    with pytest.raises(InputError, match="5 pages: ask looks at the best ones"):
-        esper.examine("What is the total of 4?", budget=96)
-    one = esper.set_image(report, pages=4).examine("What is the total of 4?", budget=32, passes=1)
-    assert one.answer.pages == ()
+    one = esper.set_image(report, pages=4).ask("What is the total of 4?", budget=32, passes=1)
+    assert one.pages == ()
     with pytest.raises(SystemExit) as ended:
         main(["ask", str(report), "What is the total of 4?", "--budget", "64", "--passes", "2", "--json"])
     assert not ended.value.code

@@ -20,7 +20,7 @@ from ..core.errors import InputError
 from .document_sheets import FrameSheet, PdfSheet, PictureSheet, frames_of, open_once
 from .load import Picture, load_picture
 from .pdf import PageList, PdfFile, PdfPage, PdfPlace, drawn_size, head_of, opened_pdf, page_numbers, pdf_name, readable
-from .regions import region_reader, region_size
+from .regions import can_read_regions, region_size
 from .words import Words
 
 # Pages of one document. More are told before any work.
@@ -30,7 +30,7 @@ MOST_CHARACTERS = 100_000
 SUFFIXES = frozenset(
     (
         *(".png", ".jpg", ".jpeg", ".webp", ".gif", ".bmp", ".tif", ".tiff", ".ppm", ".pgm", ".jp2", ".avif"),
-        *(".heic", ".heif", ".svg", ".pdf"),
+        *(".heic", ".heif", ".pdf"),
     )
 )
 _TIFF = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
@@ -244,7 +244,7 @@ def _of_tiff(file: PdfFile, pages: PageList) -> Document:
         pass
     except Exception as error:  # decoders meet hostile bytes and raise struct.error, ValueError, SyntaxError and more
         large = isinstance(error, Image.DecompressionBombError) and not sizes
-        if large and isinstance(file, Path) and region_reader(file) is not None:
+        if large and isinstance(file, Path) and can_read_regions(file):
             return Document((DocumentPage(1, name, region_size(file), PictureSheet(file)),), name, of_pages=1)
         if not sizes:
             return _listed_picture(file)

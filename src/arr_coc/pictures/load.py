@@ -22,8 +22,7 @@ from ..core.arrays import is_tensor, sized
 from ..core.checks import whole
 from ..core.errors import InputError
 from ..core.stopping import Stopped
-from .regions import REMEDY, reduced_by_regions, region_reader, region_size
-from .svg import svg_png
+from .regions import REMEDY, can_read_regions, reduced_by_regions, region_size
 
 if TYPE_CHECKING:
     from typing import IO
@@ -161,7 +160,7 @@ def _from_file(file: Any, label: str, max_pixels: int, longest_side: int | None)
             with image:
                 name = os.path.basename(label) or label
                 return _from_pil(image, name, label, MOST_REDUCED, longest_side, reduce_while_decoding=True)
-        if whole and longest_side is not None and region_reader(file) is not None:
+        if whole and longest_side is not None and can_read_regions(file):
             height, width = region_size(file)
             pixels = reduced_by_regions(file, longest_side)
             return Picture(pixels, file.name, height, width, ("read by regions, and reduced",))
@@ -197,7 +196,7 @@ def _large_jpeg(file: Path | IO[bytes]) -> Image.Image | None:
 
 
 def _foreign(file: Path | IO[bytes], label: str, max_pixels: int) -> Image.Image | None:
-    """HEIC and SVG, which Pillow does not know, where the extra `[formats]` is installed; None for other files."""
+    """Open HEIC, which Pillow does not know, where the extra `[formats]` is installed; None for other files."""
     if isinstance(file, Path):
         with file.open("rb") as opened:
             head, data = opened.read(1024), b""
@@ -206,20 +205,19 @@ def _foreign(file: Path | IO[bytes], label: str, max_pixels: int) -> Image.Image
         data = file.read()
         head = data[:1024]
     heic = head[4:8] == b"ftyp" and head[8:12] in _HEIC_BRANDS
-    if not heic and b"<svg" not in head:
+    if b"<svg" in head:
+        raise InputError(f"{label} is an SVG drawing, which is not supported; export it as PNG")
+    if not heic:
         return None
-    package, kind = ("pillow_heif", "a HEIC") if heic else ("cairosvg", "an SVG")
     try:
-        library = import_module(package)
+        library = import_module("pillow_heif")
     except ImportError as error:
-        raise InputError(f"{label} is {kind} picture; pip install 'arr-coc[formats]', or save it as PNG") from error
+        raise InputError(f"{label} is a HEIC picture; pip install 'arr-coc[formats]', or save it as PNG") from error
     data = file.read_bytes() if isinstance(file, Path) else data
     try:
-        if heic:
-            opened_file = library.open_heif(io.BytesIO(data))
-            _check_size(*reversed(opened_file.size), label, max_pixels)
-            return opened_file.to_pillow()
-        return Image.open(io.BytesIO(svg_png(data, label, max_pixels)))
+        opened_file = library.open_heif(io.BytesIO(data))
+        _check_size(*reversed(opened_file.size), label, max_pixels)
+        return opened_file.to_pillow()
     except (InputError, Stopped):
         raise
     except Exception as error:  # as above: a decoder and hostile bytes

@@ -1,12 +1,10 @@
-"""Files of words with their boxes: hOCR, ALTO, Tesseract's TSV and plain JSON, told apart by what stands in them.
+"""Files of words with their boxes: hOCR and plain JSON, told apart by their contents.
 
-A broken file raises `InputError` with one line. XML that declares entities is refused: nothing that writes ALTO needs
-them, and a few lines of them can grow to gigabytes.
+A broken file raises `InputError` with one line.
 """
 
 from __future__ import annotations
 
-import csv
 import json
 import os
 import re
@@ -14,15 +12,14 @@ from collections.abc import Mapping, Sequence
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any, TypeVar
-from xml.etree import ElementTree
 
 from ..core.errors import InputError
 from ..core.files import read_bytes
 from .words import MOST_WORDS, Words, listed_words, make_words
 
-BESIDE = (".hocr", ".alto.xml", ".alto", ".tsv", ".words.json")
+BESIDE = (".hocr", ".words.json")
 LARGEST_FILE = 64_000_000
-FORMATS = "hOCR, ALTO, Tesseract TSV or JSON"
+FORMATS = "hOCR or JSON (tesseract page.png page hocr writes hOCR)"
 _LINES = frozenset({"ocr_line", "ocrx_line", "ocr_header", "ocr_caption", "ocr_textfloat", "ocr_footer"})
 # JSON inside JSON inside …: deeper than any list of words.
 _DEEPEST = 64
@@ -51,17 +48,13 @@ def read_words(path: str | os.PathLike[str], *, page: int = 1, size: tuple[float
         raise InputError(f"page {page} of {name}: pages are counted from 1")
     if start[:1] in ("{", "["):
         return _json_words(start, size, name, page)
-    if re.match(r"level\tpage_num\t", start):
-        return _tsv_words(start, size, name, page)
-    if re.search(r"<(\w+:)?alto[\s>]", start[:4000]):
-        return _alto_words(text, size, name, page)
     if "ocrx_word" in start or "ocr_page" in start:
         return _hocr_words(text, size, name, page)
     raise InputError(f"{name} holds no words that can be read; give {FORMATS}")
 
 
 def words_beside(picture: object) -> Path | None:
-    """The file of words beside a picture's file: page.png and page.hocr, page.alto.xml, page.tsv or page.words.json."""
+    """Find the file of words beside a picture's file: page.png and page.hocr or page.words.json."""
     if not isinstance(picture, str | os.PathLike) or not os.path.isfile(picture):
         return None
     places = (Path(picture).with_suffix(ending) for ending in BESIDE)
@@ -117,63 +110,12 @@ def _page_of(pages: Sequence[Page], page: int, name: str) -> Page:
     return pages[page - 1]
 
 
-def _tsv_words(text: str, size: tuple[float, float] | None, name: str, page: int) -> Words:
-    """Columns by their names: level (1 page, 5 word), page_num, block_num, par_num, line_num, left, top, …, text."""
-    rows = list(csv.DictReader(text.splitlines(), delimiter="\t", quoting=csv.QUOTE_NONE))
-    try:
-        numbers = sorted({int(row["page_num"]) for row in rows})
-        chosen = _page_of(numbers, page, name) if numbers else 0
-        rows = [row for row in rows if int(row["page_num"]) == chosen]
-        boxes = [[float(row[key]) for key in ("left", "top", "width", "height")] for row in rows]
-        levels = [int(row["level"]) for row in rows]
-        places = ["/".join(str(row[key]) for key in ("block_num", "par_num", "line_num")) for row in rows]
-    except (KeyError, TypeError, ValueError) as error:
-        raise InputError(f"{name} is not Tesseract's TSV: a row lacks a number or a column ({error})") from error
-    extent = next(((box[3], box[2]) for box, level in zip(boxes, levels, strict=True) if level == 1), size)
-    words = [row for row, level in enumerate(levels) if level == 5 and (rows[row].get("text") or "").strip()]
-    order = {place: number for number, place in enumerate(dict.fromkeys(places))}
-    return _placed(
-        [str(rows[row]["text"]) for row in words],
-        [[x, y, x + wide, y + high] for x, y, wide, high in (boxes[row] for row in words)],
-        [order[places[row]] for row in words],
-        extent,
-        name,
-    )
-
-
 def _placed(
     texts: list[str], boxes: list[list[float]], lines: list[int], size: tuple[float, float] | None, name: str
 ) -> Words:
     if size is None:
         raise InputError(f"{name} does not tell the size of its page; give the picture with it")
     return make_words(texts, boxes, size=size, lines=lines, source=name)
-
-
-def _alto_words(text: str, size: tuple[float, float] | None, name: str, page: int) -> Words:
-    if "<!ENTITY" in text:
-        raise InputError(f"{name} declares XML entities, which are refused; save it without a DTD")
-    try:
-        root = ElementTree.fromstring(text)
-    except (ElementTree.ParseError, ValueError) as error:
-        raise InputError(f"{name} is not whole XML ({error})") from error
-    found = _page_of([node for node in root.iter() if _tag(node) == "Page"], page, name)
-    texts, boxes, lines = [], [], []
-    try:
-        if "WIDTH" in found.attrib and "HEIGHT" in found.attrib:
-            size = (float(found.attrib["HEIGHT"]), float(found.attrib["WIDTH"]))
-        for number, line in enumerate(node for node in found.iter() if _tag(node) == "TextLine"):
-            for word in (node for node in line if _tag(node) == "String"):
-                x, y, wide, high = (float(word.attrib[key]) for key in ("HPOS", "VPOS", "WIDTH", "HEIGHT"))
-                texts.append(word.attrib.get("CONTENT", ""))
-                boxes.append([x, y, x + wide, y + high])
-                lines.append(number)
-    except (KeyError, ValueError) as error:
-        raise InputError(f"{name}: a String of its ALTO lacks a number ({error})") from error
-    return _placed(texts, boxes, lines, size, name)
-
-
-def _tag(node: ElementTree.Element) -> str:
-    return node.tag.rpartition("}")[2] if isinstance(node.tag, str) else ""
 
 
 class _Hocr(HTMLParser):

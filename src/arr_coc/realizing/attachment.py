@@ -478,7 +478,8 @@ def attach(
     refuse_elsewhere(realize)
     for name in realize.keys() - takes:
         family = "/".join(backbone.model_types)
-        raise InputError(f"{name}= is no option{meant(name, (*own, *takes))}: {family} takes {', '.join(takes) or 'no others'}")
+        known = ", ".join(takes) or "no others"
+        raise InputError(f"{name}= is no option{meant(name, (*own, *takes))}: {family} takes {known}")
     check_merge(realize.get("merge", "average"))
     if isinstance(relevance, str):
         check_relevance(relevance, ("pixels", "texture", "words", "model"))

@@ -1,11 +1,11 @@
-"""Superpixels: SLIC on L*a*b* at a reduced resolution, by OpenCV for one picture or by torch for a batch."""
+"""Superpixels: SLIC on L*a*b* at a reduced resolution, by scikit-image for one picture or by torch for a batch."""
 
 from __future__ import annotations
 
 import numpy as np
 import torch
+from skimage import segmentation
 
-from ..core.errors import InputError
 from .channels import view_size
 
 COUNT = 50
@@ -29,17 +29,9 @@ def slic(array: np.ndarray, count: int = COUNT, iterations: int = ITERATIONS) ->
     if min(height, width) < 4 or side < 2:
         # Too small to cut up: one label is the honest answer.
         return np.zeros((height, width), dtype=np.int32)
-    if not hasattr(cv2, "ximgproc"):
-        # Packages that ask for plain opencv-python put it over the contrib build; both own the name cv2.
-        raise InputError(
-            "this OpenCV has no superpixels (cv2.ximgproc): run "
-            "`pip install --force-reinstall --no-deps opencv-contrib-python-headless`"
-        )
-    lab = cv2.GaussianBlur(cv2.cvtColor(small, cv2.COLOR_RGB2Lab), (3, 3), 0)
-    maker = cv2.ximgproc.createSuperpixelSLIC(lab, cv2.ximgproc.SLIC, side, COMPACTNESS)
-    maker.iterate(iterations)
-    maker.enforceLabelConnectivity(25)
-    return compact(maker.getLabels())
+    lab = cv2.cvtColor(small, cv2.COLOR_RGB2Lab).astype(np.float32)
+    how = {"compactness": COMPACTNESS, "max_num_iter": iterations, "sigma": 1, "convert2lab": False, "start_label": 0}
+    return compact(segmentation.slic(lab, n_segments=count, **how))
 
 
 def compact(labels: np.ndarray) -> np.ndarray:
