@@ -42,6 +42,7 @@ lint: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/ty check
+	$(BIN)/lint-imports --no-cache
 
 format: setup
 	$(BIN)/ruff format .

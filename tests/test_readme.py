@@ -63,19 +63,6 @@ def test_files_and_commands_named_exist() -> None:
     assert all(f"\n{target}:" in makefile for target in re.findall(r"(?:`|^)make (\w+)", README, flags=re.MULTILINE))
 
 
-# ---- the maps -------------------------------------------------------------------------------------------------------
-
-
-def test_the_tree_tells_every_room_in_at_most_forty_lines() -> None:
-    import map_house
-
-    block = README.partition("<!-- tree: begin -->")[2].partition("<!-- tree: end -->")[0]
-    assert block.strip() == f"```text\n{map_house.tree()}\n```", "run python scripts/map_house.py --write"
-    rooms = {path.parent.name for path in (ROOT / "src" / "arr_coc").glob("*/__init__.py")}
-    assert rooms == set(map_house.ROOMS)
-    assert len(block.strip().splitlines()) <= 40
-
-
 def source_map_names() -> list[str]:
     text = (ROOT / "docs" / "source-map.md").read_text(encoding="utf-8")
     return sorted(set(re.findall(r"`(arr_coc(?:_lab)?(?:\.\w+)+)`", text)))

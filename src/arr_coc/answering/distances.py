@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ..attending.distance import Distance, at_distance, choose_distance, distance_of, reading_option, scaled_size
+from ..attending.grip import Grip
 from ..pictures.load import processed, resized
 from ..realizing.attachment_plan import allocate_pictures, token_budgets
 from ..realizing.base import PromptPlan, Settings
@@ -19,11 +20,22 @@ from .chat import Turn, View
 
 if TYPE_CHECKING:
     from ..realizing.base import VisualGrid
-    from .stock import StockEngine
+
+
+class ScalingEngine(Protocol):
+    """What resizing a picture needs of an engine (`stock.StockEngine`)."""
+
+    # Any: what a model and its processor can do depends on their classes.
+    backbone: Any
+    model: Any
+    processor: Any
+    grip: Grip | None
+
+    def prompt_of(self, turns: Sequence[Turn], scorer: object) -> dict[str, object]: ...
 
 
 def seen_from(
-    engine: StockEngine, turns: Sequence[Turn], inputs: Mapping[str, object], plan: PromptPlan, settings: Settings
+    engine: ScalingEngine, turns: Sequence[Turn], inputs: Mapping[str, object], plan: PromptPlan, settings: Settings
 ) -> tuple[list[Turn], dict[str, object], PromptPlan] | None:
     """The turns, inputs and plan of a prompt whose pictures are seen from the distance that suits them; None where all
     of them are seen as they are given."""
@@ -61,7 +73,7 @@ def seen_from(
 
 
 def distance_for(
-    engine: StockEngine,
+    engine: ScalingEngine,
     view: View,
     words: object,
     grid: VisualGrid,
@@ -85,7 +97,7 @@ def distance_for(
     )
 
 
-def view_at(engine: StockEngine, view: View, grid: VisualGrid, distance: Distance) -> View:
+def view_at(engine: ScalingEngine, view: View, grid: VisualGrid, distance: Distance) -> View:
     """A picture as the model's processor shows it once it was resized."""
     picture = resized(view.picture, scaled_size((grid.height, grid.width), distance.times, grid.cell))
     tensors = processed(engine.processor.image_processor, picture)
@@ -93,7 +105,7 @@ def view_at(engine: StockEngine, view: View, grid: VisualGrid, distance: Distanc
 
 
 def laid_again(
-    engine: StockEngine,
+    engine: ScalingEngine,
     inputs: Mapping[str, object],
     plan: PromptPlan,
     settings: Settings,

@@ -30,6 +30,7 @@ from ..core.checks import positive, shown, whole
 from ..core.errors import InputError, naming_extras
 from ..core.folders import MINI
 from ..core.kept import ByteStore, PictureStore, pixels_key
+from ..core.plugins import load_function
 from ..core.values import Allocation, Answer, Pass, Relevance
 from ..knowing.scene import RelevanceSource, Scene
 from ..knowing.scorer.source import ScorerRelevance, scorer_beside
@@ -491,9 +492,7 @@ class Eye:
 
     def _by_preset(self, preset: str, query: str | Sequence[Turn], request: Request, most: int) -> Answer:
         """Answer one question about the current picture as a preset does; only the final answer is recorded."""
-        from .esper import find_preset
-
-        function = find_preset(preset)
+        function = load_function("arr_coc.answering.esper:find_preset")(preset)
         if not isinstance(query, str) or self._view is None:
             raise InputError(f"preset {preset!r} answers one question about one picture; call set_image first")
         check_request([query])

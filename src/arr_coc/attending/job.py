@@ -17,7 +17,6 @@ from .frame import Frame, check_maps, check_reading
 from .gains import Criterion
 from .overlay import overlay
 from .quadtree import quadtree
-from .strategies import DEFAULT_STRATEGY
 from .tree import Leaves, Tree, tree_for
 
 
@@ -85,7 +84,7 @@ class AllocationJob:
 
     def leaves(self, cells: Tensor, criterion: Criterion = "mass") -> Leaves:
         """Leaves of a map (B, rows, cols) by the allocator that `shape=` names, on the request's budgets."""
-        shape = self.option("shape", DEFAULT_STRATEGY)
+        shape = self.option("shape", "overlay")
         if shape == "overlay":
             return overlay(cells, self.budgets, levels=self.levels, overview=self.option("overview"))
         if shape != "quadtree":

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import numpy as np
 
@@ -18,9 +18,8 @@ if TYPE_CHECKING:
 
     from ..core.values import Relevance
     from ..pictures.words import Words
-    from ..realizing.attachment_plan import PicturePrompt
     from ..texture.channels import Texture
-    from .photos.source import PhotoSight
+    from .photos.nets import PhotoSight
 
 # A function of (picture, question), such as a trained scorer.
 RelevanceSource = Callable[["torch.Tensor", str], "Relevance | np.ndarray | torch.Tensor"]
@@ -31,22 +30,28 @@ VIEW_SIDE = 1600
 SENSE_SIDE = 768
 
 
+class ModelPrompt(Protocol):
+    """A model's prompt that shows the picture, for sources that ask the model."""
+
+    @property
+    def can_glance(self) -> bool: ...
+
+
 @dataclass(frozen=True, eq=False)
 class Scene:
     """One picture and what is known about it.
 
     picture: (H, W, 3) uint8, or a tensor (3, H, W) in [0, 1], or a function that gives one of them. words: those of a
-    page, with their boxes. prompt: the model's prompt that shows the picture, for sources that ask the model
-    (`models.attachment_plan.PicturePrompt`). scorer: the one that was trained with that model, a function of (tensor,
-    question). previous: (h, w) relevance of the frame before, where there is one. photos: may the photo map take part?
-    ocr: may "auto" read the words by OCR, which takes seconds? choosing: False where everything is kept anyway.
-    fallback: what "auto" takes where nothing better is offered. kept: where sources keep what they made of the picture,
-    for its next question.
+    page, with their boxes. prompt: the model's prompt that shows the picture. scorer: the one that was trained with
+    that model, a function of (tensor, question). previous: (h, w) relevance of the frame before. photos: whether the
+    photo map may take part. ocr: whether "auto" may read the words by OCR, which takes seconds. choosing: False where
+    everything is kept anyway. fallback: what "auto" takes where nothing better is offered. kept: where sources keep
+    what they made of the picture, for its next question.
     """
 
     picture: np.ndarray | torch.Tensor | Callable[[], object]
     words: Words | None = None
-    prompt: PicturePrompt | None = None
+    prompt: ModelPrompt | None = None
     scorer: RelevanceSource | None = None
     previous: np.ndarray | None = None
     device: str = "cpu"
@@ -96,7 +101,7 @@ class Scene:
     @cached_property
     def seen(self) -> PhotoSight:
         """What the networks for photographs say of it, each when it is first asked."""
-        from .photos.source import PhotoSight
+        from .photos.nets import PhotoSight
 
         return PhotoSight(self.pixels)
 

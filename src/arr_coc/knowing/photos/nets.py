@@ -7,15 +7,16 @@ the few boxes above a threshold. Who asks for the clock wants the place that loo
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ...core.arrays import sized
 from ...core.errors import InputError
 from ...core.onnx import Session, open_session
-from .parts import parts_folder, read_part
+from .parts import find_part, parts_folder, read_part
 
 if TYPE_CHECKING:
     import cv2
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 SQUARE, LONGER = 320, 640
 STRIDE = 32
 SALIENCY_SIDE = 320
+# The longer side of the map: four values for a cell of 32 pixels in a picture of 1024.
+MAP_SIDE = 128
 MEAN, SPREAD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 SCORES, PRIORS, OFFSETS = "ClassPredictor/concat/sigmoid/Flatten", "PriorBox/concat", "BoxEncodingPredictor/concat"
 
@@ -116,3 +119,60 @@ def class_features(anchors: Anchors) -> np.ndarray:
         step = ANCHOR_GRIDS[0][0] // side
         dense = np.maximum(dense, part.repeat(step, 0).repeat(step, 1))
     return np.sqrt(dense)
+
+
+@dataclass(frozen=True, eq=False)
+class PhotoSight:
+    """A photograph, (H, W, 3) uint8, and what the networks say of it, each asked once."""
+
+    pixels: np.ndarray
+
+    @cached_property
+    def square(self) -> Anchors:
+        return detect(self.pixels)
+
+    @cached_property
+    def close(self) -> Anchors:
+        return detect(self.pixels, closely=True)
+
+    @cached_property
+    def salient(self) -> np.ndarray | None:
+        """(h, w) in [0, 1], where that network is there."""
+        return shaped(stands_out(self.pixels), self.shape) if find_part("saliency") else None
+
+    @cached_property
+    def shape(self) -> tuple[int, int]:
+        return sized(self.pixels.shape[:2], MAP_SIDE, grow=True)
+
+    @cached_property
+    def small(self) -> np.ndarray:
+        """(h, w, 3) in [0, 1], at the map's size."""
+        import cv2
+
+        return cv2.resize(self.pixels, self.shape[::-1], interpolation=cv2.INTER_AREA).astype(np.float32) / 255
+
+    @cached_property
+    def edges(self) -> tuple[np.ndarray, np.ndarray]:
+        """Ranks in [0, 1] of every place (h, w): how busy it is, and how upright its edges are."""
+        import cv2
+
+        size = sized(self.pixels.shape[:2], 4 * MAP_SIDE)[::-1]
+        grey = cv2.resize(self.pixels, size, interpolation=cv2.INTER_AREA)
+        grey = cv2.cvtColor(grey, cv2.COLOR_RGB2GRAY).astype(np.float32) / 255
+        across, down = (
+            cv2.resize(np.abs(cv2.Sobel(grey, cv2.CV_32F, *way)), self.shape[::-1], interpolation=cv2.INTER_AREA)
+            for way in ((1, 0), (0, 1))
+        )
+        busy, upright = cv2.blur(across + down, (5, 5)), cv2.blur(across - down, (1, 15))
+        return ranks(busy), ranks(upright)
+
+
+def ranks(values: np.ndarray) -> np.ndarray:
+    """(h, w) → the same order, evenly in (0, 1)."""
+    return (values.ravel().argsort(kind="stable").argsort().reshape(values.shape) + 0.5) / values.size
+
+
+def shaped(plane: np.ndarray, shape: tuple[int, int]) -> np.ndarray:
+    import cv2
+
+    return cv2.resize(plane.astype(np.float32), shape[::-1], interpolation=cv2.INTER_AREA)

@@ -13,28 +13,23 @@ chosen on photographs of other collections than those of docs/real.md.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...core.arrays import sized
 from ...core.errors import InputError
 from ...core.values import Relevance
 from ...pictures.kind import is_photograph
 from ...texture.channels import centre_map
 from ..language.lexical import COLOURS, Coupling
 from ..language.senses import coupled_words
-from .nets import Anchors, detect, stands_out
+from .nets import Anchors, PhotoSight
 from .parts import REMEDY, find_part
 from .things import WHOLE, Ground, PhotoQuestion, Wanted, photo_question
 
 if TYPE_CHECKING:
     from ..scene import Scene
 
-# The longer side of the map: four values for a cell of 32 pixels in a picture of 1024.
-MAP_SIDE = 128
 # Of so many anchors that speak most for a class, the boxes are painted.
 MOST_BOXES = 60
 # What an anchor says counts to this power: a few sure boxes before many doubtful ones.
@@ -57,52 +52,6 @@ def photos_installed() -> bool:
 def photos_missing(offers: frozenset[str] = frozenset()) -> str | None:
     """One line that says what is missing, or None."""
     return None if photos_installed() else f"relevance='photos' needs a detector's weights, once; fetch them: {REMEDY}"
-
-
-@dataclass(frozen=True, eq=False)
-class PhotoSight:
-    """A photograph, (H, W, 3) uint8, and what the networks say of it, each asked once."""
-
-    pixels: np.ndarray
-
-    @cached_property
-    def square(self) -> Anchors:
-        return detect(self.pixels)
-
-    @cached_property
-    def close(self) -> Anchors:
-        return detect(self.pixels, closely=True)
-
-    @cached_property
-    def salient(self) -> np.ndarray | None:
-        """(h, w) in [0, 1], where that network is there."""
-        return shaped(stands_out(self.pixels), self.shape) if find_part("saliency") else None
-
-    @cached_property
-    def shape(self) -> tuple[int, int]:
-        return sized(self.pixels.shape[:2], MAP_SIDE, grow=True)
-
-    @cached_property
-    def small(self) -> np.ndarray:
-        """(h, w, 3) in [0, 1], at the map's size."""
-        import cv2
-
-        return cv2.resize(self.pixels, self.shape[::-1], interpolation=cv2.INTER_AREA).astype(np.float32) / 255
-
-    @cached_property
-    def edges(self) -> tuple[np.ndarray, np.ndarray]:
-        """Ranks in [0, 1] of every place (h, w): how busy it is, and how upright its edges are."""
-        import cv2
-
-        size = sized(self.pixels.shape[:2], 4 * MAP_SIDE)[::-1]
-        grey = cv2.resize(self.pixels, size, interpolation=cv2.INTER_AREA)
-        grey = cv2.cvtColor(grey, cv2.COLOR_RGB2GRAY).astype(np.float32) / 255
-        across, down = (
-            cv2.resize(np.abs(cv2.Sobel(grey, cv2.CV_32F, *way)), self.shape[::-1], interpolation=cv2.INTER_AREA)
-            for way in ((1, 0), (0, 1))
-        )
-        busy, upright = cv2.blur(across + down, (5, 5)), cv2.blur(across - down, (1, 15))
-        return ranks(busy), ranks(upright)
 
 
 def photos_relevance(scene: Scene, query: str, option: str = "") -> Relevance:
@@ -315,14 +264,3 @@ def unnamed_map(seen: PhotoSight, fast: bool = False) -> np.ndarray:
     salient = None if fast else seen.salient
     middle = centre_map(seen.shape)
     return (things + middle) / 2 if salient is None else (2 * things + 2 * salient + 0.2 * middle) / 4.2
-
-
-def ranks(values: np.ndarray) -> np.ndarray:
-    """(h, w) → the same order, evenly in (0, 1)."""
-    return (values.ravel().argsort(kind="stable").argsort().reshape(values.shape) + 0.5) / values.size
-
-
-def shaped(plane: np.ndarray, shape: tuple[int, int]) -> np.ndarray:
-    import cv2
-
-    return cv2.resize(plane.astype(np.float32), shape[::-1], interpolation=cv2.INTER_AREA)
