@@ -79,7 +79,7 @@ def test_every_logit_is_that_of_the_stock_class(eye: Eye, budget: int) -> None:
     looked = eye.prepare(QUERY, budget)
     realized = eye.engine.realize(looked)
     said = generate(eye.model, realized, 32)
-    reader = OnnxQwen3VL.from_folder(part_folder(MINI))
+    reader = OnnxQwen3VL(part_folder(MINI))
     ((size, (_, pictures)),) = eye.backbone.normalised_pixels(eye.model, looked.inputs).items()
     leaves = realized.notes["leaves"].leaves.numpy()
     seen = reader.see(pictures[0].numpy(), leaves)

@@ -183,7 +183,7 @@ def quick_eye(relevance: object = "auto", levels: int | None = None) -> Eye:
 
 @lru_cache(maxsize=1)
 def _reader(folder: Path) -> OnnxQwen3VL:
-    return OnnxQwen3VL.from_folder(folder)
+    return OnnxQwen3VL(folder)
 
 
 @lru_cache(maxsize=4)

@@ -23,7 +23,7 @@ from ...core.plugins import load_plugin, plugins
 from ...core.values import Relevance
 from ..registry import Maps
 from ..scene import Scene
-from .onnx_scorer import found_in, seen_picture
+from .onnx_scorer import GRAPHS, found_in, seen_picture
 from .reduced import ReadingSizes, reduced_batch, size_note
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ class ScorerRelevance:
         return cls(part_folder(SCORER))
 
     def __call__(self, picture: torch.Tensor, query: str, kept: PictureStore | None = None) -> Relevance:
-        if str(picture.device) != "cpu" or not self.has_graph:
+        if str(picture.device) != "cpu" or not self.without_torch:
             return self.of_batch(picture[None], [query], kept)[0]
         return self.of_pixels(picture.permute(1, 2, 0).numpy(), query, kept=kept)
 
@@ -113,12 +113,17 @@ class ScorerRelevance:
     def has_graph(self) -> bool:
         return _kind_of(self.folder) == "ReadingScorer"
 
+    @property
+    def without_torch(self) -> bool:
+        """Whether the folder holds the graphs that run on a processor."""
+        return self.has_graph and all((self.folder / name).is_file() for name in GRAPHS)
+
     def of_pixels(
         self, pixels: np.ndarray, query: str, device: str = "cpu", kept: PictureStore | None = None
     ) -> Relevance:
         """The same for an array (H, W, 3) of uint8; on a processor without torch, where it can read. kept: where what
         is read of the picture is found by the next question."""
-        if device != "cpu" or not self.has_graph:
+        if device != "cpu" or not self.without_torch:
             return self.of_batch(Scene(pixels, device=device).tensor[None], [query], kept)[0]
         seen = seen_picture(self.folder, pixels, kept)
         note = size_note(seen.read, (pixels.shape[0], pixels.shape[1]))
