@@ -198,7 +198,7 @@ def plan(options: NeedleOptions) -> Plan:
 
 
 def report_of(rows: Sequence[Row], facts: Mapping[str, str]) -> Report:
-    return Report.of(rows, [RIGHT], facts, ("family", "allocation"), [calibration_table(rows)])
+    return Report.of(rows, [RIGHT], facts, ("family", "allocation"), [calibration_table(rows)], compact=True)
 
 
 def calibration_table(rows: Sequence[Row]) -> Table:

@@ -170,17 +170,17 @@ def estimate_of(values: np.ndarray, share: bool = True) -> Estimate:
     return Estimate(found.value, max(0.0, found.low), min(1.0, found.high)) if share else found
 
 
-def cells_of(rows: Sequence[Row], scores: Sequence[Score], whole: str = ALL) -> list[ScoreCell]:
-    """Every score of every group, system and share. whole: the name of all groups together; empty for none."""
+def cells_of(rows: Sequence[Row], scores: Sequence[Score]) -> list[ScoreCell]:
+    """Every score of every group, of all groups together, of every system and share."""
     groups = list(dict.fromkeys(row.group for row in rows))
-    groups += [whole] if whole and len(groups) > 1 else []
+    groups += [ALL] if len(groups) > 1 else []
     result = []
     for score in scores:
         for group in groups:
             samples: dict[tuple[str, float], dict[str, list[float]]] = {}
             tokens: dict[tuple[str, float], list[float]] = {}
             for row in rows:
-                if score.name in row.scores and group in (row.group, whole):
+                if score.name in row.scores and group in (row.group, ALL):
                     cell = row.system, row.keep
                     samples.setdefault(cell, {}).setdefault(row.unit, []).append(row.scores[score.name])
                     tokens.setdefault(cell, []).extend([] if row.tokens is None else [row.tokens])
@@ -225,19 +225,36 @@ def share_name(keep: float) -> str:
     return f"{keep:g} tokens" if keep > 1 else str(Fraction(keep).limit_denominator(9999))
 
 
-def tables_of(cells: Sequence[ScoreCell], scores: Sequence[Score], keys: tuple[str, str] = ("", "")) -> list[Table]:
-    """Two tables for each score: systems down and shares across, and what the baseline is ahead by. keys: headings of
-    groups and systems."""
+def tables_of(
+    cells: Sequence[ScoreCell], scores: Sequence[Score], keys: tuple[str, str] = ("", ""), compact: bool = False
+) -> list[Table]:
+    """For each score: systems down and shares across, and what the baseline is ahead by. keys: headings of groups and
+    systems. compact: of all groups together, and a table of groups for each share."""
     tables = []
     for score in scores:
         own = [cell for cell in cells if cell.score == score.name]
         if not own:
             continue
         unit = ", %" if score.scale == 100 else ""
-        tables.append(_across(f"{score.title}{unit}", own, score, keys, False))
-        if any(cell.minus for cell in own):
-            tables.append(_across(f"{score.title}: {score.baseline} − each, points", own, score, keys, True))
+        last = own[-1].group
+        shown = [cell for cell in own if not compact or cell.group == last]
+        tables.append(_across(f"{score.title}{unit}", shown, score, keys, False))
+        if any(cell.minus for cell in shown):
+            tables.append(_across(f"{score.title}: {score.baseline} − each, points", shown, score, keys, True))
+        if compact and len({cell.group for cell in own}) > 1:
+            keeps = sorted({cell.keep for cell in own} - {1.0}, reverse=True)
+            tables += [_by_group(f"{score.title}{unit}, at {share_name(keep)}", own, keep, score, keys) for keep in keeps]
     return tables
+
+
+def _by_group(title: str, cells: Sequence[ScoreCell], keep: float, score: Score, keys: tuple[str, str]) -> Table:
+    """Systems down, groups across, values alone; all tokens stand first."""
+    rows: dict[str, dict[str, TableCell]] = {}
+    for cell in sorted((one for one in cells if one.keep in (keep, 1.0)), key=lambda one: -one.keep):
+        value = f"{score.scale * cell.estimate.value:.1f}"
+        rows.setdefault(cell.system, {"system": cell.system})[cell.group] = value
+    groups = dict.fromkeys(cell.group for cell in cells)
+    return Table(title, {"system": keys[1] or "system", **{group: group for group in groups}}, list(rows.values()))
 
 
 def _across(title: str, cells: Sequence[ScoreCell], score: Score, keys: tuple[str, str], minus: bool) -> Table:
@@ -277,11 +294,11 @@ class Report:
         facts: Mapping[str, str],
         keys: tuple[str, str] = ("", ""),
         more: Iterable[Table] = (),
-        whole: str = ALL,
+        compact: bool = False,
     ) -> Report:
         """The cells and tables of some scores; more: tables of the suite's own."""
-        cells = cells_of(rows, scores, whole)
-        return cls(rows, cells, [*tables_of(cells, scores, keys), *more], facts)
+        cells = cells_of(rows, scores)
+        return cls(rows, cells, [*tables_of(cells, scores, keys, compact), *more], facts)
 
     def document(self) -> JsonObject:
         """What the JSON holds."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
@@ -91,8 +91,9 @@ class RowStore:
     def add(self, row: Row) -> None:
         self.rows[row.key] = row
         if self.path is not None:
+            there = {name: value for name, value in vars(row).items() if value not in (None, "", {})}
             with self.path.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(asdict(row), ensure_ascii=False) + "\n")
+                file.write(json.dumps(there, ensure_ascii=False) + "\n")
 
     def missing(self, keys: Iterable[Key]) -> tuple[Key, ...]:
         """The keys that have no row yet."""
