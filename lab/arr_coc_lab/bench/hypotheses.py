@@ -53,6 +53,7 @@ def measure(options: HypothesesBenchOptions, run: BenchRun) -> Report:
 
 def new_measurement(options: HypothesesBenchOptions, run: BenchRun) -> dict[str, object]:
     import torch
+
     from arr_coc.knowing.scorer.source import load_scorer
 
     from ..train.measure import Measuring, document_of, steps_of

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
-from arr_coc.knowing.scorer.source import load_scorer
-from arr_coc.realizing.bundled import Calibration, model_folder
-from arr_coc.realizing.qwen3_vl.encode import dense_vision_attention
 from torch import Tensor
 
 from arr_coc.core.folders import MINI, SCORER, part_folder
+from arr_coc.knowing.scorer.source import load_scorer
+from arr_coc.realizing.bundled import Calibration, model_folder
+from arr_coc.realizing.qwen3_vl.encode import dense_vision_attention
 
 from ..train.allocations import tree_of
 from ..train.calibration import ASKED, answer_batch, calibration_row, is_right
@@ -34,10 +34,10 @@ from .run import Job, Plan
 from .suite import NeedleOptions, chosen_families
 
 if TYPE_CHECKING:
-    from arr_coc.knowing.scorer.reading_scorer import ReadingScorer
     from transformers import PreTrainedModel
 
     from arr_coc.answering.decoding import Generated
+    from arr_coc.knowing.scorer.reading_scorer import ReadingScorer
 
     from ..classic.scorer import Scorer
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import torch
-from arr_coc.realizing.tokens.splice import pack, take
 from torch import Tensor
 
 from arr_coc.answering.decoding import Generated
 from arr_coc.attending.overlay import overlay
+from arr_coc.realizing.tokens.splice import pack, take
 
 from ..train.calibration import ASKED, SaidAnswers, answer_batch, is_right
 from ..train.mini_model import TURN_END

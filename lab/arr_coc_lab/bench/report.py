@@ -126,12 +126,14 @@ class Table:
 
 @dataclass(frozen=True)
 class Score:
-    """A score that counts. title: of its table. scale: 100 for per cent. baseline: systems are paired with this one."""
+    """A score that counts. title: of its table. scale: 100 for per cent. baseline: systems are paired with this one.
+    share: whether it lies between 0 and 1, and its interval too."""
 
     name: str
     title: str
     scale: float = 100.0
     baseline: str = ""
+    share: bool = True
 
 
 @dataclass(frozen=True)
@@ -164,10 +166,12 @@ def _plain(estimate: Estimate) -> JsonObject:
 def estimate_of(values: np.ndarray, share: bool = True) -> Estimate:
     """(n,) samples → their mean and its 95 % interval: Wilson's of zeros and ones, else the normal one. share: the
     interval ends where shares do."""
+    if not share:
+        return mean(values)
     if np.isin(values, (0, 1)).all():
         return proportion(values)
     found = mean(values)
-    return Estimate(found.value, max(0.0, found.low), min(1.0, found.high)) if share else found
+    return Estimate(found.value, max(0.0, found.low), min(1.0, found.high))
 
 
 def cells_of(rows: Sequence[Row], scores: Sequence[Score]) -> list[ScoreCell]:
@@ -197,7 +201,7 @@ def cells_of(rows: Sequence[Row], scores: Sequence[Score]) -> list[ScoreCell]:
                         tokens=float(np.mean(tokens[cell])) if tokens[cell] else None,
                         n=sum(map(len, samples[cell].values())),
                         units=len(units),
-                        estimate=estimate_of(np.array([*units.values()]), share=score.scale == 100),
+                        estimate=estimate_of(np.array([*units.values()]), share=score.share),
                         minus=_minus(means, score.baseline, cell),
                     )
                 )
@@ -243,7 +247,9 @@ def tables_of(
             tables.append(_across(f"{score.title}: {score.baseline} − each, points", shown, score, keys, True))
         if compact and len({cell.group for cell in own}) > 1:
             keeps = sorted({cell.keep for cell in own} - {1.0}, reverse=True)
-            tables += [_by_group(f"{score.title}{unit}, at {share_name(keep)}", own, keep, score, keys) for keep in keeps]
+            tables += [
+                _by_group(f"{score.title}{unit}, at {share_name(keep)}", own, keep, score, keys) for keep in keeps
+            ]
     return tables
 
 

@@ -13,13 +13,13 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from arr_coc.texture.batch import sense
-from arr_coc.texture.pyramid import pyramid
 from torch.nn import functional as F
 
 from arr_coc.attending.allocate import allocate
 from arr_coc.attending.quadtree import quadtree
 from arr_coc.attending.tree import build_tree
+from arr_coc.texture.batch import sense
+from arr_coc.texture.pyramid import pyramid
 
 from .machine import CommandRun, Timing, machine_facts, processors, run_command, time_in_turns
 from .options import SpeedOptions

@@ -178,7 +178,12 @@ SUITES = (
         VideoOptions,
         "Clips: exact match by system and share, coherence and cuts; coverage of real clips.",
         "",
-        ("--quick", "--device cuda --batch 64 --threads 16 --out out/bench", "--data DIR", "--family two-frames --n 210"),
+        (
+            "--quick",
+            "--device cuda --batch 64 --threads 16 --out out/bench",
+            "--data DIR",
+            "--family two-frames --n 210",
+        ),
     ),
     Suite(
         "speed",

@@ -18,9 +18,9 @@ import numpy as np
 from arr_coc.attending.grip import GRIP, SCHEMA, best_of
 from arr_coc.core.alphabet import IDS
 
+from ..bench.rows import Key, Row, RowStore
+from ..bench.scores import anls, box_map
 from ..worlds.needle.atlas import _glyph_arrays
-from .answers import AnswerStore
-from .vqa import anls, box_map
 
 if TYPE_CHECKING:
     from arr_coc.answering.eye import Eye
@@ -139,16 +139,16 @@ def measure(
         kept: A file of answers, to go on from and to append to.
         advance: Called after each text.
     """
-    answers = AnswerStore(kept)
+    store = RowStore(kept)
 
     def read(cells: Sequence[TextCell]) -> dict[str, float | None]:
         """All that was read so far, these cells among it."""
         for cell in cells:
-            if ("", cell.key) not in answers.rows:
+            if store.missing([Key(cell.key, "reader")]):
                 text = sample(cell, seed)
-                answers.add({"question": "", "cell": cell.key, "score": None if text is None else score(eye, text)})
+                store.add(Row("grip", cell.key, "reader", scores={} if text is None else {"anls": score(eye, text)}))
             advance()
-        return {cell: row["score"] for (_, cell), row in answers.rows.items()}
+        return {key.question: row.scores.get("anls") for key, row in store.rows.items()}
 
     best = best_heights(read(cells_of(HEIGHTS, MAIN, number)))
     said = read(cells_of(best, [side for side in CANVASES if side not in MAIN], number))

@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from arr_coc.realizing.base import backbone_for
-from arr_coc.realizing.glance import Glance, glance_layers, read_view, spread_over_cells, view_levels
 from torch import Tensor
 from torch.nn import functional as F
 
 from arr_coc.core.errors import InputError
 from arr_coc.core.values import JsonObject
+from arr_coc.realizing.base import backbone_for
+from arr_coc.realizing.glance import Glance, glance_layers, read_view, spread_over_cells, view_levels
 
 from ..train.pictures import TrainingBatch, every_family
 

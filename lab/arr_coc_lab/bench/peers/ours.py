@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import torch
-from arr_coc.realizing.glance import find_glance
 from torch import Tensor
 
 from arr_coc.attending.gains import Criterion
 from arr_coc.attending.overlay import overlay
 from arr_coc.attending.quadtree import quadtree
 from arr_coc.attending.tree import build_tree
+from arr_coc.realizing.glance import find_glance
 
 from .model import LEVELS, Flow, Make, PeerScene, PrunableMini, Told, Way
 
