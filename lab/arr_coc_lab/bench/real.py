@@ -31,7 +31,7 @@ from . import asking, documents
 from .machine import machine_facts
 from .questions import Question, by_picture, load_questions, parse_limits
 from .report import Report, Score
-from .rows import Key, Row
+from .rows import ANY, Key, Row
 from .run import Job, Plan
 from .scores import correlation, coverage, fixation_map, scanpath_hits, scanpath_saliency, tokens_to_reach
 from .suite import RealOptions, parse_shares
@@ -45,7 +45,6 @@ RELEVANCE = ("auto", "look", "scorer", *CONTROLS)
 WITH_OCR = "auto+ocr"
 REACHED = 0.9
 MAP_SIDE, CENTRE_SIDE = 256, 64
-ANY = 0.0  # the share of scores that no budget changes
 SCORES = {
     "coverage": "Share of the relevant boxes seen at level 0",
     "coverage at half size": "The same, seen at level 1 or 0",

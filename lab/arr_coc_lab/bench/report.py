@@ -16,7 +16,7 @@ from arr_coc.core.files import read_text, write_text
 from arr_coc.core.values import JsonObject
 
 from ..statistics import Estimate, mean, paired, proportion
-from .rows import Row
+from .rows import ANY, Row
 
 if TYPE_CHECKING:
     import rich.table
@@ -224,8 +224,8 @@ def _minus(
 
 def share_name(keep: float) -> str:
     """A share as a heading: 1/8; a number of tokens as it is."""
-    if keep == 1:
-        return "all tokens"
+    if keep in (ANY, 1):
+        return "any budget" if keep == ANY else "all tokens"
     return f"{keep:g} tokens" if keep > 1 else str(Fraction(keep).limit_denominator(9999))
 
 
@@ -308,7 +308,7 @@ class Report:
 
     def document(self) -> JsonObject:
         """What the JSON holds."""
-        tables = [] if self.cells else [table.to_json() for table in self.tables]
+        tables = [table.to_json() for table in self.tables]
         cells = [cell.to_json() for cell in self.cells]
         return {"schema": SCHEMA, "facts": dict(self.facts), "cells": cells, "tables": tables}
 

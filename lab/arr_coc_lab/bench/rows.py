@@ -11,6 +11,8 @@ from typing import NamedTuple
 
 from arr_coc.core.files import replacing, same_settings
 
+ANY = 0.0  # the share of scores that no budget changes
+
 
 class Key(NamedTuple):
     """One cell of a suite: a question, and a system with its share of the tokens (or a number of them, above 1)."""
