@@ -6,12 +6,12 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from arr_coc_lab.bench.again import AGAIN, ANEW, CACHED, FULL, SINGLE, TODAY, WAYS, AskedCost, numbers_of
+from arr_coc_lab.bench.again_screens import CountedSession, steps_of
 
 from arr_coc.attending.allocate import allocate
 from arr_coc.core.errors import InputError
 from arr_coc_lab.bench import again, again_many
-from arr_coc_lab.bench.again import AGAIN, ANEW, CACHED, FULL, SINGLE, TODAY, WAYS, AskedCost, numbers_of
-from arr_coc_lab.bench.again_screens import CountedSession, steps_of
 
 
 def costs(way: str, monkeypatch, *seeds: int) -> list[float]:

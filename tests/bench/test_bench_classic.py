@@ -6,10 +6,6 @@ import json
 
 import pytest
 import torch
-from arr_coc.knowing.registry import relevance_source, remove_source
-
-from arr_coc.core.errors import InputError
-from arr_coc.core.files import write_json, write_text
 from arr_coc_lab.bench.classic import (
     ClassicPlan,
     ClassicRecord,
@@ -17,6 +13,10 @@ from arr_coc_lab.bench.classic import (
     tables,
     wanted_names,
 )
+
+from arr_coc.core.errors import InputError
+from arr_coc.core.files import write_json, write_text
+from arr_coc.knowing.registry import relevance_source, remove_source
 from arr_coc_lab.bench.run import program
 from arr_coc_lab.classic.scorer import RGB, Scorer, ScorerConfig
 from arr_coc_lab.train.mini_model import MiniConfig, build_mini

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from arr_coc_lab.bench.options import BenchOptions
 
 from arr_coc.core.errors import InputError
 from arr_coc_lab.bench import run, suite
-from arr_coc_lab.bench.options import BenchOptions
 from arr_coc_lab.bench.report import Report, Table, read_document
 from arr_coc_lab.bench.run import BenchRun, PlainScreen, RichScreen, locked, perform
 from arr_coc_lab.bench.suite import Suite, suites

@@ -6,14 +6,6 @@ import json
 
 import numpy as np
 import pytest
-from arr_coc.texture.type_height import type_height
-
-from arr_coc.app.cli import main
-from arr_coc.attending.distance import COARSELY, ScaleChoice
-from arr_coc.attending.grip import Grip
-from arr_coc.core.errors import InputError
-from arr_coc.core.values import Answer
-from arr_coc_lab.bench import grip_constants, grip_saving, gripping
 from arr_coc_lab.bench.grip import (
     AUTO,
     LARGER_AUTO,
@@ -28,6 +20,14 @@ from arr_coc_lab.bench.grip import (
     ways_at,
 )
 from arr_coc_lab.bench.gripping import TextCell, measure, sample
+
+from arr_coc.app.cli import main
+from arr_coc.attending.distance import COARSELY, ScaleChoice
+from arr_coc.attending.grip import Grip
+from arr_coc.core.errors import InputError
+from arr_coc.core.values import Answer
+from arr_coc.texture.type_height import type_height
+from arr_coc_lab.bench import grip_constants, grip_saving, gripping
 from arr_coc_lab.bench.run import bench
 
 

@@ -6,10 +6,10 @@ import json
 
 import numpy as np
 import pytest
+from arr_coc_lab.bench.mining import hardest
 from PIL import Image
 
 from arr_coc.app.cli import main
-from arr_coc_lab.bench.mining import hardest
 from arr_coc_lab.train.own_data import read_own
 
 

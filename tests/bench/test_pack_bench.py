@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from arr_coc_lab.bench.pack_reading import grouped, shown_by
 from PIL import Image
 
 from arr_coc.core.errors import InputError
@@ -16,7 +17,6 @@ from arr_coc.packing.pack import PackPage
 from arr_coc.packing.prices.tables import table_for
 from arr_coc.pictures.load import load_picture
 from arr_coc_lab.bench import pack_reading
-from arr_coc_lab.bench.pack_reading import grouped, shown_by
 from arr_coc_lab.bench.run import bench
 from arr_coc_lab.bench.suite import suite
 

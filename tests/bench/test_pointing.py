@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 import torch
-from arr_coc.realizing.base import backbone_for
-from arr_coc.realizing.glance import GLANCE_NAME, Glance, find_glance
+from arr_coc_lab.bench.pointing import HeadAttention, cell_edges, look, measure, needed_cells, select_heads
 from tiny_models import save_stock, tiny_model, tiny_processor
 
 from arr_coc.app.cli import main
-from arr_coc_lab.bench.pointing import HeadAttention, cell_edges, look, measure, needed_cells, select_heads
+from arr_coc.realizing.base import backbone_for
+from arr_coc.realizing.glance import GLANCE_NAME, Glance, find_glance
 from arr_coc_lab.train.allocations import target_cells
 from arr_coc_lab.worlds.needle import render
 

@@ -8,6 +8,8 @@ from itertools import count
 
 import pytest
 import torch
+from arr_coc_lab.bench.answers import AnswerStore
+from arr_coc_lab.bench.vqa import BOXES, AskingStyle, Condition, box_map
 from PIL import Image
 from plain_pages import plain_pack
 from tiny_weights import tiny_weights
@@ -17,7 +19,6 @@ from arr_coc.app.cli import main
 from arr_coc.core.alphabet import decode, text_row
 from arr_coc.core.errors import InputError
 from arr_coc_lab.bench import page_reading
-from arr_coc_lab.bench.answers import AnswerStore
 from arr_coc_lab.bench.needle import Weights
 from arr_coc_lab.bench.page_reading import (
     CELLS,
@@ -33,7 +34,6 @@ from arr_coc_lab.bench.page_reading import (
 )
 from arr_coc_lab.bench.real import READING, reading_questions, sureness_table
 from arr_coc_lab.bench.run import bench
-from arr_coc_lab.bench.vqa import BOXES, AskingStyle, Condition, box_map
 from arr_coc_lab.worlds.pages.pack import read_pack
 
 

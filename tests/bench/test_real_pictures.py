@@ -8,6 +8,7 @@ import math
 
 import numpy as np
 import pytest
+from arr_coc_lab.bench.workers import done_by
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
@@ -38,7 +39,6 @@ from arr_coc_lab.bench.real import (
     worst_of,
 )
 from arr_coc_lab.bench.run import bench
-from arr_coc_lab.bench.workers import done_by
 
 KEEPS = (1 / 4, 1 / 8, 1 / 16, 1 / 32)
 SIZE = (320, 448)

@@ -8,9 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-
-from arr_coc.app.cli import main
-from arr_coc.core.errors import InputError
 from arr_coc_lab.bench.answers import AnswerStore
 from arr_coc_lab.bench.vqa import (
     FULL,
@@ -29,6 +26,9 @@ from arr_coc_lab.bench.vqa import (
     verdict,
     worst_of,
 )
+
+from arr_coc.app.cli import main
+from arr_coc.core.errors import InputError
 
 HERE = Path("set.parquet")
 PICTURE = {"bytes": b"png", "path": None}

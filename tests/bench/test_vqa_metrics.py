@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-
 from arr_coc_lab.bench.vqa import (
     anls,
     choice,
@@ -16,6 +13,8 @@ from arr_coc_lab.bench.vqa import (
     textvqa_accuracy,
     vqa_accuracy,
 )
+from hypothesis import given
+from hypothesis import strategies as st
 
 WORDS = st.text("abc ", max_size=8)
 

@@ -7,10 +7,10 @@ import signal
 from itertools import count
 
 import pytest
+from arr_coc_lab.bench.workers import done_by, in_turn
 
 from arr_coc_lab.bench.run import BenchRun
 from arr_coc_lab.bench.suite import suite
-from arr_coc_lab.bench.workers import done_by, in_turn
 
 
 def squared(number: int) -> tuple[int, int]:

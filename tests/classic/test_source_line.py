@@ -7,6 +7,7 @@ from functools import cache
 
 import numpy as np
 import pytest
+from arr_coc_lab.bench.options import SourceOptions
 from tiny_models import picture, tiny_model, tiny_processor
 
 from arr_coc.answering import presets
@@ -17,7 +18,6 @@ from arr_coc.core.errors import InputError
 from arr_coc.pictures.load import load_picture
 from arr_coc.texturing import at_most
 from arr_coc_lab.bench import source as bench
-from arr_coc_lab.bench.options import SourceOptions
 from arr_coc_lab.classic.source_line import STAGES, SourceLine, open_ground, seen_levels, source_texture
 from arr_coc_lab.train.pictures import render_family
 

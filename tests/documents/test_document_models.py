@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from arr_coc.knowing.document import PageOffers
 from small_pdf import small_pdf
 from tiny_models import GREEDY, picture, prompt, save_stock, tiny_model, tiny_processor
 
@@ -20,6 +19,7 @@ from arr_coc.answering.pages import ask_page_by_page
 from arr_coc.app.cli import main
 from arr_coc.attending.request import Request
 from arr_coc.core.values import Answer
+from arr_coc.knowing.document import PageOffers
 from arr_coc.pictures.document import Document
 
 ROWS = [([picture(64, 64, 1), picture(160, 96, 2), picture(96, 128, 4)], "where is the red square on the left")]

@@ -6,7 +6,6 @@ import json
 
 import numpy as np
 import pytest
-from arr_coc.knowing.document import PageRelevance
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_pdf import small_pdf
@@ -17,6 +16,7 @@ from arr_coc.attending.document import page_gains, share_tokens
 from arr_coc.attending.document_look import allocate_pages, listed
 from arr_coc.attending.request import Request
 from arr_coc.core.document_values import DocumentAllocation
+from arr_coc.knowing.document import PageRelevance
 from arr_coc.pictures.document import Document
 
 maps = (

@@ -5,13 +5,13 @@ from __future__ import annotations
 import cv2
 import numpy as np
 import pytest
-from arr_coc.knowing.large import FINE_SIDE, TILE, TileReader, read_tiles, tile_worth
-from arr_coc.knowing.registry import find_source
-from arr_coc.knowing.scene import Scene
 from PIL import Image, ImageDraw, ImageFont
 
 from arr_coc import InputError, Relevance, look
 from arr_coc.knowing import large
+from arr_coc.knowing.large import FINE_SIDE, TILE, TileReader, read_tiles, tile_worth
+from arr_coc.knowing.registry import find_source
+from arr_coc.knowing.scene import Scene
 from arr_coc.looking import prepare
 from arr_coc.pictures import load, regions
 from arr_coc.pictures.load import load_picture

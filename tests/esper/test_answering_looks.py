@@ -6,14 +6,6 @@ from copy import copy
 
 import pytest
 import torch
-from arr_coc.realizing.qwen3_vl.encode import (
-    VisualTokens,
-    encode_leaves,
-    leaf_positions,
-    own_attention,
-    run_language_model,
-)
-from arr_coc.realizing.tokens.patches import LeafBatch, gather_leaf_patches
 from esper_models import QUESTIONS, SIDE, job_of, tiny_eye
 from tiny_models import picture, tiny_model
 
@@ -23,6 +15,14 @@ from arr_coc.answering.pass_settings import EsperSettings
 from arr_coc.attending.tree import build_tree
 from arr_coc.balancing.tempering import TemperingPolicy
 from arr_coc.core.kept import ByteStore
+from arr_coc.realizing.qwen3_vl.encode import (
+    VisualTokens,
+    encode_leaves,
+    leaf_positions,
+    own_attention,
+    run_language_model,
+)
+from arr_coc.realizing.tokens.patches import LeafBatch, gather_leaf_patches
 from arr_coc_lab.classic.tempering import run_passes
 
 GRID = (SIDE // 32, SIDE // 32)

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from arr_coc_lab.bench.esper_runs import passes_needed
 from esper_models import QUESTIONS, SIDE, bright, job_of, tiny_eye
 from merging_families import build_model, numbered_words
 from tiny_models import picture, tiny_model, tiny_processor
@@ -20,7 +21,6 @@ from arr_coc.answering.story_drawing import convergence_plot, strip, write_story
 from arr_coc.app.cli.ask import story_table
 from arr_coc.balancing.tempering import TemperingPolicy
 from arr_coc.core.values import Allocation, Answer, Pass
-from arr_coc_lab.bench.esper_runs import passes_needed
 from arr_coc_lab.classic.tempering import run_passes
 
 ALWAYS = EsperSettings(stop=0.0)

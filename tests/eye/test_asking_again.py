@@ -10,8 +10,6 @@ from copy import copy
 import numpy as np
 import pytest
 import torch
-from arr_coc.knowing.scorer.onnx_scorer import OnnxScorer
-from arr_coc.realizing.qwen3_vl.onnx import OnnxSpeaker, VisualFeatures
 from PIL import Image
 from tiny_weights import needs_weights, signs
 
@@ -21,6 +19,8 @@ from arr_coc.answering.eye import beside
 from arr_coc.answering.light import LightEngine, normalised, prompt_ids, quick_eye
 from arr_coc.attending.frame import leaves_of, segments_of
 from arr_coc.core.kept import ByteStore, PictureStore, bytes_of, pixels_key
+from arr_coc.knowing.scorer.onnx_scorer import OnnxScorer
+from arr_coc.realizing.qwen3_vl.onnx import OnnxSpeaker, VisualFeatures
 
 FIRST = "overview_first"
 PICTURE, TOKENS = np.ascontiguousarray(signs()[:160, :224]), 16

@@ -10,8 +10,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from arr_coc.knowing.scorer.source import ScorerRelevance, load_scorer, question_ids, scorer_beside
-from arr_coc.realizing.bundled import Calibration, PlaceDoubt, as_trained
 from tiny_models import picture
 from tiny_weights import needs_weights, signs, tiny_weights
 
@@ -19,6 +17,8 @@ from arr_coc import Eye, InputError, ask, look
 from arr_coc import asking as quick
 from arr_coc.core import folders
 from arr_coc.core.folders import WEIGHTS, part_folder
+from arr_coc.knowing.scorer.source import ScorerRelevance, load_scorer, question_ids, scorer_beside
+from arr_coc.realizing.bundled import Calibration, PlaceDoubt, as_trained
 from arr_coc_lab.train.allocations import LEVELS, tree_of
 from arr_coc_lab.train.evaluate import evaluation_leaves
 from arr_coc_lab.train.mini_model import build_tokenizer

@@ -9,12 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from arr_coc.realizing.bundled import Calibration
 from merging_families import save_family
 from tiny_models import picture, save_stock
 
 from arr_coc import Eye, InputError, ask, look
 from arr_coc.attending.strategies import DEFAULT_STRATEGY
+from arr_coc.realizing.bundled import Calibration
 from arr_coc_lab.classic.scorer import Scorer
 from arr_coc_lab.train.checkpoints import ship
 from arr_coc_lab.train.mini_model import MiniConfig, build_mini

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 import torch
-from arr_coc.knowing.scorer.source import ScorerRelevance
 from merging_families import save_family
 from tiny_models import picture, prompt, save_stock
 from tiny_weights import needs_weights, signs, spoken
@@ -21,6 +20,7 @@ from arr_coc.answering.chat import Turn, View
 from arr_coc.answering.stock import chat_text
 from arr_coc.core.folders import SCORER, part_folder
 from arr_coc.core.values import Answer
+from arr_coc.knowing.scorer.source import ScorerRelevance
 
 STREET = Path(arr_coc.__file__).parent / "examples" / "street.png"
 PINK, GRAY = "What does the pink sign say?", "What does the gray sign say?"

@@ -11,10 +11,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from arr_coc.realizing.bundled import PlaceDoubt
-from arr_coc.realizing.qwen3_vl.onnx import OnnxQwen3VL, OnnxSpeaker, leaf_patches
-from arr_coc.realizing.tokens.patches import LeafBatch, gather_leaf_patches, mip_pyramid, unpatchify
-from arr_coc.realizing.tokens.positions import language_positions, prompt_positions, vision_positions
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
@@ -27,6 +23,10 @@ from arr_coc.answering.decoding import Generated, greedy_steps, until_end
 from arr_coc.answering.light import can_be_quick, canvas_of, normalised, prompt_ids, quick_eye
 from arr_coc.answering.stock import chat_inputs
 from arr_coc.core.folders import MINI, part_folder
+from arr_coc.realizing.bundled import PlaceDoubt
+from arr_coc.realizing.qwen3_vl.onnx import OnnxQwen3VL, OnnxSpeaker, leaf_patches
+from arr_coc.realizing.tokens.patches import LeafBatch, gather_leaf_patches, mip_pyramid, unpatchify
+from arr_coc.realizing.tokens.positions import language_positions, prompt_positions, vision_positions
 
 QUERY = "What does the pink sign say?"
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from arr_coc.realizing.bundled import marked
 from tiny_weights import tiny_weights
 
 from arr_coc import Eye
 from arr_coc.answering.esper import Esper
 from arr_coc.pictures.load import load_picture
+from arr_coc.realizing.bundled import marked
 
 NOISE = np.random.default_rng(0).integers(0, 256, (128, 128, 3), dtype=np.uint8)
 PAGE = np.full((128, 128, 3), 255, np.uint8)

@@ -5,6 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from arr_coc.attending.allocate import allocate
+from arr_coc.core.errors import InputError
+from arr_coc.core.values import Allocation
 from arr_coc.realizing.tokens.merge import (
     Members,
     centrality,
@@ -14,12 +20,6 @@ from arr_coc.realizing.tokens.merge import (
     plan_pick,
     plan_selection,
 )
-from hypothesis import given, settings
-from hypothesis import strategies as st
-
-from arr_coc.attending.allocate import allocate
-from arr_coc.core.errors import InputError
-from arr_coc.core.values import Allocation
 
 
 def tree(rows: int, cols: int, keep: float, seed: int = 0) -> Allocation:

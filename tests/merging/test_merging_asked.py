@@ -5,8 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from arr_coc.realizing.attachment import attach
-from arr_coc.realizing.base import VisualGrid
 from merging_families import FAMILIES, FamilyProcessor, build_model, photo
 
 from arr_coc.answering.chat import USER, Turn
@@ -15,6 +13,8 @@ from arr_coc.answering.eye import Eye
 from arr_coc.answering.pass_settings import EsperSettings
 from arr_coc.answering.tiles import TileBoard
 from arr_coc.core.errors import InputError
+from arr_coc.realizing.attachment import attach
+from arr_coc.realizing.base import VisualGrid
 
 TILED = ("llava_next", "smolvlm", "internvl", "ovis2", "deepseek_ocr2")
 QUESTION = "w20 w21 w22"

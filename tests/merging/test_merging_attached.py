@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from arr_coc.realizing.attachment import attach
-from arr_coc.realizing.base import adapter
-from arr_coc.realizing.query import find_questions, with_questions
 from merging_configs import FIRST_WORD, IMAGE, PAD, VOCABULARY
 from merging_families import FAMILIES, PROCESSOR, build_model, build_prompts
 from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
 from arr_coc.core.errors import InputError
+from arr_coc.realizing.attachment import attach
+from arr_coc.realizing.base import adapter
+from arr_coc.realizing.query import find_questions, with_questions
 
 NAMES = [name for name in FAMILIES if name != "qwen3_vl"]
 GREEDY: dict[str, Any] = {"max_new_tokens": 5, "do_sample": False, "suppress_tokens": list(range(FIRST_WORD))}

@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 import torch
 import transformers
-from arr_coc.realizing.base import ADAPTERS, Realized, adapter
-from arr_coc.realizing.families.deepseek_ocr2 import own_modes
-from arr_coc.realizing.families.generic import MergingBackbone
-from arr_coc.realizing.families.qwen2_5_vl import Qwen25VL
 from merging_configs import FIRST_WORD, IMAGE
 from merging_families import FAMILIES, PROCESSOR, build_model, build_prompts, shapes
 
 from arr_coc.attending.allocate import allocate
 from arr_coc.core.errors import InputError
+from arr_coc.realizing.base import ADAPTERS, Realized, adapter
+from arr_coc.realizing.families.deepseek_ocr2 import own_modes
+from arr_coc.realizing.families.generic import MergingBackbone
+from arr_coc.realizing.families.qwen2_5_vl import Qwen25VL
 
 NAMES = list(FAMILIES)
 ORACLE = [name for name in NAMES if FAMILIES[name].oracle]

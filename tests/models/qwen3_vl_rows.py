@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from arr_coc.realizing.base import backbone_for
 from tiny_models import picture
 
 from arr_coc.attending.allocate import allocate
 from arr_coc.core.values import Allocation
+from arr_coc.realizing.base import backbone_for
 
 ROWS = (
     ([picture(96, 128)], "what colour is the square"),

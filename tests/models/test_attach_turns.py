@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from arr_coc.realizing.glance import Glance
 from tiny_models import GREEDY, ROWS, picture, prompt
 from transformers import DynamicCache
 
 from arr_coc import InputError, attach
+from arr_coc.realizing.glance import Glance
 
 # Tokens of a glance that are used again were encoded apart from the others; one shot encodes all of them together.
 APART = Glance(reuse=False)

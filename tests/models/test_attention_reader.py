@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 import torch
-from arr_coc.realizing.attention_reader import attention_weights, language_model, reading_attention
 from tiny_models import picture, prompt, tiny_model, tiny_processor
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from arr_coc import attach
 from arr_coc.answering.decoding import Prefilled, StockSpeaker, end_tokens, greedy_steps
+from arr_coc.realizing.attention_reader import attention_weights, language_model, reading_attention
 
 ROWS = [([picture(128, 192)], "what colour is the square"), ([picture(96, 96, 1)], "how many")]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from arr_coc.realizing.tokens.depth import DepthRouting, HierarchicalRelevance, last_blocks, route_planes
 
 from arr_coc import InputError
+from arr_coc.realizing.tokens.depth import DepthRouting, HierarchicalRelevance, last_blocks, route_planes
 
 
 def planes(count: int = 3, leaves: int = 4) -> list[torch.Tensor]:

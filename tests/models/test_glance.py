@@ -9,6 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from tiny_models import picture, prompt, tiny_model
+from torch.nn.functional import interpolate
+
+from arr_coc import InputError, Relevance, attach
 from arr_coc.realizing.attention_reader import reading_attention
 from arr_coc.realizing.base import VisualGrid, backbone_for
 from arr_coc.realizing.glance import (
@@ -29,10 +33,6 @@ from arr_coc.realizing.qwen3_vl.encode import run_language_model
 from arr_coc.realizing.qwen3_vl.glance_graph import _graphs, glance_graphs
 from arr_coc.realizing.qwen3_vl.graph import Graphs
 from arr_coc.realizing.tokens.patches import leaves_of
-from tiny_models import picture, prompt, tiny_model
-from torch.nn.functional import interpolate
-
-from arr_coc import InputError, Relevance, attach
 
 ROWS = [
     ([picture(256, 256)], "what colour is the square"),

@@ -5,6 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from transformers import Qwen2VLImageProcessorPil
+
+from arr_coc import InputError
+from arr_coc.attending.allocate import allocate
+from arr_coc.core.values import Allocation
 from arr_coc.realizing.tokens.patches import (
     LeafBatch,
     area_patches,
@@ -16,13 +23,6 @@ from arr_coc.realizing.tokens.patches import (
     mip_pyramid,
     unpatchify,
 )
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from transformers import Qwen2VLImageProcessorPil
-
-from arr_coc import InputError
-from arr_coc.attending.allocate import allocate
-from arr_coc.core.values import Allocation
 
 
 def processed(*sizes: tuple[int, int]) -> tuple[torch.Tensor, list[tuple[int, int]], list[np.ndarray]]:

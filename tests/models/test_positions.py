@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 import torch
-from arr_coc.realizing.tokens.positions import language_positions, position_taps, prompt_positions, vision_positions
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from transformers.vision_utils import get_vision_interpolation_indices_and_weights, get_vision_position_ids
 
 from arr_coc import InputError
+from arr_coc.realizing.tokens.positions import language_positions, position_taps, prompt_positions, vision_positions
 
 
 def all_leaves(rows: int, cols: int) -> torch.Tensor:

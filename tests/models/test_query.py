@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 import torch
-from arr_coc.realizing.base import backbone_for
-from arr_coc.realizing.query import PLACE, find_questions, find_sequence, last_turn, tokenize_prompt, without_markers
-from arr_coc.realizing.qwen3_vl.processor import load_processor
 from tiny_models import picture, tiny_model
 
 from arr_coc.core.folders import MINI, part_folder
+from arr_coc.realizing.base import backbone_for
+from arr_coc.realizing.query import PLACE, find_questions, find_sequence, last_turn, tokenize_prompt, without_markers
+from arr_coc.realizing.qwen3_vl.processor import load_processor
 
 
 def ask(processor: Any, *chats: list[dict[str, Any]], generation: bool = True) -> list[str]:

@@ -9,6 +9,12 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from qwen3_vl_rows import ROWS, allocations
+from tiny_models import picture, prompt, tiny_model
+from transformers import AttentionInterface
+
+from arr_coc import InputError
+from arr_coc.attending.allocate import allocate
 from arr_coc.realizing.base import backbone_for
 from arr_coc.realizing.qwen3_vl.encode import (
     VisualTokens,
@@ -19,12 +25,6 @@ from arr_coc.realizing.qwen3_vl.encode import (
     run_language_model,
 )
 from arr_coc.realizing.tokens.patches import LeafBatch, gather_leaf_patches, mip_pyramid
-from qwen3_vl_rows import ROWS, allocations
-from tiny_models import picture, prompt, tiny_model
-from transformers import AttentionInterface
-
-from arr_coc import InputError
-from arr_coc.attending.allocate import allocate
 
 
 def foveated_logits(model: Any, input_ids: torch.Tensor, tokens: VisualTokens, batch: LeafBatch) -> torch.Tensor:

@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from arr_coc.realizing.base import backbone_for
-from arr_coc.realizing.qwen3_vl.encode import encode_leaves
-from arr_coc.realizing.tokens.depth import DepthRouting, HierarchicalRelevance
-from arr_coc.realizing.tokens.patches import LeafBatch, gather_leaf_patches, mip_pyramid
 from qwen3_vl_rows import ROWS, allocations
 from tiny_models import picture, prompt
 
 from arr_coc import InputError
 from arr_coc.attending.allocate import allocate
+from arr_coc.realizing.base import backbone_for
+from arr_coc.realizing.qwen3_vl.encode import encode_leaves
+from arr_coc.realizing.tokens.depth import DepthRouting, HierarchicalRelevance
+from arr_coc.realizing.tokens.patches import LeafBatch, gather_leaf_patches, mip_pyramid
 
 
 @torch.no_grad()

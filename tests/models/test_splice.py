@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 import torch
-from arr_coc.realizing.tokens.positions import placeholder_owner
-from arr_coc.realizing.tokens.splice import pack, padding_side, shorten, take
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from arr_coc import InputError
+from arr_coc.realizing.tokens.positions import placeholder_owner
+from arr_coc.realizing.tokens.splice import pack, padding_side, shorten, take
 
 
 @settings(max_examples=60, deadline=None)

@@ -8,12 +8,12 @@ import cv2
 import numpy as np
 import pytest
 import torch
-from arr_coc.knowing.registry import relevance_for
-from arr_coc.knowing.scene import Scene
 
 from arr_coc.balancing.adaptive import SHIPPED, adaptive_balance
 from arr_coc.balancing.tension import TENSION_NAMES, balance, normalise
 from arr_coc.core.errors import InputError
+from arr_coc.knowing.registry import relevance_for
+from arr_coc.knowing.scene import Scene
 from arr_coc.pictures.kind import is_photograph
 from arr_coc_lab.classic.balancers import AdaptiveConfig, AdaptiveTensionBalancer, TensionBalancer
 from arr_coc_lab.classic.selectors import QuestionWords

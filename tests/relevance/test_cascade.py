@@ -5,11 +5,11 @@ from __future__ import annotations
 import cv2
 import numpy as np
 import pytest
-from arr_coc.texture.one_picture import sense_one
-from arr_coc.texture.texture import Layout
 
 from arr_coc.core.errors import InputError
 from arr_coc.looking import examine
+from arr_coc.texture.one_picture import sense_one
+from arr_coc.texture.texture import Layout
 from arr_coc_lab.classic.cascade import KEEPS, blocks_below, cascade_map, cut_out, mips_of
 
 QUERY = "What number is on the red sign?"

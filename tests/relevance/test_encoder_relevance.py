@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from arr_coc.knowing.encoder import NOTHING, likeness, load_encoder, phrase, windows
 from tiny_encoders import save_encoder
 
 from arr_coc import InputError, look
+from arr_coc.knowing.encoder import NOTHING, likeness, load_encoder, phrase, windows
 from arr_coc.looking import examine
 from arr_coc.video.stream import VideoStream
 

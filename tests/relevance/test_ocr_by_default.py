@@ -6,11 +6,6 @@ import dataclasses
 
 import numpy as np
 import pytest
-from arr_coc.knowing.registry import choose_source, relevance_for, relevances_for
-from arr_coc.knowing.scene import Scene
-from arr_coc.knowing.words import reading
-from arr_coc.knowing.words.answer import WordsAnswer, copied_answer
-from arr_coc.realizing.base import Settings
 from PIL import Image, ImageDraw
 from plain_pages import cloudy
 
@@ -22,9 +17,14 @@ from arr_coc.app.serve.chat import how_of
 from arr_coc.app.vllm.wishes import VllmServer
 from arr_coc.attending.request import Request
 from arr_coc.core.folders import MINI, part_folder
+from arr_coc.knowing.registry import choose_source, relevance_for, relevances_for
+from arr_coc.knowing.scene import Scene
+from arr_coc.knowing.words import reading
+from arr_coc.knowing.words.answer import WordsAnswer, copied_answer
 from arr_coc.looking import examine, prepare
 from arr_coc.pictures import ocr
 from arr_coc.pictures.words import OCR, make_words
+from arr_coc.realizing.base import Settings
 
 installed = pytest.mark.skipif(ocr.ocr_missing() is not None, reason="RapidOCR is not installed")
 HEADS, ROWS = ("Region", "Spring", "Summer", "Autumn"), ("North", "South", "East", "West")

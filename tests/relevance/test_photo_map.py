@@ -5,14 +5,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from arr_coc.knowing.photos.source import PhotoSight, couple, distinct, overlap, painted, photos_installed
-from arr_coc.knowing.photos.things import WHOLE, known, photo_question, thesaurus
 from hypothesis import given
 from hypothesis import strategies as st
 
 from arr_coc import InputError
 from arr_coc.knowing.photos import source as photos
 from arr_coc.knowing.photos.nets import Anchors, detect
+from arr_coc.knowing.photos.source import PhotoSight, couple, distinct, overlap, painted, photos_installed
+from arr_coc.knowing.photos.things import WHOLE, known, photo_question, thesaurus
 from arr_coc.looking import examine
 
 real = pytest.mark.skipif(not photos_installed(), reason="the detector is not there: arr-coc setup photos")

@@ -9,15 +9,15 @@ import sys
 import numpy as np
 import pytest
 import torch
+
+from arr_coc.core.alphabet import IDS, QUESTION, question_row
+from arr_coc.core.errors import InputError
+from arr_coc.core.kept import ByteStore, PictureStore
 from arr_coc.knowing.scorer import reduced
 from arr_coc.knowing.scorer.onnx_scorer import OnnxScorer, canvas_of, question_of, score_picture
 from arr_coc.knowing.scorer.reading_scorer import ReadingScorer, ReadingScorerConfig
 from arr_coc.knowing.scorer.reduced import MOST_PIXELS
 from arr_coc.knowing.scorer.source import ScorerRelevance
-
-from arr_coc.core.alphabet import IDS, QUESTION, question_row
-from arr_coc.core.errors import InputError
-from arr_coc.core.kept import ByteStore, PictureStore
 
 SMALL = ReadingScorerConfig(
     narrow=16, middle=32, wide=32, query_width=32, fine=1, before=1, after=1, coarse=1, heads=4, waves=3

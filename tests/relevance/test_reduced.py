@@ -7,6 +7,8 @@ from zlib import crc32
 import numpy as np
 import pytest
 import torch
+from PIL import Image, ImageDraw, ImageFont
+
 from arr_coc.knowing.scorer.reduced import (
     MOST_PIXELS,
     TALL,
@@ -18,7 +20,6 @@ from arr_coc.knowing.scorer.reduced import (
     size_note,
 )
 from arr_coc.texture.type_height import letters_of
-from PIL import Image, ImageDraw, ImageFont
 
 
 def sheet(em: int, size: tuple[int, int] = (700, 900)) -> np.ndarray:

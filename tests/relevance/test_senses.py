@@ -6,16 +6,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from arr_coc.knowing.language.lexical import COLOURS, lexical
 from arr_coc.knowing.language.lexicon import chinese_words, languages
 from arr_coc.knowing.language.senses import coupled_words, without_quotes
 from arr_coc.knowing.scene import Scene
 from arr_coc.knowing.words.source import counted_line, words_relevance
-from arr_coc.texture.one_picture import sense_one
-from hypothesis import given, settings
-from hypothesis import strategies as st
-
 from arr_coc.pictures.words_files import as_words
+from arr_coc.texture.one_picture import sense_one
 
 SIDES = {"top", "bottom", "left", "right", "centre", "corner"}
 

@@ -9,15 +9,15 @@ import sys
 import numpy as np
 import pytest
 import torch
+from torch import nn
+from torch.nn import functional as F
+
+from arr_coc.core.folders import part_folder
 from arr_coc.knowing.scene import Scene
 from arr_coc.knowing.scorer.gpu_scorer import GpuScorer
 from arr_coc.knowing.scorer.reading_scorer import ReadingScorer, ReadingScorerConfig
 from arr_coc.knowing.scorer.source import ScorerRelevance, scorer_maps
 from arr_coc.knowing.scorer.swift import DepthwiseNorm, SplitDepthwise, swift
-from torch import nn
-from torch.nn import functional as F
-
-from arr_coc.core.folders import part_folder
 
 SMALL = ReadingScorerConfig(narrow=8, middle=16, wide=16, query_width=16, heads=2)
 

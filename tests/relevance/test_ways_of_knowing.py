@@ -5,15 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from arr_coc.knowing.language.lexical import coupled_words, lexical
-from arr_coc.knowing.look.three_ways import perspectival, propositional
-from arr_coc.texture.batch import sense
-from arr_coc.texture.texture import Texture
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image, ImageDraw, ImageFont
 
 from arr_coc.core.errors import InputError
+from arr_coc.knowing.language.lexical import coupled_words, lexical
+from arr_coc.knowing.look.three_ways import perspectival, propositional
+from arr_coc.texture.batch import sense
+from arr_coc.texture.texture import Texture
 from arr_coc_lab.classic.edge_lod import EdgeLOD, edge_density
 from arr_coc_lab.classic.participatory import participatory
 from arr_coc_lab.classic.query_aware_lod import CLASSIC_TOKENS

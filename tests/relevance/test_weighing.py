@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from arr_coc.knowing.registry import choose_source, relevance_for
-from arr_coc.knowing.scene import Scene
-from arr_coc.texture.channels import centre_map
 from hypothesis import given
 from hypothesis import strategies as st
 from plain_pages import cloudy
@@ -27,6 +24,9 @@ from arr_coc.balancing.weights import (
     weighed_relevance,
 )
 from arr_coc.core.values import Relevance
+from arr_coc.knowing.registry import choose_source, relevance_for
+from arr_coc.knowing.scene import Scene
+from arr_coc.texture.channels import centre_map
 
 numbers = st.floats(-30, 30, allow_nan=False)
 

@@ -7,12 +7,12 @@ import sys
 
 import numpy as np
 import pytest
-from arr_coc.knowing.words.kinds import ASKS, KINDS, asked_kinds, kinds_of, number_of, parts_of
-from arr_coc.knowing.words.page import COLUMN_HEAD, DOWN, LEFT, RIGHT, ROW_HEAD, UP, neighbours_of, word_page
-from arr_coc.knowing.words.source import answer_shares, asked, matches, paint, words_map
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from arr_coc.knowing.words.kinds import ASKS, KINDS, asked_kinds, kinds_of, number_of, parts_of
+from arr_coc.knowing.words.page import COLUMN_HEAD, DOWN, LEFT, RIGHT, ROW_HEAD, UP, neighbours_of, word_page
+from arr_coc.knowing.words.source import answer_shares, asked, matches, paint, words_map
 from arr_coc.pictures.words import make_words
 
 FIELDS = (

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from arr_coc.knowing.words.answer import answer_words, copied_answer
 from hypothesis import given
 from hypothesis import strategies as st
 
+from arr_coc.knowing.words.answer import answer_words, copied_answer
 from arr_coc.pictures.words import make_words
 from arr_coc_lab.worlds.bills import LAYOUTS, bills
 

@@ -7,13 +7,13 @@ from zlib import crc32
 
 import numpy as np
 import pytest
-from arr_coc.knowing.words import page as pages
-from arr_coc.knowing.words.page import HASHES, letter_counts, letter_pairs, neighbours_of
-from arr_coc.knowing.words.source import words_map
 from hypothesis import given
 from hypothesis import strategies as st
 
 from arr_coc import InputError
+from arr_coc.knowing.words import page as pages
+from arr_coc.knowing.words.page import HASHES, letter_counts, letter_pairs, neighbours_of
+from arr_coc.knowing.words.source import words_map
 from arr_coc.pictures import words as sensed
 from arr_coc.pictures.words import MOST_WORDS, Nearest, in_bands, make_words, neighbours_right
 from arr_coc.pictures.words_files import as_words

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+
+from arr_coc.core.errors import InputError
 from arr_coc.texture.batch import sense
 from arr_coc.texture.clusters import Clusters, group_many, merge_small, quality, tidy, touching_pairs, two_scale
 from arr_coc.texture.slic import slic, slic_batch
-
-from arr_coc.core.errors import InputError
 
 
 def quilt(rows: int = 6, columns: int = 8, side: int = 32, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:

@@ -8,14 +8,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from arr_coc.texture.batch import sense
-from arr_coc.texture.pyramid import majority, pyramid
-from arr_coc.texture.reducers import LearnedDownsampler, attention_weighted, temporal_mips
-from arr_coc.texture.texture import FULL40, Texture
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from arr_coc.core.errors import InputError
+from arr_coc.texture.batch import sense
+from arr_coc.texture.pyramid import majority, pyramid
+from arr_coc.texture.reducers import LearnedDownsampler, attention_weighted, temporal_mips
+from arr_coc.texture.texture import FULL40, Texture
 
 
 def texture_of(height: int, width: int, seed: int = 0, batch: int = 0) -> Texture:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import torch
+
 from arr_coc.texture.backend_opencv import RecycledMemory
 from arr_coc.texture.batch import sense
 

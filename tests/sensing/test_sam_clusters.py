@@ -7,13 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from arr_coc.texture.named_clusters import find_clusters
-from arr_coc.texture.sam import MaskGenerator, distinct_masks, labels_from_masks, sam
-from arr_coc.texture.sam_files import KNOWN, sam_pair
 
 import arr_coc
 from arr_coc.core.errors import InputError
 from arr_coc.looking import examine
+from arr_coc.texture.named_clusters import find_clusters
+from arr_coc.texture.sam import MaskGenerator, distinct_masks, labels_from_masks, sam
+from arr_coc.texture.sam_files import KNOWN, sam_pair
 from arr_coc.video.clusters import finder_of
 
 LENIENT = {"quality": -10.0, "stability": 0.0}

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 import torch
-from arr_coc.texture.batch import sense
-from arr_coc.texture.pyramid import pyramid
-from arr_coc.texture.semantic import SemanticEncoder, SemanticProjection
 from tiny_encoders import save_encoder
 
 from arr_coc.core.errors import InputError
+from arr_coc.texture.batch import sense
+from arr_coc.texture.pyramid import pyramid
+from arr_coc.texture.semantic import SemanticEncoder, SemanticProjection
 
 TEXTS = ["where is the red car", "a blue sign", "the number", "a tree", "the red sign is blue"]
 

@@ -5,17 +5,17 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from PIL import Image, ImageDraw, ImageFont
+
+from arr_coc.core.errors import InputError
 from arr_coc.texture.backend_opencv import distance_to
 from arr_coc.texture.batch import sense
 from arr_coc.texture.channels import ChannelInputs
 from arr_coc.texture.one_picture import sense_one
 from arr_coc.texture.text_regions import ocr_installed
 from arr_coc.texture.texture import FULL40, MVP13
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from PIL import Image, ImageDraw, ImageFont
-
-from arr_coc.core.errors import InputError
 
 # Eight-bit L*a*b* and a threshold inside distance_field are where the two back ends may differ.
 TOLERANCE = {"lab_l": 0.012, "lab_a": 0.012, "object_boundaries": 0.02, "distance_field": 0.08, "edges_inverted": 1e-3}

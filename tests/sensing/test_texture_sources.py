@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from arr_coc.texture.texture import FULL40
 from PIL import Image
 from tiny_encoders import save_encoder
 from tiny_weights import ship_tiny
@@ -16,6 +15,7 @@ import arr_coc
 from arr_coc.answering.eye import Eye
 from arr_coc.app.cli import main
 from arr_coc.core.errors import InputError
+from arr_coc.texture.texture import FULL40
 from arr_coc.texturing import MIPS, mips_of, save_texture, silent_channels
 
 # What a single picture cannot have, whoever looks at it.

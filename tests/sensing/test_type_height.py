@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from arr_coc.texture.batch import sense
-from arr_coc.texture.type_height import LETTER_SHARE, TALLEST, type_height, weighted_quantile
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image, ImageDraw, ImageFont
@@ -13,6 +11,8 @@ from PIL import Image, ImageDraw, ImageFont
 import arr_coc
 from arr_coc.core.errors import InputError
 from arr_coc.pictures.words import make_words
+from arr_coc.texture.batch import sense
+from arr_coc.texture.type_height import LETTER_SHARE, TALLEST, type_height, weighted_quantile
 
 LINES = ("Invoice 4821 of March", "Total amount due", "Reference HX 20391", "Paid in full, thanks")
 

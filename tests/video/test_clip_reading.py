@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 import torch
-from arr_coc.realizing.qwen3_vl.encode import foveate
-from arr_coc.realizing.qwen3_vl.processor import load_processor
-from arr_coc.realizing.qwen3_vl.video import video_inputs
-from arr_coc.realizing.tokens.patches import LeafBatch
 from clip_scenes import scene
 
 from arr_coc.attending.quadtree import quadtree
 from arr_coc.attending.tree import build_tree
 from arr_coc.core.alphabet import IDS
+from arr_coc.realizing.qwen3_vl.encode import foveate
+from arr_coc.realizing.qwen3_vl.processor import load_processor
+from arr_coc.realizing.qwen3_vl.video import video_inputs
+from arr_coc.realizing.tokens.patches import LeafBatch
 from arr_coc_lab.train.clip_allocations import SYSTEMS, ClipMaps, clip_leaves
 from arr_coc_lab.train.clip_reader import (
     Clips,

@@ -5,14 +5,14 @@ from __future__ import annotations
 import cv2
 import numpy as np
 import pytest
-from arr_coc.knowing.language.lexical import Coupling
-from arr_coc.texture.one_picture import sense_one
 from clip_scenes import ground, pan, scene
 
 from arr_coc import InputError
 from arr_coc.core.folders import EXAMPLES
+from arr_coc.knowing.language.lexical import Coupling
 from arr_coc.pictures.load import load_picture
 from arr_coc.texture.motion import measure_motion, quick_pan, view_of
+from arr_coc.texture.one_picture import sense_one
 from arr_coc.video.settings import TemporalSettings
 from arr_coc.video.stream import VideoStream
 

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 import qwen3_vl_rows
 import torch
-from arr_coc.realizing.qwen3_vl.video import Qwen3VLVideo, group_seconds, video_backbone, video_inputs
 from tiny_models import CHAT, picture, tiny_model, tiny_processor
 
 from arr_coc import InputError, attach
 from arr_coc.packing.prices.counting import tokens_for
+from arr_coc.realizing.qwen3_vl.video import Qwen3VLVideo, group_seconds, video_backbone, video_inputs
 
 VIDEO_CHAT = CHAT.replace(
     "{% elif c['type']=='text' %}",

@@ -17,6 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 from functools import cache
+from itertools import pairwise
 from statistics import median
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -120,10 +121,10 @@ class GpuWork:
 def random_eye(device: str, tiny: bool, graphs: bool | None) -> Eye:
     """A model of random weights that speaks `mini`'s alphabet; its answers do not end by themselves."""
     import torch
-    from arr_coc.realizing.qwen3_vl.processor import load_processor
     from transformers import AutoConfig, Qwen3VLConfig, Qwen3VLForConditionalGeneration
 
     from arr_coc.answering.eye import Eye
+    from arr_coc.realizing.qwen3_vl.processor import load_processor
 
     hidden, inner, layers, heads, vocabulary, head, depth, width, wide = SHAPES[tiny]
     part = head * 5 // 32
@@ -168,7 +169,7 @@ def staged(eye: Eye, page: np.ndarray, name: str, keep: float) -> tuple[dict[str
     for _ in speaking:
         pass
     marks.append(clock())
-    return {stage: 1000 * (end - start) for stage, start, end in zip(STAGES, marks, marks[1:], strict=True)}, tokens
+    return {stage: 1000 * (end - start) for stage, (start, end) in zip(STAGES, pairwise(marks), strict=True)}, tokens
 
 
 def clock() -> float:

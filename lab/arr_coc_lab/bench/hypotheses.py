@@ -15,13 +15,13 @@ from zlib import crc32
 
 import numpy as np
 import torch
-from arr_coc.knowing.registry import relevance_for
-from arr_coc.knowing.scorer.source import load_scorer
 from torch import Tensor
 from torch.nn import functional as F
 
 from arr_coc.attending.overlay import overlay
 from arr_coc.core.values import Relevance
+from arr_coc.knowing.registry import relevance_for
+from arr_coc.knowing.scorer.source import load_scorer
 from arr_coc.looking import prepare
 
 from .. import LAB_WEIGHTS

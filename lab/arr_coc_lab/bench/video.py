@@ -14,8 +14,6 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from arr_coc.knowing.scene import Scene
-from arr_coc.knowing.scorer.source import ScorerRelevance
 from torch import Tensor
 
 from arr_coc.answering.eye import Eye
@@ -23,6 +21,8 @@ from arr_coc.attending.allocate import allocate
 from arr_coc.core.errors import InputError
 from arr_coc.core.folders import MINI
 from arr_coc.core.values import Relevance
+from arr_coc.knowing.scene import Scene
+from arr_coc.knowing.scorer.source import ScorerRelevance
 from arr_coc.looking import prepare
 from arr_coc.packing.prices.counting import tokens_for
 from arr_coc.pictures.load import load_picture
@@ -285,7 +285,11 @@ def real_plan(options: VideoOptions) -> Plan:
     scores += [Score("similarity", "Similarity inside", 1.0), Score("false cuts", "False cuts")]
     facts = {"clips": f"{len(clips)}, {'all frames' if every == 1 else f'one frame in {every}'}"}
     return Plan(
-        jobs, real_work, lambda rows: Report.of(rows, scores, facts, ("source", "system")), {"every": every}, "video_real"
+        jobs,
+        real_work,
+        lambda rows: Report.of(rows, scores, facts, ("source", "system")),
+        {"every": every},
+        "video_real",
     )
 
 
