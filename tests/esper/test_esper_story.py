@@ -8,7 +8,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from arr_coc_lab.bench.esper_runs import passes_needed
 from esper_models import QUESTIONS, SIDE, bright, job_of, tiny_eye
 from merging_families import build_model, numbered_words
 from tiny_models import picture, tiny_model, tiny_processor
@@ -16,6 +15,7 @@ from tiny_models import picture, tiny_model, tiny_processor
 from arr_coc import Eye, InputError
 from arr_coc.answering.esper import Esper
 from arr_coc.answering.pass_settings import FOUR_PASS, SACCADES, TWO_PASS, EsperSettings
+from arr_coc.answering.passes import enough
 from arr_coc.answering.story import convergence_rate, pass_statistics
 from arr_coc.answering.story_drawing import convergence_plot, strip, write_story
 from arr_coc.app.cli.ask import story_table
@@ -120,7 +120,9 @@ def test_early_stopping_can_be_read_off_a_run_without_it():
     always = run_passes(model, job_of(0, 1, 2), (13, 9), settings, policy, most=1, stop_early=False)
     history = torch.stack([record.uncertainty for record in always], 1)
     settings = replace(settings, stop=float(history[:, 1].median()) + 1e-6)
-    needed = passes_needed(history, settings)
+    done = enough(history, settings)
+    done[:, -1] = True
+    needed = done.long().argmax(1) + 1
     assert len(set(needed.tolist())) > 1
     stopping = run_passes(model, job_of(0, 1, 2), (13, 9), settings, policy, most=1)
     spent = torch.stack([record.tokens for record in stopping]).sum(0)
@@ -128,16 +130,6 @@ def test_early_stopping_can_be_read_off_a_run_without_it():
         assert int(spent[number]) == sum(int(record.tokens[number]) for record in always[:last])
         final = stopping[-1].uncertainty[number]
         assert float(final) == pytest.approx(float(always[last - 1].uncertainty[number]), abs=1e-4)
-
-
-def test_a_pass_in_vain_is_the_last_one():
-    history = torch.tensor([[0.9, 0.5, 0.2, 0.1], [0.9, 0.5, 0.48, 0.1], [0.9, 0.95, 0.3, 0.1], [0.1, 0.1, 0.1, 0.1]])
-    assert passes_needed(history, EsperSettings()).tolist() == [4, 4, 4, 2]
-    assert passes_needed(history, EsperSettings(gain=0.05)).tolist() == [4, 3, 4, 2]
-    # One look in vain after the first is no reason to give up; nothing ends before `least`.
-    assert passes_needed(history, EsperSettings(gain=0.0, least=3)).tolist() == [4, 4, 4, 3]
-    with pytest.raises(InputError, match="gain"):
-        EsperSettings(gain=-0.1)
 
 
 def test_layouts_agree_on_the_first_look_and_count_what_they_read():

@@ -1,8 +1,8 @@
 """`bench real --ask`: what a model answers from all tokens, from ours, and from controls at as many.
 
---door attach: the model itself is attached. --door pack: an unchanged model is shown packed pictures, the bundled one by
-its stock class or any at --upstream. --door proxy: pictures go as they are to a running `arr-coc proxy`, with a budget in
-a header.
+--door attach: the model itself is attached. --door pack: an unchanged model is shown packed pictures, the bundled one
+by its stock class or any at --upstream. --door proxy: pictures go as they are to a running `arr-coc proxy`, with a
+budget in a header.
 """
 
 from __future__ import annotations
@@ -122,9 +122,8 @@ def plan(options: RealOptions, every: Sequence[Question]) -> Plan:
             for row in rows
             if row.system != FULL
         ]
-        own = Report.of(
-            [*rows, *lost], [*kinds, Score("lost", f"{task.title}: each − full", share=False)], facts, ("source", "way")
-        )
+        every = [*kinds, Score("lost", f"{task.title}: each − full", share=False)]
+        own = Report.of([*rows, *lost], every, facts, ("source", "way"))
         return replace(own, rows=rows)
 
     return Plan(jobs, work, report, settings, f"real_{options.door}")
@@ -187,15 +186,12 @@ class AskWork:
         for key in wanted:
             started = perf_counter()
             said = ask(key.system, max(1, math.floor(key.keep * full + 1e-9)))
-            metric = getattr(scores, task.metric)
-            found = {
-                "exact": scores.exact(said.text, question.answers),
-                task.metric: metric(said.text, question.answers),
-            }
-            extras = {"said": said.text, "true": list(dict.fromkeys(question.answers)), "full": full}
-            extras |= {} if said.uncertainty is None else {"uncertainty": round(said.uncertainty, 5)}
+            metrics = {"exact": scores.exact, task.metric: getattr(scores, task.metric)}
+            found = {name: round(metric(said.text, question.answers), 5) for name, metric in metrics.items()}
+            extras: dict[str, object] = {"said": said.text, "true": list(dict.fromkeys(question.answers)), "full": full}
+            if said.uncertainty is not None:
+                extras["uncertainty"] = round(said.uncertainty, 5)
             seconds = round(perf_counter() - started, 4)
-            found = {name: round(value, 5) for name, value in found.items()}
             yield Row("real", *key, found, question.group, said.tokens, seconds, extras)
 
 

@@ -1,10 +1,10 @@
 """`bench speed --device cuda`: a Qwen3-VL with the shapes of 2B and random weights, stage by stage, on one card.
 
-Speed does not depend on the weights, so nothing is downloaded. Every ask is about a page that was never shown before, so
-its letters are sensed and its scorer runs each time. Stages, with a synchronisation behind each: `search` is all of `ask`
-before the tower (processor, relevance, allocation), `tower` the vision encoder, `prompt` the language model up to the
-first token, `decoding` the rest. Systems: every token; a quarter and an eighth by the scorer; the same by a map that is
-given, where the search is free. Each with CUDA graphs and without.
+Speed does not depend on the weights, so nothing is downloaded. Every ask is about a page that was never shown before:
+its letters are sensed and its scorer runs each time. Stages, with a synchronisation behind each: `search` is all of
+`ask` before the tower (processor, relevance, allocation), `tower` the vision encoder, `prompt` the language model up to
+the first token, `decoding` the rest. Systems: every token; a quarter and an eighth by the scorer; the same by a given
+map, where the search is free. Each with CUDA graphs and without.
 
 Mixed asks: threads ask the bundled `mini` about pages of many sizes, with graphs and without; answers must be equal.
 """
@@ -129,16 +129,21 @@ def random_eye(device: str, tiny: bool, graphs: bool | None) -> Eye:
     hidden, inner, layers, heads, vocabulary, head, depth, width, wide = SHAPES[tiny]
     part = head * 5 // 32
     rope = {"rope_type": "default", "rope_theta": 5e6, "mrope_interleaved": True}
-    text = {"vocab_size": vocabulary, "hidden_size": hidden, "intermediate_size": inner, "head_dim": head}
+    text: dict[str, Any] = {
+        "vocab_size": vocabulary,
+        "hidden_size": hidden,
+        "intermediate_size": inner,
+        "head_dim": head,
+    }
     text |= {"num_hidden_layers": layers, "num_attention_heads": heads, "num_key_value_heads": min(heads, 8)}
+    text["eos_token_id"] = None
     text["rope_parameters"] = {**rope, "mrope_section": [head // 2 - 2 * part, part, part]}
     planes = [depth * share // 24 for share in (5, 11, 17)]
-    vision = {"depth": depth, "hidden_size": width, "intermediate_size": wide, "num_heads": heads}
+    vision: dict[str, Any] = {"depth": depth, "hidden_size": width, "intermediate_size": wide, "num_heads": heads}
     vision |= {"out_hidden_size": hidden, "deepstack_visual_indexes": planes, "temporal_patch_size": 1}
     config, known = Qwen3VLConfig(text_config=text, vision_config=vision), AutoConfig.from_pretrained(part_folder(MINI))
     for name in TOKENS:
         setattr(config, name, getattr(known, name))
-    config.text_config.eos_token_id = None
     before = torch.get_default_dtype()
     torch.set_default_dtype(torch.bfloat16 if device.startswith("cuda") else torch.float32)
     try:

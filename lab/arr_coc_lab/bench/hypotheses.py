@@ -1,7 +1,7 @@
 """`bench hypotheses`: each claim of the design a row that could have come out otherwise.
 
-Every rival is a map of relevance, laid out by the same overlay at equal tokens and read by `mini` on the same pictures of
-Needle World's test split. A verdict is read off the 95 % interval of the difference, paired picture by picture.
+Every rival is a map of relevance, laid out by the same overlay at equal tokens and read by `mini` on the same pictures
+of Needle World's test split. A verdict is read off the 95 % interval of the difference, paired picture by picture.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from arr_coc.looking import prepare
 from .. import LAB_WEIGHTS
 from ..statistics import mean, paired
 from ..train.allocations import fine_cells, target_cells, tree_of
-from ..train.evaluate import FAMILIES, evaluation_leaves
+from ..train.evaluate import FAMILIES, MapScorer, evaluation_leaves
 from ..train.pictures import TrainingBatch, render_family
 from ..train.reader import read
 from .needle import NoScores, RememberedScores, device_facts, loaded, weights_name
@@ -185,7 +185,7 @@ class RivalMaps:
 
 
 @cache
-def trained_scorer(name: str, device: str) -> torch.nn.Module:
+def trained_scorer(name: str, device: str) -> MapScorer:
     return load_scorer(TRAINED / name, device)
 
 

@@ -211,7 +211,7 @@ def calibration_table(rows: Sequence[Row]) -> Table:
             own = [row for row in asked if group in (row.group, "all")]
             before, after = np.array([row.extras["sure"] for row in own], dtype=float).T
             found = calibration_row((before, after), np.array([row.scores["right"] for row in own], dtype=bool))
-            percents = {name: f"{100 * found[f'ece_{name}']:.1f}" for name in ("before", "after", "chance")}
+            percents = {name: f"{100 * float(str(found[f'ece_{name}'])):.1f}" for name in ("before", "after", "chance")}
             lines.append({"group": group, "system": cell[0], "n": len(own), **percents})
     columns = {"group": "ECE, %", "system": "allocation", "n": "n", "before": "before", "after": "after"}
     return Table("Calibration by one temperature", {**columns, "chance": "by chance"}, lines)

@@ -40,8 +40,6 @@ class Question:
         any_of: Whether one of the boxes is enough.
         words: Of the picture, where they are known.
         scene: Questions about one scene are no independent samples.
-        fixations: (F, 3) x, y in 0–1 and milliseconds.
-        scanpaths: Of people who searched.
     """
 
     name: str
@@ -53,8 +51,6 @@ class Question:
     any_of: bool = False
     words: Any = None
     scene: str = ""
-    fixations: np.ndarray | None = None
-    scanpaths: list[list[list[float]]] | None = None
 
     @property
     def bare(self) -> str:
@@ -118,9 +114,9 @@ def _every(data: str) -> Iterator[Question]:
     records = os.path.isdir(data) and os.path.exists(Path(data) / "records.jsonl")
     if not records and os.path.isdir(data):
         files = table_files(data)
-    if files and not records and all(is_table(path) and os.path.exists(path) for path in files):
-        if not (len(files) == 1 and _is_records(files[0])):
-            return (question for path in files for question in table_questions(path))
+    tables = files and not records and all(is_table(path) and os.path.exists(path) for path in files)
+    if tables and not (len(files) == 1 and _is_records(files[0])):
+        return (question for path in files for question in table_questions(path))
     return record_questions(Path(data))
 
 
@@ -136,7 +132,7 @@ def record_questions(folder: Path) -> Iterator[Question]:
         try:
             if isinstance(entry, ValueError):
                 raise entry
-            gaze, image = entry.get("fixations"), file.parent / entry["image"]
+            image = file.parent / entry["image"]
             source, answer = entry.get("source") or "own", str(entry.get("answer") or "").strip()
             yield Question(
                 name=f"{source} {number}",
@@ -148,8 +144,6 @@ def record_questions(folder: Path) -> Iterator[Question]:
                 any_of=bool(entry.get("any_of")),
                 words=entry.get("words"),
                 scene=entry.get("video") or image.name,
-                fixations=np.array(gaze, dtype=float).reshape(-1, 3) if gaze else None,
-                scanpaths=entry.get("scanpaths"),
             )
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             where = f"line {number} of {file}"
@@ -162,10 +156,8 @@ def pack_questions(path: Path) -> Iterator[Question]:
         words = make_words(page.words, page.word_boxes, size=(page.height, page.width))
         extent = np.array([page.width, page.height] * 2, dtype=float)
         for number, one in enumerate(page.questions):
-            name, boxes = f"{page.name} {number}", one.boxes / extent
-            yield Question(
-                name, page.family, page.picture, one.text, (one.answer,), boxes, words=words, scene=page.name
-            )
+            asked = (f"{page.name} {number}", page.family, page.picture, one.text, (one.answer,), one.boxes / extent)
+            yield Question(*asked, words=words, scene=page.name)
 
 
 def table_questions(path: Path) -> Iterator[Question]:

@@ -1,8 +1,8 @@
 """`bench real`: how much of what a question needs is seen in full detail; with --ask, what a model answers.
 
-Without --ask no model answers. For every question, source of relevance and share of the tokens: does the allocation show
-the relevant box at level 0 (coverage), how many tokens does that take, and, where eyes were followed, does it look where
-people looked? Of the pictures nothing is kept but the numbers.
+Without --ask no model answers. For every question, source of relevance and share of the tokens: does the allocation
+show the relevant box at level 0 (coverage), and how many tokens does that take? Of the pictures nothing is kept but the
+numbers.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from .questions import Question, by_picture, load_questions, parse_limits
 from .report import Report, Score
 from .rows import ANY, Key, Row
 from .run import Job, Plan
-from .scores import correlation, coverage, fixation_map, scanpath_hits, scanpath_saliency, tokens_to_reach
+from .scores import coverage, tokens_to_reach
 from .suite import RealOptions, parse_shares
 
 KEEPS = "1/4 1/8 1/16 1/32"
@@ -49,13 +49,10 @@ SCORES = {
     "coverage": "Share of the relevant boxes seen at level 0",
     "coverage at half size": "The same, seen at level 1 or 0",
     "share of tokens to 90 %": "Share of the tokens that shows nine tenths of the boxes at level 0",
-    "scanpath hits": "Share of the fixations of people who searched that fall where level 0 is seen",
     "same map": "Of the other questions about the same picture, those whose map is the same",
-    "correlation with fixations": "Correlation of the map with where people looked",
-    "normalised scanpath saliency": "Normalised scanpath saliency of the map",
     "tokens to 90 %": "Tokens that show nine tenths of the boxes at level 0",
 }
-PLAIN = ("correlation with fixations", "normalised scanpath saliency", "tokens to 90 %")
+PLAIN = ("tokens to 90 %",)
 
 
 def plan(options: RealOptions) -> Plan:
@@ -143,8 +140,6 @@ def budget_scores(question: Question, shown: Allocation) -> dict[str, float]:
     if len(question.boxes):
         for level, name in enumerate(("coverage", "coverage at half size")):
             scores[name] = coverage(shown, question.boxes, question.any_of, level)
-    if question.scanpaths:
-        scores["scanpath hits"] = scanpath_hits(shown, question.scanpaths)
     return scores
 
 
@@ -208,11 +203,6 @@ class Views:
 
             tokens = tokens_to_reach(shown, self.full, REACHED)
             scores |= {"tokens to 90 %": tokens, "share of tokens to 90 %": tokens / self.full}
-        if question.fixations is not None and relevance != UNIFORM:
-            found = self.map(relevance, question.text)
-            looked = fixation_map(question.fixations, (found.shape[0], found.shape[1]))
-            scores["correlation with fixations"] = correlation(found, looked)
-            scores["normalised scanpath saliency"] = scanpath_saliency(found, question.fixations)
         return scores
 
 

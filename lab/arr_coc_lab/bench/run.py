@@ -1,8 +1,8 @@
 """The one loop: jobs → rows → a file → a report. Every suite goes through it.
 
-A suite is a module with `plan(options)`, which returns a `Plan`: the jobs with the keys of their rows, the function that
-does one job, and the function that turns rows into a report. `arr-coc bench NAME` and `python -m arr_coc_lab.bench NAME`
-call `perform` with the same options; the second needs neither typer nor rich.
+A suite is a module with `plan(options)`, which returns a `Plan`: the jobs with the keys of their rows, the function
+that does one job, and the function that turns rows into a report. `arr-coc bench NAME` and `python -m arr_coc_lab.bench
+NAME` call `perform` with the same options; the second needs neither typer nor rich.
 """
 
 from __future__ import annotations

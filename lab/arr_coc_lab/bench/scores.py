@@ -1,6 +1,6 @@
 """Scores: how an answer is held against the true ones, and how much of what matters an allocation shows.
 
-Answers are scored as each public set's own evaluation does it, from 0 to 1. anls: DocVQA, InfographicVQA (Mathew et al.).
+Answers are scored as each public set's own evaluation does it, 0 to 1. anls: DocVQA, InfographicVQA (Mathew et al.).
 relaxed_accuracy: ChartQA (Masry et al.), 5 %. vqa_accuracy: VQAv2 (Antol, Goyal et al.), ten people's answers, and
 TextVQA, whose texts are cut a little further. choice: multiple choice, V*.
 """
@@ -12,7 +12,6 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 from rapidfuzz.distance import Levenshtein
-from scipy.ndimage import gaussian_filter
 
 from arr_coc.core.values import Allocation
 
@@ -111,11 +110,9 @@ def choice(said: str, answers: Sequence[str]) -> float:
     return float(found is not None and found[1].upper() in [answer.strip().strip("()").upper() for answer in answers])
 
 
-# ---- what an allocation shows -----------------------------------------------------------------------------------------
+# ---- what an allocation shows ----------------------------------------------------------------------------------------
 
 BOARD = 64  # side of a map of boxes
-# Blur of the fixations' map, as a share of the picture's longer side: about a degree of sight.
-FIXATION_BLUR = 0.04
 
 
 def coverage(allocation: Allocation, boxes: np.ndarray, any_of: bool = False, level: int = 0) -> float:
@@ -141,50 +138,6 @@ def _outermost(allocation: Allocation, level: int) -> np.ndarray:
         name = ((row >> coarse) << 32) | (col >> coarse)
         alone &= ~((own < coarse) & np.isin(name, name[own == coarse]))
     return alone
-
-
-def scanpath_hits(allocation: Allocation, scanpaths: list[list[list[float]]]) -> float:
-    """Share of the fixations (x, y in 0–1) of people searching that fall where the picture is seen at level 0.
-
-    The first fixation of each path is where the trial put the eyes: it does not count.
-    """
-    points = np.array([point[:2] for path in scanpaths for point in path[1:]], dtype=float).reshape(-1, 2)
-    points = points[((points >= 0) & (points < 1)).all(1)]
-    if not len(points):
-        return float("nan")
-    fine = allocation.boxes[allocation.levels == 0].astype(float)
-    top, left, height, width = fine.T[:, :, None]
-    x, y = (points * (allocation.width, allocation.height)).T
-    inside = (x >= left) & (x < left + width) & (y >= top) & (y < top + height)
-    return float(inside.any(0).mean())
-
-
-def fixation_map(fixations: np.ndarray, size: tuple[int, int]) -> np.ndarray:
-    """(F, 3) fixations x, y in 0–1 and milliseconds → (rows, cols): how long people looked there, blurred."""
-    rows, cols = size
-    known = fixations[((fixations[:, :2] >= 0) & (fixations[:, :2] < 1)).all(1)]
-    total, _, _ = np.histogram2d(
-        known[:, 1] * rows, known[:, 0] * cols, bins=size, range=((0, rows), (0, cols)), weights=known[:, 2]
-    )
-    return gaussian_filter(total, FIXATION_BLUR * max(size), mode="constant")
-
-
-def correlation(first: np.ndarray, second: np.ndarray) -> float:
-    """Pearson's, over all places; not a number where one of them is flat."""
-    a, b = first.ravel() - first.mean(), second.ravel() - second.mean()
-    length = float(np.sqrt((a @ a) * (b @ b)))
-    return float(a @ b) / length if length > 1e-12 else float("nan")
-
-
-def scanpath_saliency(relevance: np.ndarray, fixations: np.ndarray) -> float:
-    """Normalised scanpath saliency: the map in standard deviations above its mean, at the fixated places."""
-    rows, cols = relevance.shape
-    known = fixations[((fixations[:, :2] >= 0) & (fixations[:, :2] < 1)).all(1)]
-    spread = float(relevance.std())
-    if spread < 1e-9 or not len(known):
-        return float("nan")
-    place = (known[:, 1] * rows).astype(int), (known[:, 0] * cols).astype(int)
-    return float(((relevance[place] - relevance.mean()) / spread).mean())
 
 
 def tokens_to_reach(seen: Callable[[int], float], full: int, share: float) -> int:

@@ -1,11 +1,10 @@
-"""`bench speed`: on a CPU every bar the project promises, each beside its naive form; on a GPU a Qwen3-VL of 2B shapes."""
+"""`bench speed`: on a CPU every bar the project promises, beside its naive form; on a GPU a Qwen3-VL of 2B shapes."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from heapq import heapify, heappop, heappush
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
@@ -46,8 +45,8 @@ class Bar(NamedTuple):
 
 
 BARS = {
-    "quadtree, single": Bar(most=0.003, naive="Python heap"),
-    f"quadtree, batch {BATCH}": Bar(most=0.025, least_ratio=20, naive="Python heap"),
+    "overlay, single": Bar(most=0.003),
+    f"overlay, batch {BATCH}": Bar(most=0.05, naive="one by one"),
     "look, 1024²": Bar(most=0.5),
     "a later frame of a clip, 512²": Bar(most=1 / 15, naive="the first frame"),
     "arr-coc --help": Bar(most=0.5, naive="all imported"),
@@ -118,22 +117,18 @@ def report_of(rows: Sequence[Row], facts: Mapping[str, str]) -> Report:
 # ---- the steps -------------------------------------------------------------------------------------------------------
 
 
-def measure_quadtree(repeats: int) -> Measured:
-    import torch
-
+def measure_overlay(repeats: int) -> Measured:
     from arr_coc.attending.allocate import allocate
-    from arr_coc.attending.quadtree import quadtree
-    from arr_coc.attending.tree import build_tree
+    from arr_coc.attending.allocate_batch import allocate_batch
 
     # Most of it quiet, some of it loud, which is what relevance looks like.
     maps = (np.random.default_rng(0).random((BATCH, GRID, GRID)) ** 4).astype(np.float32)
-    batch, tree = torch.from_numpy(maps), build_tree(GRID, GRID, 3)
-    single, several = "quadtree, single", f"quadtree, batch {BATCH}"
+    single, several = "overlay, single", f"overlay, batch {BATCH}"
+    size = (32 * GRID, 32 * GRID)
     ways: dict[tuple[str, str], Callable[[], object]] = {
-        (single, OURS): lambda: allocate(maps[0], BUDGET, strategy="quadtree"),
-        (single, NAIVE): lambda: heap_quadtree(maps[0], BUDGET),
-        (several, OURS): lambda: quadtree(batch, tree, BUDGET),
-        (several, NAIVE): lambda: [heap_quadtree(one, BUDGET) for one in maps],
+        (single, OURS): lambda: allocate(maps[0], BUDGET),
+        (several, OURS): lambda: allocate_batch(list(maps), BUDGET, image_size=size),
+        (several, NAIVE): lambda: [allocate(one, BUDGET) for one in maps],
     }
     return _medians(ways, repeats)
 
@@ -219,7 +214,7 @@ def measure_cold_ask(repeats: int) -> Measured:
 
 # Steps by the name of their function, each with what it measures.
 STEPS = {
-    "quadtree": ("quadtree, single", f"quadtree, batch {BATCH}"),
+    "overlay": ("overlay, single", f"overlay, batch {BATCH}"),
     "look": ("look, 1024²",),
     "video": ("a later frame of a clip, 512²",),
     "help": ("arr-coc --help",),
@@ -272,38 +267,3 @@ def _runs(commands: list[list[str]], repeats: int) -> list[list[CommandRun]]:
 
 def _wall(runs: list[CommandRun]) -> float:
     return median(run.seconds for run in runs)
-
-
-def heap_quadtree(relevance: np.ndarray, budget: int, levels: int = 3) -> tuple[np.ndarray, np.ndarray]:
-    """The quadtree as a textbook writes it: pop the node with most relevance inside, push its four children, repeat.
-
-    relevance: (rows, cols) of level-0 cells, both sides divisible by 2**levels. Returns (N, 3) row, column and level of
-    the leaves in raster order, and (N,) their mean relevance.
-    """
-    rows, cols = relevance.shape
-    side = 1 << levels
-    # Ties go to the coarser node, then to the earlier place.
-    heap = [
-        (-float(relevance[row : row + side, col : col + side].sum()), -levels, row, col)
-        for row in range(0, rows, side)
-        for col in range(0, cols, side)
-    ]
-    heapify(heap)
-    leaves = []
-    count = len(heap)
-    while heap and count + 3 <= budget:
-        _, level, row, col = heappop(heap)
-        level = -level - 1
-        side = 1 << level
-        count += 3
-        for child_row in (row, row + side):
-            for child_col in (col, col + side):
-                mass = float(relevance[child_row : child_row + side, child_col : child_col + side].sum())
-                if level:
-                    heappush(heap, (-mass, -level, child_row, child_col))
-                else:
-                    leaves.append((child_row, child_col, 0, mass))
-    leaves += [(row, col, -level, -negative / 4**-level) for negative, level, row, col in heap]
-    leaves.sort()
-    cells = np.array([leaf[:3] for leaf in leaves])
-    return cells, np.array([leaf[3] for leaf in leaves], dtype=np.float32)

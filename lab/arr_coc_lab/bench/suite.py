@@ -85,10 +85,9 @@ class VideoOptions(BenchOptions):
     n: int | None = option(None, "Needle clips. [default: 512]", least=1)
     quick: bool = option(False, "8 clips of 4 frames at 1/16.")
     frames: int = option(8, "Frames of each clip.", least=2)
-    family: tuple[str, ...] = option((), "Of Needle World, in turn; or two-frames. [default: cards]")
+    family: tuple[str, ...] = option((), "Of Needle World, in turn. [default: cards]")
     reading: tuple[str, ...] = option((), "clearest, pooled, video; may be repeated.")
     keep: tuple[float, ...] = option((), "Shares of the full tokens; may be repeated. [default: 1/32 … 1/4]")
-    data: Path | None = option(None, "Instead: a folder with records.jsonl of real clips; coverage of their boxes.")
     batch: int = option(8, "Clips at a time.", least=1)
     threads: int = option(2, "Threads of the optical flow.", least=1)
     seed: int = option(1, "Seed of the clips.")
@@ -152,8 +151,8 @@ SUITES = (
         "real",
         RealOptions,
         "How much of what a question needs is seen in full detail; with --ask, what a model answers.",
-        "Any folder will do whose records.jsonl has image, query and boxes (x0, y0, x1, y1 in 0–1) on each line, answer "
-        "for --ask, and source where there are several. Public sets have the columns of the hub: image, question, answers.",
+        "Any folder will do whose records.jsonl has image, query and boxes (x0, y0, x1, y1 in 0–1) on each line, with "
+        "answer for --ask, and source where there are several. Public sets have image, question and answers.",
         (
             "--data DIR --limit 12",
             "--data DIR --relevance scorer --relevance words --limit 100 --limit forms=400",
@@ -168,22 +167,17 @@ SUITES = (
         "peers",
         PeersOptions,
         "Accuracy of ours and of published ways of reducing visual tokens, at equal tokens and at equal compute.",
-        "FastV, PyramidDrop, SparseVLM, VisionZip, DivPrune, ToMe and average pooling, rebuilt on the bundled mini, with "
-        "controls and oracles; every system gets the same pictures.",
+        "FastV, PyramidDrop, SparseVLM, VisionZip, DivPrune, ToMe and average pooling, rebuilt on the bundled mini, "
+        "with controls and oracles; every system gets the same pictures.",
         ("--quick", "--device cuda --out out/peers", "--peers FastV --peers overlay --n 64"),
         module="peers.bench",
     ),
     Suite(
         "video",
         VideoOptions,
-        "Clips: exact match by system and share, coherence and cuts; coverage of real clips.",
+        "Needle clips: exact match by system and share, coherence and cuts.",
         "",
-        (
-            "--quick",
-            "--device cuda --batch 64 --threads 16 --out out/bench",
-            "--data DIR",
-            "--family two-frames --n 210",
-        ),
+        ("--quick", "--device cuda --batch 64 --threads 16 --out out/bench"),
     ),
     Suite(
         "speed",

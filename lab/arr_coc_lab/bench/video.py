@@ -1,48 +1,30 @@
 """`bench video`: what a clip's tokens buy, how steady allocations are, which cuts are found.
 
-Needle clips are read by `mini`; all systems see the same clips. --family two-frames asks what no frame alone can answer.
---data takes real clips with boxes, where coverage counts.
+Needle clips are read by `mini`; all systems see the same clips.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from arr_coc.answering.eye import Eye
-from arr_coc.attending.allocate import allocate
 from arr_coc.core.errors import InputError
-from arr_coc.core.folders import MINI
-from arr_coc.core.values import Relevance
-from arr_coc.knowing.scene import Scene
-from arr_coc.knowing.scorer.source import ScorerRelevance
-from arr_coc.looking import prepare
-from arr_coc.packing.prices.counting import tokens_for
-from arr_coc.pictures.load import load_picture
-from arr_coc.video.answering import Reading, answer_clip, knows_video
 from arr_coc.video.settings import SETTINGS_NAME, load_settings, same_ground
-from arr_coc.video.spending import ENOUGH, cells_of
-from arr_coc.video.stream import VideoStream
-from arr_coc.video.watching import watch
 
 from ..train.clip_allocations import STANDING, ClipMaps, carry_scores, clip_leaves, neighbour_similarity, to_grid
 from ..train.clip_examples import require_opencv
 from ..train.clip_reader import Clips, evidence_of, read_clearest, read_pooled, read_video
 from ..train.temporal_model import ClipMotion, TemporalBlend, clip_motion
-from ..worlds.needle.clips import TwoFrameClip, render_clip, two_frame_clips
+from ..worlds.needle.clips import render_clip
 from .needle import device_facts, loaded, weights_name
-from .questions import Question, load_questions
 from .report import Report, Score
 from .rows import ANY, Key, Row
 from .run import Job, Plan
-from .scores import coverage
 from .suite import VideoOptions, chosen_families
 
 NUMBER, SIZE, CUTS = 512, (512, 512), 1
@@ -53,14 +35,9 @@ READINGS = ("clearest", "pooled", "video")
 FEWER = 0.4
 TEMPORAL, LESS = "temporal", f"temporal, {FEWER:.0%} of the tokens"
 COHERENCE = "coherence"
-TWO_FRAMES, LONGEST = "two-frames", 12
 
 
 def plan(options: VideoOptions) -> Plan:
-    if options.data is not None:
-        return real_plan(options)
-    if TWO_FRAMES in options.family:
-        return two_frames_plan(options)
     unknown = sorted(set(options.reading) - set(READINGS))
     if unknown:
         raise InputError(f"unknown reading {', '.join(unknown)}; choose from {', '.join(READINGS)}")
@@ -186,141 +163,3 @@ def coherence(maps: ClipMaps, motion: ClipMotion, true: Tensor) -> list[dict[str
         }
         result.append({name: round(float(values.mean()), 4) for name, values in scores.items() if values.numel()})
     return result
-
-
-# ---- questions that need two frames ----------------------------------------------------------------------------------
-
-
-def two_frames_plan(options: VideoOptions) -> Plan:
-    """One row for each reading of each clip; the clip is watched once."""
-    number, keep = options.n or (2 if options.quick else 210), (options.keep or (0.25,))[0]
-    side = 192 if options.quick else SIZE[0]
-    readings = options.reading or ("clearest", "sheet")
-    jobs = [Job(one, tuple(Key(f"clip {one}", name, keep) for name in readings)) for one in range(number)]
-    work = TwoFramesWork(options.seed, side, options.device)
-    facts = {"clips": f"Needle World, scenes, halves of {side}×{2 * side}, validation split, seed {options.seed}"}
-    facts |= device_facts(options.device)
-    scores = [Score("right", "Questions that need two frames: exact match", baseline="clearest")]
-    settings = {"seed": options.seed, "side": side}
-    return Plan(jobs, work, lambda rows: Report.of(rows, scores, facts, ("", "reading")), settings, "video_two_frames")
-
-
-@dataclass(frozen=True)
-class TwoFramesWork:
-    """Watches one clip and answers by every reading that it lacks, in any process."""
-
-    seed: int
-    side: int
-    device: str
-
-    def __call__(self, number: int, wanted: tuple[Key, ...]) -> Iterator[Row]:
-        clip = drawn_clips(self.seed, self.side)[number]
-        eye = clip_eye(self.device)
-        scorer = ClipScorer(eye.scorer.folder, self.device) if isinstance(eye.scorer, ScorerRelevance) else eye.scorer
-        watched = watch(iter(clip.frames), clip.question, keep=wanted[0].keep, relevance="auto", scorer=scorer)
-        for key in wanted:
-            if key.system == "video" and not knows_video(eye):
-                raise InputError(f"{MINI} was not trained on video prompts; leave out --reading video")
-            reading: Reading = key.system  # type: ignore[assignment]
-            answer = answer_clip(eye, watched, clip.frames, reading, max_new_tokens=LONGEST)
-            extras = {"said": answer.text, "true": clip.answer}
-            yield Row("video", *key, {"right": float(answer.text == clip.answer)}, "", answer.tokens, None, extras)
-
-
-class DrawnClips:
-    """Clips by number. They are drawn one after another, and only the last one is kept."""
-
-    def __init__(self, seed: int, side: int) -> None:
-        self.how = {"size": (side, side), "seed": seed, "split": "validation"}
-        self.clips, self.next = iter(()), 0
-
-    def __getitem__(self, number: int) -> TwoFrameClip:
-        if number < self.next or not self.next:
-            self.clips, self.next = two_frame_clips(1 << 20, **self.how), 0
-        for clip in self.clips:
-            self.next += 1
-            if self.next > number:
-                return clip
-        raise IndexError(number)
-
-
-drawn_clips = cache(DrawnClips)
-
-
-@cache
-def clip_eye(device: str) -> Eye:
-    return Eye.from_pretrained(MINI, device=device)
-
-
-@dataclass(frozen=True)
-class ClipScorer(ScorerRelevance):
-    """The scorer on a device that is set once: the scenes of a clip name none."""
-
-    device: str = "cpu"
-
-    def of_scene(self, scene: Scene, query: str) -> Relevance:
-        if isinstance(scene.given, np.ndarray):
-            return self.of_pixels(scene.given, query, self.device, scene.kept)
-        return super().of_scene(scene, query)
-
-
-# ---- real clips and their boxes --------------------------------------------------------------------------------------
-
-REAL = ("uniform", "frame by frame", "temporal, standing", "temporal, held")
-REAL_KEEP = 1 / 8
-
-
-def real_plan(options: VideoOptions) -> Plan:
-    """Coverage of the boxes, a job for each clip; clips are independent, their frames are not."""
-    clips: dict[str, list[Question]] = defaultdict(list)
-    for question in load_questions(str(options.data), sources=options.family):
-        if isinstance(question.image, Path):
-            clips[question.image.stem.rsplit("_", 1)[0]].append(question)
-    every = 8 if options.quick else 1
-    jobs = []
-    for name, questions in clips.items():
-        frames = sorted(questions, key=lambda one: str(one.image))[::every]
-        jobs.append(Job((name, frames), tuple(Key(one.name, system, REAL_KEEP) for one in frames for system in REAL)))
-    scores = [Score("coverage", "Share of the object's box seen at level 0", baseline="temporal, held")]
-    scores += [Score("similarity", "Similarity inside", 1.0), Score("false cuts", "False cuts")]
-    facts = {"clips": f"{len(clips)}, {'all frames' if every == 1 else f'one frame in {every}'}"}
-    return Plan(
-        jobs,
-        real_work,
-        lambda rows: Report.of(rows, scores, facts, ("source", "system")),
-        {"every": every},
-        "video_real",
-    )
-
-
-def real_work(what: tuple[str, list[Question]], wanted: tuple[Key, ...]) -> Iterator[Row]:
-    """One clip, frame by frame: a stream has to see them all."""
-    name, frames = what
-    stream = VideoStream(frames[0].text, keep=REAL_KEEP, settings=load_settings())
-    for question in frames:
-        pixels = load_picture(question.image).pixels
-        size = (pixels.shape[0], pixels.shape[1])
-        budget = int(REAL_KEEP * tokens_for(size))
-        seen = stream.see(pixels)
-        alone = prepare(pixels).look(question.text, budget, relevance="look").allocation
-        even = allocate(np.ones((4, 4), dtype=np.float32), budget, image_size=size, strategy="quadtree")
-        assert stream.state is not None
-        shown = [coverage(one, question.boxes) for one in (even, alone, seen.standing)]
-        shown.append(held_share(stream.state.shown, question.boxes, seen.standing.grid))
-        for system, value in zip(REAL, shown, strict=True):
-            scores = {"coverage": round(value, 5)}
-            if system == REAL[2]:
-                scores |= {"false cuts": float(seen.cut)}
-                scores |= {} if seen.similarity is None or seen.cut else {"similarity": round(seen.similarity, 4)}
-            yield Row("video", question.name, system, REAL_KEEP, scores, question.group, extras={"scene": name})
-
-
-def held_share(shown: np.ndarray, boxes: np.ndarray, grid: tuple[int, int]) -> float:
-    """Share of the boxes' cells whose ground was shown at level 0, in this frame or an earlier one."""
-    detail = cells_of(shown, grid)
-    rows, cols = grid
-    y, x = (np.arange(rows) + 0.5) / rows, (np.arange(cols) + 0.5) / cols
-    inside = np.zeros(grid, dtype=bool)
-    for x0, y0, x1, y1 in np.asarray(boxes).reshape(-1, 4):
-        inside |= ((y >= y0) & (y < y1))[:, None] & ((x >= x0) & (x < x1))[None, :]
-    return float((detail[inside] >= ENOUGH).mean()) if inside.any() else 0.0
