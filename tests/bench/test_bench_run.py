@@ -17,21 +17,21 @@ import pytest
 from arr_coc.app.cli import main
 from arr_coc.core.errors import InputError
 from arr_coc_lab.bench.report import Quantity, Report, Score, Table, cells_of, fill_page, share_name
-from arr_coc_lab.bench.rows import Key, Row, RowStore, complete
+from arr_coc_lab.bench.rows import BenchRow, Key, RowStore, complete
 from arr_coc_lab.bench.run import BenchRun, Job, Plan, in_turn
 from arr_coc_lab.bench.suite import SUITES, chosen_families, parse_shares
 from arr_coc_lab.statistics import paired, proportion
 
 
-def work(what: int, wanted: tuple[Key, ...]) -> list[Row]:
+def work(what: int, wanted: tuple[Key, ...]) -> list[BenchRow]:
     """Right where the number is even; the rival where it is divisible by four."""
     return [
-        Row("toy", *key, {"right": float(what % (2 if key.system == "ours" else 4) == 0)}, f"group {what % 2}", 8)
+        BenchRow("toy", *key, {"right": float(what % (2 if key.system == "ours" else 4) == 0)}, f"group {what % 2}", 8)
         for key in wanted
     ]
 
 
-def slow_work(what: int, wanted: tuple[Key, ...]) -> list[Row]:
+def slow_work(what: int, wanted: tuple[Key, ...]) -> list[BenchRow]:
     time.sleep(0.05)
     return work(what, wanted)
 
@@ -43,7 +43,7 @@ def plan_of(number: int = 12, done: Any = work) -> Plan:
     return Plan(jobs, done, lambda rows: Report.of(rows, scores, {"seed": "1"}, ("group", "system")))
 
 
-def filled(store: RowStore, plan: Plan, workers: int = 1, seconds: float | None = None) -> list[Row]:
+def filled(store: RowStore, plan: Plan, workers: int = 1, seconds: float | None = None) -> list[BenchRow]:
     BenchRun(None, seconds).fill(store, plan, workers)
     return store.found(key for job in plan.jobs for key in job.keys)
 
@@ -51,7 +51,7 @@ def filled(store: RowStore, plan: Plan, workers: int = 1, seconds: float | None 
 def test_a_torn_file_is_mended_and_only_what_is_missing_is_done(tmp_path: Path) -> None:
     path, asked = tmp_path / "toy.jsonl", []
 
-    def counted(what: int, wanted: tuple[Key, ...]) -> list[Row]:
+    def counted(what: int, wanted: tuple[Key, ...]) -> list[BenchRow]:
         asked.extend(wanted)
         return work(what, wanted)
 
@@ -104,7 +104,7 @@ def test_a_killed_run_resumes(tmp_path: Path, workers: int) -> None:
 
 def test_only_questions_that_every_system_answered_are_compared() -> None:
     rows = filled(RowStore(), plan_of(4))
-    torn = [*rows[:-1], Row("toy", *rows[-1].key, {}, rows[-1].group, extras={"error": "no picture"})]
+    torn = [*rows[:-1], BenchRow("toy", *rows[-1].key, {}, rows[-1].group, extras={"error": "no picture"})]
     assert {row.question for row in complete(torn)} == {"question 0", "question 1", "question 2"}
     assert complete(rows) == rows
 
@@ -123,7 +123,7 @@ def test_cells_have_the_textbook_intervals_and_differences_are_paired() -> None:
 def test_questions_of_one_scene_count_once() -> None:
     values = {"a": (1.0, 0.0, 0.5), "b": (0.25,), "c": (0.75, 0.75)}
     rows = [
-        Row("toy", f"{scene} {place}", "ours", 0.25, {"coverage": value}, extras={"scene": scene})
+        BenchRow("toy", f"{scene} {place}", "ours", 0.25, {"coverage": value}, extras={"scene": scene})
         for scene, several in values.items()
         for place, value in enumerate(several)
     ]

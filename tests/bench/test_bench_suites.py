@@ -25,7 +25,7 @@ from arr_coc_lab.bench.peers import bench as peers_bench
 from arr_coc_lab.bench.questions import load_questions, parse_limits, table_questions
 from arr_coc_lab.bench.run import bench
 from arr_coc_lab.bench.scores import coverage, tokens_to_reach
-from arr_coc_lab.bench.suite import HypothesesOptions, NeedleOptions, PeersOptions, SpeedOptions, VideoOptions
+from arr_coc_lab.bench.suite import HypothesesBenchOptions, NeedleOptions, PeersOptions, SpeedOptions, VideoBenchOptions
 from arr_coc_lab.train.evaluate import accuracy
 from arr_coc_lab.worlds.needle.export import write_dataset
 
@@ -94,7 +94,7 @@ def test_hypotheses_have_a_verdict_for_every_claim(tiny: Any, monkeypatch: pytes
     monkeypatch.setattr(hypotheses, "SIZE", (256, 256))
     monkeypatch.setattr(hypotheses, "AT_ONCE", {"cpu": 2})
     monkeypatch.setattr(hypotheses, "TRAINED", tmp_path)
-    plan = hypotheses.plan(HypothesesOptions(n=2))
+    plan = hypotheses.plan(HypothesesBenchOptions(n=2))
     rows = [row for job in plan.jobs[:1] for row in plan.work(job.what, job.keys)]
     assert {row.key for row in rows} == set(plan.jobs[0].keys)
     report = plan.report(rows)
@@ -125,9 +125,9 @@ def test_clips_are_read_by_every_system(tiny: Any, monkeypatch: pytest.MonkeyPat
     assert found["cuts found"].n == 1, "every second batch has a cut"
     assert found["similarity"].n == 2
     with pytest.raises(InputError, match="reading"):
-        video.plan(VideoOptions(reading=("palm",)))
+        video.plan(VideoBenchOptions(reading=("palm",)))
     with pytest.raises(InputError, match="--keep"):
-        video.plan(VideoOptions(keep=(2.0,)))
+        video.plan(VideoBenchOptions(keep=(2.0,)))
 
 
 # ---- real pictures ---------------------------------------------------------------------------------------------------
@@ -306,8 +306,10 @@ def test_a_bar_is_kept_or_missed_by_what_was_measured(monkeypatch: pytest.Monkey
     job = next(one for one in plan.jobs if one.what == "overlay")
     rows = list(plan.work(job.what, job.keys))
     assert {row.key for row in rows} == set(job.keys)
-    monkeypatch.setitem(speed.BARS, "overlay, single", speed.Bar(most=1e-9))
-    monkeypatch.setitem(speed.BARS, f"overlay, batch {speed.BATCH}", speed.Bar(most=9.0, least_ratio=1e-6, naive="x"))
+    monkeypatch.setitem(speed.BARS, "overlay, single", speed.SpeedBar(most=1e-9))
+    monkeypatch.setitem(
+        speed.BARS, f"overlay, batch {speed.BATCH}", speed.SpeedBar(most=9.0, least_ratio=1e-6, naive="x")
+    )
     lines = {row["what"]: row for row in plan.report(rows).tables[0].rows}
     assert lines["overlay, single"]["kept"] is False
     assert lines[f"overlay, batch {speed.BATCH}"]["kept"] is True

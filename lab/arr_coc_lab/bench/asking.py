@@ -35,7 +35,7 @@ from . import scores
 from .machine import machine_facts
 from .questions import Question
 from .report import Report, Score
-from .rows import Key, Row
+from .rows import BenchRow, Key
 from .run import Job, Plan, in_turn
 from .suite import RealOptions, parse_shares
 
@@ -115,7 +115,7 @@ def plan(options: RealOptions, every: Sequence[Question]) -> Plan:
     settings = {**vars(work), "data": options.data}
     del settings["device"]
 
-    def report(rows: list[Row]) -> Report:
+    def report(rows: list[BenchRow]) -> Report:
         full = {row.question: row for row in rows if row.system == FULL}
         lost = [
             replace(row, scores={"lost": row.scores[task.metric] - full[row.question].scores[task.metric]})
@@ -171,7 +171,7 @@ class AskWork:
             return [OURS, *words, *boxes, *CONTROLS, SMALLER]
         return [PACK, SMALLER] if self.upstream else [PACK, SMALLER, CENTRE, ZOOM, ATTACH]
 
-    def __call__(self, question: Question, wanted: tuple[Key, ...]) -> Iterator[Row]:
+    def __call__(self, question: Question, wanted: tuple[Key, ...]) -> Iterator[BenchRow]:
         task = TASKS[self.task]
         prompt = "" if self.model == MINI or task.prompt.strip() in question.text else task.prompt
         try:
@@ -181,7 +181,7 @@ class AskWork:
         except InputError as error:
             if "tiles or views" in str(error):
                 raise  # of every picture, not of this one
-            yield from (Row("real", *key, {}, question.group, extras={"error": str(error)}) for key in wanted)
+            yield from (BenchRow("real", *key, {}, question.group, extras={"error": str(error)}) for key in wanted)
             return
         for key in wanted:
             started = perf_counter()
@@ -192,7 +192,7 @@ class AskWork:
             if said.uncertainty is not None:
                 extras["uncertainty"] = round(said.uncertainty, 5)
             seconds = round(perf_counter() - started, 4)
-            yield Row("real", *key, found, question.group, said.tokens, seconds, extras)
+            yield BenchRow("real", *key, found, question.group, said.tokens, seconds, extras)
 
 
 # ---- an attached model -----------------------------------------------------------------------------------------------
@@ -284,7 +284,7 @@ class PackedQuestion:
             headers = {"x-arr-coc-budget": str(budget)}
         elif system == PACK:
             found = self.packed_by(budget)
-            text, pictures = found.text, [one.pixels for one in found.pictures]
+            text, pictures = "" if self.work.model == MINI else found.text, [one.pixels for one in found.pictures]
         elif system != FULL:
             pictures = shown_by(system, self.page, budget, self.map, self.table)
         tokens = sum(self.table.tokens((one.shape[0], one.shape[1])) for one in pictures)

@@ -26,7 +26,7 @@ from arr_coc.pictures.document import Document
 
 from ..worlds.documents.export import document_questions, scanned
 from .report import Report, Score
-from .rows import Key, Row
+from .rows import BenchRow, Key
 from .run import Job, Plan
 from .scores import coverage
 from .suite import RealOptions, parse_shares
@@ -97,7 +97,7 @@ class DocumentWork:
     ask: bool
     device: str
 
-    def __call__(self, index: int, wanted: tuple[Key, ...]) -> Iterator[Row]:
+    def __call__(self, index: int, wanted: tuple[Key, ...]) -> Iterator[BenchRow]:
         with tempfile.TemporaryDirectory() as folder:
             path, drawn, questions = document_questions(Path(folder), self.seed, index, self.pages)
             written = Document.of(path)
@@ -109,10 +109,10 @@ class DocumentWork:
             for key in wanted:
                 place = int(key.question.split(".")[1])
                 if place >= len(asked):  # this document has fewer questions
-                    yield Row("real", *key, group=drawn.kind)
+                    yield BenchRow("real", *key, group=drawn.kind)
                     continue
                 scores, tokens = answered(asked[place], key) if self.ask else looked(asked[place], key)
-                yield Row("real", *key, scores, drawn.kind, tokens, None, {"query": asked[place].query})
+                yield BenchRow("real", *key, scores, drawn.kind, tokens, None, {"query": asked[place].query})
 
 
 def looked(asked: AskedDocument, key: Key) -> tuple[dict[str, float], int]:

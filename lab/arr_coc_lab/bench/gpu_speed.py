@@ -28,7 +28,7 @@ from arr_coc.core.folders import MINI, part_folder
 
 from .machine import machine_facts
 from .report import Quantity, Report, Table, TableCell, share_name
-from .rows import Key, Row
+from .rows import BenchRow, Key
 from .run import Job, Plan
 from .suite import SpeedOptions
 
@@ -79,7 +79,7 @@ class GpuWork:
     tiny: bool
     repeats: int
 
-    def __call__(self, what: int | str, wanted: tuple[Key, ...]) -> Iterator[Row]:
+    def __call__(self, what: int | str, wanted: tuple[Key, ...]) -> Iterator[BenchRow]:
         if what == MIXED:
             yield self.mixed()
             return
@@ -94,9 +94,9 @@ class GpuWork:
             counted = taken[-self.repeats :]
             scores = {stage: median(one[stage] for one in counted) for stage in STAGES}
             first = median(one["search"] + one["tower"] + one["prompt"] for one in counted)
-            yield Row("speed", *key, {**scores, "first token": first}, "", tokens, first)
+            yield BenchRow("speed", *key, {**scores, "first token": first}, "", tokens, first)
 
-    def mixed(self) -> Row:
+    def mixed(self) -> BenchRow:
         from arr_coc.answering.eye import Eye
 
         eyes = [Eye.from_pretrained(MINI, device=self.device, graphs=graphs) for graphs in (None, False)]
@@ -111,7 +111,7 @@ class GpuWork:
         run.errors += ["a thread did not come back" for thread in threads if thread.is_alive()]
         scores = {"asks": run.asked, "errors": len(run.errors), "unequal": len(run.unequal)}
         extras = {"errors": run.errors[:5], "unequal": run.unequal[:5], "threads": THREADS}
-        return Row("speed", MIXED, MINI, 1.0, scores, "", None, perf_counter() - started, extras)
+        return BenchRow("speed", MIXED, MINI, 1.0, scores, "", None, perf_counter() - started, extras)
 
 
 # ---- one ask, stage by stage -----------------------------------------------------------------------------------------
@@ -234,7 +234,7 @@ class MixedAsks:
                 self.unequal.append(f"{page.shape}, {budget}: {[one.text for one in said]}")
 
 
-def report_of(rows: Sequence[Row], facts: Mapping[str, str]) -> Report:
+def report_of(rows: Sequence[BenchRow], facts: Mapping[str, str]) -> Report:
     """Milliseconds by stage, against every token of the same kind; tokens a second; mixed asks."""
     lines: list[dict[str, TableCell]] = []
     timed = [row for row in rows if row.question != MIXED]

@@ -32,9 +32,9 @@ from ..train.pictures import TrainingBatch, render_family
 from ..train.reader import read
 from .needle import NoScores, RememberedScores, device_facts, loaded, weights_name
 from .report import Quantity, Report, Score, Table, cells_of, share_name
-from .rows import Key, Row
+from .rows import BenchRow, Key
 from .run import Job, Plan, in_turn
-from .suite import HypothesesOptions
+from .suite import HypothesesBenchOptions
 
 SIZE, QUICK = (512, 512), 6
 AT_ONCE = {"cpu": 6, "cuda": 75}
@@ -88,7 +88,7 @@ def cells() -> list[tuple[str, float]]:
     return [*found, *(("top_k", keep) for keep in MOST_CELLS)]
 
 
-def plan(options: HypothesesOptions) -> Plan:
+def plan(options: HypothesesBenchOptions) -> Plan:
     number = QUICK if options.quick else options.n
     at_once = AT_ONCE["cpu" if options.device == "cpu" else "cuda"]
     wanted = cells()
@@ -120,7 +120,7 @@ class HypothesesWork:
     weights: Path | None
 
     @torch.inference_mode()
-    def __call__(self, what: tuple[str, int, int], wanted: tuple[Key, ...]) -> Iterator[Row]:
+    def __call__(self, what: tuple[str, int, int], wanted: tuple[Key, ...]) -> Iterator[BenchRow]:
         family, start, count = what
         weights, missing = loaded(self.weights, self.device), set(wanted)
         batch = render_family(family, count, SIZE, self.seed, start, weights.device, None, "test")
@@ -146,7 +146,7 @@ class HypothesesWork:
                 key = Key(f"{family} {start + place}", name, keep)
                 if key in missing:
                     own = {score: round(values[place], 4) for score, values in scores.items()}
-                    yield Row("hypotheses", *key, own, family, leaves.shape[1])
+                    yield BenchRow("hypotheses", *key, own, family, leaves.shape[1])
 
 
 class RivalMaps:
@@ -205,13 +205,13 @@ def top_cells(scores: Tensor, number: int) -> Tensor:
 # ---- verdicts --------------------------------------------------------------------------------------------------------
 
 
-def report_of(rows: Sequence[Row], facts: Mapping[str, str]) -> Report:
+def report_of(rows: Sequence[BenchRow], facts: Mapping[str, str]) -> Report:
     missing = [name for name in SCORERS if not (TRAINED / name).is_dir()]
     facts = {**facts, **({"not trained, so not compared": ", ".join(missing)} if missing else {})}
     return Report(rows, cells_of(rows, [Score("right", "Exact match")]), [verdict_table(rows)], facts)
 
 
-def verdict_table(rows: Sequence[Row]) -> Table:
+def verdict_table(rows: Sequence[BenchRow]) -> Table:
     """A line for each claim that the rows can decide."""
     values: dict[tuple[str, str, float], dict[str, float]] = {}
     for row in rows:

@@ -29,7 +29,7 @@ from ..train.pictures import TrainingBatch, render_family
 from ..train.reader import read
 from .machine import machine_facts
 from .report import Report, Score, Table
-from .rows import Key, Row
+from .rows import BenchRow, Key
 from .run import Job, Plan
 from .suite import NeedleOptions, chosen_families
 
@@ -142,7 +142,7 @@ class NeedleWork:
     weights: Path | None
 
     @torch.inference_mode()
-    def __call__(self, family: str, wanted: tuple[Key, ...]) -> Iterator[Row]:
+    def __call__(self, family: str, wanted: tuple[Key, ...]) -> Iterator[BenchRow]:
         weights, missing = loaded(self.weights, self.device), set(wanted)
         tree, generator = tree_of(self.size), torch.Generator().manual_seed(self.seed)
         scorer = RememberedScores(weights.scorer)
@@ -161,7 +161,7 @@ class NeedleWork:
                 for place, name in enumerate(names):
                     extras = {} if sure is None else {"sure": [round(float(one), 5) for one in sure[:, place]]}
                     scores = {"right": float(right[place])}
-                    yield Row("needle", name, *cell, scores, family, leaves.shape[1], None, extras)
+                    yield BenchRow("needle", name, *cell, scores, family, leaves.shape[1], None, extras)
 
 
 def answered(
@@ -197,11 +197,11 @@ def plan(options: NeedleOptions) -> Plan:
     return Plan(jobs, work, lambda rows: report_of(rows, facts), settings)
 
 
-def report_of(rows: Sequence[Row], facts: Mapping[str, str]) -> Report:
+def report_of(rows: Sequence[BenchRow], facts: Mapping[str, str]) -> Report:
     return Report.of(rows, [RIGHT], facts, ("family", "allocation"), [calibration_table(rows)], compact=True)
 
 
-def calibration_table(rows: Sequence[Row]) -> Table:
+def calibration_table(rows: Sequence[BenchRow]) -> Table:
     """Expected calibration error of the cells that were asked aloud, by family and of all families together."""
     lines = []
     for cell in ASKED:

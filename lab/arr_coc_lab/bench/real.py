@@ -31,7 +31,7 @@ from . import asking, documents
 from .machine import machine_facts
 from .questions import Question, by_picture, load_questions, parse_limits
 from .report import Report, Score
-from .rows import ANY, Key, Row
+from .rows import ANY, BenchRow, Key
 from .run import Job, Plan
 from .scores import coverage, tokens_to_reach
 from .suite import RealOptions, parse_shares
@@ -100,7 +100,7 @@ def check_systems(relevance: Sequence[str]) -> None:
             check_relevance(name)
 
 
-def report_of(rows: Sequence[Row], first: str, facts: Mapping[str, str]) -> Report:
+def report_of(rows: Sequence[BenchRow], first: str, facts: Mapping[str, str]) -> Report:
     scores = [
         Score(name, title, 1.0 if name in PLAIN else 100.0, first if name == "coverage" else "", name not in PLAIN)
         for name, title in SCORES.items()
@@ -115,7 +115,7 @@ class CoverageWork:
     seed: int
     strategy: str
 
-    def __call__(self, several: list[Question], wanted: tuple[Key, ...]) -> Iterator[Row]:
+    def __call__(self, several: list[Question], wanted: tuple[Key, ...]) -> Iterator[BenchRow]:
         first, asked = several[0], {one.name: one for one in several}
         if first.words is None:
             prepared = prepare(first.image)
@@ -131,7 +131,7 @@ class CoverageWork:
                 shown = views.seen(question.text, key.system, max(1, math.floor(key.keep * views.full + 1e-9)))
                 scores, tokens = budget_scores(question, shown), shown.tokens
             known = {name: round(value, 5) for name, value in scores.items() if not math.isnan(value)}
-            yield Row("real", *key, known, question.group, tokens, None, {"scene": question.scene})
+            yield BenchRow("real", *key, known, question.group, tokens, None, {"scene": question.scene})
 
 
 def budget_scores(question: Question, shown: Allocation) -> dict[str, float]:

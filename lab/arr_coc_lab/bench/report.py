@@ -16,7 +16,7 @@ from arr_coc.core.files import read_text, write_text
 from arr_coc.core.values import JsonObject
 
 from ..statistics import Estimate, mean, paired, proportion
-from .rows import ANY, Row
+from .rows import ANY, BenchRow
 
 if TYPE_CHECKING:
     import rich.table
@@ -174,7 +174,7 @@ def estimate_of(values: np.ndarray, share: bool = True) -> Estimate:
     return Estimate(found.value, max(0.0, found.low), min(1.0, found.high))
 
 
-def cells_of(rows: Sequence[Row], scores: Sequence[Score]) -> list[ScoreCell]:
+def cells_of(rows: Sequence[BenchRow], scores: Sequence[Score]) -> list[ScoreCell]:
     """Every score of every group, of all groups together, of every system and share."""
     groups = list(dict.fromkeys(row.group for row in rows))
     groups += [ALL] if len(groups) > 1 else []
@@ -287,7 +287,7 @@ def _across(title: str, cells: Sequence[ScoreCell], score: Score, keys: tuple[st
 class Report:
     """What a suite found. rows: what it was made of. facts: what a reader must know to repeat it."""
 
-    rows: Sequence[Row]
+    rows: Sequence[BenchRow]
     cells: Sequence[ScoreCell]
     tables: Sequence[Table]
     facts: Mapping[str, str] = field(default_factory=dict)
@@ -295,7 +295,7 @@ class Report:
     @classmethod
     def of(
         cls,
-        rows: Sequence[Row],
+        rows: Sequence[BenchRow],
         scores: Sequence[Score],
         facts: Mapping[str, str],
         keys: tuple[str, str] = ("", ""),

@@ -23,7 +23,7 @@ class Key(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Row:
+class BenchRow:
     """What one system made of one question.
 
     Attributes:
@@ -68,7 +68,7 @@ class RowStore:
 
     def __init__(self, path: Path | None = None, settings: Mapping[str, object] | None = None) -> None:
         self.path = path
-        self.rows: dict[Key, Row] = {}
+        self.rows: dict[Key, BenchRow] = {}
         if path is None:
             return
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -81,7 +81,7 @@ class RowStore:
         whole, found = b"", path.read_bytes()
         for line in found.splitlines(keepends=True):
             try:
-                row = Row(**json.loads(line))
+                row = BenchRow(**json.loads(line))
             except (ValueError, TypeError):
                 break
             self.rows[row.key] = row
@@ -90,7 +90,7 @@ class RowStore:
             with replacing(path) as mended:
                 mended.write_bytes(whole)
 
-    def add(self, row: Row) -> None:
+    def add(self, row: BenchRow) -> None:
         self.rows[row.key] = row
         if self.path is not None:
             there = {name: value for name, value in vars(row).items() if value not in (None, "", {})}
@@ -101,12 +101,12 @@ class RowStore:
         """The keys that have no row yet."""
         return tuple(key for key in keys if key not in self.rows)
 
-    def found(self, keys: Iterable[Key]) -> list[Row]:
+    def found(self, keys: Iterable[Key]) -> list[BenchRow]:
         """The rows of these keys that are there."""
         return [self.rows[key] for key in keys if key in self.rows]
 
 
-def complete(rows: Sequence[Row]) -> list[Row]:
+def complete(rows: Sequence[BenchRow]) -> list[BenchRow]:
     """Rows of the questions that every cell of their group has answered: a run that was stopped compares like with
     like."""
     cells: dict[str, set[tuple[str, float]]] = {}

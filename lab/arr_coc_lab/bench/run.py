@@ -27,7 +27,7 @@ from arr_coc.core.files import locked_folder, write_json, writing
 
 from ..options import flags_of, parse
 from .report import Report, fill_page
-from .rows import Key, Row, RowStore, complete
+from .rows import BenchRow, Key, RowStore, complete
 from .suite import BenchOptions, Suite, suite
 
 AHEAD = 3  # jobs that are sent to each process before its first is done
@@ -46,7 +46,7 @@ class Job:
 class Work(Protocol):
     """Does one job, in any process. With several workers it must be picklable. wanted: the keys without a row."""
 
-    def __call__(self, what: Any, wanted: tuple[Key, ...], /) -> Iterable[Row]: ...
+    def __call__(self, what: Any, wanted: tuple[Key, ...], /) -> Iterable[BenchRow]: ...
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class Plan:
 
     jobs: Sequence[Job]
     work: Work
-    report: Callable[[list[Row]], Report]
+    report: Callable[[list[BenchRow]], Report]
     settings: Mapping[str, object] = field(default_factory=dict)
     name: str = ""
     whole: bool = True
@@ -158,7 +158,7 @@ class BenchRun:
 
 def done_by(
     jobs: Sequence[tuple[Any, tuple[Key, ...]]], work: Work, workers: int, over: Callable[[], bool]
-) -> Iterator[Iterable[Row]]:
+) -> Iterator[Iterable[BenchRow]]:
     """The rows of every job, in order, until the run is over. One worker: all is done here, row by row."""
     if workers == 1:
         for what, wanted in jobs:
@@ -167,7 +167,7 @@ def done_by(
             yield work(what, wanted)
         return
     # A fresh interpreter each, on one thread: thread pools that share the cores only wait for one another.
-    context, waiting = multiprocessing.get_context("spawn"), deque[Future[list[Row]]]()
+    context, waiting = multiprocessing.get_context("spawn"), deque[Future[list[BenchRow]]]()
     with ProcessPoolExecutor(workers, context, _alone, (os.getpid(),)) as pool:
         try:
             rest = iter(jobs)
@@ -183,7 +183,7 @@ def done_by(
             pool.shutdown(cancel_futures=True)
 
 
-def _all_rows(work: Work, what: Any, wanted: tuple[Key, ...]) -> list[Row]:
+def _all_rows(work: Work, what: Any, wanted: tuple[Key, ...]) -> list[BenchRow]:
     return list(work(what, wanted))
 
 

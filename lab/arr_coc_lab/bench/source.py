@@ -20,7 +20,7 @@ from ..train.pictures import render_family
 from .asking import eye_of
 from .machine import machine_facts
 from .report import Report, Score
-from .rows import Key, Row
+from .rows import BenchRow, Key
 from .run import Job, Plan
 from .suite import SourceOptions
 
@@ -45,7 +45,7 @@ def plan(options: SourceOptions) -> Plan:
     return Plan(jobs, work, lambda rows: report_of(rows, facts), settings)
 
 
-def report_of(rows: Sequence[Row], facts: Mapping[str, str]) -> Report:
+def report_of(rows: Sequence[BenchRow], facts: Mapping[str, str]) -> Report:
     return Report.of(rows, SCORES, facts, ("family", "line"), compact=True)
 
 
@@ -57,7 +57,7 @@ class SourceWork:
     seed: int
     device: str
 
-    def __call__(self, what: tuple[str, int], wanted: tuple[Key, ...]) -> Iterator[Row]:
+    def __call__(self, what: tuple[str, int], wanted: tuple[Key, ...]) -> Iterator[BenchRow]:
         family, number = what
         size = (self.side, self.side)
         batch = render_family(family, 1, size, self.seed, number, "cpu", "hard", "test")
@@ -76,4 +76,4 @@ class SourceWork:
             seen = np.logical_or.reduce([seen_levels(step.allocation) == 0 for step in answer.passes])
             scores = {"right": float(comparable(answer.text) == true)}
             scores |= {"in full": float(seen[needed].mean())} if needed.any() else {}
-            yield Row("source", *key, scores, family, answer.tokens)
+            yield BenchRow("source", *key, scores, family, answer.tokens)

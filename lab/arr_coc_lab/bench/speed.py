@@ -16,7 +16,7 @@ import numpy as np
 from . import gpu_speed
 from .machine import CommandRun, machine_facts, processors, run_command, time_in_turns
 from .report import Quantity, Report, Table, TableCell
-from .rows import Key, Row
+from .rows import BenchRow, Key
 from .run import Job, Plan
 from .suite import SpeedOptions
 
@@ -35,7 +35,7 @@ main(sys.argv[1:])
 """
 
 
-class Bar(NamedTuple):
+class SpeedBar(NamedTuple):
     """What is promised: at most this much, and at least this many times faster than the naive form."""
 
     unit: str = "s"
@@ -45,17 +45,17 @@ class Bar(NamedTuple):
 
 
 BARS = {
-    "overlay, single": Bar(most=0.003),
-    f"overlay, batch {BATCH}": Bar(most=0.05, naive="one by one"),
-    "look, 1024²": Bar(most=0.5),
-    "a later frame of a clip, 512²": Bar(most=1 / 15, naive="the first frame"),
-    "arr-coc --help": Bar(most=0.5, naive="all imported"),
-    "arr-coc look, 12 MP photo": Bar(most=2.0),
-    "arr-coc look, peak memory": Bar("GB", most=1.0),
-    "ask, 512², 16 tokens": Bar(most=0.1, naive="all 256 tokens"),
-    "ask, 512², 64 tokens": Bar(most=0.15, naive="all 256 tokens"),
-    "ask, 1024², 256 tokens": Bar(least_ratio=2.5, naive="all 1024 tokens"),
-    "arr-coc ask, 512²": Bar(most=3.0, naive="all 256 tokens"),
+    "overlay, single": SpeedBar(most=0.003),
+    f"overlay, batch {BATCH}": SpeedBar(most=0.05, naive="one by one"),
+    "look, 1024²": SpeedBar(most=0.5),
+    "a later frame of a clip, 512²": SpeedBar(most=1 / 15, naive="the first frame"),
+    "arr-coc --help": SpeedBar(most=0.5, naive="all imported"),
+    "arr-coc look, 12 MP photo": SpeedBar(most=2.0),
+    "arr-coc look, peak memory": SpeedBar("GB", most=1.0),
+    "ask, 512², 16 tokens": SpeedBar(most=0.1, naive="all 256 tokens"),
+    "ask, 512², 64 tokens": SpeedBar(most=0.15, naive="all 256 tokens"),
+    "ask, 1024², 256 tokens": SpeedBar(least_ratio=2.5, naive="all 1024 tokens"),
+    "arr-coc ask, 512²": SpeedBar(most=3.0, naive="all 256 tokens"),
 }
 OURS, NAIVE = "ours", "naive"
 Measured = dict[tuple[str, str], float]
@@ -79,15 +79,15 @@ class SpeedWork:
 
     repeats: int
 
-    def __call__(self, step: str, wanted: tuple[Key, ...]) -> Iterator[Row]:
+    def __call__(self, step: str, wanted: tuple[Key, ...]) -> Iterator[BenchRow]:
         with processors(THREADS):
             found: Measured = globals()[f"measure_{step}"](self.repeats)
         for name, system in found:
             value = found[name, system]
-            yield Row("speed", name, system, 1.0, {BARS[name].unit: value})
+            yield BenchRow("speed", name, system, 1.0, {BARS[name].unit: value})
 
 
-def report_of(rows: Sequence[Row], facts: Mapping[str, str]) -> Report:
+def report_of(rows: Sequence[BenchRow], facts: Mapping[str, str]) -> Report:
     found = {(row.question, row.system): next(iter(row.scores.values())) for row in rows}
     lines: list[dict[str, TableCell]] = []
     for name, bar in BARS.items():

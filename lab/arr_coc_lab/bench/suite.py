@@ -81,7 +81,7 @@ class PeersOptions(BenchOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class VideoOptions(BenchOptions):
+class VideoBenchOptions(BenchOptions):
     n: int | None = option(None, "Needle clips. [default: 512]", least=1)
     quick: bool = option(False, "8 clips of 4 frames at 1/16.")
     frames: int = option(8, "Frames of each clip.", least=2)
@@ -101,7 +101,7 @@ class SpeedOptions(BenchOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class HypothesesOptions(BenchOptions):
+class HypothesesBenchOptions(BenchOptions):
     n: int = option(300, "Test pictures of each family.", least=1)
     quick: bool = option(False, "6 pictures of each family: wide intervals.")
     seed: int = option(11, "Seed of the test pictures.")
@@ -174,7 +174,7 @@ SUITES = (
     ),
     Suite(
         "video",
-        VideoOptions,
+        VideoBenchOptions,
         "Needle clips: exact match by system and share, coherence and cuts.",
         "",
         ("--quick", "--device cuda --batch 64 --threads 16 --out out/bench"),
@@ -189,7 +189,7 @@ SUITES = (
     ),
     Suite(
         "hypotheses",
-        HypothesesOptions,
+        HypothesesBenchOptions,
         "Each claim of the design against its rival at equal tokens, with a verdict that could have been another.",
         "Every rival is a map of relevance, laid out by the same overlay and read by mini on the same test pictures of "
         "Needle World. Rivals that are not installed are left out.",

@@ -23,9 +23,9 @@ from ..train.temporal_model import ClipMotion, TemporalBlend, clip_motion
 from ..worlds.needle.clips import render_clip
 from .needle import device_facts, loaded, weights_name
 from .report import Report, Score
-from .rows import ANY, Key, Row
+from .rows import ANY, BenchRow, Key
 from .run import Job, Plan
-from .suite import VideoOptions, chosen_families
+from .suite import VideoBenchOptions, chosen_families
 
 NUMBER, SIZE, CUTS = 512, (512, 512), 1
 KEEPS = (1 / 32, 1 / 16, 1 / 8, 1 / 4)
@@ -37,7 +37,7 @@ TEMPORAL, LESS = "temporal", f"temporal, {FEWER:.0%} of the tokens"
 COHERENCE = "coherence"
 
 
-def plan(options: VideoOptions) -> Plan:
+def plan(options: VideoBenchOptions) -> Plan:
     unknown = sorted(set(options.reading) - set(READINGS))
     if unknown:
         raise InputError(f"unknown reading {', '.join(unknown)}; choose from {', '.join(READINGS)}")
@@ -71,7 +71,7 @@ def plan(options: VideoOptions) -> Plan:
     return Plan(jobs, work, lambda rows: clip_report(rows, readings, facts), settings)
 
 
-def clip_report(rows: Sequence[Row], readings: Sequence[str], facts: Mapping[str, str]) -> Report:
+def clip_report(rows: Sequence[BenchRow], readings: Sequence[str], facts: Mapping[str, str]) -> Report:
     scores = [Score(one, f"Exact match, read from {one}", baseline=TEMPORAL) for one in readings]
     scores += [
         Score("similarity", f"Similarity of neighbouring frames' allocations at {STANDING:g}, same ground", 1.0),
@@ -95,7 +95,7 @@ class ClipWork:
     weights: Path | None
 
     @torch.inference_mode()
-    def __call__(self, what: tuple[str, int, int, int], wanted: tuple[Key, ...]) -> Iterator[Row]:
+    def __call__(self, what: tuple[str, int, int, int], wanted: tuple[Key, ...]) -> Iterator[BenchRow]:
         family, start, count, cuts = what
         weights, missing = loaded(self.weights, self.device), set(wanted)
         temporal = blend_of(self.weights, self.device)
@@ -115,7 +115,7 @@ class ClipWork:
                     key = Key(f"clip {number}", system, keep)
                     if key in missing:
                         spent = None if tokens is None else tokens[place]
-                        yield Row("video", *key, found[place], family, spent)
+                        yield BenchRow("video", *key, found[place], family, spent)
 
     def read(
         self, clips: Clips, maps: ClipMaps, system: str, keep: float, start: int

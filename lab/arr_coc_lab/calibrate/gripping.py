@@ -18,7 +18,7 @@ import numpy as np
 from arr_coc.attending.grip import GRIP, SCHEMA, best_of
 from arr_coc.core.alphabet import IDS
 
-from ..bench.rows import Key, Row, RowStore
+from ..bench.rows import BenchRow, Key, RowStore
 from ..bench.scores import anls, box_map
 from ..worlds.needle.atlas import _glyph_arrays
 
@@ -146,7 +146,9 @@ def measure(
         for cell in cells:
             if store.missing([Key(cell.key, "reader")]):
                 text = sample(cell, seed)
-                store.add(Row("grip", cell.key, "reader", scores={} if text is None else {"anls": score(eye, text)}))
+                store.add(
+                    BenchRow("grip", cell.key, "reader", scores={} if text is None else {"anls": score(eye, text)})
+                )
             advance()
         return {key.question: row.scores.get("anls") for key, row in store.rows.items()}
 

@@ -21,7 +21,7 @@ from ...train.evaluate import FAMILIES
 from ...train.pictures import render_family
 from ..needle import RIGHT, device_facts, loaded, weights_name
 from ..report import ALL, Quantity, Report, Score, Table, cells_of, share_name
-from ..rows import Key, Row
+from ..rows import BenchRow, Key
 from ..run import Job, Plan, in_turn
 from ..suite import PeersOptions, chosen_families
 from .cost import counted_cost, model_cost, prompt_length
@@ -90,7 +90,7 @@ class PeersWork:
     weights: Path | None
 
     @torch.inference_mode()
-    def __call__(self, what: tuple[str, int, int], wanted: tuple[Key, ...]) -> Iterator[Row]:
+    def __call__(self, what: tuple[str, int, int], wanted: tuple[Key, ...]) -> Iterator[BenchRow]:
         family, start, count = what
         mini, missing = prunable(self.weights, self.device), set(wanted)
         batch = render_family(family, count, (SIDE, SIDE), self.seed, start, self.device, None, SPLIT)
@@ -105,7 +105,7 @@ class PeersWork:
             for number, one in enumerate(right.tolist(), start):
                 key = Key(f"{family} {number}", name, keep)
                 if key in missing:
-                    yield Row("peers", *key, {"right": float(one)}, family, counts[-1], None, cost)
+                    yield BenchRow("peers", *key, {"right": float(one)}, family, counts[-1], None, cost)
 
 
 @cache
@@ -118,7 +118,7 @@ def chooser_cost(weights: Path | None, device: str, seed: int, way: Way, tokens:
 # ---- what the rows say -----------------------------------------------------------------------------------------------
 
 
-def report_of(rows: Sequence[Row], facts: Mapping[str, str]) -> Report:
+def report_of(rows: Sequence[BenchRow], facts: Mapping[str, str]) -> Report:
     """Equal tokens by the report's own tables, then the cost of each, and equal compute."""
     scores = [Score("right", RIGHT.title, baseline=OURS)]
     costs: dict[tuple[str, float], list[tuple[float, float]]] = {}
@@ -169,7 +169,7 @@ def compute_table(
     return Table(f"Equal compute: {OURS} at the largest budget that costs no more", columns, rows)
 
 
-def beaten(rows: Sequence[Row], scores: Sequence[Score]) -> str:
+def beaten(rows: Sequence[BenchRow], scores: Sequence[Score]) -> str:
     """Where a peer or a control is ahead of ours beyond chance, at equal tokens."""
     groups = {way.name: way.group for way in chosen_ways(None)}
     found = [
