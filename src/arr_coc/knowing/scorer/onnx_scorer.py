@@ -3,7 +3,6 @@
 Importing torch takes longer than reading a page; this imports onnxruntime only. The graph is written from the weights
 when they are loaded: places in rows and features in columns, which is what a processor is quick at, and most products
 in whole numbers. In single precision it is the torch class to the last digits, which tests hold;
-`benchmarks/scorer_cpu.py` measures what whole numbers change.
 
 There are two graphs: `see` reads the picture, whatever is asked, and `find` asks what was read. A second question about
 the same picture costs the second graph only.
