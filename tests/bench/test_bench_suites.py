@@ -303,16 +303,16 @@ def test_what_cannot_be_asked_is_refused(given: dict[str, Any], why: str, signs:
 
 def test_a_bar_is_kept_or_missed_by_what_was_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     plan = speed.plan(SpeedOptions(repeats=1))
-    job = next(one for one in plan.jobs if one.what == "overlay")
+    job = next(one for one in plan.jobs if one.what == "quadtree")
     rows = list(plan.work(job.what, job.keys))
     assert {row.key for row in rows} == set(job.keys)
-    monkeypatch.setitem(speed.BARS, "overlay, single", speed.SpeedBar(most=1e-9))
+    monkeypatch.setitem(speed.BARS, "quadtree, single", speed.SpeedBar(most=1e-9))
     monkeypatch.setitem(
-        speed.BARS, f"overlay, batch {speed.BATCH}", speed.SpeedBar(most=9.0, least_ratio=1e-6, naive="x")
+        speed.BARS, f"quadtree, batch {speed.BATCH}", speed.SpeedBar(most=9.0, least_ratio=1e-6, naive="x")
     )
     lines = {row["what"]: row for row in plan.report(rows).tables[0].rows}
-    assert lines["overlay, single"]["kept"] is False
-    assert lines[f"overlay, batch {speed.BATCH}"]["kept"] is True
+    assert lines["quadtree, single"]["kept"] is False
+    assert lines[f"quadtree, batch {speed.BATCH}"]["kept"] is True
 
 
 def test_a_whole_command_is_timed_with_its_memory() -> None:

@@ -152,7 +152,6 @@ def test_a_chooser_pays_for_what_it_does():
     )
     width = mini.model.config.vision_config.hidden_size
     assert costs["VisionZip"].chooser > 2 * 256**2 * width / 1e9  # the tower's last attention, once more
-    assert costs["glance + overlay"].chooser > 0.2 * costs["full"].total  # all 64 cells are its coarse view here
     assert costs["scorer + overlay"].tower < 0.3 * costs["scorer, dropped after the tower"].tower
     assert all(costs[name].tower == costs["full"].tower for name in ("FastV, K = 2", "DivPrune", "VisionZip"))
 

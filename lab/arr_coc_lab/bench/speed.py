@@ -45,8 +45,8 @@ class SpeedBar(NamedTuple):
 
 
 BARS = {
-    "overlay, single": SpeedBar(most=0.003),
-    f"overlay, batch {BATCH}": SpeedBar(most=0.05, naive="one by one"),
+    "quadtree, single": SpeedBar(most=0.003),
+    f"quadtree, batch {BATCH}": SpeedBar(most=0.025, naive="one by one"),
     "look, 1024²": SpeedBar(most=0.5),
     "a later frame of a clip, 512²": SpeedBar(most=1 / 15, naive="the first frame"),
     "arr-coc --help": SpeedBar(most=0.5, naive="all imported"),
@@ -117,18 +117,20 @@ def report_of(rows: Sequence[BenchRow], facts: Mapping[str, str]) -> Report:
 # ---- the steps -------------------------------------------------------------------------------------------------------
 
 
-def measure_overlay(repeats: int) -> Measured:
+def measure_quadtree(repeats: int) -> Measured:
+    import torch
+
     from arr_coc.attending.allocate import allocate
-    from arr_coc.attending.allocate_batch import allocate_batch
+    from arr_coc.attending.quadtree import quadtree
+    from arr_coc.attending.tree import build_tree
 
     # Most of it quiet, some of it loud, which is what relevance looks like.
     maps = (np.random.default_rng(0).random((BATCH, GRID, GRID)) ** 4).astype(np.float32)
-    single, several = "overlay, single", f"overlay, batch {BATCH}"
-    size = (32 * GRID, 32 * GRID)
+    batch, tree, several = torch.from_numpy(maps), build_tree(GRID, GRID, 3), f"quadtree, batch {BATCH}"
     ways: dict[tuple[str, str], Callable[[], object]] = {
-        (single, OURS): lambda: allocate(maps[0], BUDGET),
-        (several, OURS): lambda: allocate_batch(list(maps), BUDGET, image_size=size),
-        (several, NAIVE): lambda: [allocate(one, BUDGET) for one in maps],
+        ("quadtree, single", OURS): lambda: allocate(maps[0], BUDGET, strategy="quadtree"),
+        (several, OURS): lambda: quadtree(batch, tree, BUDGET),
+        (several, NAIVE): lambda: [allocate(one, BUDGET, strategy="quadtree") for one in maps],
     }
     return _medians(ways, repeats)
 
@@ -174,15 +176,15 @@ def measure_ask(repeats: int) -> Measured:
         return lambda: ask(pixels, QUESTION, budget=budget)
 
     small = {16: asking(512, 16), 64: asking(512, 64), 256: asking(512, 256)}
-    few, some, every = (one.median for one in time_in_turns([*small.values()], repeats, warm_up=1))
+    few, some, every = time_in_turns([*small.values()], repeats, warm_up=1)
     large = time_in_turns([asking(1024, 256), asking(1024, 1024)], min(repeats, MOST_COMMANDS), warm_up=1)
     return {
         ("ask, 512², 16 tokens", OURS): few,
         ("ask, 512², 16 tokens", NAIVE): every,
         ("ask, 512², 64 tokens", OURS): some,
         ("ask, 512², 64 tokens", NAIVE): every,
-        ("ask, 1024², 256 tokens", OURS): large[0].median,
-        ("ask, 1024², 256 tokens", NAIVE): large[1].median,
+        ("ask, 1024², 256 tokens", OURS): large[0],
+        ("ask, 1024², 256 tokens", NAIVE): large[1],
     }
 
 
@@ -214,7 +216,7 @@ def measure_cold_ask(repeats: int) -> Measured:
 
 # Steps by the name of their function, each with what it measures.
 STEPS = {
-    "overlay": ("overlay, single", f"overlay, batch {BATCH}"),
+    "quadtree": ("quadtree, single", f"quadtree, batch {BATCH}"),
     "look": ("look, 1024²",),
     "video": ("a later frame of a clip, 512²",),
     "help": ("arr-coc --help",),
@@ -251,8 +253,7 @@ def write_photo(path: Path) -> None:
 
 
 def _medians(ways: Mapping[tuple[str, str], Callable[[], object]], repeats: int) -> Measured:
-    timings = time_in_turns([*ways.values()], repeats)
-    return {name: timing.median for name, timing in zip(ways, timings, strict=True)}
+    return dict(zip(ways, time_in_turns([*ways.values()], repeats), strict=True))
 
 
 def _arr_coc(*arguments: str) -> list[str]:

@@ -20,7 +20,7 @@ from ...statistics import paired
 from ...train.evaluate import FAMILIES
 from ...train.pictures import render_family
 from ..needle import RIGHT, device_facts, loaded, weights_name
-from ..report import ALL, Quantity, Report, Score, Table, cells_of, share_name
+from ..report import Quantity, Report, Score, Table, share_name
 from ..rows import BenchRow, Key
 from ..run import Job, Plan, in_turn
 from ..suite import PeersOptions, chosen_families
@@ -129,8 +129,7 @@ def report_of(rows: Sequence[BenchRow], facts: Mapping[str, str]) -> Report:
         right.setdefault(cell, {})[row.question] = row.scores["right"]
     means = {cell: tuple(np.mean(several, axis=0).tolist()) for cell, several in costs.items()}
     more = [cost_table(means), compute_table(means, right)] if any(name == OURS for name, _ in means) else []
-    found = Report.of(rows, scores, facts, ("family", "way"), more, compact=True)
-    return Report(rows, found.cells, found.tables, {**facts, "beaten": beaten(rows, scores)})
+    return Report.of(rows, scores, facts, ("family", "way"), more, compact=True)
 
 
 def cost_table(means: Mapping[tuple[str, float], tuple[float, ...]]) -> Table:
@@ -167,14 +166,3 @@ def compute_table(
         )
     columns = {"system": "way", "keep": "share", "cost": "GFLOP", "ours": "ours", "gap": "ours − it, points"}
     return Table(f"Equal compute: {OURS} at the largest budget that costs no more", columns, rows)
-
-
-def beaten(rows: Sequence[BenchRow], scores: Sequence[Score]) -> str:
-    """Where a peer or a control is ahead of ours beyond chance, at equal tokens."""
-    groups = {way.name: way.group for way in chosen_ways(None)}
-    found = [
-        f"{cell.system} at {share_name(cell.keep)}" + ("" if cell.group == ALL else f" on {cell.group}")
-        for cell in cells_of(rows, scores)
-        if cell.minus is not None and cell.minus.high < 0 and groups.get(cell.system) in ("peer", "control")
-    ]
-    return "; ".join(found) or "nowhere beyond chance at equal tokens"
