@@ -12,11 +12,11 @@ import argparse
 from collections.abc import Sequence
 
 import torch
-from arr_coc.realizing.qwen3_vl.processor import load_processor
 from PIL import Image
 from transformers import AutoModelForImageTextToText
 
 from arr_coc import attach
+from arr_coc.realizing.qwen3_vl.processor import load_processor
 
 
 def main(arguments: Sequence[str] | None = None) -> str:

@@ -101,15 +101,6 @@ def table(entry: dict[str, Any]) -> str:
     return "\n".join([*shown, "", told, *([""] if commands else []), *commands])
 
 
-def put_rows(name: str, version: str, command: str, rows: list[list[str]]) -> None:
-    """Replace the rows of a table, with what made them, and fill its page."""
-    path = DATA / "tables.json"
-    entries = json.loads(path.read_text(encoding="utf-8"))
-    entries[name] |= {"version": version, "commands": [command], "rows": rows}
-    path.write_text(json.dumps(entries, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
-    fill_page(ROOT / "docs" / entries[name]["page"], name, table(entries[name]))
-
-
 def blocks() -> Iterator[tuple[Path, str, str]]:
     """Every page, the name of a block in it, and what stands there."""
     yield ROOT / "README.md", "figures", figures()

@@ -1,9 +1,7 @@
 """Load on `arr-coc serve`, over loopback only: what fewer tokens are worth, and whether it lasts.
 
     python scripts/load_serve.py --clients 1,8,32 --rounds 6        requests per second, full against a quarter
-    python scripts/load_serve.py --clients 1,8,32 --write           the same, into docs/serving.md too
     python scripts/load_serve.py --minutes 30 --overload 2          twice what it can take; exits with 1 unless it held
-    python scripts/load_serve.py --hostile                          ten good clients, alone and beside one hostile one
 
 The server is a process of its own, on `mini`. Ratios are taken between neighbours in time: each round asks the same
 questions in every way, one way after the other, in changing order; intervals are over the rounds. The server's own
@@ -107,12 +105,12 @@ def png(box: tuple[int, int, int, int] | None = None) -> bytes:
     return memory.getvalue()
 
 
-def shown(picture: bytes) -> dict[str, Any]:
+def picture_part(picture: bytes) -> dict[str, Any]:
     return {"type": "image_url", "image_url": {"url": "data:image/png;base64," + base64.b64encode(picture).decode()}}
 
 
 def message(question: str, *pictures: bytes) -> dict[str, Any]:
-    return {"role": "user", "content": [*map(shown, pictures), {"type": "text", "text": question}]}
+    return {"role": "user", "content": [*map(picture_part, pictures), {"type": "text", "text": question}]}
 
 
 def body_of(messages: Sequence[Any], own: dict[str, Any], model: str = "mini", **more: Any) -> bytes:
@@ -153,8 +151,9 @@ def seconds_of(server: StartedServer, bodies: Sequence[bytes], clients: int, num
     return (time.perf_counter() - started) / number, (server.processor() - before) / number
 
 
-def compare(clients: Sequence[int], rounds: int, number: int) -> list[dict[str, Any]]:
-    picture, rows = png(), []
+def compare(clients: Sequence[int], rounds: int, number: int) -> None:
+    """Print a line for each way and number of clients."""
+    picture = png()
     bodies = ways(arr_coc.Eye.from_pretrained("mini"), picture)
     with served("--queue", "256", "--seconds", "600") as server:
         for kind in bodies.values():  # warm
@@ -170,27 +169,10 @@ def compare(clients: Sequence[int], rounds: int, number: int) -> list[dict[str, 
                 seconds = np.array(values)
                 rates, spent = (mean(column) for column in (1 / seconds[:, 0], seconds[:, 1]))
                 ratios = [mean(column) for column in (full / seconds).T]
-                rows.append({"clients": many, "way": name, "told": (rates, ratios[0], spent, ratios[1])})
-                print(line(rows[-1]), flush=True)
-    return rows
-
-
-def line(row: dict[str, Any]) -> str:
-    told = [f"{one.value:.2f} ({one.low:.2f} to {one.high:.2f})" for one in row["told"]]
-    return f"| {row['clients']} | {row['way']} | {' | '.join(told)} |"
-
-
-def shown_rows(rows: Sequence[dict[str, Any]], rounds: int, number: int) -> list[list[str]]:
-    """The rows of docs/serving.md: as printed, without requests a second, which tell of the machine only."""
-    names = {"full": "full (768)", "quarter": "a quarter, by the scorer"}
-    names["quarter, allocation given"] = "a quarter, `allocation` given"
-    found = []
-    for row in rows:
-        told = [f"{one.value:.2f} ({one.low:.2f} to {one.high:.2f})" for one in row["told"][1:]]
-        if row["way"] == "full":
-            told[0] = told[2] = "1"
-        found.append([str(row["clients"]), names[row["way"]], str(rounds * max(number, row["clients"])), *told])
-    return found
+                shown = [
+                    f"{one.value:.2f} ({one.low:.2f} to {one.high:.2f})" for one in (rates, ratios[0], spent, ratios[1])
+                ]
+                print(f"| {many} | {name} | {' | '.join(shown)} |", flush=True)
 
 
 # ---- overload --------------------------------------------------------------------------------------------------------
@@ -306,88 +288,19 @@ def offer(
     return tally, tally.report(time.perf_counter() - started)
 
 
-# ---- a hostile client ------------------------------------------------------------------------------------------------
-
-
-def hostile_bodies() -> list[bytes]:
-    """The dearest requests that are answered: a page of 19 000 long words, and a large picture in full."""
-    letters = "abcdefghijklmnopqrstuvwxyz" * 8
-    words = [
-        {
-            "text": f"{n}{letters}"[:200],
-            "box": [n % 100 / 100, n // 100 / 190, (n % 100 + 0.7) / 100, n // 100 / 190 + 0.003],
-        }
-        for n in range(19_000)
-    ]
-    memory = io.BytesIO()
-    Image.fromarray(np.random.default_rng(0).integers(0, 255, (1500, 2000, 3), np.uint8)).save(memory, "JPEG")
-    large = {"role": "user", "content": [shown(memory.getvalue()), {"type": "text", "text": say("pink")}]}
-    return [body_of([message(say("pink"), png())], {"words": words}), body_of([large], {"keep": 1.0})]
-
-
-def beside_a_hostile_one(clients: int, number: int) -> dict[str, Any]:
-    """The 95th percentile of good clients' seconds, alone and while one other keeps sending its worst."""
-    known = [body for body, *_ in cases(arr_coc.Eye.from_pretrained("mini"))]
-    found: dict[str, Any] = {}
-    with served("--queue", "256", "--seconds", "60") as server:
-        for body in known[:3]:
-            server.post(body)
-
-        def timed(turn: int) -> float:
-            sent = time.perf_counter()
-            status = server.post(known[turn % len(known)])[0]
-            if status != 200:
-                raise SystemExit(f"a good request got {status}")
-            return time.perf_counter() - sent
-
-        def good() -> list[float]:
-            with ThreadPoolExecutor(clients) as pool:
-                return list(pool.map(timed, range(number)))
-
-        statuses: Counter[int] = Counter()
-        found["alone"] = good()
-        print("alone", np.round(np.percentile(found["alone"], (50, 95)), 2), flush=True)
-        for name, body in zip(("words", "large picture"), hostile_bodies(), strict=True):
-            ended = threading.Event()
-
-            def attack(body: bytes = body, ended: threading.Event = ended) -> None:
-                while not ended.is_set():
-                    statuses[server.post(body)[0]] += 1
-
-            attacker = threading.Thread(target=attack, daemon=True)
-            attacker.start()
-            found[name] = good()
-            print(name, np.round(np.percentile(found[name], (50, 95)), 2), flush=True)
-            ended.set()
-            attacker.join()
-    told = {name: round(float(np.percentile(seconds, 95)), 2) for name, seconds in found.items()}
-    return {"95th percentile, s": told, "statuses of the hostile one": dict(statuses)}
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--clients", default="1,8,32", help="how many ask at once")
     parser.add_argument("--rounds", type=int, default=6)
     parser.add_argument("--number", type=int, default=16, help="requests of each way in a round, at least one a client")
-    parser.add_argument("--write", action="store_true", help="put the ratios into docs/serving.md")
     parser.add_argument("--minutes", type=float, help="overload for so long, instead of ratios")
     parser.add_argument("--overload", type=float, default=2, help="how many times what it can take")
-    parser.add_argument("--hostile", action="store_true", help="ten good clients beside one hostile one")
     given = parser.parse_args()
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # told to end, it takes its server along
-    if given.hostile:
-        print(json.dumps(beside_a_hostile_one(10, given.number), indent=1))
-        return 0
     if given.minutes is None:
         head = ("clients", "tokens", "requests per second", "times full", "processor seconds a request", "times full")
         print(f"| {' | '.join(head)} |\n|{'---|' * len(head)}", flush=True)
-        rows = compare([int(one) for one in given.clients.split(",")], given.rounds, given.number)
-        if given.write:
-            from fill_figures import put_rows
-
-            command = f"{sys.argv[0]} --clients {given.clients} --rounds {given.rounds} --number {given.number}"
-            found = shown_rows(rows, given.rounds, given.number)
-            put_rows("serving-ratios", arr_coc.__version__, f"python {command}", found)
+        compare([int(one) for one in given.clients.split(",")], given.rounds, given.number)
         return 0
     tally, report = overload(60 * given.minutes, given.overload)
     print(json.dumps(report, indent=1))

@@ -9,9 +9,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from arr_coc.knowing.scorer.onnx_scorer import score_picture
-from arr_coc.knowing.words.source import ranker_weights
-from arr_coc.realizing.bundled import Calibration
 from tiny_models import picture
 from tiny_weights import needs_weights, tiny_weights
 
@@ -28,6 +25,9 @@ from arr_coc.core.manifest import (
     whole_folder,
     write_manifests,
 )
+from arr_coc.knowing.scorer.onnx_scorer import score_picture
+from arr_coc.knowing.words.source import ranker_weights
+from arr_coc.realizing.bundled import Calibration
 from arr_coc.video.settings import load_settings
 from arr_coc_lab import LAB_WEIGHTS
 from arr_coc_lab.classic.scorer import Scorer

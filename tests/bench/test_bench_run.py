@@ -1,142 +1,184 @@
-"""The one runner: a suite in a few lines, one lock, one spelling of options; JSON, page and tables."""
+"""The loop that every suite goes through: rows are kept, a run resumes, and the report says what the rows say."""
 
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 import sys
-from dataclasses import dataclass, fields
+import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+from arr_coc.app.cli import main
 from arr_coc.core.errors import InputError
-from arr_coc_lab.bench import run, suite
-from arr_coc_lab.bench.options import BenchOptions
-from arr_coc_lab.bench.report import Report, Table, read_document
-from arr_coc_lab.bench.run import BenchRun, PlainScreen, RichScreen, locked, perform
-from arr_coc_lab.bench.suite import Suite, suites
-from arr_coc_lab.options import flags_of, option, parse
+from arr_coc_lab.bench.report import Quantity, Report, Score, Table, cells_of, fill_page, share_name
+from arr_coc_lab.bench.rows import BenchRow, Key, RowStore, complete
+from arr_coc_lab.bench.run import BenchRun, Job, Plan, in_turn
+from arr_coc_lab.bench.suite import SUITES, chosen_families, parse_shares
+from arr_coc_lab.statistics import paired, proportion
 
 
-@dataclass(frozen=True, kw_only=True)
-class CountOptions(BenchOptions):
-    """What a benchmark of a few lines is asked."""
-
-    n: int = option(2, "So many.", least=1)
-    family: tuple[str, ...] = option((), "May be repeated.")
-
-
-def counted(options: CountOptions, bench: BenchRun) -> Report:
-    table = Table("Counted", {"what": "what", "kept": "bar"}, ({"what": options.n, "kept": True},), {"seed": "1"})
-    return Report.of(table, lines=[f"families: {len(options.family)}"])
+def work(what: int, wanted: tuple[Key, ...]) -> list[BenchRow]:
+    """Right where the number is even; the rival where it is divisible by four."""
+    return [
+        BenchRow("toy", *key, {"right": float(what % (2 if key.system == "ours" else 4) == 0)}, f"group {what % 2}", 8)
+        for key in wanted
+    ]
 
 
-@pytest.fixture
-def small(monkeypatch: pytest.MonkeyPatch) -> Suite:
-    made = Suite("counted", "Counts.", CountOptions, "nowhere:counted", "", ("--n 3",), "counted", {})
-    monkeypatch.setattr(Suite, "measuring", lambda self: counted)
-    return made
+def slow_work(what: int, wanted: tuple[Key, ...]) -> list[BenchRow]:
+    time.sleep(0.05)
+    return work(what, wanted)
 
 
-def test_one_report_becomes_json_page_and_tables(small, tmp_path, capsys):
+def plan_of(number: int = 12, done: Any = work) -> Plan:
+    cells = [("ours", 0.25), ("rival", 0.25), ("ours", 1.0)]
+    jobs = [Job(one, tuple(Key(f"question {one}", *cell) for cell in cells)) for one in range(number)]
+    scores = [Score("right", "Exact match", baseline="ours")]
+    return Plan(jobs, done, lambda rows: Report.of(rows, scores, {"seed": "1"}, ("group", "system")))
+
+
+def filled(store: RowStore, plan: Plan, workers: int = 1, seconds: float | None = None) -> list[BenchRow]:
+    BenchRun(None, seconds).fill(store, plan, workers)
+    return store.found(key for job in plan.jobs for key in job.keys)
+
+
+def test_a_torn_file_is_mended_and_only_what_is_missing_is_done(tmp_path: Path) -> None:
+    path, asked = tmp_path / "toy.jsonl", []
+
+    def counted(what: int, wanted: tuple[Key, ...]) -> list[BenchRow]:
+        asked.extend(wanted)
+        return work(what, wanted)
+
+    whole = filled(RowStore(path, {"seed": 1}), plan_of(done=counted))
+    assert len(asked) == len(whole) == 36
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join(lines[:30]) + lines[30][:20])
+    asked.clear()
+    assert filled(RowStore(path, {"seed": 1}), plan_of(done=counted)) == whole
+    assert len(asked) == 6
+    assert path.read_bytes().splitlines(keepends=True)[:30] == lines[:30]
+    with pytest.raises(InputError, match="seed"):
+        RowStore(path, {"seed": 2})
+
+
+def test_two_workers_find_what_one_does_and_in_the_same_order(tmp_path: Path) -> None:
+    alone, together = filled(RowStore(), plan_of()), filled(RowStore(tmp_path / "toy.jsonl"), plan_of(), workers=2)
+    assert alone == together
+
+
+def test_nothing_begins_after_the_time_is_over() -> None:
+    assert not filled(RowStore(), plan_of(), seconds=0.0)
+    some = filled(RowStore(), plan_of(400, slow_work), seconds=0.4)
+    assert 0 < len(some) < 300
+
+
+KILLED = """
+import sys
+sys.path[:0] = [{here!r}]
+from pathlib import Path
+from test_bench_run import filled, plan_of, slow_work
+from arr_coc_lab.bench.rows import RowStore
+filled(RowStore(Path({path!r})), plan_of(100, slow_work), {workers})
+"""
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_killed_run_resumes(tmp_path: Path, workers: int) -> None:
+    path, here = tmp_path / "toy.jsonl", str(Path(__file__).parent)
+    process = subprocess.Popen([sys.executable, "-c", KILLED.format(here=here, path=str(path), workers=workers)])
+    until = time.monotonic() + 60
+    while time.monotonic() < until and not (path.exists() and path.stat().st_size > 500):
+        time.sleep(0.05)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    before = RowStore(path).rows
+    assert 3 <= len(before) < 300
+    assert filled(RowStore(path), plan_of(100)) == filled(RowStore(), plan_of(100))
+
+
+def test_only_questions_that_every_system_answered_are_compared() -> None:
+    rows = filled(RowStore(), plan_of(4))
+    torn = [*rows[:-1], BenchRow("toy", *rows[-1].key, {}, rows[-1].group, extras={"error": "no picture"})]
+    assert {row.question for row in complete(torn)} == {"question 0", "question 1", "question 2"}
+    assert complete(rows) == rows
+
+
+def test_cells_have_the_textbook_intervals_and_differences_are_paired() -> None:
+    rows = filled(RowStore(), plan_of(40))
+    cells = {(one.group, one.system, one.keep): one for one in cells_of(rows, [Score("right", "", baseline="ours")])}
+    ours, rival = (np.array([float(number % every == 0) for number in range(40)]) for every in (2, 4))
+    assert cells["all", "ours", 0.25].estimate == proportion(ours)
+    assert cells["all", "rival", 0.25].minus == paired(ours, rival)
+    assert cells["all", "ours", 0.25].minus is None
+    assert cells["group 1", "ours", 0.25].estimate.value == 0
+    assert (cells["all", "ours", 1.0].n, cells["all", "ours", 1.0].tokens) == (40, 8)
+
+
+def test_questions_of_one_scene_count_once() -> None:
+    values = {"a": (1.0, 0.0, 0.5), "b": (0.25,), "c": (0.75, 0.75)}
+    rows = [
+        BenchRow("toy", f"{scene} {place}", "ours", 0.25, {"coverage": value}, extras={"scene": scene})
+        for scene, several in values.items()
+        for place, value in enumerate(several)
+    ]
+    (cell,) = cells_of(rows, [Score("coverage", "")])
+    assert (cell.n, cell.units, cell.estimate.value) == (6, 3, pytest.approx(0.5))
+
+
+def test_tables_go_to_terminals_pages_and_json(tmp_path: Path) -> None:
+    report = plan_of().report(filled(RowStore(), plan_of()))
     page = tmp_path / "page.md"
-    page.write_text("before\n<!-- counted: begin -->\nold\n<!-- counted: end -->\nafter\n")
-    options = CountOptions(n=3, out=tmp_path / "out", page=page, as_json=True)
-    for screen in (PlainScreen(), RichScreen()):
-        (report,) = perform(small, options, screen)
-        assert json.loads(capsys.readouterr().out) == report.document
-    assert read_document(tmp_path / "out" / "counted.json", "counted") == report.document
-    assert "| 3 | kept |" in page.read_text()
-    assert "old" not in page.read_text()
-    for screen in (PlainScreen(), RichScreen()):
-        perform(small, CountOptions(out=tmp_path / "out"), screen)
-        shown = capsys.readouterr().out
-        assert all(
-            words in shown for words in ("Counted", "seed: 1", "families: 0", "1 of 1 bars kept", "counted.json")
-        )
+    page.write_text("before\n<!-- toy: begin -->\nold\n<!-- toy: end -->\nafter\n")
+    fill_page(page, "toy", *report.page())
+    text = page.read_text()
+    assert text.startswith("before\n")
+    assert text.endswith("after\n")
+    assert "old" not in text
+    assert "| group | system | all tokens | 1/4 | n |" in text
+    assert "- seed: 1" in text
+    document = json.loads(json.dumps(report.document()))
+    assert {cell["system"] for cell in document["cells"]} == {"ours", "rival"}
+    assert document["tables"][0]["title"] == "Exact match, %"
+    assert report.tables[0].to_rich().row_count == len(report.tables[0].rows)
+    page.write_text("no marks")
+    with pytest.raises(InputError, match="toy: begin"):
+        fill_page(page, "toy", "new")
 
 
-def test_what_cannot_be_leaves_no_trace(small, tmp_path, monkeypatch):
-    with pytest.raises(InputError, match="--n 0 measures nothing; give at least 1"):
-        perform(small, CountOptions(n=0, out=tmp_path / "new"))
-    assert not (tmp_path / "new").exists()
-
-    def refusing(options: CountOptions, bench: BenchRun) -> Report:
-        raise InputError("no")
-
-    monkeypatch.setattr(Suite, "measuring", lambda self: refusing)
-    with pytest.raises(InputError, match="no"):
-        perform(small, CountOptions(out=tmp_path / "new"))
-    assert not (tmp_path / "new").exists()
-    (tmp_path / "file").write_text("")
-    with pytest.raises(InputError, match="is a file"):
-        perform(small, CountOptions(out=tmp_path / "file"))
+def test_quantities_and_shares_are_written_for_readers() -> None:
+    assert str(Quantity(0.0123, "s")) == "12.3 ms"
+    assert str(Quantity(2.5, "×")) == "2.50×"
+    assert str(Quantity(95.04, "", 94.0, 96.0)) == "95.0 [94.0, 96.0]"
+    assert Quantity(0.025, "s").rounded() == "25 ms"
+    assert [share_name(one) for one in (0.0, 1.0, 1 / 8, 64.0)] == ["any budget", "all tokens", "1/8", "64 tokens"]
+    assert Table("", {"a": "A", "b": "B"}, [{"a": True, "b": None}]).to_markdown().endswith("| kept | – |")
 
 
-def test_two_runs_never_write_into_one_folder(tmp_path):
-    pytest.importorskip("fcntl")
-    program = "import sys; from pathlib import Path; from arr_coc_lab.bench.run import locked\n"
-    program += "with locked(Path(sys.argv[1])): pass"
-    with locked(tmp_path):
-        other = subprocess.run([sys.executable, "-c", program, tmp_path], capture_output=True, text=True, check=False)
-    assert "another bench writes into" in other.stderr
-    with locked(tmp_path):
-        pass
+def test_columns_are_taken_in_turn() -> None:
+    assert list(in_turn(["abc", "", "d", "ef"])) == list("adebfc")
 
 
-def test_every_suite_says_what_it_is_and_has_what_measures_it():
-    names = [one.name for one in suites()]
-    assert {"real", "vqa", "needle", "pages", "words", "peers", "esper", "video", "classic", "hypotheses"} <= set(names)
-    for one in suites():
-        assert one.summary.endswith((".", "?"))
-        assert one.examples
-        assert callable(one.measuring())
-        assert all(item.metadata.get("help") for item in fields(one.options))
-        flags = [flag for item in fields(one.options) for flag in flags_of(item)]
-        assert len(flags) == len(set(flags)), "no option is spelled twice"
-
-
-@pytest.mark.parametrize("one", suites(), ids=lambda one: one.name)
-def test_both_command_lines_give_the_same_options(one, monkeypatch):
-    """`python -m` through argparse and `arr-coc` through typer: the same words, the same dataclass."""
-    from typer.testing import CliRunner
-
-    from arr_coc_lab.cli import bench as command
-
-    taken: list[Any] = []
-    monkeypatch.setattr(command, "perform", lambda chosen, options, screen: taken.append(options))
-    words = ["--out", "here", "--json"]
-    for item in fields(one.options):
-        kind = str(item.type)
-        if "bool" in kind or item.name in ("out", "page"):
-            continue
-        value = item.metadata.get("choices", ["3" if "int" in kind else "0.5" if "float" in kind else "word"])[0]
-        if kind.startswith("tuple") and "..." not in kind:
-            continue
-        words += [flags_of(item)[0], value] * (2 if kind.startswith("tuple") else 1)
-    result = CliRunner().invoke(command.app, [one.name, *words])
-    assert result.exit_code == 0, result.output
-    assert taken == [parse(one.options, words, None)]
-    assert taken[0].out == Path("here")
-
-
-def test_shares_and_documents_of_another_kind_are_refused(tmp_path):
-    assert suite.parse_shares("1/8, 0.25") == (0.25, 0.125)
-    for wrong in ("", "x", "2", "1/0"):
+def test_shares_and_families_are_read_or_refused() -> None:
+    assert parse_shares("1/8, 0.25") == (0.25, 0.125)
+    for wrong in ("x", "", "0", "2", "1/0"):
         with pytest.raises(InputError, match="--keeps"):
-            suite.parse_shares(wrong)
-    (tmp_path / "a.json").write_text('{"kind": "peers"}')
-    with pytest.raises(InputError, match="not written by arr-coc bench needle"):
-        read_document(tmp_path / "a.json", "needle", "needle")
+            parse_shares(wrong)
+    assert chosen_families(["zoo", "cards"]) == ("cards", "zoo")
+    with pytest.raises(InputError, match="dragons"):
+        chosen_families(["dragons"])
 
 
-def test_a_program_takes_its_own_defaults_where_none_are_given(monkeypatch, small):
-    taken: list[Any] = []
-    monkeypatch.setattr(run, "suite", lambda name: small)
-    monkeypatch.setattr(run, "perform", lambda chosen, options, screen: taken.append(options))
-    main = run.program("counted", n=9)
-    main(["--family", "a", "b", "--family", "c"])
-    main(["--n", "4"])
-    assert [(one.n, one.family) for one in taken] == [(9, ("a", "b", "c")), (4, ())]
+@pytest.mark.parametrize("one", SUITES, ids=lambda one: one.name)
+def test_every_suite_has_its_help_by_both_commands(one, capsys) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["bench", one.name, "--help"])
+    assert not ended.value.code
+    shown = capsys.readouterr().out
+    assert all(flag in shown for flag in ("--out", "--page", "--json", "--device", "--workers", "--seconds"))
+    assert callable(one.plan())

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 import torch
-from arr_coc.realizing.base import backbone_for
-from arr_coc.realizing.glance import GLANCE_NAME, Glance, find_glance
 from tiny_models import save_stock, tiny_model, tiny_processor
 
 from arr_coc.app.cli import main
-from arr_coc_lab.bench.pointing import HeadAttention, cell_edges, look, measure, needed_cells, select_heads
+from arr_coc.realizing.base import backbone_for
+from arr_coc.realizing.glance import GLANCE_NAME, Glance, find_glance
+from arr_coc_lab.calibrate.pointing import HeadAttention, cell_edges, look, measure, needed_cells, select_heads
 from arr_coc_lab.train.allocations import target_cells
 from arr_coc_lab.worlds.needle import render
 
@@ -74,7 +74,7 @@ def test_calibrate_writes_what_attach_and_ask_find(
 
     folder = save_stock(tmp_path / "model")
     found = {**measure(tiny_model(), tiny_processor(), number=7, size=SIZE), "points": True, "heads": [[2, 1], [3, 0]]}
-    monkeypatch.setattr("arr_coc_lab.bench.pointing.measure", lambda *_, **__: found)
+    monkeypatch.setattr("arr_coc_lab.calibrate.pointing.measure", lambda *_, **__: found)
     with pytest.raises(SystemExit) as ended:
         main(["calibrate", "--model", str(folder), "--only", "glance", "--json"])
     assert not ended.value.code

@@ -3,42 +3,16 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from arr_coc_lab.bench.vqa import (
+from arr_coc_lab.bench.scores import (
     anls,
     choice,
-    edit_distance,
     exact,
     normalised,
     relaxed_accuracy,
     textvqa_accuracy,
     vqa_accuracy,
 )
-
-WORDS = st.text("abc ", max_size=8)
-
-
-@pytest.mark.parametrize(
-    ("first", "second", "distance"),
-    [("kitten", "sitting", 3), ("", "abc", 3), ("abc", "", 3), ("flaw", "lawn", 2), ("same", "same", 0), ("ü", "u", 1)],
-)
-def test_edit_distance_of_textbooks(first: str, second: str, distance: int) -> None:
-    assert edit_distance(first, second) == distance
-
-
-@given(WORDS, WORDS)
-def test_edit_distance_agrees_with_the_recursion(first: str, second: str) -> None:
-    def slow(one: str, two: str) -> int:
-        table = [[i + j for j in range(len(two) + 1)] for i in range(len(one) + 1)]
-        for i in range(1, len(one) + 1):
-            for j in range(1, len(two) + 1):
-                change = table[i - 1][j - 1] + (one[i - 1] != two[j - 1])
-                table[i][j] = min(table[i - 1][j] + 1, table[i][j - 1] + 1, change)
-        return table[-1][-1]
-
-    assert edit_distance(first, second) == slow(first, second)
 
 
 @pytest.mark.parametrize(

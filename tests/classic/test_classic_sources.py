@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+
 from arr_coc.knowing.registry import relevance_for
 from arr_coc.knowing.scene import Scene
-
 from arr_coc.looking import examine
 from arr_coc_lab.classic.phases import TAUGHT, picture_maps
 from arr_coc_lab.classic.selectors import SHIPPED, SUB, as_patches, load_part, load_words, patch_grid, see_patches

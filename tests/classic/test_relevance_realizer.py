@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 import torch
-from arr_coc.texture.batch import sense
 from torch import nn
 
 from arr_coc.core.errors import InputError
+from arr_coc.texture.batch import sense
 from arr_coc_lab.classic.patch_trunk import TrunkConfig, patch_features, word_positions
 from arr_coc_lab.classic.query_aware_lod import QueryAwareLOD
 from arr_coc_lab.classic.realizer import RelevanceRealizer

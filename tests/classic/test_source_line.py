@@ -17,7 +17,7 @@ from arr_coc.core.errors import InputError
 from arr_coc.pictures.load import load_picture
 from arr_coc.texturing import at_most
 from arr_coc_lab.bench import source as bench
-from arr_coc_lab.bench.options import SourceOptions
+from arr_coc_lab.bench.suite import SourceOptions
 from arr_coc_lab.classic.source_line import STAGES, SourceLine, open_ground, seen_levels, source_texture
 from arr_coc_lab.train.pictures import render_family
 
@@ -163,15 +163,12 @@ def test_a_model_views_no_more_than_the_texture_shows():
     assert at_most(np.zeros((100, 400, 3), np.uint8), (300, 600)).shape == (100, 400, 3)
 
 
-def test_the_benchmark_reads_every_row_and_tells_kinds_apart(monkeypatch):
-    monkeypatch.setattr(bench, "source_eye", lambda device: eye())
-    read = bench.SourceReader(SourceOptions(each=1, side=384, keep=0.8))(("signs", 0))
-    assert read["rows"].keys() == {"ours", "source", *(f"without {one}" for one in bench.SUITE["without"])}
-    assert all(0 < row["tokens"] <= 115 for row in read["rows"].values())
-    record = {"plan": {"side": 384, "keep": 0.8, "seed": 1}, "pictures": {"signs 0": read}}
-    table = bench.stage_table(record)
-    assert [row["row"] for row in table.rows] == list(read["rows"])
-    plain = render_family("cards", 1, (512, 512), 1, 0, "cpu", "easy", "train")
-    hard = [render_family("scenes", 1, (512, 512), 1, number, "cpu", "hard", "train") for number in range(12)]
-    assert not bench.kinds_of(plain)["several"]
-    assert any(bench.kinds_of(one)["several"] for one in hard)
+def test_the_benchmark_reads_every_line(monkeypatch):
+    monkeypatch.setattr(bench, "eye_of", lambda model, device: eye())
+    plan = bench.plan(SourceOptions(each=1, side=384, keep=0.8))
+    job = plan.jobs[5]
+    rows = list(plan.work(job.what, job.keys))
+    assert {row.key for row in rows} == set(job.keys)
+    assert all(row.tokens <= 0.8 * 144 for row in rows)
+    table = plan.report(rows).tables[0]
+    assert {row["system"] for row in table.rows} == {"ours", "source", *(f"without {one}" for one in bench.LEFT_OUT)}

@@ -43,9 +43,8 @@ CALLS = {
     "train curve": ("{photo}",),
     "bench speed": (),
     "bench needle": (),
-    "bench vqa": ("--data", "{photo}", "--task", "needle"),
+    "bench real": ("--data", "{photo}"),
     "setup": (),
-    "mine": ("--data", "{photo}"),
     "judge": ("feedback.jsonl", "right"),
     "doctor": (),
 }
@@ -90,7 +89,7 @@ BAD = {
         *(("--workers", text) for text in ("0", "-1", "x")),
         *(("--engine", ""), ("--questions", NOWHERE), ("--query", ""), ("--budget", "0"), ("--device", "abacus"), ()),
     ),
-    "bench vqa": (("--task", ""), ("--keeps", "x"), ("--limit", "0"), ("--model", "no such model"), ()),
+    "bench real": (("--ask", "--task", "x"), ("--keeps", "x"), ("--limit", "0"), ("--relevance", "x"), ()),
     "calibrate": (
         *(("--n", text) for text in ("0", "5", "x")),
         *(("--batch", "0"), ("--size", "1"), ("--device", "abacus"), ("--model", "no such model")),
@@ -124,10 +123,9 @@ BAD = {
         ("--split", "x"),
     ),
     "pages": (("--n", "0"), ("--n", "x"), ("--families", "dragons"), ("--split", "x"), ("--workers", "0")),
-    "mine": (("--n", "0"), ("--keep", "x"), ("--relevance", "x"), ("--device", "abacus"), ("--data", NOWHERE), ()),
     "judge": (("--place", "1,2"), ("--place", "x"), ()),
     "bench speed": (("--repeats", "0"),),
-    "bench needle": (("--n", "0"), ("--family", "dragons"), ("--size", "x"), ("--from", NOWHERE)),
+    "bench needle": (("--n", "0"), ("--family", "dragons"), ("--size", "x"), ("--workers", "0")),
 }
 CASES = [
     (name, bad) for name in CALLS for bad in (*EVERYWHERE[: 1 if name == "train curve" else 3], *BAD.get(name, ()))

@@ -12,11 +12,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from arr_coc.knowing.look.three_ways import relevance_of
-from arr_coc.knowing.photos.source import photos_installed
-from arr_coc.knowing.scene import CHANNELS, SENSE_SIDE
-from arr_coc.texture.batch import sense
-from arr_coc.texture.texture import Layout
 from cli_pictures import street
 from PIL import Image
 from plain_pages import cloudy
@@ -26,9 +21,14 @@ from arr_coc.attending.allocate_batch import allocate_batch
 from arr_coc.attending.strategies import DEFAULT_STRATEGY
 from arr_coc.balancing.adaptive import adaptive_balance
 from arr_coc.core.values import Relevance, compare
+from arr_coc.knowing.look.three_ways import relevance_of
+from arr_coc.knowing.photos.source import photos_installed
+from arr_coc.knowing.scene import CHANNELS, SENSE_SIDE
 from arr_coc.looking import prepare
 from arr_coc.packing.prices.counting import tokens_for
 from arr_coc.pictures.kind import is_photograph
+from arr_coc.texture.batch import sense
+from arr_coc.texture.texture import Layout
 
 QUESTIONS = ("What number is on the red sign?", "what is at the top left", "is anybody happy", "the blue price")
 MAPS = ("propositional", "perspectival", "participatory", "map")

@@ -48,14 +48,13 @@ def test_scans_have_no_words(tmp_path):
 
 
 def test_the_bench_finds_pages_and_compares(tmp_path):
-    given = {"number": 4, "each": 2, "pages": 4, "budgets": (64,)}
+    given = {"data": "documents:4", "limit": ("4",), "keeps": "64", "seed": 77}
     with pytest.raises(InputError, match="--seconds"):
-        bench("documents", **given, out=tmp_path, seconds=0.0)
-    report = bench("documents", **given, out=tmp_path)
-    stopped = bench("documents", **given, out=tmp_path, seconds=0.0)
-    assert stopped.document == report.document, "what is there is told"
-    lines = report.document["lines"]
-    assert report.document["questions"] == 4
-    ours = next(line for line in lines if "page among" in line and " ours " in line)
-    assert "64: 100.0" in ours
-    assert any(line.startswith("ahead of text search") for line in lines)
+        bench("real", **given, out=tmp_path, seconds=0.0)
+    report = bench("real", **given, out=tmp_path)
+    stopped = bench("real", **given, out=tmp_path, seconds=0.0)
+    assert stopped.cells == report.cells, "what is there is shown"
+    ours = report.cell("ours", 64.0, score="page")
+    assert ours.estimate.value == 1
+    assert report.cell("text search + uniform", 64.0, score="coverage").minus is not None
+    assert report.cell("all tokens", score="coverage").estimate.value == 1

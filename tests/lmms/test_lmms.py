@@ -16,7 +16,7 @@ import pytest
 pytest.importorskip("lmms_eval", reason="lmms-eval has an environment of its own: make test-lmms")
 
 from arr_coc.answering.eye import Eye
-from arr_coc_lab.bench import lmms, vqa
+from arr_coc_lab.bench import lmms, scores
 from arr_coc_lab.worlds.needle.export import write_dataset
 
 TASKS = Path(__file__).parent
@@ -92,9 +92,9 @@ def test_metrics_agree_with_those_of_lmms_eval() -> None:
     for _ in range(5000):
         said, true = (" ".join(draw.choices(words, k=draw.randint(1, 3))) for _ in range(2))
         said = said.replace(" ", draw.choice("-/\t "), 1)
-        assert vqa.normalised(vqa._tokenised(said)) == theirs(said)
+        assert scores.normalised(scores._tokenised(said)) == theirs(said)
         plain = said.replace("\t", " ").strip()
-        assert vqa.normalised(said) == theirs.process_digit_article(theirs.process_punctuation(plain))
-        assert vqa.anls(said, [true]) == anls([true], [said])["anls"]
+        assert scores.normalised(said) == theirs.process_digit_article(theirs.process_punctuation(plain))
+        assert scores.anls(said, [true]) == anls([true], [said])["anls"]
         first, second = draw.choices(words, k=2)
-        assert vqa.relaxed_accuracy(first, [second]) == relaxed_correctness(first, second)
+        assert scores.relaxed_accuracy(first, [second]) == relaxed_correctness(first, second)

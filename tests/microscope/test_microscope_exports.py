@@ -34,8 +34,6 @@ from arr_coc.core.errors import InputError
 from arr_coc.core.folders import EXAMPLES
 from arr_coc.core.values import Allocation, compare
 from arr_coc.pictures.load import load_picture
-from arr_coc_lab.bench.report import Quantity
-from arr_coc_lab.microscope.numbers_tab import show_hypotheses, show_numbers
 
 
 @pytest.fixture
@@ -212,48 +210,3 @@ def test_what_a_visitor_writes_is_never_markup(desk, drawn):
     assert "<script>alert" not in shown.html
     assert "<img src=x" not in shown.html
     assert "&lt;script&gt;" in shown.html
-
-
-def test_numbers_show_what_the_bench_wrote(tmp_path, monkeypatch):
-    pytest.importorskip("matplotlib", reason="matplotlib is not installed: pip install 'arr-coc[microscope]'")
-    from arr_coc.app.microscope import Desk
-    from arr_coc_lab.bench.needle import Outcomes, summarise
-
-    generator = np.random.default_rng(0)
-    cells = [("full", 1.0), *((name, keep) for keep in (1 / 4, 1 / 8) for name in ("uniform", "scorer"))]
-    tokens = {cell: int(256 * cell[1]) for cell in cells}
-    outcomes = [
-        Outcomes(family, {cell: generator.random(200) < 0.5 for cell in cells}, {}, tokens, 256)
-        for family in ("cards", "forms")
-    ]
-    document = {"schema": 1, "kind": "needle", "facts": {"weights": "none"}, **summarise(outcomes)}
-    (tmp_path / "needle.json").write_text(json.dumps(document), encoding="utf-8")
-    numbers = Desk(numbers=tmp_path)
-    shown = show_numbers(numbers, PageState(tab="numbers"))
-    assert shown.html.count("<svg") == 2
-    assert "currentColor" in shown.html, "plots must follow light and dark"
-    assert "No hypotheses.json yet" in shown.html
-    value = next(row for row in document["bars"] if "low" in row)["value"]
-    assert f"{100 * value:.1f} [" in shown.html
-    assert json.loads(opened(json_file(shown))[1])["needle"] == document
-    _, printed = run_lines(shown.lines, tmp_path, monkeypatch)
-    assert "scorer" in printed
-    (tmp_path / "hypotheses.json").write_text("{}", encoding="utf-8")
-    assert "hypotheses.json cannot be shown" in show_numbers(numbers, PageState(tab="numbers")).html
-    numbers.close()
-
-
-def test_hypotheses_are_drawn_where_they_are_in_points_and_listed_where_they_are_ratios(tmp_path):
-    """The rows as `bench hypotheses` writes them: a difference in points has no unit, a ratio has one."""
-    row = {"id": "H1", "shown": "scorer > uniform", "claim": "H1", "system": "scorer", "against": "uniform",
-           "tokens": 64, "n": 9, "verdict": "holds"}  # fmt: skip
-    points = row | {"difference": Quantity(20.0, "", 5.0, 35.0).to_json(), "accuracy": Quantity(70.0).to_json()}
-    times = row | {"difference": Quantity(4.0, "×", 3.1, 5.0).to_json(), "accuracy": Quantity(70.0).to_json()}
-    path = tmp_path / "hypotheses.json"
-    path.write_text(json.dumps({"facts": {}, "rows": [points, times]}), encoding="utf-8")
-    html, plots, _ = show_hypotheses(path)
-    assert len(plots) == 1
-    assert html.count("<svg") == 1
-    assert "4.00 [3.10, 5.00]×" in html
-    path.write_text(json.dumps({"facts": {}, "rows": [times]}), encoding="utf-8")
-    assert not show_hypotheses(path)[1]

@@ -15,10 +15,19 @@ from PIL import Image
 from torch import nn
 
 import arr_coc
-from arr_coc_lab.bench.speed import has_weights
+from arr_coc.core.errors import InputError
+from arr_coc.core.folders import MINI, SCORER, part_folder
 from arr_coc_lab.classic.scorer import Scorer, ScorerConfig
 from arr_coc_lab.train.checkpoints import ship
 from arr_coc_lab.train.mini_model import MiniConfig, build_mini
+
+
+def has_weights() -> bool:
+    try:
+        return all(part_folder(part).is_dir() for part in (MINI, SCORER))
+    except InputError:
+        return False
+
 
 needs_weights = pytest.mark.skipif(not has_weights(), reason="the bundled weights are not in src/arr_coc/weights")
 

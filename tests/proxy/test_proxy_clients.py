@@ -187,12 +187,10 @@ def test_a_bench_of_ones_own_through_our_server(
     (tmp_path / "street.png").write_bytes(street())
     row = {"id": "1", "image": "street.png", "question": STREET, "answer": "COFFEE"}
     (tmp_path / "set.jsonl").write_text(json.dumps(row) + "\n")
-    how: dict[str, Any] = {"data": str(tmp_path / "set.jsonl"), "task": "needle", "keeps": "1/4", "model": "mini"}
+    how: dict[str, Any] = {"data": str(tmp_path / "set.jsonl"), "ask": True, "keeps": "1/4", "out": tmp_path / "door"}
     with fronting(serving, relevance="auto", text=False) as address:
         there = address if door == "proxy" else serving
-        report = bench("vqa", **how, door=door, upstream=there, out=tmp_path / "door")
-    found = {row["way"]: row for row in report.document["rows"]}
-    assert found["full"]["tokens"] == 96
-    assert found["ours"]["tokens"] <= 24
-    said = [json.loads(line) for line in (tmp_path / "door" / "door_answers.jsonl").read_text().splitlines()]
-    assert [one["said"] for one in said if not one["cell"].startswith("smaller")] == ["COFFEE", "COFFEE"]
+        report = bench("real", **how, door=door, upstream=there)
+    assert report.cell("full").tokens == 96
+    assert 0 < report.cell("pack", 1 / 4).tokens <= 24
+    assert [row.extras["said"] for row in report.rows if row.system != "smaller picture"] == ["COFFEE", "COFFEE"]

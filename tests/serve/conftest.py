@@ -9,11 +9,11 @@ from copy import copy
 from typing import Any
 
 import pytest
-from arr_coc.knowing.registry import relevance_source, remove_source
 from serve_client import SIGNS, Gate, Served, until
 from tiny_weights import has_weights
 
 import arr_coc
+from arr_coc.knowing.registry import relevance_source, remove_source
 
 
 @pytest.fixture(scope="session")

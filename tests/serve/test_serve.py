@@ -15,12 +15,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from arr_coc.knowing.registry import relevance_source, remove_source
 from forked import Zygote
 from PIL import Image
 from serve_client import GRAY, JSON, PINK, SIGNS, STREET, Gate, Served, data_url, until
 
 from arr_coc.core.kept import ByteStore
+from arr_coc.knowing.registry import relevance_source, remove_source
 
 
 def picture_of(height: int, width: int) -> str:

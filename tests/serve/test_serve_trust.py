@@ -13,11 +13,11 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from arr_coc.knowing.registry import relevance_source, remove_source
 from serve_client import JSON, PINK, SIGNS, Gate, Served, messages, until
 
 from arr_coc.core.errors import InputError
 from arr_coc.core.stopping import Stopped, check_stop, stopping
+from arr_coc.knowing.registry import relevance_source, remove_source
 
 
 @contextmanager

@@ -7,12 +7,12 @@ import dataclasses
 import numpy as np
 import pytest
 import torch
-from arr_coc.realizing.qwen3_vl.encode import dense_vision_attention
 from tiny_models import characters
 from tiny_weights import needs_weights, tiny_weights
 
 from arr_coc.answering.decoding import Generated
 from arr_coc.core.errors import InputError
+from arr_coc.realizing.qwen3_vl.encode import dense_vision_attention
 from arr_coc_lab.bench.needle import Weights
 from arr_coc_lab.bench.page_reading import print_answers
 from arr_coc_lab.statistics import chance_error, expected_calibration_error

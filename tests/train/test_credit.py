@@ -7,10 +7,10 @@ import random
 
 import pytest
 import torch
-from arr_coc.realizing.qwen3_vl.encode import dense_vision_attention
 from torch.nn import functional as F
 
 from arr_coc.attending.overlay import overlay
+from arr_coc.realizing.qwen3_vl.encode import dense_vision_attention
 from arr_coc_lab.train import outcomes as module
 from arr_coc_lab.train.mini_model import MiniConfig, build_mini
 from arr_coc_lab.train.outcomes import (

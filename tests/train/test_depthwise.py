@@ -7,9 +7,9 @@ import subprocess
 import sys
 
 import pytest
-from arr_coc.knowing.scorer.reading_scorer import ConvBlock, ReadingScorer
 from torch import nn
 
+from arr_coc.knowing.scorer.reading_scorer import ConvBlock, ReadingScorer
 from arr_coc_lab.train.depthwise import OwnDepthwise, quicken
 
 TRY = """

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 import torch
-from arr_coc.realizing.qwen3_vl.encode import dense_vision_attention
 from tiny_weights import ship_tiny
 
 from arr_coc.core.errors import InputError
+from arr_coc.realizing.qwen3_vl.encode import dense_vision_attention
 from arr_coc_lab.classic.scorer import Scorer
 from arr_coc_lab.train import train_scorer
 from arr_coc_lab.train.allocations import tree_of

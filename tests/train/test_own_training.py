@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from arr_coc.knowing.scorer.reading_scorer import ReadingScorer, ReadingScorerConfig
 from PIL import Image, ImageDraw
 from tiny_weights import ship_tiny
 
 from arr_coc.core.errors import InputError
+from arr_coc.knowing.scorer.reading_scorer import ReadingScorer, ReadingScorerConfig
 from arr_coc.looking import look
 from arr_coc_lab.train import own_credit, train_own, train_scorer
 from arr_coc_lab.train.devices import Devices

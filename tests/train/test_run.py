@@ -12,12 +12,12 @@ from typing import Any, Literal
 import numpy as np
 import pytest
 import torch
-from arr_coc.knowing.scorer.source import ScorerRelevance
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
 from arr_coc.core.errors import InputError
+from arr_coc.knowing.scorer.source import ScorerRelevance
 from arr_coc_lab.classic.scorer import Scorer, ScorerConfig
 from arr_coc_lab.train import train_mini, train_scorer, train_video
 from arr_coc_lab.train.checkpoints import ship

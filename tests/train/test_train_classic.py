@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 
 import pytest
-from arr_coc.texture.reducers import LearnedDownsampler
 
+from arr_coc.texture.reducers import LearnedDownsampler
 from arr_coc_lab.classic import mips, phases, tensions
 from arr_coc_lab.classic.balancers import AdaptiveTensionBalancer
 from arr_coc_lab.classic.selectors import QuestionWords

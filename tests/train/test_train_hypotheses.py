@@ -11,7 +11,6 @@ import torch
 from tiny_weights import ship_tiny
 
 from arr_coc.core.errors import InputError
-from arr_coc_lab.bench.hypotheses import HypothesisMeasurement, hypotheses_table
 from arr_coc_lab.classic.balancers import AdaptiveConfig, AdaptiveTensionBalancer, TensionBalancer
 from arr_coc_lab.classic.scorer import RGB, Scorer, ScorerConfig
 from arr_coc_lab.train import train_hypotheses
@@ -80,23 +79,6 @@ def test_a_second_run_does_nothing_twice(run):
         assert path.read_bytes() == content, path
 
 
-def test_the_measurement_becomes_a_table_of_every_claim(run):
-    measured = HypothesisMeasurement.load(run / "out" / "measured.json")
-    table = hypotheses_table(measured)
-    claims = {str(row["claim"]).split()[0] for row in table.rows}
-    assert claims >= {"H1", "H2", "H3", "H4", "H5", "H6", "each", "medical", "outcomes"}
-    assert all(row["verdict"] in ("holds", "fails", "undecided") for row in table.rows)
-    assert {row["n"] for row in table.rows if str(row["claim"]).startswith("H1")} == {NUMBER}
-    quarter = [row for row in table.rows if row["claim"] == "H5 the texture beats RGB alone"]
-    assert [row["tokens"] for row in quarter] == [4], "a quarter of 16"
-    assert "not trained" not in " ".join(table.facts)
-    assert measured.document["training"]["observations"] == 2
-    assert measured.document["training"]["random"] is not None
-    halves = [row for row in table.rows if row["claim"] == "medical stakes miss less"]
-    assert [row["tokens"] for row in halves] == [4, 7], "a quarter and a half of 16, as the tree can spend them"
-    assert len(measured.right("scorer", "0.25")) == len(measured.recall("top_k", "0.25")) == NUMBER
-
-
 def test_the_steps_that_are_announced_are_those_that_come(joined):
     plan = Measuring(number=14, also=7)
     assert (plan.each, plan.each_also, len(steps_of(plan))) == (2, 1, 21)
@@ -152,7 +134,6 @@ def test_when_time_runs_out_whole_rounds_remain(parts):
     document = measured(parts, in_rounds(1, seconds=0.0))
     assert (document["each"], document["wanted"], document["n"]) == (1, 2, 2), "one picture of every family"
     assert {len(cell["recall"]) for cell in document["cells"].values()} == {2}
-    assert "2 of the 4 wanted" in hypotheses_table(HypothesisMeasurement(document)).facts["pictures"]
 
 
 def test_an_interrupted_measurement_goes_on_where_it_stood(parts, joined, tmp_path):

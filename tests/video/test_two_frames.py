@@ -12,8 +12,6 @@ from arr_coc.attending.allocate import allocate
 from arr_coc.core.errors import InputError
 from arr_coc.video.answering import answer_clip, side_by_side
 from arr_coc.video.watching import watch
-from arr_coc_lab.bench import two_frames
-from arr_coc_lab.bench.run import program
 from arr_coc_lab.worlds.needle.clips import two_frame_clips
 
 QUERY = "What number is on the red card?"
@@ -72,16 +70,3 @@ def test_no_half_alone_has_the_answer() -> None:
         next(two_frame_clips(1, (128, 128)))
     for clip in clips:
         assert clip.answer in ("yes", "no") or int(clip.answer) >= 2, "something counts in either half"
-
-
-def test_the_bench_has_a_row_for_each_reading(monkeypatch: pytest.MonkeyPatch, tmp_path, capsys) -> None:
-    model, processor = tiny_model(), tiny_processor()
-    monkeypatch.setattr(Eye, "from_pretrained", lambda name, **how: Eye(model, processor, relevance="look"))
-    monkeypatch.setattr(two_frames, "knows_video", lambda eye: False)  # its template shows none
-    page = tmp_path / "page.md"
-    page.write_text("<!-- two-frames: begin -->\n<!-- two-frames: end -->\n")
-    program("two-frames")(["--number", "2", "--side", "192", "--page", str(page)])
-    text = page.read_text()
-    assert "| clearest |" in text
-    assert "| sheet |" in text
-    capsys.readouterr()

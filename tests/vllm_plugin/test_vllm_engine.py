@@ -8,13 +8,13 @@ import os
 import numpy as np
 import pytest
 import vllm_cases
-from arr_coc.realizing.tokens.patches import leaves_of
 from small_pdf import small_pdf
 
 import arr_coc
 from arr_coc.answering.chat import Turn
 from arr_coc.app.vllm.documents import open_documents
 from arr_coc.core.errors import InputError
+from arr_coc.realizing.tokens.patches import leaves_of
 
 vllm = pytest.importorskip("vllm", reason="vLLM is not installed here; `make test-vllm` builds an environment with it")
 PINK, GRAY = "What does the pink sign say?", "What does the gray sign say?"

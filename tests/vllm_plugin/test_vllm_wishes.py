@@ -11,8 +11,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from arr_coc.realizing.base import VisualGrid
-from arr_coc.realizing.tokens.patches import leaves_of
 from PIL import Image, ImageDraw, ImageFont
 from small_pdf import small_pdf
 
@@ -23,6 +21,8 @@ from arr_coc.attending.distance import scaled_size
 from arr_coc.attending.frame import in_picture
 from arr_coc.core.errors import InputError
 from arr_coc.core.folders import MINI, part_folder
+from arr_coc.realizing.base import VisualGrid
+from arr_coc.realizing.tokens.patches import leaves_of
 
 EXAMPLES = Path(__file__).parents[2] / "src" / "arr_coc" / "examples"
 QUESTION = "What does the pink sign say?"

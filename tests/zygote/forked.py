@@ -16,7 +16,7 @@ from zygote import answer_requests
 
 # Imported once, before all forks.
 AHEAD = (
-    *("arr_coc.answering.eye", "arr_coc.answering.story", "arr_coc.video.watching", "arr_coc_lab.bench.pointing"),
+    *("arr_coc.answering.eye", "arr_coc.answering.story", "arr_coc.video.watching", "arr_coc_lab.calibrate.pointing"),
     *("arr_coc_lab.train.train_mini", "arr_coc_lab.train.calibration", "arr_coc_lab.worlds.needle.export"),
     *(f"arr_coc.app.cli.{name}" for name in ("ask", "batch", "look", "looks", "video")),
     *(f"arr_coc_lab.cli.{name}" for name in ("needle", "pages", "train")),

@@ -1,17 +1,18 @@
-"""`bench documents`: one budget over the pages of drawn documents: is the page found, and is the answer seen?"""
+"""`bench real --data documents:10`: one budget over the pages of drawn documents.
+
+Is the page found, how much of the answer is seen, and, with --ask, does `mini` say it?
+"""
 
 from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
-from arr_coc.knowing.document import PageOffers, page_relevances
-from arr_coc.knowing.words.joint import text_scores
 
 from arr_coc.attending.allocate import allocate
 from arr_coc.attending.document_look import allocate_pages
@@ -19,147 +20,133 @@ from arr_coc.attending.request import Request
 from arr_coc.core.document_values import DocumentAllocation, PageShare
 from arr_coc.core.errors import InputError
 from arr_coc.core.values import Allocation
+from arr_coc.knowing.document import PageOffers, page_relevances
+from arr_coc.knowing.words.joint import text_scores
 from arr_coc.pictures.document import Document
 
-from ..statistics import mean, proportion
-from ..train.run import door
 from ..worlds.documents.export import document_questions, scanned
-from .answers import AnswerStore
-from .options import DocumentsBenchOptions
-from .real import MeasuredValues, coverage
-from .report import Report
-from .run import BenchRun, program
+from .report import Report, Score
+from .rows import BenchRow, Key
+from .run import Job, Plan
+from .scores import coverage
+from .suite import RealOptions, parse_shares
 
+KINDS = ("documents", "scans")
+NUMBER, EACH, BUDGETS = 150, 5, "64 256 1024"  # questions in all, questions of a document, tokens of a whole document
 OURS, FIRST, ALIKE, SEARCH, ALL = "ours", "first page", "every page alike", "text search + uniform", "all tokens"
-SYSTEMS = (OURS, FIRST, ALIKE, SEARCH, ALL)
-# Of the answer's area: so much must be seen in full detail.
-SEEN = 0.99
-LOOKS = "looks"
+SEEN = 0.99  # of the answer's area: this much must be seen in full detail
+EVERY = 1 << 20  # more tokens than any page has
+SCORES = (
+    Score("page", "The right page is among the two best funded", baseline=OURS),
+    Score("coverage", "Share of the answer seen at level 0", baseline=OURS),
+    Score("seen", "Answer seen whole", baseline=OURS),
+    Score("exact", "mini says it", baseline=OURS),
+)
 
 
-class AskedDocument(NamedTuple):
+def plan(options: RealOptions, number: int) -> Plan:
+    kind, _, given = options.data.partition(":")
+    pages = int(given) if given.isdecimal() else 10
+    if not 2 <= pages <= 40:
+        raise InputError(f"--data {options.data} is no document; give 2 to 40 pages, such as {kind}:10")
+    budgets = sorted(int(one) for one in parse_shares(options.keeps or BUDGETS, most=EVERY))
+    cells = [(system, float(budget)) for system in (OURS, FIRST, ALIKE, SEARCH) for budget in budgets]
+    cells += [] if options.ask else [(ALL, 1.0)]
+    jobs = [
+        Job(index, tuple(Key(f"{index}.{place}", *cell) for place in range(EACH) for cell in cells))
+        for index in range(-(-number // EACH))
+    ]
+    work = DocumentWork(options.seed, pages, kind == "scans", options.ask, options.device)
+    settings = {"data": f"{kind}:{pages}", "seed": options.seed}
+    facts = {"documents": f"{pages} pages, {'scanned, without words' if work.scans else 'with words'}"}
+    facts |= {"seed": str(options.seed), "intervals": "95 %, over questions"}
+    name = "real_documents_ask" if options.ask else "real_documents"
+    return Plan(jobs, work, lambda rows: Report.of(rows, SCORES, facts, ("kind", "system")), settings, name)
+
+
+@dataclass(frozen=True)
+class AskedDocument:
     """One question. page: the number of the right one. boxes: (K, 4) of the answer in 0–1. texts: what is written on
-    each page, which text search is told of scans too."""
+    each page; text search knows it of scans, too."""
 
-    name: str
-    kind: str
     document: Document
     query: str
     answer: str
     page: int
     boxes: np.ndarray
     texts: tuple[str, ...]
+    device: str
 
+    @cached_property
+    def relevances(self) -> Any:
+        return page_relevances(self.document, self.query, "auto", PageOffers(device=self.device))[0]
 
-def measure(options: DocumentsBenchOptions, run: BenchRun) -> Report:
-    """Coverage and pages found for every system and budget; with an --out folder it goes on where it stopped."""
-    if not 2 <= options.pages <= 40:
-        raise InputError(f"--pages {options.pages} is not a document; give 2 to 40")
-    asked: list[str] = []
-    with tempfile.TemporaryDirectory() as folder:
-        place = Path(folder) if run.out is None else run.out
-        kind = "scanned" if options.scanned else "written"
-        store = AnswerStore(place / f"documents-{kind}-{options.pages}-{options.seed}.jsonl")
-        work, index = DocumentWork(options, frozenset(store.rows)), 0
-        while len(asked) < options.number and not run.over():
-            # As many documents as are needed where each has all of its questions, and then more for those that lack.
-            first, index = index, index + -(-(options.number - len(asked)) // options.each)
-            for _, (names, rows) in run.each(range(first, index), work, "looking", options.workers):
-                for row in rows:
-                    store.add(row)
-                asked += names
-    # A run that was stopped early also tells what an earlier one has found.
-    asked = list(dict.fromkeys([*asked, *(name for name, cell in store.rows if cell == LOOKS)]))[: options.number]
-    if not asked:
-        raise InputError("no document was looked at; give the run more --seconds")
-    values = MeasuredValues()
-    for name in asked:
-        row = store.rows[name, LOOKS]
-        for system, budget, found, share in row["found"]:
-            for group in (row["kind"], "all"):
-                values.add(group, "page", system, budget, name, float(found))
-                values.add(group, "coverage", system, budget, name, share)
-                values.add(group, "seen", system, budget, name, float(share > SEEN))
-        for system in SYSTEMS:
-            for budget in options.budgets:
-                if said := store.rows.get((name, f"said {system} {budget}")):
-                    values.add("all", "right", system, budget, name, float(said["right"]))
-    lines = list(told(values, options))
-    return Report({"schema": 1, "kind": "documents", "questions": len(asked), "lines": lines}, lines=lines)
+    @cached_property
+    def searched(self) -> int:
+        """The page that plain text search finds, from 0."""
+        return int(text_scores(self.texts, self.query).argmax())
 
 
 @dataclass(frozen=True)
 class DocumentWork:
-    """Draws a document, looks at it for each of its questions and lets `mini` answer, in whatever process it is. known:
-    (question, cell) of what is there already."""
+    """Draws one document and looks at it for each of its questions, in any process."""
 
-    options: DocumentsBenchOptions
-    known: frozenset[tuple[str, str]]
+    seed: int
+    pages: int
+    scans: bool
+    ask: bool
+    device: str
 
-    def __call__(self, index: int) -> tuple[list[str], list[dict[str, object]]]:
-        """The names of the questions of document `index`, and new rows."""
-        options, names, rows = self.options, list[str](), list[dict[str, object]]()
+    def __call__(self, index: int, wanted: tuple[Key, ...]) -> Iterator[BenchRow]:
         with tempfile.TemporaryDirectory() as folder:
-            for number, one in enumerate(asked_document(options, Path(folder), index), index * options.each):
-                name = f"{one.name} {one.query}"
-                names.append(name)
-                if (name, LOOKS) not in self.known:
-                    rows.append({"question": name, "cell": LOOKS, "kind": one.kind, "found": looked(one, options)})
-                if number >= options.ask:
+            path, drawn, questions = document_questions(Path(folder), self.seed, index, self.pages)
+            written = Document.of(path)
+            shown = scanned(written, self.seed + index) if self.scans else written
+            asked = [
+                AskedDocument(shown, one.text, one.answer, one.page, boxes, written.texts, self.device)
+                for one, boxes in questions
+            ]
+            for key in wanted:
+                place = int(key.question.split(".")[1])
+                if place >= len(asked):  # this document has fewer questions
+                    yield BenchRow("real", *key, group=drawn.kind)
                     continue
-                for system in SYSTEMS[: None if number < options.ask_all else -1]:
-                    for budget in options.budgets[:1] if system == ALL else options.budgets:
-                        cell = f"said {system} {budget}"
-                        if (name, cell) not in self.known:
-                            right = answered(one, system, budget, options.device)
-                            rows.append({"question": name, "cell": cell, "right": right})
-        return names, rows
+                scores, tokens = answered(asked[place], key) if self.ask else looked(asked[place], key)
+                yield BenchRow("real", *key, scores, drawn.kind, tokens, None, {"query": asked[place].query})
 
 
-def looked(one: AskedDocument, options: DocumentsBenchOptions) -> list[tuple[str, int, bool, float]]:
-    """For every system and budget: is the right page among the two best funded, and how much of the answer is seen?"""
-    found = []
-    for (system, budget), allocation in allocations(one, options).items():
-        page = allocation.page(one.page)
-        best = [share.number for share in allocation.ranked[:2] if share.tokens]
-        share = 0.0 if page.allocation is None else coverage(page.allocation, one.boxes)
-        found.append((system, budget, one.page in best, float(share)))
-    return found
+def looked(asked: AskedDocument, key: Key) -> tuple[dict[str, float], int]:
+    """Is the right page among the two best funded, and how much of the answer is seen?"""
+    found = allocated(asked, key.system, int(key.keep))
+    page = found.page(asked.page)
+    best = [share.number for share in found.ranked[:2] if share.tokens]
+    share = 0.0 if page.allocation is None else float(coverage(page.allocation, asked.boxes))
+    scores = {"page": float(asked.page in best), "coverage": round(share, 5), "seen": float(share > SEEN)}
+    return scores, found.tokens
 
 
-def asked_document(options: DocumentsBenchOptions, folder: Path, index: int) -> Iterator[AskedDocument]:
-    """The first `each` questions about document `index` of a seed."""
-    path, drawn, questions = document_questions(folder, options.seed, index, options.pages)
-    written = Document.of(path)
-    shown = scanned(written, options.seed + index) if options.scanned else written
-    for question, boxes in questions[: options.each]:
-        asked = (question.text, question.answer, question.page, boxes)
-        yield AskedDocument(drawn.name, drawn.kind, shown, *asked, written.texts)
-
-
-def allocations(one: AskedDocument, options: DocumentsBenchOptions) -> dict[tuple[str, int], DocumentAllocation]:
-    """What every system does with the same budgets."""
-    relevances, _ = page_relevances(one.document, one.query, "auto", PageOffers(device=options.device))
-    best, pages = searched(one), one.document.pages
-    found = {}
-    for budget in options.budgets:
-        even = {page.number: budget // len(pages) + (place < budget % len(pages)) for place, page in enumerate(pages)}
-        found[OURS, budget] = allocate_pages(one.document, relevances, Request.of(budget))
-        found[FIRST, budget] = uniform(one.document, {pages[0].number: budget})
-        found[ALIKE, budget] = uniform(one.document, even)
-        found[SEARCH, budget] = uniform(one.document, {pages[best].number: budget})
-        found[ALL, budget] = uniform(one.document, {page.number: 1 << 20 for page in pages})
-    return found
+def allocated(asked: AskedDocument, system: str, budget: int) -> DocumentAllocation:
+    """What a system does with a budget."""
+    pages = asked.document.pages
+    if system == OURS:
+        return allocate_pages(asked.document, asked.relevances, Request.of(budget))
+    if system == FIRST:
+        return uniform(asked.document, {pages[0].number: budget})
+    if system == SEARCH:
+        return uniform(asked.document, {pages[asked.searched].number: budget})
+    if system == ALL:
+        return uniform(asked.document, {page.number: EVERY for page in pages})
+    even = {page.number: budget // len(pages) + (place < budget % len(pages)) for place, page in enumerate(pages)}
+    return uniform(asked.document, even)
 
 
 def uniform(document: Document, tokens: Mapping[int, int]) -> DocumentAllocation:
-    """The finest even tiling of each page that its tokens pay for; without torch, a flat map is that."""
+    """The finest even tiling of each page that its tokens pay for."""
     shares = []
     for page in document.pages:
         full = -(-page.size[0] // 32) * -(-page.size[1] // 32)
         spent = min(tokens.get(page.number, 0), full)
-        given = even_leaves(page.size, spent) if spent else None
-        shares.append(PageShare(page.number, page.name, full, given))
+        shares.append(PageShare(page.number, page.name, full, even_leaves(page.size, spent) if spent else None))
     return DocumentAllocation(tuple(shares), sum(tokens.values()), "uniform", document.name)
 
 
@@ -169,56 +156,18 @@ def even_leaves(size: tuple[int, int], tokens: int) -> Allocation:
     return allocate(np.ones((1, 1), np.float32), tokens, image_size=size)
 
 
-def searched(one: AskedDocument) -> int:
-    """The page that plain text search finds, from 0."""
-    return int(text_scores(one.texts, one.query).argmax())
-
-
-def answered(one: AskedDocument, system: str, budget: int, device: str = "cpu") -> bool:
+def answered(asked: AskedDocument, key: Key) -> tuple[dict[str, float], int]:
     """Does `mini` say it? Of several pages that are asked one by one, its surest answer counts."""
     from arr_coc.asking import ask
 
-    pages = one.document.pages
-    if system == OURS:
-        said = ask(one.document, one.query, budget, device=device, max_new_tokens=24).text
-        return same(said, one.answer)
-    chosen = {FIRST: pages[:1], SEARCH: pages[searched(one) :][:1]}.get(system, pages)
-    each = {ALL: 1 << 20, ALIKE: max(1, budget // len(pages))}.get(system, budget)
-    even = np.ones((1, 1), np.float32)
-    answers = [ask(page.draw(), one.query, each, relevance=even, max_new_tokens=24, device=device) for page in chosen]
-    return same(min(answers, key=lambda answer: answer.uncertainty).text, one.answer)
-
-
-def same(said: str, answer: str) -> bool:
-    return "".join(said.lower().split()) == "".join(answer.lower().split())
-
-
-def told(values: MeasuredValues, options: DocumentsBenchOptions) -> Iterator[str]:
-    kind = "scanned, without words" if options.scanned else "with words"
-    yield f"{options.pages} pages, {kind}, seed {options.seed}: % with 95 % intervals over questions"
-    names = {"page": "page among two best", "coverage": "answer at level 0", "seen": "answer seen whole"}
-    names |= {"right": "mini says it"} if options.ask else {}
-    for group in dict.fromkeys(("all", *(key[0] for key in values.found))):
-        for measure_name, title in names.items():
-            for system in SYSTEMS if group == "all" else (OURS,):
-                cells, count = [], 0
-                for budget in options.budgets:
-                    measured = np.array(
-                        [value for _, value in values.found.get((group, measure_name, system, budget), ())]
-                    )
-                    if len(measured):
-                        count = len(measured)
-                        estimate = mean(measured) if measure_name == "coverage" else proportion(measured > 0.5)
-                        low, high = 100 * estimate.low, 100 * estimate.high
-                        cells.append(f"{budget}: {100 * estimate.value:5.1f} [{low:.1f}, {high:.1f}]")
-                if cells:
-                    yield f"{group:11} {title:20} {system:22} {'  '.join(cells)}  n {count}"
-    for budget in options.budgets:
-        gain = values.difference("all", OURS, SEARCH, budget)
-        if gain is not None:
-            low, high = 100 * gain.low, 100 * gain.high
-            yield f"ahead of {SEARCH} at {budget}: {100 * gain.value:.1f} points of coverage [{low:.1f}, {high:.1f}]"
-
-
-if __name__ == "__main__":
-    door(program("documents"))
+    pages, budget = asked.document.pages, int(key.keep)
+    if key.system == OURS:
+        answers = [ask(asked.document, asked.query, budget, device=asked.device, max_new_tokens=24)]
+    else:
+        chosen = {FIRST: pages[:1], SEARCH: pages[asked.searched :][:1]}.get(key.system, pages)
+        each = max(1, budget // len(pages)) if key.system == ALIKE else budget
+        how: dict[str, Any] = {"relevance": np.ones((1, 1), np.float32), "device": asked.device}
+        answers = [ask(page.draw(), asked.query, each, max_new_tokens=24, **how) for page in chosen]
+    said = min(answers, key=lambda answer: answer.uncertainty).text
+    right = "".join(said.lower().split()) == "".join(asked.answer.lower().split())
+    return {"exact": float(right)}, sum(answer.tokens for answer in answers)

@@ -20,7 +20,7 @@ from arr_coc.core.files import write_json
 from arr_coc.core.folders import MINI
 from arr_coc.core.records import first_of
 
-from .vqa import QUESTIONS, Question
+from .questions import QUESTIONS, bare_question
 
 NAME = "arr_coc"
 NEW_TOKENS = 64
@@ -83,7 +83,7 @@ def adapter() -> type[object]:
                 raise InputError(f"{NAME} answers about one picture; row {number} of {task} has {len(pictures)}")
             most = int(settings.get("max_new_tokens") or NEW_TOKENS)
             self.eye.set_image(pictures[0].convert("RGB"))
-            how: dict[str, object] = {**self.how, "max_new_tokens": most, "look_for": bare_question(row, context)}
+            how: dict[str, object] = {**self.how, "max_new_tokens": most, "look_for": looked_for(row, context)}
             answer = self.eye.ask(context, **how)
             self.number, self.spent, self.full = self.number + 1, self.spent + answer.tokens, self.full + answer.full
             text = until(answer.text, settings.get("until"))
@@ -99,10 +99,10 @@ def adapter() -> type[object]:
     return ArrCoc
 
 
-def bare_question(row: Mapping[str, object], context: str) -> str:
+def looked_for(row: Mapping[str, object], context: str) -> str:
     """The question as the set has it; where it has none under a known name, the first line of the prompt."""
     found = first_of(row, QUESTIONS)
-    return Question("", b"", found if isinstance(found, str) and found.strip() else context.strip(), ()).bare
+    return bare_question(found if isinstance(found, str) and found.strip() else context.strip())
 
 
 def until(text: str, ends: str | Sequence[str] | None) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from statistics import median, quantiles
+from statistics import median
 from time import perf_counter
 from typing import NamedTuple
 
@@ -49,24 +49,8 @@ def _version(package: str) -> str:
 WARM_UP = 2
 
 
-class Timing(NamedTuple):
-    """Seconds. low and high hold the middle half of the repeats: wide apart, the machine was busy with other things."""
-
-    median: float
-    low: float
-    high: float
-    repeats: int
-
-    @classmethod
-    def of(cls, seconds: Sequence[float]) -> Timing:
-        if len(seconds) < 2:
-            return cls(seconds[0], seconds[0], seconds[0], len(seconds))
-        low, _, high = quantiles(seconds, n=4, method="inclusive")
-        return cls(median(seconds), low, high, len(seconds))
-
-
-def time_in_turns(works: Sequence[Callable[[], object]], repeats: int, warm_up: int = WARM_UP) -> list[Timing]:
-    """One `Timing` for each way; all take turns, so that whatever else the machine does hits all of them alike."""
+def time_in_turns(works: Sequence[Callable[[], object]], repeats: int, warm_up: int = WARM_UP) -> list[float]:
+    """The median seconds of each way; all take turns, so that whatever else the machine does hits all of them alike."""
     for _ in range(warm_up):
         for work in works:
             work()
@@ -76,7 +60,7 @@ def time_in_turns(works: Sequence[Callable[[], object]], repeats: int, warm_up: 
             started = perf_counter()
             work()
             found.append(perf_counter() - started)
-    return [Timing.of(found) for found in seconds]
+    return [median(found) for found in seconds]
 
 
 @contextmanager

@@ -1,15 +1,13 @@
-"""What every benchmark returns: tables that are printed by rich, pasted as Markdown and written as JSON, from one row.
-
-A cell of a table is text, a number, a `Quantity`, a bool (kept or missed) or None (does not apply).
-"""
+"""From rows to cells with intervals, and from cells to tables for a terminal, a page and JSON."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
@@ -17,20 +15,21 @@ from arr_coc.core.errors import InputError
 from arr_coc.core.files import read_text, write_text
 from arr_coc.core.values import JsonObject
 
-from ..statistics import Estimate, paired, proportion
+from ..statistics import Estimate, mean, paired, proportion
+from .rows import ANY, BenchRow
 
 if TYPE_CHECKING:
     import rich.table
 
-
-SCHEMA = 1
+SCHEMA = 2
+ALL = "all"
 # unit of a quantity -> (largest value still written in the smaller unit, factor to it, its name)
 _SMALLER = {"s": (1.0, 1000.0, "ms"), "GB": (1.0, 1000.0, "MB")}
 
 
 @dataclass(frozen=True)
 class Quantity:
-    """A measured value with its unit, and the interval it lies in where one is known."""
+    """A measured value with its unit, and its 95 % interval where one is known."""
 
     value: float
     unit: str = ""
@@ -39,7 +38,9 @@ class Quantity:
 
     @classmethod
     def percent(cls, found: Estimate, unit: str = "") -> Quantity:
-        """An estimate in per cent, or in points where it is a difference; the column says which."""
+        """An estimate in per cent, or in points where it is a difference."""
+        if not math.isfinite(found.low) or not math.isfinite(found.high):
+            return cls(100 * found.value, unit)
         return cls(100 * found.value, unit, 100 * found.low, 100 * found.high)
 
     def _scale(self) -> tuple[float, str]:
@@ -58,87 +59,15 @@ class Quantity:
             text += f" [{_digits(self.low * factor)}, {_digits(self.high * factor)}]"
         return f"{text}{unit}" if unit == "×" else f"{text} {unit}".rstrip()
 
-    def to_json(self) -> dict[str, object]:
-        return {name: value for name, value in vars(self).items() if value not in (None, "")}
-
 
 TableCell: TypeAlias = str | int | float | bool | Quantity | None
 
 
-@dataclass(frozen=True)
-class Table:
-    """columns: heading by key. rows: cells by key; keys without a column are written to the JSON only.
-
-    facts: what a reader must know to repeat it: machine, seed, repeats.
-    """
-
-    title: str
-    columns: Mapping[str, str]
-    rows: tuple[Mapping[str, TableCell], ...]
-    facts: Mapping[str, str] = field(default_factory=dict)
-
-    def to_json(self) -> JsonObject:
-        rows = [{key: _plain(cell) for key, cell in row.items()} for row in self.rows]
-        return {"schema": SCHEMA, "title": self.title, "facts": dict(self.facts), "rows": rows}
-
-    @classmethod
-    def from_json(cls, data: JsonObject, columns: Mapping[str, str]) -> Table:
-        """The inverse of `to_json`; headings are not stored."""
-        rows = tuple(
-            {key: Quantity(**cell) if isinstance(cell, dict) else cell for key, cell in row.items()}
-            for row in data["rows"]
-        )
-        return cls(data["title"], columns, rows, data["facts"])
-
-    @classmethod
-    def load(cls, path: Path, columns: Mapping[str, str], wrong: str) -> Table:
-        """A table that was saved. wrong: what is said of any other file."""
-        try:
-            return cls.from_json(json.loads(read_text(path)), columns)
-        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-            raise InputError(f"{path} {wrong} ({error})") from error
-
-    def to_rich(self) -> rich.table.Table:
-        from rich.box import SIMPLE_HEAD
-        from rich.markup import escape
-        from rich.table import Table as RichTable
-
-        # No vertical lines and no padding: a terminal of 80 columns has no room for them.
-        result = RichTable(box=SIMPLE_HEAD, padding=0, title_justify="left", title_style="bold")
-        result.title = escape(self.title)
-        for number, (key, heading) in enumerate(self.columns.items()):
-            words = all(isinstance(row.get(key), str | bool | None) for row in self.rows)
-            result.add_column(heading, justify="left" if words else "right", no_wrap=not number or not words)
-        for row in self.rows:
-            result.add_row(*(_coloured(row.get(key), escape(written(row.get(key)))) for key in self.columns))
-        return result
-
-    def to_markdown(self) -> str:
-        lines = [list(self.columns.values()), ["---"] * len(self.columns)]
-        lines += [[written(row.get(key)).replace("|", "\\|") for key in self.columns] for row in self.rows]
-        return "\n".join(f"| {' | '.join(line)} |" for line in lines)
-
-    def section(self, titled: bool = True) -> str:
-        """The table and its facts as a page has them."""
-        facts = "\n".join(f"- {key}: {value}" for key, value in self.facts.items())
-        return (f"### {self.title}\n\n" if titled else "") + f"{self.to_markdown()}\n\n{facts}"
-
-
-def accuracy_rows(
-    right: Mapping[str, Sequence[bool]], first: str, more: Mapping[str, Mapping[str, TableCell]]
-) -> tuple[dict[str, TableCell], ...]:
-    """A row for each way of answering the same questions, beside the way called `first`. more: other cells of a row."""
-    found = {name: np.array(values, dtype=float) for name, values in right.items()}
-    return tuple(
-        {
-            "row": name,
-            **more[name],
-            "accuracy": Quantity.percent(proportion(values)),
-            "points": None if name == first else Quantity.percent(paired(values, found[first])),
-            "n": len(values),
-        }
-        for name, values in found.items()
-    )
+def _digits(value: float) -> str:
+    """Three digits that count: a fourth would be noise."""
+    size = abs(value)
+    decimals = 0 if size >= 100 else 1 if size >= 10 else 2
+    return f"{value:.{decimals}f}"
 
 
 def written(cell: TableCell) -> str:
@@ -150,118 +79,261 @@ def written(cell: TableCell) -> str:
     return _digits(cell) if isinstance(cell, float) else str(cell)
 
 
-def _plain(cell: TableCell) -> object:
-    return cell.to_json() if isinstance(cell, Quantity) else cell
+@dataclass(frozen=True)
+class Table:
+    """columns: heading by key. rows: cells by key."""
+
+    title: str
+    columns: Mapping[str, str]
+    rows: Sequence[Mapping[str, TableCell]]
+
+    def to_rich(self) -> rich.table.Table:
+        from rich.box import SIMPLE_HEAD
+        from rich.markup import escape
+        from rich.table import Table as RichTable
+
+        # No vertical lines, no padding, intervals below their values: a terminal has 80 columns.
+        result = RichTable(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), title_justify="left", title_style="bold")
+        result.title = escape(self.title)
+        for number, (key, heading) in enumerate(self.columns.items()):
+            words = all(isinstance(row.get(key), str | bool | None) for row in self.rows)
+            result.add_column(heading, justify="left" if words else "right", no_wrap=not number or not words)
+        for row in self.rows:
+            cells = [row.get(key) for key in self.columns]
+            texts = [escape(written(cell).replace(" [", "\n[")) for cell in cells]
+            result.add_row(
+                *(
+                    f"[{'green' if cell else 'bold red'}]{text}[/]" if isinstance(cell, bool) else text
+                    for cell, text in zip(cells, texts, strict=True)
+                )
+            )
+        return result
+
+    def to_markdown(self) -> str:
+        lines = [list(self.columns.values()), ["---"] * len(self.columns)]
+        lines += [[written(row.get(key)).replace("|", "\\|") for key in self.columns] for row in self.rows]
+        return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+    def to_json(self) -> JsonObject:
+        rows = [
+            {key: vars(cell) if isinstance(cell, Quantity) else cell for key, cell in row.items()} for row in self.rows
+        ]
+        return {"title": self.title, "columns": dict(self.columns), "rows": rows}
 
 
-def _coloured(cell: TableCell, text: str) -> str:
-    return f"[{'green' if cell else 'bold red'}]{text}[/]" if isinstance(cell, bool) else text
+# ---- from rows to cells ----------------------------------------------------------------------------------------------
 
 
-def _digits(value: float) -> str:
-    """Three digits that count, no more: a fourth would be noise."""
-    size = abs(value)
-    decimals = 0 if size >= 100 else 1 if size >= 10 else 2
-    return f"{value:.{decimals}f}"
+@dataclass(frozen=True)
+class Score:
+    """A score that counts. title: of its table. scale: 100 for per cent. baseline: systems are paired with this one.
+    share: whether it lies between 0 and 1, and its interval too."""
+
+    name: str
+    title: str
+    scale: float = 100.0
+    baseline: str = ""
+    share: bool = True
 
 
-# ---- what a benchmark hands over -------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class ScoreCell:
+    """One score of one system at one share of the tokens, over the questions of a group.
+
+    n: questions. units: independent samples among them. minus: the baseline at as many tokens less this, paired.
+    """
+
+    score: str
+    group: str
+    system: str
+    keep: float
+    tokens: float | None
+    n: int
+    units: int
+    estimate: Estimate
+    minus: Estimate | None = None
+
+    def to_json(self) -> JsonObject:
+        found = {name: value for name, value in vars(self).items() if name not in ("estimate", "minus")}
+        minus = None if self.minus is None else _plain(self.minus)
+        return {**found, **_plain(self.estimate), "baseline minus this": minus}
+
+
+def _plain(estimate: Estimate) -> JsonObject:
+    return {name: value if math.isfinite(value) else None for name, value in vars(estimate).items()}
+
+
+def estimate_of(values: np.ndarray, share: bool = True) -> Estimate:
+    """(n,) samples → their mean and its 95 % interval: Wilson's of zeros and ones, else the normal one. share: the
+    interval ends where shares do."""
+    if not share:
+        return mean(values)
+    if np.isin(values, (0, 1)).all():
+        return proportion(values)
+    found = mean(values)
+    return Estimate(found.value, max(0.0, found.low), min(1.0, found.high))
+
+
+def cells_of(rows: Sequence[BenchRow], scores: Sequence[Score]) -> list[ScoreCell]:
+    """Every score of every group, of all groups together, of every system and share."""
+    groups = list(dict.fromkeys(row.group for row in rows))
+    groups += [ALL] if len(groups) > 1 else []
+    result = []
+    for score in scores:
+        for group in groups:
+            samples: dict[tuple[str, float], dict[str, list[float]]] = {}
+            tokens: dict[tuple[str, float], list[float]] = {}
+            for row in rows:
+                if score.name in row.scores and group in (row.group, ALL):
+                    cell = row.system, row.keep
+                    samples.setdefault(cell, {}).setdefault(row.unit, []).append(row.scores[score.name])
+                    tokens.setdefault(cell, []).extend([] if row.tokens is None else [row.tokens])
+            means = {
+                cell: {unit: float(np.mean(values)) for unit, values in units.items()}
+                for cell, units in samples.items()
+            }
+            for cell, units in means.items():
+                result.append(
+                    ScoreCell(
+                        score.name,
+                        group,
+                        *cell,
+                        tokens=float(np.mean(tokens[cell])) if tokens[cell] else None,
+                        n=sum(map(len, samples[cell].values())),
+                        units=len(units),
+                        estimate=estimate_of(np.array([*units.values()]), share=score.share),
+                        minus=_minus(means, score.baseline, cell),
+                    )
+                )
+    return result
+
+
+def _minus(
+    means: Mapping[tuple[str, float], Mapping[str, float]], baseline: str, cell: tuple[str, float]
+) -> Estimate | None:
+    """The baseline at the same share less this cell, over the samples that both have."""
+    first, second = means.get((baseline, cell[1])), means[cell]
+    both = [] if first is None or cell[0] == baseline else [unit for unit in first if unit in second]
+    if first is None or not both:
+        return None
+    return paired(np.array([first[unit] for unit in both]), np.array([second[unit] for unit in both]))
+
+
+# ---- from cells to tables --------------------------------------------------------------------------------------------
+
+
+def share_name(keep: float) -> str:
+    """A share as a heading: 1/8; a number of tokens as it is."""
+    if keep in (ANY, 1):
+        return "any budget" if keep == ANY else "all tokens"
+    return f"{keep:g} tokens" if keep > 1 else str(Fraction(keep).limit_denominator(9999))
+
+
+def tables_of(
+    cells: Sequence[ScoreCell], scores: Sequence[Score], keys: tuple[str, str] = ("", ""), compact: bool = False
+) -> list[Table]:
+    """For each score: systems down and shares across, and what the baseline is ahead by. keys: headings of groups and
+    systems. compact: of all groups together, and a table of groups for each share."""
+    tables = []
+    for score in scores:
+        own = [cell for cell in cells if cell.score == score.name]
+        if not own:
+            continue
+        unit = ", %" if score.scale == 100 else ""
+        last = own[-1].group
+        shown = [cell for cell in own if not compact or cell.group == last]
+        tables.append(_across(f"{score.title}{unit}", shown, score, keys, False))
+        if any(cell.minus for cell in shown):
+            tables.append(_across(f"{score.title}: {score.baseline} − each, points", shown, score, keys, True))
+        if compact and len({cell.group for cell in own}) > 1:
+            keeps = sorted({cell.keep for cell in own} - {1.0}, reverse=True)
+            tables += [
+                _by_group(f"{score.title}{unit}, at {share_name(keep)}", own, keep, score, keys) for keep in keeps
+            ]
+    return tables
+
+
+def _by_group(title: str, cells: Sequence[ScoreCell], keep: float, score: Score, keys: tuple[str, str]) -> Table:
+    """Systems down, groups across, values alone; all tokens stand first."""
+    rows: dict[str, dict[str, TableCell]] = {}
+    for cell in sorted((one for one in cells if one.keep in (keep, 1.0)), key=lambda one: -one.keep):
+        value = f"{score.scale * cell.estimate.value:.1f}"
+        rows.setdefault(cell.system, {"system": cell.system})[cell.group] = value
+    groups = dict.fromkeys(cell.group for cell in cells)
+    return Table(title, {"system": keys[1] or "system", **{group: group for group in groups}}, list(rows.values()))
+
+
+def _across(title: str, cells: Sequence[ScoreCell], score: Score, keys: tuple[str, str], minus: bool) -> Table:
+    shown = [cell for cell in cells if cell.minus is not None] if minus else cells
+    keeps = sorted({cell.keep for cell in shown}, reverse=max(cell.keep for cell in shown) <= 1)
+    rows: dict[tuple[str, str], dict[str, TableCell]] = {}
+    for cell in shown:
+        found = cell.minus if minus else cell.estimate
+        assert found is not None
+        row = rows.setdefault((cell.group, cell.system), {"group": cell.group, "system": cell.system})
+        factor = score.scale / 100
+        row[str(cell.keep)] = Quantity.percent(Estimate(*(factor * value for value in vars(found).values())))
+        row["n"] = cell.n
+    grouped = len({cell.group for cell in shown}) > 1
+    columns = {"group": keys[0] or "group"} if grouped else {}
+    columns |= {"system": keys[1] or "system", **{str(keep): share_name(keep) for keep in keeps}, "n": "n"}
+    return Table(title, columns, list(rows.values()))
+
+
+# ---- a report --------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Report:
-    """A benchmark's result.
+    """What a suite found. rows: what it was made of. facts: what a reader must know to repeat it."""
 
-    document: what its JSON holds. tables: what a terminal shows. facts: said below them, those of the tables by
-    default. lines: said behind the facts. page: what stands between the marks of a page, the tables by default. name,
-    mark: of the JSON and of the page, where they are not the suite's. files: written beside the JSON. page_text: the
-    whole page, where it has no marks. keep: whether the JSON is written.
-    """
-
-    document: Mapping[str, object]
-    tables: Sequence[Table] = ()
-    facts: Mapping[str, str] | None = None
-    lines: Sequence[str] = ()
-    page: Sequence[Table | str] | None = None
-    name: str = ""
-    mark: str = ""
-    files: Sequence[Path] = ()
-    page_text: str | None = None
-    keep: bool = True
+    rows: Sequence[BenchRow]
+    cells: Sequence[ScoreCell]
+    tables: Sequence[Table]
+    facts: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, table: Table, **more: Any) -> Report:
-        """Of one table, whose JSON is the document."""
-        return cls(table.to_json(), (table,), **more)
+    def of(
+        cls,
+        rows: Sequence[BenchRow],
+        scores: Sequence[Score],
+        facts: Mapping[str, str],
+        keys: tuple[str, str] = ("", ""),
+        more: Iterable[Table] = (),
+        compact: bool = False,
+    ) -> Report:
+        """The cells and tables of some scores; more: tables of the suite's own."""
+        cells = cells_of(rows, scores)
+        return cls(rows, cells, [*tables_of(cells, scores, keys, compact), *more], facts)
 
-    def page_parts(self) -> Sequence[Table | str]:
-        return self.tables if self.page is None else self.page
+    def document(self) -> JsonObject:
+        """What the JSON holds."""
+        tables = [table.to_json() for table in self.tables]
+        cells = [cell.to_json() for cell in self.cells]
+        return {"schema": SCHEMA, "facts": dict(self.facts), "cells": cells, "tables": tables}
 
-    def said(self) -> list[str]:
-        """The lines below the tables: facts, lines, bars, files."""
-        facts = [self.facts] if self.facts is not None else [table.facts for table in self.tables]
-        lines = [f"{key}: {value}" for one in facts for key, value in one.items()]
-        return [*dict.fromkeys(lines), *self.rest()]
-
-    def rest(self) -> list[str]:
-        """What is said behind the facts."""
+    def notes(self) -> list[str]:
+        """The lines below the tables: facts, and how many bars were kept."""
         kept = [row["kept"] for table in self.tables for row in table.rows if isinstance(row.get("kept"), bool)]
         bars = [f"{sum(map(bool, kept))} of {len(kept)} bars kept"] if kept else []
-        return [*self.lines, *bars, *([f"files: {', '.join(map(str, self.files))}"] if self.files else [])]
+        return [*(f"{key}: {value}" for key, value in self.facts.items()), *bars]
+
+    def page(self) -> list[str]:
+        """What stands between the marks of a page: every table under its title, and the facts."""
+        parts = [f"### {table.title}\n\n{table.to_markdown()}" for table in self.tables]
+        return [*parts, "\n".join(f"- {line}" for line in self.notes())]
 
     def to_markdown(self) -> str:
-        """For a terminal without rich, and to be pasted into a page."""
-        shown = [table.section().rstrip() for table in self.tables]
-        facts = "\n".join(f"- {key}: {value}" for key, value in (self.facts or {}).items())
-        return "\n\n".join(part for part in (*shown, facts, "\n".join(self.rest())) if part)
+        return "\n\n".join(self.page())
+
+    def cell(self, system: str, keep: float = 1.0, group: str = ALL, score: str = "") -> ScoreCell:
+        """One cell; of the only group where there is no other."""
+        found = [one for one in self.cells if (one.system, one.keep) == (system, keep) and score in ("", one.score)]
+        return next((one for one in found if one.group == group), found[0])
 
 
-def read_document(path: Path, name: str, kind: str | None = None) -> JsonObject:
-    """A JSON that a benchmark wrote.
-
-    Args:
-        path: The file.
-        name: The benchmark, as messages call it.
-        kind: What the document must say of itself, where it does.
-    """
-    remedy = f"give the {name}.json of --out"
-    try:
-        document = json.loads(read_text(path))
-    except OSError as error:
-        raise InputError(f"cannot read {path} ({error.strerror or error}); {remedy}") from error
-    except ValueError as error:
-        raise InputError(f"{path} is not JSON ({error}); {remedy}") from error
-    if not isinstance(document, dict) or document.get("kind") != kind:
-        raise InputError(f"{path} was not written by arr-coc bench {name}; {remedy}")
-    return document
-
-
-def begun_document(path: Path | None, settings: JsonObject, name: str) -> JsonObject | None:
-    """What a run that was stopped has left, to go on from; refused where it was made otherwise.
-
-    Args:
-        path: The file.
-        settings: What it must have been made with.
-        name: Under which the file keeps that.
-
-    Returns:
-        The document; None where there is none yet.
-    """
-    if path is None or not path.is_file():
-        return None
-    try:
-        document = json.loads(read_text(path))
-        other = [one for one, value in settings.items() if document[name].get(one) != value]
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise InputError(f"cannot go on with {path} ({error}); remove it or give another --out") from error
-    if other:
-        raise InputError(f"{path} was made with another {', '.join(other)}; remove it or give another --out")
-    return document
-
-
-def fill_page(path: Path, name: str, *parts: Table | str) -> None:
-    """Put tables with their facts, or Markdown, between `<!-- NAME: begin -->` and `<!-- NAME: end -->` of a page; the
-    prose around them is left alone. Several tables get their titles as headings."""
+def fill_page(path: Path, name: str, *parts: str) -> None:
+    """Put Markdown between `<!-- NAME: begin -->` and `<!-- NAME: end -->` of a page; the rest is left alone."""
     begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
     try:
         text = read_text(path)
@@ -269,7 +341,7 @@ def fill_page(path: Path, name: str, *parts: Table | str) -> None:
         reason = getattr(error, "strerror", None) or error
         raise InputError(f"cannot read {path} ({reason}); give a page that has {begin}") from error
     if text.count(begin) != 1 or text.count(end) != 1 or text.index(begin) > text.index(end):
-        raise InputError(f"{path} needs one {begin} and after it one {end}, to know where the part goes")
-    content = "\n\n".join(part if isinstance(part, str) else part.section(len(parts) > 1) for part in parts)
+        raise InputError(f"{path} needs one {begin} and after it one {end}")
     head, rest = text.split(begin)
+    content = "\n\n".join(parts)
     write_text(path, f"{head}{begin}\n{content}\n{end}{rest.split(end)[1]}")

@@ -1,59 +1,95 @@
-"""The one runner: options → lock on the folder → measure → JSON, page, tables. Every benchmark goes through it.
+"""The one loop: jobs → rows → a file → a report. Every suite goes through it.
 
-A benchmark is a suite (`suite.py`) whose function takes its options and a `BenchRun` and returns a `Report`. `arr-coc
-bench NAME` and `python -m arr_coc_lab.bench NAME` call `perform` with the same options; the second needs neither typer
-nor rich, which are not on every GPU.
+A suite is a module with `plan(options)`, which returns a `Plan`: the jobs with the keys of their rows, the function
+that does one job, and the function that turns rows into a report. `arr-coc bench NAME` and `python -m arr_coc_lab.bench
+NAME` call `perform` with the same options; the second needs neither typer nor rich.
 """
 
 from __future__ import annotations
 
+import json
+import multiprocessing
 import os
 import signal
 import sys
+from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field, fields, replace
+from concurrent.futures import Future, ProcessPoolExecutor
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, field, fields
 from pathlib import Path
-from threading import current_thread, main_thread
-from time import monotonic, perf_counter
-from typing import Any
+from threading import Thread, current_thread, main_thread
+from time import perf_counter, sleep
+from typing import Any, Protocol, TypeVar
 
 from arr_coc.core.errors import InputError
-from arr_coc.core.files import locked_folder, same_settings, write_json, write_text, writing
+from arr_coc.core.files import locked_folder, write_json, writing
 
 from ..options import flags_of, parse
-from .answers import AnswerStore
-from .options import BenchOptions
 from .report import Report, fill_page
-from .suite import Suite, suite
-from .workers import Job, Made, done_by
+from .rows import BenchRow, Key, RowStore, complete
+from .suite import BenchOptions, Suite, suite
 
-TOLD_EVERY = 25
-SAVE_EVERY = 60.0  # seconds between two savings of what is measured so far
+AHEAD = 3  # jobs that are sent to each process before its first is done
+SAY_EVERY = 25  # jobs between two lines where no bar is shown
+Item = TypeVar("Item")
+
+
+@dataclass(frozen=True)
+class Job:
+    """What a process needs for one piece of work (picklable), and the keys of the rows that it makes."""
+
+    what: Any
+    keys: tuple[Key, ...]
+
+
+class Work(Protocol):
+    """Does one job, in any process. With several workers it must be picklable. wanted: the keys without a row."""
+
+    def __call__(self, what: Any, wanted: tuple[Key, ...], /) -> Iterable[BenchRow]: ...
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a suite wants measured.
+
+    Attributes:
+        jobs: All of them, in an order that leaves a balanced table when the run is stopped.
+        work: Does one.
+        report: Makes tables of the rows.
+        settings: What rows depend on beside their key; a folder that was begun with others is refused.
+        name: Of the files in --out; the suite's by default.
+        whole: Report only the questions that every system has answered.
+    """
+
+    jobs: Sequence[Job]
+    work: Work
+    report: Callable[[list[BenchRow]], Report]
+    settings: Mapping[str, object] = field(default_factory=dict)
+    name: str = ""
+    whole: bool = True
 
 
 class PlainScreen:
-    """What is printed where neither typer nor rich is installed."""
+    """Output without typer and rich."""
 
-    def progress(self, steps: Sequence[str] | int | None, verb: str) -> AbstractContextManager[Callable[..., None]]:
-        return nothing_shown()
+    def progress(self, steps: int, verb: str) -> AbstractContextManager[Callable[[], None]]:
+        return nullcontext(lambda: None)
 
-    def tell(self, line: str) -> None:
+    def say(self, line: str) -> None:
         print(line, file=sys.stderr, flush=True)
 
     def show(self, report: Report) -> None:
         print(report.to_markdown(), flush=True)
 
     def print_json(self, document: Mapping[str, object]) -> None:
-        import json
-
         print(json.dumps(document, ensure_ascii=False), flush=True)
 
 
 class RichScreen(PlainScreen):
     """The same with bars and coloured tables."""
 
-    def progress(self, steps: Sequence[str] | int | None, verb: str) -> AbstractContextManager[Callable[..., None]]:
+    def progress(self, steps: int, verb: str) -> AbstractContextManager[Callable[[], None]]:
         from arr_coc.app.cli.console import progress
 
         return progress(steps, verb)
@@ -62,7 +98,7 @@ class RichScreen(PlainScreen):
         from arr_coc.app.cli.console import say, show
 
         show(*(table.to_rich() for table in report.tables))
-        say(*report.said())
+        say(*report.notes())
 
     def print_json(self, document: Mapping[str, object]) -> None:
         from arr_coc.app.cli.console import print_json
@@ -70,67 +106,36 @@ class RichScreen(PlainScreen):
         print_json(document)
 
 
-@dataclass
 class BenchRun:
-    """What a benchmark is given beside its options: where to save, and how to say how far it is.
+    """One run of a plan: how long it may take, and whether someone stopped it."""
 
-    out: the folder, None where nothing is kept. quiet: only JSON is wanted. seconds: begin nothing after so many.
-    """
-
-    suite: Suite
-    out: Path | None = None
-    quiet: bool = True
-    screen: PlainScreen = field(default_factory=PlainScreen)
-    began: float = field(default_factory=perf_counter)
-    seconds: float | None = None
-    stopped: bool = False
-    _saved: float = 0.0
-
-    def __post_init__(self) -> None:
-        self._saved = monotonic()
-
-    def progress(self, steps: Sequence[str] | int | None, verb: str) -> AbstractContextManager[Callable[..., None]]:
-        """A bar; steps as `console.progress` takes them."""
-        return nothing_shown() if self.quiet else self.screen.progress(steps, verb)
-
-    def tell(self, line: str) -> None:
-        """A line about how far it is, on the standard error."""
-        if not self.quiet:
-            self.screen.tell(line)
-
-    def timed(self, line: str) -> None:
-        """The same with the seconds so far."""
-        self.tell(f"{perf_counter() - self.began:6.1f} s  {line}")
+    def __init__(self, screen: PlainScreen | None, seconds: float | None = None) -> None:
+        self.screen, self.seconds = screen, seconds
+        self.began, self.stopped = perf_counter(), False
 
     def over(self) -> bool:
-        """May nothing more be begun? The seconds are spent, or somebody stopped the run."""
+        """Whether nothing more may begin."""
         return self.stopped or (self.seconds is not None and perf_counter() - self.began > self.seconds)
 
-    def each(
-        self, jobs: Iterable[Job], work: Callable[[Job], Made], verb: str, workers: int = 1, steps: int | None = None
-    ) -> Iterator[tuple[Job, Made]]:
-        """What comes of every job, in their order, until the run is over; a first Ctrl-C ends it so, too.
-
-        Args:
-            jobs: What is to be done; lists tell how much it is.
-            work: Does one of them; with several workers it must be picklable, and so must what it makes.
-            verb: For the bar.
-            workers: Processes, each on one thread.
-            steps: How many steps the bar has, where jobs are no list.
-        """
-        total = len(jobs) if isinstance(jobs, Sequence) else steps
-        with self.progress(total, verb) as advance, self.stoppable():
-            for number, (job, made) in enumerate(done_by(jobs, work, workers, self.over), 1):
-                yield job, made
+    def fill(self, store: RowStore, plan: Plan, workers: int) -> None:
+        """Do what the store lacks, and keep every row as soon as it is there."""
+        waiting = [(job.what, wanted) for job in plan.jobs if (wanted := store.missing(job.keys))]
+        bar = nullcontext(lambda: None) if self.screen is None else self.screen.progress(len(waiting), "measuring")
+        with bar as advance, self.stoppable():
+            for number, rows in enumerate(done_by(waiting, plan.work, workers, self.over), 1):
+                for row in rows:
+                    store.add(row)
+                    if self.over() and workers == 1:
+                        break
                 advance()
-                if number % TOLD_EVERY == 0 and not sys.stderr.isatty():
-                    self.timed(f"{verb}: {number} of {total}")
-        if self.over():
-            self.timed("stopped: this is what there is, and the same command goes on from it")
+                if self.screen is not None and number % SAY_EVERY == 0 and not sys.stderr.isatty():
+                    self.screen.say(f"{perf_counter() - self.began:6.1f} s  {number} of {len(waiting)}")
+        if self.over() and self.screen is not None:
+            self.screen.say("Interrupted. Partial results shown; rerun the same command with --out to resume.")
 
     @contextmanager
     def stoppable(self) -> Generator[None]:
-        """The first Ctrl-C or SIGTERM lets what is under way end; the second one stops at once."""
+        """The first Ctrl-C or SIGTERM ends the run after the current row; the second one ends it at once."""
         caught = (signal.SIGINT, signal.SIGTERM) if current_thread() is main_thread() else ()
         before = {number: signal.getsignal(number) for number in caught}
 
@@ -147,40 +152,66 @@ class BenchRun:
             for number, handler in before.items():
                 signal.signal(number, handler)
 
-    @contextmanager
-    def answers(
-        self, prefix: str, usual: str = "", settings: Mapping[str, object] | None = None
-    ) -> Generator[AnswerStore]:
-        """What was answered so far, and room for more.
 
-        Args:
-            prefix: Of the files `answers.jsonl` and `settings.json`.
-            usual: The folder where --out names none.
-            settings: What answers depend on; a folder that was begun with others is refused.
-        """
-        self.out = out = self.out or Path(usual)
-        with writing(out):
-            out.mkdir(parents=True, exist_ok=True)
-            if settings is not None:
-                same_settings(out / f"{prefix}settings.json", settings)
-            yield AnswerStore(out / f"{prefix}answers.jsonl")
-
-    def save(self, document: Mapping[str, object], name: str = "") -> None:
-        """Keep what is measured so far. name: of the file, the suite's by default."""
-        if self.out is not None:
-            with writing(self.out):
-                write_json(self.out / f"{name or self.suite.name}.json", document)
-
-    def save_sometimes(self, document: Callable[[], Mapping[str, object]]) -> None:
-        """The same once a minute, so that what was measured is not lost when the run is stopped."""
-        if self.out is not None and monotonic() - self._saved > SAVE_EVERY:
-            self.save(document())
-            self._saved = monotonic()
+# ---- processes -------------------------------------------------------------------------------------------------------
 
 
-@contextmanager
-def nothing_shown() -> Generator[Callable[..., None]]:
-    yield lambda name="", done=1: None
+def done_by(
+    jobs: Sequence[tuple[Any, tuple[Key, ...]]], work: Work, workers: int, over: Callable[[], bool]
+) -> Iterator[Iterable[BenchRow]]:
+    """The rows of every job, in order, until the run is over. One worker: all is done here, row by row."""
+    if workers == 1:
+        for what, wanted in jobs:
+            if over():
+                return
+            yield work(what, wanted)
+        return
+    # A fresh interpreter each, on one thread: thread pools that share the cores only wait for one another.
+    context, waiting = multiprocessing.get_context("spawn"), deque[Future[list[BenchRow]]]()
+    with ProcessPoolExecutor(workers, context, _alone, (os.getpid(),)) as pool:
+        try:
+            rest = iter(jobs)
+            while True:
+                while len(waiting) < AHEAD * workers and not over() and (job := next(rest, None)) is not None:
+                    waiting.append(pool.submit(_all_rows, work, *job))
+                if not waiting:
+                    return
+                rows = waiting.popleft()
+                if not (over() and rows.cancel()):
+                    yield rows.result()
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+
+def _all_rows(work: Work, what: Any, wanted: tuple[Key, ...]) -> list[BenchRow]:
+    return list(work(what, wanted))
+
+
+def _alone(parent: int) -> None:
+    """One thread, no Ctrl-C of its own, and an end when the parent process has ended."""
+    os.environ["OMP_NUM_THREADS"] = "1"
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            sleep(2)
+        os._exit(1)
+
+    Thread(target=watch, daemon=True).start()
+
+
+def in_turn(columns: Iterable[Iterable[Item]]) -> Iterator[Item]:
+    """The first item of every column, then the second of every column, …"""
+    rest = [iter(column) for column in columns]
+    while rest:
+        for one in tuple(rest):
+            try:
+                yield next(one)
+            except StopIteration:
+                rest.remove(one)
+
+
+# ---- a whole run -----------------------------------------------------------------------------------------------------
 
 
 @contextmanager
@@ -198,82 +229,65 @@ def locked(folder: Path | None) -> Generator[None]:
         with locked_folder(folder, "bench"):
             yield
     finally:
-        if new and not any(folder.iterdir()):  # what was asked for cannot be: leave no trace
+        if new and not any(folder.iterdir()):  # a refused request leaves no trace
             folder.rmdir()
 
 
 def check(options: BenchOptions) -> None:
-    """Refuse numbers that measure nothing, and a device that is not there."""
+    """Refuse numbers that measure nothing, and a device that is missing."""
     for item in fields(options):
         least, value = item.metadata.get("least"), getattr(options, item.name)
         if least is not None and value is not None and value < least:
             raise InputError(f"{flags_of(item)[0]} {value:g} measures nothing; give at least {least:g}")
-    device = getattr(options, "device", "")
-    if device and not getattr(options, "saved", None):
-        from arr_coc.looking import check_device
+    from arr_coc.looking import check_device
 
-        check_device(device)
+    check_device(options.device)
 
 
-def perform(chosen: Suite, options: BenchOptions, screen: PlainScreen | None = None) -> list[Report]:
-    """Run a benchmark: measure, write, and show.
+def perform(chosen: Suite, options: BenchOptions, screen: PlainScreen | None = None) -> Report:
+    """Run a suite: measure, write, and show.
 
     Args:
-        chosen: The benchmark.
-        options: What it is asked, an instance of `chosen.options`.
-        screen: Where it is shown; nowhere by default.
+        chosen: The suite.
+        options: An instance of `chosen.options`.
+        screen: Where results are shown; nowhere by default.
 
     Returns:
-        What was measured: one report, or one for each file that is only shown.
+        The report; its rows are what the tables were made of.
     """
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # before torch: threads that wait sleep, and do not spin
     check(options)
-    run = BenchRun(chosen, options.out, options.as_json or screen is None, screen or PlainScreen())
-    run.seconds = getattr(options, "seconds", None)
     with locked(options.out):
-        found = chosen.measuring()(options, run)
-        reports: list[Report] = [found] if isinstance(found, Report) else found
-        for report in reports:
-            if report.keep:
-                run.save(report.document, report.name)
+        plan = chosen.plan()(options)
+        name = plan.name or chosen.name
+        store = RowStore(None if options.out is None else options.out / f"{name}.jsonl", plan.settings)
+        BenchRun(None if options.as_json else screen, options.seconds).fill(store, plan, options.workers)
+        rows = store.found(key for job in plan.jobs for key in job.keys)
+        rows = complete(rows) if plan.whole else rows
+        if not rows:
+            raise InputError("no question was answered by every system; give the run more --seconds")
+        report = plan.report(rows)
+        document = {"suite": chosen.name, "settings": dict(plan.settings), **report.document()}
+        if options.out is not None:
+            write_json(options.out / f"{name}.json", document)
     if options.page is not None:
-        write_page(options.page, reports, chosen.mark)
-    for report in reports:
-        if screen is None:
-            continue
-        if options.as_json:
-            screen.print_json(report.document)
-        else:
-            written = () if run.out is None or not report.keep else (run.out / f"{report.name or chosen.name}.json",)
-            screen.show(replace(report, files=(*written, *report.files)))
-    return reports
-
-
-def write_page(page: Path, reports: Sequence[Report], mark: str) -> None:
-    """The whole page, or what stands between its marks."""
-    with writing(page):
-        if reports[0].page_text is not None:
-            write_text(page, reports[0].page_text)
-            return
-        parts = [part for report in reports for part in report.page_parts()]
-        fill_page(page, reports[0].mark or mark, *parts)
+        with writing(options.page):
+            fill_page(options.page, name, *report.page())
+    if screen is not None and options.as_json:
+        screen.print_json(document)
+    elif screen is not None:
+        screen.show(report)
+    return report
 
 
 def bench(name: str, **given: Any) -> Report:
-    """A benchmark from a program: `bench("needle", n=8, out=Path("out"))`."""
+    """A suite from a program: `bench("needle", n=8, out=Path("out"))`."""
     chosen = suite(name)
-    return perform(chosen, chosen.options(**given))[0]
+    return perform(chosen, chosen.options(**given))
 
 
-def program(name: str, **instead: object) -> Callable[..., None]:
-    """The `main` of `python -m`: the same benchmark without typer and rich. instead: of the options' defaults."""
-
-    def main(arguments: Iterable[str] | None = None) -> None:
-        chosen = suite(name)
-        about = chosen.help(f"python -m arr_coc_lab.bench {name}").replace("\b\n", "")
-        options = parse(chosen.options, arguments, about)
-        usual = {item.name: item.default for item in fields(options)}
-        changed = {key: value for key, value in instead.items() if getattr(options, key) == usual[key]}
-        perform(chosen, replace(options, **changed), PlainScreen())
-
-    return main
+def main(arguments: Sequence[str]) -> None:
+    """`python -m arr_coc_lab.bench NAME …`."""
+    chosen = suite(arguments[0] if arguments else "")
+    about = chosen.help(f"python -m arr_coc_lab.bench {chosen.name}").replace("\b\n", "")
+    perform(chosen, parse(chosen.options, arguments[1:], about), PlainScreen())

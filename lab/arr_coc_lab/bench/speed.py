@@ -1,50 +1,31 @@
-"""The speed table: every bar the project promises on a CPU, and the naive form of the same work in the same run."""
+"""`bench speed`: on a CPU every bar the project promises, beside its naive form; on a GPU a Qwen3-VL of 2B shapes."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
-from functools import partial
-from heapq import heapify, heappop, heappush
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
+from time import perf_counter
 from typing import NamedTuple
 
 import numpy as np
-import torch
-from arr_coc.texture.batch import sense
-from arr_coc.texture.pyramid import pyramid
-from torch.nn import functional as F
 
-from arr_coc.attending.allocate import allocate
-from arr_coc.attending.quadtree import quadtree
-from arr_coc.attending.tree import build_tree
-
-from .machine import CommandRun, Timing, machine_facts, processors, run_command, time_in_turns
-from .options import SpeedOptions
+from . import gpu_speed
+from .machine import CommandRun, machine_facts, processors, run_command, time_in_turns
 from .report import Quantity, Report, Table, TableCell
-from .run import BenchRun
-from .suite import suite
+from .rows import BenchRow, Key
+from .run import Job, Plan
+from .suite import SpeedOptions
 
 THREADS = 2
-REPEATS = 15
-SIDE, PYRAMID_LEVELS = 1024, 5
-# Whole commands take seconds; more repeats of them would make the bench a matter of minutes for no more certainty.
-MOST_COMMAND_REPEATS = 5
+MOST_COMMANDS = 5  # runs of whole commands, which take seconds
 GRID, BUDGET, BATCH = 32, 256, 64
 PHOTO_TILES, PHOTO_TILE = (3, 4), 1000  # rows and columns of tiles of 1000²: 12 megapixels
 QUESTION = "What number is on the red sign?"
-COLUMNS = suite("speed")["columns"]
-# The same command, with every picture held and sensed at full size.
-FULL_SIZE_LOOK = """
-import sys
-import arr_coc.knowing.scene as scene
-import arr_coc.looking as looking
-from arr_coc.app.cli import main
-looking.VIEW_SIDE = scene.SENSE_SIDE = 1 << 20
-main(sys.argv[1:])
-"""
+FRAMES, FRAME_SIDE = 31, 512
 # The same command in a program that imports its libraries at the top, as most do.
 EAGER_HELP = """
 import sys
@@ -53,73 +34,202 @@ from arr_coc.app.cli import main
 main(sys.argv[1:])
 """
 
-Row = dict[str, TableCell]
+
+class SpeedBar(NamedTuple):
+    """What is promised: at most this much, and at least this many times faster than the naive form."""
+
+    unit: str = "s"
+    most: float | None = None
+    least_ratio: float | None = None
+    naive: str = ""
 
 
-class Step(NamedTuple):
-    """weights: the step asks the bundled model, and is left out, with a note, where it is not installed."""
-
-    name: str
-    measure: Callable[[int], list[Row]]
-    weights: bool = False
-
-
-def measure(options: SpeedOptions, run: BenchRun) -> Report:
-    """All rows, with a bar of the steps."""
-    with run.progress([step.name for step in STEPS], "measuring") as advance:
-        return Report.of(speed_table(options.repeats, advance))
-
-
-def speed_table(repeats: int = REPEATS, advance: Callable[[str], None] = lambda name: None) -> Table:
-    """Measure everything. repeats: of each median. advance: called with the name of each step before it begins."""
-    facts = machine_facts()
-    steps = [step for step in STEPS if not step.weights or has_weights()]
-    with processors(THREADS) as used:
-        rows: list[Row] = []
-        for step in steps:
-            advance(step.name)
-            rows += step.measure(repeats)
-    if len(steps) < len(STEPS):
-        facts["not measured"] = "asking: the bundled weights are not installed"
-    facts |= {"threads": str(used), "medians of": f"{repeats} (commands: {_command_repeats(repeats)})"}
-    title = f"A picture of {SIDE}², {GRID * GRID} cells to {BUDGET} tokens, {used} CPU threads"
-    return Table(title, COLUMNS, tuple(rows), facts)
+BARS = {
+    "quadtree, single": SpeedBar(most=0.003),
+    f"quadtree, batch {BATCH}": SpeedBar(most=0.025, naive="one by one"),
+    "look, 1024²": SpeedBar(most=0.5),
+    "a later frame of a clip, 512²": SpeedBar(most=1 / 15, naive="the first frame"),
+    "arr-coc --help": SpeedBar(most=0.5, naive="all imported"),
+    "arr-coc look, 12 MP photo": SpeedBar(most=2.0),
+    "arr-coc look, peak memory": SpeedBar("GB", most=1.0),
+    "ask, 512², 16 tokens": SpeedBar(most=0.1, naive="all 256 tokens"),
+    "ask, 512², 64 tokens": SpeedBar(most=0.15, naive="all 256 tokens"),
+    "ask, 1024², 256 tokens": SpeedBar(least_ratio=2.5, naive="all 1024 tokens"),
+    "arr-coc ask, 512²": SpeedBar(most=3.0, naive="all 256 tokens"),
+}
+OURS, NAIVE = "ours", "naive"
+Measured = dict[tuple[str, str], float]
 
 
-def speed_row(
-    what: str,
-    measured: Quantity,
-    most: Quantity | None,
-    naive: str,
-    naive_measured: Quantity,
-    least_ratio: float | None = None,
-) -> Row:
-    """One line: kept is True where the measured value is within the bar, and the ratio too where one is promised."""
-    ratio = naive_measured.value / measured.value
-    limits = [f"≤ {most.rounded()}"] if most is not None else []
-    limits += [f"≥ {least_ratio:g}×"] if least_ratio is not None else []
-    within = most is None or measured.value <= most.value
+def plan(options: SpeedOptions) -> Plan:
+    if options.device != "cpu" or options.tiny:
+        return gpu_speed.plan(options)
+    jobs = []
+    for step, names in STEPS.items():
+        keys = [Key(name, OURS) for name in names] + [Key(name, NAIVE) for name in names if BARS[name].naive]
+        jobs.append(Job(step, tuple(keys)))
+    facts = {**machine_facts(), "threads": str(THREADS)}
+    facts["medians of"] = f"{options.repeats} (commands: {min(options.repeats, MOST_COMMANDS)})"
+    return Plan(jobs, SpeedWork(options.repeats), lambda rows: report_of(rows, facts), whole=False)
+
+
+@dataclass(frozen=True)
+class SpeedWork:
+    """Measures one step."""
+
+    repeats: int
+
+    def __call__(self, step: str, wanted: tuple[Key, ...]) -> Iterator[BenchRow]:
+        with processors(THREADS):
+            found: Measured = globals()[f"measure_{step}"](self.repeats)
+        for name, system in found:
+            value = found[name, system]
+            yield BenchRow("speed", name, system, 1.0, {BARS[name].unit: value})
+
+
+def report_of(rows: Sequence[BenchRow], facts: Mapping[str, str]) -> Report:
+    found = {(row.question, row.system): next(iter(row.scores.values())) for row in rows}
+    lines: list[dict[str, TableCell]] = []
+    for name, bar in BARS.items():
+        value, naive = found.get((name, OURS)), found.get((name, NAIVE))
+        if value is None:
+            continue
+        limits = [] if bar.most is None else [f"≤ {Quantity(round(bar.most, 3), bar.unit).rounded()}"]
+        limits += [] if bar.least_ratio is None else [f"≥ {bar.least_ratio:g}×"]
+        ratio = None if naive is None else naive / value
+        within = bar.most is None or value <= bar.most
+        lines.append(
+            {
+                "what": name,
+                "measured": Quantity(value, bar.unit),
+                "bar": " ".join(limits),
+                "naive": bar.naive or None,
+                "its": None if naive is None else Quantity(naive, bar.unit),
+                "ratio": None if ratio is None else Quantity(ratio, "×"),
+                "kept": within and (bar.least_ratio is None or (ratio or 0.0) >= bar.least_ratio),
+            }
+        )
+    columns = {"what": "what", "measured": "measured", "bar": "bar", "naive": "naive form", "its": "its cost"}
+    table = Table(f"Speed on {THREADS} CPU threads", {**columns, "ratio": "ratio", "kept": "verdict"}, lines)
+    return Report(rows, (), [table], facts)
+
+
+# ---- the steps -------------------------------------------------------------------------------------------------------
+
+
+def measure_quadtree(repeats: int) -> Measured:
+    import torch
+
+    from arr_coc.attending.allocate import allocate
+    from arr_coc.attending.quadtree import quadtree
+    from arr_coc.attending.tree import build_tree
+
+    # Most of it quiet, some of it loud, which is what relevance looks like.
+    maps = (np.random.default_rng(0).random((BATCH, GRID, GRID)) ** 4).astype(np.float32)
+    batch, tree, several = torch.from_numpy(maps), build_tree(GRID, GRID, 3), f"quadtree, batch {BATCH}"
+    ways: dict[tuple[str, str], Callable[[], object]] = {
+        ("quadtree, single", OURS): lambda: allocate(maps[0], BUDGET, strategy="quadtree"),
+        (several, OURS): lambda: quadtree(batch, tree, BUDGET),
+        (several, NAIVE): lambda: [allocate(one, BUDGET, strategy="quadtree") for one in maps],
+    }
+    return _medians(ways, repeats)
+
+
+def measure_look(repeats: int) -> Measured:
+    """A new picture each time, by what stands out and what the question names."""
+    from arr_coc.looking import prepare
+
+    pixels = made_picture(1024)
+    return _medians({("look, 1024²", OURS): lambda: prepare(pixels).look(QUESTION, BUDGET, relevance="look")}, repeats)
+
+
+def measure_video(repeats: int) -> Measured:
+    """The mean of the frames behind the first, and the first. A scene is drawn at a half and enlarged."""
+    import cv2
+
+    from arr_coc.video.stream import VideoStream
+
+    from ..worlds.needle.clips import render_clip
+
+    clip = render_clip("cards", range(1), FRAMES, (FRAME_SIDE // 2, FRAME_SIDE // 2), 3, "validation")
+    small = clip.pictures[0].permute(0, 2, 3, 1).numpy()
+    frames = [cv2.resize(one, (FRAME_SIDE, FRAME_SIDE), interpolation=cv2.INTER_CUBIC) for one in small]
+    first, later = [], []
+    for _ in range(min(repeats, MOST_COMMANDS) + 1):
+        stream, seconds = VideoStream(QUESTION, keep=0.25), []
+        for frame in frames:
+            started = perf_counter()
+            stream.see(frame)
+            seconds.append(perf_counter() - started)
+        first.append(seconds[0])
+        later.append(sum(seconds[1:]) / len(seconds[1:]))
+    name = "a later frame of a clip, 512²"  # the first stream also imports
+    return {(name, OURS): median(later[1:]), (name, NAIVE): median(first[1:])}
+
+
+def measure_ask(repeats: int) -> Measured:
+    """A new picture each time, from its pixels to the answer; against the same model on all of its tokens."""
+    from arr_coc.asking import ask
+
+    def asking(side: int, budget: int) -> Callable[[], object]:
+        pixels = made_picture(side)
+        return lambda: ask(pixels, QUESTION, budget=budget)
+
+    small = {16: asking(512, 16), 64: asking(512, 64), 256: asking(512, 256)}
+    few, some, every = time_in_turns([*small.values()], repeats, warm_up=1)
+    large = time_in_turns([asking(1024, 256), asking(1024, 1024)], min(repeats, MOST_COMMANDS), warm_up=1)
     return {
-        "what": what,
-        "measured": measured,
-        "bar": " ".join(limits),
-        "naive": naive,
-        "naive_measured": naive_measured,
-        "ratio": Quantity(ratio, "×"),
-        "kept": within and (least_ratio is None or ratio >= least_ratio),
-        "most": most,
-        "least_ratio": least_ratio,
+        ("ask, 512², 16 tokens", OURS): few,
+        ("ask, 512², 16 tokens", NAIVE): every,
+        ("ask, 512², 64 tokens", OURS): some,
+        ("ask, 512², 64 tokens", NAIVE): every,
+        ("ask, 1024², 256 tokens", OURS): large[0],
+        ("ask, 1024², 256 tokens", NAIVE): large[1],
     }
 
 
-def seconds(timing: Timing) -> Quantity:
-    return Quantity(timing.median, "s")
+def measure_help(repeats: int) -> Measured:
+    ours, naive = _runs([_arr_coc("--help"), [sys.executable, "-c", EAGER_HELP, "--help"]], repeats)
+    return {("arr-coc --help", OURS): _wall(ours), ("arr-coc --help", NAIVE): _wall(naive)}
 
 
-# ---- SENSE ----------------------------------------------------------------------------------------------------------
+def measure_photo(repeats: int) -> Measured:
+    with TemporaryDirectory() as folder:
+        photo = Path(folder) / "photo.jpg"
+        write_photo(photo)
+        arguments = ["look", str(photo), QUESTION, "--relevance", "look", "--out", str(Path(folder) / "out")]
+        (runs,) = _runs([_arr_coc(*arguments)], repeats)
+    peak = median(run.peak_bytes for run in runs) / 1e9
+    return {("arr-coc look, 12 MP photo", OURS): _wall(runs), ("arr-coc look, peak memory", OURS): peak}
 
 
-def made_picture(side: int = SIDE, seed: int = 0) -> np.ndarray:
+def measure_cold_ask(repeats: int) -> Measured:
+    from PIL import Image
+
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "picture.png"
+        Image.fromarray(made_picture(512)).save(path)
+        commands = [_arr_coc("ask", str(path), QUESTION, *how) for how in (("--budget", "64"), ("--keep", "1"))]
+        ours, naive = _runs(commands, repeats)
+    return {("arr-coc ask, 512²", OURS): _wall(ours), ("arr-coc ask, 512²", NAIVE): _wall(naive)}
+
+
+# Steps by the name of their function, each with what it measures.
+STEPS = {
+    "quadtree": ("quadtree, single", f"quadtree, batch {BATCH}"),
+    "look": ("look, 1024²",),
+    "video": ("a later frame of a clip, 512²",),
+    "help": ("arr-coc --help",),
+    "photo": ("arr-coc look, 12 MP photo", "arr-coc look, peak memory"),
+    "ask": ("ask, 512², 16 tokens", "ask, 512², 64 tokens", "ask, 1024², 256 tokens"),
+    "cold_ask": ("arr-coc ask, 512²",),
+}
+
+
+# ---- what they need --------------------------------------------------------------------------------------------------
+
+
+def made_picture(side: int, seed: int = 0) -> np.ndarray:
     """(side, side, 3) uint8: smooth colour, coloured squares and a page of stroke-like marks; made, not read."""
     generator = np.random.default_rng(seed)
     y, x = np.mgrid[0:side, 0:side] / side
@@ -132,204 +242,29 @@ def made_picture(side: int = SIDE, seed: int = 0) -> np.ndarray:
     return np.clip(picture + generator.normal(0, 2, picture.shape), 0, 255).astype(np.uint8)
 
 
-def measure_texture(what: str, layout: str, most: float, repeats: int) -> list[Row]:
-    """The texture by the OpenCV back end against the same channels by plain torch operations."""
-    picture = made_picture()
-    ours, plain = time_in_turns(
-        [lambda: sense(picture, layout), lambda: sense(picture, layout, backend="torch")], repeats
-    )
-    return [speed_row(what, seconds(ours), Quantity(most, "s"), "plain torch", seconds(plain))]
-
-
-def measure_pyramid(repeats: int) -> list[Row]:
-    """The 40-channel pyramid with all its reducers against bare average pooling of the same tensor (NCHW)."""
-    texture = sense(made_picture(), "full40")
-    data = texture.batch()
-
-    def pooled() -> None:
-        current = data
-        for _ in range(PYRAMID_LEVELS - 1):
-            current = F.avg_pool2d(current, 2)
-
-    ours, plain = time_in_turns([lambda: pyramid(texture, PYRAMID_LEVELS), pooled], repeats)
-    bar = Quantity(0.045, "s")
-    return [speed_row("40-channel pyramid", seconds(ours), bar, "avg_pool2d", seconds(plain), least_ratio=3)]
-
-
-# ---- ATTEND ---------------------------------------------------------------------------------------------------------
-
-
-def relevance_maps(number: int = BATCH) -> np.ndarray:
-    """(number, GRID, GRID) float32: most of it quiet, some of it loud, which is what relevance looks like."""
-    return (np.random.default_rng(0).random((number, GRID, GRID)) ** 4).astype(np.float32)
-
-
-def measure_quadtree(repeats: int) -> list[Row]:
-    maps = relevance_maps()
-    batch, tree = torch.from_numpy(maps), build_tree(GRID, GRID, 3)
-    one, one_heap = time_in_turns(
-        [lambda: allocate(maps[0], BUDGET, strategy="quadtree"), lambda: heap_quadtree(maps[0], BUDGET)], repeats
-    )
-    many, many_heap = time_in_turns(
-        [lambda: quadtree(batch, tree, BUDGET), lambda: [heap_quadtree(one, BUDGET) for one in maps]], repeats
-    )
-    return [
-        speed_row("quadtree, single", seconds(one), Quantity(0.003, "s"), "Python heap", seconds(one_heap)),
-        speed_row(
-            f"quadtree, batch {BATCH}",
-            *(seconds(many), Quantity(0.025, "s"), "Python heap", seconds(many_heap)),
-            least_ratio=20,
-        ),
-    ]
-
-
-# ---- whole commands -------------------------------------------------------------------------------------------------
-
-
-def measure_help(repeats: int) -> list[Row]:
-    ours, naive = _runs([_arr_coc("--help"), _program(EAGER_HELP, "--help")], _command_repeats(repeats))
-    return [speed_row("arr-coc --help", _wall(ours), Quantity(0.5, "s"), "all imported", _wall(naive))]
-
-
-def measure_look(repeats: int) -> list[Row]:
-    with TemporaryDirectory() as folder:
-        photo = Path(folder) / "photo.jpg"
-        megapixels = write_photo(photo)
-        arguments = ["look", str(photo), QUESTION, "--relevance", "look", "--out", str(Path(folder) / "out")]
-        commands = [_arr_coc(*arguments), _program(FULL_SIZE_LOOK, *arguments)]
-        ours, naive = _runs(commands, _command_repeats(repeats))
-    what, form = f"look, {megapixels:.0f} MP photo", "at full size"
-    return [
-        speed_row(what, _wall(ours), Quantity(2.0, "s"), form, _wall(naive)),
-        speed_row("look, peak memory", _peak(ours), Quantity(1.0, "GB"), form, _peak(naive)),
-    ]
-
-
-def measure_ask(repeats: int) -> list[Row]:
-    """A new picture each time, from its pixels to the answer; against the same model on all of its tokens."""
-    from arr_coc.asking import ask
-
-    def asking(side: int, budget: int) -> Callable[[], object]:
-        pixels = made_picture(side)
-        return lambda: ask(pixels, QUESTION, budget=budget)
-
-    few, small, small_full = time_in_turns([asking(512, 16), asking(512, 64), asking(512, 256)], repeats, warm_up=1)
-    repeats = _command_repeats(repeats)
-    large, large_full = time_in_turns([asking(1024, 256), asking(1024, 1024)], repeats, warm_up=1)
-    form = "all 256 tokens"
-    return [
-        speed_row("ask, 512², 16 tokens", seconds(few), Quantity(0.1, "s"), form, seconds(small_full)),
-        speed_row("ask, 512², 64 tokens", seconds(small), Quantity(0.15, "s"), form, seconds(small_full)),
-        speed_row(
-            "ask, 1024², 256 tokens", seconds(large), None, "all 1024 tokens", seconds(large_full), least_ratio=2.5
-        ),
-    ]
-
-
-def measure_cold_ask(repeats: int) -> list[Row]:
-    from PIL import Image
-
-    with TemporaryDirectory() as folder:
-        path = Path(folder) / "picture.png"
-        Image.fromarray(made_picture(512)).save(path)
-        commands = [_arr_coc("ask", str(path), QUESTION, *how) for how in (("--budget", "64"), ("--keep", "1"))]
-        ours, naive = _runs(commands, _command_repeats(repeats))
-    return [speed_row("arr-coc ask, 512²", _wall(ours), Quantity(3.0, "s"), "all 256 tokens", _wall(naive))]
-
-
-def has_weights() -> bool:
-    from arr_coc.core.errors import InputError
-    from arr_coc.core.folders import MINI, SCORER, part_folder
-
-    try:
-        return all(part_folder(part).is_dir() for part in (MINI, SCORER))
-    except InputError:
-        return False
-
-
-def write_photo(path: Path) -> float:
-    """A JPEG made of different tiles; returns its megapixels."""
+def write_photo(path: Path) -> None:
+    """A JPEG made of different tiles."""
     from PIL import Image
 
     rows, cols = PHOTO_TILES
     tiles = [[made_picture(PHOTO_TILE, seed=row * cols + col) for col in range(cols)] for row in range(rows)]
     pixels = np.concatenate([np.concatenate(line, axis=1) for line in tiles])
     Image.fromarray(pixels).save(path, quality=90)
-    return pixels.shape[0] * pixels.shape[1] / 1e6
+
+
+def _medians(ways: Mapping[tuple[str, str], Callable[[], object]], repeats: int) -> Measured:
+    return dict(zip(ways, time_in_turns([*ways.values()], repeats), strict=True))
 
 
 def _arr_coc(*arguments: str) -> list[str]:
     return [sys.executable, "-m", "arr_coc", *arguments]
 
 
-def _program(source: str, *arguments: str) -> list[str]:
-    return [sys.executable, "-c", source, *arguments]
-
-
-def _command_repeats(repeats: int) -> int:
-    return min(repeats, MOST_COMMAND_REPEATS)
-
-
 def _runs(commands: list[list[str]], repeats: int) -> list[list[CommandRun]]:
-    """Each command `repeats` times, in turns, after one run that does not count (files not yet in the page cache)."""
-    taken = [[run_command(command) for command in commands] for _ in range(repeats + 1)]
+    """Each command in turns, after one run that does not count (files not yet in the page cache)."""
+    taken = [[run_command(command) for command in commands] for _ in range(min(repeats, MOST_COMMANDS) + 1)]
     return [list(runs) for runs in zip(*taken[1:], strict=True)]
 
 
-def _wall(runs: list[CommandRun]) -> Quantity:
-    return Quantity(median(run.seconds for run in runs), "s")
-
-
-def _peak(runs: list[CommandRun]) -> Quantity:
-    return Quantity(median(run.peak_bytes for run in runs) / 1e9, "GB")
-
-
-STEPS = (
-    Step("mvp13", partial(measure_texture, "mvp13", "mvp13", 0.025)),
-    Step("full40", partial(measure_texture, "full40, SLIC, text", "full40", 0.150)),
-    Step("pyramid", measure_pyramid),
-    Step("quadtree", measure_quadtree),
-    Step("arr-coc --help", measure_help),
-    Step("arr-coc look", measure_look),
-    Step("ask", measure_ask, weights=True),
-    Step("arr-coc ask", measure_cold_ask, weights=True),
-)
-
-
-# ----------------------------------------------------------------------------------------------------------------------
-# The quadtree as a textbook writes it: a heap in plain Python, one picture at a time. The allocator's naive form.
-
-
-def heap_quadtree(relevance: np.ndarray, budget: int, levels: int = 3) -> tuple[np.ndarray, np.ndarray]:
-    """Pop the node with most relevance inside, push its four children, repeat: what `allocation.quadtree` computes.
-
-    relevance: (rows, cols) of level-0 cells, both sides divisible by 2**levels. Returns (N, 3) row, column and level of
-    the leaves in raster order, and (N,) their mean relevance.
-    """
-    rows, cols = relevance.shape
-    side = 1 << levels
-    # Ties go to the coarser node, then to the earlier place.
-    heap = [
-        (-float(relevance[row : row + side, col : col + side].sum()), -levels, row, col)
-        for row in range(0, rows, side)
-        for col in range(0, cols, side)
-    ]
-    heapify(heap)
-    leaves = []
-    count = len(heap)
-    while heap and count + 3 <= budget:
-        _, level, row, col = heappop(heap)
-        level = -level - 1
-        side = 1 << level
-        count += 3
-        for child_row in (row, row + side):
-            for child_col in (col, col + side):
-                mass = float(relevance[child_row : child_row + side, child_col : child_col + side].sum())
-                if level:
-                    heappush(heap, (-mass, -level, child_row, child_col))
-                else:
-                    leaves.append((child_row, child_col, 0, mass))
-    leaves += [(row, col, -level, -negative / 4**-level) for negative, level, row, col in heap]
-    leaves.sort()
-    cells = np.array([leaf[:3] for leaf in leaves])
-    return cells, np.array([leaf[3] for leaf in leaves], dtype=np.float32)
+def _wall(runs: list[CommandRun]) -> float:
+    return median(run.seconds for run in runs)

@@ -1,58 +1,135 @@
-"""A benchmark as a file: `suites/NAME.toml` says what it is, what it is asked, what measures it, and its numbers.
+"""The suites, and what each can be asked: a dataclass of options, from which both its command lines are made.
 
-    summary = "One line for arr-coc bench --help."
-    about = "What a reader must know."                    examples = ["--quick", "--out out/bench"]
-    options = "SpeedOptions"                              a dataclass of `bench.options`
-    measure = "speed:measure"                             (options, run) → `report.Report`
-
-Whatever else stands in it (data, systems, budgets, bars, columns) is for that module: `suite("needle")["bars"]`.
-To add a benchmark, write such a file, its options, and a module with that function.
+Nothing heavy is imported here, so that `arr-coc bench NAME --help` is quick. To add a suite, write its options, its
+entry in `SUITES`, and a module `bench/NAME.py` with `plan(options) -> run.Plan`.
 """
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cache
 from importlib import import_module
-from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 from arr_coc.core.errors import InputError
-from arr_coc.core.values import JsonObject
+from arr_coc.core.folders import MINI
 
-from . import options as bench_options
-from .options import BenchOptions
+from ..options import option
 
-SUITES = files("arr_coc_lab.bench") / "suites"
+
+@dataclass(frozen=True, kw_only=True)
+class BenchOptions:
+    """What all suites can be asked."""
+
+    out: Path | None = option(None, "Folder for rows and JSON; a run that was stopped resumes from it.")
+    page: Path | None = option(None, "A Markdown page whose tables are replaced.")
+    as_json: bool = option(False, "Print JSON and nothing else.", flag="--json")
+    device: str = option("cpu", "cpu, cuda, cuda:1.")
+    workers: int = option(1, "Processes, each on one thread.", least=1)
+    seconds: float | None = option(None, "Begin nothing after this many seconds, and show what is there.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class NeedleOptions(BenchOptions):
+    n: int | None = option(None, "Questions of each family. [default: 2048]", least=1)
+    quick: bool = option(False, "20 questions of each family: under 3 minutes on 2 cores.")
+    family: tuple[str, ...] = option((), "Only this family; may be repeated.")
+    size: str = option("512x512", "Of the pictures.", metavar="HEIGHTxWIDTH")
+    seed: int = option(1, "Seed of the test pictures.")
+    weights: Path | None = option(None, "Folder with mini and scorer. [default: those of the package]")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RealOptions(BenchOptions):
+    data: str = option(
+        help="A folder with records.jsonl, packs of drawn pages (*.bin), parquet or jsonl of a public set, or "
+        "documents:10 or scans:10 for drawn documents of ten pages."
+    )
+    source: tuple[str, ...] = option((), "Only these records; may be repeated.")
+    limit: tuple[str, ...] = option(
+        (), "Maximum number of questions of each source, drawn by the seed; may be repeated.", metavar="N|SOURCE=N"
+    )
+    keeps: str | None = option(None, "Shares of the full tokens; numbers of tokens for documents.")
+    relevance: tuple[str, ...] = option(
+        (),
+        "A source by name, auto+ocr, the folder of a scorer, or a control: centre, uniform, random, saliency; may be "
+        "repeated. [default: auto, look, scorer and the controls; with --ask auto]",
+    )
+    strategy: str = option("overlay", "overlay or quadtree.", choices=("overlay", "quadtree"))
+    seed: int = option(0, "Seed of the drawn questions and of the controls.")
+    ask: bool = option(False, "Let a model answer: exact match and ANLS, or the score of --task.", flag="--ask")
+    model: str = option(MINI, "For --ask: mini, a folder, or a name on the hub.", flag=("--model", "-m"))
+    task: str = option("", "For --ask: docvqa, infovqa, chartqa, textvqa, vqav2 or vstar: its prompt and its score.")
+    door: str = option(
+        "attach", "For --ask: attach; pack or proxy show an unchanged model packed pictures.",
+        choices=("attach", "pack", "proxy"),
+    )  # fmt: skip
+    upstream: str = option("", "For --door: an OpenAI-compatible server, or a running arr-coc proxy.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class PeersOptions(BenchOptions):
+    n: int | None = option(None, "Pictures of each family. [default: 2048]", least=1)
+    quick: bool = option(False, "8 pictures of each family, a few systems: under 2 minutes on 2 cores.")
+    peers: tuple[str, ...] = option((), "Only systems whose name contains this; may be repeated.")
+    family: tuple[str, ...] = option((), "Only this family; may be repeated.")
+    keeps: tuple[float, ...] = option((), "Shares of the tokens; may be repeated. [default: 1/4 1/8 1/16 1/32]")
+    seed: int = option(20261115, "Seed of the test pictures.")
+    weights: Path | None = option(None, "Folder with mini and scorer. [default: those of the package]")
+
+
+@dataclass(frozen=True, kw_only=True)
+class VideoBenchOptions(BenchOptions):
+    n: int | None = option(None, "Needle clips. [default: 512]", least=1)
+    quick: bool = option(False, "8 clips of 4 frames at 1/16.")
+    frames: int = option(8, "Frames of each clip.", least=2)
+    family: tuple[str, ...] = option((), "Of Needle World, in turn. [default: cards]")
+    reading: tuple[str, ...] = option((), "clearest, pooled, video; may be repeated.")
+    keep: tuple[float, ...] = option((), "Shares of the full tokens; may be repeated. [default: 1/32 … 1/4]")
+    batch: int = option(8, "Clips at a time.", least=1)
+    threads: int = option(2, "Threads of the optical flow.", least=1)
+    seed: int = option(1, "Seed of the clips.")
+    weights: Path | None = option(None, "Folder with mini, scorer and video. [default: those of the package]")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SpeedOptions(BenchOptions):
+    repeats: int = option(15, "Runs for each median; whole commands are run five times at most.", least=1)
+    tiny: bool = option(False, "With --device: tiny shapes, only to see that it runs.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class HypothesesBenchOptions(BenchOptions):
+    n: int = option(300, "Test pictures of each family.", least=1)
+    quick: bool = option(False, "6 pictures of each family: wide intervals.")
+    seed: int = option(11, "Seed of the test pictures.")
+    weights: Path | None = option(None, "Folder with mini and scorer. [default: those of the package]")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SourceOptions(BenchOptions):
+    each: int = option(15, "Hard pictures of each family.", least=1)
+    side: int = option(512, "Of the pictures, in pixels.", least=256)
+    keep: float = option(0.5, "Share of the full tokens, all looks together.")
+    seed: int = option(38, "Seed of the pictures.")
 
 
 @dataclass(frozen=True)
 class Suite:
-    """One benchmark. values: everything in the file that the runner does not need."""
+    """One benchmark: a name, a dataclass of options, and what `--help` says. Its module is `bench.NAME`."""
 
     name: str
-    summary: str
     options: type[BenchOptions]
-    measure: str
-    about: str
-    examples: tuple[str, ...]
-    mark: str
-    values: JsonObject
+    summary: str
+    about: str = ""
+    examples: tuple[str, ...] = ()
+    module: str = ""
 
-    def __getitem__(self, name: str) -> Any:
-        return self.values[name]
-
-    def shares(self, name: str) -> tuple[float, ...]:
-        """A list of shares such as ["1/4", "1/8"] as numbers."""
-        return tuple(float(Fraction(one)) for one in self.values[name])
-
-    def measuring(self) -> Callable[..., Any]:
-        """The function that measures; its module is imported only now."""
-        module, _, function = self.measure.partition(":")
-        return getattr(import_module(f"arr_coc_lab.bench.{module}"), function)
+    def plan(self) -> Callable[[Any], Any]:
+        """The function that plans it; its module is imported only now."""
+        return import_module(f"arr_coc_lab.bench.{self.module or self.name}").plan
 
     def help(self, program: str) -> str:
         """What `--help` says. program: how the command begins."""
@@ -61,38 +138,92 @@ class Suite:
         return "\n\n".join(part.strip() for part in parts if part)
 
 
-@cache
+SUITES = (
+    Suite(
+        "needle",
+        NeedleOptions,
+        "Exact match of mini on Needle World: families × allocations × shares of the tokens.",
+        "Full, uniform, random, shuffled, scorer and oracle at 1/4, 1/8, 1/16 and 1/32 of the tokens; pictures of the "
+        "test split (held-out seeds and typefaces); calibration of the uncertainty.",
+        ("--quick", "--device cuda --out out/bench", "--device cuda --n 512 --size 768x1024"),
+    ),
+    Suite(
+        "real",
+        RealOptions,
+        "How much of what a question needs is seen in full detail; with --ask, what a model answers.",
+        "Any folder will do whose records.jsonl has image, query and boxes (x0, y0, x1, y1 in 0–1) on each line, with "
+        "answer for --ask, and source where there are several. Public sets have image, question and answers.",
+        (
+            "--data DIR --limit 12",
+            "--data DIR --relevance scorer --relevance words --limit 100 --limit forms=400",
+            "--data DIR --ask --source funsd --source chartqa --limit 100 --out out/ask",
+            "--data 'val/packs/*.bin' --relevance words --limit 400",
+            "--data documents:10 --limit 150 --keeps '64 256 1024'",
+            "--data 'docvqa/*.parquet' --ask --task docvqa --model Qwen/Qwen3-VL-2B-Instruct --device cuda",
+            "--data needle --ask --door pack --keeps '1/4 1/8'",
+        ),
+    ),
+    Suite(
+        "peers",
+        PeersOptions,
+        "Accuracy of ours and of published ways of reducing visual tokens, at equal tokens and at equal compute.",
+        "FastV, PyramidDrop, SparseVLM, VisionZip, DivPrune, ToMe and average pooling, rebuilt on the bundled mini, "
+        "with controls and oracles; every system gets the same pictures.",
+        ("--quick", "--device cuda --out out/peers", "--peers FastV --peers overlay --n 64"),
+        module="peers.bench",
+    ),
+    Suite(
+        "video",
+        VideoBenchOptions,
+        "Needle clips: exact match by system and share, coherence and cuts.",
+        "",
+        ("--quick", "--device cuda --batch 64 --threads 16 --out out/bench"),
+    ),
+    Suite(
+        "speed",
+        SpeedOptions,
+        "Look, ask, video and whole commands on a CPU, each against its naive form; on a GPU a Qwen3-VL of 2B shapes.",
+        "Medians. On a CPU about a minute with two threads; on a GPU at most three minutes with random weights: tower, "
+        "prompt, search with the scorer counted, decoding, and mixed asks by threads.",
+        ("", "--repeats 5 --out out/bench", "--device cuda --out out/bench"),
+    ),
+    Suite(
+        "hypotheses",
+        HypothesesBenchOptions,
+        "Each claim of the design against its rival at equal tokens, with a verdict that could have been another.",
+        "Every rival is a map of relevance, laid out by the same overlay and read by mini on the same test pictures of "
+        "Needle World. Rivals that are not installed are left out.",
+        ("--quick", "--device cuda --out out/bench --page docs/hypotheses.md"),
+    ),
+    Suite(
+        "source",
+        SourceOptions,
+        "The source's line (ask --preset source) against ours at equal tokens, and with each of its stages left out.",
+        "Hard pictures of Needle World; about a quarter of a minute a picture of 512² on two cores.",
+        ("--each 15 --out out/source", "--each 147 --side 1280 --device cuda --out out/source"),
+    ),
+)
+
+
 def suite(name: str) -> Suite:
-    """The benchmark of that name."""
-    values = tomllib.loads((SUITES / f"{name}.toml").read_text(encoding="utf-8"))
-    return Suite(
-        name,
-        values.pop("summary"),
-        getattr(bench_options, values.pop("options")),
-        values.pop("measure"),
-        values.pop("about", ""),
-        tuple(values.pop("examples", ())),
-        values.pop("mark", name),
-        values,
-    )
-
-
-def suites() -> list[Suite]:
-    """All benchmarks, by name."""
-    return [suite(path.name.removesuffix(".toml")) for path in sorted(SUITES.iterdir(), key=lambda one: one.name)]
+    """The suite of that name."""
+    found = next((one for one in SUITES if one.name == name), None)
+    if found is None:
+        raise InputError(f"no suite is called {name!r}; choose from {', '.join(one.name for one in SUITES)}")
+    return found
 
 
 # ---- what several of them ask ----------------------------------------------------------------------------------------
 
 
-def parse_shares(text: str) -> tuple[float, ...]:
+def parse_shares(text: str, most: float = 1.0) -> tuple[float, ...]:
     """ "1/4 1/8" or "0.25,0.125" → shares, largest first."""
     try:
         shares = {float(Fraction(one)) for one in text.replace(",", " ").split()}
     except (ValueError, ZeroDivisionError) as error:
         raise InputError(f'--keeps {text!r} is no list of shares; give for example "1/4 1/8"') from error
-    if not shares or not all(0 < share <= 1 for share in shares):
-        raise InputError(f"--keeps {text!r} needs shares above 0 and at most 1")
+    if not shares or not all(0 < share <= most for share in shares):
+        raise InputError(f"--keeps {text!r} needs shares above 0 and at most {most:g}")
     return tuple(sorted(shares, reverse=True))
 
 

@@ -31,15 +31,15 @@ from time import process_time
 from typing import TYPE_CHECKING
 
 import numpy as np
-from arr_coc.knowing.registry import Source
-from arr_coc.knowing.scene import CHANNELS, Scene
-from arr_coc.texture.texture import Layout
 
 from arr_coc.attending.strategies import SHAPED, Strategy
 from arr_coc.balancing.arousal import first_arousal, modulate
 from arr_coc.balancing.tension import DEFAULT_TENSIONS, mixture, normalise, sharpen
 from arr_coc.core.errors import InputError
 from arr_coc.core.values import JsonObject, Relevance
+from arr_coc.knowing.registry import Source
+from arr_coc.knowing.scene import CHANNELS, Scene
+from arr_coc.texture.texture import Layout
 from arr_coc.video.clusters import region_scores
 
 if TYPE_CHECKING:
@@ -197,6 +197,7 @@ def reading(
 def best_clusters(view: np.ndarray, score: np.ndarray, saliency: np.ndarray) -> tuple[np.ndarray, str]:
     """Cells (h, w) bool inside the best clusters of a picture."""
     import cv2
+
     from arr_coc.texture.named_clusters import find_clusters
 
     found = find_clusters(view)

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import numpy as np
 import torch
-from arr_coc.texture.channels import check_gaze
 
 from arr_coc.attending.frame import to_cells
 from arr_coc.attending.job import AllocationJob, as_maps
@@ -20,6 +19,7 @@ from arr_coc.attending.strategies import SHAPED, Strategy
 from arr_coc.attending.tree import Leaves
 from arr_coc.core.errors import InputError
 from arr_coc.core.values import JsonObject
+from arr_coc.texture.channels import check_gaze
 from arr_coc.video.clusters import region_scores
 
 from .cascade import asked_pictures, shown_in_full, tell

@@ -15,14 +15,14 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from arr_coc.texture.batch import sense
-from arr_coc.texture.pyramid import pyramid, to_cells
-from arr_coc.texture.reducers import LearnedDownsampler, attention_weighted
-from arr_coc.texture.texture import Texture, get_layout
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from arr_coc.core.files import write_json
+from arr_coc.texture.batch import sense
+from arr_coc.texture.pyramid import pyramid, to_cells
+from arr_coc.texture.reducers import LearnedDownsampler, attention_weighted
+from arr_coc.texture.texture import Texture, get_layout
 
 from ..statistics import mean_intervals
 from ..train.allocations import target_cells

@@ -17,12 +17,12 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from arr_coc.texture.batch import sense
 from torch import Tensor
 from torch.nn import functional as F
 
 from arr_coc.core.errors import InputError
 from arr_coc.core.files import write_json
+from arr_coc.texture.batch import sense
 
 from ..statistics import mean_intervals
 from ..train.allocations import target_cells

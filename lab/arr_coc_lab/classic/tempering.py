@@ -24,7 +24,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
-from arr_coc.realizing.qwen3_vl.adapter import Qwen3VL
 from PIL import Image, ImageOps
 from torch import Tensor
 from torch.nn import functional as F
@@ -38,6 +37,7 @@ from arr_coc.core.errors import InputError
 from arr_coc.core.files import write_json
 from arr_coc.core.folders import MINI
 from arr_coc.looking import prepare
+from arr_coc.realizing.qwen3_vl.adapter import Qwen3VL
 
 from ..train.devices import Devices
 from ..train.options import RunOptions, option

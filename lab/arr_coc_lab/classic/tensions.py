@@ -21,10 +21,6 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from arr_coc.knowing.look.three_ways import TENSIONS_NAME, relevance_of
-from arr_coc.knowing.scene import CHANNELS
-from arr_coc.texture.one_picture import sense_one
-from arr_coc.texture.texture import Layout
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -32,7 +28,11 @@ from arr_coc.balancing.tension import DEFAULT_TENSIONS, SHARPNESS, TENSION_NAMES
 from arr_coc.core.errors import InputError
 from arr_coc.core.files import write_json
 from arr_coc.core.values import Relevance
+from arr_coc.knowing.look.three_ways import TENSIONS_NAME, relevance_of
+from arr_coc.knowing.scene import CHANNELS
 from arr_coc.looking import prepare
+from arr_coc.texture.one_picture import sense_one
+from arr_coc.texture.texture import Layout
 
 from ..statistics import mean_intervals
 from ..train.allocations import target_cells

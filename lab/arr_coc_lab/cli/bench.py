@@ -1,12 +1,11 @@
-"""`arr-coc bench`: one command for each file in `bench/suites`, its options made from its dataclass."""
+"""`arr-coc bench`: one command for each suite, its options made from its dataclass."""
 
 from __future__ import annotations
 
 import typer
 
-from ..bench.options import BenchOptions
 from ..bench.run import RichScreen, perform
-from ..bench.suite import Suite, suites
+from ..bench.suite import SUITES, BenchOptions, Suite
 from ..options import typer_function
 
 app = typer.Typer(no_args_is_help=True)
@@ -15,18 +14,18 @@ app = typer.Typer(no_args_is_help=True)
 @app.callback(
     help="\n".join(
         [
-            "Measure: tables on the screen, JSON beside them.\n\n\b\nExamples:",
-            *(f"  arr-coc bench {one.name} {one.examples[0]}".rstrip() for one in suites() if one.examples),
+            "Measure: tables on the screen, rows and JSON in --out.\n\n\b\nExamples:",
+            *(f"  arr-coc bench {one.name} {one.examples[0]}".rstrip() for one in SUITES),
         ]
     )
 )
 def bench() -> None:
-    """Every bench takes --out, --page and --json; one that was stopped goes on from what is in --out. Those that go
-    question by question also take --workers and --seconds, and tell what they have at the first Ctrl-C."""
+    """Every suite takes --out, --page, --json, --device, --workers and --seconds. A run that was stopped resumes from
+    --out, and shows what it has at the first Ctrl-C."""
 
 
 def add_suite(one: Suite) -> None:
-    """A command for one benchmark."""
+    """A command for one suite."""
 
     def call(options: BenchOptions) -> None:
         perform(one, options, RichScreen())
@@ -34,5 +33,5 @@ def add_suite(one: Suite) -> None:
     app.command(one.name)(typer_function(one.options, call, one.help(f"arr-coc bench {one.name}")))
 
 
-for _suite in suites():
+for _suite in SUITES:
     add_suite(_suite)

@@ -114,12 +114,11 @@ def calibrate_glance(eye: Eye, name: str, options: CalibrateCommand, size: tuple
     """Find the heads that point, write them where glances look for them, and tell how well they do.
 
     name: under which the model is found again."""
-    from arr_coc.realizing.glance import glance_path
-
     from arr_coc.core.files import write_json
     from arr_coc.core.manifest import changing
+    from arr_coc.realizing.glance import glance_path
 
-    from ..bench.pointing import measure
+    from ..calibrate.pointing import measure
 
     with progress(options.n, "looking", hidden=options.as_json) as advance:
 
@@ -170,8 +169,8 @@ def calibrate_grip(eye: Eye, name: str, options: CalibrateCommand) -> dict[str, 
     from arr_coc.core.manifest import changing
     from arr_coc.draw.grip import grip_picture
 
-    from ..bench.gripping import measure as measure_grip
-    from ..bench.gripping import steps
+    from ..calibrate.gripping import measure as measure_grip
+    from ..calibrate.gripping import steps
 
     place = options.out or measured_path(name, GRIP)
     kept = place.with_name(f"{place.stem}.{options.seed}.part.jsonl")

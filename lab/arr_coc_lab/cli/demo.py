@@ -14,6 +14,8 @@ from arr_coc.core.errors import InputError
 from arr_coc.core.folders import EXAMPLES
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from arr_coc.answering.story import Story
     from arr_coc.core.values import JsonObject
     from arr_coc.looking import Look
@@ -201,6 +203,7 @@ ZOO_SEED = 4817
 # Chosen by who is in the picture, never by how the run goes.
 ZOO_CAST = ("tiger", "elephant", "penguin", "bars", "packet")
 MOST_SCENES = 32
+INGREDIENTS = "What are the ingredients in this snack?"
 
 
 @app.command("zoo")
@@ -254,19 +257,36 @@ def run_zoo(
     scene: int, passes: int, keep: float | None, glance: str, preset: str | None, device: str
 ) -> tuple[Story, str]:
     """The story of one held-out scene, and the truth about it."""
-    import torch
-
     from arr_coc.answering.esper import Esper
     from arr_coc.looking import check_device
 
-    from ..bench.esper_runs import zoo_scenes
-
     check_device(device)
     esper = Esper.from_pretrained("mini", preset, device=device, glance=glance)
-    scenes = zoo_scenes(1, ZOO_SEED, torch.device("cpu"), cast=ZOO_CAST, first=scene)
-    picture = scenes.pictures[0].permute(1, 2, 0).numpy()
-    story = esper.set_image(picture).examine(scenes.questions[0], keep=keep, passes=passes)
-    return story, scenes.answers[0]
+    picture, truth = zoo_scene(scene)
+    return esper.set_image(picture).examine(INGREDIENTS, keep=keep, passes=passes), truth
+
+
+def zoo_scene(number: int) -> tuple[np.ndarray, str]:
+    """A held-out zoo with the whole cast whose question is about the ingredients: (H, W, 3) uint8, and the answer."""
+    import torch
+
+    from ..worlds.needle import NORMAL
+    from ..worlds.needle.batch import thing
+    from ..worlds.needle.draws import Draws
+    from ..worlds.needle.renderer import finish_batch, lay_out
+
+    size, split = (512, 512), "test"
+    # What is asked is known from the layout alone, so only the picture that is wanted gets painted.
+    index = torch.arange(24 * (number + 1) + 64)
+    laid_out = lay_out("zoo", Draws.of(ZOO_SEED, split, "zoo", index), size, split, NORMAL)
+    wanted = laid_out.task == laid_out.tasks.index("ingredients")
+    for name in ZOO_CAST:
+        wanted &= torch.cat([(marks.classes == thing(name)) & marks.there for marks in laid_out.marks], 1).any(1)
+    chosen = index[wanted][number : number + 1]
+    draws = Draws.of(ZOO_SEED, split, "zoo", chosen)
+    scene = lay_out("zoo", draws, size, split, NORMAL)
+    batch = finish_batch(scene, draws, chosen, "zoo", split, ZOO_SEED, size)
+    return batch.pictures[0].permute(1, 2, 0).numpy(), batch.answers[0]
 
 
 def write_zoo(story: Story, out: Path) -> dict[str, str]:

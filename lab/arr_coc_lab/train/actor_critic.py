@@ -13,13 +13,13 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import torch
-from arr_coc.realizing.tokens.depth import DepthRouting
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from arr_coc.attending.overlay import overlay
 from arr_coc.attending.tree import Tree
 from arr_coc.core.errors import InputError
+from arr_coc.realizing.tokens.depth import DepthRouting
 
 from .allocations import fine_cells, target_cells
 from .outcomes import judge

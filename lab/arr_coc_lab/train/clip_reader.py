@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import torch
-from arr_coc.realizing.qwen3_vl.encode import VisualTokens
-from arr_coc.realizing.tokens.patches import LeafBatch, gather_leaf_patches, mip_pyramid
 from torch import Tensor
 
 from arr_coc.answering.passes import LookBlock, Rows, TowerMemory, encode_look
 from arr_coc.attending.tree import Leaves
 from arr_coc.core.alphabet import IDS
+from arr_coc.realizing.qwen3_vl.encode import VisualTokens
+from arr_coc.realizing.tokens.patches import LeafBatch, gather_leaf_patches, mip_pyramid
 
 from ..worlds.needle.clips import NeedleClip
 from .allocations import LEVELS

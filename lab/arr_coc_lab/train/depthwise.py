@@ -8,9 +8,10 @@ fails, everything stays as it is, and one line says so.
 from __future__ import annotations
 
 import torch
-from arr_coc.knowing.scorer.reading_scorer import ChannelNorm, ConvBlock, Pointwise, ReadingScorer
 from torch import Tensor, nn
 from torch.nn import functional as F
+
+from arr_coc.knowing.scorer.reading_scorer import ChannelNorm, ConvBlock, Pointwise, ReadingScorer
 
 # Of one program: columns forward, columns in the gradient of the weights, channels.
 COLUMNS, LONGER, CHANNELS = 16, 32, 64

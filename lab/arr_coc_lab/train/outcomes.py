@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import torch
-from arr_coc.realizing.tokens.patches import LeafBatch, gather_leaf_patches, leaf_patches, mip_pyramid
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -20,6 +19,7 @@ from arr_coc.attending.overlay import overlay
 from arr_coc.attending.tree import build_tree
 from arr_coc.core.errors import InputError
 from arr_coc.core.manifest import verify
+from arr_coc.realizing.tokens.patches import LeafBatch, gather_leaf_patches, leaf_patches, mip_pyramid
 
 from .pictures import TrainingBatch, cut
 from .prompts import chat_tail

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
-from arr_coc.realizing.base import Inputs
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -27,6 +26,7 @@ from arr_coc.attending.tree import build_tree
 from arr_coc.core.alphabet import IDS
 from arr_coc.core.errors import InputError
 from arr_coc.core.folders import MINI, part_folder
+from arr_coc.realizing.base import Inputs
 
 from .checkpoints import TrainingState
 from .outcomes import CELL, judge, load_reader

@@ -14,12 +14,12 @@ from glob import glob
 
 import numpy as np
 import torch
-from arr_coc.knowing.scorer.reading_scorer import CELL
 from torch import Tensor
 from torch.nn import functional as F
 
 from arr_coc.core.alphabet import QUESTION, lower_case, question_row
 from arr_coc.core.errors import InputError
+from arr_coc.knowing.scorer.reading_scorer import CELL
 
 from ..worlds.needle.renderer import Asked
 from ..worlds.pages.pack import decoded, read_pack

@@ -13,11 +13,12 @@ from collections.abc import Callable
 from typing import Any, Generic, NamedTuple, ParamSpec, TypeVar
 
 import torch
-from arr_coc.realizing.tokens.patches import gather_leaf_patches, mip_pyramid
-from arr_coc.realizing.tokens.positions import language_positions, position_taps, vision_positions
 from torch import Tensor
 from torch.nn import functional as F
 from torch.nn.attention.bias import causal_lower_right
+
+from arr_coc.realizing.tokens.patches import gather_leaf_patches, mip_pyramid
+from arr_coc.realizing.tokens.positions import language_positions, position_taps, vision_positions
 
 from .mini_model import VISION_END
 from .prompts import HEAD

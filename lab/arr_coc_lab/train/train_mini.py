@@ -19,12 +19,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-from arr_coc.knowing.scorer.source import load_scorer
 from torch import nn
 
 from arr_coc.core.errors import InputError
 from arr_coc.core.files import write_json
 from arr_coc.core.folders import SCORER, part_folder
+from arr_coc.knowing.scorer.source import load_scorer
 
 from ..worlds.print.sheets import SMALLEST
 from .acceleration import Prefetcher, RecordingRoom, Twin, make_optimizers

@@ -21,7 +21,6 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from arr_coc.knowing.scorer.reading_scorer import CELL, ReadingScorer
 from torch import Tensor, nn
 
 from arr_coc.core.alphabet import question_row
@@ -29,6 +28,7 @@ from arr_coc.core.errors import InputError
 from arr_coc.core.files import write_json, write_text
 from arr_coc.core.folders import SCORER, part_folder
 from arr_coc.core.values import JsonObject
+from arr_coc.knowing.scorer.reading_scorer import CELL, ReadingScorer
 
 from .checkpoints import TrainingState
 from .devices import Devices

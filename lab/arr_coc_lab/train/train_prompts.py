@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from arr_coc.realizing.bundled import CALIBRATION
 from torch import Tensor, nn
 
 from arr_coc.answering.eye import Eye
@@ -28,6 +27,7 @@ from arr_coc.core.errors import InputError
 from arr_coc.core.files import write_json
 from arr_coc.core.folders import MINI, SCORER, part_folder
 from arr_coc.core.manifest import whole_folder
+from arr_coc.realizing.bundled import CALIBRATION
 
 from ..worlds.needle import FAMILIES, render
 from .checkpoints import save_model

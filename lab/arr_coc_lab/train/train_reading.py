@@ -17,12 +17,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 import torch
-from arr_coc.knowing.scorer.reading_scorer import ReadingScorer
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from arr_coc.core.files import write_json
 from arr_coc.core.manifest import whole_folder
+from arr_coc.knowing.scorer.reading_scorer import ReadingScorer
 
 from .acceleration import make_optimizers
 from .depthwise import quicken

@@ -29,8 +29,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from arr_coc.knowing.scorer.reading_scorer import ReadingScorer
-from arr_coc.realizing.qwen3_vl.encode import dense_vision_attention
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -39,6 +37,8 @@ from arr_coc.attending.tree import Tree
 from arr_coc.core.errors import InputError
 from arr_coc.core.files import write_json
 from arr_coc.core.folders import SCORER, part_folder
+from arr_coc.knowing.scorer.reading_scorer import ReadingScorer
+from arr_coc.realizing.qwen3_vl.encode import dense_vision_attention
 
 from ..classic.scorer import Scorer, ScorerConfig
 from . import rewards

@@ -16,16 +16,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from arr_coc.knowing.words.answer import LOUDEST as LOUDEST_LOGIT
-from arr_coc.knowing.words.answer import answer_words, doubts
-from arr_coc.knowing.words.page import NEIGHBOURS
-from arr_coc.knowing.words.source import LOUDEST, RANKER, ROUNDS, ranker_weights
 from torch import Tensor, nn
 
 from arr_coc.core.errors import InputError
 from arr_coc.core.files import write_json
 from arr_coc.core.manifest import whole_folder
 from arr_coc.core.values import JsonObject
+from arr_coc.knowing.words.answer import LOUDEST as LOUDEST_LOGIT
+from arr_coc.knowing.words.answer import answer_words, doubts
+from arr_coc.knowing.words.page import NEIGHBOURS
+from arr_coc.knowing.words.source import LOUDEST, RANKER, ROUNDS, ranker_weights
 
 from .devices import Devices
 from .options import RunOptions, option, plain

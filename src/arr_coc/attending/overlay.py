@@ -39,7 +39,7 @@ from .gains import node_sums, pool
 from .tree import Leaves, Tree, build_tree
 
 # A token for every so many tokens of the budget may be spent on the overview. Chosen on validation pictures, as is
-# COARSE_GAIN: docs/overlay.md has the table.
+# COARSE_GAIN: lab/LOG.md has the numbers.
 OVERVIEW_SHARE = 4
 # What a leaf of 2×2 cells or more gains, of its mean relevance. Above 1, so that it takes a cell that stands out, and
 # not mere noise, to go before what lies around it.

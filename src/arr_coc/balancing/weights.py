@@ -2,7 +2,7 @@
 
 Two steps. First what costs nothing: is it a photograph, is it grey, how much of it is type, what does the question
 name? A source of little promise is not asked. Then the maps themselves: how sharp each is, how sure the detector was,
-whether two agree. Both steps are one small linear law with a softmax, fitted by `scripts/fit_weighing.py`; where one
+whether two agree. Both steps are one small linear law with a softmax, fitted once (lab/LOG.md); where one
 source is left, its map is handed on as it is.
 """
 

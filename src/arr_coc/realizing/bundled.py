@@ -45,7 +45,7 @@ class PlaceDoubt:
     """A text may be read well at the wrong place: how sure an answer is, given how sure the scorer was of the place.
 
     The logit of the sureness is slope · logit(confidence) + peak · (the highest value of the scorer's map) + offset;
-    `scripts/fit_sureness.py` fits the three.
+    lab/LOG.md says how the three were fitted.
     """
 
     slope: float

@@ -73,24 +73,6 @@ def max_min(distance: Tensor, number: int) -> Tensor:
     return torch.stack(chosen, 1)
 
 
-def greedy_determinant(kernel: Tensor, number: int) -> Tensor:
-    """(B, N, N) positive semi-definite → (B, number): the fast greedy maximum of a determinantal point process."""
-    batch, count = kernel.shape[:2]
-    row = torch.arange(batch, device=kernel.device)
-    factors = torch.zeros(batch, number, count, device=kernel.device)
-    gain = kernel.diagonal(dim1=1, dim2=2).clone()
-    chosen = torch.zeros(batch, number, dtype=torch.int64, device=kernel.device)
-    for step in range(number):
-        top = gain.argmax(1)
-        chosen[:, step] = top
-        known = factors[:, :step]
-        explained = torch.bmm(known[row, :, top][:, None], known)[:, 0] if step else 0
-        factor = (kernel[row, top] - explained) / gain[row, top].clamp_min(1e-8).sqrt()[:, None]
-        factors[:, step] = factor
-        gain = (gain - factor.square()).scatter(1, chosen[:, : step + 1], -1e9)
-    return chosen
-
-
 def density_clusters(features: Tensor, count: int) -> Tensor:
     """DPC-kNN: (B, M, F) → cluster (B, M) in [0, count): centres are dense and far from anything denser."""
     distance = torch.cdist(features.float(), features.float()) / features.shape[-1] ** 0.5

@@ -15,11 +15,12 @@ from functools import partial
 from typing import Any, Literal, TypeVar
 
 import torch
+from torch import Tensor
+from torch.nn import functional as F
+
 from arr_coc.realizing.qwen3_vl.encode import LanguageWalk, PatchPlaces, TowerWalk, own_attention
 from arr_coc.realizing.tokens.patches import PatchPyramid, gather_leaf_patches, mip_pyramid
 from arr_coc.realizing.tokens.positions import language_positions
-from torch import Tensor
-from torch.nn import functional as F
 
 from ...train.mini_model import VISION_END
 from ...train.pictures import TrainingBatch

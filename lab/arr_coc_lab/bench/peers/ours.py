@@ -1,31 +1,22 @@
 """Ours, before the encoder: a map of where to look, an allocator, and a tower that reads only what was allocated.
 
-The learned scorer's map, the glance's (the model itself is asked on a coarse view), and `look`'s (no model at all).
+The map is the learned scorer's.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
-import torch
-from arr_coc.realizing.glance import find_glance
 from torch import Tensor
 
 from arr_coc.attending.gains import Criterion
 from arr_coc.attending.overlay import overlay
 from arr_coc.attending.quadtree import quadtree
 from arr_coc.attending.tree import build_tree
-from arr_coc.core.alphabet import CHARACTERS
 
-from .model import LEVELS, Flow, Make, PeerScene, PrunableMini, Told, Way
+from .model import LEVELS, Make, PeerScene, PrunableMini, Told, Way
 
-# As `backbones.glance` does it where no heads were measured: at least so many tokens, layers from this share on.
-GLANCE_TOKENS, GLANCE_FROM = 64, 1 / 4
-Heads = Sequence[tuple[int, int]]
 LayOut = Callable[[PrunableMini, PeerScene, Tensor, int], Told]
-# What the three ways of knowing read and the longer side of their map, as `look` has them; a test holds them together.
-LOOK_CHANNELS = ("red", "green", "blue", "y", "x", "eccentricity", "saliency", "text_regions")
-LOOK_SIDE, LOOK_AT_ONCE = 256, 64
 
 
 def overlaid(mini: PrunableMini, scene: PeerScene, relevance: Tensor, tokens: int) -> Told:
@@ -43,71 +34,7 @@ def by_map(lay_out: LayOut, relevance: Callable[[PrunableMini, PeerScene], Tenso
     return lambda mini, scene, tokens: lay_out(mini, scene, relevance(mini, scene), tokens)
 
 
-def glance_map(mini: PrunableMini, scene: PeerScene, heads: Heads | None = None) -> Tensor:
-    """(B, rows, cols): `backbones.glance` for a batch. Where the prompt's last token looks on a coarse view: in the
-    later layers, where every head counts alike whatever share of its attention the picture gets, or in those heads
-    alone."""
-
-    def make() -> Tensor:
-        level = max(level for level in range(LEVELS + 1) if scene.full >> 2 * level >= min(GLANCE_TOKENS, scene.full))
-        visual = mini.tower(scene, scene.level(level))
-        found: list[Tensor] = []
-
-        def watch(index: int, flow: Flow, query: Tensor, key: Tensor) -> None:
-            own = [] if heads is None else [head for layer, head in heads if layer == index]
-            if own or (heads is None and index >= int(mini.depth * GLANCE_FROM)):
-                seen = flow.attention_by_head(query, key, scene.last[:, None])[:, :, 0]
-                if own:
-                    found.extend(seen[:, own].unbind(1))
-                else:
-                    found.append((seen / seen.sum(-1, keepdim=True).clamp_min(1e-9)).mean(1))
-
-        mini.language(scene, Told(visual), watch)
-        looked = torch.stack(found).mean(0)
-        looked = (looked / looked.amax(1, keepdim=True)).view(-1, *(side >> level for side in scene.grid))
-        return looked.repeat_interleave(1 << level, 1).repeat_interleave(1 << level, 2)
-
-    return scene.once("glance" if heads is None else "calibrated glance", make)
-
-
-def calibrated_map(mini: PrunableMini, scene: PeerScene) -> Tensor:
-    """By the heads that `arr-coc calibrate` found to point, on pictures of the training split."""
-    return glance_map(mini, scene, find_glance(mini.model).heads)
-
-
-def look_map(mini: PrunableMini, scene: PeerScene) -> Tensor:
-    """`arr_coc.look`'s relevance, made once for a scene; it asks no model."""
-    return scene.once("look", lambda: looked_at(scene))
-
-
-def looked_at(scene: PeerScene) -> Tensor:
-    """(B, rows, cols): `arr_coc.look`'s relevance, by sensing's torch lane, on the cells."""
-    from arr_coc.knowing.language.lexical import lexical
-    from arr_coc.knowing.look.three_ways import perspectival, propositional
-    from arr_coc.texture.batch import sense
-    from arr_coc.texture.texture import Layout
-
-    from arr_coc.balancing.tension import balance, sharpen
-
-    questions = ["".join(CHARACTERS[index - 1] for index in row if index) for row in scene.batch.question_ids.tolist()]
-    rows, cols = scene.grid
-    maps = []
-    for start in range(0, len(scene), LOOK_AT_ONCE):
-        some = slice(start, start + LOOK_AT_ONCE)
-        texture = sense(scene.batch.pictures[some], Layout.of("look", LOOK_CHANNELS), backend="torch", clusters=None)
-        three = propositional(texture), perspectival(texture), lexical(texture, questions[some]).map
-        size = three[0].shape[-2:]
-        scale = min(1.0, LOOK_SIDE / max(size))
-        small = max(1, round(size[0] * scale)), max(1, round(size[1] * scale))
-        whole = sharpen(balance(*(texture.ops.shrink(one.float(), small) for one in three)))
-        maps.append(whole.unflatten(2, (cols, -1)).unflatten(1, (rows, -1)).mean((2, 4)).float())
-    return torch.cat(maps)
-
-
 WAYS = (
     Way("scorer + overlay", "ours", "before", True, by_map(overlaid, PrunableMini.relevance), more=True),
     Way("scorer + quadtree", "ours", "before", True, by_map(tiled, PrunableMini.relevance), more=True),
-    Way("glance + overlay", "ours", "before", True, by_map(overlaid, glance_map), more=True),
-    Way("calibrated glance + overlay", "ours", "before", True, by_map(overlaid, calibrated_map)),
-    Way("look + overlay", "ours", "before", True, by_map(overlaid, look_map)),
 )

@@ -6,27 +6,12 @@ from collections.abc import Sequence
 
 from arr_coc.core.errors import InputError
 
-from . import (
-    average_pooling,
-    cdpruner,
-    controls,
-    dart,
-    divprune,
-    fastv,
-    holov,
-    ours,
-    prumerge,
-    pyramid_drop,
-    sparse_vlm,
-    tome,
-    visionzip,
-    vispruner,
-)
+from . import average_pooling, controls, divprune, fastv, ours, pyramid_drop, sparse_vlm, tome, visionzip
 from .model import Told, Way
 
 FULL = Way("full", "control", "after", True, lambda mini, scene, tokens: Told(mini.full(scene)))
-PEERS = (fastv, pyramid_drop, sparse_vlm, dart, visionzip, divprune, cdpruner, vispruner, holov, prumerge)
-WAYS: tuple[Way, ...] = tuple(way for module in (ours, *PEERS, average_pooling, tome, controls) for way in module.WAYS)
+PEERS = (fastv, pyramid_drop, sparse_vlm, visionzip, divprune, average_pooling, tome)
+WAYS: tuple[Way, ...] = tuple(way for module in (ours, *PEERS, controls) for way in module.WAYS)
 
 
 def chosen_ways(names: Sequence[str] | None) -> tuple[Way, ...]:

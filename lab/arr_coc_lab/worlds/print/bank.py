@@ -13,10 +13,10 @@ from functools import partial
 
 import numpy as np
 import torch
-from arr_coc.knowing.language.tables import read_table
 from torch import Tensor
 
 from arr_coc.core.alphabet import IDS
+from arr_coc.knowing.language.tables import read_table
 
 from ..pages.words import COUNTABLE, label_kinds
 from .writer import CAPITAL, CLASSES, DATA, FIGURE, FIRST_CLASS, LENGTH, SMALL, VALUE, TextWriter

@@ -9,10 +9,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 import torch
-from arr_coc.knowing.language.tables import read_table
 from torch import Tensor
 
 from arr_coc.core.alphabet import PADDING, SPACE
+from arr_coc.knowing.language.tables import read_table
 
 from ..constants import constant
 from ..needle.content import fill

@@ -12,9 +12,10 @@ from functools import cache
 from typing import NamedTuple, Self
 
 import torch
-from arr_coc.knowing.language.tables import read_table
 from torch import Tensor
 from torch.nn import functional as F
+
+from arr_coc.knowing.language.tables import read_table
 
 from ..constants import constant
 from ..needle.draws import FloatDraws, mix

@@ -67,7 +67,7 @@ FEATURES = (
     ),
     Feature("parquet", {"pyarrow": "pyarrow"}, extra("batch"), adds="tables of pictures for arr-coc batch and bench"),
     Feature("batch --engine ray", {"ray": "ray", "pyarrow": "pyarrow"}, extra("ray")),
-    Feature("lmms-eval", {"lmms_eval": "lmms-eval"}, "make test-lmms, or docs/vqa.md: an environment of its own"),
+    Feature("lmms-eval", {"lmms_eval": "lmms-eval"}, "make test-lmms, or docs/real.md: an environment of its own"),
     Feature("inside vLLM", {"vllm": "vllm"}, f"in an environment of its own: {extra('vllm')}"),
     Feature(
         "PDF", {"pypdfium2": "pypdfium2"}, extra("pdf"), adds="pages of a PDF, and their words, which say where to look"

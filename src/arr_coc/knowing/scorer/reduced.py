@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 Found = TypeVar("Found")
 # Larger pictures are read at this many pixels: a page of A4 at 100 dots an inch, in well under a second.
 MOST_PIXELS = 1024 * 1280
-# Pixels of capitals: taller ones are found worse, and are reduced to the second (docs/grip.md has the table).
+# Pixels of capitals: taller ones are found worse, and are reduced to the second.
 TALL, WANTED = 20.0, 12.0
 # Letters that are lower than this share of `TALL` in a view of half the size are not tall in the picture either.
 LOW = 0.9

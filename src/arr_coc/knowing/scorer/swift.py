@@ -20,7 +20,7 @@ from .reading_scorer import ChannelNorm, ConvBlock, Pointwise, ReadingScorer
 
 SWITCH = "ARR_COC_KERNELS"
 EPSILON = 1e-6
-# Values that one program of the kernel holds, and its warps: `benchmarks/scorer_gpu.py --tune` measures others.
+# Values that one program of the kernel holds, and its warps.
 TILE, WARPS = 2048, 4
 LARGEST = 2**31  # values of a map whose places the kernel can count
 

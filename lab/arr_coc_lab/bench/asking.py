@@ -1,0 +1,402 @@
+"""`bench real --ask`: what a model answers from all tokens, from ours, and from controls at as many.
+
+--door attach: the model itself is attached. --door pack: an unchanged model is shown packed pictures, the bundled one
+by its stock class or any at --upstream. --door proxy: pictures go as they are to a running `arr-coc proxy`, with a
+budget in a header.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.error import HTTPError, URLError
+from urllib.request import Request, urlopen
+from zlib import crc32
+
+import numpy as np
+
+from arr_coc.core.errors import InputError
+from arr_coc.core.folders import MINI
+from arr_coc.looking import prepare
+from arr_coc.packing.layout import PackPart, PackSheet
+from arr_coc.packing.pack import PackPage, pack
+from arr_coc.packing.packed import encode
+from arr_coc.packing.prices.tables import TokenTable, load_tables, table_for
+from arr_coc.pictures.load import load_picture
+
+from . import scores
+from .machine import machine_facts
+from .questions import Question
+from .report import Report, Score
+from .rows import BenchRow, Key
+from .run import Job, Plan, in_turn
+from .suite import RealOptions, parse_shares
+
+if TYPE_CHECKING:
+    from arr_coc.answering.eye import Eye
+
+FULL, OURS, WORDS, BOXES, SMALLER = "full", "ours", "by its words", "around the true boxes", "smaller picture"
+PACK, CENTRE, ZOOM, ATTACH = "pack", "centre crop", "overview + one crop", "attach"
+CONTROLS = ("uniform", "random", "shuffled")
+KEEPS = "1/2 1/4 1/8"
+KEY = "OPENAI_API_KEY"
+SECONDS = 300
+SHORT = "\nAnswer the question using a single word or phrase."
+
+
+class Task(NamedTuple):
+    """A public set. metric: of `scores`. prompt: what follows each question. new_tokens: of the longest answer."""
+
+    metric: str
+    title: str
+    prompt: str
+    new_tokens: int
+
+
+TASKS = {
+    "": Task("anls", "ANLS", "", 48),
+    "docvqa": Task("anls", "ANLS", SHORT, 32),
+    "infovqa": Task("anls", "ANLS", SHORT, 32),
+    "chartqa": Task("relaxed_accuracy", "Relaxed accuracy", "\nAnswer the question with a single word.", 16),
+    "textvqa": Task("textvqa_accuracy", "VQA accuracy", SHORT, 32),
+    "vqav2": Task("vqa_accuracy", "VQA accuracy", SHORT, 16),
+    "vstar": Task("choice", "Accuracy", "\nAnswer with the option's letter from the given choices directly.", 16),
+}
+
+
+class Said(NamedTuple):
+    """An answer. full: the visual tokens of the whole picture."""
+
+    text: str
+    tokens: int
+    full: int
+    uncertainty: float | None = None
+
+
+def plan(options: RealOptions, every: Sequence[Question]) -> Plan:
+    """Every question whose answer must be read, by every system of the door."""
+    shares = parse_shares(options.keeps or KEEPS)
+    if shares[0] >= 1:
+        raise InputError("--keeps: all tokens are asked anyway; give shares below 1")
+    if len(options.relevance) > 1:
+        raise InputError("--ask looks by one source; give --relevance once")
+    # "Where is the dog?" needs no reading: the question holds its answer.
+    questions = [one for one in every if one.answers and (options.task or not _held(one))]
+    if not questions:
+        raise InputError(f"{options.data} has no question whose answer is a text; --ask needs some")
+    work = AskWork(
+        options.model,
+        options.device,
+        (options.relevance or ("auto",))[0],
+        options.strategy,
+        options.seed,
+        options.task,
+        options.door,
+        options.upstream,
+    )
+    work.check()
+    systems = work.systems(questions)
+    cells = [(FULL, 1.0), *((system, keep) for keep in shares for system in systems)]
+    groups = dict.fromkeys(one.group for one in questions)
+    # In turns, so that a run that was stopped has as many of each source.
+    ordered = in_turn([one for one in questions if one.group == group] for group in groups)
+    jobs = [Job(one, tuple(Key(one.name, *cell) for cell in cells)) for one in ordered]
+    task, ours = TASKS[options.task], systems[0]
+    kinds = [Score("exact", "Exact match", baseline=ours), Score(task.metric, task.title, baseline=ours)]
+    facts = {"model": options.model, "door": options.door, "relevance": work.relevance, "seed": str(options.seed)}
+    facts |= machine_facts(("torch", "transformers"))
+    settings = {**vars(work), "data": options.data}
+    del settings["device"]
+
+    def report(rows: list[BenchRow]) -> Report:
+        full = {row.question: row for row in rows if row.system == FULL}
+        lost = [
+            replace(row, scores={"lost": row.scores[task.metric] - full[row.question].scores[task.metric]})
+            for row in rows
+            if row.system != FULL
+        ]
+        every = [*kinds, Score("lost", f"{task.title}: each − full", share=False)]
+        own = Report.of([*rows, *lost], every, facts, ("source", "way"))
+        return replace(own, rows=rows)
+
+    return Plan(jobs, work, report, settings, f"real_{options.door}")
+
+
+def _held(question: Question) -> bool:
+    return question.answers[0].lower() in question.text.lower()
+
+
+@dataclass(frozen=True)
+class AskWork:
+    """Asks one question by the systems that it lacks, in any process."""
+
+    model: str
+    device: str
+    relevance: str
+    strategy: str
+    seed: int
+    task: str
+    door: str
+    upstream: str
+
+    def check(self) -> None:
+        """Refuse what cannot be asked before anything is read."""
+        from arr_coc.app.cli.inputs import check_model
+        from arr_coc.knowing.registry import check_relevance
+
+        if self.task not in TASKS:
+            raise InputError(f"unknown --task {self.task!r}; choose from {', '.join(filter(None, TASKS))}")
+        check_relevance(self.relevance, ("pixels", "texture", "model", "words", "scorer"))
+        if self.door == "attach":
+            check_model(self.model)
+        elif self.door == "proxy" and not self.upstream:
+            raise InputError("--door proxy needs --upstream, the address of a running arr-coc proxy")
+        elif not self.upstream and self.model != MINI:
+            raise InputError(f"--door pack asks {self.model} at an address; give it with --upstream")
+        if self.upstream and not self.upstream.startswith(("http://", "https://")):
+            raise InputError(f"--upstream {self.upstream} is no address; give one such as http://127.0.0.1:8010")
+
+    def systems(self, questions: Sequence[Question]) -> list[str]:
+        """What is compared, ours first; words and boxes where all pictures have them."""
+        if self.door == "attach":
+            words = [WORDS] if all(one.words is not None for one in questions) else []
+            boxes = [BOXES] if all(len(one.boxes) for one in questions) else []
+            return [OURS, *words, *boxes, *CONTROLS, SMALLER]
+        return [PACK, SMALLER] if self.upstream else [PACK, SMALLER, CENTRE, ZOOM, ATTACH]
+
+    def __call__(self, question: Question, wanted: tuple[Key, ...]) -> Iterator[BenchRow]:
+        task = TASKS[self.task]
+        prompt = "" if self.model == MINI or task.prompt.strip() in question.text else task.prompt
+        try:
+            kind = AttachedQuestion if self.door == "attach" else PackedQuestion
+            ask = kind(self, question, prompt)
+            full = ask.full
+        except InputError as error:
+            if "tiles or views" in str(error):
+                raise  # of every picture, not of this one
+            yield from (BenchRow("real", *key, {}, question.group, extras={"error": str(error)}) for key in wanted)
+            return
+        for key in wanted:
+            started = perf_counter()
+            said = ask(key.system, max(1, math.floor(key.keep * full + 1e-9)))
+            metrics = {"exact": scores.exact, task.metric: getattr(scores, task.metric)}
+            found = {name: round(metric(said.text, question.answers), 5) for name, metric in metrics.items()}
+            extras: dict[str, object] = {"said": said.text, "true": list(dict.fromkeys(question.answers)), "full": full}
+            if said.uncertainty is not None:
+                extras["uncertainty"] = round(said.uncertainty, 5)
+            seconds = round(perf_counter() - started, 4)
+            yield BenchRow("real", *key, found, question.group, said.tokens, seconds, extras)
+
+
+# ---- an attached model -----------------------------------------------------------------------------------------------
+
+
+@cache
+def eye_of(model: str, device: str, relevance: str = "auto") -> Eye:
+    """The model, loaded once in every process."""
+    from arr_coc.answering.eye import Eye
+
+    return Eye.from_pretrained(model, device=device, relevance=relevance)
+
+
+class AttachedQuestion:
+    """Asks one question of an attached model by any system."""
+
+    def __init__(self, work: AskWork, question: Question, prompt: str) -> None:
+        self.work, self.question, self.prompt = work, question, prompt
+        self.eye = eye_of(work.model, work.device, work.relevance).set_image(question.image)
+        self.full = full_tokens(self.eye, question.bare)
+
+    def __call__(self, system: str, budget: int) -> Said:
+        question, eye = self.question, self.eye
+        asked = question.text + self.prompt
+        how: dict[str, Any] = {"max_new_tokens": TASKS[self.work.task].new_tokens, "look_for": question.bare}
+        if system in (FULL, SMALLER):
+            how["keep"], budget_of = 1.0, None
+        else:
+            budget_of = budget
+        if system == BOXES:
+            how["relevance"] = scores.box_map(*question.boxes)
+        elif system == WORDS:
+            how |= {"words": question.words, "relevance": "words"}
+        if system in CONTROLS:
+            # Controls are laid out like what they control.
+            how |= {"strategy": system, **({} if system == "uniform" else {"shape": self.work.strategy})}
+            how["seed"] = crc32(f"{self.work.seed} {question.name}".encode())
+        elif budget_of is not None:
+            how["strategy"] = self.work.strategy
+        try:
+            if system == SMALLER:
+                show_smaller(eye, question, budget)
+            answer = eye.ask(asked, budget_of, **how)
+        finally:
+            if system == SMALLER:
+                eye.set_image(question.image)
+        return Said(answer.text, answer.tokens, self.full, answer.uncertainty)
+
+
+def full_tokens(eye: Eye, text: str) -> int:
+    """Visual tokens of the untouched prompt about the eye's picture."""
+    return eye.prepare(text, keep=1.0).full
+
+
+def show_smaller(eye: Eye, question: Question, budget: int) -> None:
+    """The picture itself, reduced until the stock model takes no more than the budget: what one does without us."""
+    from PIL import Image
+
+    pixels = Image.fromarray(load_picture(question.image).pixels)
+    scale = min(1.0, math.sqrt(budget / full_tokens(eye, "?")))
+    while True:
+        size = max(1, round(pixels.width * scale)), max(1, round(pixels.height * scale))
+        eye.set_image(pixels.resize(size, Image.Resampling.LANCZOS))
+        if full_tokens(eye, "?") <= budget or max(size) <= 8:
+            return
+        scale *= 0.97
+
+
+# ---- an unchanged model, by packed pictures --------------------------------------------------------------------------
+
+
+class PackedQuestion:
+    """Asks one question of an unchanged model, with the pictures that a system shows."""
+
+    def __init__(self, work: AskWork, question: Question, prompt: str) -> None:
+        self.work, self.question, self.asked = work, question, question.text + prompt
+        self.table = table_for(work.model, load_tables(None))
+        self.page = PackPage(load_picture(question.image))
+        self.full = self.table.tokens(self.page.size)
+        self._map: np.ndarray | None = None
+
+    def __call__(self, system: str, budget: int) -> Said:
+        if system == ATTACH:
+            eye = eye_of(self.work.model, self.work.device).set_image(self.page.picture)
+            answer = eye.ask(self.asked, budget, relevance=self.map, max_new_tokens=TASKS[self.work.task].new_tokens)
+            return Said(answer.text, answer.tokens, self.full, answer.uncertainty)
+        text, headers, pictures = "", {"x-arr-coc": "off"}, [self.page.picture.pixels]
+        if system == PACK and self.work.door == "proxy":
+            headers = {"x-arr-coc-budget": str(budget)}
+        elif system == PACK:
+            found = self.packed_by(budget)
+            text, pictures = "" if self.work.model == MINI else found.text, [one.pixels for one in found.pictures]
+        elif system != FULL:
+            pictures = shown_by(system, self.page, budget, self.map, self.table)
+        tokens = sum(self.table.tokens((one.shape[0], one.shape[1])) for one in pictures)
+        if self.work.door == "proxy" and system == PACK:
+            tokens = budget
+        new_tokens = TASKS[self.work.task].new_tokens
+        if not self.work.upstream:
+            return Said(stock_reader(self.work.device).say(pictures, self.asked, new_tokens), tokens, self.full)
+        said = ask_address(self.work.upstream, self.work.model, pictures, (text, self.asked), headers, new_tokens)
+        return Said(said, tokens, self.full)
+
+    def packed_by(self, budget: int) -> Any:
+        # The small model was trained on questions alone: no marks, no text beside them.
+        relevance = self.map if self.work.model == MINI else self.work.relevance
+        marks = self.work.model != MINI
+        return pack(self.page.picture, self.question.bare, budget, model=self.table, relevance=relevance, marks=marks)
+
+    @property
+    def map(self) -> np.ndarray:
+        """The relevance that all systems of one question share."""
+        if self._map is None:
+            found = prepare(self.page.picture).look(
+                self.question.bare, keep=0.25, relevance=self.work.relevance, device=self.work.device
+            )
+            self._map = np.asarray(found.relevance.map)
+        return self._map
+
+
+def shown_by(system: str, page: PackPage, budget: int, relevance: np.ndarray, table: TokenTable) -> list[np.ndarray]:
+    """The pictures that a system shows of a page."""
+    if system == SMALLER:
+        return [one.pixels for one in pack(page.picture, "?", budget, model=table, layout="overview").pictures]
+    if system == CENTRE:
+        return [crop_at(page, (page.size[0] / 2, page.size[1] / 2), budget, table)]
+    first = shown_by(SMALLER, page, max(table.least, budget // 2), relevance, table)
+    left = budget - table.tokens((first[0].shape[0], first[0].shape[1]))
+    row, col = np.unravel_index(int(relevance.argmax()), relevance.shape)
+    peak = ((row + 0.5) / relevance.shape[0] * page.size[0], (col + 0.5) / relevance.shape[1] * page.size[1])
+    return [*first, crop_at(page, peak, max(table.least, left), table)]
+
+
+def crop_at(page: PackPage, middle: tuple[float, float], budget: int, table: TokenTable) -> np.ndarray:
+    """Ground of the picture's own shape around a place (y, x), as large as it is, within the budget."""
+    rows = max(1, min(budget, round((budget * page.size[0] / page.size[1]) ** 0.5)))
+    sides = rows * table.cell, max(1, budget // rows) * table.cell
+    tall, wide = (min(side, whole) for side, whole in zip(sides, page.size, strict=True))
+    y = int(min(max(0, middle[0] - tall / 2), page.size[0] - tall))
+    x = int(min(max(0, middle[1] - wide / 2), page.size[1] - wide))
+    size = max(table.cell, tall // table.cell * table.cell), max(table.cell, wide // table.cell * table.cell)
+    sheet = PackSheet(page.picture.pixels, page.size)
+    return sheet.picture(PackPart((y, x, tall, wide), size, "A"), size, table).pixels
+
+
+@cache
+def stock_reader(device: str) -> StockReader:
+    """Loaded once in every process."""
+    return StockReader(device)
+
+
+class StockReader:
+    """The bundled model by its own class: pictures and a question in, a text out. Nothing of ours is attached."""
+
+    def __init__(self, device: str = "cpu") -> None:
+        import torch
+        from transformers import Qwen3VLForConditionalGeneration
+        from transformers.utils import logging
+
+        from arr_coc.core.folders import part_folder
+        from arr_coc.realizing.bundled import model_folder
+        from arr_coc.realizing.qwen3_vl.processor import load_processor
+
+        logging.disable_progress_bar()
+        folder = model_folder(part_folder(MINI))
+        model = Qwen3VLForConditionalGeneration.from_pretrained(folder, dtype=torch.float32)
+        self.model, self.processor = model.to(device).eval(), load_processor(folder)
+
+    def say(self, pictures: Sequence[np.ndarray], question: str, new_tokens: int) -> str:
+        import torch
+
+        from ..calibrate.pointing import chat_inputs
+
+        inputs = chat_inputs(self.processor, [pictures], [question]).to(self.model.device)
+        with torch.inference_mode():
+            said = self.model.generate(**inputs, max_new_tokens=new_tokens, do_sample=False)
+        ids = said[:, inputs["input_ids"].shape[1] :]
+        return self.processor.tokenizer.batch_decode(ids, skip_special_tokens=True)[0].strip()
+
+
+def ask_address(
+    address: str,
+    model: str,
+    pictures: Sequence[np.ndarray],
+    texts: tuple[str, str],
+    headers: Mapping[str, str],
+    new_tokens: int,
+) -> str:
+    """What an OpenAI-compatible server says. The key is that of the variable OPENAI_API_KEY, and is kept nowhere.
+    texts: before the pictures, and behind them."""
+    base = address.rstrip("/").removesuffix("/v1")
+    shown = [
+        {"type": "image_url", "image_url": {"url": "data:image/png;base64," + base64.b64encode(data).decode()}}
+        for data in (encode(pixels, "png") for pixels in pictures)
+    ]
+    before, behind = ([{"type": "text", "text": text}] if text else [] for text in texts)
+    body = {"model": model, "messages": [{"role": "user", "content": [*before, *shown, *behind]}], "temperature": 0}
+    own = {"content-type": "application/json", "authorization": f"Bearer {os.environ.get(KEY, 'none')}"}
+    sent = json.dumps({**body, "max_tokens": new_tokens}).encode()
+    try:
+        request = Request(f"{base}/v1/chat/completions", sent, {**own, **headers})
+        with urlopen(request, timeout=SECONDS) as answer:
+            return str(json.load(answer)["choices"][0]["message"]["content"] or "").strip()
+    except HTTPError as error:
+        raise InputError(f"{base} answered {error.code}: {error.read(300).decode(errors='replace')}") from error
+    except (URLError, OSError, ValueError, KeyError, IndexError, TypeError) as error:
+        raise InputError(f"{base} gave no answer ({error}); is it an OpenAI-compatible server?") from error

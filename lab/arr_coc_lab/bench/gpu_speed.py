@@ -1,0 +1,264 @@
+"""`bench speed --device cuda`: a Qwen3-VL with the shapes of 2B and random weights, stage by stage, on one card.
+
+Speed does not depend on the weights, so nothing is downloaded. Every ask is about a page that was never shown before:
+its letters are sensed and its scorer runs each time. Stages, with a synchronisation behind each: `search` is all of
+`ask` before the tower (processor, relevance, allocation), `tower` the vision encoder, `prompt` the language model up to
+the first token, `decoding` the rest. Systems: every token; a quarter and an eighth by the scorer; the same by a given
+map, where the search is free. Each with CUDA graphs and without.
+
+Mixed asks: threads ask the bundled `mini` about pages of many sizes, with graphs and without; answers must be equal.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass
+from functools import cache
+from itertools import pairwise
+from statistics import median
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from arr_coc.core.folders import MINI, part_folder
+
+from .machine import machine_facts
+from .report import Quantity, Report, Table, TableCell, share_name
+from .rows import BenchRow, Key
+from .run import Job, Plan
+from .suite import SpeedOptions
+
+if TYPE_CHECKING:
+    from arr_coc.answering.eye import Eye
+
+SIDES, TINY_SIDES = (1024, 2048), (128,)
+KEEPS = (1 / 4, 1 / 8)
+NEW_TOKENS, LETTERS = 33, 98  # tokens of an answer; tokens of mini's alphabet that are written
+STAGES = ("search", "tower", "prompt", "decoding")
+SEARCHES = ("scorer", "map")
+PLAIN = ", no graphs"
+MIXED, THREADS, TINY_ASKS = "mixed asks", 3, 4
+MIXED_SECONDS = 40.0
+SIZES = ((640, 480), (800, 1000), (1024, 1024), (595, 842), (1240, 1754), (1500, 1000))
+QUESTION = "What does the line in the middle say?"
+TOKENS = ("image_token_id", "video_token_id", "vision_start_token_id", "vision_end_token_id")
+# Text and vision shapes of Qwen3-VL-2B, and of a model that only shows that this runs.
+SHAPES = {False: (2048, 6144, 28, 16, 151936, 128, 24, 1024, 4096), True: (64, 128, 4, 4, 256, 32, 4, 64, 128)}
+
+
+def plan(options: SpeedOptions) -> Plan:
+    cuda = options.device.startswith("cuda")
+    sides = TINY_SIDES if options.tiny else SIDES
+    kinds = ("", PLAIN) if cuda else ("",)
+    cells = [("full" + kind, 1.0) for kind in kinds]
+    cells += [(name + kind, keep) for kind in kinds for name in SEARCHES for keep in KEEPS]
+    jobs = [Job(side, tuple(Key(f"{side}²", *cell) for cell in cells)) for side in sides]
+    jobs.append(Job(MIXED, (Key(MIXED, MINI),)))
+    repeats = 1 if options.tiny else min(options.repeats, 7)
+    work = GpuWork(options.device, options.tiny, repeats)
+    facts = machine_facts(("arr-coc", "torch", "transformers", "triton"))
+    facts["model"] = "tiny shapes" if options.tiny else "Qwen3-VL, shapes of 2B, random weights, one picture at a time"
+    if cuda:
+        import torch
+
+        facts["card"] = torch.cuda.get_device_name(options.device)
+    facts["medians of"] = str(repeats)
+    settings = {"tiny": options.tiny, "device": options.device}
+    return Plan(jobs, work, lambda rows: report_of(rows, facts), settings, "speed_gpu", whole=False)
+
+
+@dataclass(frozen=True)
+class GpuWork:
+    """Times one size of pictures, or lets threads ask."""
+
+    device: str
+    tiny: bool
+    repeats: int
+
+    def __call__(self, what: int | str, wanted: tuple[Key, ...]) -> Iterator[BenchRow]:
+        if what == MIXED:
+            yield self.mixed()
+            return
+        for key in wanted:
+            name = key.system.removesuffix(PLAIN)
+            eye = random_eye(self.device, self.tiny, None if name == key.system else False)
+            taken, tokens = [], 0
+            for number in range(self.repeats + (0 if self.tiny else 2)):  # two that do not count: graphs are captured
+                page = page_of_words(int(what), int(what), number + 1000 * wanted.index(key))
+                seconds, tokens = staged(eye, page, name, key.keep)
+                taken.append(seconds)
+            counted = taken[-self.repeats :]
+            scores = {stage: median(one[stage] for one in counted) for stage in STAGES}
+            first = median(one["search"] + one["tower"] + one["prompt"] for one in counted)
+            yield BenchRow("speed", *key, {**scores, "first token": first}, "", tokens, first)
+
+    def mixed(self) -> BenchRow:
+        from arr_coc.answering.eye import Eye
+
+        eyes = [Eye.from_pretrained(MINI, device=self.device, graphs=graphs) for graphs in (None, False)]
+        run = MixedAsks(eyes, TINY_ASKS if self.tiny else 1 << 20, self.tiny)
+        started = perf_counter()
+        run.until = started + (600.0 if self.tiny else MIXED_SECONDS)
+        threads = [threading.Thread(target=run.work, daemon=True) for _ in range(THREADS)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(run.until - started + 120)
+        run.errors += ["a thread did not come back" for thread in threads if thread.is_alive()]
+        scores = {"asks": run.asked, "errors": len(run.errors), "unequal": len(run.unequal)}
+        extras = {"errors": run.errors[:5], "unequal": run.unequal[:5], "threads": THREADS}
+        return BenchRow("speed", MIXED, MINI, 1.0, scores, "", None, perf_counter() - started, extras)
+
+
+# ---- one ask, stage by stage -----------------------------------------------------------------------------------------
+
+
+@cache
+def random_eye(device: str, tiny: bool, graphs: bool | None) -> Eye:
+    """A model of random weights that speaks `mini`'s alphabet; its answers do not end by themselves."""
+    import torch
+    from transformers import AutoConfig, Qwen3VLConfig, Qwen3VLForConditionalGeneration
+
+    from arr_coc.answering.eye import Eye
+    from arr_coc.realizing.qwen3_vl.processor import load_processor
+
+    hidden, inner, layers, heads, vocabulary, head, depth, width, wide = SHAPES[tiny]
+    part = head * 5 // 32
+    rope = {"rope_type": "default", "rope_theta": 5e6, "mrope_interleaved": True}
+    text: dict[str, Any] = {
+        "vocab_size": vocabulary,
+        "hidden_size": hidden,
+        "intermediate_size": inner,
+        "head_dim": head,
+    }
+    text |= {"num_hidden_layers": layers, "num_attention_heads": heads, "num_key_value_heads": min(heads, 8)}
+    text["eos_token_id"] = None
+    text["rope_parameters"] = {**rope, "mrope_section": [head // 2 - 2 * part, part, part]}
+    planes = [depth * share // 24 for share in (5, 11, 17)]
+    vision: dict[str, Any] = {"depth": depth, "hidden_size": width, "intermediate_size": wide, "num_heads": heads}
+    vision |= {"out_hidden_size": hidden, "deepstack_visual_indexes": planes, "temporal_patch_size": 1}
+    config, known = Qwen3VLConfig(text_config=text, vision_config=vision), AutoConfig.from_pretrained(part_folder(MINI))
+    for name in TOKENS:
+        setattr(config, name, getattr(known, name))
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.bfloat16 if device.startswith("cuda") else torch.float32)
+    try:
+        with torch.device(device):
+            model = Qwen3VLForConditionalGeneration(config).eval()
+    finally:
+        torch.set_default_dtype(before)
+    model.generation_config.eos_token_id = None
+    with torch.no_grad():  # no token beyond the alphabet is ever the likeliest
+        model.lm_head.weight[LETTERS:] = 0
+    processor = load_processor(str(part_folder(MINI)))
+    return Eye(model, processor, relevance="scorer", graphs=graphs, name="random weights")
+
+
+def staged(eye: Eye, page: np.ndarray, name: str, keep: float) -> tuple[dict[str, float], int]:
+    """Milliseconds of every stage of one ask, and its visual tokens."""
+    how: dict[str, Any] = {"keep": keep, "scale": 1}
+    if name != "scorer":
+        how["relevance"] = np.random.default_rng(0).random((64, 64)).astype(np.float32) ** 4
+    eye.set_image(page)
+    marks = [clock()]
+    looked = eye.prepare(QUESTION, **how)
+    marks.append(clock())
+    speaking, tokens = eye.engine.speak(looked, NEW_TOKENS)
+    marks.append(clock())
+    next(speaking)
+    marks.append(clock())
+    for _ in speaking:
+        pass
+    marks.append(clock())
+    return {stage: 1000 * (end - start) for stage, (start, end) in zip(STAGES, pairwise(marks), strict=True)}, tokens
+
+
+def clock() -> float:
+    """The time when all that was asked of the device is done."""
+    import torch
+
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
+    return perf_counter()
+
+
+def page_of_words(width: int, height: int, seed: int) -> np.ndarray:
+    """(height, width, 3) uint8: a page full of lines, as documents are."""
+    from PIL import Image, ImageDraw
+
+    source, page = random.Random(seed), Image.new("RGB", (width, height), "white")
+    draw = ImageDraw.Draw(page)
+    for top in range(8, height - 16, 26):
+        line = " ".join(f"Line {source.randrange(10000)}" for _ in range(max(1, width // 90)))
+        draw.text((12, top), line, fill=(20, 20, source.randrange(120)), font_size=18)
+    return np.asarray(page)
+
+
+class MixedAsks:
+    """Threads that ask two eyes, one with graphs and one without, until all is asked or the time is over."""
+
+    def __init__(self, eyes: Sequence[Eye], asks: int, tiny: bool) -> None:
+        self.eyes, self.asks, self.tiny = eyes, asks, tiny
+        self.until, self.lock, self.asked = 0.0, threading.Lock(), 0
+        self.errors: list[str] = []
+        self.unequal: list[str] = []
+
+    def work(self) -> None:
+        eyes = [copy(eye) for eye in self.eyes]
+        while True:
+            with self.lock:
+                if self.asked >= self.asks or perf_counter() > self.until:
+                    return
+                number, self.asked = self.asked, self.asked + 1
+            self.compare(eyes, random.Random(number), number)
+
+    def compare(self, eyes: Sequence[Eye], source: random.Random, number: int) -> None:
+        """One question to both, about a page of a common size or of any."""
+        size = source.choice(SIZES)
+        if source.random() < 0.5:
+            size = source.randrange(300, 1300), source.randrange(300, 1900)
+        width, height = (max(96, side // 6) if self.tiny else side for side in size)
+        page, budget = page_of_words(width, height, number), source.choice((16, 64, 256))
+        try:
+            said = [eye.set_image(page).ask(QUESTION, budget, max_new_tokens=16) for eye in eyes]
+        except Exception as error:  # whatever it is, it is counted, and the others go on
+            with self.lock:
+                self.errors.append(" ".join(f"{page.shape}, {budget}: {error!r}".split())[:300])
+            return
+        if len({(one.text, one.tokens) for one in said}) > 1:
+            with self.lock:
+                self.unequal.append(f"{page.shape}, {budget}: {[one.text for one in said]}")
+
+
+def report_of(rows: Sequence[BenchRow], facts: Mapping[str, str]) -> Report:
+    """Milliseconds by stage, against every token of the same kind; tokens a second; mixed asks."""
+    lines: list[dict[str, TableCell]] = []
+    timed = [row for row in rows if row.question != MIXED]
+    for row in timed:
+        kind = PLAIN if row.system.endswith(PLAIN) else ""
+        full = next((one for one in timed if (one.question, one.system) == (row.question, "full" + kind)), None)
+        times = None if full is None else full.scores["first token"] / row.scores["first token"]
+        lines.append(
+            {
+                "picture": row.question,
+                "system": row.system,
+                "keep": share_name(row.keep),
+                "tokens": row.tokens,
+                **{stage: row.scores[stage] for stage in (*STAGES[:3], "first token")},
+                "times": None if times is None else Quantity(times, "×"),
+                "rate": 1000 * (NEW_TOKENS - 1) / max(row.scores["decoding"], 1e-6),
+            }
+        )
+    columns = {"picture": "picture", "system": "system", "keep": "share", "tokens": "tokens", "search": "search, ms"}
+    columns |= {"tower": "tower, ms", "prompt": "prompt, ms", "first token": "first token, ms"}
+    tables = [Table("Stages of one ask", {**columns, "times": "× full", "rate": "tokens/s"}, lines)] if lines else []
+    for row in rows:
+        if row.question == MIXED:
+            counts = {**row.scores, "threads": THREADS, "rate": row.scores["asks"] / max(row.seconds or 0.0, 1e-6)}
+            names = {name: name for name in ("asks", "threads", "errors", "unequal")}
+            tables.append(Table("Mixed asks, with graphs against without", {**names, "rate": "asks/s"}, [counts]))
+    return Report(rows, (), tables, facts)

@@ -1,0 +1,193 @@
+"""Questions about pictures, from wherever they come: records, packs of drawn pages, public sets."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from zlib import crc32
+
+import numpy as np
+
+from arr_coc.core.errors import InputError
+from arr_coc.core.records import first_of, image_of, is_table, read_rows, table_files
+from arr_coc.pictures.words import make_words
+
+from ..train.own_data import entries, file_of
+from ..worlds.pages.pack import read_pack
+
+# Names under which public sets have the same thing.
+QUESTIONS = ("question", "query", "text")
+IDS = ("questionId", "question_id", "id")
+IMAGES = ("image", "path")
+ANSWERS = ("answers", "answer", "label", "multiple_choice_answer")
+
+
+@dataclass(frozen=True)
+class Question:
+    """One question about one picture.
+
+    Attributes:
+        name: Of the question in its data.
+        group: The source of the record, or the family of the page.
+        image: A path, or the bytes of a picture.
+        answers: The true ones.
+        boxes: (K, 4) x0, y0, x1, y1 in 0–1: what the question needs.
+        any_of: Whether one of the boxes is enough.
+        words: Of the picture, where they are known.
+        scene: Questions about one scene are no independent samples.
+    """
+
+    name: str
+    group: str
+    image: bytes | Path
+    text: str
+    answers: tuple[str, ...] = ()
+    boxes: np.ndarray = field(default_factory=lambda: np.zeros((0, 4)))
+    any_of: bool = False
+    words: Any = None
+    scene: str = ""
+
+    @property
+    def bare(self) -> str:
+        return bare_question(self.text)
+
+
+def bare_question(text: str) -> str:
+    """What is asked, without choices and instructions: what tokens are spent on."""
+    return re.split(r"\n|\(A\)", text.strip())[0].strip() or text
+
+
+def load_questions(
+    data: str, limits: Mapping[str, int] | None = None, sources: Sequence[str] = (), seed: int = 0
+) -> list[Question]:
+    """The questions of a folder of records, of packs, or of tables as they lie on the hub.
+
+    Args:
+        data: A folder, a file or a pattern.
+        limits: Maximum number by group, "" for all others. A larger one draws the same questions and more, whatever
+            the other groups are.
+        sources: Only these groups.
+        seed: Of the draw.
+    """
+    found: dict[str, list[Question]] = defaultdict(list)
+    for question in _every(data):
+        found[question.group].append(question)
+    limits = limits or {}
+    unknown = [name for name in (*sources, *filter(None, limits)) if name not in found]
+    if unknown or not found:
+        of = f" of {unknown[0]}; choose from {', '.join(found)}" if unknown and found else ""
+        raise InputError(f"{data} holds no record{of}")
+    wanted = {group: several for group, several in found.items() if not sources or group in sources}
+    return drawn(wanted, limits, seed)
+
+
+def drawn(found: Mapping[str, Sequence[Question]], limits: Mapping[str, int], seed: int) -> list[Question]:
+    """The questions that the limits leave; each group by itself, in its order."""
+    chosen: list[Question] = []
+    for group, several in found.items():
+        order = np.random.default_rng([seed, crc32(group.encode())]).permutation(len(several))
+        number = limits.get(group, limits.get("", len(several)))
+        chosen += [several[place] for place in sorted(order[:number])]
+    return chosen
+
+
+def parse_limits(given: Iterable[str]) -> dict[str, int]:
+    """N for every group, GROUP=N for one → by group, "" for the others."""
+    limits = {}
+    for one in given:
+        group, _, number = one.rpartition("=")
+        if not number.isdecimal() or int(number) < 1:
+            raise InputError(f"--limit {one} leaves nothing to measure; give at least 1, or SOURCE=N")
+        limits[group] = int(number)
+    return limits
+
+
+def _every(data: str) -> Iterator[Question]:
+    files = [] if os.path.isdir(data) else table_files(data)
+    if files and all(path.suffix == ".bin" for path in files):
+        return (question for path in files for question in pack_questions(path))
+    records = os.path.isdir(data) and os.path.exists(Path(data) / "records.jsonl")
+    if not records and os.path.isdir(data):
+        files = table_files(data)
+    tables = files and not records and all(is_table(path) and os.path.exists(path) for path in files)
+    if tables and not (len(files) == 1 and _is_records(files[0])):
+        return (question for path in files for question in table_questions(path))
+    return record_questions(Path(data))
+
+
+def _is_records(path: Path) -> bool:
+    """Whether a table is one of records: boxes say so."""
+    return any("boxes" in row for _, row in zip(range(1), (row for _, row in read_rows(path)), strict=False))
+
+
+def record_questions(folder: Path) -> Iterator[Question]:
+    """`records.jsonl`, a .jsonl or a .parquet of records: image, query, boxes, answer, source."""
+    file = file_of(folder)
+    for number, entry in entries(file):
+        try:
+            if isinstance(entry, ValueError):
+                raise entry
+            image = file.parent / entry["image"]
+            source, answer = entry.get("source") or "own", str(entry.get("answer") or "").strip()
+            yield Question(
+                name=f"{source} {number}",
+                group=source,
+                image=image,
+                text=entry["query"],
+                answers=(answer,) if answer else (),
+                boxes=np.array(entry.get("boxes") or [], dtype=float).reshape(-1, 4),
+                any_of=bool(entry.get("any_of")),
+                words=entry.get("words"),
+                scene=entry.get("video") or image.name,
+            )
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            where = f"line {number} of {file}"
+            raise InputError(f"{where} is not a record ({type(error).__name__}: {error})") from error
+
+
+def pack_questions(path: Path) -> Iterator[Question]:
+    """Questions about drawn pages, whose words are known."""
+    for page in read_pack(path):
+        words = make_words(page.words, page.word_boxes, size=(page.height, page.width))
+        extent = np.array([page.width, page.height] * 2, dtype=float)
+        for number, one in enumerate(page.questions):
+            asked = (f"{page.name} {number}", page.family, page.picture, one.text, (one.answer,), one.boxes / extent)
+            yield Question(*asked, words=words, scene=page.name)
+
+
+def table_questions(path: Path) -> Iterator[Question]:
+    """Rows of a public set: image ({bytes, path}, bytes or a path), question, answers."""
+    for number, row in read_rows(path):
+        where = f"row {number + 1} of {path}"
+        text, image = first_of(row, QUESTIONS), image_of(first_of(row, IMAGES), path.parent)
+        if not isinstance(text, str) or not text.strip() or image is None:
+            raise InputError(f"{where} needs a question and an image; it has {', '.join(sorted(row))}")
+        answers = answers_of(first_of(row, ANSWERS))
+        if not answers:
+            raise InputError(f"{where} has no true answer; take the validation split, not the test split")
+        named = first_of(row, IDS)
+        yield Question(f"{path.name}#{number}" if named is None else str(named), "", image, text, answers)
+
+
+def answers_of(value: Any) -> tuple[str, ...]:
+    """One answer, several, or the ten of VQAv2, each with its own name."""
+    if isinstance(value, dict):
+        value = value.get("answer")
+    if isinstance(value, str | int | float):
+        return (str(value),)
+    return tuple(answer for one in value or () for answer in answers_of(one))
+
+
+def by_picture(questions: Sequence[Question]) -> Iterator[list[Question]]:
+    """Questions of one group about one picture, in the order of their first appearance."""
+    grouped: dict[tuple[str, bytes | Path], list[Question]] = defaultdict(list)
+    for question in questions:
+        grouped[question.group, question.image].append(question)
+    order = {group: place for place, group in enumerate(dict.fromkeys(one.group for one in questions))}
+    for key in sorted(grouped, key=lambda one: order[one[0]]):
+        yield grouped[key]

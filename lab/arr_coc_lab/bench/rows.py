@@ -1,0 +1,119 @@
+"""Rows: what one system made of one question, and the file in which they are kept."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+from arr_coc.core.files import replacing, same_settings
+
+ANY = 0.0  # the share of scores that no budget changes
+
+
+class Key(NamedTuple):
+    """One cell of a suite: a question, and a system with its share of the tokens (or a number of them, above 1)."""
+
+    question: str
+    system: str
+    keep: float = 1.0
+
+
+@dataclass(frozen=True)
+class BenchRow:
+    """What one system made of one question.
+
+    Attributes:
+        suite: The suite that asked.
+        question: The name of the question in its suite.
+        system: What answered it.
+        keep: Its share of the full tokens; above 1, a number of tokens.
+        scores: Each from 0 to 1 unless the suite says otherwise. Empty where the question could not be asked.
+        group: Family, source or kind of the question.
+        tokens: Visual tokens that were spent.
+        seconds: Time that was spent.
+        extras: Whatever else a reader may want. `scene` names what is shared with other questions: they are then no
+            independent samples, and their mean counts once.
+    """
+
+    suite: str
+    question: str
+    system: str
+    keep: float = 1.0
+    scores: Mapping[str, float] = field(default_factory=dict)
+    group: str = ""
+    tokens: float | None = None
+    seconds: float | None = None
+    extras: Mapping[str, object] = field(default_factory=dict)
+
+    @property
+    def key(self) -> Key:
+        return Key(self.question, self.system, self.keep)
+
+    @property
+    def unit(self) -> str:
+        """The sample that this row belongs to."""
+        return str(self.extras.get("scene") or self.question)
+
+
+class RowStore:
+    """Rows by key, in a file that is only appended to, or in memory alone.
+
+    A kill leaves at most a torn last line, which is dropped when the file is opened again. A file that was begun with
+    other settings is refused.
+    """
+
+    def __init__(self, path: Path | None = None, settings: Mapping[str, object] | None = None) -> None:
+        self.path = path
+        self.rows: dict[Key, BenchRow] = {}
+        if path is None:
+            return
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if settings is not None:
+            same_settings(path.with_name(f"{path.stem}_settings.json"), settings)
+        if os.path.exists(path):
+            self._load(path)
+
+    def _load(self, path: Path) -> None:
+        whole, found = b"", path.read_bytes()
+        for line in found.splitlines(keepends=True):
+            try:
+                row = BenchRow(**json.loads(line))
+            except (ValueError, TypeError):
+                break
+            self.rows[row.key] = row
+            whole += line if line.endswith(b"\n") else line + b"\n"
+        if whole != found:
+            with replacing(path) as mended:
+                mended.write_bytes(whole)
+
+    def add(self, row: BenchRow) -> None:
+        self.rows[row.key] = row
+        if self.path is not None:
+            there = {name: value for name, value in vars(row).items() if value not in (None, "", {})}
+            with self.path.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(there, ensure_ascii=False) + "\n")
+
+    def missing(self, keys: Iterable[Key]) -> tuple[Key, ...]:
+        """The keys that have no row yet."""
+        return tuple(key for key in keys if key not in self.rows)
+
+    def found(self, keys: Iterable[Key]) -> list[BenchRow]:
+        """The rows of these keys that are there."""
+        return [self.rows[key] for key in keys if key in self.rows]
+
+
+def complete(rows: Sequence[BenchRow]) -> list[BenchRow]:
+    """Rows of the questions that every cell of their group has answered: a run that was stopped compares like with
+    like."""
+    cells: dict[str, set[tuple[str, float]]] = {}
+    done: dict[tuple[str, str], set[tuple[str, float]]] = {}
+    for row in rows:
+        cell = row.system, row.keep
+        cells.setdefault(row.group, set()).add(cell)
+        if row.scores:
+            done.setdefault((row.group, row.question), set()).add(cell)
+    return [row for row in rows if done.get((row.group, row.question)) == cells[row.group]]

@@ -1,0 +1,1 @@
+"""What `arr-coc calibrate` measures of a model: which heads point, and which letter heights it reads."""

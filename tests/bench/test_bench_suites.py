@@ -1,0 +1,335 @@
+"""Every suite on a few questions: rows by the same seeds, the same scores by every route."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from peers_parts import tiny_weights
+from PIL import Image
+
+from arr_coc.attending.allocate import allocate
+from arr_coc.core.errors import InputError
+from arr_coc.packing.pack import PackPage
+from arr_coc.packing.prices.tables import table_for
+from arr_coc.pictures.load import load_picture
+from arr_coc_lab.bench import gpu_speed, hypotheses, needle, speed, video
+from arr_coc_lab.bench.asking import shown_by
+from arr_coc_lab.bench.peers import bench as peers_bench
+from arr_coc_lab.bench.questions import load_questions, parse_limits, table_questions
+from arr_coc_lab.bench.run import bench
+from arr_coc_lab.bench.scores import coverage, tokens_to_reach
+from arr_coc_lab.bench.suite import HypothesesBenchOptions, NeedleOptions, PeersOptions, SpeedOptions, VideoBenchOptions
+from arr_coc_lab.train.evaluate import accuracy
+from arr_coc_lab.worlds.needle.export import write_dataset
+
+SIZE = (320, 448)
+
+
+@pytest.fixture
+def tiny(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The benches of Needle World read with a tiny model."""
+    weights = tiny_weights()
+    for module in (needle, hypotheses, video, peers_bench):
+        monkeypatch.setattr(module, "loaded", lambda folder, device: weights)
+    monkeypatch.setattr(needle, "BATCH", {"cpu": 2})
+    peers_bench.prunable.cache_clear()
+    peers_bench.chooser_cost.cache_clear()
+    yield weights
+    peers_bench.prunable.cache_clear()
+    peers_bench.chooser_cost.cache_clear()
+
+
+# ---- Needle World ----------------------------------------------------------------------------------------------------
+
+
+def test_needle_is_what_the_evaluation_of_trainings_finds(tiny: Any, tmp_path: Path) -> None:
+    """Two routes to one number; and a run that was stopped draws the same chance for what is left."""
+    options = {"n": 3, "size": "128x128", "family": ("cards",), "seed": 5}
+    report = bench("needle", **options, out=tmp_path)
+    shown = {"number": 3, "size": (128, 128), "seed": 5, "batch_size": 2}
+    from arr_coc_lab.train.evaluate import DrawnPictures
+
+    for system, keep in (("full", 1.0), ("scorer", 0.25), ("oracle", 0.25)):
+        expected = accuracy(tiny.mini, tiny.scorer, "cards", system, keep, DrawnPictures(**shown))
+        cell = report.cell(system, keep)
+        assert (cell.estimate.value, cell.tokens, cell.n) == (expected["accuracy"], expected["tokens"], 3)
+    path = tmp_path / "needle.jsonl"
+    lines = path.read_text().splitlines(keepends=True)
+    path.write_text("".join(lines[:50]))
+    assert bench("needle", **options, out=tmp_path).cells == report.cells
+    assert sorted(path.read_text().splitlines(keepends=True)) == sorted(lines)
+    assert {row["n"] for row in report.tables[-1].rows} == {3}, "calibration of what was asked aloud"
+
+
+def test_peers_read_every_way_in_any_order(tiny: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(peers_bench, "SIDE", 256)
+    monkeypatch.setattr(peers_bench, "TOKENS", 64)
+    monkeypatch.setattr(peers_bench, "AT_ONCE", {"cpu": 2})
+    names = ("scorer + overlay", "random + overlay", "FastV, K = 2")
+    options = {"n": 3, "family": ("forms",), "keeps": (0.25,), "out": tmp_path}
+    first = bench("peers", **options, peers=names[:1])
+    both = bench("peers", **options, peers=names)
+    alone = bench("peers", **{**options, "out": None}, peers=names[::-1])
+    by_key = {row.key: row for row in alone.rows}
+    assert {row.key: row for row in both.rows} == by_key
+    assert all(by_key[row.key] == row for row in first.rows)
+    assert both.cell("FastV, K = 2", 0.25).minus is not None
+    titles = [table.title for table in both.tables]
+    assert any(title.startswith("Equal compute") for title in titles)
+    assert any(title.startswith("GFLOP") for title in titles)
+    with pytest.raises(InputError, match="no way is called"):
+        peers_bench.plan(PeersOptions(peers=("magic",)))
+    with pytest.raises(InputError, match="share"):
+        peers_bench.plan(PeersOptions(keeps=(2.0,)))
+
+
+def test_hypotheses_have_a_verdict_for_every_claim(tiny: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(hypotheses, "SIZE", (256, 256))
+    monkeypatch.setattr(hypotheses, "AT_ONCE", {"cpu": 2})
+    monkeypatch.setattr(hypotheses, "TRAINED", tmp_path)
+    plan = hypotheses.plan(HypothesesBenchOptions(n=2))
+    rows = [row for job in plan.jobs[:1] for row in plan.work(job.what, job.keys)]
+    assert {row.key for row in rows} == set(plan.jobs[0].keys)
+    report = plan.report(rows)
+    table = report.tables[0]
+    ids = [row["id"] for row in table.rows]
+    assert {"H1", "H2", "H3", "H4", "H6", "questions"} == set(ids)
+    assert report.facts["not trained, so not compared"] == "texture, rgb, outcomes"
+    again = plan.work(plan.jobs[0].what, plan.jobs[0].keys)
+    assert list(again) == rows, "chance is that of the picture, not of the run"
+
+
+def test_the_best_cells_are_the_best() -> None:
+    scores = torch.rand(2, 5, 7, generator=torch.Generator().manual_seed(0))
+    cells = hypotheses.top_cells(scores, 6)
+    for one, chosen in zip(scores, cells, strict=True):
+        picked = one[chosen[:, 0], chosen[:, 1]]
+        assert picked.min() >= one.flatten().sort(descending=True).values[5]
+
+
+def test_clips_are_read_by_every_system(tiny: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(video, "SIZE", (128, 128))
+    options = {"n": 2, "frames": 3, "batch": 1, "keep": (1 / 16, 1 / 4), "reading": ("clearest", "pooled", "video")}
+    report = bench("video", **options)
+    spent = {(cell.system, cell.keep): cell.tokens for cell in report.cells if cell.score == "clearest"}
+    assert spent["temporal", 1 / 4] == spent["frame by frame", 1 / 4] == spent["uniform", 1 / 4] == 12
+    assert spent[video.LESS, 1 / 4] == 4, "the smaller share is really smaller"
+    found = {cell.score: cell for cell in report.cells if cell.system == video.COHERENCE}
+    assert found["cuts found"].n == 1, "every second batch has a cut"
+    assert found["similarity"].n == 2
+    with pytest.raises(InputError, match="reading"):
+        video.plan(VideoBenchOptions(reading=("palm",)))
+    with pytest.raises(InputError, match="--keep"):
+        video.plan(VideoBenchOptions(keep=(2.0,)))
+
+
+# ---- real pictures ---------------------------------------------------------------------------------------------------
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 9999))
+def test_coverage_is_what_counting_pixels_gives(seed: int) -> None:
+    generator = np.random.default_rng(seed)
+    relevance = generator.random((10, 14)).astype(np.float32) ** 6
+    allocation = allocate(relevance, int(generator.integers(20, 120)), image_size=SIZE)
+    x0, y0 = generator.integers(0, 400), generator.integers(0, 280)
+    x1, y1 = generator.integers(x0 + 1, 449), generator.integers(y0 + 1, 321)
+    box = np.array([[x0 / SIZE[1], y0 / SIZE[0], x1 / SIZE[1], y1 / SIZE[0]]])
+    for level in (0, 1):
+        seen = np.zeros(SIZE, bool)
+        for y, x, height, width in allocation.boxes[allocation.levels <= level]:
+            seen[y : y + height, x : x + width] = True
+        wanted = float(seen[y0:y1, x0:x1].mean())
+        assert coverage(allocation, box, level=level) == pytest.approx(wanted, abs=1e-6)
+    other = np.concatenate([box, [[0, 0, 1, 1]]])
+    best = max(coverage(allocation, box), coverage(allocation, other[1:]))
+    assert coverage(allocation, other, any_of=True) == pytest.approx(best, abs=1e-6)
+
+
+@given(st.integers(1, 400), st.integers(0, 500))
+def test_tokens_to_reach_is_what_trying_every_budget_gives(full: int, enough: int) -> None:
+    def seen(budget: int) -> float:
+        return 1.0 if budget >= enough else 0.5
+
+    tried = next((budget for budget in range(1, full) if seen(budget) >= 0.9), full)
+    assert tokens_to_reach(seen, full, 0.9) == tried
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A red disc on grey with two questions, and stripes with one."""
+    y, x = np.mgrid[: SIZE[0], : SIZE[1]]
+    disc = np.full((*SIZE, 3), 120, np.uint8)
+    disc[(y - 80) ** 2 + (x - 330) ** 2 < 40**2] = (220, 30, 30)
+    Image.fromarray(disc).save(tmp_path / "disc.png")
+    Image.fromarray(np.repeat(((x // 8) % 2 * 255).astype(np.uint8)[..., None], 3, 2)).save(tmp_path / "bars.png")
+    box = [290 / SIZE[1], 40 / SIZE[0], 370 / SIZE[1], 120 / SIZE[0]]
+    lines = [
+        {"source": "discs", "image": "disc.png", "query": "Where is the red disc?", "boxes": [box]},
+        {"source": "discs", "image": "disc.png", "query": "the grey ground", "boxes": [[0, 0.8, 0.2, 1]], "any_of": 1},
+        {"source": "bars", "image": "bars.png", "query": "the bars", "boxes": [[0.2, 0.2, 0.4, 0.4]]},
+    ]
+    (tmp_path / "records.jsonl").write_text("\n".join(json.dumps(line) for line in lines))
+    return tmp_path
+
+
+def test_the_bench_covers_what_is_asked_for(folder: Path, tmp_path: Path) -> None:
+    options = {"data": str(folder), "relevance": ("look", "centre", "uniform"), "keeps": "1/4 1/8"}
+    report = bench("real", **options, out=tmp_path / "out")
+    disc = {row.system: row for row in report.rows if row.question == "discs 1" and row.keep == 1 / 8}
+    assert disc["look"].scores["coverage"] > 0.9
+    assert disc["uniform"].scores["coverage"] == 0
+    whole = report.cell("look", 0.0, "discs", "tokens to 90 %").estimate.value
+    assert whole < report.cell("uniform", 0.0, "discs", "tokens to 90 %").estimate.value
+    assert report.cell("look", 1 / 8, "discs", "coverage").units == 1, "two questions about one picture"
+    assert report.cell("look", 0.0, "discs", "same map").estimate.value == 0
+    assert bench("real", **options, workers=2).rows == report.rows
+    assert bench("real", **options, out=tmp_path / "out", seconds=0.0).cells == report.cells
+    with pytest.raises(InputError, match="seed"):
+        bench("real", **options, out=tmp_path / "out", seed=3)
+
+
+def test_a_sample_is_drawn_by_the_seed_and_grows(tmp_path: Path) -> None:
+    lines = [{"source": "ab"[n % 2], "image": "x.png", "query": f"{n}", "boxes": [[0, 0, 1, 1]]} for n in range(40)]
+    (tmp_path / "records.jsonl").write_text("\n".join(json.dumps(line) for line in lines))
+    few, more = ({one.name for one in load_questions(str(tmp_path), {"": number})} for number in (3, 7))
+    assert few < more
+    assert len(more) == 14
+    only = load_questions(str(tmp_path), {"": 7}, ("b",))
+    assert {one.name for one in only} == {name for name in more if name.startswith("b")}
+    assert {one.name for one in load_questions(str(tmp_path), {"": 3}, seed=1)} != few
+    assert parse_limits(["5", "b=9"]) == {"": 5, "b": 9}
+    for wrong in ("0", "b=", "x"):
+        with pytest.raises(InputError, match="--limit"):
+            parse_limits([wrong])
+    with pytest.raises(InputError, match="choose from a, b"):
+        load_questions(str(tmp_path), None, ("c",))
+
+
+@pytest.mark.parametrize(
+    ("line", "why"), [("{", "line 1"), ('{"image": "x.png"}', "KeyError"), ('{"image": 3, "query": "x"}', "TypeError")]
+)
+def test_broken_records_are_named(line: str, why: str, tmp_path: Path) -> None:
+    (tmp_path / "records.jsonl").write_text(line + "\n")
+    with pytest.raises(InputError, match=why):
+        load_questions(str(tmp_path))
+
+
+HUB = [
+    ({"questionId": "337", "question": "what is the date?", "answers": ["1/8/93", "January 8"]}, "337"),
+    ({"query": "How many?", "label": ["14"]}, "set.jsonl#0"),
+    ({"question_id": 2, "question": "Where?", "answers": [{"answer": "down", "answer_id": n} for n in range(10)]}, "2"),
+    ({"text": "What colour?\n(A) red\n(B) blue\nAnswer with the letter.", "label": "B"}, "set.jsonl#0"),
+]
+
+
+@pytest.mark.parametrize(("row", "name"), HUB)
+def test_rows_of_public_sets_are_read(row: dict[str, Any], name: str, tmp_path: Path) -> None:
+    path = tmp_path / "set.jsonl"
+    path.write_text(json.dumps({**row, "image": "x.png"}) + "\n")
+    (question,) = table_questions(path)
+    assert question.name == name
+    assert question.answers in (("1/8/93", "January 8"), ("14",), ("down",) * 10, ("B",))
+    assert "\n" not in question.bare
+    path.write_text(json.dumps({"question": "x", "image": "x.png"}) + "\n")
+    with pytest.raises(InputError, match="no true answer"):
+        list(table_questions(path))
+
+
+# ---- answers ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def signs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two drawn signs with their questions."""
+    folder = tmp_path_factory.mktemp("signs")
+    write_dataset("signs", range(2), 5, folder, split="test")
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("door", "systems"),
+    [
+        ("attach", {"ours", "around the true boxes", "uniform", "random", "shuffled", "smaller picture"}),
+        ("pack", {"pack", "smaller picture", "centre crop", "overview + one crop", "attach"}),
+    ],
+)
+def test_mini_answers_by_every_door(door: str, systems: set[str], signs: Path, tmp_path: Path) -> None:
+    options = {"data": str(signs), "ask": True, "keeps": "1/4", "door": door, "out": tmp_path}
+    report = bench("real", **options)
+    assert {row.system for row in report.rows} == {"full", *systems}
+    budget = {row.question: row.extras["full"] // 4 for row in report.rows}
+    assert all(0 < row.tokens <= budget[row.question] for row in report.rows if row.system != "full")
+    assert report.cell("full", score="exact").estimate.value == 1, "mini reads its own world"
+    before = (tmp_path / f"real_{door}.jsonl").read_bytes()
+    assert bench("real", **options).cells == report.cells
+    assert (tmp_path / f"real_{door}.jsonl").read_bytes() == before, "nothing is asked twice"
+
+
+@pytest.mark.parametrize("system", ["smaller picture", "centre crop", "overview + one crop"])
+def test_every_way_to_show_a_page_keeps_to_the_tokens(system: str) -> None:
+    page, table = PackPage(load_picture(np.full((900, 700, 3), 200, np.uint8))), table_for("mini")
+    relevance = np.random.default_rng(0).random((9, 7)).astype(np.float32)
+    for budget in (16, 60, 200):
+        shown = shown_by(system, page, budget, relevance, table)
+        assert sum(table.tokens((one.shape[0], one.shape[1])) for one in shown) <= budget
+
+
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        ({"task": "x"}, "--task"),
+        ({"keeps": "1"}, "all tokens"),
+        ({"relevance": ("auto", "look")}, "once"),
+        ({"door": "proxy"}, "--upstream"),
+        ({"door": "pack", "model": "gpt-4.1"}, "--upstream"),
+        ({"door": "pack", "upstream": "nowhere"}, "no address"),
+    ],
+)
+def test_what_cannot_be_asked_is_refused(given: dict[str, Any], why: str, signs: Path) -> None:
+    with pytest.raises(InputError, match=why):
+        bench("real", data=str(signs), ask=True, **given)
+
+
+# ---- speed -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_bar_is_kept_or_missed_by_what_was_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = speed.plan(SpeedOptions(repeats=1))
+    job = next(one for one in plan.jobs if one.what == "quadtree")
+    rows = list(plan.work(job.what, job.keys))
+    assert {row.key for row in rows} == set(job.keys)
+    monkeypatch.setitem(speed.BARS, "quadtree, single", speed.SpeedBar(most=1e-9))
+    monkeypatch.setitem(
+        speed.BARS, f"quadtree, batch {speed.BATCH}", speed.SpeedBar(most=9.0, least_ratio=1e-6, naive="x")
+    )
+    lines = {row["what"]: row for row in plan.report(rows).tables[0].rows}
+    assert lines["quadtree, single"]["kept"] is False
+    assert lines[f"quadtree, batch {speed.BATCH}"]["kept"] is True
+
+
+def test_a_whole_command_is_timed_with_its_memory() -> None:
+    found = speed.measure_help(1)
+    assert 0 < found["arr-coc --help", "ours"] < found["arr-coc --help", "naive"]
+
+
+def test_the_tables_of_a_card_run_on_a_processor(tmp_path: Path) -> None:
+    report = bench("speed", tiny=True, out=tmp_path)
+    stages, mixed = report.tables
+    assert [row["system"] for row in stages.rows] == ["full", "scorer", "scorer", "map", "map"]
+    assert all(row[stage] > 0 for row in stages.rows for stage in ("search", "tower", "prompt", "rate"))
+    assert mixed.rows[0]["asks"] == gpu_speed.TINY_ASKS
+    assert mixed.rows[0]["errors"] == mixed.rows[0]["unequal"] == 0
+
+
+def test_the_command_of_needle_takes_the_options_that_it_shows() -> None:
+    plan = needle.plan(NeedleOptions(n=2, family=("zoo",)))
+    assert [job.what for job in plan.jobs] == ["zoo"]
+    assert len(plan.jobs[0].keys) == 2 * len(needle.CELLS)
