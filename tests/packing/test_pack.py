@@ -293,7 +293,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
 
 def lettered(height: int, letters: int, size: tuple[int, int] = (640, 896)) -> np.ndarray:
     """A page of rows of letters so many pixels tall, which the sense of type finds."""
-    from arr_coc.draw.lettering import letter_mask
+    from arr_coc.pictures.lettering import letter_mask
 
     pixels = np.full((*size, 3), 255, np.uint8)
     mask = letter_mask("HANDEL 1729 MINOR", height)

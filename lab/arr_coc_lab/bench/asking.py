@@ -149,7 +149,7 @@ class AskWork:
     def check(self) -> None:
         """Refuse what cannot be asked before anything is read."""
         from arr_coc.app.cli.inputs import check_model
-        from arr_coc.knowing.registry import check_relevance
+        from arr_coc.balancing.choosing import check_relevance
 
         if self.task not in TASKS:
             raise InputError(f"unknown --task {self.task!r}; choose from {', '.join(filter(None, TASKS))}")

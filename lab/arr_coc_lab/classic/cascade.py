@@ -83,7 +83,7 @@ def cascade_map(
     the coarser mip said of it; what was opened twice has the mean of its finest cells. keeps: cells that are opened at
     each mip but the finest."""
     from arr_coc.knowing.language.lexical import lexical
-    from arr_coc.knowing.look.three_ways import perspectival, propositional
+    from arr_coc.knowing.ways import perspectival, propositional
     from arr_coc.texture.one_picture import sense_one
 
     mips = mips_of(pixels)
@@ -180,7 +180,7 @@ def reading(
 ) -> tuple[np.ndarray, np.ndarray]:
     """What there is to be read, and what the question couples to, in each block: (n, 4, 4) each."""
     from arr_coc.knowing.language.lexical import lexical
-    from arr_coc.knowing.look.three_ways import propositional
+    from arr_coc.knowing.ways import propositional
     from arr_coc.texture.one_picture import sense_one
 
     names = ("red", "green", "blue", "text_regions", "y", "x")
@@ -280,7 +280,7 @@ EVERYTHING = {"all, at 768": 768, "all, at 1024": 1024}
 
 def sense_all(pixels: np.ndarray, query: str, side: int) -> tuple[Relevance, int]:
     """Relevance of the picture sensed as a whole, and the pixels sensed for it."""
-    from arr_coc.knowing.look.three_ways import relevance_of
+    from arr_coc.balancing.look import relevance_of
     from arr_coc.texture.one_picture import sense_one
 
     texture = sense_one(pixels, Layout.of("look", CHANNELS), size=side)

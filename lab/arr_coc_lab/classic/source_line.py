@@ -41,7 +41,8 @@ from arr_coc.balancing.tension import mixture, normalise, sharpen
 from arr_coc.core.errors import InputError
 from arr_coc.core.values import Allocation, Answer, Relevance
 from arr_coc.knowing.language.lexical import Coupling, lexical
-from arr_coc.knowing.look.three_ways import coupled_with, perspectival, propositional, relevance_of
+from arr_coc.knowing.ways import perspectival, propositional
+from arr_coc.balancing.look import coupled_with, relevance_of
 from arr_coc.knowing.scene import Scene
 from arr_coc.pictures.kind import is_photograph
 from arr_coc.texture.named_clusters import find_clusters

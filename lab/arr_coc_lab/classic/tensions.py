@@ -28,7 +28,7 @@ from arr_coc.balancing.tension import DEFAULT_TENSIONS, SHARPNESS, TENSION_NAMES
 from arr_coc.core.errors import InputError
 from arr_coc.core.files import write_json
 from arr_coc.core.values import Relevance
-from arr_coc.knowing.look.three_ways import TENSIONS_NAME, relevance_of
+from arr_coc.balancing.look import TENSIONS_NAME, relevance_of
 from arr_coc.knowing.scene import CHANNELS
 from arr_coc.looking import prepare
 from arr_coc.texture.one_picture import sense_one

@@ -30,7 +30,7 @@ from arr_coc.core.alphabet import QUESTION, lower_case
 from arr_coc.core.errors import InputError
 from arr_coc.core.pretrained import Pretrained
 from arr_coc.core.values import JsonObject
-from arr_coc.knowing.look.three_ways import perspectival, propositional
+from arr_coc.knowing.ways import perspectival, propositional
 from arr_coc.knowing.scorer.reading_scorer import ReadingScorer
 from arr_coc.texture.batch import sense
 from arr_coc.texture.texture import Layout
