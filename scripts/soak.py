@@ -121,7 +121,7 @@ def activities(folder: Path) -> dict[str, Callable[[int], None]]:
             arr_coc.detach(eye.model)
 
     def passes(turn: int) -> None:
-        Esper(eye, "saccades").set_image(picture(turn)).examine("What is red?", 12, max_new_tokens=3, stop_early=False)
+        Esper(eye, "saccades").set_image(picture(turn)).ask("What is red?", 12, max_new_tokens=3)
 
     def video(turn: int) -> None:
         frames = [np.roll(picture(turn), 4 * step, axis=1) for step in range(6)]
