@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .attending.distance import at_distance, choose_distance, reading_option, scaled_size
+from .attending.distance import scaled_size
 from .attending.frame import Frame
 from .attending.grip import as_grip
 from .attending.request import Request, check_device
@@ -219,7 +219,7 @@ class Prepared:
         with timed(seconds, "import"):
             check_device(device)
             import_rooms(request.strategy, device, relevance)
-        from .attending.allocate import allocate
+        from .decide import View, attend
 
         full = Frame(self.picture.size, request.cell, request.canvas).full
         # A very large picture is read by the scorer in tiles, where small print is seen.
@@ -239,34 +239,17 @@ class Prepared:
                 known = read_tiles(known, self.fine().pixels, reader.score, reader.spell)
         with timed(seconds, "attend"):
             needed, told = self.scene.strategy_inputs(request.strategy, request.options)
-            distance = choose_distance(
-                request.scale,
+            size, cell, canvas = self.picture.size, request.cell, request.canvas
+            view = View(
+                size,
+                Frame(size, cell, canvas),
+                lambda: letters_of(self.picture.pixels, words, size),
+                lambda times: Frame(size, cell, scaled_size(canvas or size, times, 1 if canvas is None else cell)),
                 grip,
-                lambda: letters_of(self.picture.pixels, words, self.picture.size),
-                known.map,
-                size=self.picture.size,
-                canvas=request.canvas or self.picture.size,
-                full=full,
-                tokens=min(request.wanted(full), full),
             )
-            canvas, wanted = request.canvas, request.wanted(full)
-            if distance.times != 1:
-                canvas = scaled_size(canvas or self.picture.size, distance.times, 1 if canvas is None else request.cell)
-                wanted = min(wanted, full, Frame(self.picture.size, request.cell, canvas).full)
-            grid = Frame(self.picture.size, request.cell, canvas).grid
-            allocation = allocate(
-                known.map if device == "cpu" else import_module("torch").from_numpy(known.map).to(device),
-                wanted,
-                image_size=self.picture.size,
-                strategy=request.strategy,
-                cell=request.cell,
-                canvas=canvas,
-                levels=request.levels,
-                seed=request.seed,
-                **{**needed, **reading_option(distance, request.strategy, grid), **request.options},
-            )
-            allocation = at_distance(allocation, distance, full)
-            said = (*self.picture.notes, *known.notes, *allocation.notes, *told)
+            seen = known.map if device == "cpu" else import_module("torch").from_numpy(known.map).to(device)
+            allocation = attend(view, seen, request, options=needed).allocation
+            said = (*self.picture.notes, *known.notes, *request.notes(full), *allocation.notes, *told)
             allocation = replace(allocation, notes=tuple(dict.fromkeys(said)))
         return Look(allocation, known, self.picture, seconds)
 

@@ -19,9 +19,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..attending.allocate import allocate
-from ..attending.distance import Distance, at_distance, choose_distance, distance_of, reading_option, scaled_size
-from ..attending.frame import check_grid, leaves_of
+from ..attending.distance import distance_of, scaled_size
+from ..attending.frame import Frame, check_grid, leaves_of
 from ..attending.grip import Grip
 from ..attending.request import Request
 from ..attending.strategies import without_torch
@@ -31,6 +30,8 @@ from ..core.errors import InputError
 from ..core.folders import MINI, part_folder
 from ..core.manifest import verify
 from ..core.values import Allocation, JsonObject, Relevance
+from ..decide import View as LookView
+from ..decide import attend
 from ..knowing.registry import find_source
 from ..knowing.scene import Scene
 from ..pictures.load import resized
@@ -38,6 +39,7 @@ from ..pictures.pdf import load_page
 from ..realizing.base import PromptPlan, Settings
 from ..realizing.bundled import as_trained
 from ..realizing.qwen3_vl.onnx import OnnxQwen3VL, OnnxSpeaker
+from ..texture.type_height import letters_of
 from .chat import ChatLook, Turn, View
 from .decoding import DecodingStep, Generated, greedy_steps
 from .eye import Eye, beside
@@ -95,7 +97,7 @@ class LightEngine:
                 plan, seen = self._plan(view, settings)
             else:
                 given: Any = settings.allocation
-                seen = self._view_at(view, distance_of(given))
+                seen = self._view_at(view, distance_of(given).times)
                 plan = PromptPlan([given], None, {})
             grid = self._grid(seen)
             check_grid(plan.allocations[0], *grid)
@@ -110,11 +112,11 @@ class LightEngine:
         height, width = view.tensors["canvas"].shape[:2]
         return height // self.reader.cell, width // self.reader.cell
 
-    def _view_at(self, view: View, distance: Distance) -> View:
-        """The picture as the model's processor resizes it once it is shown from a distance."""
-        if distance.times == 1:
+    def _view_at(self, view: View, times: float) -> View:
+        """The picture as the model's processor resizes it once it is shown this many times as large."""
+        if times == 1:
             return view
-        size = scaled_size(view.tensors["canvas"].shape[:2], distance.times, self.reader.cell)
+        size = scaled_size(view.tensors["canvas"].shape[:2], times, self.reader.cell)
         picture = resized(view.picture, size)
         return replace(view, picture=picture, tensors={"canvas": canvas_of(self.folder, picture.pixels)})
 
@@ -144,34 +146,26 @@ class LightEngine:
         assert isinstance(settings.query, str)
         found = relevances_for(settings.relevance, [scene], [settings.query])
         (one,), (levels,) = found.relevance, found.levels
-        shown = view if words is None or words is view.words else replace(view, words=words)
-        plain = one.map if isinstance(one, Relevance) else np.asarray(one)
-        distance = choose_distance(
-            request.scale,
+        seen = [view]
+
+        def resized(times: float) -> Frame:
+            seen.append(self._view_at(view, times))
+            size = seen[-1].tensors["canvas"].shape[:2]
+            return Frame(size, self.reader.cell, size)
+
+        picture, size = view.picture, canvas.shape[:2]
+        known_words = view.words if words is None else words
+        looked_at = LookView(
+            picture.size,
+            Frame(size, self.reader.cell, size),
+            lambda: letters_of(picture.pixels, known_words, picture.size),
+            resized,
             self.grip,
-            lambda: shown.letters,
-            plain,
-            size=view.picture.size,
-            canvas=canvas.shape[:2],
-            full=full,
-            tokens=tokens,
         )
-        seen = self._view_at(view, distance)
-        canvas, grid = seen.tensors["canvas"], self._grid(seen)
-        allocation = allocate(
-            one,
-            min(tokens, math.prod(grid)),
-            strategy=request.strategy,
-            image_size=canvas.shape[:2],
-            canvas=canvas.shape[:2],
-            cell=self.reader.cell,
-            levels=request.levels if levels is None else levels,
-            seed=request.seed,
-            **{**reading_option(distance, request.strategy, grid), **request.options},
-        )
-        allocation = at_distance(allocation, distance, full)
+        allocation = attend(looked_at, one, request, levels=levels).allocation
         said = one.notes if isinstance(one, Relevance) else ()
-        return PromptPlan([allocation], [plain], {}, tuple(dict.fromkeys((*said, *request.notes(full))))), seen
+        plain = one.map if isinstance(one, Relevance) else np.asarray(one)
+        return PromptPlan([allocation], [plain], {}, tuple(dict.fromkeys((*said, *request.notes(full))))), seen[-1]
 
 
 def quick_eye(relevance: object = "auto", levels: int | None = None) -> Eye:
