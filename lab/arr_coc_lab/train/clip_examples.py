@@ -16,11 +16,11 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from arr_coc.knowing.scorer.source import question_ids
 from PIL import Image
 from torch import Tensor
 
 from arr_coc.core.errors import InputError
+from arr_coc.knowing.scorer.source import question_ids
 from arr_coc.video.settings import TemporalSettings
 from arr_coc.video.sources import relevance_alone, source_of
 

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
-from arr_coc.realizing.qwen3_vl.encode import dense_vision_attention
 from torch import Tensor
 
 from arr_coc.attending.controls import permute_along_tree
 from arr_coc.attending.overlay import overlay
 from arr_coc.attending.tree import Tree
 from arr_coc.core.values import JsonObject
+from arr_coc.realizing.qwen3_vl.encode import dense_vision_attention
 
 from ..statistics import wilson
 from .allocations import Kind, make_leaves, target_cells, tree_of

@@ -12,13 +12,13 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import torch
-from arr_coc.realizing.qwen3_vl.encode import dense_vision_attention
 from torch import Tensor
 
 from arr_coc.attending.controls import permute_along_tree
 from arr_coc.attending.quadtree import quadtree
 from arr_coc.attending.tree import Tree
 from arr_coc.core.values import JsonObject
+from arr_coc.realizing.qwen3_vl.encode import dense_vision_attention
 
 from ..worlds.needle.difficulty import as_difficulty
 from ..worlds.needle.draws import Draws

@@ -26,14 +26,11 @@ from ..worlds.needle.batch import CELL, FIRST_COLOUR
 from ..worlds.needle.difficulty import Difficulty, as_difficulty
 from ..worlds.needle.draws import Draws
 from ..worlds.needle.renderer import Asked, asked_of, finish_batch, lay_out, plan_of
-from .acceleration import Captured, RecordingRoom
 from .allocations import (
-    APART,
     KINDS,
     LOOK_AGAIN,
     NURSERY_KINDS,
     SCORER_KINDS,
-    SEGMENTS,
     Kind,
     budget_of,
     even_tree_of,
@@ -328,8 +325,7 @@ class ReaderSource:
 
     families, shares: how often each family comes. rendered: pictures so far, their numbers under the seed; a resumed
     training goes on from there, so that it never sees a picture twice. pages: others who draw, by the family's name.
-    text: who draws pictures of nothing but text, called as `PageRenderer.render` is. place: where drawing is recorded;
-    None: it is not.
+    text: who draws pictures of nothing but text, called as `PageRenderer.render` is.
     """
 
     families: Sequence[str]
@@ -340,8 +336,6 @@ class ReaderSource:
     rendered: int = 0
     pages: Mapping[str, PageRenderer] = field(default_factory=dict)
     text: Callable[[int, tuple[int, int], Any], ReaderBatch] | None = None
-    place: RecordingRoom | None = None
-    recorded: dict[Origin, Captured] = field(default_factory=dict)
 
     def choose_letters(self, number: int, size: tuple[int, int]) -> Origin:
         start, self.rendered = self.rendered, self.rendered + number
@@ -362,17 +356,7 @@ class ReaderSource:
         return Origin(family, number, size, start, difficulty)
 
     def render(self, origin: Origin) -> ReaderBatch:
-        """On a GPU as a recording, where its family has one: thousands of small launches would hold up the training."""
-        if self.place is None or origin.family == PAGES:
-            return self.drawn(origin, origin.start)
-        kind = origin._replace(start=0)
-        if kind not in self.recorded:
-            self.recorded[kind] = Captured(lambda given: vars(self.drawn(kind, given[0])), self.place)
-        return ReaderBatch(**self.recorded[kind]([torch.full((), origin.start, device=self.device)]))
-
-    def drawn(self, origin: Origin, start: int | Tensor) -> ReaderBatch:
-        """Pictures like those of an origin from another number on."""
-        family, number, size, _, difficulty = origin
+        family, number, size, start, difficulty = origin
         if family == LETTERS:
             assert self.text is not None, "text was read before, and is not given now"
             return self.text(number, size, start)
@@ -435,7 +419,7 @@ def draw_step(
 def kind_at(size: tuple[int, int], progress: float, chance: random.Random, guided: bool = True) -> Kind:
     kinds: tuple[Kind, ...] = NURSERY_KINDS if min(size) <= 128 else KINDS
     if min(size) >= 256 and progress > 0.4:
-        kinds = (*kinds, *(SCORER_KINDS if guided else ()), LOOK_AGAIN, SEGMENTS, APART)
+        kinds = (*kinds, *(SCORER_KINDS if guided else ()), LOOK_AGAIN)
     return chance.choices(kinds, [kind.weight for kind in kinds])[0]
 
 

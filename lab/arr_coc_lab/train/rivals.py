@@ -20,10 +20,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from arr_coc.knowing.look.three_ways import perspectival, propositional
-from arr_coc.knowing.scorer.reading_scorer import ReadingScorer
-from arr_coc.texture.batch import sense
-from arr_coc.texture.texture import Layout
 from torch import Tensor
 
 from arr_coc.attending.overlay import overlay
@@ -34,6 +30,10 @@ from arr_coc.core.alphabet import QUESTION, lower_case
 from arr_coc.core.errors import InputError
 from arr_coc.core.pretrained import Pretrained
 from arr_coc.core.values import JsonObject
+from arr_coc.knowing.look.three_ways import perspectival, propositional
+from arr_coc.knowing.scorer.reading_scorer import ReadingScorer
+from arr_coc.texture.batch import sense
+from arr_coc.texture.texture import Layout
 
 from .. import LAB_WEIGHTS
 from ..classic.balancers import AdaptiveConfig, AdaptiveTensionBalancer, TensionBalancer

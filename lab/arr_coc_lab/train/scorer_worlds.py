@@ -14,12 +14,12 @@ from glob import glob
 
 import numpy as np
 import torch
-from arr_coc.knowing.scorer.reading_scorer import CELL
 from torch import Tensor
 from torch.nn import functional as F
 
 from arr_coc.core.alphabet import QUESTION, lower_case, question_row
 from arr_coc.core.errors import InputError
+from arr_coc.knowing.scorer.reading_scorer import CELL
 
 from ..worlds.needle.renderer import Asked
 from ..worlds.pages.pack import decoded, read_pack
@@ -56,11 +56,6 @@ class Lessons:
 def joined(parts: list[Lessons]) -> Lessons:
     values = {item.name: torch.cat([getattr(part, item.name) for part in parts]) for item in fields(Lessons)}
     return Lessons(**values)
-
-
-def picked(lessons: Lessons, places: Tensor) -> Lessons:
-    """Those at (n,) places."""
-    return Lessons(**{item.name: getattr(lessons, item.name)[places] for item in fields(Lessons)})
 
 
 @dataclass

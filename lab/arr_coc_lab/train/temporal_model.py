@@ -14,7 +14,6 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from arr_coc.texture.reducers import PAST, slow_relevance
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -35,6 +34,7 @@ from arr_coc.texture.motion import (
     rule_says_cut,
     view_of,
 )
+from arr_coc.texture.reducers import PAST, slow_relevance
 from arr_coc.video.settings import SETTINGS_NAME, TemporalSettings, agreement, blend, boosted, carried_trust
 
 

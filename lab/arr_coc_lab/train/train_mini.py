@@ -16,27 +16,23 @@ from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
-from arr_coc.knowing.scorer.source import load_scorer
 from torch import nn
 
-from arr_coc.core.errors import InputError
 from arr_coc.core.files import write_json
 from arr_coc.core.folders import SCORER, part_folder
+from arr_coc.core.values import JsonObject
+from arr_coc.knowing.scorer.source import load_scorer
 
+from ..options import option
 from ..worlds.print.sheets import SMALLEST
-from .acceleration import Prefetcher, RecordingRoom, Twin, make_optimizers
+from .acceleration import Prefetcher, Twin, make_optimizers
 from .allocations import KINDS, Kind, LeafTable, coarsest_of, even_tree_of
-from .checkpoints import TrainingState
-from .clip_lessons import ClipLessons
-from .curves import plot_record
-from .devices import Devices
+from .checkpoints import TrainingState, load_shipped
 from .evaluate import FAMILIES, format_table, table
-from .grow import load_grown
 from .mini_model import MiniConfig, build_mini
-from .options import RunOptions, option
 from .pictures import board_targets, vary
 from .print_world import LetterBatch, PrintWorld, letters_right
 from .reader import DenseHeads, PictureWindow, Reader, cut_blocks, letter_losses, named_letters, reader_losses
@@ -63,8 +59,11 @@ from .reader_examples import (
     pictures_a_step,
 )
 from .reader_pages import PageBook
-from .run import Moment, Notes, Schedule, Training, command, door
+from .run import Moment, Notes, RunOptions, Schedule, Training, command, door
 from .swift import compile_pieces
+
+if TYPE_CHECKING:
+    from accelerate import Accelerator
 
 Size = tuple[int, int]
 
@@ -98,7 +97,7 @@ class MiniOptions(RunOptions):
 
     total: float = option(960.0, "seconds of the whole training, all runs together")
     folder: Path = option(Path("runs/mini"), "where the checkpoint and the curve are kept")
-    start_from: Path | None = option(None, "an export of an earlier training; a narrower reader is grown")
+    start_from: Path | None = option(None, "an export of an earlier training, of the same width")
     learning_rate: float = option(2e-3, "of the reader")
     warm_up: int = option(200, "steps")
     decay_from: float = option(0.4, "share of the training from which on the learning rates fall")
@@ -115,7 +114,6 @@ class MiniOptions(RunOptions):
     heads_first: int = option(0, "steps in which only the dense heads learn, where the start has none")
     page_share: float = option(0.45, "of the pictures, those that are pages")
     neighbours: int = option(24, "questions about what stands beside what, of each page")
-    clip_share: float = option(0.0, "of the steps, those on clips of several frames")
     print: str = option("", "an atlas of type to set pages from, beside Needle World; needle: from its own type")
     print_share: float = option(0.6, "of the pictures, those set from type")
     smallest_type: float = option(SMALLEST, "em in pixels of the smallest type that is set; judged is all from 6 on")
@@ -138,8 +136,8 @@ class MiniOptions(RunOptions):
 class MiniTraining(Training[MiniOptions]):
     """The reader, and buffers of pictures by canvas that are refilled while they are read."""
 
-    def __init__(self, options: MiniOptions, devices: Devices, mini: MiniConfig | None = None) -> None:
-        super().__init__(options, devices)
+    def __init__(self, options: MiniOptions, accelerator: Accelerator, mini: MiniConfig | None = None) -> None:
+        super().__init__(options, accelerator)
         self.plan = options
         self.mini_config = mini or MiniConfig(width=options.width, heads=options.width // 64)
         self.model: Any = build_mini(self.mini_config)
@@ -153,7 +151,7 @@ class MiniTraining(Training[MiniOptions]):
         self.schedule = options.schedule
         self.done |= {"pictures": 0, "rendered": 0, "stage": 0, "glyphs": 0.0}
         if options.start_from is not None:
-            load_grown(options.start_from, self.modules, self.mini_config, options.seed)
+            load_shipped(options.start_from, self.modules)
             record = options.start_from / "record.json"
             # The package's own folder has no record: a finished reader, that has passed all stages.
             earlier = json.loads(record.read_text(encoding="utf-8")) if record.is_file() else {"stage": len(STAGES) - 1}
@@ -165,19 +163,16 @@ class MiniTraining(Training[MiniOptions]):
         if self.device.type == "cuda":
             compile_pieces(not options.eager)
         first = self.done["first"]
-        self.chance["chance"].seed(options.seed + first)
+        self.chance["chance"].seed(self.own_seed(options.seed + first))
         self.pick = self.generator("pick", options.seed + first)
         # The background thread has a source of chance of its own: a shared one would make runs depend on timing.
         self.chance["source"] = random.Random(f"{options.seed}/{first}")
         self.source = ReaderSource(
             FAMILIES, SHARES, options.seed, self.device, QUESTIONS, self.done["rendered"], self.drawers()
         )
-        if self.device.type == "cuda" and not options.eager:
-            self.source.place = RecordingRoom()
         world = self.source.pages.get(PRINT)
         if isinstance(world, PrintWorld):
             self.source.text = partial(text_of, world)
-        self.clips = ClipLessons(self.device, options.seed, options.largest, max(1, round(8 * options.scale)))
         self.ahead: Prefetcher[tuple[Origin, ReaderBatch]] = Prefetcher(self.render_next, self.device)
         self.buffers: dict[PictureShelf, RingBuffer[ReaderBatch]] = {}
         self.tables: dict[Size, LeafTable] = {}
@@ -260,12 +255,11 @@ class MiniTraining(Training[MiniOptions]):
     def data_state(self) -> dict[str, object]:
         buffers = {tuple(shelf): buffer.state() for shelf, buffer in self.buffers.items()}
         counts = {name: {tuple(one): n for one, n in getattr(self, name).items()} for name in ("stored", "read")}
-        return {"buffers": buffers, **counts, "clips": self.clips.state()}
+        return {"buffers": buffers, **counts}
 
     def load_data_state(self, state: TrainingState) -> None:
         # What the thread had rendered ahead is lost, and its numbers stay used.
         self.source.rendered = self.done["rendered"]
-        self.clips.load_state(state["clips"])
         self.twin.push_weights()
         if not self.plan.steps:
             return  # a run by the clock is not repeatable: new pictures are as good, and sooner there
@@ -281,8 +275,7 @@ class MiniTraining(Training[MiniOptions]):
     # ---- the reader
 
     def step(self, at: Moment) -> Notes:
-        if self.chance["chance"].random() < self.plan.clip_share:
-            return self.learn_clips()
+        self.chance["chance"].random()  # not used: keeps runs of a seed what they were in 0.3.0
         late = at.progress >= LETTERS_FIRST and self.plan.letters_late >= 0
         if self.chance["chance"].random() < (self.plan.letters_late if late else self.plan.letter_share):
             return self.learn_letters(at)
@@ -310,20 +303,13 @@ class MiniTraining(Training[MiniOptions]):
         folder = part_folder(SCORER) if self.plan.guide == "bundled" else Path(self.plan.guide)
         return load_scorer(folder, str(self.device)).eval().requires_grad_(False)
 
-    def learn_clips(self) -> Notes:
-        """One update of the reader on clips of several frames, in video prompts."""
-        reading = self.clips.read(self.twin.worker.mini, self.chance["chance"], self.pick)
-        reading.loss.backward()
-        self.twin.pull_gradients()
-        self.update_reader()
-        return {"clips": reading.loss, "right clips": reading.right.float().mean()}
-
     def update_reader(self) -> None:
         if self.done["step"] - self.done["first"] < self.plan.heads_first:
             for parameter in self.model.parameters():
                 if parameter.grad is not None:
                     parameter.grad.zero_()
-        nn.utils.clip_grad_norm_([*self.model.parameters(), *self.heads.parameters()], 1.0)
+        self.average_gradients()
+        nn.utils.clip_grad_norm_(self.parameters(), 1.0)
         for optimizer in self.optimizers:
             optimizer.step()
         self.twin.push_weights()
@@ -404,7 +390,7 @@ class MiniTraining(Training[MiniOptions]):
         guided = guided and self.scorer is not None
         scores = None
         if guided:
-            with torch.no_grad(), self.autocast():
+            with torch.no_grad(), self.accelerator.autocast():
                 scores = self.scorer.score(pages.pictures, pages.questions[:, 0].long()).float()
         return leaf_table.looks(kind, truth, self.pick, scores)
 
@@ -439,14 +425,9 @@ class MiniTraining(Training[MiniOptions]):
             parameter.grad = gradient
         return dense.right.detach()
 
-    def autocast(self) -> torch.autocast:
-        # What is recorded must not hang on weights that were cast, and kept, outside of the recording.
-        cuda = self.device.type == "cuda"
-        return torch.autocast(self.device.type, torch.bfloat16, enabled=cuda, cache_enabled=False)
-
     # ---- the record
 
-    def judge(self, at: Moment) -> dict[str, object] | None:
+    def judge(self, at: Moment) -> JsonObject | None:
         """Letters right by size and by wear, of faces that no step shows."""
         if not self.plan.print:
             return None
@@ -459,7 +440,7 @@ class MiniTraining(Training[MiniOptions]):
         found = letters_right(named, target, sizes, batch.wear)
         return {f"judged {name}": share for table in found.values() for name, (share, n) in table.items() if n >= 50}
 
-    def point(self, at: Moment, means: dict[str, float]) -> dict[str, object]:
+    def point(self, at: Moment, means: dict[str, float]) -> JsonObject:
         """Also decides whether a stage is over."""
         stage = self.done["stage"]
         weights = STAGES[stage].canvases
@@ -470,7 +451,7 @@ class MiniTraining(Training[MiniOptions]):
             self.done |= {"stage": following, "glyphs": 0.0}
         return {"stage": stage, **means}
 
-    def record(self) -> dict[str, object]:
+    def record(self) -> JsonObject:
         return {**super().record(), "mini": asdict(self.mini_config), "rows": []}
 
     def exports(self) -> dict[str, nn.Module]:
@@ -484,10 +465,6 @@ class MiniTraining(Training[MiniOptions]):
             rows = table(self.model, self.scorer, cells=cells, number=self.plan.evaluate, split="validation")
             write_json(self.plan.target / "record.json", {**self.record(), "rows": rows})
             print(format_table(rows), flush=True)
-        try:
-            print(f"files: {plot_record(self.plan.target)}", flush=True)
-        except InputError as error:  # a training without matplotlib is a training all the same
-            print(f"no curve was drawn: {error}", flush=True)
 
 
 @torch.no_grad()

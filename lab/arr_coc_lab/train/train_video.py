@@ -23,12 +23,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
-from arr_coc.knowing.scorer.source import load_scorer
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from arr_coc.core.files import write_json
 from arr_coc.core.folders import MINI, SCORER, part_folder
+from arr_coc.knowing.scorer.source import load_scorer
 from arr_coc.video.settings import SETTINGS_NAME, TemporalSettings, load_settings
 
 from .acceleration import Prefetcher, Twin

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
-from arr_coc.realizing.qwen3_vl.encode import dense_vision_attention
 from torch import Tensor
 from torch.nn import functional as F
 
+from arr_coc.realizing.qwen3_vl.encode import dense_vision_attention
 from arr_coc.video.settings import TemporalSettings, same_ground
 
 from ..classic.scorer import Scorer

@@ -9,11 +9,11 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from arr_coc.knowing.words.page import word_page
-from arr_coc.knowing.words.source import features
 from torch import Tensor
 
 from arr_coc.core.alphabet import decode
+from arr_coc.knowing.words.page import word_page
+from arr_coc.knowing.words.source import features
 from arr_coc.pictures.ocr import ocr_words
 from arr_coc.pictures.words import Words, make_words
 from arr_coc.pictures.words_files import as_words
