@@ -409,11 +409,11 @@ class OutcomeTraining(Training[OutcomeOptions]):
             right.append(judge(self.reader, part, leaves[:, None]).right[:, 0])
         return {"judged right": float(torch.cat(right).float().mean())}
 
-    def data_state(self) -> list[object]:
-        return [(one.number, one.side, one.wanted.cpu(), one.weights.cpu()) for one in self.kept]
+    def data_state(self) -> TrainingState:
+        return {"kept": [(one.number, one.side, one.wanted.cpu(), one.weights.cpu()) for one in self.kept]}
 
     def load_data_state(self, state: TrainingState) -> None:
-        for number, side, wanted, weights in state:
+        for number, side, wanted, weights in state["kept"]:
             batch = self.draw(number, side)
             self.kept.append(Judged(number, side, batch, wanted.to(self.device), weights.to(self.device)))
 

@@ -14,7 +14,6 @@ import json
 import random
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -34,11 +33,10 @@ from .checkpoints import TrainingState, load_shipped
 from .evaluate import FAMILIES, format_table, table
 from .mini_model import MiniConfig, build_mini
 from .pictures import board_targets, vary
-from .print_world import LetterBatch, PrintWorld, letters_right
+from .print_world import PrintWorld
 from .reader import DenseHeads, PictureWindow, Reader, cut_blocks, letter_losses, named_letters, reader_losses
 from .reader_examples import (
     LETTERS,
-    PAGES,
     PIXELS_A_BUFFER,
     PIXELS_A_RENDERING,
     PRINT,
@@ -47,18 +45,16 @@ from .reader_examples import (
     SMALLEST_PAGE,
     STAGES,
     Origin,
-    PageRenderer,
     ReaderBatch,
-    ReaderSource,
     RingBuffer,
     choose_difficulty,
     draw_step,
-    letter_batch,
     misheard,
     next_stage,
     pictures_a_step,
+    render_reader_batch,
+    whose_turn,
 )
-from .reader_pages import PageBook
 from .run import Moment, Notes, RunOptions, Schedule, Training, command, door
 from .swift import compile_pieces
 
@@ -110,10 +106,7 @@ class MiniOptions(RunOptions):
     evaluate: int = option(2048, "test questions for each cell of the table; 0: no table")
     largest: int = option(1024, "leave out canvases with a longer side")
     width: int = option(MiniConfig.width, "of the reader")
-    pages: str = option("", "packs of pages to read beside Needle World, like packs/train-*.bin (arr-coc pages --pack)")
     heads_first: int = option(0, "steps in which only the dense heads learn, where the start has none")
-    page_share: float = option(0.45, "of the pictures, those that are pages")
-    neighbours: int = option(24, "questions about what stands beside what, of each page")
     print: str = option("", "an atlas of type to set pages from, beside Needle World; needle: from its own type")
     print_share: float = option(0.6, "of the pictures, those set from type")
     smallest_type: float = option(SMALLEST, "em in pixels of the smallest type that is set; judged is all from 6 on")
@@ -131,6 +124,42 @@ class MiniOptions(RunOptions):
     def schedule(self) -> Schedule:
         # A run of a few steps, as tests make it, warms up in a part of them.
         return Schedule(min(self.warm_up, 1 + self.steps // 4) if self.steps else self.warm_up, self.decay_from)
+
+
+@dataclass
+class ReaderSource:
+    """Which pictures come next: the family whose turn it is.
+
+    rendered: pictures so far, their numbers under the seed; a resumed training goes on from there, so that it never
+    sees a picture twice. print: who sets pages from type; None: nobody.
+    """
+
+    seed: int
+    device: torch.device | str
+    rendered: int = 0
+    print: PrintWorld | None = None
+
+    def choose_letters(self, number: int, size: Size) -> Origin:
+        start, self.rendered = self.rendered, self.rendered + number
+        return Origin(LETTERS, number, size, start, None)
+
+    def choose(self, number: int, size: Size, difficulty: str | None, turn: int) -> Origin:
+        """turn: how many batches of this canvas came before."""
+        families, shares = list(FAMILIES), list(SHARES)
+        if self.print is not None and min(size) >= SMALLEST_PAGE:
+            families.append(PRINT)
+            shares.append(sum(shares) * self.print.share / (1 - self.print.share))
+        family = families[whose_turn(tuple(shares), len(FAMILIES), turn)]
+        start, self.rendered = self.rendered, self.rendered + number
+        return Origin(family, number, size, start, difficulty)
+
+    def render(self, origin: Origin) -> ReaderBatch:
+        family, number, size, start, difficulty = origin
+        if family not in (PRINT, LETTERS):
+            return render_reader_batch(family, number, size, self.seed, start, self.device, difficulty, QUESTIONS)
+        assert self.print is not None, "print was read before, and is not given now"
+        draw = self.print.letters if family == LETTERS else self.print.render
+        return draw(number, size, start)
 
 
 class MiniTraining(Training[MiniOptions]):
@@ -167,12 +196,8 @@ class MiniTraining(Training[MiniOptions]):
         self.pick = self.generator("pick", options.seed + first)
         # The background thread has a source of chance of its own: a shared one would make runs depend on timing.
         self.chance["source"] = random.Random(f"{options.seed}/{first}")
-        self.source = ReaderSource(
-            FAMILIES, SHARES, options.seed, self.device, QUESTIONS, self.done["rendered"], self.drawers()
-        )
-        world = self.source.pages.get(PRINT)
-        if isinstance(world, PrintWorld):
-            self.source.text = partial(text_of, world)
+        world = self.print_world() if options.print else None
+        self.source = ReaderSource(self.own_seed(options.seed), self.device, self.done["rendered"], world)
         self.ahead: Prefetcher[tuple[Origin, ReaderBatch]] = Prefetcher(self.render_next, self.device)
         self.buffers: dict[PictureShelf, RingBuffer[ReaderBatch]] = {}
         self.tables: dict[Size, LeafTable] = {}
@@ -180,7 +205,7 @@ class MiniTraining(Training[MiniOptions]):
         self.rendered: dict[PictureShelf, int] = {}
         self.stored: dict[PictureShelf, int] = {}
         self.read: dict[PictureShelf, int] = {}
-        self.judged: LetterBatch | None = None
+        self.judged: ReaderBatch | None = None
         named = {"mini": self.model, "scorer": self.scorer} if self.scorer else {"mini": self.model}
         sizes = ", ".join(f"{name} {count(module):.2f} M" for name, module in named.items())
         print(f"{sizes} parameters, {self.device}", flush=True)
@@ -203,7 +228,7 @@ class MiniTraining(Training[MiniOptions]):
         return [*(PictureShelf(*size) for size in sizes), *text]
 
     def has_text(self, size: Size) -> bool:
-        return self.source.text is not None and min(size) >= SMALLEST_PAGE
+        return self.source.print is not None and min(size) >= SMALLEST_PAGE
 
     def missing(self, shelf: PictureShelf, batches: dict[PictureShelf, int]) -> float:
         """How many pictures are due, beyond those there: a few of each family first, then by use."""
@@ -281,15 +306,6 @@ class MiniTraining(Training[MiniOptions]):
             return self.learn_letters(at)
         return self.learn(*self.next_batch(at))
 
-    def drawers(self) -> dict[str, PageRenderer]:
-        """Who draws beside Needle World, by family."""
-        plan, made = self.plan, dict[str, PageRenderer]()
-        if plan.pages:
-            made[PAGES] = PageBook(plan.pages, self.device, plan.seed, plan.page_share, neighbours=plan.neighbours)
-        if plan.print:
-            made[PRINT] = self.print_world()
-        return made
-
     def print_world(self, split: str = "train") -> PrintWorld:
         """Pages set from type; their faces are Needle World's own where no others are named."""
         atlas = None if self.plan.print == "needle" else self.plan.print
@@ -359,24 +375,24 @@ class MiniTraining(Training[MiniOptions]):
     ) -> dict[str, torch.Tensor]:
         """One lesson's losses and their gradients, which are left with the master."""
         plan = self.plan
-        lesson = reader_losses(self.twin.worker, pages, blocks, patches, kept, self.window(pages.size))
-        reading = lesson.reading
+        found = reader_losses(self.twin.worker, pages, blocks, patches, kept, self.window(pages.size))
+        dense = found.dense
         loss = (
-            reading.answer
-            + plan.glyph_weight * reading.glyph
-            + plan.patch_weight * lesson.patches
-            + plan.point_weight * (lesson.pointing + lesson.copying)
-            + plan.thing_weight * reading.thing
+            found.answer
+            + plan.glyph_weight * dense.glyph
+            + plan.patch_weight * dense.patches
+            + plan.point_weight * (found.pointing + found.copying)
+            + plan.thing_weight * dense.thing
         )
         loss.backward()
         self.twin.pull_gradients()
         notes = {
-            "answer": reading.answer,
-            "right": reading.right.float().mean(),
-            "glyph": reading.glyph_right,
-            "thing": reading.thing,
-            "pointing": lesson.pointing,
-            "copying": lesson.copying,
+            "answer": found.answer,
+            "right": found.right.float().mean(),
+            "glyph": dense.glyph_right,
+            "thing": dense.thing,
+            "pointing": found.pointing,
+            "copying": found.copying,
         }
         return {name: value.detach() for name, value in notes.items()}
 
@@ -423,22 +439,21 @@ class MiniTraining(Training[MiniOptions]):
         self.update_reader()
         for parameter, gradient in zip(idle, kept, strict=True):
             parameter.grad = gradient
-        return dense.right.detach()
+        return dense.glyph_right.detach()
 
     # ---- the record
 
     def judge(self, at: Moment) -> JsonObject | None:
-        """Letters right by size and by wear, of faces that no step shows."""
+        """Share of the letters that are right, on print of faces that no step shows."""
         if not self.plan.print:
             return None
         if self.judged is None:
             number, side = max(2, round(JUDGED * self.plan.scale)), min(512, self.plan.largest)
             self.judged = self.print_world("val").letters(number, (side, side), 0)
-        batch = self.judged
-        named, leaves = named_letters(self.twin.worker, batch.pictures, self.dtype)
-        target, sizes = (board_targets(boards, leaves) for boards in (batch.boards(), batch.sizes()))
-        found = letters_right(named, target, sizes, batch.wear)
-        return {f"judged {name}": share for table in found.values() for name, (share, n) in table.items() if n >= 50}
+        named, leaves = named_letters(self.twin.worker, self.judged.pictures, self.dtype)
+        target = board_targets(self.judged.boards(), leaves)
+        asked = target > 0
+        return {"judged all": float(((named == target) & asked).sum() / asked.sum().clamp_min(1))}
 
     def point(self, at: Moment, means: dict[str, float]) -> JsonObject:
         """Also decides whether a stage is over."""
@@ -465,14 +480,6 @@ class MiniTraining(Training[MiniOptions]):
             rows = table(self.model, self.scorer, cells=cells, number=self.plan.evaluate, split="validation")
             write_json(self.plan.target / "record.json", {**self.record(), "rows": rows})
             print(format_table(rows), flush=True)
-
-
-@torch.no_grad()
-def text_of(world: PrintWorld, number: int, size: Size, start: int | torch.Tensor) -> ReaderBatch:
-    """Pictures of nothing but text."""
-    with torch.autocast(world.device.type, enabled=False):
-        printed = world.printed(number, size, start, LETTERS)[1]
-        return letter_batch(printed.pixels, printed.glyphs)
 
 
 def count(module: nn.Module) -> float:

@@ -38,10 +38,10 @@ from arr_coc.texture.texture import Layout
 from .. import LAB_WEIGHTS
 from ..classic.balancers import AdaptiveConfig, AdaptiveTensionBalancer, TensionBalancer
 from ..classic.scorer import Scorer
-from .allocations import fine_cells, target_cells
-from .evaluate import FAMILIES
-from .outcomes import share_loss
-from .pictures import TrainingBatch, family_batches
+from ..train.allocations import fine_cells, target_cells
+from ..train.evaluate import FAMILIES
+from ..train.outcomes import share_loss
+from ..train.pictures import TrainingBatch, family_batches
 
 WAYS_LAYOUT = Layout.of("ways", ("red", "green", "blue", "eccentricity", "saliency", "text_regions"))
 POWERS = (1.0, 2.0, 4.0, 8.0)

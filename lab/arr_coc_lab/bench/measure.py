@@ -20,14 +20,14 @@ from arr_coc.attending.tree import Tree
 from arr_coc.core.values import JsonObject
 from arr_coc.realizing.qwen3_vl.encode import dense_vision_attention
 
+from ..classic.learning import THRESHOLD, expected_tokens
+from ..train.allocations import Kind, box_cover, fine_cells, make_leaves, target_cells, tree_of
+from ..train.evaluate import FAMILIES
+from ..train.outcomes import judge
+from ..train.pictures import TrainingBatch, render_family
 from ..worlds.needle.difficulty import as_difficulty
 from ..worlds.needle.draws import Draws
 from ..worlds.needle.renderer import Asked, asked_of, lay_out, plan_of, render
-from .allocations import Kind, box_cover, fine_cells, make_leaves, target_cells, tree_of
-from .evaluate import FAMILIES
-from .outcomes import judge
-from .pictures import TrainingBatch, render_family
-from .rewards import THRESHOLD, expected_tokens
 from .rivals import Rivals, recall, three_ways
 
 if TYPE_CHECKING:

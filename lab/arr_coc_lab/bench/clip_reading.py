@@ -1,0 +1,301 @@
+"""`mini` on clips: video prompts, the tower on every frame at once, and answers from a clip or its clearest frame."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from arr_coc.answering.passes import LookBlock, Rows, TowerMemory, encode_look
+from arr_coc.attending.controls import permute_along_tree
+from arr_coc.attending.overlay import overlay
+from arr_coc.attending.tree import DEFAULT_LEVELS, Leaves, build_tree
+from arr_coc.core.alphabet import IDS
+from arr_coc.core.errors import InputError
+from arr_coc.realizing.qwen3_vl.encode import VisualTokens
+from arr_coc.realizing.tokens.patches import LeafBatch, gather_leaf_patches, mip_pyramid
+from arr_coc.video.spending import demand_of, grow_forest
+
+from ..train.allocations import LEVELS
+from ..train.mini_model import IMAGE, VIDEO, VISION_END, VISION_START
+from ..train.prompts import HEAD, Prompt, chat_tail
+from ..train.reader import AnswerReading, answer_logits, judged, normalise_pictures
+from ..train.swift import pair
+from ..train.temporal_model import ClipMaps
+from ..worlds.needle.clips import NeedleClip
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+
+# The rate at which a clip of Needle World is taken to be filmed.
+FRAMES_PER_SECOND = 4.0
+
+
+def clip_seconds(frames: int) -> list[float]:
+    return [number / FRAMES_PER_SECOND for number in range(frames)]
+
+
+def time_words(seconds: float) -> list[int]:
+    """Token identifiers of a time, as the stock processor writes it."""
+    return [IDS[character] for character in f"<{seconds:.1f} seconds>"]
+
+
+def build_clip_prompt(
+    question_ids: Tensor, answer_ids: Tensor, counts: Tensor, seconds: Sequence[float] | None = None
+) -> Prompt:
+    """(N, Q) and (N, A) characters, counts (N, T) visual tokens of each frame → the whole chat of each clip.
+
+    seconds: T times, for the video prompt; None for clips of one frame that are shown as pictures.
+    """
+    number, device, longest = len(counts), counts.device, int(counts.max())
+    token = IMAGE if seconds is None else VIDEO
+    # Every frame gets room for the longest run; what it does not use is 0 and falls out when the row is packed.
+    runs = torch.where(torch.arange(longest, device=device) < counts[..., None], token, 0)
+
+    def constant(*tokens: int) -> Tensor:
+        return torch.tensor(tokens, device=device, dtype=torch.int64).expand(number, -1)
+
+    if seconds is None:
+        parts = [constant(*HEAD), runs[:, 0], constant(VISION_END)]
+    else:
+        parts = [constant(*HEAD)]
+        for frame, time in enumerate(seconds):
+            parts += [constant(*time_words(time), VISION_START), runs[:, frame], constant(VISION_END)]
+        parts.append(constant(VISION_END))
+    head = torch.cat(parts, dim=1)
+    tail, said = chat_tail(question_ids, answer_ids)
+    ids = torch.cat([head, tail.long()], dim=1)
+    answers = torch.cat([torch.zeros_like(head, dtype=torch.bool), said], dim=1)
+    there = ids > 0
+    order = (~there).to(torch.uint8).argsort(dim=1, stable=True)[:, : int(there.sum(1).max())]
+    return Prompt(ids.gather(1, order), answers.gather(1, order))
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# `mini`'s vision tower on frames with different numbers of leaves, in one pass: only attention needs padding.
+#
+# The frames of a clip may have four leaves or hundreds. Frame by frame, or one number of leaves after the other, would
+# be dozens of passes of a small model, each too small for a fast device. Everything but attention works on single
+# patches, so these stay packed; for attention they are laid out in rows of the longest frame, with a mask. The
+# parameters are the stock model's own, and a test holds the result equal to it.
+
+CELL, PATCH = 32, 16
+# Rows of attention are as long as a multiple of this: kernels want masks of such lengths.
+ALIGNED = 16
+
+
+def rows_of(counts: tuple[int, ...], device: torch.device) -> tuple[Rows, Tensor | None]:
+    """Rows for frames of so many patches each, and their mask (number, 1, 1, length); None where the rows are full."""
+    longest = max(counts)
+    if min(counts) == longest:
+        return Rows(len(counts), longest, None), None
+    # Made on the processor, where nothing has to be waited for.
+    there = torch.arange(-(-longest // ALIGNED) * ALIGNED) < torch.tensor(counts)[:, None]
+    rows = Rows.of(there)
+    assert rows.place is not None
+    there = there[:, None, None].to(device, non_blocking=True)
+    return rows._replace(place=rows.place.to(device, non_blocking=True)), there
+
+
+def pack_leaves(leaves: Leaves, grid: tuple[int, int], levels: int) -> LeafBatch:
+    """Leaves of M frames of one grid, frame after frame without gaps."""
+    device, counts = leaves.cells.device, tuple(leaves.lengths.tolist())
+    valid = torch.arange(leaves.cells.shape[1], device=device) < leaves.lengths[:, None]
+    owner = torch.arange(len(counts), device=device).repeat_interleave(leaves.lengths, output_size=sum(counts))
+    size = pair(*grid, device).expand(len(counts), 2)
+    return LeafBatch(leaves.cells[valid].long(), owner, size, counts, levels)
+
+
+def see_frames(model: PreTrainedModel, pictures: Tensor, leaves: Leaves) -> tuple[VisualTokens, LeafBatch]:
+    """uint8 pictures (M, 3, H, W) and leaves of different numbers → visual tokens, packed picture after picture."""
+    grid = pictures.shape[2] // CELL, pictures.shape[3] // CELL
+    # As many mip levels as there can be: asking how coarse the leaves are would make the processor wait.
+    levels = 1 + math.ceil(math.log2(max(2, *grid)))
+    batch = pack_leaves(leaves, grid, max(levels, LEVELS + 1))
+    pyramid = mip_pyramid(normalise_pictures(pictures), batch.levels, cell=CELL, patch_size=PATCH)
+    patches = gather_leaf_patches(pyramid, batch.leaves, batch.owner, merge=2, temporal=1)
+    rows, mask = rows_of(tuple(4 * count for count in batch.counts), patches.device)
+    return encode_look(model, patches, batch, LookBlock(TowerMemory(), rows, mask)), batch
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Clips through `mini`: as one video prompt, from the clearest frame, or with the opinions of all frames pooled.
+#
+# A `mini` that was trained on single pictures has never seen a video prompt; `clearest` and `pooled` ask it about
+# frames as pictures. Whichever way, every character is judged with the right ones before it, which for exact match is
+# the same as greedy decoding.
+
+
+@dataclass(frozen=True)
+class Clips:
+    """N clips of T frames with one question each. pictures: (N, T, 3, H, W) uint8. question_ids, answer_ids: (N, …)."""
+
+    pictures: Tensor
+    question_ids: Tensor
+    answer_ids: Tensor
+
+    @classmethod
+    def of(cls, clip: NeedleClip) -> Clips:
+        """Rendered ones; every frame has its clip's question."""
+        frames = clip.cuts.shape[1]
+        return cls(clip.pictures, clip.frames.question_ids[::frames], clip.frames.answer_ids[::frames])
+
+    def __len__(self) -> int:
+        return len(self.pictures)
+
+
+def read_video(model: PreTrainedModel, clips: Clips, leaves: Leaves) -> AnswerReading:
+    """All frames of a clip in one video prompt. leaves: of N · T frames, clip after clip."""
+    number, frames = clips.pictures.shape[:2]
+    tokens, batch = see_frames(model, clips.pictures.flatten(0, 1), leaves)
+    counts = leaves.lengths.unflatten(0, (number, frames))
+    prompt = build_clip_prompt(clips.question_ids, clips.answer_ids, counts, clip_seconds(frames))
+    return judged(*answer_logits(model, prompt, tokens, batch, VIDEO), number)
+
+
+def read_pictures(
+    model: PreTrainedModel, pictures: Tensor, question_ids: Tensor, answer_ids: Tensor, leaves: Leaves
+) -> tuple[Tensor, Tensor, Tensor]:
+    """`answer_logits` of pictures (M, 3, H, W), each with a question of its own and any number of leaves."""
+    tokens, batch = see_frames(model, pictures, leaves)
+    prompt = build_clip_prompt(question_ids, answer_ids, leaves.lengths[:, None])
+    return answer_logits(model, prompt, tokens, batch, IMAGE)
+
+
+def read_clearest(model: PreTrainedModel, clips: Clips, leaves: Leaves, evidence: Tensor) -> AnswerReading:
+    """Only the frame with most evidence (N, T), as a picture."""
+    number, frames = evidence.shape
+    chosen = torch.arange(number, device=evidence.device) * frames + evidence.argmax(1)
+    picked = take_frames(leaves, chosen)
+    pictures = clips.pictures.flatten(0, 1)[chosen]
+    return judged(*read_pictures(model, pictures, clips.question_ids, clips.answer_ids, picked), number)
+
+
+def read_pooled(model: PreTrainedModel, clips: Clips, leaves: Leaves, evidence: Tensor) -> AnswerReading:
+    """Every frame as a picture; their opinions about each character are averaged, weighted by the evidence (N, T)."""
+    number, frames = evidence.shape
+    questions, answers = (ids.repeat_interleave(frames, 0) for ids in (clips.question_ids, clips.answer_ids))
+    logits, wanted, rows = read_pictures(model, clips.pictures.flatten(0, 1), questions, answers, leaves)
+    weights = (evidence / evidence.sum(1, keepdim=True).clamp_min(1e-9)).flatten()
+    # All frames of a clip say the same number of characters: rows of one clip are T blocks of equal length.
+    said = torch.bincount(rows, minlength=number * frames).view(number, frames)[:, 0]
+    clip = rows // frames
+    begin = (said * frames).cumsum(0) - said * frames
+    place = (torch.arange(len(rows), device=rows.device) - begin[clip]) % said[clip]
+    target = (said.cumsum(0) - said)[clip] + place
+    pooled = torch.zeros(int(said.sum()), logits.shape[1], device=logits.device)
+    pooled.index_add_(0, target, logits.log_softmax(-1) * weights[rows][:, None])
+    first = rows % frames == 0
+    return judged(pooled, wanted[first], clip[first], number)
+
+
+def take_frames(leaves: Leaves, chosen: Tensor) -> Leaves:
+    """The leaves of some frames, no wider than they need."""
+    lengths = leaves.lengths[chosen]
+    longest = int(lengths.max())
+    return Leaves(leaves.cells[chosen, :longest], leaves.scores[chosen, :longest], lengths)
+
+
+def evidence_of(relevance: Tensor, leaves: Leaves) -> Tensor:
+    """(N, T): relevance-weighted detail of each frame: 1 if all that matters is seen at level 0.
+
+    relevance: (N, T, rows, cols). leaves: of N · T frames; where they overlap, the finest is what is seen.
+    """
+    number, frames, rows, cols = relevance.shape
+    detail = torch.stack([grid * 0.5**level for level, grid, _ in leaves_by_level(leaves, rows, cols)]).amax(0)
+    seen = (relevance.flatten(0, 1) * detail).sum((1, 2))
+    total = relevance.flatten(0, 1).sum((1, 2)).clamp_min(1e-9)
+    return (seen / total).unflatten(0, (number, frames))
+
+
+# ---- ways to spend one total on a clip, all of the same cost ---------------------------------------------------------
+
+SYSTEMS = ("temporal", "frame by frame", "uniform", "random", "shuffled", "one frame", "full")
+
+
+def clip_leaves(system: str, maps: ClipMaps, keep: float, generator: torch.Generator, share: float = 1.0) -> Leaves:
+    """Leaves of N · T frames, clip after clip: for each clip as many tokens as keep · full in each of its frames.
+
+    share: of that total, for the systems that plan over the whole clip; the others take all of it.
+
+    temporal: one order of tokens over carried relevance, new ground first. frame by frame: each frame's own scores and
+    an even share. one frame: all of the budget in the first frame, a token elsewhere. shuffled: temporal with its map
+    permuted. Scores of the leaves are the relevance beneath them.
+    """
+    frames, rows, cols = maps.scores.shape[1:]
+    flat = maps.scores.flatten(0, 1)
+    full, each = rows * cols, max(1, round(keep * rows * cols))
+    total = max(frames, int(share * frames * each))
+    if system == "full":
+        return overlay(flat, [full] * len(flat))
+    if system == "frame by frame":
+        return overlay(flat, [each] * len(flat))
+    if system == "uniform":
+        return overlay(torch.ones_like(flat), [each] * len(flat), scored=flat)
+    if system == "random":
+        # A map of few loud places, as the control of single pictures has it: an even one would be down-sampling.
+        noise = torch.rand(flat.shape, generator=generator).pow(16).to(flat)
+        return overlay(noise, [each] * len(flat), scored=flat)
+    if system == "one frame":
+        first = torch.zeros_like(maps.scores)
+        first[:, 0] = maps.scores[:, 0] + 1e-6
+        return grow_forest(first, total, relevance=maps.scores)
+    demand = demand_of(maps.relevance, maps.same_ground)
+    if system == "shuffled":
+        # Every frame is permuted alike, so that what was one place stays one place through time.
+        seed, tree = int(torch.randint(2**31, (1,), generator=generator)), build_tree(rows, cols, DEFAULT_LEVELS)
+        frames_alike = [
+            permute_along_tree(demand[:, time], tree, torch.Generator().manual_seed(seed)) for time in range(frames)
+        ]
+        demand = torch.stack(frames_alike, 1)
+    elif system != "temporal":
+        raise InputError(f"no way to share a clip's tokens is called {system!r}; choose {', '.join(SYSTEMS)}")
+    return grow_forest(demand, total, relevance=maps.relevance)
+
+
+# ---- How alike the allocations of neighbouring frames are, for whole batches of clips --------------------------------
+
+# Share of a frame's tokens that a standing allocation has: what similarity compares.
+STANDING = 1 / 8
+
+
+def neighbour_similarity(relevance: Tensor, keep: float, same_ground: Tensor | None = None) -> Tensor:
+    """(N, T, rows, cols) → (N, T − 1): `spending.kept_share` of each frame's allocation and the next one's.
+
+    same_ground: (N, T, rows, cols), what of each cell was there in the frame before. Without it, places alone are
+    compared, whatever stands there: `values.compare(…).similarity`.
+    """
+    flat, (rows, cols) = relevance.flatten(0, 1), relevance.shape[2:]
+    leaves = overlay(flat, [max(1, round(keep * rows * cols))] * len(flat))
+    density = torch.stack([grid / area for _, grid, area in leaves_by_level(leaves, rows, cols)]).sum(0)
+    density = density.unflatten(0, relevance.shape[:2])
+    both = torch.minimum(density[:, 1:], density[:, :-1])
+    if same_ground is not None:
+        both = both * same_ground[:, 1:]
+    return both.sum((2, 3)) / density.sum((2, 3)).amax(1, keepdim=True)
+
+
+def leaves_by_level(leaves: Leaves, rows: int, cols: int) -> Iterator[tuple[int, Tensor, Tensor]]:
+    """Each level with (B, rows, cols) bool, the cells under its leaves, and (rows, cols), the cells that a leaf there
+    has: one at the edge has fewer."""
+    row, col, level = leaves.cells.unbind(-1)
+    device, number = row.device, len(row)
+    for one in range(int(level.max()) + 1):
+        shape, side = (-(-rows >> one), -(-cols >> one)), 1 << one
+        which, place = torch.where(level == one)  # padding has level -1
+        grid = torch.zeros(number, *shape, dtype=torch.bool, device=device)
+        grid[which, row[which, place] >> one, col[which, place] >> one] = True
+        high = (rows - torch.arange(shape[0], device=device) * side).clamp_max(side)
+        wide = (cols - torch.arange(shape[1], device=device) * side).clamp_max(side)
+        area = high[:, None] * wide
+        yield one, _spread(grid, side)[:, :rows, :cols], _spread(area[None], side)[0, :rows, :cols]
+
+
+def _spread(grid: Tensor, side: int) -> Tensor:
+    """Every node's value on all of its cells."""
+    return grid.repeat_interleave(side, 1).repeat_interleave(side, 2)
