@@ -7,9 +7,9 @@ from itertools import islice
 import numpy as np
 import pytest
 import torch
+
 from arr_coc.knowing.words.page import word_page
 from arr_coc.knowing.words.source import features, ranker_weights, word_logits
-
 from arr_coc_lab.train.run import train
 from arr_coc_lab.train.train_words import Ranker, WordsOptions, WordsTraining, collate, rank_report
 from arr_coc_lab.train.word_lessons import examples, inside, misread, needle_lessons

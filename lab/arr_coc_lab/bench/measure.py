@@ -22,13 +22,13 @@ from arr_coc.realizing.qwen3_vl.encode import dense_vision_attention
 
 from ..classic.learning import THRESHOLD, expected_tokens
 from ..train.allocations import Kind, box_cover, fine_cells, make_leaves, target_cells, tree_of
-from ..train.evaluate import FAMILIES
+from ..train.evaluate import FAMILIES, recall
 from ..train.outcomes import judge
 from ..train.pictures import TrainingBatch, render_family
 from ..worlds.needle.difficulty import as_difficulty
 from ..worlds.needle.draws import Draws
 from ..worlds.needle.renderer import Asked, asked_of, lay_out, plan_of, render
-from .rivals import Rivals, recall, three_ways
+from .rivals import Rivals, three_ways
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel

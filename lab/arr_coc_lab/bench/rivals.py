@@ -18,11 +18,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from arr_coc.attending.overlay import overlay
 from arr_coc.attending.quadtree import quadtree
 from arr_coc.attending.tree import Tree
 from arr_coc.balancing.tension import SHARPNESS, balance, normalise
@@ -38,8 +36,8 @@ from arr_coc.texture.texture import Layout
 from .. import LAB_WEIGHTS
 from ..classic.balancers import AdaptiveConfig, AdaptiveTensionBalancer, TensionBalancer
 from ..classic.scorer import Scorer
-from ..train.allocations import fine_cells, target_cells
-from ..train.evaluate import FAMILIES
+from ..train.allocations import target_cells
+from ..train.evaluate import FAMILIES, recall
 from ..train.outcomes import share_loss
 from ..train.pictures import TrainingBatch, family_batches
 
@@ -213,25 +211,12 @@ def sharpened(one: Tensor, power: float, by_odds: bool = False) -> Tensor:
     return (one**power).float()
 
 
-def recall(leaves: Tensor, truth: Tensor) -> Tensor:
-    """Leaves (B, N, 3) and the cells that matter (B, rows, cols) → (B,): the share of them seen at level 0."""
-    seen = fine_cells(leaves, truth.shape[1], truth.shape[2]) * truth
-    return seen.sum((1, 2)) / truth.sum((1, 2)).clamp_min(1)
-
-
 def best_power(maps: Tensor, truth: Tensor, leaves: Callable[[Tensor], Tensor]) -> tuple[float, bool]:
     """The power, of the map (False) or of its odds (True), with which its leaves show most of what the questions need;
     ties to the map and to the smaller."""
     ladder = [*((power, False) for power in POWERS), *((power, True) for power in ODDS_POWERS)]
     found = [float(recall(leaves(sharpened(maps, *step)), truth).mean()) for step in ladder]
     return ladder[max(range(len(ladder)), key=lambda place: (round(found[place], 4), -place))]
-
-
-def covered(maps: Tensor, truth: Tensor, keep: float) -> np.ndarray:
-    """(B,): the share of the cells that matter (B, rows, cols) which an overlay of these maps, of a share of the
-    tokens, sees at level 0."""
-    budget = max(1, round(keep * truth.shape[1] * truth.shape[2]))
-    return recall(torch.as_tensor(overlay(maps, [budget] * len(maps)).cells), truth).numpy()
 
 
 @dataclass(frozen=True)

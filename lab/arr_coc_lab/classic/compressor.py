@@ -23,12 +23,12 @@ from typing import NamedTuple
 import numpy as np
 import torch
 import torch.nn.functional as F
-from arr_coc.realizing.tokens.merge import Members, new_numbers, region_slots
 from torch import Tensor, nn
 
 from arr_coc.core.errors import InputError
 from arr_coc.core.pretrained import Pretrained
 from arr_coc.core.values import Allocation
+from arr_coc.realizing.tokens.merge import Members, new_numbers, region_slots
 
 from .scale import CLASSIC_GRIDS, CLASSIC_TOKENS
 

@@ -16,17 +16,17 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from arr_coc.core.pretrained import Pretrained
+from arr_coc.core.values import Relevance
 from arr_coc.knowing.language.tables import MOST_WORDS, word_rows
 from arr_coc.knowing.registry import Source
 from arr_coc.texture.batch import sense
 from arr_coc.texture.one_picture import sense_one
 from arr_coc.texture.pyramid import to_cells
 from arr_coc.texture.texture import MVP13, Texture
-from torch import Tensor, nn
-from torch.nn import functional as F
-
-from arr_coc.core.pretrained import Pretrained
-from arr_coc.core.values import Relevance
 
 from .. import LAB_WEIGHTS
 

@@ -11,12 +11,13 @@ import torch
 from arr_coc.attending.quadtree import quadtree
 from arr_coc.core.errors import InputError
 from arr_coc.core.files import write_json
+from arr_coc_lab.bench.measure import Measuring, _other_questions, _overlaps, top_cells
+from arr_coc_lab.bench.rivals import Rivals, sharpened, three_ways
 from arr_coc_lab.classic.balancers import AdaptiveConfig, AdaptiveTensionBalancer, TensionBalancer
 from arr_coc_lab.classic.scorer import RGB, Scorer, ScorerConfig
 from arr_coc_lab.train.allocations import fine_cells, target_cells, tree_of
-from arr_coc_lab.train.measure import Measuring, _other_questions, _overlaps, top_cells
+from arr_coc_lab.train.evaluate import recall
 from arr_coc_lab.train.pictures import render_family
-from arr_coc_lab.train.rivals import Rivals, recall, sharpened, three_ways
 from arr_coc_lab.worlds.needle.renderer import render
 
 
