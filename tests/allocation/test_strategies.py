@@ -16,9 +16,7 @@ from arr_coc.attending.tree import build_tree
 from arr_coc.core.errors import InputError
 from arr_coc.core.values import Allocation
 from arr_coc.packing.prices.counting import tokens_for
-from arr_coc.video.clusters import region_scores
-from arr_coc_lab.classic.cascade import cascade_cells
-from arr_coc_lab.classic.clusters import labels_on, region_gains
+from arr_coc_lab.classic.clusters import cluster_scores, labels_on, mixed_map
 from arr_coc_lab.classic.saccades import fixate
 
 SPOT = np.zeros((32, 32), dtype=np.float32)
@@ -169,23 +167,6 @@ def test_top_k_takes_the_best_cells_and_breaks_ties_by_position():
     assert allocate_batch(np.stack([relevance] * 2), [5, 9], strategy="top_k")[1].tokens == 9
 
 
-def test_cascade_opens_only_what_lies_below_a_promising_place():
-    cells = torch.zeros(1, 32, 32)
-    cells[0, 20:24, 8:12] = 0.5  # wide: seen from afar
-    cells[0, 3, 3] = 0.9  # a speck: its coarse place says .06
-    kept = cascade_cells(cells, (1, 4, 16))
-    assert kept[0, 20:24, 8:12].all()
-    assert kept.sum() == 16
-    assert cascade_cells(cells, (2, 8, 17))[0, 3, 3], "one more place opened finds the speck"
-    assert cascade_cells(cells)[0].sum() == 200
-    wide = cascade_cells(torch.rand(2, 5, 9, generator=torch.Generator().manual_seed(0)))
-    assert wide.shape == (2, 5, 9)
-    assert 0 < wide[0].sum() < 45, "something is left unopened"
-    speckled = (cells[0] + 0.01).numpy()
-    missed, seen = (allocate(speckled, 20, strategy="cascade", keeps=keeps) for keeps in ((1, 4, 16), (2, 8, 17)))
-    assert missed.level_map()[3, 3] > 0 == seen.level_map()[3, 3]
-
-
 def fine_cells(allocation: Allocation) -> np.ndarray:
     return allocation.level_map() == 0
 
@@ -197,39 +178,18 @@ def test_a_cluster_is_funded_as_a_whole_by_its_mean():
     relevance = np.full((32, 32), 0.01, dtype=np.float32)
     relevance[4:8, 8:12] = 0.5  # all of cluster 10
     relevance[20, 20] = 1.0  # the best place of all, in a poor cluster
-    scores = region_scores(relevance, labels)
+    scores = cluster_scores(relevance, labels)
     assert scores.argmax() == 10
     assert scores[10] == pytest.approx(0.8)
+    mixed = mixed_map(relevance, labels)
+    assert mixed[20, 20] == pytest.approx(0.8 + 0.2 * scores[labels[20, 20]])
     fine = fine_cells(allocate(relevance, 24, strategy="clusters", labels=LABELS))
-    assert fine[4:8, 8:12].all()
-    assert not fine[20, 20], "regions decide, not places"
-    assert fine_cells(allocate(relevance, 24))[20, 20]
-
-
-def test_other_regions_and_another_gaze_show_other_ground():
-    relevance = np.random.default_rng(3).random((32, 32)).astype(np.float32) ** 4
-    stripes = np.arange(64)[None, :].repeat(64, 0)
-    made = [allocate(relevance, 256, strategy="clusters", labels=one) for one in (LABELS, stripes)]
-    corners = ((0.1, 0.1), (0.9, 0.9))
-    made += [allocate(relevance, 256, strategy="clusters", labels=LABELS, gaze=gaze) for gaze in corners]
-    fine = [fine_cells(one) for one in made]
-    for one, other in ((0, 1), (0, 2), (2, 3)):
-        assert (fine[one] & fine[other]).sum() < 0.6 * (fine[one] | fine[other]).sum()
-    assert fine[2][:8, :8].mean() > 0.9 > 0.1 > fine[2][24:, 24:].mean()
-    with pytest.raises(InputError, match="gaze"):
-        allocate(relevance, 256, strategy="clusters", labels=LABELS, gaze=(2, 0))
-
-
-def test_no_cluster_goes_before_the_coarse_one_that_it_lies_in():
-    labels, parents = labels_on(LABELS, (32, 32)), np.arange(64) // 8
-    relevance = np.full((32, 32), 0.1, dtype=np.float32)
-    relevance[4:8] = 0.5  # a row of clusters of one parent
-    relevance[20:24, 8:12] = 0.9  # a better one whose brothers are poor
-    alone = region_gains(relevance, labels)
-    assert alone[20, 8] > alone[4, 0]
-    below = region_gains(relevance, labels, parents=parents)
-    assert below[20, 8] < below[4, 0]
-    assert below[20, 8] > below[20, 20], "among its brothers it is still the best"
+    assert fine[20, 20], "a place counts by itself first"
+    poor = np.where(labels == 10, 0.01, relevance)
+    poor[5, 9] = 0.5  # as good a place, in a cluster that is poor now
+    assert mixed_map(poor, labels)[5, 9] < mixed[5, 9]
+    with pytest.raises(InputError, match="must match"):
+        mixed_map(relevance[:4], labels)
 
 
 def test_saccades_do_not_return_and_stop_when_confident():

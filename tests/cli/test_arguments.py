@@ -40,12 +40,10 @@ CALLS = {
     "demo zoo": (),
     "needle": (),
     "pages": (),
-    "train curve": ("{photo}",),
     "bench speed": (),
     "bench needle": (),
     "bench vqa": ("--data", "{photo}", "--task", "needle"),
     "setup": (),
-    "mine": ("--data", "{photo}"),
     "judge": ("feedback.jsonl", "right"),
     "doctor": (),
 }
@@ -124,14 +122,11 @@ BAD = {
         ("--split", "x"),
     ),
     "pages": (("--n", "0"), ("--n", "x"), ("--families", "dragons"), ("--split", "x"), ("--workers", "0")),
-    "mine": (("--n", "0"), ("--keep", "x"), ("--relevance", "x"), ("--device", "abacus"), ("--data", NOWHERE), ()),
     "judge": (("--place", "1,2"), ("--place", "x"), ()),
     "bench speed": (("--repeats", "0"),),
     "bench needle": (("--n", "0"), ("--family", "dragons"), ("--size", "x"), ("--from", NOWHERE)),
 }
-CASES = [
-    (name, bad) for name in CALLS for bad in (*EVERYWHERE[: 1 if name == "train curve" else 3], *BAD.get(name, ()))
-]
+CASES = [(name, bad) for name in CALLS for bad in (*EVERYWHERE[:3], *BAD.get(name, ()))]
 
 
 @pytest.fixture(autouse=True)

@@ -6,15 +6,8 @@ from copy import copy
 
 import pytest
 import torch
-from arr_coc.realizing.qwen3_vl.encode import (
-    VisualTokens,
-    encode_leaves,
-    leaf_positions,
-    own_attention,
-    run_language_model,
-)
-from arr_coc.realizing.tokens.patches import LeafBatch, gather_leaf_patches
 from esper_models import QUESTIONS, SIDE, job_of, tiny_eye
+from pass_runs import run_passes
 from tiny_models import picture, tiny_model
 
 from arr_coc.answering import passes
@@ -23,7 +16,14 @@ from arr_coc.answering.pass_settings import EsperSettings
 from arr_coc.attending.tree import build_tree
 from arr_coc.balancing.tempering import TemperingPolicy
 from arr_coc.core.kept import ByteStore
-from arr_coc_lab.classic.tempering import run_passes
+from arr_coc.realizing.qwen3_vl.encode import (
+    VisualTokens,
+    encode_leaves,
+    leaf_positions,
+    own_attention,
+    run_language_model,
+)
+from arr_coc.realizing.tokens.patches import LeafBatch, gather_leaf_patches
 
 GRID = (SIDE // 32, SIDE // 32)
 LAYERS = range(1, 3)

@@ -10,6 +10,7 @@ import pytest
 import torch
 from esper_models import QUESTIONS, SIDE, bright, job_of, tiny_eye
 from merging_families import build_model, numbered_words
+from pass_runs import run_passes
 from tiny_models import picture, tiny_model, tiny_processor
 
 from arr_coc import Eye, InputError
@@ -21,7 +22,6 @@ from arr_coc.app.cli.ask import story_table
 from arr_coc.balancing.tempering import TemperingPolicy
 from arr_coc.core.values import Allocation, Answer, Pass
 from arr_coc_lab.bench.esper_runs import passes_needed
-from arr_coc_lab.classic.tempering import run_passes
 
 ALWAYS = EsperSettings(stop=0.0)
 

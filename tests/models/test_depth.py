@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from arr_coc.realizing.tokens.depth import DepthRouting, HierarchicalRelevance, last_blocks, route_planes
 
 from arr_coc import InputError
+from arr_coc.realizing.tokens.depth import DepthRouting, HierarchicalRelevance, last_blocks, route_planes
 
 
 def planes(count: int = 3, leaves: int = 4) -> list[torch.Tensor]:
@@ -79,13 +79,3 @@ def test_leaves_stop_behind_the_block_of_their_deepest_plane() -> None:
     assert routing.reach(torch.tensor([[0.9, 0.6, 0.0]]).expand(3, -1)).tolist() == [2, 1, 0]
     with pytest.raises(InputError, match="stock, spread, early"):
         DepthRouting.named("late")
-
-
-def test_the_reward_counts_a_leaf_by_how_deep_it_goes() -> None:
-    from arr_coc_lab.train.rewards import outcome_reward
-
-    relevance = torch.tensor([[0.9, 0.6, 0.0]]).expand(3, -1)
-    spent = DepthRouting().cost(relevance).sum()
-    right, tokens = torch.tensor([2]), torch.tensor([3.0])
-    plain, routed = outcome_reward(right, tokens, 10), outcome_reward(right, tokens, 10, depth=spent[None])
-    assert float(routed.saved - plain.saved) == pytest.approx(1e-4 * (3 - 1.6), rel=1e-3)

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import pytest
 import torch
-from arr_coc.realizing.qwen3_vl.encode import foveate
-from arr_coc.realizing.qwen3_vl.processor import load_processor
-from arr_coc.realizing.qwen3_vl.video import video_inputs
-from arr_coc.realizing.tokens.patches import LeafBatch
 from clip_scenes import scene
 
 from arr_coc.attending.quadtree import quadtree
 from arr_coc.attending.tree import build_tree
 from arr_coc.core.alphabet import IDS
-from arr_coc_lab.train.clip_allocations import SYSTEMS, ClipMaps, clip_leaves
-from arr_coc_lab.train.clip_reader import (
+from arr_coc.realizing.qwen3_vl.encode import foveate
+from arr_coc.realizing.qwen3_vl.processor import load_processor
+from arr_coc.realizing.qwen3_vl.video import video_inputs
+from arr_coc.realizing.tokens.patches import LeafBatch
+from arr_coc_lab.bench.clip_reading import (
+    SYSTEMS,
     Clips,
     build_clip_prompt,
+    clip_leaves,
     clip_seconds,
     evidence_of,
     read_clearest,
@@ -27,6 +28,7 @@ from arr_coc_lab.train.clip_reader import (
 )
 from arr_coc_lab.train.mini_model import VIDEO, MiniConfig, build_image_processor, build_mini, build_tokenizer
 from arr_coc_lab.train.reader import answer_logits, normalise_pictures
+from arr_coc_lab.train.temporal_model import ClipMaps
 
 FRAMES = 3
 TREE = build_tree(8, 8, 3)

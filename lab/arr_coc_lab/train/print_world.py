@@ -1,13 +1,13 @@
 """Printed pages for the reader without end: drawn on the device, with every letter's place and questions.
 
-    world = PrintWorld("atlas.npz", "cuda", seed=1, share=0.5)      # the protocol of `PageRenderer`
+    world = PrintWorld("atlas.npz", "cuda", seed=1, share=0.5)
     batch = world.render(64, (512, 512), start)                     # a ReaderBatch with three questions a picture
-    letters = world.letters(64, (512, 512), start)                  # densest text, no questions: a LetterBatch
+    letters = world.letters(64, (512, 512), start)                  # densest text, no questions
     judge = PrintWorld("atlas.npz", "cuda", seed=1, split="val")    # faces that were held out, another mixture
 
 `scripts/build_print_atlas.py` makes the atlas; with None for a path the faces of Needle World serve. Picture i of a
 seed and a split is the same whatever the batch and the device. Type sizes are ems in pixels, from 6 to 64, even in
-their logarithm. `letters_right` tells the letters read right by type size and by wear.
+their logarithm.
 """
 
 from __future__ import annotations
