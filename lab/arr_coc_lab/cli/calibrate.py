@@ -114,10 +114,9 @@ def calibrate_glance(eye: Eye, name: str, options: CalibrateCommand, size: tuple
     """Find the heads that point, write them where glances look for them, and tell how well they do.
 
     name: under which the model is found again."""
-    from arr_coc.realizing.glance import glance_path
-
     from arr_coc.core.files import write_json
     from arr_coc.core.manifest import changing
+    from arr_coc.realizing.glance import glance_path
 
     from ..bench.pointing import measure
 

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from arr_coc.knowing.language.tables import read_table
 
 from arr_coc.core.errors import InputError
 from arr_coc.core.values import JsonObject
+from arr_coc.knowing.language.tables import read_table
 
 app = typer.Typer(no_args_is_help=True)
 # What follows the name of a training goes to it as it is, --help too.
@@ -81,11 +81,10 @@ def calibration(
       arr-coc train calibration --n 256 --print atlas.npz --device cuda
       arr-coc train calibration --weights runs/ship --device cuda --json | jq .temperature
     """
-    from arr_coc.realizing.bundled import Calibration
-
     from arr_coc.app.cli.console import progress, wait_asleep
     from arr_coc.core.folders import MINI, part_folder
     from arr_coc.looking import check_device
+    from arr_coc.realizing.bundled import Calibration
 
     from ..bench.suite import chosen_families
 
