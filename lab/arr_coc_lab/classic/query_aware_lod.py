@@ -29,8 +29,8 @@ BESIDE = 2
 @dataclass(frozen=True, eq=False)
 class LevelChoice:
     """wished: (B, P) int64 levels, 0 (64 tokens) to 4 (400), as sampled or as most likely. levels, tokens: (B, P)
-    int64, the wishes cut to the budget, and what they cost. log_probability: (B, P), of the wishes. All are zero at padded
-    patches."""
+    int64, the wishes cut to the budget, and what they cost. log_probability: (B, P), of the wishes. All are zero at
+    padded patches."""
 
     wished: Tensor
     levels: Tensor
