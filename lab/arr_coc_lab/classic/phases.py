@@ -37,8 +37,6 @@ if TYPE_CHECKING:
     from accelerate import Accelerator
 
 TAUGHT: tuple[Selector, ...] = (query_aware_lod.SYSTEM, realizer.SYSTEM, patch_trunk.SYSTEM, participatory.SYSTEM)
-# What `bench classic` calls them, phase by phase.
-ROWS = {"edge_lod": edge_lod.ROW, **{one.name: one.row for one in TAUGHT}}
 BY_PART = {one.part: one for one in TAUGHT}
 # The order in which chance is drawn for their weights, and that in which their losses are added: a training that is
 # repeated to the bit needs both.

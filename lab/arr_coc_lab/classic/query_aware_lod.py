@@ -153,7 +153,6 @@ SYSTEM = Selector(
     "query_aware_lod",
     summary="a level of detail for each patch, by the question: the selector of phase 2",
     note="phase 2: a level of detail for each patch, by the question",
-    row="Phase 2: five levels chosen by the question",
     part="query_aware_lod",
     kind=QueryAwareLOD,
     make=lambda width: QueryAwareLOD(trunk_shape(width)),

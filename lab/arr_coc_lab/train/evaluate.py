@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from .pictures import TrainingBatch
 
 FAMILIES = ("cards", "forms", "receipts", "scenes", "charts", "signs", "zoo")
-STRATEGIES = ("full", "uniform", "random", "shuffled", "scorer", "oracle")
 
 
 class MapScorer(Protocol):

@@ -81,13 +81,10 @@ def load_reader(name: str | Path, device: torch.device) -> PreTrainedModel:
 
 @dataclass(frozen=True)
 class Judgement:
-    """All (B, G). right: every character of the answer. share: of its characters that are right. log_likelihood: of
-    the right answer, mean over its characters. confidence: geometric mean of the likeliest characters' chances."""
+    """Both (B, G). right: every character of the answer. log_likelihood: of the right answer, mean over characters."""
 
     right: Tensor
-    share: Tensor
     log_likelihood: Tensor
-    confidence: Tensor
 
 
 def answer_chances(
@@ -138,21 +135,18 @@ def judge(model: PreTrainedModel, batch: TrainingBatch, leaves: Tensor, most: in
     patches = cutter(each)
     questions, answers = (ids.repeat_interleave(group, dim=0) for ids in (batch.question_ids, batch.answer_ids))
     said, wanted, chances = answer_chances(model, questions, answers, patches, leaves.flatten(0, 1), grid)
-    best = chances.max(-1)
-    owner = said.nonzero()[:, 0]
+    right, log_likelihood = answers_of(said, wanted, chances)
+    return Judgement(right.unflatten(0, (-1, group)), log_likelihood.unflatten(0, (-1, group)))
 
-    def mean(values: Tensor) -> Tensor:
-        total = torch.zeros(len(said), device=values.device).index_add_(0, owner, values)
-        return (total / said.sum(1)).unflatten(0, (-1, group))
 
-    good = best.indices == wanted
-    wrong = torch.zeros(len(said), device=good.device).index_add_(0, owner, (~good).float())
-    return Judgement(
-        right=(wrong == 0).unflatten(0, (-1, group)),
-        share=mean(good.float()),
-        log_likelihood=mean(chances.gather(1, wanted[:, None])[:, 0]),
-        confidence=mean(best.values).exp(),
-    )
+def answers_of(said: Tensor, wanted: Tensor, chances: Tensor) -> tuple[Tensor, Tensor]:
+    """What `answer_chances` gives → (B,) whether every character is right, (B,) the mean log-likelihood of the right
+    ones."""
+    owner, chances = said.nonzero()[:, 0], chances.detach()
+    nothing = torch.zeros(len(said), device=chances.device)
+    missed = nothing.index_add(0, owner, (chances.argmax(-1) != wanted).float())
+    total = nothing.index_add(0, owner, chances.gather(1, wanted[:, None])[:, 0])
+    return missed == 0, total / said.sum(1)
 
 
 # ---- credit: the derivative of the answer ----------------------------------------------------------------------------
@@ -165,11 +159,10 @@ SLIGHT = 0.1  # a derivative this much smaller than the picture's greatest is no
 
 
 class Credit(NamedTuple):
-    """cells: (B, rows, cols) derivative of the answer's log-likelihood by each cell's detail. log_likelihood: (B,) mean
-    over the answer's characters. right: (B,) bool, with the whole picture seen."""
+    """cells: (B, rows, cols) derivative of the answer's log-likelihood by each cell's detail. right: (B,) bool, with
+    the whole picture seen."""
 
     cells: Tensor
-    log_likelihood: Tensor
     right: Tensor
 
 
@@ -203,10 +196,7 @@ def picture_credit(model: PreTrainedModel, pictures: Tensor, question_ids: Tenso
         said, wanted, chances = answer_chances(model, question_ids, answer_ids, patches, leaves, (rows, cols))
         each = chances.gather(1, wanted[:, None])[:, 0]
         (cells,) = torch.autograd.grad(each.sum(), sharpness)
-    owner, each = said.nonzero()[:, 0], each.detach()
-    total = torch.zeros(len(pictures), device=each.device).index_add_(0, owner, each)
-    missed = torch.zeros_like(total).index_add_(0, owner, (chances.detach().argmax(-1) != wanted).float())
-    return Credit(cells[:, 0].float(), total / said.sum(1), missed == 0)
+    return Credit(cells[:, 0].float(), answers_of(said, wanted, chances)[0])
 
 
 def credit_shares(cells: Tensor) -> Tensor:

@@ -345,13 +345,6 @@ def answer_loss(
     return F.cross_entropy(logits.flatten(0, 1), wanted.flatten(), ignore_index=IGNORE), right, thought
 
 
-def picture_loss(mini: Any, batch: ReaderBatch, blocks: Sequence[Tensor], levels: int) -> tuple[Tensor, Tensor]:
-    """Cross entropy of the answers from still pictures, and which are right; no dense heads. blocks: as there."""
-    core, window = mini.model, PictureWindow(0, 0, *batch.grid)
-    patches = cut_blocks(batch, blocks, levels, core.language_model.embed_tokens.weight.dtype)
-    return answer_loss(core, see_blocks(core, blocks, patches, window), batch, side_by_side(blocks), window)[:2]
-
-
 def copying_loss(reader: Reader, saying: Tensor, places: Tensor, batch: ReaderBatch, leaves: Tensor) -> Tensor:
     """States before every token of the tails but the first, (Q, T − 1, D): leaf and sub-cell of the next letter."""
     spot = batch.copied.flatten(0, 1)[:, 1:].long()  # (Q, T − 1)
