@@ -16,7 +16,6 @@ from arr_coc.attending.overlay import overlay
 from arr_coc.core.values import compare, token_density
 from arr_coc.video.settings import TemporalSettings
 from arr_coc.video.spending import kept_share
-from arr_coc_lab.bench.clip_reading import leaves_by_level, neighbour_similarity
 from arr_coc_lab.bench.needle import Weights
 from arr_coc_lab.bench.video import (
     FEWER,
@@ -34,6 +33,7 @@ from arr_coc_lab.bench.video import (
 )
 from arr_coc_lab.classic.scorer import Scorer, ScorerConfig
 from arr_coc_lab.statistics import paired_bootstrap
+from arr_coc_lab.train.clip_allocations import leaves_by_level, neighbour_similarity
 from arr_coc_lab.train.mini_model import MiniConfig, build_mini
 from arr_coc_lab.train.temporal_model import TemporalBlend
 

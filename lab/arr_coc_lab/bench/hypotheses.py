@@ -1,6 +1,6 @@
 """`bench hypotheses`: each claim of the design a row that could have come out otherwise.
 
-The numbers come from `bench.measure`, picture by picture; here they become a table. Every comparison is at equal
+The numbers come from `train.measure`, picture by picture; here they become a table. Every comparison is at equal
 tokens on the same pictures, and its verdict is read off the interval of the paired difference.
 """
 
@@ -53,13 +53,12 @@ def measure(options: HypothesesBenchOptions, run: BenchRun) -> Report:
 
 def new_measurement(options: HypothesesBenchOptions, run: BenchRun) -> dict[str, object]:
     import torch
-
     from arr_coc.knowing.scorer.source import load_scorer
 
+    from ..train.measure import Measuring, document_of, steps_of
+    from ..train.measure import measure as measure_rivals
     from ..train.outcomes import load_reader
-    from .measure import Measuring, document_of, steps_of
-    from .measure import measure as measure_rivals
-    from .rivals import BalancerPlan, Rivals, fit_balancers
+    from ..train.rivals import BalancerPlan, Rivals, fit_balancers
 
     model = load_reader(options.reader, torch.device(options.device))
     rivals = Rivals.load(load_scorer(options.scorer, options.device), options.trained, options.device)
@@ -83,7 +82,7 @@ def new_measurement(options: HypothesesBenchOptions, run: BenchRun) -> dict[str,
 
 @dataclass(frozen=True)
 class HypothesisMeasurement:
-    """The document of `bench.measure`, read."""
+    """The document of `train.measure`, read."""
 
     document: JsonObject
 

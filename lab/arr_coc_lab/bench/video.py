@@ -32,27 +32,12 @@ from arr_coc.video.stream import VideoStream
 
 from ..statistics import Estimate, paired_bootstrap, resampled, wilson
 from ..train.acceleration import Prefetcher
+from ..train.clip_allocations import STANDING, ClipMaps, carry_scores, clip_leaves, neighbour_similarity, to_grid
+from ..train.clip_examples import require_opencv
+from ..train.clip_reader import Clips, evidence_of, read_clearest, read_pooled, read_video
 from ..train.run import door
-from ..train.temporal_model import (
-    ClipMaps,
-    ClipMotion,
-    TemporalBlend,
-    carry_scores,
-    clip_motion,
-    require_opencv,
-    to_grid,
-)
+from ..train.temporal_model import ClipMotion, TemporalBlend, clip_motion
 from ..worlds.needle.clips import render_clip
-from .clip_reading import (
-    STANDING,
-    Clips,
-    clip_leaves,
-    evidence_of,
-    neighbour_similarity,
-    read_clearest,
-    read_pooled,
-    read_video,
-)
 from .machine import machine_facts, processors
 from .needle import Weights
 from .options import VideoBenchOptions
@@ -64,7 +49,7 @@ from .suite import chosen_families, suite
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-    from arr_coc.attending.tree import Leaves
+    from ..train.clip_reader import Leaves
 
 SCHEMA = 2
 SUITE = suite("video")
