@@ -207,8 +207,6 @@ class Prepared:
     ) -> Look:
         """One question about this picture; the arguments are those of `arr_coc.look`."""
         given, relevance = how.get("words"), how.get("relevance", "auto")
-        if how.get("strategy") == "cascade" and isinstance(relevance, str) and relevance == "auto":
-            relevance = "cascade"  # a map that was sensed all over would leave nothing to be spared
         words = self.words if given is None else as_words(given, self.picture.size)
         words = words if words is not None and len(words) else None
         request = request_of([query], budget, keep, **{**how, "relevance": relevance, "words": words})

@@ -16,6 +16,7 @@ from arr_coc.attending.tree import build_tree
 from arr_coc.core.errors import InputError
 from arr_coc.core.values import Allocation
 from arr_coc.packing.prices.counting import tokens_for
+from arr_coc_lab.classic.clusters import cluster_scores, labels_on, mixed_map
 from arr_coc_lab.classic.saccades import fixate
 
 SPOT = np.zeros((32, 32), dtype=np.float32)
@@ -170,18 +171,25 @@ def fine_cells(allocation: Allocation) -> np.ndarray:
     return allocation.level_map() == 0
 
 
-def test_other_regions_and_another_gaze_show_other_ground():
-    relevance = np.random.default_rng(3).random((32, 32)).astype(np.float32) ** 4
-    stripes = np.arange(64)[None, :].repeat(64, 0)
-    made = [allocate(relevance, 256, strategy="clusters", labels=one) for one in (LABELS, stripes)]
-    corners = ((0.1, 0.1), (0.9, 0.9))
-    made += [allocate(relevance, 256, strategy="clusters", labels=LABELS, gaze=gaze) for gaze in corners]
-    fine = [fine_cells(one) for one in made]
-    for one, other in ((0, 1), (0, 2), (2, 3)):
-        assert (fine[one] & fine[other]).sum() < 0.6 * (fine[one] | fine[other]).sum()
-    assert fine[2][:8, :8].mean() > 0.9 > 0.1 > fine[2][24:, 24:].mean()
-    with pytest.raises(InputError, match="gaze"):
-        allocate(relevance, 256, strategy="clusters", labels=LABELS, gaze=(2, 0))
+def test_a_cluster_is_funded_as_a_whole_by_its_mean():
+    labels = labels_on(LABELS, (32, 32))
+    assert labels.shape == (32, 32)
+    assert labels[:4, :4].tolist() == [[0] * 4] * 4
+    relevance = np.full((32, 32), 0.01, dtype=np.float32)
+    relevance[4:8, 8:12] = 0.5  # all of cluster 10
+    relevance[20, 20] = 1.0  # the best place of all, in a poor cluster
+    scores = cluster_scores(relevance, labels)
+    assert scores.argmax() == 10
+    assert scores[10] == pytest.approx(0.8)
+    mixed = mixed_map(relevance, labels)
+    assert mixed[20, 20] == pytest.approx(0.8 + 0.2 * scores[labels[20, 20]])
+    fine = fine_cells(allocate(relevance, 24, strategy="clusters", labels=LABELS))
+    assert fine[20, 20], "a place counts by itself first"
+    poor = np.where(labels == 10, 0.01, relevance)
+    poor[5, 9] = 0.5  # as good a place, in a cluster that is poor now
+    assert mixed_map(poor, labels)[5, 9] < mixed[5, 9]
+    with pytest.raises(InputError, match="must match"):
+        mixed_map(relevance[:4], labels)
 
 
 def test_saccades_do_not_return_and_stop_when_confident():

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import torch
 
-from arr_coc.balancing.choosing import relevance_for
+from arr_coc.knowing.registry import relevance_for
 from arr_coc.knowing.scene import Scene
 from arr_coc.looking import examine
 from arr_coc_lab.classic.phases import TAUGHT, picture_maps
-from arr_coc_lab.classic.selectors import SHIPPED, SUB, as_patches, load_part, load_words, patch_grid, see_patches
+from arr_coc_lab.classic.selectors import SHIPPED, load_part, load_words
 from arr_coc_lab.worlds.needle import render
 
 NAMES = ("edge_lod", "query_aware_lod", "realizer", "patch_trunk", "participatory")
@@ -67,16 +67,6 @@ def test_a_batch_by_torch_sees_what_one_picture_by_opencv_does(signs):
     for name, found in picture_maps(NAMES, pictures, questions).items():
         for number, (pixels, question, _) in enumerate(signs[:2]):
             np.testing.assert_allclose(found[number], relevance_for(name, Scene(pixels), question).map, atol=1e-2)
-
-
-def test_patches_keep_their_places():
-    rows, cols = patch_grid((288, 384))
-    assert (rows, cols) == (12, 16)
-    cells = torch.arange(2 * SUB * rows * SUB * cols).view(1, 2, SUB * rows, SUB * cols).float()
-    patches = as_patches(cells)
-    assert patches.shape == (1, rows * cols, 2 * SUB * SUB)
-    assert patches[0, cols + 3, 0] == cells[0, 0, SUB, 3 * SUB]
-    assert see_patches(np.zeros((30, 10, 3), np.uint8))[1] == (16, 5)
 
 
 def test_what_ships_is_small_and_whole():

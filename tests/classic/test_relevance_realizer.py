@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 import torch
 from torch import nn
 
 from arr_coc.core.errors import InputError
-from arr_coc.texture.batch import sense
-from arr_coc_lab.classic.patch_trunk import TrunkConfig, patch_features, word_positions
-from arr_coc_lab.classic.query_aware_lod import QueryAwareLOD
+from arr_coc_lab.classic.patch_trunk import TrunkConfig
 from arr_coc_lab.classic.realizer import RelevanceRealizer
 
 CONFIG = TrunkConfig(patch_width=6, query_width=5, width=16, layers=2, heads=2)
@@ -72,82 +68,6 @@ def test_padding_changes_nothing_on_either_side_of_the_question(junk: float):
         assert (module(patches, torch.cat([words, extra], 1)) - plain).abs().max() > 1e-3
 
 
-def test_a_question_of_nothing_but_padding_is_still_finite():
-    logits = realizer()(random(1, 9, 6), random(1, 3, 5), torch.ones(1, 3, dtype=torch.bool))
-    assert logits.isfinite().all()
-
-
-def test_padded_patches_score_zero_and_disturb_nobody():
-    module, patches, words = realizer(), random(1, 9, 6), random(1, 4, 5)
-    padded = torch.cat([patches, torch.full((1, 2, 6), torch.nan)], 1)
-    mask = torch.tensor([[False] * 9 + [True] * 2])
-    logits = module(padded, words, patch_padding=mask)
-    torch.testing.assert_close(logits[:, :9], module(patches, words), atol=1e-5, rtol=0)
-    assert logits.sigmoid()[0, 9:].tolist() == [0, 0]
-    loss = nn.functional.binary_cross_entropy_with_logits(logits, torch.zeros(1, 11))
-    loss.backward()
-    assert all(parameter.grad.isfinite().all() for parameter in module.parameters() if parameter.grad is not None)
-
-
-def test_it_learns_to_look_at_what_is_asked_for_and_not_away_from_it():
-    """Each patch has one of four kinds; the second word of the question names a kind."""
-    torch.manual_seed(0)
-    module = RelevanceRealizer(TrunkConfig(patch_width=4, query_width=6, width=16, layers=1, heads=2))
-    generator = torch.Generator().manual_seed(0)
-
-    def batch(size: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        kinds = torch.randint(4, (size, 8), generator=generator)
-        asked = torch.randint(4, (size, 1), generator=generator)
-        words = nn.functional.one_hot(torch.cat([torch.full_like(asked, 4), asked], 1), 6).float()
-        return nn.functional.one_hot(kinds, 4).float(), words, (kinds == asked).float()
-
-    optimizer = torch.optim.AdamW(module.parameters(), lr=1e-2)
-    for _ in range(120):
-        patches, words, target = batch(32)
-        optimizer.zero_grad()
-        nn.functional.binary_cross_entropy_with_logits(module(patches, words), target).backward()
-        optimizer.step()
-    patches, words, target = batch(64)
-    relevance = module.relevance(patches, words, (2, 4)).flatten(1)
-    assert relevance[target == 1].mean() > 0.8
-    assert relevance[target == 0].mean() < 0.2
-
-
-def test_saved_and_read_back_it_scores_the_same(tmp_path: Path):
-    module, patches, words = realizer(), random(1, 9, 6), random(1, 4, 5)
-    module.save_pretrained(tmp_path / "realizer")
-    again = RelevanceRealizer.from_pretrained(tmp_path / "realizer")
-    assert again.config == CONFIG
-    assert torch.equal(again(patches, words), module(patches, words))
-    with pytest.raises(InputError, match="not a QueryAwareLOD"):
-        QueryAwareLOD.from_pretrained(tmp_path / "realizer")
-    with pytest.raises(InputError, match="no RelevanceRealizer could be read"):
-        RelevanceRealizer.from_pretrained(tmp_path / "nowhere")
-    (tmp_path / "realizer" / "SHA256SUMS").unlink()
-    (tmp_path / "realizer" / "model.safetensors").write_bytes(b"not weights")
-    with pytest.raises(InputError, match="no RelevanceRealizer could be read"):
-        RelevanceRealizer.from_pretrained(tmp_path / "realizer")
-
-
-def test_patch_features_are_the_textures_cells_without_identifiers():
-    picture = torch.rand(3, 40, 60, generator=torch.Generator().manual_seed(0))
-    texture = sense(picture, "mvp13")
-    features = patch_features(texture, (4, 6))
-    assert features.shape == (1, 24, 13)
-    columns = features[0, :, texture.layout.index("x")].reshape(4, 6)
-    torch.testing.assert_close(columns[0], (torch.arange(6) + 0.5) / 6, atol=1e-5, rtol=0)
-    full = sense(picture, "full40")
-    assert patch_features(full, (4, 6)).shape == (1, 24, len(full.layout) - 1)  # cluster_id is a name, not a quantity
-
-
-def test_word_positions_count_words_and_not_padding():
-    padding = torch.tensor([[True, True, False, False]])
-    torch.testing.assert_close(
-        word_positions(padding, 8)[:, 2:], word_positions(torch.zeros(1, 2, dtype=torch.bool), 8)
-    )
-    assert word_positions(padding, 7).shape == (1, 4, 7)
-
-
 @pytest.mark.parametrize(
     ("patches", "words", "padding"),
     [
@@ -162,8 +82,3 @@ def test_word_positions_count_words_and_not_padding():
 def test_wrong_shapes_are_named(patches: tuple[int, ...], words: tuple[int, ...], padding: torch.Tensor | None):
     with pytest.raises(InputError, match="must be"):
         realizer()(torch.zeros(patches), torch.zeros(words), padding)
-
-
-def test_a_width_that_heads_cannot_share_is_refused():
-    with pytest.raises(InputError, match="heads"):
-        RelevanceRealizer(TrunkConfig(6, 5, width=10, heads=4))

@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from functools import cache
 
 import numpy as np
 import pytest
-from tiny_models import picture, tiny_model, tiny_processor
+from tiny_models import tiny_model, tiny_processor
 
-from arr_coc.answering import presets
-from arr_coc.answering.esper import Esper
 from arr_coc.answering.eye import Eye
 from arr_coc.attending.request import Request
 from arr_coc.core.errors import InputError
 from arr_coc.pictures.load import load_picture
-from arr_coc.texturing import at_most
-from arr_coc_lab.bench import source as bench
-from arr_coc_lab.bench.suite import SourceOptions
 from arr_coc_lab.classic.source_line import STAGES, SourceLine, open_ground, seen_levels, source_texture
 from arr_coc_lab.train.pictures import render_family
 
@@ -53,16 +47,6 @@ def test_without_a_stage_the_map_is_another(stage):
     assert whole.map.shape == less.map.shape
     assert np.abs(whole.map - less.map).max() > 0.05
     assert any(note.startswith(f"{stage}: left out") for note in less.notes)
-
-
-def test_learned_mips_choose_other_candidates_than_averages():
-    chosen = []
-    for seed in range(4):
-        shown, texture = seen(seed)
-        chosen.append([SourceLine(frozenset(one)).candidates(texture, shown.pixels, QUERY) for one in ((), ("mips",))])
-    assert any((learned[0] != averaged[0]).any() for learned, averaged in chosen)
-    assert all(0 < learned[0].mean() < 1 for learned, _ in chosen)
-    assert chosen[0][0][1][0].startswith("mips: learned")
 
 
 def test_the_semantic_channels_and_the_glance_decide():
@@ -125,50 +109,3 @@ def test_every_stage_is_told_and_the_eye_takes_the_preset():
         Eye(tiny_model(), tiny_processor()).ask(QUERY, preset="source")
     with pytest.raises(InputError, match="no stage 'colour'"):
         SourceLine(frozenset({"colour"}))
-
-
-def test_presets_of_passes_are_those_of_esper():
-    shown = picture(256, 256)
-    how = {"max_new_tokens": 2, "scale": 1}
-    by_eye = eye().set_image(shown).ask(QUERY, 32, preset="two_pass", **how)
-    by_esper = Esper(eye(), "two_pass").set_image(shown).ask(QUERY, 32, **how)
-    assert by_eye.text == by_esper.text
-    assert [one.tokens for one in by_eye.passes] == [one.tokens for one in by_esper.passes]
-
-
-def test_a_preset_that_is_unknown_or_not_installed_is_one_line(monkeypatch):
-    with pytest.raises(InputError, match="unknown preset 'thrice'; choose from esper, two_pass"):
-        presets.find_preset("thrice")
-    monkeypatch.setattr(presets, "plugins", lambda group: {})
-    with pytest.raises(InputError, match="part of the laboratory; install it"):
-        presets.find_preset("source")
-
-
-def test_the_command_tells_each_stage(monkeypatch, tmp_path, capsys):
-    from arr_coc.app.cli import run
-
-    monkeypatch.setattr(Eye, "from_pretrained", lambda name, **options: eye())
-    picture(512, 384).save(tmp_path / "picture.png")
-    given = ["ask", str(tmp_path / "picture.png"), QUERY, "--preset", "source"]
-    assert run([*given, "--keep", "0.5", "--new-tokens", "2", "--json"]) == 0
-    notes = json.loads(capsys.readouterr().out)["notes"]
-    assert all(any(note.startswith(f"{stage}: ") for note in notes) for stage in STAGES)
-    for wrong in (["--passes", "3"], ["--strategy", "overlay"], ["--relevance", "look"], ["--readings", "2"]):
-        with pytest.raises(InputError, match=r"--preset source|--readings"):
-            run([*given, *wrong])
-
-
-def test_a_model_views_no_more_than_the_texture_shows():
-    assert at_most(np.zeros((100, 400, 3), np.uint8), 200).shape == (50, 200, 3)
-    assert at_most(np.zeros((100, 400, 3), np.uint8), (300, 600)).shape == (100, 400, 3)
-
-
-def test_the_benchmark_reads_every_line(monkeypatch):
-    monkeypatch.setattr(bench, "eye_of", lambda model, device: eye())
-    plan = bench.plan(SourceOptions(each=1, side=384, keep=0.8))
-    job = plan.jobs[5]
-    rows = list(plan.work(job.what, job.keys))
-    assert {row.key for row in rows} == set(job.keys)
-    assert all(row.tokens <= 0.8 * 144 for row in rows)
-    table = plan.report(rows).tables[0]
-    assert {row["system"] for row in table.rows} == {"ours", "source", *(f"without {one}" for one in bench.LEFT_OUT)}

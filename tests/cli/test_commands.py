@@ -224,7 +224,7 @@ def test_a_prepared_picture_is_sensed_once(photo: Path) -> None:
     assert first.seconds["sense"] == second.seconds["sense"]
 
 
-@pytest.mark.parametrize("strategy", ["top_k", "saccades", "cascade", "clusters", "edge", "center", "random", "full"])
+@pytest.mark.parametrize("strategy", ["top_k", "saccades", "clusters", "edge", "center", "random", "full"])
 def test_every_strategy_can_be_drawn(photo: Path, strategy: str) -> None:
     from arr_coc.draw import homunculus
 

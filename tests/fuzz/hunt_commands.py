@@ -24,7 +24,7 @@ from typer.main import get_command
 from arr_coc.app.cli import COMMANDS, build, main
 
 # Commands that end by themselves in about a second, whatever they are given.
-QUICK = {"look", "ask", "needle", "video", "doctor", "train curve", "config"}
+QUICK = {"look", "ask", "needle", "video", "doctor", "config"}
 REFUSED = ("--device", "abacus")
 # What an option gets that must not be left to chance: amounts of work, and places outside the folder of the hunt.
 WORK = {"--n": ("1", "2", "0", "-1", "x"), "--new-tokens": ("1", "2", "0", "-1", "x"), "--frames": ("2", "0", "x")}

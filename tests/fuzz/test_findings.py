@@ -179,14 +179,12 @@ def test_records_with_half_a_character_or_a_name_longer_than_any_file(tmp_path: 
 
 def test_a_file_without_an_end(tmp_path: Path) -> None:
     from arr_coc.app.cli.microscope import read_password
-    from arr_coc_lab.train.curves import plot_record
 
     endless = Path("/dev/zero")
     if not endless.exists():
         pytest.skip("no device without an end")
-    for read in (plot_record, read_password):
-        with pytest.raises(InputError, match="larger than"):
-            read(endless)
+    with pytest.raises(InputError, match="larger than"):
+        read_password(endless)
     with pytest.raises(InputError, match="larger than"):
         arr_coc.look(PICTURE, "red", 3, words=str(endless))
 
@@ -225,7 +223,6 @@ def test_a_refusal_can_be_sent() -> None:
         "ask a.png red --model LONG",
         "video LONG red",
         "judge LONG right",
-        "train curve LONG",
     ],
 )
 def test_names_longer_than_any_file_s(tmp_path: Path, capsys: pytest.CaptureFixture[str], words: str) -> None:

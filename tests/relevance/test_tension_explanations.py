@@ -12,7 +12,7 @@ import torch
 from arr_coc.balancing.explain import POLES, explain_tensions
 from arr_coc.balancing.tension import TENSION_NAMES, balance
 from arr_coc.core.errors import InputError
-from arr_coc_lab.classic.balancers import TensionBalancer, explain_history, tension_curves
+from arr_coc_lab.classic.balancers import TensionBalancer
 
 
 def test_every_tension_has_its_sentence_by_name_by_array_and_by_tensor():
@@ -48,37 +48,6 @@ def test_tensions_that_differ_from_place_to_place_are_said_to():
     assert "differs" not in second
 
 
-def test_a_history_becomes_curves_and_a_story():
-    moving = 0.5 + 0.3 * np.minimum(np.arange(11) / 6, 1)
-    history = [{"compress_particularize": value, "exploit_explore": 0.5, "focus_diversify": 0.5} for value in moving]
-    history[5]["focus_diversify"] = 0.6
-    steps = np.arange(11) * 100
-    curves = tension_curves(history, steps)
-    time, mean, low, high = curves.curve("compress_particularize")
-    assert time.tolist() == steps.tolist()
-    np.testing.assert_allclose(mean, moving)
-    np.testing.assert_allclose(low, high)
-    first, second, third = explain_history(history, steps)
-    assert "moved from 0.50 to 0.80 from step 0 to 1000, towards particularize, settled since step 600" in first
-    assert "exploit ↔ explore stayed at 0.50" in second
-    assert "ended where it began, at 0.50, after moving 0.50 to 0.60" in third
-    assert "still moving" in explain_history(history[:5])[0]
-    falling = explain_history(history[::-1])[0]
-    assert "from 0.80 to 0.50" in falling
-    assert "towards compress" in falling
-    assert "stayed" in explain_history(history[:1])[0]
-
-
-def test_curves_of_places_hold_their_spread():
-    generator = torch.Generator().manual_seed(0)
-    history = [torch.rand(2, 8, 8, 3, generator=generator) * spread for spread in (0.1, 1.0)]
-    curves = tension_curves(history)
-    assert curves.mean.shape == curves.low.shape == (2, 3)
-    assert ((curves.low < curves.mean) & (curves.mean < curves.high)).all()
-    spread = curves.high - curves.low
-    assert (spread[1] > 5 * spread[0]).all()
-
-
 def test_bad_input_is_named():
     with pytest.raises(InputError, match="after the sigmoid"):
         explain_tensions(np.array([1.7, 0, 0]))
@@ -86,12 +55,6 @@ def test_bad_input_is_named():
         explain_tensions({"compress": 0.5})
     with pytest.raises(InputError, match="must be"):
         explain_tensions(np.zeros(4))
-    with pytest.raises(InputError, match="empty"):
-        tension_curves([])
-    with pytest.raises(InputError, match="rising"):
-        tension_curves([np.full(3, 0.5)] * 2, [1, 1])
-    with pytest.raises(InputError, match="choose from"):
-        tension_curves([np.full(3, 0.5)]).curve("mood")
 
 
 def test_explaining_and_modulating_need_neither_torch_nor_matplotlib():

@@ -14,7 +14,6 @@ from arr_coc.answering.decoding import Generated
 from arr_coc.core.errors import InputError
 from arr_coc.realizing.qwen3_vl.encode import dense_vision_attention
 from arr_coc_lab.bench.needle import Weights
-from arr_coc_lab.bench.page_reading import print_answers
 from arr_coc_lab.statistics import chance_error, expected_calibration_error
 from arr_coc_lab.train.allocations import LEVELS, tree_of
 from arr_coc_lab.train.calibration import (
@@ -28,7 +27,6 @@ from arr_coc_lab.train.calibration import (
 from arr_coc_lab.train.evaluate import evaluation_leaves
 from arr_coc_lab.train.mini_model import IMAGE, TURN_END, build_tokenizer
 from arr_coc_lab.train.pictures import render_family
-from arr_coc_lab.train.print_world import PrintWorld
 from arr_coc_lab.train.reader import read
 
 
@@ -111,19 +109,6 @@ def test_calibrating_gives_what_the_file_needs(tmp_path):
     ]
     assert found["overall"]["n"] == 12
     assert found["fitted_on"]["split"] == "validation"
-
-
-def test_printed_pages_are_fitted_with_the_rest(tmp_path):
-    weights = Weights.load(tiny_weights(tmp_path))
-    printed = list(print_answers(weights, PrintWorld(None, "cpu", 3, split="val"), 3, 2, (128, 128)))
-    how = {"families": ("cards",), "number": 2, "size": (128, 128)}
-    found = calibrate(weights.mini, weights.scorer, more=printed, **how)
-    assert [(row["family"], row["n"]) for row in found["rows"]] == [("cards", 2)] * 2 + [("print", 3)] * 2
-    assert found["fitted_on"]["families"] == ["cards", "print"]
-    right = [one._replace(right=torch.ones_like(one.right)) for one in printed]
-    overall = calibrate(weights.mini, weights.scorer, more=right, **how)["overall"]
-    assert (found["overall"]["n"], overall["n"]) == (10, 10)
-    assert overall["accuracy"] == pytest.approx(found["overall"]["accuracy"] + 0.6)
 
 
 @needs_weights

@@ -44,8 +44,6 @@ BAD = [
     ({**GOOD, "boxes": []}, "no boxes"),
     ("{not json", "not JSON"),
     ("[1, 2]", "is an object"),
-    ({**GOOD, "judged": None, "boxes": []}, "nobody judged"),
-    ({**GOOD, "judged": "wrong", "boxes": []}, "judged wrong"),
 ]
 
 
@@ -119,18 +117,6 @@ def test_a_run_of_words_spells_an_answer_whatever_its_marks():
     assert place == pytest.approx([0, 0, 0.15, 0.1])
     assert len(found_places(words, "Anna")) == 2
     assert found_places(words, "1") == found_places(words, "...") == []
-
-
-def test_what_was_judged_right_is_where_it_was_seen(tmp_path):
-    seen = [[0.0, 0.0, 0.5, 0.5]]
-    right = {**GOOD, "boxes": [], "judged": "right", "seen": seen}
-    better = {**GOOD, "judged": "better", "seen": seen}
-    write(tmp_path, right, better)
-    one, two = read_own(tmp_path).records
-    assert one.boxes.tolist() == seen
-    assert two.boxes.tolist() == GOOD["boxes"]
-    (answered,) = read_own(tmp_path, "outcomes", say=lambda line: None).records
-    assert answered.line == 1, "of an answer that was wrong the right one is not known"
 
 
 @given(st.lists(st.integers(0, 30), min_size=2, max_size=80).filter(lambda names: len(set(names)) > 1), st.integers())

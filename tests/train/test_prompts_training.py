@@ -91,11 +91,6 @@ def test_all_weights_of_a_reader_learn_between_drawn_pictures(data, tmp_path):
     assert answer.tokens
 
 
-def test_what_cannot_be_learned_from_is_one_line(data, tmp_path, capsys):
+def test_what_cannot_be_learned_from_is_one_line(data):
     with pytest.raises(InputError, match="--keeps"):
         train_prompts.PromptOptions(data=data, keeps=(2.0,))
-    for name in (("hypotheses",), ("video", "reader")):
-        with pytest.raises(SystemExit) as ended:
-            arr_coc(["train", *name, "--data", str(data)])
-        assert ended.value.code == 2
-        assert f"train {' '.join(name)} takes no --data" in capsys.readouterr().err

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from functools import cache
 
 import pytest
@@ -12,17 +11,15 @@ from tiny_models import characters
 from arr_coc.attending.quadtree import quadtree
 from arr_coc.core.alphabet import encode
 from arr_coc_lab.train.allocations import (
-    APART,
     KINDS,
     LOOK_AGAIN,
-    SEGMENTS,
     LeafTable,
     box_cover,
     make_leaves,
     target_cells,
     tree_of,
 )
-from arr_coc_lab.train.evaluate import format_table, wilson
+from arr_coc_lab.train.evaluate import format_table
 from arr_coc_lab.train.mini_model import CHAT_TEMPLATE, IMAGE, VOCABULARY, MiniConfig, build_mini, build_tokenizer
 from arr_coc_lab.train.pictures import (
     IGNORE,
@@ -36,7 +33,6 @@ from arr_coc_lab.train.pictures import (
     thing_targets,
 )
 from arr_coc_lab.train.prompts import build_prompt
-from arr_coc_lab.train.scorer_examples import AHEAD, STATIC_ONLY, Sources
 from arr_coc_lab.worlds.needle import render
 from arr_coc_lab.worlds.needle.batch import FIRST_COLOUR
 
@@ -133,11 +129,11 @@ def test_boxes_cover_the_cells_they_touch():
 
 @cache
 def lessons(number: int) -> TrainingBatch:
-    sources = Sources(STATIC_ONLY, ("cards", "forms"), (1, 1), 0, "cpu")
-    return sources.take(number, (256, 256), 0.0, random.Random(0))[0]
+    drawn = join([render_family(family, number, (256, 256), 0, 0, "cpu") for family in ("cards", "forms")])
+    return cut(drawn, 1, number + 1)
 
 
-@pytest.mark.parametrize("kind", [*KINDS, LOOK_AGAIN, SEGMENTS, APART], ids=lambda kind: f"{kind.name}-{kind.keep}")
+@pytest.mark.parametrize("kind", [*KINDS, LOOK_AGAIN], ids=lambda kind: f"{kind.name}-{kind.keep}")
 def test_every_kind_of_look_is_on_its_budget(kind):
     """Tilings reach what a tiling can, overlays every budget; what is dropped is dropped after the tower."""
     batch = lessons(3)
@@ -148,16 +144,6 @@ def test_every_kind_of_look_is_on_its_budget(kind):
         first, second = (set(map(tuple, block[0].tolist())) for block in blocks)
         assert [len(first), len(second)] == [budget, 4]
         assert not first & second, "nothing is looked at twice"
-    elif kind.name in ("segments", "apart"):
-        overview, *fine = blocks
-        assert overview.shape[1] == table.tree.full // 16
-        assert sum(part.shape[1] for part in fine) == budget
-        if kept is not None:  # two looks, told apart by the tower alone: the reader finds them in raster order
-            assert len(fine) == 2
-            read = torch.cat([overview.expand(3, -1, -1), *fine], 1).gather(1, kept[..., None].expand(-1, -1, 3))
-            places = read[:, overview.shape[1] :, 0] * 8 + read[:, overview.shape[1] :, 1]
-            assert (places.diff(dim=1) > 0).all()
-            assert (read[:, : overview.shape[1], 2] > 0).all()
     elif kind.name == "dropped":
         assert blocks[0].shape[1] == table.tree.full
         assert kept.shape == (3, budget)
@@ -197,15 +183,6 @@ def test_the_model_stays_inside_the_stock_class_and_its_size():
     assert model.config.image_token_id == IMAGE
 
 
-def test_wilson_interval_at_known_points():
-    assert wilson(0, 160)[0] >= 0
-    assert wilson(160, 160)[1] <= 1
-    low, high = wilson(50, 100)
-    assert (low, high) == (pytest.approx(0.4038, abs=1e-3), pytest.approx(0.5962, abs=1e-3))
-    assert wilson(0, 10)[0] == pytest.approx(0, abs=1e-9)
-    assert wilson(10, 10)[1] == pytest.approx(1)
-
-
 def test_the_table_shows_every_number_with_its_interval():
     row = {"family": "cards", "strategy": "full", "keep": 1.0, "tokens": 256, "accuracy": 0.5, "low": 0.4, "high": 0.6}
     text = format_table([row, {**row, "family": "forms", "accuracy": 0.7}])
@@ -216,16 +193,6 @@ def test_the_table_shows_every_number_with_its_interval():
 def test_a_tiny_model_has_the_requested_shape():
     model = build_mini(MiniConfig(width=64, heads=1))
     assert model.config.text_config.hidden_size == 64
-
-
-def test_the_sources_never_repeats_a_picture_and_keeps_the_shares():
-    sources = Sources(STATIC_ONLY, ("cards", "forms"), (1, 3), seed=4, device="cpu")
-    chance = random.Random(0)
-    # More steps than are rendered ahead, so that every family has to be rendered again.
-    batches = [sources.take(8, (128, 128), 0.0, chance)[0] for _ in range(AHEAD + 4)]
-    assert {len(batch) for batch in batches} == {8}
-    pictures = torch.cat([batch.pictures.flatten(1) for batch in batches])
-    assert len({tuple(row[::97].tolist()) for row in pictures}) == len(pictures)
 
 
 def test_cut_and_join_are_inverse():

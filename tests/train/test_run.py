@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import random
+import socket
+import subprocess
 import sys
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -17,13 +20,8 @@ from hypothesis import strategies as st
 from torch import nn
 
 from arr_coc.core.errors import InputError
-from arr_coc.knowing.scorer.source import ScorerRelevance
-from arr_coc_lab.classic.scorer import Scorer, ScorerConfig
-from arr_coc_lab.train import train_mini, train_scorer, train_video
-from arr_coc_lab.train.checkpoints import ship
-from arr_coc_lab.train.mini_model import MiniConfig, build_mini
-from arr_coc_lab.train.options import RunOptions, option, parse, plain
-from arr_coc_lab.train.run import Loop, Moment, Schedule, Training, torch_scope, train
+from arr_coc_lab.options import option, parse, plain
+from arr_coc_lab.train.run import Moment, RunOptions, Schedule, Training, torch_scope, train
 
 # ---- a line through points: small enough to be trained thousands of times -------------------------------------------
 
@@ -43,8 +41,8 @@ class LineOptions(RunOptions):
 class Line(Training[LineOptions]):
     """Learns a slope from noisy points; a point made ahead is kept for the next step."""
 
-    def __init__(self, options: LineOptions, devices: Any) -> None:
-        super().__init__(options, devices)
+    def __init__(self, options: LineOptions, accelerator: Any) -> None:
+        super().__init__(options, accelerator)
         self.modules["line"] = nn.Linear(1, 1)
         self.optimizers.append(torch.optim.Adam(self.parameters(), lr=options.rate))
         self.schedule = Schedule(3, 0.5, 0.1)
@@ -133,13 +131,13 @@ def test_another_trainings_folder_is_refused_in_one_line(tmp_path):
     train(Line, LineOptions(steps=1, device="cpu", folder=tmp_path))
 
     class Other(Line):
-        def __init__(self, options: LineOptions, devices: Any) -> None:
-            super().__init__(options, devices)
+        def __init__(self, options: LineOptions, accelerator: Any) -> None:
+            super().__init__(options, accelerator)
             self.modules["line"] = nn.Linear(2, 1)
 
     with pytest.raises(InputError, match="another training"):
         train(Other, LineOptions(steps=2, device="cpu", folder=tmp_path))
-    (tmp_path / "state.pt").write_bytes(b"half a fi")
+    (tmp_path / "state-1" / "training-0.pt").write_bytes(b"half a fi")
     with pytest.raises(InputError, match="not a checkpoint"):
         train(Line, LineOptions(steps=2, device="cpu", folder=tmp_path))
 
@@ -206,30 +204,19 @@ def test_tensorboard_gets_the_curve(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["tensorboard", "wandb"])
-def test_a_writer_that_is_not_installed_is_named(tmp_path, monkeypatch, name):
-    for module in ("wandb", "torch.utils.tensorboard"):
-        monkeypatch.setitem(sys.modules, module, None)
+def test_a_tracker_that_is_not_installed_is_named(tmp_path, monkeypatch, name):
+    monkeypatch.setattr("arr_coc_lab.train.run.find_spec", lambda name: None)
     with pytest.raises(InputError, match=f"pip install {name}"):
         train(Line, LineOptions(steps=1, device="cpu", folder=tmp_path, log=(name,)))
 
 
-def test_wandb_gets_the_curve(tmp_path, monkeypatch):
-    """The real package would call home; what it is told is what counts."""
-    told: list[tuple[int, dict[str, float]]] = []
-
-    class Run:
-        def log(self, values: dict[str, float], step: int) -> None:
-            told.append((step, values))
-
-        def finish(self) -> None:
-            told.append((-1, {}))
-
-    module = type(sys)("wandb")
-    module.init = lambda **how: Run()
-    monkeypatch.setitem(sys.modules, "wandb", module)
-    train(Line, LineOptions(steps=2, device="cpu", folder=tmp_path, log=("wandb",)))
-    assert [step for step, values in told if "loss" in values] == [1, 2]
-    assert told[-1] == (-1, {})
+def test_accelerate_is_only_needed_where_a_training_runs(tmp_path):
+    script = "import sys; sys.modules['accelerate'] = None\n"
+    script += "from arr_coc_lab.train import outcomes, train_mini, train_own, train_prompts, train_video, train_words\n"
+    script += "from arr_coc_lab.classic import phases, tensions\n"
+    script += f"train_words.main(['--steps', '1', '--cpu', '--folder', {str(tmp_path)!r}])"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert "training needs accelerate; install the extra" in done.stderr.splitlines()[-1]
 
 
 # ---- nothing is left behind ------------------------------------------------------------------------------------------
@@ -249,41 +236,9 @@ def torch_globals() -> dict[str, Any]:
     }
 
 
-@pytest.fixture(scope="module")
-def weights(tmp_path_factory) -> Path:
-    folder = tmp_path_factory.mktemp("weights")
-    with torch_scope(0):
-        mini = build_mini(MiniConfig(width=64, vision_layers=2, language_layers=2, heads=1, deepstack=(0,)))
-        ship({"mini": mini, "scorer": Scorer(ScorerConfig(width=32))}, folder)
-    return folder
-
-
-def trainings(weights: Path, folder: Path, steps: int) -> dict[str, tuple[str, list[str]]]:
-    """Module and arguments of every training with a command line, as small as can be."""
-    end, places = ["--steps", str(steps), "--evaluate", "0", "--checkpoint-every", "0"], ["--folder", str(folder)]
-    scorer = ["--reader", str(weights / "mini"), "--cpu", "--batch", "4", "--group", "2", "--size", "128"]
-    scorer += ["--keeps", "0.4375", "--width", "32", "--probe", "0", *places, *end]
-    video = ["--weights", str(weights), "--out", str(folder), "--device", "cpu", "--clips", "2", "--frames", "3"]
-    video += ["--size", "128", "--families", "cards", "signs", "--stills", "3", "--largest", "256", *end]
-    mini = ["--cpu", "--scale", "0.004", "--width", "64", "--largest", "256", *places, *end]
-    mini += ["--guide", str(weights / "scorer")]
-    return {
-        "mini": ("train_mini", mini),
-        "outcomes": ("train_scorer", [*scorer, "--policy-from", "0.6"]),
-        "boxes": ("train_scorer", [*scorer, "--from", "boxes"]),
-        "temporal": ("train_video", ["temporal", *video]),
-        "reader": ("train_video", ["reader", *video]),
-    }
-
-
-MAINS = {"train_mini": train_mini.main, "train_scorer": train_scorer.main, "train_video": train_video.main}
-
-
-@pytest.mark.parametrize("name", ["mini", "boxes", "temporal"])
-def test_a_training_leaves_torch_as_it_was(weights, tmp_path, name):
+def test_a_training_leaves_torch_as_it_was(tmp_path):
     before = torch_globals()
-    module, arguments = trainings(weights, tmp_path, 1)[name]
-    MAINS[module](arguments)
+    train(Line, LineOptions(steps=2, device="cpu", folder=tmp_path))
     assert torch_globals() == before
 
 
@@ -303,82 +258,62 @@ def test_the_scope_restores_even_after_a_failure():
     assert torch_globals() == before
 
 
-# ---- killed without warning ------------------------------------------------------------------------------------------
+# ---- killed without warning, and several processes -------------------------------------------------------------------
 
 
-STEPS = 3
+def train_line(arguments: list[str]) -> None:
+    train(Line, parse(LineOptions, arguments, None))
 
 
-def lose(module: str, arguments: list[str]) -> None:
-    """The machine goes away after a step; without the seconds that a process needs to start."""
-    taken, steps = Loop.take_step, iter(range(1))
-
-    def take_step(loop: Loop) -> None:
-        if next(steps, None) is None:
-            raise ConnectionError
-        taken(loop)
-
-    with pytest.MonkeyPatch.context() as patch, torch_scope(threads=1):
-        patch.setattr(Loop, "take_step", take_step)
-        with pytest.raises(ConnectionError):
-            MAINS[module](arguments)
+def line_state(folder: Path) -> dict[str, Any]:
+    (found,) = folder.glob("state-*/training-0.pt")
+    return torch.load(found, weights_only=True)
 
 
-@pytest.mark.parametrize("name", ["outcomes", "boxes", "reader"])
-def test_a_lost_training_goes_on_to_the_bit(weights, tmp_path, name):
-    """Stopped, then the same command again, against a run that was left alone."""
-    module, arguments = trainings(weights, tmp_path / "killed", 2)[name]
-    lose(module, arguments)
-    with torch_scope(threads=1):
-        MAINS[module](arguments)
-        _, whole = trainings(weights, tmp_path / "whole", 2)[name]
-        MAINS[module](whole)
-    assert_the_same(tmp_path, 2)
-
-
-def test_a_killed_training_goes_on_to_the_bit(run, weights, tmp_path):
+def test_a_killed_training_goes_on_to_the_bit(run, tmp_path):
     """The real thing: kill -9 in the middle of the steps, in a process of its own."""
-    (module, whole), (_, killed) = (trainings(weights, tmp_path / part, STEPS)["mini"] for part in ("whole", "killed"))
-    how = {"call": f"arr_coc_lab.train.{module}:main"}
+    whole, killed = (
+        ["--steps", "6", "--checkpoint-every", "0", "--cpu", "--folder", str(tmp_path / part)]
+        for part in ("whole", "killed")
+    )
+    how = {"call": f"{__name__}:train_line"}
     left_alone = run(*whole, **how)
     assert left_alone.code == 0, left_alone.err
     assert run(*killed, **how, event=left_alone.events // 3).code == -9
-    assert 0 < torch.load(tmp_path / "killed" / "state.pt", weights_only=True)["progress"]["step"] < STEPS
+    assert 0 < line_state(tmp_path / "killed")["progress"]["step"] < 6
     again = run(*killed, **how)
     assert again.code == 0, again.err
-    assert_the_same(tmp_path, STEPS)
-
-
-def assert_the_same(folder: Path, steps: int) -> None:
-    """Two runs, "killed" and "whole", ended with the same weights, curves and state of chance."""
-    (one,), (two,) = (list((folder / part).rglob("state.pt")) for part in ("killed", "whole"))
-    first, second = (torch.load(path, weights_only=True) for path in (one, two))
-    assert first["progress"]["step"] == steps
-    for part, values in second["modules"].items():
-        for key, value in values.items():
-            assert torch.equal(value, first["modules"][part][key]), (part, key)
+    first, second = line_state(tmp_path / "killed"), line_state(tmp_path / "whole")
+    assert torch.equal(first["modules"]["line"]["weight"], second["modules"]["line"]["weight"])
     curves = [without_seconds(state["progress"]["curve"]) for state in (first, second)]
     assert curves[0] == curves[1]
-    assert first["chance"] == second["chance"]
 
 
-# ---- what is exported is usable --------------------------------------------------------------------------------------
+def in_two_processes(given: list[str]) -> None:
+    """What `accelerate launch` does, by two forks."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    os.environ.update(WORLD_SIZE="2", LOCAL_WORLD_SIZE="2", MASTER_ADDR="127.0.0.1", MASTER_PORT=port)
+    children = []
+    for rank in ("0", "1"):
+        children.append(os.fork())
+        if not children[-1]:
+            os.environ.update(RANK=rank, LOCAL_RANK=rank)
+            train_line(given)
+            os._exit(0)
+    ends = [os.waitpid(child, 0)[1] for child in children]
+    sys.exit(any(ends))
 
 
-def test_every_export_loads_and_looks(weights, tmp_path):
-    """A step, export, load, look: with the scorer alone, and with the reader and its scorer."""
-    from arr_coc.answering.eye import Eye
-
-    picture = np.random.default_rng(0).integers(0, 255, (128, 160, 3), dtype=np.uint8)
-    for name in ("boxes", "outcomes"):
-        module, arguments = trainings(weights, tmp_path / name, 1)[name]
-        MAINS[module](arguments)
-        found = ScorerRelevance(tmp_path / name / "export" / "scorer").of_pixels(picture, "where is the fox?")
-        assert found.map.shape == (4, 5)
-        assert np.isfinite(found.map).all()
-    module, arguments = trainings(weights, tmp_path / "mini", 1)["mini"]
-    MAINS[module](arguments)
-    eye = Eye.from_pretrained(str(tmp_path / "mini" / "export" / "mini"))
-    assert eye.scorer is not None, "the scorer beside it is found"
-    answer = eye.set_image(picture).ask("where is the fox?", keep=0.5, max_new_tokens=2)
-    assert answer.allocation.tokens <= 10
+def test_two_processes_draw_apart_and_stay_together(run, tmp_path):
+    given = ["--steps", "4", "--cpu", "--folder", str(tmp_path)]
+    done = run(*given, call=f"{__name__}:in_two_processes")
+    assert done.code == 0, done.err[-2000:]
+    first, second = (
+        torch.load(next(tmp_path.glob(f"state-4/training-{index}.pt")), weights_only=True) for index in (0, 1)
+    )
+    assert torch.equal(first["modules"]["line"]["weight"], second["modules"]["line"]["weight"])
+    assert not torch.equal(first["generators"]["noise"], second["generators"]["noise"])
+    again = run(*given[:1], "6", *given[2:], call=f"{__name__}:in_two_processes")
+    assert again.code == 0, again.err[-2000:]

@@ -19,7 +19,7 @@ from arr_coc_lab.train.scorer_worlds import (
     print_shelf,
     with_additions,
 )
-from arr_coc_lab.train.train_reading import ReadingOptions, ReadingTraining, coverage, losses, total
+from arr_coc_lab.train.train_scorer import ScorerOptions, ScorerTraining, cell_losses, coverage, letter_losses
 from arr_coc_lab.worlds.pages.page import DrawnPage
 
 
@@ -78,14 +78,14 @@ def test_a_page_keeps_letters_of_all_of_it_where_it_has_too_many():
 
 
 def test_printed_pages_take_their_share_of_every_batch():
-    training = object.__new__(ReadingTraining)
+    training = object.__new__(ScorerTraining)
     training.pages = [None] * 3  # only counted here
-    training.options = ReadingOptions(print="needle")
+    training.options = ScorerOptions(print="needle")
     assert training.counts(7) == [3, 2, 2]
-    training.options = ReadingOptions(print="needle", pages="packs", print_share=0.6)
+    training.options = ScorerOptions(print="needle", pages="packs", print_share=0.6)
     assert training.counts(10) == [4, 3, 3]
     training.pages = training.pages[:1]
-    training.options = ReadingOptions(pages="packs")
+    training.options = ScorerOptions(pages="packs")
     assert training.counts(10) == [10]
 
 
@@ -134,12 +134,14 @@ class Knowing(torch.nn.Module):
 def test_the_loss_and_the_coverage_have_the_right_sign():
     drawn = lessons(shelf(), number=12)
     letters = torch.where(drawn.letters, 5.0, -9.0)
-    right, wrong = (total(losses(sign * 9 * (2 * drawn.answer - 1), letters, drawn)) for sign in (1, -1))
-    assert right < wrong
+    right, wrong = (cell_losses(sign * 9 * (2 * drawn.answer - 1), drawn) for sign in (1, -1))
+    assert right["which"] < wrong["which"]
+    assert right["each"] < wrong["each"]
     assert coverage(Knowing(drawn.answer, 1), drawn, (1 / 2,)).mean() > 0.9
     assert coverage(Knowing(drawn.answer, -1), drawn, (1 / 4,)).mean() < 0.3
-    unread = total(losses(9 * (2 * drawn.answer - 1), -letters, drawn))
-    assert right < unread
+    read, unread = (letter_losses(sign * letters, drawn.letters) for sign in (1, -1))
+    assert read["letters"] < unread["letters"]
+    assert read["blank"] < unread["blank"]
 
 
 def test_pages_of_any_shape_are_laid_up_and_their_edges_go_on():

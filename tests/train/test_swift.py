@@ -15,7 +15,6 @@ from arr_coc_lab.train import pictures as picture_room
 from arr_coc_lab.train.allocations import (
     KINDS,
     NURSERY_KINDS,
-    SEGMENTS,
     Kind,
     LeafTable,
     even_tree_of,
@@ -36,7 +35,6 @@ from arr_coc_lab.train.reader import (
     DenseHeads,
     PictureWindow,
     Reader,
-    Reading,
     copying_loss,
     cut_blocks,
     glyph_loss,
@@ -49,9 +47,8 @@ from arr_coc_lab.train.reader import (
     see_blocks,
     thing_loss,
 )
-from arr_coc_lab.train.reader_examples import ReaderBatch, ReaderSource, RingBuffer, render_reader_batch, whose_turn
+from arr_coc_lab.train.reader_examples import ReaderBatch, render_reader_batch, whose_turn
 from arr_coc_lab.train.swift import PIECES, compile_pieces
-from arr_coc_lab.train.turning import rotated, turned, turns
 
 SIZE = (128, 256)
 COMPILED: dict = {}
@@ -74,14 +71,15 @@ def gradients(reader: Reader, loss: torch.Tensor) -> dict[str, torch.Tensor]:
     return {name: value.grad.clone() for name, value in reader.named_parameters() if value.grad is not None}
 
 
-def stock_reading(reader, batch, leaves) -> Reading:
+def stock_reading(reader, batch, leaves) -> dict[str, torch.Tensor]:
     """Answers and dense losses by the stock class, leaf by leaf from the glyphs themselves."""
     answers, tokens = read(reader.mini, batch, leaves), see(reader.mini, batch.pictures, leaves)[0]
     glyphs, things = reader.heads(tokens.embeds)
     boards = [glyph_board(batch.glyphs, SIZE, depth) for depth in range(READING_LEVELS)]
     target = board_targets(boards, leaves).flatten(0, 1)
     thing = thing_loss(things, *(part.flatten(0, 1) for part in thing_targets(batch.things, leaves)))
-    return Reading(answers.loss, answers.right, glyph_loss(glyphs, target), thing, glyphs_read(glyphs, target))
+    dense = {"glyph": glyph_loss(glyphs, target), "thing": thing, "glyph_right": glyphs_read(glyphs, target)}
+    return {"answer": answers.loss, "right": answers.right, **dense}
 
 
 @pytest.mark.parametrize("kind", [Kind("full", 1, 1), Kind("random", 0.5, 1)], ids=["full", "random"])
@@ -91,17 +89,15 @@ def test_losses_and_gradients_are_those_of_the_stock_class(reader, kind):
     tree = tree_of(SIZE)
     leaves = make_leaves(kind, batch, tree, torch.Generator().manual_seed(1), None)
     stock = stock_reading(reader, batch, leaves)
-    swift, patches, pointing, copying = reader_losses(
-        reader, pages, [leaves], cut_blocks(pages, [leaves], tree.levels + 1, torch.float32)
-    )
-    for name in ("answer", "glyph", "thing", "glyph_right"):
-        torch.testing.assert_close(getattr(swift, name), getattr(stock, name), rtol=1e-4, atol=1e-5)
-    assert torch.equal(swift.right, stock.right)
-    assert patches > 0
-    assert pointing > 0
-    assert copying > 0
-    expected = gradients(reader, stock.answer + stock.glyph + stock.thing)
-    found = gradients(reader, swift.answer + swift.glyph + swift.thing)
+    swift = reader_losses(reader, pages, [leaves], cut_blocks(pages, [leaves], tree.levels + 1, torch.float32))
+    dense = swift.dense
+    made = {"answer": swift.answer, "glyph": dense.glyph, "thing": dense.thing, "glyph_right": dense.glyph_right}
+    for name, value in made.items():
+        torch.testing.assert_close(value, stock[name], rtol=1e-4, atol=1e-5)
+    assert torch.equal(swift.right, stock["right"])
+    assert min(dense.patches, swift.pointing, swift.copying) > 0
+    expected = gradients(reader, stock["answer"] + stock["glyph"] + stock["thing"])
+    found = gradients(reader, swift.answer + dense.glyph + dense.thing)
     assert set(found) == set(expected)
     for name, value in expected.items():
         torch.testing.assert_close(
@@ -120,7 +116,7 @@ def compiled():
 
 def test_compiled_it_is_the_same_and_once_for_all_lengths(reader, compiled):
     """Two canvases and two allocations: same losses, same gradients, and nothing is compiled a second time."""
-    for number, size in ((3, (128, 256)), (2, (256, 256)), (4, (256, 256))):
+    for number, size in ((3, (128, 256)), (2, (256, 256))):
         pages = render_reader_batch("cards", number, size, 5, 0, "cpu", questions=2)
         table = LeafTable(even_tree_of(size), "cpu")
         found = {}
@@ -131,33 +127,12 @@ def test_compiled_it_is_the_same_and_once_for_all_lengths(reader, compiled):
                 for piece in PIECES:
                     piece.run = COMPILED[piece] if wanted else piece.work
                 lesson = reader_losses(reader, pages, blocks, patches)
-                loss = lesson.reading.answer + lesson.reading.glyph + lesson.reading.thing + lesson.patches
+                loss = lesson.answer + lesson.dense.glyph + lesson.dense.thing + lesson.dense.patches
                 found[wanted] = loss.detach(), gradients(reader, loss)
             torch.testing.assert_close(found[True][0], found[False][0], rtol=1e-4, atol=1e-5)
             assert set(found[True][1]) == set(found[False][1])
             for name, value in found[False][1].items():
                 torch.testing.assert_close(found[True][1][name], value, rtol=1e-3, atol=1e-5)
-
-
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
-@pytest.mark.parametrize("heads", [5, 7])
-def test_the_kernel_turns_as_plain_operations_do(heads):
-    torch.manual_seed(0)
-    angles = torch.rand(999, 1, 32, device="cuda") * 9
-    found = {}
-    for way in ("plain", "kernel"):
-        torch.manual_seed(1)
-        mixed = torch.randn(999, 3, heads, 64, device="cuda", requires_grad=True)
-        cosine, sine = turns(angles, torch.float32)
-        if way == "plain":
-            query, key, value = mixed.unbind(1)
-            parts = rotated(query, cosine, sine), rotated(key, cosine, sine), value
-        else:
-            parts = turned(mixed, cosine, sine)
-        sum((part * torch.randn_like(part)).sum() for part in parts).backward()
-        found[way] = [*parts, mixed.grad]
-    for plain, kernel in zip(found["plain"], found["kernel"], strict=True):
-        torch.testing.assert_close(kernel, plain, rtol=1e-5, atol=1e-5)
 
 
 def test_whole_pictures_are_cut_without_a_gather(reader):
@@ -170,7 +145,7 @@ def test_whole_pictures_are_cut_without_a_gather(reader):
     # Leaves that are the same for all pictures give what the same leaves for each give.
     one = reader_losses(reader, pages, [leaves], [laid])
     each = reader_losses(reader, pages, [leaves.expand(3, -1, -1)], [laid])
-    torch.testing.assert_close(one.reading.answer, each.reading.answer)
+    torch.testing.assert_close(one.answer, each.answer)
     torch.testing.assert_close(one.pointing, each.pointing)
 
 
@@ -189,19 +164,6 @@ def test_a_window_is_read_as_that_part_of_the_larger_picture(reader):
     assert not torch.allclose(alone.embeds, whole.embeds)
 
 
-def test_an_overview_comes_first_and_fine_leaves_behind_it(reader):
-    size = (256, 256)
-    pages = render_reader_batch("forms", 3, size, 5, 0, "cpu", questions=1)
-    table = LeafTable(even_tree_of(size), "cpu")
-    (overview, fine), _ = table.looks(SEGMENTS, pages.targets[:, 0].float(), torch.Generator().manual_seed(0))
-    assert overview.shape[0] == 1
-    assert (overview[..., 2] > 0).all()
-    assert fine.shape == (3, 8, 3)
-    assert (fine[..., 2] == 0).all()
-    lesson = reader_losses(reader, pages, [overview, fine], cut_blocks(pages, [overview, fine], 5, torch.float32))
-    assert lesson.reading.answer > 0
-
-
 def test_two_in_one_sub_cell_are_not_asked_for():
     y, x = torch.tensor([[4, 4, 4, 20]]), torch.tensor([[1, 2, 9, 1]])
     glyphs = picture_room.Glyphs(y, x, torch.tensor([[5, 6, 7, 8]]), torch.tensor([[8, 8, 8, 5]]))
@@ -215,30 +177,16 @@ def test_two_questions_at_once_are_the_same_as_each_alone(reader):
     table = LeafTable(even_tree_of(SIZE), "cpu")
     leaves = table.leaves(Kind("uniform", 0.25, 1), pages.targets[:, 0].float(), torch.Generator())
     patches = cut_blocks(pages, [leaves], table.tree.levels + 1, torch.float32)
-    both = reader_losses(reader, pages, [leaves], patches).reading
+    both = reader_losses(reader, pages, [leaves], patches)
     said = []
     for question in range(2):
         alone = pages.one_question(torch.full((4,), question))
-        one = reader_losses(reader, alone, [leaves], patches).reading
+        one = reader_losses(reader, alone, [leaves], patches)
         letters = pages.said[:, question].sum()
         said.append((one.answer * letters, letters, one.right))
     losses, letters, right = zip(*said, strict=True)
     torch.testing.assert_close(both.answer, sum(losses) / sum(letters))
     assert torch.equal(both.right.view(4, 2), torch.stack(right, 1))
-
-
-def test_patches_are_asked_for_the_same_glyphs_as_their_token():
-    """A head that copies one-hot patches must be read at the sub-cell where the patch lies in its token."""
-    heads = DenseHeads(8)
-    with torch.no_grad():
-        heads.patch_norm.weight.fill_(0)
-        heads.patch_norm.bias.fill_(0)
-        heads.patch_glyphs.weight.fill_(0)
-        bias = heads.patch_glyphs.bias.view(8, -1)
-        bias.fill_(0)
-        bias[:, 1:9] = 9 * torch.eye(8)  # sub-cell i of a patch says character i + 1
-    found = heads.read_patches(torch.zeros(4, 8)).argmax(-1).view(4, 8)
-    assert found.tolist() == [[1, 2, 3, 4] * 2, [5, 6, 7, 8] * 2] * 2
 
 
 TILINGS = [kind for kind in (*KINDS, *NURSERY_KINDS) if not kind.lays_over]
@@ -269,30 +217,6 @@ def test_pages_hold_what_the_renderer_tells():
     assert torch.equal(pages.things, batch.things)
     assert (pages.questions[:, 1] != pages.questions[:, 0]).any()
     assert int((pages.tails > 0).sum(2).max()) < pages.tails.shape[2]
-
-
-def numbered(first: int, count: int) -> ReaderBatch:
-    pages = render_reader_batch("cards", count, (128, 128), 0, 0, "cpu", questions=1)
-    pages.pictures[:] = torch.arange(first, first + count, dtype=torch.uint8).view(-1, 1, 1, 1)
-    return pages
-
-
-def test_a_buffer_replaces_its_oldest_pictures():
-    buffer = RingBuffer(room=6)
-    buffer.add(numbered(0, 3))
-    assert buffer.filled == 3
-    buffer.add(numbered(3, 3))
-    buffer.add(numbered(6, 3))
-    seen = buffer.draw(200, torch.Generator().manual_seed(0)).pictures[:, 0, 0, 0]
-    assert set(seen.tolist()) == {3, 4, 5, 6, 7, 8}
-
-
-def test_the_source_begins_with_every_family_and_never_repeats_a_number():
-    source = ReaderSource(("cards", "signs"), (1.0, 1.0), 0, "cpu", questions=1)
-    first, second = (source.render(source.choose(2, (128, 128), None, turn)) for turn in range(2))
-    assert source.rendered == 4
-    assert torch.equal(first.pictures, render_family("cards", 2, (128, 128), 0, 0, "cpu").pictures)
-    assert torch.equal(second.pictures, render_family("signs", 2, (128, 128), 0, 2, "cpu").pictures)
 
 
 @given(st.lists(st.floats(0.2, 3), min_size=2, max_size=8), st.integers(0, 60))
@@ -332,7 +256,7 @@ def test_two_looks_are_those_of_the_separate_path(reader):
     table = LeafTable(even_tree_of(size), "cpu")
     blocks = table.again(pages.targets[:, 0].float(), torch.Generator().manual_seed(0), None, 4)
     patches = cut_blocks(pages, blocks, table.tree.levels + 1, torch.float32)
-    reading = reader_losses(reader, pages, blocks, patches).reading
+    reading = reader_losses(reader, pages, blocks, patches)
     core = reader.mini.model
     looks = [run_tower(core.visual, cut_patches(pages.pictures, one, 4, torch.float32), one, (8, 8)) for one in blocks]
     alone = run_tower(core.visual, cut_patches(pages.pictures, blocks[0], 4, torch.float32), blocks[0], (8, 8))
@@ -438,20 +362,3 @@ def test_pointing_has_read_the_question_and_nothing_of_the_answer(reader):
     torch.testing.assert_close(pointing(other_answer), before)
     asked = (pages.tails > 0) & (pages.tails < NUMBER_OF_IDS) & ~pages.said
     assert not torch.allclose(pointing(torch.where(asked, IDS["x"], pages.tails)), before)
-
-
-@pytest.mark.parametrize("kind", ["LIGHTER", "BOLDER", "SOFTER"])
-def test_every_way_to_vary_does_what_its_name_says(kind, monkeypatch):
-    """A black line, one pixel wide, on white, held against the ground and against its neighbour."""
-    for name in ("LIGHTER", "BOLDER", "SOFTER"):
-        monkeypatch.setattr(picture_room, name, 1.0 if name == kind else 0.0)
-    pictures = torch.full((64, 3, 32, 32), 255, dtype=torch.uint8)
-    pictures[..., 16] = 0
-    varied = vary(pictures, torch.Generator().manual_seed(0)).float()[:, 0, 8]
-    ground, line, beside = varied[:, 4], varied[:, 16], varied[:, 15]
-    depth, spread = (ground - line) / 255, (ground - beside) / 255
-    faded, spreads = (depth < 0.7).float().mean(), (spread > 0.15).float().mean()
-    assert (faded > 0.3) == (kind in ("LIGHTER", "SOFTER"))
-    assert (spreads > 0.3) == (kind == "BOLDER")
-    if kind == "SOFTER":
-        assert (spread > 0.05).float().mean() > 0.3

@@ -21,10 +21,9 @@ def tensor_of(frames: list[np.ndarray]) -> torch.Tensor:
     return torch.from_numpy(np.stack(frames)).permute(0, 3, 1, 2)[None]
 
 
-@pytest.mark.parametrize("mips", [0.0, 0.5])
-def test_the_batch_is_the_stream(mips: float) -> None:
+def test_the_batch_is_the_stream() -> None:
     """Looking at everything in every frame: SPEC's decay · warped + (1 − decay) · current, boosted."""
-    settings = TemporalSettings(keyframe=1, decay=0.7, boost=1.6, mips=mips)
+    settings = TemporalSettings(keyframe=1, decay=0.7, boost=1.6)
     random = np.random.default_rng(0)
     coarse = random.random((len(FRAMES), 8, 8)).astype(np.float32)
     maps = torch.nn.functional.interpolate(torch.from_numpy(coarse)[None], (128, 128), mode="bilinear")[0]

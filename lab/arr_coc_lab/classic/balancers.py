@@ -1,19 +1,15 @@
-"""The balance of the three ways, learned: three tensions, or three for each place; and how they came to be, in words.
+"""The balance of the three ways, learned: three tensions, or three for each place.
 
-The last layer of every network starts at zero, so that an untrained module says what the rule says. No plotting library
-is imported: the curves go to whichever one the reader has.
+The last layer of every network starts at zero, so that an untrained module gives what the rule gives.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
-from arr_coc.balancing.explain import HIGH, LOW, POLES, SETTLED, Tensions, tension_array
 from arr_coc.balancing.learned import silent_head
 from arr_coc.balancing.tension import TENSION_NAMES, balance
 from arr_coc.core.errors import InputError
@@ -113,57 +109,3 @@ class AdaptiveTensionBalancer(Pretrained):
         scores = torch.stack([propositional, perspectival, participatory], dim=-1)
         correction = self.fixed.network(scores)[..., 0]
         return balance(propositional, perspectival, participatory, tensions, examined=examined, correction=correction)
-
-
-# ---- how they came to be ---------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, eq=False)
-class TensionCurves:
-    """steps: (T,). mean, low, high: (T, 3), over the places (5th to 95th percentile), in the order of names."""
-
-    steps: np.ndarray
-    mean: np.ndarray
-    low: np.ndarray
-    high: np.ndarray
-    names: tuple[str, ...] = TENSION_NAMES
-
-    def curve(self, name: str) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """One tension as (steps, mean, low, high), each (T,): `plot(steps, mean)`, `fill_between(steps, low, high)`."""
-        if name not in self.names:
-            raise InputError(f"no tension is named {name!r}; choose from {', '.join(self.names)}")
-        place = self.names.index(name)
-        return self.steps, self.mean[:, place], self.low[:, place], self.high[:, place]
-
-
-def tension_curves(history: Sequence[Tensions], steps: Sequence[float] | None = None) -> TensionCurves:
-    """A history of tensions, oldest first, each by name or as an array (…, 3) → curves over training."""
-    if not len(history):
-        raise InputError("the history of tensions is empty; record them at least once")
-    times = np.arange(len(history)) if steps is None else np.asarray(steps)
-    if times.shape != (len(history),) or (np.diff(times) <= 0).any():
-        raise InputError(f"steps must be {len(history)} rising numbers, one for each entry of the history")
-    flat = [tension_array(entry).reshape(-1, len(TENSION_NAMES)) for entry in history]
-    bounds = np.stack([np.percentile(values, (LOW, HIGH), axis=0) for values in flat])
-    return TensionCurves(times, np.stack([values.mean(0) for values in flat]), bounds[:, 0], bounds[:, 1])
-
-
-def explain_history(history: Sequence[Tensions], steps: Sequence[float] | None = None) -> list[str]:
-    """One sentence for each tension: where it started, where it went, and since when it has stood still."""
-    curves = tension_curves(history, steps)
-    return [_story(name, curves.steps, curves.mean[:, place]) for place, name in enumerate(TENSION_NAMES)]
-
-
-def _story(name: str, steps: np.ndarray, mean: np.ndarray) -> str:
-    (zero, _), (one, _) = POLES[name]
-    first, last = float(mean[0]), float(mean[-1])
-    span = f"from step {steps[0]:g} to {steps[-1]:g}"
-    if float(np.ptp(mean)) <= SETTLED:
-        return f"{zero} ↔ {one} stayed at {last:.2f} {span}."
-    if abs(last - first) <= SETTLED:
-        return f"{zero} ↔ {one} ended where it began, at {last:.2f}, after moving {mean.min():.2f} to {mean.max():.2f}."
-    story = f"{zero} ↔ {one} moved from {first:.2f} to {last:.2f} {span}, towards {one if last > first else zero}"
-    far = np.flatnonzero(np.abs(mean - last) > SETTLED)
-    settled = int(far[-1]) + 1  # never empty: the first value is far from the last
-    story += f", settled since step {steps[settled]:g}" if settled < len(mean) - 1 else ", still moving"
-    return story + "."

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 THRESHOLDS = (0.15, 0.3, 0.5, 0.7)
 # An edge is a pixel at least this strong, of the picture's strongest.
 EDGE = 0.1
-ROW = "Phase 1: edge density alone"
 
 
 def edge_density(texture: Texture, grid: Grid | None = None) -> Tensor:

@@ -133,7 +133,6 @@ SYSTEM = Selector(
     "participatory",
     summary="what the question couples to, by learned semantic channels",
     note="what the question couples to, by learned semantic channels",
-    row="the question coupled to the picture",
     part="coupling",
     kind=SemanticCoupling,
     make=lambda width: SemanticCoupling(),

@@ -18,7 +18,7 @@ from arr_coc.core.pretrained import Pretrained
 from arr_coc.texture.pyramid import to_cells
 from arr_coc.texture.texture import Texture
 
-from .selectors import PATCH_WIDTH, Grid, Selector, logits_loss, logits_map, mean_word
+from .selectors import PATCH_WIDTH, Selector, logits_loss, logits_map, mean_word
 
 
 @dataclass(frozen=True)
@@ -35,17 +35,6 @@ class TrunkConfig:
 def trunk_shape(query_width: int, width: int = 48) -> TrunkConfig:
     """The trunk of a selector, by the width of a word."""
     return TrunkConfig(PATCH_WIDTH, query_width, width)
-
-
-def patch_features(texture: Texture, grid: Grid) -> Tensor:
-    """A texture → (B, rows · columns, C), one row for each cell of `grid` in reading order; B = 1 for one picture.
-
-    Identifiers (cluster_id) are left out: they name things, and no sum of names means anything.
-    """
-    cells = to_cells(texture, grid)
-    names = set(cells.layout.having("majority"))
-    kept = [place for place in range(len(cells.layout)) if place not in names]
-    return cells.batch()[:, kept].flatten(2).transpose(1, 2)
 
 
 def word_positions(padding: Tensor, width: int) -> Tensor:
@@ -146,7 +135,6 @@ SYSTEM = Selector(
     "patch_trunk",
     summary="what each patch has learned from the words, against the whole question",
     note="what each patch has learned from the words, against the question",
-    row="PatchTrunk: what patches learned, against the question",
     part="patch_trunk",
     kind=TrunkMatch,
     make=lambda width: TrunkMatch(trunk_shape(width, 36)),

@@ -2,18 +2,17 @@
 
 All see the same patches (thirteen channels of the texture, sixteen patches along the longer side) and share a table of
 words. Pictures are drawn and sensed once, at the start; a step takes some of one shape, and every system adds its own
-loss. On a processor, in minutes, all together or one with the words as they are shipped:
+loss. On a processor, in minutes:
 
     python -m arr_coc_lab.classic.phases --seconds 480 --device cpu --out lab/arr_coc_lab/weights/classic
-    python -m arr_coc_lab.classic.phases --only patch_trunk --device cpu --out lab/arr_coc_lab/weights/classic
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -21,25 +20,23 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from arr_coc.core.errors import InputError
-from arr_coc.core.files import write_json
+from arr_coc.core.values import JsonObject
 from arr_coc.texture.batch import sense
 
+from ..options import option
 from ..statistics import mean_intervals
 from ..train.allocations import target_cells
-from ..train.checkpoints import ship
-from ..train.devices import Devices
-from ..train.drawn import DrawnOptions, DrawnTraining
-from ..train.options import option
+from ..train.evaluate import covered
 from ..train.pictures import every_family
-from ..train.rivals import covered
-from ..train.run import Moment, Notes, Schedule, command, door
+from ..train.run import Moment, Notes, RunOptions, Schedule, Training, command, door
 from ..worlds.needle import FAMILIES
 from . import edge_lod, participatory, patch_trunk, query_aware_lod, realizer
-from .selectors import SENSE_SIDE, SUB, Grid, PatchViews, QuestionWords, Selector, as_patches, load_words, patch_grid
+from .selectors import SENSE_SIDE, SUB, Grid, PatchViews, QuestionWords, Selector, as_patches, patch_grid
+
+if TYPE_CHECKING:
+    from accelerate import Accelerator
 
 TAUGHT: tuple[Selector, ...] = (query_aware_lod.SYSTEM, realizer.SYSTEM, patch_trunk.SYSTEM, participatory.SYSTEM)
-# What `bench classic` calls them, phase by phase.
-ROWS = {"edge_lod": edge_lod.ROW, **{one.name: one.row for one in TAUGHT}}
 BY_PART = {one.part: one for one in TAUGHT}
 # The order in which chance is drawn for their weights, and that in which their losses are added: a training that is
 # repeated to the bit needs both.
@@ -89,7 +86,7 @@ class ClassicBatch:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ClassicOptions(DrawnOptions):
+class ClassicOptions(RunOptions):
     """How the selectors are taught."""
 
     folder: Path = option(Path("runs/classic"), "where the checkpoint and the curve are kept")
@@ -97,32 +94,33 @@ class ClassicOptions(DrawnOptions):
     judged: int = option(350, "validation pictures that are judged")
     batch: int = option(48, "pictures a step")
     learning_rate: float = option(2e-3, "of AdamW")
-    only: str = option("", "teach this part alone, with the words as they are shipped", choices=("", *PARTS))
 
 
-class ClassicTraining(DrawnTraining[ClassicOptions]):
+class ClassicTraining(Training[ClassicOptions]):
     """The selectors and their words, on the same pictures."""
 
     title = "classic"
 
-    def __init__(self, options: ClassicOptions, devices: Devices) -> None:
-        super().__init__(options, devices)
+    def __init__(self, options: ClassicOptions, accelerator: Accelerator) -> None:
+        super().__init__(options, accelerator)
         if options.pictures < len(FAMILIES):
             raise InputError(f"--pictures {options.pictures} leaves a family out; give {len(FAMILIES)} or more")
-        self.words = load_words() if options.only else QuestionWords()
+        self.words = QuestionWords()
         made = {part: BY_PART[part].make(self.words.config.width) for part in PARTS}
         self.modules = {"words": self.words, **made}
-        if options.only:
-            self.words = deepcopy(self.words).requires_grad_(False).to(self.device)  # the loaded one is everybody's
-            self.modules = {options.only: self.modules[options.only]}
-        self.begin(Schedule(warm_up=40, decay_from=0.4, floor=0.02), weight_decay=0.02, betas=(0.9, 0.98))
-        self.taught = {BY_PART[part]: self.modules[part] for part in LOSSES if part in self.modules}
+        for module in self.modules.values():
+            module.to(self.device)
+        rate = options.learning_rate
+        self.optimizers.append(torch.optim.AdamW(self.parameters(), lr=rate, weight_decay=0.02, betas=(0.9, 0.98)))
+        self.schedule = Schedule(warm_up=40, decay_from=0.4, floor=0.02)
+        self.noise = self.generator("noise", options.seed, torch.device("cpu"))
+        self.taught = {BY_PART[part]: self.modules[part] for part in LOSSES}
         self.drawn = [ClassicBatch.draw(one, options.pictures, options.seed, "train", self.words) for one in SHAPES]
         self.held = ClassicBatch.draw(SHAPES[0], options.judged, options.seed, "validation", self.words)
 
     def loss(self, at: Moment) -> tuple[Tensor, Notes]:
         drawn = self.drawn[at.step % len(self.drawn)]
-        chosen = self.choose(len(drawn.patches))
+        chosen = torch.randint(len(drawn.patches), (self.options.batch,), generator=self.noise)
         truth = drawn.truth[chosen].to(self.device).float()
         views = drawn.views(chosen, self.words, self.device)
         parts = {one.part: one.loss(module, views, truth) for one, module in self.taught.items()}
@@ -141,16 +139,12 @@ class ClassicTraining(DrawnTraining[ClassicOptions]):
         maps |= {"edge_lod": held.edges, "uniform": torch.ones_like(truth), "oracle": truth}
         return {name: covered(one, truth, KEEP) for name, one in maps.items()}
 
-    def record(self) -> dict[str, object]:
+    def judge(self, at: Moment) -> JsonObject:
+        return {f"covered {name}": float(values.mean()) for name, values in self.coverage().items()}
+
+    def record(self) -> JsonObject:
         shares = mean_intervals(self.coverage())
         return {**super().record(), "coverage at 1/4 [value, low, high]": shares, "n": len(self.held.truth)}
-
-    def export(self) -> None:
-        """One part alone leaves the record of the others as it is."""
-        if not self.options.only:
-            return super().export()
-        ship(self.exports(), self.options.target)
-        return write_json(self.options.target / f"{self.options.only}.json", self.record())
 
 
 main = command(ClassicTraining, ClassicOptions, __doc__)

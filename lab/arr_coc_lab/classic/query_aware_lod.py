@@ -1,9 +1,7 @@
 """`QueryAwareLOD`, the Phase 2 selector: for each patch, one of the five classic levels of detail, by the question.
 
-In training levels are sampled, and both ways to learn from a sample are kept: its exact log-probability (for a policy
-gradient) and its tokens with the gradient of the Gumbel-softmax relaxation. In use the most likely level is taken.
-A budget is met twice: the distribution is tilted towards fewer tokens until its expectation fits (so that learning
-happens where use will be), and what was chosen is cut until it fits exactly.
+In training levels are sampled, with their exact log-probability; in use the most likely level is taken. What was chosen
+is cut until it fits a budget exactly.
 """
 
 from __future__ import annotations
@@ -26,65 +24,23 @@ from .selectors import PatchViews, Selector
 LEVELS = len(CLASSIC_TOKENS)
 # Patches beside what is needed are worth a middle level: a box seldom ends where a patch does.
 BESIDE = 2
-HALVINGS = 60
 
 
 @dataclass(frozen=True, eq=False)
 class LevelChoice:
-    """wished: (B, P) int64 levels, 0 (64 tokens) to 4 (400), as sampled or as most likely.
-
-    levels, tokens: (B, P) int64, the wishes cut to the budget, and what they cost. relaxed_tokens: (B, P) float, equal
-    to tokens, with a gradient when sampled. log_probability, entropy: (B, P), of the wishes under the distribution that
-    they came from. All are zero at padded patches.
-    """
+    """wished: (B, P) int64 levels, 0 (64 tokens) to 4 (400), as sampled or as most likely. levels, tokens: (B, P)
+    int64, the wishes cut to the budget, and what they cost. log_probability: (B, P), of the wishes. All are zero at
+    padded patches."""
 
     wished: Tensor
     levels: Tensor
     tokens: Tensor
-    relaxed_tokens: Tensor
     log_probability: Tensor
-    entropy: Tensor
 
 
-def expected_tokens(logits: Tensor, budget: int | None = None, patch_padding: Tensor | None = None) -> Tensor:
-    """(B, P, 5) → (B, P) tokens expected of each patch; with a budget, at most that for each picture together."""
-    if budget is not None:
-        logits = tilt(logits, budget, patch_padding)
-    tokens = logits.softmax(-1) @ _ladder(logits)
-    return tokens if patch_padding is None else tokens.masked_fill(patch_padding, 0)
-
-
-def tilt(logits: Tensor, budget: int, patch_padding: Tensor | None = None) -> Tensor:
-    """(B, P, 5) → (B, P, 5): levels pay for their tokens, at the lowest price at which each picture fits its budget.
-
-    The price is one number for each picture, 0 where the budget does not bind. Of all distributions that fit, this is
-    the nearest to the one given (in relative entropy), and the gradient knows that the price moves with the logits.
-    """
-    check_budget(budget, logits, patch_padding)
-    share = _ladder(logits) / MOST
-    there = torch.ones_like(logits[..., 0]) if patch_padding is None else (~patch_padding).to(logits.dtype)
-
-    def total(price: Tensor, source: Tensor) -> Tensor:
-        return (((source - price * share.to(source)).softmax(-1) @ share.to(source)) * there).sum(1)
-
-    with torch.no_grad():
-        wide = logits.double()
-        free = torch.zeros_like(wide[:, :1, :1])
-        binds = total(free, wide) * MOST > budget
-        # At the upper end every rung above the lowest is unlikely beyond double precision.
-        low, high = free, (wide.amax((1, 2), keepdim=True) - wide.amin((1, 2), keepdim=True) + 40) * (MOST / LEAST)
-        for _ in range(HALVINGS):
-            middle = (low + high) / 2
-            over = (total(middle, wide) * MOST > budget)[:, None, None]
-            low, high = torch.where(over, middle, low), torch.where(over, high, middle)
-        price = high.to(logits)
-        chances = (logits - price * share).softmax(-1)
-        # How fast the expected total falls as the price rises: the variance of the tokens.
-        slope = ((chances @ share.square() - (chances @ share).square()) * there).sum(1)
-    # One Newton step of length zero: the value stays, the gradient is that of the price as a function of the logits.
-    now = total(price, logits)
-    price = price + ((now - now.detach()) / slope.clamp_min(1e-12))[:, None, None]
-    return torch.where(binds[:, None, None], logits - price * share, logits)
+def expected_tokens(logits: Tensor) -> Tensor:
+    """(B, P, 5) → (B, P) tokens expected of each patch."""
+    return logits.softmax(-1) @ _ladder(logits)
 
 
 def fit_levels(wished: Tensor, logits: Tensor, budget: int, patch_padding: Tensor | None = None) -> Tensor:
@@ -130,28 +86,15 @@ def choose_levels(
     *,
     budget: int | None = None,
     generator: torch.Generator | None = None,
-    temperature: float = 1.0,
 ) -> LevelChoice:
-    """(B, P, 5) logits → a choice for each patch: sampled with a generator, the most likely without one.
-
-    temperature: of the relaxation whose gradient relaxed_tokens carries; the lower, the truer and the noisier.
-    """
-    tilted = logits if budget is None else tilt(logits, budget, patch_padding)
-    # Gumbel noise makes the largest logit a fair sample, and the softmax of the same sum its relaxation.
-    relaxed = tilted
-    if generator is not None:
-        relaxed = tilted - torch.empty_like(tilted).exponential_(generator=generator).log()
-    # Without noise the wish is the untilted one: which rungs the budget allows is decided exactly, below.
-    wished = (logits if generator is None else relaxed).argmax(-1)
-    log_chances = tilted.log_softmax(-1)
-    log_probability = log_chances.gather(-1, wished[..., None])[..., 0]
-    entropy = -(log_chances.exp() * log_chances).sum(-1)
+    """(B, P, 5) logits → a choice for each patch: sampled with a generator, the most likely without one."""
+    noisy = logits
+    if generator is not None:  # Gumbel noise makes the largest logit a fair sample
+        noisy = logits - torch.empty_like(logits).exponential_(generator=generator).log()
+    wished = noisy.argmax(-1)
+    log_probability = logits.log_softmax(-1).gather(-1, wished[..., None])[..., 0]
     levels = wished if budget is None else fit_levels(wished, logits, budget, patch_padding)
-    tokens = torch.tensor(CLASSIC_TOKENS, device=logits.device)[levels]
-    soft = (relaxed / temperature).softmax(-1) @ _ladder(logits)
-    parts = [wished, levels, tokens, tokens + (soft - soft.detach()), log_probability, entropy]
-    if generator is None:
-        parts[3] = tokens.to(logits.dtype)
+    parts = [wished, levels, torch.tensor(CLASSIC_TOKENS, device=logits.device)[levels], log_probability]
     if patch_padding is not None:
         parts = [part.masked_fill(patch_padding, 0) for part in parts]
     return LevelChoice(*parts)
@@ -178,26 +121,12 @@ class QueryAwareLOD(Pretrained):
         return self.head(self.trunk(patches, words, padding, patch_padding))
 
     def choose(
-        self,
-        patches: Tensor,
-        words: Tensor,
-        padding: Tensor | None = None,
-        patch_padding: Tensor | None = None,
-        *,
-        budget: int | None = None,
-        generator: torch.Generator | None = None,
-        temperature: float = 1.0,
+        self, patches: Tensor, words: Tensor, *, budget: int | None = None, generator: torch.Generator | None = None
     ) -> LevelChoice:
         """In training a sample, which takes a generator; in use (after `.eval()`) the most likely levels."""
         if self.training and generator is None:
             raise InputError("levels are sampled in training: pass generator=torch.Generator(), or call .eval() first")
-        return choose_levels(
-            self(patches, words, padding, patch_padding),
-            patch_padding,
-            budget=budget,
-            generator=generator if self.training else None,
-            temperature=temperature,
-        )
+        return choose_levels(self(patches, words), budget=budget, generator=generator if self.training else None)
 
 
 def _ladder(like: Tensor) -> Tensor:
@@ -224,7 +153,6 @@ SYSTEM = Selector(
     "query_aware_lod",
     summary="a level of detail for each patch, by the question: the selector of phase 2",
     note="phase 2: a level of detail for each patch, by the question",
-    row="Phase 2: five levels chosen by the question",
     part="query_aware_lod",
     kind=QueryAwareLOD,
     make=lambda width: QueryAwareLOD(trunk_shape(width)),

@@ -44,7 +44,6 @@ SYSTEM = Selector(
     "realizer",
     summary="patches and the question's words through one network",
     note="one network, patches and words",
-    row="RelevanceRealizer: one network of patches and words",
     part="realizer",
     kind=RelevanceRealizer,
     make=lambda width: RelevanceRealizer(trunk_shape(width)),

@@ -167,16 +167,15 @@ class PatchViews:
 class Selector:
     """One system of the first phases: how it is called, taught and read.
 
-    name, summary: of the source of relevance. note: what its relevance says of itself. row: of `bench classic`. part:
-    its folder of weights. make: an untrained network, by the width of a word. reading: (network, views) → a map (B,
-    rows, columns) in [0, 1]. loss: (network, views, truth (B, rows, columns) in {0, 1}) → of a batch. participatory:
-    what a map (rows, columns) says of that way of knowing.
+    name, summary: of the source of relevance. note: what its relevance says of itself. part: its folder of weights.
+    make: an untrained network, by the width of a word. reading: (network, views) → a map (B, rows, columns) in [0, 1].
+    loss: (network, views, truth (B, rows, columns) in {0, 1}) → of a batch. participatory: what a map (rows, columns)
+    says of that way of knowing.
     """
 
     name: str
     summary: str
     note: str
-    row: str
     part: str
     kind: type[Pretrained]
     make: Callable[[int], Pretrained]

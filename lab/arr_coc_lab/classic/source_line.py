@@ -12,10 +12,7 @@
     arr-coc ask page.png "What is the total?" --preset source --keep 0.5
     Eye.from_pretrained("mini").set_image("page.png").ask("What is the total?", keep=0.5, preset="source")
 
-What each stage is worth: `arr-coc bench source` (docs/classic.md). What the candidates hold by learned mips, and by
-averages, in textures without a model:
-
-    python -m arr_coc_lab.classic.source_line --number 105
+What each stage is worth: `arr-coc bench source` (docs/classic.md).
 """
 
 from __future__ import annotations
@@ -41,15 +38,13 @@ from arr_coc.balancing.tension import mixture, normalise, sharpen
 from arr_coc.core.errors import InputError
 from arr_coc.core.values import Allocation, Answer, Relevance
 from arr_coc.knowing.language.lexical import Coupling, lexical
-from arr_coc.knowing.ways import perspectival, propositional
-from arr_coc.balancing.look import coupled_with, relevance_of
+from arr_coc.knowing.look.three_ways import coupled_with, perspectival, propositional, relevance_of
 from arr_coc.knowing.scene import Scene
 from arr_coc.pictures.kind import is_photograph
 from arr_coc.texture.named_clusters import find_clusters
 from arr_coc.texturing import mips_of, sense, silent_channels
 
-from .cascade import ELSEWHERE, asked_pictures, open_clusters, tell
-from .clusters import labels_on
+from .clusters import labels_on, open_clusters
 from .participatory import participatory
 from .scale import LEAST
 
@@ -66,6 +61,8 @@ SIDE = 512
 MIP_LEVELS = 4
 # No place of an answer is known to be sure or unsure: halfway leaves the map as it is.
 HALFWAY = 0.35
+# What ground outside the candidates counts, beside its relevance.
+ELSEWHERE = 0.1
 # How far a cell counts as away from full detail that no region covers.
 UNSEEN = 5.0
 
@@ -241,25 +238,3 @@ def scale_note(allocation: Allocation) -> str:
     patches = allocation.counts[allocation.counts > 1]
     given = ", ".join(f"{int((patches == count).sum())} of {count}" for count in sorted(set(patches.tolist())))
     return f"scale: patches {given or 'none'} tokens, {int((allocation.counts == 1).sum())} single cells"
-
-
-# ---- what the candidates hold ----------------------------------------------------------------------------------------
-
-ARMS = {"average": SourceLine(frozenset({"mips"})), "learned": SourceLine()}
-
-
-def measure(number: int, seed: int = 0, side: int = SIDE) -> dict[str, dict[str, list[float]]]:
-    """By mips: the share of the cells that a question needs which lie among the candidates, and their share of all."""
-    found: dict[str, dict[str, list[float]]] = {name: {"covered": [], "opened": []} for name in ARMS}
-    for pixels, query, truth in asked_pictures(number, seed, side):
-        texture = sense(pixels, query, "full40", size=side)
-        for name, line in ARMS.items():
-            opened, _ = line.candidates(texture, pixels, query)
-            cells = labels_on(opened.astype(np.int64), truth.shape) > 0
-            found[name]["covered"].append(float(cells[truth].mean()))
-            found[name]["opened"].append(float(opened.mean()))
-    return found
-
-
-if __name__ == "__main__":
-    tell(measure, __doc__, 105, SIDE)

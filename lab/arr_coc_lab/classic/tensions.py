@@ -1,16 +1,13 @@
-"""The tensions of `look`: three numbers, or three for every place by the question, learned against those set by hand.
+"""`arr-coc train tensions`: learn how `look` balances its three ways of knowing.
+
+    arr-coc train tensions --seconds 240 --device cpu --out runs/tensions
+    arr-coc train tensions --data photos --out my-tensions        look(…, relevance="look:my-tensions")
 
 The three ways are those of `look` itself (what can be read, what stands out, what the question's plain words couple
-to), found once for every picture; only the balance between them is learned. On drawn pictures, in minutes on a
-processor:
-
-    python -m arr_coc_lab.classic.tensions --seconds 240 --device cpu --out src/arr_coc/weights/classic
-
-With `--data` on one's own records: three numbers, by which of the balances most lies on the boxes, sharpened as `look`
-does it. They begin at what `look` uses untrained. The folder holds tensions.json: no torch is needed to look by it.
-(`train hypotheses` learns tensions on Needle World, over another scorer, to compare.)
-
-    arr-coc train tensions --data photos --out my-tensions        look(…, relevance="look:my-tensions")
+to), found once for every picture; only the balance between them is learned, by how much of the balanced map, sharpened
+as `look` does it, lies where something is needed. On drawn pictures two balancers learn: three numbers, and three for
+every place by the question. With `--data` three numbers, from the boxes of your own records; they begin at what `look`
+uses untrained, and no torch is needed to look by their tensions.json.
 """
 
 from __future__ import annotations
@@ -18,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -27,42 +25,45 @@ from torch.nn import functional as F
 from arr_coc.balancing.tension import DEFAULT_TENSIONS, SHARPNESS, TENSION_NAMES, balance
 from arr_coc.core.errors import InputError
 from arr_coc.core.files import write_json
-from arr_coc.core.values import Relevance
-from arr_coc.balancing.look import TENSIONS_NAME, relevance_of
-from arr_coc.knowing.scene import CHANNELS
+from arr_coc.core.values import JsonObject, Relevance
+from arr_coc.knowing.look.three_ways import TENSIONS_NAME
 from arr_coc.looking import prepare
-from arr_coc.texture.one_picture import sense_one
-from arr_coc.texture.texture import Layout
 
+from ..options import option
 from ..statistics import mean_intervals
 from ..train.allocations import target_cells
 from ..train.checkpoints import ship
-from ..train.devices import Devices
-from ..train.drawn import DrawnOptions, DrawnTraining
-from ..train.options import RunOptions, option
+from ..train.evaluate import covered
 from ..train.outcomes import share_loss
 from ..train.own_data import HELD_OUT, OwnRecord, ground_of, read_own, split_by_picture, write_records
 from ..train.pictures import every_family
-from ..train.rivals import covered
-from ..train.run import Moment, Notes, Schedule, Training, command, door
+from ..train.run import Moment, Notes, RunOptions, Schedule, Training, command, door
 from .balancers import AdaptiveConfig, AdaptiveTensionBalancer, TensionBalancer
 from .selectors import QuestionWords, shares_of
 
+if TYPE_CHECKING:
+    from accelerate import Accelerator
+
 WAYS = ("propositional", "perspectival", "participatory")
 SIDE, CELLS, EACH = 384, 12, 2
-OWN_SIDE = 32  # of the maps of one's own pictures: of every shape, one batch
+OWN_SIDE = 32  # of the maps of own pictures: of every shape, one batch
 KEEPS = (1 / 16, 1 / 4)
 ARMS = ("hand-set", "tension", "adaptive")
 
 
-def ways_of(found: Relevance) -> Tensor:
-    """(3, h, w): what each way of knowing says."""
-    return torch.stack([torch.as_tensor(np.array(getattr(found, name)), dtype=torch.float32) for name in WAYS])
+def ways_of(picture: object, query: str, size: int) -> Tensor:
+    """(3, size, size): what each way of knowing of `look` finds in a picture."""
+    found: Relevance = prepare(picture).look(query, keep=1.0, relevance="look", photos=False).relevance
+    ways = [torch.as_tensor(np.array(getattr(found, name)), dtype=torch.float32) for name in WAYS]
+    return F.adaptive_avg_pool2d(torch.stack(ways), size)
 
 
 def balanced_loss(found: Tensor, shares: Tensor) -> Tensor:
     """How much of a balance (B, h, w), sharpened as `look` does it, lies where something is needed."""
     return share_loss(SHARPNESS * found.clamp_min(1e-3).log(), shares)
+
+
+# ---- drawn pictures --------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -77,58 +78,54 @@ class TensionBatch:
     @torch.no_grad()
     def draw(cls, number: int, seed: int, split: str, words: QuestionWords) -> TensionBatch:
         """The three ways of `look` about drawn pictures of every family."""
-        parts, layout = [], Layout.of("look", CHANNELS)
+        parts = []
         for batch in every_family(number, (SIDE, SIDE), seed, split):
-            pictures = batch.pictures.permute(0, 2, 3, 1).numpy()
-            asked = zip(pictures, batch.questions, strict=True)
-            found = [ways_of(relevance_of(sense_one(one, layout), query)) for one, query in asked]
-            small = F.adaptive_avg_pool2d(torch.stack(found), CELLS * EACH)
-            parts.append((small, words.rows(batch.questions), target_cells(batch, CELLS, CELLS)))
+            asked = zip(batch.pictures.permute(0, 2, 3, 1).numpy(), batch.questions, strict=True)
+            ways = torch.stack([ways_of(picture, query, CELLS * EACH) for picture, query in asked])
+            parts.append((ways, words.rows(batch.questions), target_cells(batch, CELLS, CELLS)))
         return cls(*(torch.cat(items) for items in zip(*parts, strict=True)))
 
 
 @dataclass(frozen=True, kw_only=True)
-class TensionOptions(DrawnOptions):
-    """How the tensions are learned."""
+class TensionOptions(RunOptions):
+    """Options of the tensions on drawn pictures."""
 
     folder: Path = option(Path("runs/tensions"), "where the checkpoint and the curve are kept")
+    pictures: int = option(1400, "drawn to learn from")
+    judged: int = option(700, "validation pictures that are judged")
+    batch: int = option(64, "pictures a step")
     learning_rate: float = option(1e-2, "of AdamW")
-    judge_every: float = option(60.0, "seconds between judgements")
 
 
-class TensionTraining(DrawnTraining[TensionOptions]):
+class TensionTraining(Training[TensionOptions]):
     """Two balancers over the same three ways; the words' table belongs to the adaptive one."""
 
     title = "tensions"
 
-    def __init__(self, options: TensionOptions, devices: Devices) -> None:
-        super().__init__(options, devices)
-        words = self.words = QuestionWords()
-        self.fixed = TensionBalancer()
-        self.modules = {
-            "tension_words": words,
-            "tension": self.fixed,
-            "adaptive": AdaptiveTensionBalancer(AdaptiveConfig(words.config.width, hidden=16)),
-        }
-        self.begin(Schedule(warm_up=20, decay_from=0.4, floor=0.02), weight_decay=0.02)
-        self.drawn = TensionBatch.draw(options.pictures, options.seed, "train", words)
-        self.held = TensionBatch.draw(options.judged, options.seed, "validation", words)
+    def __init__(self, options: TensionOptions, accelerator: Accelerator) -> None:
+        super().__init__(options, accelerator)
+        self.words, self.fixed = QuestionWords(), TensionBalancer()
+        adaptive = AdaptiveTensionBalancer(AdaptiveConfig(self.words.config.width, hidden=16))
+        self.modules = {"tension_words": self.words, "tension": self.fixed, "adaptive": adaptive}
+        for module in self.modules.values():
+            module.to(self.device)
+        self.optimizers.append(torch.optim.AdamW(self.parameters(), lr=options.learning_rate, weight_decay=0.02))
+        self.schedule = Schedule(warm_up=20, decay_from=0.4, floor=0.02)
+        self.noise = self.generator("noise", options.seed, torch.device("cpu"))
+        self.drawn = TensionBatch.draw(options.pictures, options.seed, "train", self.words)
+        self.held = TensionBatch.draw(options.judged, options.seed, "validation", self.words)
 
     def maps(self, drawn: TensionBatch, chosen: Tensor | slice) -> dict[str, Tensor]:
         ways = drawn.ways[chosen].to(self.device).unbind(1)
         query = self.words.mean(drawn.words[chosen].to(self.device))
-        return {
-            "hand-set": balance(*ways),
-            "tension": self.modules["tension"](*ways),
-            "adaptive": self.modules["adaptive"](*ways, query),
-        }
+        learned = (self.modules["tension"](*ways), self.modules["adaptive"](*ways, query))
+        return dict(zip(ARMS, (balance(*ways), *learned), strict=True))
 
     def loss(self, at: Moment) -> tuple[Tensor, Notes]:
-        chosen = self.choose(len(self.drawn.ways))
+        chosen = torch.randint(len(self.drawn.ways), (self.options.batch,), generator=self.noise)
         truth = self.drawn.truth[chosen].float().to(self.device)
         shares = shares_of(truth.repeat_interleave(EACH, 1).repeat_interleave(EACH, 2))
-        maps = self.maps(self.drawn, chosen)
-        notes = {name: balanced_loss(maps[name], shares) for name in ARMS}
+        notes = {name: balanced_loss(one, shares) for name, one in self.maps(self.drawn, chosen).items()}
         return notes["tension"] + notes["adaptive"], notes
 
     @torch.no_grad()
@@ -140,27 +137,26 @@ class TensionTraining(DrawnTraining[TensionOptions]):
             found |= {f"{name} {keep:g}": covered(cells, self.held.truth.float(), keep) for keep in KEEPS}
         return found
 
+    def judge(self, at: Moment) -> JsonObject:
+        return {f"covered {name}": float(values.mean()) for name, values in self.coverage().items()}
+
     def export(self) -> None:
         ship(self.modules, self.options.target)
         found = self.coverage()
         for keep in KEEPS:
             for name in ARMS[1:]:
                 found[f"{name} − {ARMS[0]} {keep:g}"] = found[f"{name} {keep:g}"] - found[f"{ARMS[0]} {keep:g}"]
-        record = {
-            **self.record(),
-            "coverage [value, low, high]": mean_intervals(found),
-            "n": len(self.held.truth),
-            "tensions": self.fixed.named_tensions(),
-        }
+        shares = {"coverage [value, low, high]": mean_intervals(found), "n": len(self.held.truth)}
+        record = {**self.record(), **shares, "tensions": self.fixed.named_tensions()}
         write_json(self.options.target / TENSIONS_NAME, record)
 
 
-# ---- one's own records -----------------------------------------------------------------------------------------------
+# ---- own records -----------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, kw_only=True)
 class OwnTensionOptions(RunOptions):
-    """What is asked where one's own records are learned from."""
+    """Options of the tensions on own records."""
 
     data: Path = option(help="one's own records: a folder with records.jsonl, a .jsonl or a .parquet file")
     source: str = option("boxes", "what is learned from", flag="--from", choices=("boxes", "words"))
@@ -176,39 +172,33 @@ class OwnTensionOptions(RunOptions):
 
 
 class Balanced(nn.Module):
-    """Three maps in, the map that `look` allocates by out: its logarithm, so that its mass can be compared."""
+    """Three maps (B, 3, h, w) in, their balance (B, h, w) out."""
 
     def __init__(self) -> None:
         super().__init__()
         self.raw = nn.Parameter(torch.logit(torch.tensor([DEFAULT_TENSIONS[name] for name in TENSION_NAMES])))
 
     def forward(self, maps: Tensor) -> Tensor:
-        """(B, 3, h, w) → (B, h, w)."""
-        return SHARPNESS * balance(*maps.unbind(1), self.raw.sigmoid()).clamp_min(1e-3).log()
+        return balance(*maps.unbind(1), self.raw.sigmoid())
 
     def named(self) -> dict[str, float]:
         return dict(zip(TENSION_NAMES, self.raw.detach().sigmoid().tolist(), strict=True))
 
 
 def seen_ways(records: Sequence[OwnRecord]) -> tuple[Tensor, Tensor]:
-    """(N, 3, side, side) what each way of knowing says, and (N, side, side) the share of the truth in each place."""
-    maps, shares = [], []
-    for record in records:
-        found = prepare(record.load()).look(record.query, keep=1.0, relevance="look", photos=False).relevance
-        maps.append(F.interpolate(ways_of(found)[None], (OWN_SIDE, OWN_SIDE), mode="area")[0])
-        ground = torch.from_numpy(ground_of(record.boxes, OWN_SIDE, OWN_SIDE))
-        shares.append(ground / ground.sum())
-    return torch.stack(maps), torch.stack(shares)
+    """(N, 3, side, side) what each way of knowing finds, and (N, side, side) the share of the truth in each place."""
+    maps = torch.stack([ways_of(record.load(), record.query, OWN_SIDE) for record in records])
+    ground = torch.stack([torch.from_numpy(ground_of(record.boxes, OWN_SIDE, OWN_SIDE)) for record in records])
+    return maps, ground / ground.sum((1, 2), keepdim=True)
 
 
 class OwnTensionTraining(Training[OwnTensionOptions]):
     """Three numbers, on maps that are made once."""
 
     title = "tensions"
-    aloud = False
 
-    def __init__(self, options: OwnTensionOptions, devices: Devices) -> None:
-        super().__init__(options, devices)
+    def __init__(self, options: OwnTensionOptions, accelerator: Accelerator) -> None:
+        super().__init__(options, accelerator)
         data = read_own(options.data, options.source, strict=options.strict)
         learned, self.held = split_by_picture(data.records, options.held_out, options.seed)
         self.lessons, self.aside = (
@@ -222,16 +212,17 @@ class OwnTensionTraining(Training[OwnTensionOptions]):
 
     def loss(self, at: Moment) -> tuple[Tensor, Notes]:
         maps, shares = self.lessons
-        return share_loss(self.balanced(maps), shares), {}
+        return balanced_loss(self.balanced(maps), shares), {}
 
     @torch.no_grad()
-    def judge(self, at: Moment) -> dict[str, object]:
+    def judge(self, at: Moment) -> JsonObject:
         """On held-out pictures: the loss, and how much of the map's mass lies on the truth, against an even map."""
         maps, shares = self.aside
-        mass = self.balanced(maps)
-        on_truth = (mass.flatten(1).softmax(1) * (shares > 0).flatten(1)).sum(1)
-        lift = (on_truth / (shares > 0).flatten(1).float().mean(1)).mean()
-        return {"held out loss": float(share_loss(mass, shares)), "held out lift": float(lift), **self.balanced.named()}
+        found, truth = self.balanced(maps), (shares > 0).flatten(1).float()
+        mass = (found.clamp_min(1e-3) ** SHARPNESS).flatten(1)
+        lift = ((mass * truth).sum(1) / mass.sum(1) / truth.mean(1)).mean()
+        loss = float(balanced_loss(found, shares))
+        return {"held out loss": loss, "held out lift": float(lift), **self.balanced.named()}
 
     def export(self) -> None:
         write_json(self.options.target / TENSIONS_NAME, {"tensions": self.balanced.named()})

@@ -29,9 +29,8 @@ def train() -> None:
       arr-coc train mini --seconds 520 --total 1040 --folder runs/mini --out runs/mini/export
       arr-coc train mini --steps 20 --scale 0.004 --width 64 --largest 256 --evaluate 0
       arr-coc train scorer --data invoices --start bundled --seconds 420 --out my-scorer
-      arr-coc train scorer --from outcomes --reader runs/mini/export
+      arr-coc train scorer --from outcomes --reader runs/mini/export --seconds 480
       arr-coc train calibration --weights src/arr_coc/weights
-      arr-coc train curve runs/mini/export/record.json
     """
 
 
@@ -124,20 +123,3 @@ def calibration(
         ece = found["overall"]
         print(f"temperature {found['temperature']:.3f}: {path}")
         print(f"ECE {100 * ece['ece_before']:.1f} % before, {100 * ece['ece_after']:.1f} % after, n = {ece['n']}")
-
-
-@app.command("curve")
-def curve(
-    record: Annotated[Path, typer.Argument(help="A record.json, or the folder it lies in.", show_default=False)],
-    out: Annotated[Path | None, typer.Option(help="The picture. [default: curve.png beside the record]")] = None,
-) -> None:
-    """Draw the learning curve of a training.
-
-    \b
-    Examples:
-      arr-coc train curve runs/mini/export
-      arr-coc train curve runs/mini/export/record.json --out curve.png
-    """
-    from ..train.curves import plot_record
-
-    print(f"files: {plot_record(record, out)}")

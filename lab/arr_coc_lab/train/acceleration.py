@@ -1,87 +1,18 @@
-"""What keeps a fast device busy: recorded drawing, rendering in the background, a bfloat16 twin, batched Muon."""
+"""What keeps a fast device busy: rendering in the background, a bfloat16 twin, batched Muon."""
 
 from __future__ import annotations
 
 import copy
-import gc
 import math
 import queue
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields, is_dataclass
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, TypeVar
 
 import torch
 from torch import Tensor, nn
-
-# ---- Drawing recorded: thousands of launches as one ------------------------------------------------------------------
-# Launches from the thread that draws hold up the one that trains: both need the interpreter.
-
-Work = Callable[[Sequence[Tensor]], dict[str, Tensor]]
-# Done so often before it is recorded: kernels have been chosen by then, and rare ones cost neither time nor memory.
-BEFORE = 2
-
-
-class Recording(NamedTuple):
-    """inputs: where the arguments are put before the replay. outputs: where the results stand after it."""
-
-    graph: torch.cuda.CUDAGraph
-    inputs: list[Tensor]
-    outputs: dict[str, Tensor]
-
-
-class RecordingRoom:
-    """The memory of recordings that are replayed one after the other, and the stream that they are made on: memory is
-    handed on from one to the next on one stream only."""
-
-    def __init__(self) -> None:
-        self.pool, self.stream = torch.cuda.graph_pool_handle(), torch.cuda.Stream()
-
-
-class Captured:
-    """`work` takes tensors of fixed shapes and returns tensors; it must not depend on anything but their values, and
-    may not wait for the device. After a few times it is a recording."""
-
-    def __init__(self, work: Work, place: RecordingRoom) -> None:
-        self.work, self.place, self.done = work, place, 0
-        self.recording: Recording | None = None
-
-    def __call__(self, arguments: Sequence[Tensor]) -> dict[str, Tensor]:
-        self.done += 1
-        if self.recording is None and self.done == BEFORE + 1:
-            self.recording = self._recorded(arguments)
-        if self.recording is None:
-            return self.work(arguments)
-        torch._foreach_copy_(self.recording.inputs, list(arguments))
-        self.recording.graph.replay()
-        # The next replay writes to the same places.
-        return {name: value.clone() for name, value in self.recording.outputs.items()}
-
-    def _recorded(self, arguments: Sequence[Tensor]) -> Recording | None:
-        """Nothing is done yet. None where it cannot be recorded."""
-        inputs = [item.clone() for item in arguments]
-        graph, stream = torch.cuda.CUDAGraph(), self.place.stream
-        stream.wait_stream(torch.cuda.current_stream())
-        collecting = gc.isenabled()
-        gc.disable()  # freeing a tensor meanwhile would end the recording
-        try:
-            with torch.cuda.stream(stream):
-                # Another thread trains meanwhile and must not be taken for a part of it.
-                graph.capture_begin(pool=self.place.pool, capture_error_mode="thread_local")
-                try:
-                    outputs = self.work(inputs)
-                finally:
-                    graph.capture_end()
-        except RuntimeError as error:
-            print(f"drawing cannot be recorded, going on without: {str(error).splitlines()[0]}", flush=True)
-            return None
-        finally:
-            if collecting:
-                gc.enable()
-        torch.cuda.current_stream().wait_stream(stream)
-        return Recording(graph, inputs, outputs)
-
 
 # ---- Rendering in the background: the next batches are painted while the present one is read -------------------------
 # Painting is many small launches; reading is few large ones, and its backward pass leaves Python idle. So a thread with

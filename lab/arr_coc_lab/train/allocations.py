@@ -34,9 +34,8 @@ class Kind:
     """One way to allocate: name, share of the level-0 tokens kept, how often it is drawn.
 
     full, uniform: what they say. overlay: overlapping leaves around the answer and distractions; scorer: around what a
-    scorer finds; scattered: around noise. oracle, random: the same as tilings. again: a second look. segments: an
-    overview first, the fine leaves behind it. apart: the same, where the fine leaves come from two looks. dropped:
-    tokens taken away after the tower.
+    scorer finds; scattered: around noise. oracle, random: the same as tilings. again: a second look. dropped: tokens
+    taken away after the tower.
     """
 
     name: str
@@ -46,7 +45,7 @@ class Kind:
     @property
     def lays_over(self) -> bool:
         """Whether its leaves may overlap, so that every budget from 1 on is met."""
-        return self.name in ("overlay", "scorer", "scattered", "again", "segments", "apart")
+        return self.name in ("overlay", "scorer", "scattered", "again")
 
     @property
     def whole(self) -> bool:
@@ -85,11 +84,6 @@ SCORER_KINDS = (Kind("scorer", 1 / 8, 0.01), Kind("scorer", 1 / 16, 0.01), Kind(
 
 # A first look, and further leaves behind it in the prompt: half of them where the answer is, half of them elsewhere.
 LOOK_AGAIN = Kind("again", 1 / 8, 0.10)
-# The overview of a picture is the same for every question, so that it can be kept; what a question needs follows it.
-SEGMENTS = Kind("segments", 1 / 8, 0.12)
-# Who asks again has some of the fine leaves from an earlier question: they did not see the others in the tower.
-APART = Kind("apart", 1 / 8, 0.08)
-OVERVIEW = Kind("uniform", 1 / 16, 1.0)
 
 
 def box_cover(boxes: Tensor, mask: Tensor, rows: int, cols: int) -> Tensor:
@@ -205,10 +199,6 @@ class LeafTable:
 
         scores: what a scorer finds, where the kind asks for it.
         """
-        if kind.name == "segments":
-            return self.segments(kind, truth, generator), None
-        if kind.name == "apart":
-            return self.apart(kind, truth, generator)
         if kind.name == "again":
             return self.again(truth, generator, scores, max(1, self.tree.full // 16)), None
         some = truth[:1] if kind.shared else truth
@@ -240,23 +230,6 @@ class LeafTable:
         best = (wanted - 2 * seen).topk(count, dim=1).indices.sort(1).values
         second = torch.stack([best // cols, best % cols, torch.zeros_like(best)], -1)
         return [first, second]
-
-    def segments(self, kind: Kind, truth: Tensor, generator: torch.Generator) -> list[Tensor]:
-        """An overview (1, N, 3) and the fine leaves (B, n, 3) around the answer and distractions, in raster order."""
-        overview = self.leaves(OVERVIEW, truth[:1], generator)
-        wanted = distracted(truth, generator).flatten(1)
-        best = wanted.topk(max(1, round(kind.keep * self.tree.full)), dim=1).indices.sort(1).values
-        return [overview, torch.stack([best // self.tree.cols, best % self.tree.cols, torch.zeros_like(best)], -1)]
-
-    def apart(self, kind: Kind, truth: Tensor, generator: torch.Generator) -> tuple[list[Tensor], Tensor]:
-        """`segments`, the fine leaves dealt by chance to two looks; (B, N) puts them back into raster order."""
-        overview, fine = self.segments(kind, truth, generator)
-        count = fine.shape[1]
-        dealt = torch.rand(len(fine), count, generator=generator, device=fine.device).argsort(1)
-        parts = [part.sort(1).values for part in dealt.split([count - count // 2, count // 2], 1)]
-        looks = [fine.gather(1, part[..., None].expand(-1, -1, 3)) for part in parts]
-        first = torch.arange(overview.shape[1], device=fine.device).expand(len(fine), -1)
-        return [overview, *looks], torch.cat([first, overview.shape[1] + torch.cat(parts, 1).argsort(1)], 1)
 
     def gather(self, selected: Tensor, count: int) -> Tensor:
         """(B, M) bool splits that leave `count` leaves each → (B, count, 3) in raster order."""

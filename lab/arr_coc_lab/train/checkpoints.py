@@ -1,4 +1,4 @@
-"""Saving a training so that a stopped run goes on to the bit, and writing what it made so that anybody can load it."""
+"""Write what a training made so that the library loads it, and load it again."""
 
 from __future__ import annotations
 
@@ -7,10 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import torch
-
 from arr_coc.core.errors import InputError
-from arr_coc.core.files import replacing, writing
+from arr_coc.core.files import replacing
 from arr_coc.core.manifest import verify, whole_folder
 
 from .mini_model import build_image_processor, build_tokenizer
@@ -18,35 +16,8 @@ from .mini_model import build_image_processor, build_tokenizer
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-STATE = "state.pt"
 # What a checkpoint keeps, by name: plain values and tensors.
 TrainingState = dict[str, Any]
-
-
-def save_state(folder: Path, state: Mapping[str, object]) -> None:
-    """Everything that is needed to go on, as one file that is there whole or not at all."""
-    with writing(folder, "--folder"), replacing(folder / STATE) as temporary:
-        try:
-            torch.save(dict(state), temporary)
-        except RuntimeError as error:  # torch's own writer says so of a disk that takes no more
-            raise OSError(str(error).splitlines()[0]) from error
-
-
-def load_state(folder: Path) -> TrainingState | None:
-    """What `save_state` wrote; None where nothing was."""
-    if not (folder / STATE).exists():
-        return None
-    try:
-        return torch.load(folder / STATE, map_location="cpu", weights_only=True)
-    except Exception as error:
-        raise InputError(
-            f"{folder / STATE} is not a checkpoint of this training ({error}); give another --folder"
-        ) from error
-
-
-def forget_state(folder: Path) -> None:
-    """What was begun here is done, or not wanted."""
-    (folder / STATE).unlink(missing_ok=True)
 
 
 def ship(modules: Mapping[str, Any], folder: Path) -> None:
@@ -66,7 +37,7 @@ def ship(modules: Mapping[str, Any], folder: Path) -> None:
 
 
 def save_model(model: PreTrainedModel, folder: Path) -> None:
-    """A Hugging Face model with `mini`'s tokenizer and processor, in shards below 16 MiB; the folder is whole."""
+    """Write a Hugging Face model with `mini`'s tokenizer and processor, in shards below 16 MiB; the folder is whole."""
     with whole_folder(folder) as made:
         model.save_pretrained(made, max_shard_size="15MB")
         build_tokenizer().save_pretrained(made)
@@ -74,7 +45,7 @@ def save_model(model: PreTrainedModel, folder: Path) -> None:
 
 
 def load_shipped(folder: Path, modules: Mapping[str, Any]) -> None:
-    """Weights that `ship` wrote into existing modules; heads that are not there begin afresh."""
+    """Load weights that `ship` wrote into existing modules; heads that are not there begin afresh."""
     from safetensors.torch import load_file
 
     for name, module in modules.items():

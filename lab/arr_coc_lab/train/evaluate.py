@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -16,7 +17,7 @@ from arr_coc.core.values import JsonObject
 from arr_coc.realizing.qwen3_vl.encode import dense_vision_attention
 
 from ..statistics import wilson
-from .allocations import Kind, make_leaves, target_cells, tree_of
+from .allocations import Kind, fine_cells, make_leaves, target_cells, tree_of
 from .pictures import TrainingBatch, render_family
 from .reader import read
 
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from .pictures import TrainingBatch
 
 FAMILIES = ("cards", "forms", "receipts", "scenes", "charts", "signs", "zoo")
-STRATEGIES = ("full", "uniform", "random", "shuffled", "scorer", "oracle")
 
 
 class MapScorer(Protocol):
@@ -51,6 +51,19 @@ def evaluation_leaves(
         found = scorer.score(batch.pictures, batch.question_ids).float()
         found = permute_along_tree(found, tree, generator) if strategy == "shuffled" else found
     return overlay(found, [max(1, round(keep * tree.full))] * len(truth)).cells
+
+
+def recall(leaves: Tensor, truth: Tensor) -> Tensor:
+    """Leaves (B, N, 3) and the cells that matter (B, rows, cols) → (B,): the share of them seen at level 0."""
+    seen = fine_cells(leaves, truth.shape[1], truth.shape[2]) * truth
+    return seen.sum((1, 2)) / truth.sum((1, 2)).clamp_min(1)
+
+
+def covered(maps: Tensor, truth: Tensor, keep: float) -> np.ndarray:
+    """(B,): the share of the cells that matter (B, rows, cols) which an overlay of these maps, of a share of the
+    tokens, sees at level 0."""
+    budget = max(1, round(keep * truth.shape[1] * truth.shape[2]))
+    return recall(torch.as_tensor(overlay(maps, [budget] * len(maps)).cells), truth).numpy()
 
 
 def _on(device: torch.device, generator: torch.Generator) -> torch.Generator:

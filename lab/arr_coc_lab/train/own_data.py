@@ -45,9 +45,7 @@ NEEDED = {"boxes": "boxes", "outcomes": "answer", "words": "answer, and words (o
 @dataclass(frozen=True)
 class OwnRecord:
     """line: where it stands in its file. image: a path, or a picture's bytes. boxes, context: (K, 4) in 0–1, of the
-    answer and of what identifies it. words: as `sensing.as_words` takes them. picture: a hash of its bytes. judged: of
-    what was recorded while asking (`asking`): "right", "wrong", "better", "" where nobody judged; else None. clip,
-    frame: of pictures that follow one another, the clip's name and the place in it."""
+    answer and of what identifies it. words: as `as_words` takes them. picture: a hash of its bytes."""
 
     line: int
     image: Path | bytes
@@ -58,9 +56,6 @@ class OwnRecord:
     words: Any = None
     picture: str = ""
     source: str = ""
-    judged: str | None = None
-    clip: str = ""
-    frame: float = 0.0
 
     def load(self) -> Picture:
         """The picture, at most as large as a scorer reads it."""
@@ -132,22 +127,6 @@ def file_of(path: str | Path) -> Path:
     return path
 
 
-def judged_entries(several: Iterable[tuple[int, object]]) -> list[tuple[int, object]]:
-    """Judgements (`feedback`), each a line of its own, joined to the records that they judge; the last one counts."""
-    records: list[tuple[int, Any]] = []
-    places: dict[str, int] = {}
-    for number, entry in several:
-        if isinstance(entry, Mapping) and "judges" in entry and str(entry["judges"]) in places:
-            place = places[str(entry["judges"])]
-            line, earlier = records[place]
-            records[place] = line, {**earlier, **{name: value for name, value in entry.items() if name != "judges"}}
-            continue
-        if isinstance(entry, Mapping) and "id" in entry:
-            places[str(entry["id"])] = len(records)
-        records.append((number, entry))
-    return records
-
-
 # ---- one record ------------------------------------------------------------------------------------------------------
 
 
@@ -155,28 +134,20 @@ def parse_record(number: int, entry: object, folder: Path) -> OwnRecord:
     """One entry as a record; raises `InputError` with the reason. The picture is not opened."""
     if not isinstance(entry, Mapping):
         raise InputError("not JSON" if isinstance(entry, ValueError) else f"a record is an object, not {entry!r:.40}")
-    if "judges" in entry:
-        raise InputError(f"it judges the record {str(entry['judges'])!r:.20}, which is not in the file")
     query, answer = (str(entry.get(name) or "").strip() for name in ("query", "answer"))
     if not query:
         raise InputError("the question is empty")
     if any("\ud800" <= letter <= "\udfff" for letter in query + answer):
         raise InputError("the question or its answer holds half a character (a lone surrogate)")
-    judged = str(entry["judged"] or "") if "judged" in entry else None
-    # What was seen when the answer was right is where to look; a better place was named by whoever judged.
-    boxes = entry.get("seen") if judged == "right" and not entry.get("boxes") else entry.get("boxes")
     return OwnRecord(
         line=number,
         image=_image(entry.get("image"), folder),
         query=query,
-        answer=answer if judged in (None, "right") else str(entry.get("right_answer") or ""),
-        boxes=_boxes(boxes, "box"),
-        judged=judged,
+        answer=answer,
+        boxes=_boxes(entry.get("boxes"), "box"),
         context=_boxes(entry.get("ctx_boxes"), "box of the context"),
         words=_words(entry.get("words"), folder),
         source=str(entry.get("source") or "own"),
-        clip=str(entry.get("clip") or ""),
-        frame=_frame(entry.get("frame")),
     )
 
 
@@ -201,12 +172,6 @@ def _boxes(value: object, name: str) -> np.ndarray:
     if (boxes[:, 2:] - boxes[:, :2] <= THINNEST).any():
         raise InputError(f"a {name} is empty; give x0 < x1 and y0 < y1")
     return boxes
-
-
-def _frame(value: object) -> float:
-    if value is not None and (isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < 1e9):
-        raise InputError(f"frame is the picture's place in its clip, a number, not {value!r:.40}")
-    return float(value or 0)
 
 
 def _words(value: object, folder: Path) -> object:
@@ -273,7 +238,7 @@ def read_own(
     source: what must be known of each: its boxes; its answer ("outcomes"); or the answer and words among which it
     stands ("words": those of the record, else by OCR), from which its boxes are made."""
     file = file_of(path)
-    parsed = [_parsed(number, entry, file.parent) for number, entry in judged_entries(entries(file))]
+    parsed = [_parsed(number, entry, file.parent) for number, entry in entries(file)]
     check = partial(_checked, source=source)
     with ThreadPoolExecutor() as pool:
         # OCR holds one engine; else pictures are decoded side by side.
@@ -322,11 +287,8 @@ def _checked(record: OwnRecord | Bad, source: str) -> OwnRecord | Bad:
 
 
 def _check_boxes(record: OwnRecord) -> None:
-    if record.clip and not len(record.boxes):
-        return  # what is asked for is not to be seen in this frame
     if not len(record.boxes):
-        wrong = "judged wrong, and no better place is named" if record.judged == "wrong" else "it has no boxes"
-        raise InputError("nobody judged it" if record.judged == "" else wrong)
+        raise InputError("it has no boxes")
     if marks(record.boxes) > MOST_MARKED:
         raise InputError("one class only: its boxes mark the whole picture, so nothing tells where to look")
 

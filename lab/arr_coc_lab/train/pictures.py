@@ -70,8 +70,24 @@ class TrainingBatch:
         things = batch.cell_labels[..., FIRST_COLOUR:]
         return cls(**{name: getattr(batch, name) for name in same}, things=things, glyphs=glyphs)
 
+    @classmethod
+    def unmarked(cls, pictures: Tensor, question_ids: Tensor, answer_ids: Tensor) -> TrainingBatch:
+        """Pictures and questions of which no box, thing or glyph is known."""
+        number, device = len(pictures), pictures.device
+        none = torch.zeros(number, 1, 4, device=device)
+        things = unknown_things(number, (pictures.shape[2], pictures.shape[3]), device)
+        nothing = Glyphs(*[torch.zeros(number, 1, dtype=torch.int64, device=device)] * 4)
+        hidden = none[..., 0] > 0
+        return cls(pictures, question_ids, answer_ids, none, hidden, none, hidden, things, nothing)
+
     def __len__(self) -> int:
         return len(self.pictures)
+
+    def take(self, chosen: slice | Tensor) -> TrainingBatch:
+        """Some of the pictures, by a slice or by places (n,)."""
+        glyphs = Glyphs(*(getattr(self.glyphs, item.name)[chosen] for item in fields(Glyphs)))
+        names = [item.name for item in fields(TrainingBatch) if item.name != "glyphs"]
+        return TrainingBatch(glyphs=glyphs, **{name: getattr(self, name)[chosen] for name in names})
 
     @property
     def questions(self) -> list[str]:
@@ -206,9 +222,7 @@ def unknown_things(number: int, size: tuple[int, int], device: torch.device) -> 
 
 def cut(batch: TrainingBatch, start: int, stop: int) -> TrainingBatch:
     """Pictures start … stop − 1."""
-    glyphs = Glyphs(*(getattr(batch.glyphs, item.name)[start:stop] for item in fields(Glyphs)))
-    names = [item.name for item in fields(TrainingBatch) if item.name != "glyphs"]
-    return TrainingBatch(glyphs=glyphs, **{name: getattr(batch, name)[start:stop] for name in names})
+    return batch.take(slice(start, stop))
 
 
 def join(parts: list[TrainingBatch]) -> TrainingBatch:

@@ -1,19 +1,18 @@
 """Printed pages for the reader without end: drawn on the device, with every letter's place and questions.
 
-    world = PrintWorld("atlas.npz", "cuda", seed=1, share=0.5)      # the protocol of `PageRenderer`
+    world = PrintWorld("atlas.npz", "cuda", seed=1, share=0.5)
     batch = world.render(64, (512, 512), start)                     # a ReaderBatch with three questions a picture
-    letters = world.letters(64, (512, 512), start)                  # densest text, no questions: a LetterBatch
+    letters = world.letters(64, (512, 512), start)                  # densest text, no questions
     judge = PrintWorld("atlas.npz", "cuda", seed=1, split="val")    # faces that were held out, another mixture
 
 `scripts/build_print_atlas.py` makes the atlas; with None for a path the faces of Needle World serve. Picture i of a
 seed and a split is the same whatever the batch and the device. Type sizes are ems in pixels, from 6 to 64, even in
-their logarithm. `letters_right` tells the letters read right by type size and by wear.
+their logarithm.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -36,16 +35,14 @@ from ..worlds.print.questions import GROUP, ask, spans
 from ..worlds.print.setting import MoneyStyle, Runs, each, painted_areas, set_text, without_collisions
 from ..worlds.print.sheets import SMALLEST
 from ..worlds.print.wear import CLOUDS, PrintWear, WearTables, draw_wear, noise
-from ..worlds.print.wear import NAMES as WEAR_NAMES
 from ..worlds.print.wear import worn as wear_out
-from .pictures import IGNORE, READING_LEVELS, Glyphs, glyph_board, unknown_things
+from .pictures import Glyphs, unknown_things
 from .prompts import ADDITIONS, TURN_LENGTH, reworded
-from .reader_examples import DO_NOT_ASK, QUESTIONS, TAIL, ReaderBatch, reader_batch, written_boards
+from .reader_examples import LETTERS, QUESTIONS, TAIL, ReaderBatch, letter_batch, reader_batch
 
 ANSWER = 40
 NAMED = 40  # letters of a label in a question
 SPLITS = ("train", "val")
-LETTERS = "letters"  # the kind of sheet that is all text
 
 
 class Printed(NamedTuple):
@@ -63,31 +60,6 @@ class Printed(NamedTuple):
     def boxes(self, atlas: PrintAtlas) -> Tensor:
         """(B, G, 4) float32: every letter's ink in pixels of the picture, in the order of `glyphs`."""
         return self.wear.moved_boxes(self.runs.boxes(atlas).flatten(1, 2))
-
-
-@dataclass(frozen=True)
-class LetterBatch:
-    """Pictures without questions. pictures: (B, 3, H, W) uint8. fine, coarse: (B, h, w) uint8 glyph boards as in
-    `ReaderBatch`. fine_sizes, coarse_sizes: uint8 boards of the same shape, the em of each letter in pixels of the
-    picture, 0 for none. wear: (B,) int64."""
-
-    pictures: Tensor
-    fine: Tensor
-    coarse: Tensor
-    fine_sizes: Tensor
-    coarse_sizes: Tensor
-    wear: Tensor
-
-    def __len__(self) -> int:
-        return len(self.pictures)
-
-    def boards(self) -> list[Tensor]:
-        """The glyph boards as `board_targets` wants them."""
-        return [torch.where(board == DO_NOT_ASK, IGNORE, board.long()) for board in (self.fine, self.coarse)]
-
-    def sizes(self) -> list[Tensor]:
-        """The letters' ems, for `board_targets` as well."""
-        return [board.long() for board in (self.fine_sizes, self.coarse_sizes)]
 
 
 @cache
@@ -109,16 +81,12 @@ class PrintWorld:
         smallest: float = SMALLEST,
     ) -> None:
         assert split in SPLITS, split
-        self.device, self.seed, self.share, self.split = torch.device(device), seed, share, split
+        self.device, self.seed, self.share, self.split = torch.device(device), seed, min(0.95, share), split
         self.atlas = load_atlas(atlas, self.device)
         self.bank = make_bank(seed if split == "train" else seed + 7_919, self.device)
         self.faces, self.common = self.atlas.faces(split), self.atlas.faces(split, common=True)
         self.smallest = smallest
         self.shares = SHARES if split == "train" else VAL_SHARES
-
-    def share_of(self, size: tuple[int, int]) -> float:
-        """Of the pictures of a canvas, those that are printed pages."""
-        return min(0.95, self.share)
 
     @torch.no_grad()
     def render(self, number: int, size: tuple[int, int], start: int | Tensor) -> ReaderBatch:
@@ -129,15 +97,11 @@ class PrintWorld:
             return reader_batch(printed.pixels, printed.glyphs, asked, unknown_things(number, size, self.device))
 
     @torch.no_grad()
-    def letters(self, number: int, size: tuple[int, int], start: int, kind: str = LETTERS) -> LetterBatch:
-        """Pictures `start` … of nothing but text; with another kind ("pages") those that `render` gives."""
+    def letters(self, number: int, size: tuple[int, int], start: int | Tensor) -> ReaderBatch:
+        """Pictures `start` … of nothing but text, without a question."""
         with torch.autocast(self.device.type, enabled=False):
-            _, printed = self.printed(number, size, start, kind)
-            glyphs = printed.glyphs
-            ems = torch.where(glyphs.character > 0, glyphs.size, 0)
-            sized = Glyphs(glyphs.y, glyphs.x, ems, torch.full_like(ems, 1 << 8))
-            sizes = [glyph_board(sized, size, depth).to(torch.uint8) for depth in range(READING_LEVELS)]
-            return LetterBatch(printed.pixels, *written_boards(glyphs, size), *sizes, printed.wear.kind)
+            printed = self.printed(number, size, start, LETTERS)[1]
+            return letter_batch(printed.pixels, printed.glyphs)
 
     def stage(self, number: int, size: tuple[int, int], start: int | Tensor, kind: str = "pages") -> SheetStage:
         """All the chance of these pictures, and what they are laid out with."""
@@ -247,36 +211,6 @@ class PrintWorld:
             there = torch.stack([good, good & (kept.second[:, k] >= 0)], 1)
             asked.append(Asked(words, answers[:, k], boxes[:, k : k + 1], good[:, None], contexts, there))
         return asked
-
-
-# Type sizes are counted in these steps: ems in pixels.
-SIZE_STEPS = (6, 8, 10, 12, 16, 24, 40)
-
-
-def letters_right(
-    predicted: Tensor, targets: Tensor, sizes: Tensor, wear: Tensor
-) -> dict[str, dict[str, tuple[float, int]]]:
-    """The share of letters read right, and how many there are, by size of type and by kind of wear.
-
-    predicted: (B, …) int64 the characters read, or (B, …, characters) logits. targets, sizes: (B, …) what stands there
-    (0 none, −100 not asked for) and its em, both by `board_targets` from `LetterBatch.boards()` and `.sizes()`. wear:
-    (B,) `LetterBatch.wear`.
-    """
-    if predicted.dim() > targets.dim():
-        predicted = predicted.argmax(-1)
-    asked = targets > 0
-    right = asked & (predicted == targets)
-    steps = torch.tensor(SIZE_STEPS[1:], device=sizes.device)
-    of_size = torch.bucketize(sizes.contiguous(), steps, right=True)
-    of_wear = wear.view(-1, *[1] * (targets.dim() - 1)).expand_as(targets)
-    names = [f"{low}-{high}" for low, high in zip(SIZE_STEPS, (*SIZE_STEPS[1:], 64), strict=True)]
-
-    def table(groups: Tensor, names: Sequence[str]) -> dict[str, tuple[float, int]]:
-        counts = [torch.bincount(groups[some], minlength=len(names)).tolist() for some in (right, asked)]
-        return {name: (hit / max(1, n), n) for name, hit, n in zip(names, *counts, strict=True)}
-
-    every = {"all": (float(right.sum()) / max(1, int(asked.sum())), int(asked.sum()))}
-    return {"all": every, "size": table(of_size, names), "wear": table(of_wear, WEAR_NAMES)}
 
 
 def small_type(runs: Runs) -> Tensor:

@@ -25,21 +25,10 @@ SMALL, CAPITALS, ADDED = 0.12, 0.08, 0.12
 ADDITIONS = (" Answer in one word.", " Answer briefly.", " Reply with the text only.", " Please.")
 
 
-def reword(question_ids: Tensor, answer_ids: Tensor, room: int, generator: torch.Generator) -> Tensor:
-    """(B, Q) characters, 0 = padding → (B, Q + 26): some in other letters, some with an addition behind them where
-    `room` tokens of question and answer allow it."""
-    device, number = question_ids.device, len(question_ids)
-
-    def chance() -> Tensor:
-        return torch.rand(number, 1, generator=generator, device=device)
-
-    small, capital = chance(), chance()
-    which = torch.randint(len(ADDITIONS), (number,), generator=generator, device=device)
-    return reworded(question_ids, answer_ids, room, torch.cat([small, capital, chance()], 1), which)
-
-
 def reworded(question_ids: Tensor, answer_ids: Tensor, room: int, chance: Tensor, which: Tensor) -> Tensor:
-    """`reword` by given chance: (B, 3) numbers in [0, 1) for small letters, capitals and additions, (B,) which one."""
+    """(B, Q) characters, 0 = padding → (B, Q + 26): some in other letters, some with an addition behind them where
+    `room` tokens of question and answer allow it. chance: (B, 3) in [0, 1), for small letters, capitals and additions;
+    which: (B,) the addition."""
     device = question_ids.device
     small = lower_case(question_ids)
     capital = small - (IDS["a"] - IDS["A"]) * ((small >= IDS["a"]) & (small <= IDS["z"]))

@@ -93,18 +93,6 @@ class Reader(nn.Module):
         self.heads = heads
 
 
-@dataclass(frozen=True)
-class Reading:
-    """answer, right: as in `AnswerReading`. glyph, thing: losses of the dense heads. glyph_right: share of the written
-    sub-cells that were read right."""
-
-    answer: Tensor
-    right: Tensor
-    glyph: Tensor
-    thing: Tensor
-    glyph_right: Tensor
-
-
 def normalise_pictures(pictures: Tensor) -> Tensor:
     """uint8 → what `mini`'s image processor makes of it: [−1, 1]."""
     return pictures.to(torch.float32).div_(127.5).sub_(1)
@@ -191,16 +179,6 @@ def thing_loss(logits: Tensor, found: Tensor, may: Tensor) -> Tensor:
 # A batch and its leaves through `mini` by the swift path, with every loss. Nothing here waits for the device.
 
 
-class ReaderLosses(NamedTuple):
-    """What one batch taught. patches: the loss of reading single patches. pointing: of pointing at what is meant.
-    copying: of telling where the next letter of the answer stands."""
-
-    reading: Reading
-    patches: Tensor
-    pointing: Tensor
-    copying: Tensor
-
-
 class DenseLosses(NamedTuple):
     """What stands in every token: its characters, its colours and things, the characters of single patches; and the
     share of the characters read right."""
@@ -208,7 +186,18 @@ class DenseLosses(NamedTuple):
     glyph: Tensor
     thing: Tensor
     patches: Tensor
+    glyph_right: Tensor
+
+
+class ReaderLosses(NamedTuple):
+    """What one batch taught. answer: cross-entropy of the answers; right: (B·K,) bool. dense: of every token. pointing:
+    of pointing at what is meant. copying: of telling where the next letter of the answer stands."""
+
+    answer: Tensor
     right: Tensor
+    dense: DenseLosses
+    pointing: Tensor
+    copying: Tensor
 
 
 class PictureWindow(NamedTuple):
@@ -249,7 +238,7 @@ def reader_losses(
     blocks: leaves (B, N, 3) of one look, or of several looks after one another: the leaves of each look see each other
     in the tower, and stand behind those of the look before in the prompt; (1, N, 3) where all pictures have the same.
     patches: theirs, from `cut_blocks`. kept: (B, n), the tokens that the language model gets; all where None. window:
-    where the canvas lies in a larger picture. `Reading.right` is (B·K,).
+    where the canvas lies in a larger picture.
     """
     core, batch_size = reader.mini.model, len(batch)
     window = window or PictureWindow(0, 0, *batch.grid)
@@ -273,9 +262,8 @@ def reader_losses(
     asking = thought.half_way[torch.arange(len(last_read), device=last_read.device), last_read]
     places = swift.each_question(thought.before[:, len(HEAD) : len(HEAD) + leaves.shape[1]], batch.tails.shape[1])
     pointing = pointing_loss(reader.heads.point(asking, places), leaves_meant(batch.targets, leaves))
-    reading = Reading(answer, right, dense.glyph, dense.thing, dense.right)
     copying = copying_loss(reader, thought.half_way[:, :-1], places, batch, leaves)
-    return ReaderLosses(reading, dense.patches, pointing, copying)
+    return ReaderLosses(answer, right, dense, pointing, copying)
 
 
 def side_by_side(blocks: Sequence[Tensor]) -> Tensor:
@@ -355,13 +343,6 @@ def answer_loss(
     wanted = torch.where(said, tails.long(), IGNORE)
     right = ~((logits.detach().argmax(-1) != wanted) & said).any(1)
     return F.cross_entropy(logits.flatten(0, 1), wanted.flatten(), ignore_index=IGNORE), right, thought
-
-
-def picture_loss(mini: Any, batch: ReaderBatch, blocks: Sequence[Tensor], levels: int) -> tuple[Tensor, Tensor]:
-    """Cross entropy of the answers from still pictures, and which are right; no dense heads. blocks: as there."""
-    core, window = mini.model, PictureWindow(0, 0, *batch.grid)
-    patches = cut_blocks(batch, blocks, levels, core.language_model.embed_tokens.weight.dtype)
-    return answer_loss(core, see_blocks(core, blocks, patches, window), batch, side_by_side(blocks), window)[:2]
 
 
 def copying_loss(reader: Reader, saying: Tensor, places: Tensor, batch: ReaderBatch, leaves: Tensor) -> Tensor:

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields, replace
 from functools import cache
 from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
 
@@ -26,14 +26,11 @@ from ..worlds.needle.batch import CELL, FIRST_COLOUR
 from ..worlds.needle.difficulty import Difficulty, as_difficulty
 from ..worlds.needle.draws import Draws
 from ..worlds.needle.renderer import Asked, asked_of, finish_batch, lay_out, plan_of
-from .acceleration import Captured, RecordingRoom
 from .allocations import (
-    APART,
     KINDS,
     LOOK_AGAIN,
     NURSERY_KINDS,
     SCORER_KINDS,
-    SEGMENTS,
     Kind,
     budget_of,
     even_tree_of,
@@ -49,14 +46,6 @@ TAIL = 88
 DO_NOT_ASK = 255
 # No crop of a page below this side: it would hold a few words.
 SMALLEST_PAGE = 256
-
-
-class PageRenderer(Protocol):
-    """Where pages come from, like `reader_pages.PageBook`. share_of: of the pictures of a canvas, those from here."""
-
-    def share_of(self, size: tuple[int, int]) -> float: ...
-
-    def render(self, number: int, size: tuple[int, int], start: Any) -> ReaderBatch: ...
 
 
 class TensorFields(Protocol):
@@ -247,8 +236,8 @@ class Origin(NamedTuple):
     difficulty: str | None
 
 
-# The families of pictures that a browser drew, of those set from type, and of those that are all text.
-PAGES, PRINT, LETTERS = "pages", "print", "letters"
+# The families of pictures set from type, and of those that are all text.
+PRINT, LETTERS = "print", "letters"
 
 
 class RingBuffer(Generic[Batch]):
@@ -322,66 +311,6 @@ def whose_turn(shares: tuple[float, ...], first: int, turn: int) -> int:
     return max(range(len(shares)), key=lambda each: shares[each] * (turn + 1) / sum(shares) - had[each])
 
 
-@dataclass
-class ReaderSource:
-    """Which pictures come next: the family whose turn it is.
-
-    families, shares: how often each family comes. rendered: pictures so far, their numbers under the seed; a resumed
-    training goes on from there, so that it never sees a picture twice. pages: others who draw, by the family's name.
-    text: who draws pictures of nothing but text, called as `PageRenderer.render` is. place: where drawing is recorded;
-    None: it is not.
-    """
-
-    families: Sequence[str]
-    shares: Sequence[float]
-    seed: int
-    device: torch.device | str
-    questions: int = 2
-    rendered: int = 0
-    pages: Mapping[str, PageRenderer] = field(default_factory=dict)
-    text: Callable[[int, tuple[int, int], Any], ReaderBatch] | None = None
-    place: RecordingRoom | None = None
-    recorded: dict[Origin, Captured] = field(default_factory=dict)
-
-    def choose_letters(self, number: int, size: tuple[int, int]) -> Origin:
-        start, self.rendered = self.rendered, self.rendered + number
-        return Origin(LETTERS, number, size, start, None)
-
-    def choose(self, number: int, size: tuple[int, int], difficulty: str | None, turn: int) -> Origin:
-        """turn: how many batches of this canvas came before."""
-        families, shares = list(self.families), list(self.shares)
-        if min(size) >= SMALLEST_PAGE:
-            parts = {name: drawer.share_of(size) for name, drawer in self.pages.items()}
-            own = sum(shares)
-            families, shares = (
-                [*families, *parts],
-                [*shares, *(own * p / (1 - sum(parts.values())) for p in parts.values())],
-            )
-        family = families[whose_turn(tuple(shares), len(self.families), turn)]
-        start, self.rendered = self.rendered, self.rendered + number
-        return Origin(family, number, size, start, difficulty)
-
-    def render(self, origin: Origin) -> ReaderBatch:
-        """On a GPU as a recording, where its family has one: thousands of small launches would hold up the training."""
-        if self.place is None or origin.family == PAGES:
-            return self.drawn(origin, origin.start)
-        kind = origin._replace(start=0)
-        if kind not in self.recorded:
-            self.recorded[kind] = Captured(lambda given: vars(self.drawn(kind, given[0])), self.place)
-        return ReaderBatch(**self.recorded[kind]([torch.full((), origin.start, device=self.device)]))
-
-    def drawn(self, origin: Origin, start: int | Tensor) -> ReaderBatch:
-        """Pictures like those of an origin from another number on."""
-        family, number, size, _, difficulty = origin
-        if family == LETTERS:
-            assert self.text is not None, "text was read before, and is not given now"
-            return self.text(number, size, start)
-        if family in (PAGES, PRINT):
-            assert family in self.pages, f"{family} were read before, and are not given now"
-            return self.pages[family].render(number, size, start)
-        return render_reader_batch(family, number, size, self.seed, start, self.device, difficulty, self.questions)
-
-
 # ---- The course of the reader's training: which canvases when, which allocations, how large a step -------------------
 
 
@@ -396,7 +325,7 @@ class CanvasStage:
 
 
 # Only canvases without an odd edge in their tree, see `LeafTable`. All are square: windows in larger pictures show the
-# reader other shapes, and every further canvas costs its buffer and its recordings a minute before it is read.
+# reader other shapes, and every further canvas costs its buffer and its compiled steps a minute before it is read.
 STAGES = (
     CanvasStage({(128, 128): 1.0}, read_well=0.93, at_latest=0.08),
     CanvasStage({(128, 128): 0.12, (256, 256): 0.88}, read_well=0.93, at_latest=0.25),
@@ -435,7 +364,7 @@ def draw_step(
 def kind_at(size: tuple[int, int], progress: float, chance: random.Random, guided: bool = True) -> Kind:
     kinds: tuple[Kind, ...] = NURSERY_KINDS if min(size) <= 128 else KINDS
     if min(size) >= 256 and progress > 0.4:
-        kinds = (*kinds, *(SCORER_KINDS if guided else ()), LOOK_AGAIN, SEGMENTS, APART)
+        kinds = (*kinds, *(SCORER_KINDS if guided else ()), LOOK_AGAIN)
     return chance.choices(kinds, [kind.weight for kind in kinds])[0]
 
 

@@ -1,15 +1,14 @@
-"""The one training loop: data → step → curve → judge → checkpoint → export; resumable, seeded, watched.
+"""One training loop on accelerate: draw, step, judge, save, export. A stopped run goes on where it stood.
 
-A training is a subclass of `Training`: it builds its modules and optimizers, says the loss of a step, and is run by
-`train(MyTraining, options)`. Everything else has a default and may be replaced:
+A training is a subclass of `Training`. It builds its modules and optimizers and gives the loss of a step:
 
     @dataclass(frozen=True, kw_only=True)
     class MyOptions(RunOptions):
         batch: int = option(64, "pictures a step")
 
     class MyTraining(Training[MyOptions]):
-        def __init__(self, options, devices):
-            super().__init__(options, devices)
+        def __init__(self, options, accelerator):
+            super().__init__(options, accelerator)
             self.modules["scorer"] = Scorer().to(self.device)
             self.optimizers.append(torch.optim.AdamW(self.parameters(), lr=1e-3))
             self.schedule = Schedule(warm_up=50, decay_from=0.6)
@@ -20,21 +19,25 @@ A training is a subclass of `Training`: it builds its modules and optimizers, sa
 
     main = command(MyTraining, MyOptions, __doc__)
 
-A run with `steps` that was killed and begun again ends with the same bits as one that was not: a checkpoint holds
-weights, optimizers, every source of chance in `chance` and `generators`, the numbers in `done`, and whatever
-`data_state` says about pictures made ahead.
+With `--steps`, a run that was killed and started again ends with the same bits as an unbroken one: a checkpoint holds
+weights, optimizers, all random states, the numbers in `done`, and what `data_state` returns. With several processes
+(`accelerate launch`) each draws its own pictures, and gradients are averaged.
 """
 
 from __future__ import annotations
 
 import math
+import os
 import random
+import shutil
 import sys
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
 from time import perf_counter
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 import torch
 from safetensors import SafetensorError
@@ -45,19 +48,54 @@ from arr_coc.core.files import write_json, writing
 from arr_coc.core.plugins import load_function
 from arr_coc.core.values import JsonObject
 
-from .checkpoints import TrainingState, load_state, save_state, ship
-from .curves import Writer, writers_of
-from .devices import Devices
-from .options import RunOptions, parse, plain
+from ..options import option, parse, plain
+from .checkpoints import TrainingState, ship
+from .curves import Bar, Lines, has_terminal, numbers_of, plot_curve
 
-Own = TypeVar("Own", bound=RunOptions)
+if TYPE_CHECKING:
+    from accelerate import Accelerator
+
 Notes = dict[str, Tensor]
 DIGITS = 5
+LARGEST_GRADIENT = 1.0
+TRACKERS = ("tensorboard", "wandb")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunOptions:
+    """Options of every training. total: seconds over which the learning rate falls; a run that is stopped and started
+    again goes on until `total` or `steps`, whichever is given."""
+
+    seconds: float = option(480.0, "how long this run may take, drawing included")
+    total: float = option(0.0, "seconds of the whole training, all runs together; 0: those of this run")
+    steps: int = option(0, "end after so many steps, all runs together, and be exactly repeatable; 0: by the time")
+    accumulate: int = option(1, "batches whose gradients make one step")
+    seed: int = option(0, "of every random choice")
+    device: str = option("", "cpu, cuda, cuda:1; empty: a GPU where there is one")
+    folder: Path = option(Path("runs/train"), "where the checkpoint and the curve are kept")
+    out: Path | None = option(None, "where what was trained is written [$OUT, else export in the folder]")
+    checkpoint_every: float = option(120.0, "seconds between checkpoints; 0: after every step")
+    judge_every: float = option(60.0, "seconds between judgements on pictures set aside, where there are any")
+    say_every: float = option(10.0, "seconds between points of the curve; with --steps every step is one")
+    log: tuple[str, ...] = option((), "also write the curve to tensorboard, wandb or both", choices=TRACKERS)
+
+    @property
+    def whole(self) -> float:
+        """Seconds of the whole training."""
+        return self.total or self.seconds
+
+    @property
+    def target(self) -> Path:
+        """Where the export goes."""
+        return self.out or Path(os.environ.get("OUT") or self.folder / "export")
+
+
+Own = TypeVar("Own", bound=RunOptions)
 
 
 class Moment(NamedTuple):
-    """step: steps done so far. since: of them, those since this training began (not the earlier one it started from).
-    progress: share of the training that is over, in [0, 1]."""
+    """step: number of steps done. since: those since this training began (not the one it started from). progress: share
+    of the training that is over, in [0, 1]."""
 
     step: int
     since: int
@@ -82,22 +120,20 @@ class Schedule:
 
 
 class Training(Generic[Own]):
-    """What is learned, from what, and how fast. Subclasses fill `modules`, `optimizers`, `schedule` and say `loss`.
+    """What is learned, from what, and how fast. Subclasses fill `modules`, `optimizers`, `schedule` and define `loss`.
 
-    chance, generators: every source of chance, by name; a checkpoint keeps their states. done: plain numbers that a
-    checkpoint and the record keep; `step`, `seconds` and `curve` are the loop's own.
+    chance, generators: every random source, by name; a checkpoint keeps their states. done: plain numbers that a
+    checkpoint and the record keep; `step`, `seconds`, `first` and `curve` belong to the loop.
     """
 
     title = ""
-    aloud = True  # whether its points are told on the terminal
-    apart = False  # whether each module's gradients are clipped by themselves
 
-    def __init__(self, options: Own, devices: Devices) -> None:
-        self.options, self.devices, self.device = options, devices, devices.device
+    def __init__(self, options: Own, accelerator: Accelerator) -> None:
+        self.options, self.accelerator, self.device = options, accelerator, accelerator.device
         self.modules: dict[str, nn.Module] = {}
         self.optimizers: list[torch.optim.Optimizer] = []
         self.schedule: Callable[[Moment], float] = Schedule()
-        self.chance: dict[str, random.Random] = {"chance": random.Random(options.seed)}
+        self.chance: dict[str, random.Random] = {"chance": random.Random(self.own_seed(options.seed))}
         self.generators: dict[str, torch.Generator] = {}
         self.done: JsonObject = {"step": 0, "seconds": 0.0, "first": 0, "curve": []}
 
@@ -105,63 +141,70 @@ class Training(Generic[Own]):
         for module in self.modules.values():
             yield from module.parameters()
 
+    def own_seed(self, seed: int) -> int:
+        """A seed of this process: the first one has the seed itself."""
+        return seed + 1_000_003 * self.accelerator.process_index
+
     def generator(self, name: str, seed: int, device: torch.device | None = None) -> torch.Generator:
-        """A new source of chance that checkpoints keep."""
-        self.generators[name] = torch.Generator(device=device or self.device).manual_seed(seed)
+        """Return a new random source that checkpoints keep."""
+        self.generators[name] = torch.Generator(device=device or self.device).manual_seed(self.own_seed(seed))
         return self.generators[name]
 
-    # What a training says.
+    # ---- what a training defines
 
     def loss(self, at: Moment) -> tuple[Tensor, Notes]:
-        """The loss of a step and what the curve keeps about it."""
+        """Return the loss of a batch and what the curve keeps about it."""
         raise NotImplementedError
 
     def step(self, at: Moment) -> Notes:
-        """One update; the optimizers' rates are set."""
-        loss, notes = self.loss(at)
-        return {"loss": loss, "gradient": self.update(loss), **notes}
+        """Make one update; the learning rates are set."""
+        notes: Notes = {}
+        for _ in range(self.options.accumulate):
+            loss, more = self.loss(at)
+            self.accelerator.backward(loss)
+            notes = {"loss": loss, **more}
+        return {"loss": notes.pop("loss"), "gradient": self.update(), **notes}
 
-    def update(self, loss: Tensor) -> Tensor:
-        """Every optimizer makes a step down the loss; returns the gradient's norm before it was clipped."""
-        self.devices.backward(loss)
-        norm = self.clip()
+    def update(self) -> Tensor:
+        """Step every optimizer; return the norm of the gradient before it was clipped."""
+        self.average_gradients()
+        norm = nn.utils.clip_grad_norm_(self.parameters(), LARGEST_GRADIENT)
         for optimizer in self.optimizers:
             optimizer.step()
             optimizer.zero_grad(set_to_none=True)
         return norm
 
-    def clip(self) -> Tensor:
-        """Clip the gradients; returns their norm before, the first module's where each is clipped by itself."""
-        several = [one.parameters() for one in self.modules.values()] if self.apart else [self.parameters()]
-        return torch.stack([torch.as_tensor(self.devices.clip(one)) for one in several])[0]
+    def average_gradients(self) -> None:
+        """Average the gradients over all processes."""
+        if self.accelerator.num_processes > 1:
+            for parameter in self.parameters():
+                if parameter.grad is not None:
+                    parameter.grad.copy_(self.accelerator.reduce(parameter.grad, reduction="mean"))
 
     def point(self, at: Moment, means: dict[str, float]) -> JsonObject:
-        """What a point of the curve says, from the means since the last; here is time to watch over the training."""
+        """Return a point of the curve, from the means since the last one."""
         return means
 
-    def judge(self, at: Moment) -> dict[str, object] | None:
-        """How well it does on pictures set aside; None where there are none."""
+    def judge(self, at: Moment) -> JsonObject | None:
+        """Measure on pictures set aside; None where there are none."""
         return None
 
     def running(self) -> AbstractContextManager[object]:
-        """What must hold while it trains: a thread that renders ahead, a way to attend."""
+        """Return what must hold while it trains, such as a thread that renders ahead."""
         return nullcontext()
 
     def data_state(self) -> object:
-        """Plain values and tensors from which `load_data_state` finds the pictures that were made ahead."""
+        """Return plain values and tensors from which `load_data_state` restores what was drawn ahead."""
         return None
 
     def load_data_state(self, state: TrainingState) -> None: ...
 
-    def resumed(self) -> None:
-        """Called after a checkpoint was loaded."""
-
     def exports(self) -> dict[str, nn.Module]:
-        """What `--out` gets, each loadable with from_pretrained; by default all modules."""
+        """Return what `--out` gets, each loadable with from_pretrained; by default all modules."""
         return self.modules
 
-    def record(self) -> dict[str, object]:
-        """What record.json says."""
+    def record(self) -> JsonObject:
+        """Return the contents of record.json."""
         return {"plan": plain(self.options), **self.done}
 
     def export(self) -> None:
@@ -170,13 +213,13 @@ class Training(Generic[Own]):
         write_json(self.options.target / "record.json", self.record())
 
     def finish(self) -> None:
-        """After the export: measurements and the like."""
+        """Run after the export: measurements and the like."""
 
 
 @contextmanager
 def torch_scope(seed: int | None = None, matmul: str | None = None, threads: int | None = None) -> Generator[None]:
-    """torch's global settings for a while; afterwards everything is as it was: chance, the precision of products,
-    threads, the default type, the wish for repeatable kernels."""
+    """Set torch's global settings for a while and restore all of them: random state, precision of products, threads,
+    default type, deterministic kernels."""
     precision, number = torch.get_float32_matmul_precision(), torch.get_num_threads()
     dtype, repeatable = torch.get_default_dtype(), torch.are_deterministic_algorithms_enabled()
     warn = torch.is_deterministic_algorithms_warn_only_enabled()
@@ -196,16 +239,54 @@ def torch_scope(seed: int | None = None, matmul: str | None = None, threads: int
             torch.use_deterministic_algorithms(repeatable, warn_only=warn)
 
 
-class Loop:
-    """Runs one training; see the module."""
+@contextmanager
+def accelerator_for(options: RunOptions) -> Generator[Accelerator]:
+    """Yield the accelerator of one training: device, bfloat16 on a GPU, accumulation, trackers."""
+    try:
+        from accelerate import Accelerator
+        from accelerate.state import AcceleratorState
+    except ImportError as error:
+        raise InputError("training needs accelerate; install the extra: pip install 'arr-coc-lab[train]'") from error
+    for name in options.log:
+        if find_spec(name) is None:
+            raise InputError(f"--log {name} needs it: pip install {name}")
+    if ":" in options.device:
+        torch.cuda.set_device(options.device)
+    on_cpu = options.device == "cpu" or not torch.cuda.is_available()
+    accelerator = Accelerator(
+        cpu=on_cpu,
+        mixed_precision="no" if on_cpu else "bf16",
+        gradient_accumulation_steps=options.accumulate,
+        log_with=list(options.log) or None,
+        project_dir=options.folder,
+    )
+    try:
+        if options.log:
+            accelerator.init_trackers(
+                "curve",
+                {name: str(value) for name, value in plain(options).items()},
+                {"wandb": {"name": options.folder.name, "id": options.folder.name, "resume": "allow"}},
+            )
+        yield accelerator
+        accelerator.end_training()
+    finally:
+        # Another training of this process may want another device.
+        AcceleratorState._reset_state(reset_partial_state=True)
 
-    def __init__(self, training: Training[Any], ships: bool = True) -> None:
-        self.ships = ships
-        self.training, self.options, self.devices = training, training.options, training.devices
+
+class Loop:
+    """Run one training; see the module."""
+
+    def __init__(self, training: Training[Any], began: float, ships: bool = True) -> None:
+        self.training, self.options, self.accelerator = training, training.options, training.accelerator
+        self.began, self.ships = began, ships
         self.highest = [[group["lr"] for group in optimizer.param_groups] for optimizer in training.optimizers]
         self.recent: dict[str, list[Tensor]] = {}
         self.judged_at: tuple[int, float] | None = None
-        self.writers: list[Writer] = []
+        self.writer: Bar | Lines | None = None
+        # Checkpoints hold tensors and plain values only, so that a file from elsewhere cannot run code.
+        self.accelerator.register_save_state_pre_hook(lambda models, weights, folder: self.write_state(Path(folder)))
+        self.accelerator.register_load_state_pre_hook(lambda models, folder: self.read_state(Path(folder)))
 
     # ---- where it stands
 
@@ -216,36 +297,67 @@ class Loop:
         return Moment(done["step"], since, min(1.0, share))
 
     def over(self, elapsed: float, taken: int) -> bool:
-        """The steps or the time of the whole training are over, or the time of this run, but for one step."""
+        """Whether the steps or the time of the whole training are over, or the time of this run, but for one step."""
         return self.moment().progress >= 1 or (elapsed >= self.options.seconds and taken > 0)
 
-    def state(self) -> dict[str, object]:
+    def elapsed(self) -> float:
+        """Seconds of this run, as the first process counts them, so that all stop and save at the same step."""
+        seconds = perf_counter() - self.began
+        if self.accelerator.num_processes == 1:
+            return seconds
+        from accelerate.utils import broadcast
+
+        return float(broadcast(torch.tensor([seconds], dtype=torch.float32, device=self.accelerator.device))[0])
+
+    # ---- checkpoints
+
+    def states(self) -> list[Path]:
+        """The folders of finished checkpoints, the latest last."""
+        found = [path for path in self.options.folder.glob("state-*") if path.is_dir()]
+        return sorted(found, key=lambda path: int(path.name.split("-")[1]))
+
+    def save(self) -> None:
+        """Write a checkpoint that is there whole or not at all, and remove the one before."""
+        folder, done = self.options.folder, self.training.done
+        earlier, temporary = self.states(), folder / ".state"
+        final = folder / f"state-{done['step']}"
+        with writing(folder, "--folder"):
+            try:
+                if final not in earlier:
+                    self.accelerator.save_state(str(temporary))
+            except RuntimeError as error:  # torch's own writer reports a full disk this way
+                raise OSError(str(error).splitlines()[0]) from error
+            self.accelerator.wait_for_everyone()
+            if self.accelerator.is_main_process:
+                if final not in earlier:
+                    temporary.rename(final)
+                for old in earlier:
+                    if old != final:
+                        shutil.rmtree(old)
+                write_json(folder / "curve.json", done["curve"])
+        if self.ships and not self.options.steps and self.accelerator.is_main_process:
+            export(self.training)  # a machine may be taken away a minute before the end
+
+    def write_state(self, folder: Path) -> None:
         training = self.training
-        return {
+        state = {
             "modules": {name: module.state_dict() for name, module in training.modules.items()},
             "optimizers": [optimizer.state_dict() for optimizer in training.optimizers],
             "progress": training.done,
             "chance": {name: source.getstate() for name, source in training.chance.items()},
             "generators": {name: source.get_state() for name, source in training.generators.items()},
-            "torch": torch.get_rng_state(),
             "recent": {name: [value.cpu() for value in values] for name, values in self.recent.items()},
             "judged": self.judged_at,
             "data": training.data_state(),
         }
+        torch.save(state, folder / f"training-{self.accelerator.process_index}.pt")
 
-    def save(self) -> None:
-        if self.devices.is_main:
-            save_state(self.options.folder, self.state())
-            with writing(self.options.folder, "--folder"):
-                write_json(self.options.folder / "curve.json", self.training.done["curve"])
-            if self.ships and not self.options.steps:
-                export(self.training)  # a machine may be taken away a minute before the end
-
-    def resume(self) -> None:
-        """Go on where the checkpoint stands, if there is one."""
-        training, state = self.training, load_state(self.options.folder)
-        if state is None:
-            return
+    def read_state(self, folder: Path) -> None:
+        training, path = self.training, folder / f"training-{self.accelerator.process_index}.pt"
+        try:
+            state = torch.load(path, map_location="cpu", weights_only=True)
+        except Exception as error:
+            raise InputError(f"{path} is not a checkpoint of this training ({error}); give another --folder") from error
         try:
             for name, module in training.modules.items():
                 module.load_state_dict(state["modules"][name])
@@ -259,41 +371,32 @@ class Loop:
         except (KeyError, ValueError, RuntimeError, TypeError) as error:
             reason = str(error).splitlines()[-1].strip()
             raise InputError(f"{self.options.folder} holds another training ({reason}); give a new --folder") from error
-        torch.set_rng_state(state["torch"])
         self.recent = {name: [value.to(training.device) for value in kept] for name, kept in state["recent"].items()}
         self.judged_at = tuple(state["judged"]) if state["judged"] else None
         training.load_data_state(state["data"])
-        training.resumed()
 
-    # ---- what it does
+    # ---- the run
 
     def run(self) -> None:
         training, options, done = self.training, self.options, self.training.done
-        self.resume()
-        before, first, began = done["seconds"], done["step"], perf_counter()
-        saved = said = 0.0
-        if self.devices.is_main:
-            self.writers = writers_of(options.log, options.folder, training.title, plain(options), training.aloud)
-        try:
-            with training.running():
-                while True:
-                    elapsed = self.devices.agree(perf_counter() - began)
-                    done["seconds"] = before + elapsed
-                    over = self.over(elapsed, done["step"] - first)
-                    self.judge(over)
-                    if over or elapsed - saved >= options.checkpoint_every:
-                        saved = elapsed
-                        self.save()
-                    if over:
-                        break
-                    self.take_step()
-                    if options.steps or elapsed - said >= options.say_every:
-                        said = elapsed
-                        self.say()
-        finally:
-            for writer in self.writers:
-                writer.close()
-        self.devices.wait()
+        if found := self.states():
+            self.accelerator.load_state(str(found[-1]))
+        before, first, saved, said = done["seconds"], done["step"], 0.0, 0.0
+        with training.running():
+            while True:
+                elapsed = self.elapsed()
+                done["seconds"] = before + elapsed
+                over = self.over(elapsed, done["step"] - first)
+                self.judge(over)
+                if over or elapsed - saved >= options.checkpoint_every:
+                    saved = elapsed
+                    self.save()
+                if over:
+                    break
+                self.take_step()
+                if options.steps or elapsed - said >= options.say_every:
+                    said = elapsed
+                    self.say()
 
     def take_step(self) -> None:
         training, at = self.training, self.moment()
@@ -306,8 +409,8 @@ class Loop:
         training.done["step"] += 1
 
     def say(self) -> None:
-        """The means since the last time become a point of the curve."""
-        means = {name: float(self.devices.mean(torch.stack(values).mean())) for name, values in self.recent.items()}
+        """Add the means since the last time to the curve."""
+        means = {name: float(torch.stack(values).mean()) for name, values in self.recent.items()}
         self.recent.clear()
         self.add(self.training.point(self.moment(), means))
 
@@ -316,7 +419,7 @@ class Loop:
         due = (
             last is None or done["seconds"] - last[1] >= self.options.judge_every or (over and last[0] != done["step"])
         )
-        if due and self.devices.is_main:
+        if due and self.accelerator.is_main_process:
             self.judged_at = done["step"], done["seconds"]
             found = self.training.judge(self.moment())
             if found:
@@ -327,8 +430,10 @@ class Loop:
         rounded = {name: round(value, DIGITS) if isinstance(value, float) else value for name, value in values.items()}
         point = {"step": done["step"], "seconds": round(done["seconds"], 1), **rounded}
         done["curve"].append(point)
-        for writer in self.writers:
-            writer.add(point, self.moment().progress)
+        if self.writer is not None:
+            self.writer.add(point, self.moment().progress)
+        if self.options.log:
+            self.accelerator.log(numbers_of(point), step=point["step"])
 
 
 Made = TypeVar("Made", bound=Training[Any])
@@ -339,40 +444,49 @@ def export(training: Training[Any]) -> None:
     with writing(training.options.target):
         try:
             training.export()
-        except SafetensorError as error:  # its own writer says so of a disk that takes no more
+        except SafetensorError as error:  # its own writer reports a full disk this way
             raise OSError(str(error)) from error
 
 
 def train(
-    kind: Callable[[Any, Devices], Made], options: RunOptions, ships: bool = True, matmul: str | None = "high"
+    kind: Callable[[Any, Any], Made], options: RunOptions, ships: bool = True, matmul: str | None = "high"
 ) -> Made:
     """Build a training, run it to its end (from its checkpoint where there is one), and write what it made.
 
-    ships: whether what was trained is written, at the end and (in a run by the clock) beside every checkpoint. matmul:
-    precision of matrix products meanwhile; None leaves it.
+    ships: write what was trained, at the end and (in a run by the clock) beside every checkpoint. matmul: precision of
+    matrix products meanwhile; None leaves it.
     """
-    with torch_scope(options.seed, matmul):
-        devices = Devices(options.device)
-        training = kind(options, devices)
-        Loop(training, ships).run()
+    began = perf_counter()
+    with torch_scope(options.seed, matmul), accelerator_for(options) as accelerator:
+        writer = (Bar if has_terminal() else Lines)(getattr(kind, "title", "")) if accelerator.is_main_process else None
+        try:
+            if writer is not None:
+                writer.begin()
+            training = kind(options, accelerator)
+            loop = Loop(training, began, ships)
+            loop.writer = writer
+            loop.run()
+        finally:
+            if writer is not None:
+                writer.close()
         for module in training.modules.values():
             module.eval()
-        if ships and devices.is_main:
+        if ships and accelerator.is_main_process:
             export(training)
             with writing(options.target):
                 training.finish()
-        devices.close()
+                plot_curve(training.done["curve"], options.target / "curve.png")
     return training
 
 
 def command(
-    kind: Callable[[Any, Devices], Training[Any]],
+    kind: Callable[[Any, Any], Training[Any]],
     options: type[RunOptions],
     doc: str | None,
     own: Callable[..., None] | str | None = None,
 ) -> Callable[..., None]:
-    """The `main` of a training: its command line, `python -m arr_coc_lab.train.NAME`. own: the program, or
-    "module:name" of it, that takes over where the line names records of the user's own (`own_data`)."""
+    """Return the `main` of a training, also for `python -m arr_coc_lab.train.NAME`. own: the program, or "module:name"
+    of it, that takes over where the line names records of the user's own (`own_data`)."""
 
     def main(arguments: Iterable[str] | None = None) -> None:
         given = sys.argv[1:] if arguments is None else list(arguments)
@@ -385,7 +499,7 @@ def command(
 
 
 def door(main: Callable[[], None]) -> None:
-    """Run a module's `main` as a program: what a user got wrong is one line and exit code 2."""
+    """Run a module's `main` as a program: a user's mistake is one line and exit code 2."""
     try:
         main()
     except InputError as error:

@@ -58,11 +58,6 @@ def joined(parts: list[Lessons]) -> Lessons:
     return Lessons(**values)
 
 
-def picked(lessons: Lessons, places: Tensor) -> Lessons:
-    """Those at (n,) places."""
-    return Lessons(**{item.name: getattr(lessons, item.name)[places] for item in fields(Lessons)})
-
-
 @dataclass
 class Stack:
     """Pictures of any size, one behind the other. pixels: (P, 3) uint8 of all of them, row by row. first: (N,) int64,

@@ -22,7 +22,6 @@ from arr_coc.realizing.tokens.positions import language_positions, position_taps
 
 from .mini_model import VISION_END
 from .prompts import HEAD
-from .turning import rotated, turned, turns
 
 
 class Seen(NamedTuple):
@@ -132,6 +131,25 @@ def laid_out(rows: Tensor, batch: int) -> Tensor:
 def in_rows(attended: Tensor) -> Tensor:
     """(B, heads, L, size) → (B·L, heads·size)."""
     return attended.transpose(1, 2).reshape(-1, attended.shape[1] * attended.shape[3])
+
+
+def turns(angles: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    """Angles (…, half) → cosine and sine (…, size) as `rotated` wants them, the sine with its sign."""
+    cosine, sine = angles.cos(), angles.sin()
+    return torch.cat([cosine, cosine], -1).to(dtype), torch.cat([-sine, sine], -1).to(dtype)
+
+
+def rotated(vectors: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
+    """Rotary embedding of (…, size) by `turns`, in the precision of the vectors."""
+    first, second = vectors.chunk(2, -1)
+    return (vectors * cosine + torch.cat([second, first], -1) * sine).to(vectors.dtype)
+
+
+@CompiledPiece
+def turned(mixed: Tensor, cosine: Tensor, sine: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """(R, 3, heads, size) → queries, keys, values, (R, heads, size) each. cosine, sine: (R, 1, size), from `turns`."""
+    query, key, value = mixed.unbind(1)
+    return rotated(query, cosine, sine), rotated(key, cosine, sine), value
 
 
 @CompiledPiece

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, fields, replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,6 +19,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from arr_coc.core.arrays import sized
+from arr_coc.core.errors import InputError
 from arr_coc.core.files import write_json
 from arr_coc.core.manifest import whole_folder
 from arr_coc.core.pretrained import Pretrained
@@ -61,6 +63,12 @@ class ClipMotion:
     def select(self, chosen: slice) -> ClipMotion:
         """Some of the clips."""
         return replace(self, **{item.name: getattr(self, item.name)[chosen] for item in fields(self)})
+
+
+def require_opencv() -> None:
+    """Fail in one line where the optical flow would fail later, in a thread."""
+    if find_spec("cv2") is None:
+        raise InputError("the motion of clips needs OpenCV: pip install opencv-python-headless")
 
 
 def clip_motion(pictures: Tensor, settings: TemporalSettings, threads: int = 1) -> ClipMotion:
@@ -134,7 +142,6 @@ class TemporalConfig:
 
     fade: float = 0.98
     keyframe: int = 30
-    mips: float = 0.0
 
 
 class TemporalBlend(Pretrained):
@@ -156,7 +163,7 @@ class TemporalBlend(Pretrained):
 
     @classmethod
     def of(cls, settings: TemporalSettings) -> TemporalBlend:
-        return cls(TemporalConfig(settings.fade, settings.keyframe, settings.mips), settings)
+        return cls(TemporalConfig(settings.fade, settings.keyframe), settings)
 
     @property
     def decay(self) -> Tensor:
@@ -186,7 +193,6 @@ class TemporalBlend(Pretrained):
                 **{name: float(getattr(self, name)) for name in ("decay", "boost", "weak", "agree", "disagree")},
                 fade=self.config.fade,
                 keyframe=self.config.keyframe,
-                mips=self.config.mips,
                 cut_weights=tuple(self.cut_weights.tolist()),
                 cut_bias=float(self.cut_bias),
             )
@@ -215,8 +221,7 @@ class TemporalBlend(Pretrained):
         relevance = current[:, 0]
         trust, ones = torch.ones_like(relevance), torch.ones_like(relevance)
         since = torch.zeros(len(current), device=current.device)
-        past = relevance[:, None].expand(-1, PAST, -1, -1)
-        found = [(self._remembered(relevance, past), trust, torch.zeros_like(relevance), ones)]
+        found = [(relevance, trust, torch.zeros_like(relevance), ones)]
         for time in range(1, current.shape[1]):
             new = begins[:, time, None, None]
             since = torch.where(begins[:, time] | (since + 1 >= self.config.keyframe), 0, since + 1)
@@ -227,17 +232,9 @@ class TemporalBlend(Pretrained):
             relevance = torch.where(new, current[:, time], again * mixed + (1 - again) * warped[:, 0])
             trust = torch.where(new, ones, again + (1 - again) * known)
             shown = boosted(relevance, motion.moving[:, time].masked_fill(new, 0), self.boost)
-            if self.config.mips:
-                earlier = warp_batch(past, motion.flow[:, time])[:, 1:]
-                past = torch.where(new[:, None], shown[:, None], torch.cat([earlier, shown[:, None]], 1))
-                shown = self._remembered(shown, past)
             ground = same[:, time].masked_fill(new, 0)
             found.append((shown, trust, ground, torch.where(new, ones, again)))
         return Carried(*(torch.stack(part, 1) for part in zip(*found, strict=True)))
-
-    def _remembered(self, relevance: Tensor, past: Tensor) -> Tensor:
-        """Relevance with the share that temporal mips have in it."""
-        return relevance if not self.config.mips else torch.lerp(relevance, slow_relevance(past), self.config.mips)
 
     def _again(self, trust: Tensor, since: Tensor) -> Tensor:
         soft = ((self.weak - trust) / SOFTNESS).sigmoid()
@@ -248,3 +245,43 @@ class TemporalBlend(Pretrained):
 
 def _inverse_softplus(value: float) -> Tensor:
     return torch.tensor(max(value, 1e-4)).expm1().log()
+
+
+# ---- maps of single frames, carried ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class ClipMaps:
+    """What is known of N clips before a token is spent. All (N, T, rows, cols).
+
+    scores: each frame on its own. relevance: carried through time. same_ground: share of each cell seen before.
+    """
+
+    scores: Tensor
+    relevance: Tensor
+    same_ground: Tensor
+
+
+def carry_scores(scores: Tensor, motion: ClipMotion, temporal: TemporalBlend, scenes: Tensor | None = None) -> ClipMaps:
+    """Scores of every frame (N, T, rows, cols) → the same carried along the motion that was found."""
+    with torch.no_grad():
+        return carry_and_look(scores, motion, temporal, True, scenes)[0]
+
+
+def carry_and_look(
+    scores: Tensor, motion: ClipMotion, temporal: TemporalBlend, every_frame: bool, scenes: Tensor | None = None
+) -> tuple[ClipMaps, Tensor]:
+    """As `carry_scores`, with gradients, and where it was looked again: (N, T, h, w), at the motion's size."""
+    grid, size = (scores.shape[2], scores.shape[3]), (motion.flow.shape[-2], motion.flow.shape[-1])
+    carried = temporal(enlarge(scores, size), motion, every_frame, scenes)
+    return ClipMaps(scores, to_grid(carried.relevance, grid), to_grid(carried.same_ground, grid)), carried.looked
+
+
+def enlarge(maps: Tensor, size: tuple[int, int]) -> Tensor:
+    """(N, T, rows, cols) → (N, T, h, w), bilinearly."""
+    return F.interpolate(maps, size, mode="bilinear", align_corners=False)
+
+
+def to_grid(maps: Tensor, grid: tuple[int, int]) -> Tensor:
+    """(N, T, h, w) → (N, T, rows, cols): the mean of each cell."""
+    return F.adaptive_avg_pool2d(maps, grid)

@@ -14,35 +14,29 @@ import json
 import random
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, replace
-from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import nn
 
-from arr_coc.core.errors import InputError
 from arr_coc.core.files import write_json
 from arr_coc.core.folders import SCORER, part_folder
+from arr_coc.core.values import JsonObject
 from arr_coc.knowing.scorer.source import load_scorer
 
+from ..options import option
 from ..worlds.print.sheets import SMALLEST
-from .acceleration import Prefetcher, RecordingRoom, Twin, make_optimizers
+from .acceleration import Prefetcher, Twin, make_optimizers
 from .allocations import KINDS, Kind, LeafTable, coarsest_of, even_tree_of
-from .checkpoints import TrainingState
-from .clip_lessons import ClipLessons
-from .curves import plot_record
-from .devices import Devices
+from .checkpoints import TrainingState, load_shipped
 from .evaluate import FAMILIES, format_table, table
-from .grow import load_grown
 from .mini_model import MiniConfig, build_mini
-from .options import RunOptions, option
 from .pictures import board_targets, vary
-from .print_world import LetterBatch, PrintWorld, letters_right
+from .print_world import PrintWorld
 from .reader import DenseHeads, PictureWindow, Reader, cut_blocks, letter_losses, named_letters, reader_losses
 from .reader_examples import (
     LETTERS,
-    PAGES,
     PIXELS_A_BUFFER,
     PIXELS_A_RENDERING,
     PRINT,
@@ -51,20 +45,21 @@ from .reader_examples import (
     SMALLEST_PAGE,
     STAGES,
     Origin,
-    PageRenderer,
     ReaderBatch,
-    ReaderSource,
     RingBuffer,
     choose_difficulty,
     draw_step,
-    letter_batch,
     misheard,
     next_stage,
     pictures_a_step,
+    render_reader_batch,
+    whose_turn,
 )
-from .reader_pages import PageBook
-from .run import Moment, Notes, Schedule, Training, command, door
+from .run import Moment, Notes, RunOptions, Schedule, Training, command, door
 from .swift import compile_pieces
+
+if TYPE_CHECKING:
+    from accelerate import Accelerator
 
 Size = tuple[int, int]
 
@@ -98,7 +93,7 @@ class MiniOptions(RunOptions):
 
     total: float = option(960.0, "seconds of the whole training, all runs together")
     folder: Path = option(Path("runs/mini"), "where the checkpoint and the curve are kept")
-    start_from: Path | None = option(None, "an export of an earlier training; a narrower reader is grown")
+    start_from: Path | None = option(None, "an export of an earlier training, of the same width")
     learning_rate: float = option(2e-3, "of the reader")
     warm_up: int = option(200, "steps")
     decay_from: float = option(0.4, "share of the training from which on the learning rates fall")
@@ -111,11 +106,7 @@ class MiniOptions(RunOptions):
     evaluate: int = option(2048, "test questions for each cell of the table; 0: no table")
     largest: int = option(1024, "leave out canvases with a longer side")
     width: int = option(MiniConfig.width, "of the reader")
-    pages: str = option("", "packs of pages to read beside Needle World, like packs/train-*.bin (arr-coc pages --pack)")
     heads_first: int = option(0, "steps in which only the dense heads learn, where the start has none")
-    page_share: float = option(0.45, "of the pictures, those that are pages")
-    neighbours: int = option(24, "questions about what stands beside what, of each page")
-    clip_share: float = option(0.0, "of the steps, those on clips of several frames")
     print: str = option("", "an atlas of type to set pages from, beside Needle World; needle: from its own type")
     print_share: float = option(0.6, "of the pictures, those set from type")
     smallest_type: float = option(SMALLEST, "em in pixels of the smallest type that is set; judged is all from 6 on")
@@ -135,11 +126,47 @@ class MiniOptions(RunOptions):
         return Schedule(min(self.warm_up, 1 + self.steps // 4) if self.steps else self.warm_up, self.decay_from)
 
 
+@dataclass
+class ReaderSource:
+    """Which pictures come next: the family whose turn it is.
+
+    rendered: pictures so far, their numbers under the seed; a resumed training goes on from there, so that it never
+    sees a picture twice. print: who sets pages from type; None: nobody.
+    """
+
+    seed: int
+    device: torch.device | str
+    rendered: int = 0
+    print: PrintWorld | None = None
+
+    def choose_letters(self, number: int, size: Size) -> Origin:
+        start, self.rendered = self.rendered, self.rendered + number
+        return Origin(LETTERS, number, size, start, None)
+
+    def choose(self, number: int, size: Size, difficulty: str | None, turn: int) -> Origin:
+        """turn: how many batches of this canvas came before."""
+        families, shares = list(FAMILIES), list(SHARES)
+        if self.print is not None and min(size) >= SMALLEST_PAGE:
+            families.append(PRINT)
+            shares.append(sum(shares) * self.print.share / (1 - self.print.share))
+        family = families[whose_turn(tuple(shares), len(FAMILIES), turn)]
+        start, self.rendered = self.rendered, self.rendered + number
+        return Origin(family, number, size, start, difficulty)
+
+    def render(self, origin: Origin) -> ReaderBatch:
+        family, number, size, start, difficulty = origin
+        if family not in (PRINT, LETTERS):
+            return render_reader_batch(family, number, size, self.seed, start, self.device, difficulty, QUESTIONS)
+        assert self.print is not None, "print was read before, and is not given now"
+        draw = self.print.letters if family == LETTERS else self.print.render
+        return draw(number, size, start)
+
+
 class MiniTraining(Training[MiniOptions]):
     """The reader, and buffers of pictures by canvas that are refilled while they are read."""
 
-    def __init__(self, options: MiniOptions, devices: Devices, mini: MiniConfig | None = None) -> None:
-        super().__init__(options, devices)
+    def __init__(self, options: MiniOptions, accelerator: Accelerator, mini: MiniConfig | None = None) -> None:
+        super().__init__(options, accelerator)
         self.plan = options
         self.mini_config = mini or MiniConfig(width=options.width, heads=options.width // 64)
         self.model: Any = build_mini(self.mini_config)
@@ -153,7 +180,7 @@ class MiniTraining(Training[MiniOptions]):
         self.schedule = options.schedule
         self.done |= {"pictures": 0, "rendered": 0, "stage": 0, "glyphs": 0.0}
         if options.start_from is not None:
-            load_grown(options.start_from, self.modules, self.mini_config, options.seed)
+            load_shipped(options.start_from, self.modules)
             record = options.start_from / "record.json"
             # The package's own folder has no record: a finished reader, that has passed all stages.
             earlier = json.loads(record.read_text(encoding="utf-8")) if record.is_file() else {"stage": len(STAGES) - 1}
@@ -165,19 +192,12 @@ class MiniTraining(Training[MiniOptions]):
         if self.device.type == "cuda":
             compile_pieces(not options.eager)
         first = self.done["first"]
-        self.chance["chance"].seed(options.seed + first)
+        self.chance["chance"].seed(self.own_seed(options.seed + first))
         self.pick = self.generator("pick", options.seed + first)
         # The background thread has a source of chance of its own: a shared one would make runs depend on timing.
         self.chance["source"] = random.Random(f"{options.seed}/{first}")
-        self.source = ReaderSource(
-            FAMILIES, SHARES, options.seed, self.device, QUESTIONS, self.done["rendered"], self.drawers()
-        )
-        if self.device.type == "cuda" and not options.eager:
-            self.source.place = RecordingRoom()
-        world = self.source.pages.get(PRINT)
-        if isinstance(world, PrintWorld):
-            self.source.text = partial(text_of, world)
-        self.clips = ClipLessons(self.device, options.seed, options.largest, max(1, round(8 * options.scale)))
+        world = self.print_world() if options.print else None
+        self.source = ReaderSource(self.own_seed(options.seed), self.device, self.done["rendered"], world)
         self.ahead: Prefetcher[tuple[Origin, ReaderBatch]] = Prefetcher(self.render_next, self.device)
         self.buffers: dict[PictureShelf, RingBuffer[ReaderBatch]] = {}
         self.tables: dict[Size, LeafTable] = {}
@@ -185,7 +205,7 @@ class MiniTraining(Training[MiniOptions]):
         self.rendered: dict[PictureShelf, int] = {}
         self.stored: dict[PictureShelf, int] = {}
         self.read: dict[PictureShelf, int] = {}
-        self.judged: LetterBatch | None = None
+        self.judged: ReaderBatch | None = None
         named = {"mini": self.model, "scorer": self.scorer} if self.scorer else {"mini": self.model}
         sizes = ", ".join(f"{name} {count(module):.2f} M" for name, module in named.items())
         print(f"{sizes} parameters, {self.device}", flush=True)
@@ -208,7 +228,7 @@ class MiniTraining(Training[MiniOptions]):
         return [*(PictureShelf(*size) for size in sizes), *text]
 
     def has_text(self, size: Size) -> bool:
-        return self.source.text is not None and min(size) >= SMALLEST_PAGE
+        return self.source.print is not None and min(size) >= SMALLEST_PAGE
 
     def missing(self, shelf: PictureShelf, batches: dict[PictureShelf, int]) -> float:
         """How many pictures are due, beyond those there: a few of each family first, then by use."""
@@ -260,12 +280,11 @@ class MiniTraining(Training[MiniOptions]):
     def data_state(self) -> dict[str, object]:
         buffers = {tuple(shelf): buffer.state() for shelf, buffer in self.buffers.items()}
         counts = {name: {tuple(one): n for one, n in getattr(self, name).items()} for name in ("stored", "read")}
-        return {"buffers": buffers, **counts, "clips": self.clips.state()}
+        return {"buffers": buffers, **counts}
 
     def load_data_state(self, state: TrainingState) -> None:
         # What the thread had rendered ahead is lost, and its numbers stay used.
         self.source.rendered = self.done["rendered"]
-        self.clips.load_state(state["clips"])
         self.twin.push_weights()
         if not self.plan.steps:
             return  # a run by the clock is not repeatable: new pictures are as good, and sooner there
@@ -281,21 +300,11 @@ class MiniTraining(Training[MiniOptions]):
     # ---- the reader
 
     def step(self, at: Moment) -> Notes:
-        if self.chance["chance"].random() < self.plan.clip_share:
-            return self.learn_clips()
+        self.chance["chance"].random()  # not used: keeps runs of a seed what they were in 0.3.0
         late = at.progress >= LETTERS_FIRST and self.plan.letters_late >= 0
         if self.chance["chance"].random() < (self.plan.letters_late if late else self.plan.letter_share):
             return self.learn_letters(at)
         return self.learn(*self.next_batch(at))
-
-    def drawers(self) -> dict[str, PageRenderer]:
-        """Who draws beside Needle World, by family."""
-        plan, made = self.plan, dict[str, PageRenderer]()
-        if plan.pages:
-            made[PAGES] = PageBook(plan.pages, self.device, plan.seed, plan.page_share, neighbours=plan.neighbours)
-        if plan.print:
-            made[PRINT] = self.print_world()
-        return made
 
     def print_world(self, split: str = "train") -> PrintWorld:
         """Pages set from type; their faces are Needle World's own where no others are named."""
@@ -310,20 +319,13 @@ class MiniTraining(Training[MiniOptions]):
         folder = part_folder(SCORER) if self.plan.guide == "bundled" else Path(self.plan.guide)
         return load_scorer(folder, str(self.device)).eval().requires_grad_(False)
 
-    def learn_clips(self) -> Notes:
-        """One update of the reader on clips of several frames, in video prompts."""
-        reading = self.clips.read(self.twin.worker.mini, self.chance["chance"], self.pick)
-        reading.loss.backward()
-        self.twin.pull_gradients()
-        self.update_reader()
-        return {"clips": reading.loss, "right clips": reading.right.float().mean()}
-
     def update_reader(self) -> None:
         if self.done["step"] - self.done["first"] < self.plan.heads_first:
             for parameter in self.model.parameters():
                 if parameter.grad is not None:
                     parameter.grad.zero_()
-        nn.utils.clip_grad_norm_([*self.model.parameters(), *self.heads.parameters()], 1.0)
+        self.average_gradients()
+        nn.utils.clip_grad_norm_(self.parameters(), 1.0)
         for optimizer in self.optimizers:
             optimizer.step()
         self.twin.push_weights()
@@ -373,24 +375,24 @@ class MiniTraining(Training[MiniOptions]):
     ) -> dict[str, torch.Tensor]:
         """One lesson's losses and their gradients, which are left with the master."""
         plan = self.plan
-        lesson = reader_losses(self.twin.worker, pages, blocks, patches, kept, self.window(pages.size))
-        reading = lesson.reading
+        found = reader_losses(self.twin.worker, pages, blocks, patches, kept, self.window(pages.size))
+        dense = found.dense
         loss = (
-            reading.answer
-            + plan.glyph_weight * reading.glyph
-            + plan.patch_weight * lesson.patches
-            + plan.point_weight * (lesson.pointing + lesson.copying)
-            + plan.thing_weight * reading.thing
+            found.answer
+            + plan.glyph_weight * dense.glyph
+            + plan.patch_weight * dense.patches
+            + plan.point_weight * (found.pointing + found.copying)
+            + plan.thing_weight * dense.thing
         )
         loss.backward()
         self.twin.pull_gradients()
         notes = {
-            "answer": reading.answer,
-            "right": reading.right.float().mean(),
-            "glyph": reading.glyph_right,
-            "thing": reading.thing,
-            "pointing": lesson.pointing,
-            "copying": lesson.copying,
+            "answer": found.answer,
+            "right": found.right.float().mean(),
+            "glyph": dense.glyph_right,
+            "thing": dense.thing,
+            "pointing": found.pointing,
+            "copying": found.copying,
         }
         return {name: value.detach() for name, value in notes.items()}
 
@@ -404,7 +406,7 @@ class MiniTraining(Training[MiniOptions]):
         guided = guided and self.scorer is not None
         scores = None
         if guided:
-            with torch.no_grad(), self.autocast():
+            with torch.no_grad(), self.accelerator.autocast():
                 scores = self.scorer.score(pages.pictures, pages.questions[:, 0].long()).float()
         return leaf_table.looks(kind, truth, self.pick, scores)
 
@@ -437,29 +439,23 @@ class MiniTraining(Training[MiniOptions]):
         self.update_reader()
         for parameter, gradient in zip(idle, kept, strict=True):
             parameter.grad = gradient
-        return dense.right.detach()
-
-    def autocast(self) -> torch.autocast:
-        # What is recorded must not hang on weights that were cast, and kept, outside of the recording.
-        cuda = self.device.type == "cuda"
-        return torch.autocast(self.device.type, torch.bfloat16, enabled=cuda, cache_enabled=False)
+        return dense.glyph_right.detach()
 
     # ---- the record
 
-    def judge(self, at: Moment) -> dict[str, object] | None:
-        """Letters right by size and by wear, of faces that no step shows."""
+    def judge(self, at: Moment) -> JsonObject | None:
+        """Share of the letters that are right, on print of faces that no step shows."""
         if not self.plan.print:
             return None
         if self.judged is None:
             number, side = max(2, round(JUDGED * self.plan.scale)), min(512, self.plan.largest)
             self.judged = self.print_world("val").letters(number, (side, side), 0)
-        batch = self.judged
-        named, leaves = named_letters(self.twin.worker, batch.pictures, self.dtype)
-        target, sizes = (board_targets(boards, leaves) for boards in (batch.boards(), batch.sizes()))
-        found = letters_right(named, target, sizes, batch.wear)
-        return {f"judged {name}": share for table in found.values() for name, (share, n) in table.items() if n >= 50}
+        named, leaves = named_letters(self.twin.worker, self.judged.pictures, self.dtype)
+        target = board_targets(self.judged.boards(), leaves)
+        asked = target > 0
+        return {"judged all": float(((named == target) & asked).sum() / asked.sum().clamp_min(1))}
 
-    def point(self, at: Moment, means: dict[str, float]) -> dict[str, object]:
+    def point(self, at: Moment, means: dict[str, float]) -> JsonObject:
         """Also decides whether a stage is over."""
         stage = self.done["stage"]
         weights = STAGES[stage].canvases
@@ -470,7 +466,7 @@ class MiniTraining(Training[MiniOptions]):
             self.done |= {"stage": following, "glyphs": 0.0}
         return {"stage": stage, **means}
 
-    def record(self) -> dict[str, object]:
+    def record(self) -> JsonObject:
         return {**super().record(), "mini": asdict(self.mini_config), "rows": []}
 
     def exports(self) -> dict[str, nn.Module]:
@@ -484,18 +480,6 @@ class MiniTraining(Training[MiniOptions]):
             rows = table(self.model, self.scorer, cells=cells, number=self.plan.evaluate, split="validation")
             write_json(self.plan.target / "record.json", {**self.record(), "rows": rows})
             print(format_table(rows), flush=True)
-        try:
-            print(f"files: {plot_record(self.plan.target)}", flush=True)
-        except InputError as error:  # a training without matplotlib is a training all the same
-            print(f"no curve was drawn: {error}", flush=True)
-
-
-@torch.no_grad()
-def text_of(world: PrintWorld, number: int, size: Size, start: int | torch.Tensor) -> ReaderBatch:
-    """Pictures of nothing but text."""
-    with torch.autocast(world.device.type, enabled=False):
-        printed = world.printed(number, size, start, LETTERS)[1]
-        return letter_batch(printed.pixels, printed.glyphs)
 
 
 def count(module: nn.Module) -> float:

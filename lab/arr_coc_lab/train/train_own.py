@@ -1,42 +1,39 @@
-"""`arr-coc train scorer --data`: the scorer that reads, taught further on one's own pictures.
+"""`arr-coc train scorer --data`: teach the bundled scorer further on your own pictures.
 
     arr-coc train scorer --data invoices --start bundled --seconds 420 --out my-scorer
 
 Records as `own_data` reads them. From boxes; from words (the answer is looked for among the words of the picture); or
-from outcomes, where only answers are known: a frozen model says on which cells the right answer hangs (`own_credit`).
+from outcomes, where only answers are known: a frozen reader tells which cells the right answer depends on (`outcomes`).
 
 Little data must not ruin what the scorer knows: a share of every batch is drawn (Needle World, and packs of pages where
-they are given), the layers that read letters stay as they are unless `--all-layers`, and what is shipped is a running
-mean of the weights. The folder that `--out` names is taken by path: look(image, question, relevance="my-scorer").
+they are given), the layers that read letters stay as they are unless `--all-layers`, and a running mean of the weights
+is exported. The folder that `--out` names is used by path: look(image, question, relevance="my-scorer").
 """
 
 from __future__ import annotations
 
-import copy
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from arr_coc.core.alphabet import question_row
 from arr_coc.core.errors import InputError
 from arr_coc.core.files import write_json, write_text
-from arr_coc.core.folders import SCORER, part_folder
+from arr_coc.core.folders import MINI, SCORER, part_folder
 from arr_coc.core.values import JsonObject
 from arr_coc.knowing.scorer.reading_scorer import CELL, ReadingScorer
 
+from ..options import option
 from .checkpoints import TrainingState
-from .devices import Devices
-from .options import RunOptions, option
-from .own_credit import Creditor, creditor_of
 from .own_data import OwnRecord, read_own, split_by_picture, write_records
-from .run import Moment, Notes, Schedule, command, door
-from .scorer_examples import SEARCHED, Curriculum
+from .run import Moment, Notes, RunOptions, Schedule, command, door
 from .scorer_worlds import (
     MOST_BOXES,
     MOST_CONTEXTS,
@@ -47,40 +44,41 @@ from .scorer_worlds import (
     joined,
     needle_shelf,
     page_shelf,
-    picked,
 )
-from .train_reading import (
-    KEEPS,
+from .train_scorer import (
     NEEDLE_GREY,
     NEEDLE_ZOOM,
     PAGE_GREY,
     READING,
     MeanTraining,
     cell_losses,
-    coverage,
+    covered_shares,
     export_scorer,
     letter_losses,
 )
 
+if TYPE_CHECKING:
+    from accelerate import Accelerator
+
+    from .outcomes import Creditor
+
 ZOOM = (0.7, 1.3)
 HELD_BYTES = 1_500_000_000  # decoded pictures that are kept in memory
-ADVERSARIAL_KEEP = 1 / 8  # the budget at which it fails, or not
-STAGES = Curriculum()
 JUDGED_CANVAS = 512  # of Needle World, when it is judged
 
 
 @dataclass(frozen=True, kw_only=True)
 class OwnOptions(RunOptions):
-    """What this training is asked besides."""
+    """Options of the scorer on own records."""
 
     data: Path = option(help="one's own records: a folder with records.jsonl, a .jsonl or a .parquet file")
     source: str = option("boxes", "what is learned from", flag="--from", choices=("boxes", "outcomes", "words"))
     start: str = option("bundled", "the scorer to go on from: bundled, or a folder")
-    model: str = option("mini", "with outcomes: the frozen model that answers; mini, a folder or a name on the hub")
+    reader: str = option(MINI, "with outcomes: the frozen reader; mini, or an export of `train mini`")
     strict: bool = option(False, "refuse the data where one record cannot be used, instead of skipping it")
     held_out: float = option(0.2, "share of the pictures that are judged on and never learned from")
     mix: float = option(0.5, "share of every batch that is drawn, so that little data does not ruin the scorer")
-    drawn: int = option(210, "Needle pictures that are laid up for that")
+    drawn: int = option(210, "Needle pictures that are drawn for that")
     pages: str = option("", "packs of drawn pages to mix in as well: a pattern such as 'packs/train-*'")
     canvas: int = option(512, "side in pixels of the crops that are learned from")
     batch: int = option(6, "pictures a step")
@@ -88,7 +86,6 @@ class OwnOptions(RunOptions):
     all_layers: bool = option(False, "also teach the layers that read letters: for another script; needs much data")
     judged: int = option(40, "questions held out, and as many of Needle World, at each judgement")
     judge_every: float = option(600.0, "seconds between judgements; there is one before and one after in any case")
-    curriculum: bool = option(False, "pictures by themselves first, then frames of clips, then what it fails on")
     push: str = option("", "a name on the hub (owner/name) that gets the folder when all is done")
     folder: Path = option(Path("runs/own-scorer"), "where the checkpoint and the curve are kept")
 
@@ -141,27 +138,22 @@ def own_shelf(album: Album, records: Sequence[OwnRecord], device: torch.device) 
     )
 
 
-def start_folder(start: str) -> Path:
-    return part_folder(SCORER) if start == "bundled" else Path(start)
-
-
 class OwnTraining(MeanTraining[OwnOptions]):
-    """The reading scorer on one's own records; its running mean is what is judged and shipped."""
+    """The scorer on own records; its running mean is judged and exported."""
 
     title, stays, early = "own scorer", 0.98, 10
 
-    def __init__(self, options: OwnOptions, devices: Devices) -> None:
-        super().__init__(options, devices)
+    def __init__(self, options: OwnOptions, accelerator: Accelerator) -> None:
+        super().__init__(options, accelerator)
         self.data = read_own(options.data, options.source, strict=options.strict)
         self.learned, self.held = split_by_picture(self.data.records, options.held_out, options.seed)
         self.seen_boxes = [record for record in self.held if len(record.boxes)]
         self.album = Album()
-        self.scorer = ReadingScorer.from_pretrained(start_folder(options.start)).float().to(self.device).train()
-        self.mean = copy.deepcopy(self.scorer).requires_grad_(False).eval()
+        folder = part_folder(SCORER) if options.start == "bundled" else Path(options.start)
+        self.keep_mean(ReadingScorer.from_pretrained(folder))
         if not options.all_layers:
             for name in READING:
                 getattr(self.scorer, name).requires_grad_(False)
-        self.modules = {"scorer": self.scorer, "mean": self.mean}
         self.optimizers.append(
             torch.optim.AdamW(self.parameters(), lr=options.learning_rate, weight_decay=0.01, betas=(0.9, 0.98))
         )
@@ -172,37 +164,18 @@ class OwnTraining(MeanTraining[OwnOptions]):
             self.drawn.append(page_shelf(options.pages, self.device))
         self.creditor: Creditor | None = None
         if options.source == "outcomes":
-            self.creditor = creditor_of(options.model, self.album.pixels, self.device)
+            from .outcomes import Creditor
+
+            self.creditor = Creditor(options.reader, self.album.pixels, self.device)
         self.done |= {"records": len(self.data.records), "skipped": len(self.data.bad), "held_out": len(self.held)}
         self.done |= {"pictures": len({record.picture for record in self.data.records})}
 
-    def parameters(self) -> Iterator[nn.Parameter]:
-        return (value for value in self.scorer.parameters() if value.requires_grad)
-
     # ---- a step
 
-    def own_lessons(self, number: int, at: Moment) -> Lessons:
-        """Questions by chance; with outcomes their boxes are where the frozen model's answer hung.
-
-        With a curriculum: first those about pictures by themselves, where there are some; then all; then, for half of
-        them, several candidates of which those are taken whose answers the scorer sees least of just now."""
-        stage = STAGES.at(at.progress).name if self.options.curriculum else "all"
-        self.stage = stage
-        hard = number - number // 2 if stage == "adversarial" else 0
-        lone = [record for record in self.learned if not record.clip]
-        plain = self.asked_lessons(lone if stage == "static" and lone else self.learned, number - hard)
-        if not hard:
-            return plain
-        # Credit is dear: with outcomes the candidates are records that have it.
-        known = self.learned if self.creditor is None else [one for one in self.learned if self.creditor.knows(one)]
-        candidates = self.asked_lessons(known or self.learned, SEARCHED * hard)
-        seen = coverage(self.mean, candidates, (ADVERSARIAL_KEEP,))[:, 0]
-        found = picked(candidates, torch.where(candidates.weight > 0, seen, 2.0).argsort(stable=True)[:hard])
-        return joined([plain, found]) if number > hard else found
-
-    def asked_lessons(self, records: Sequence[OwnRecord], number: int) -> Lessons:
-        asked = torch.randint(len(records), (number,), generator=self.draws, device=self.device).tolist()
-        chosen = [records[index] for index in asked]
+    def own_lessons(self, number: int) -> Lessons:
+        """Questions by chance; with outcomes their boxes are the cells that the frozen reader's answer depends on."""
+        asked = torch.randint(len(self.learned), (number,), generator=self.draws, device=self.device).tolist()
+        chosen = [self.learned[index] for index in asked]
         if self.creditor is not None:
             chosen = [self.creditor.placed(record) for record in chosen]
         shelf = own_shelf(self.album, chosen, self.device)
@@ -220,26 +193,21 @@ class OwnTraining(MeanTraining[OwnOptions]):
         options = self.options
         of_drawn = min(options.batch - 1, round(options.batch * options.mix)) if options.mix else 0
         parts = [self.drawn_lessons(of_drawn, at)] if of_drawn else []
-        lessons = joined([*parts, self.own_lessons(options.batch - of_drawn, at)])
-        pictures = lessons.pictures.contiguous(memory_format=torch.channels_last)
-        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.device.type == "cuda"):
-            cells, letters = self.scorer.with_glyphs(pictures, lessons.questions, glyphs=options.all_layers)
+        lessons = joined([*parts, self.own_lessons(options.batch - of_drawn)])
+        cells, letters = self.read(lessons, glyphs=options.all_layers)
         losses = cell_losses(cells, lessons)
         loss = losses["which"] + 3 * losses["each"]
-        if options.all_layers and of_drawn:  # what stands where is known of drawn pictures only
+        if options.all_layers and of_drawn:  # the letters are known of drawn pictures only
             read = letter_losses(letters[:of_drawn], lessons.letters[:of_drawn])
             loss, losses = loss + 0.5 * read["letters"] + read["blank"], losses | read
         with torch.no_grad():
             best = cells[of_drawn:].flatten(1).argmax(1, keepdim=True)
             hit = lessons.answer[of_drawn:].flatten(1).gather(1, best).mean()
-        notes = {**{name: value.detach() for name, value in losses.items()}, "hit": hit}
+        notes = {**losses, "hit": hit}
         if self.creditor is not None:
             self.done["likelihood"] = self.creditor.likelihood
             notes["likelihood"] = hit.new_tensor(self.creditor.likelihood)
         return loss, notes
-
-    def point(self, at: Moment, means: dict[str, float]) -> JsonObject:
-        return {"stage": self.stage, **means} if self.options.curriculum else means
 
     def data_state(self) -> object:
         return None if self.creditor is None else self.creditor.state()
@@ -250,32 +218,19 @@ class OwnTraining(MeanTraining[OwnOptions]):
 
     # ---- how well it does
 
-    def judge(self, at: Moment) -> dict[str, object]:
+    def judge(self, at: Moment) -> JsonObject:
         """Coverage of answers: on whole pictures held out, where their boxes are known, and on Needle World."""
-        generator, result = torch.Generator(self.device).manual_seed(1), {}
-        found: dict[str, list[Tensor]] = {"needle": [], "held out": []}
-        shelf = self.validation
-        for part in torch.arange(len(shelf.page), device=self.device).split(8):
-            lessons = draw_lessons(shelf, part, len(part), JUDGED_CANVAS, (1, 1), generator, grey=None, each=True)
-            found["needle"].append(coverage(self.mean, lessons))
-        for record in self.chosen():
-            lone = own_shelf(self.album, [record], self.device)
-            canvas = lone.pictures.side
-            lessons = draw_lessons(lone, lone.page, 1, canvas, (1, 1), generator, grey=None, each=True)
-            found["held out"].append(coverage(self.mean, lessons))
-        for name, values in found.items():
-            for keep, value in zip(KEEPS, torch.cat(values).mean(0).tolist() if values else (), strict=bool(values)):
-                result[f"{name} 1/{round(1 / keep)}"] = value
+        generator, shelf = torch.Generator(self.device).manual_seed(1), self.validation
+        every = torch.arange(len(shelf.page), device=self.device)
+        needle, own = self.coverage_of(shelf, every, JUDGED_CANVAS, generator), []
+        number = min(self.options.judged, len(self.seen_boxes))
+        for index in np.linspace(0, len(self.seen_boxes) - 1, number).round().astype(int):
+            lone = own_shelf(self.album, [self.seen_boxes[index]], self.device)
+            own += self.coverage_of(lone, lone.page, lone.pictures.side, generator)
+        result = covered_shares("needle", needle) | covered_shares("held out", own)
         self.done.setdefault("before", result)
         self.done["after"] = result
         return result
-
-    def chosen(self) -> list[OwnRecord]:
-        """The held-out records that are judged, spread over all of them."""
-        number = min(self.options.judged, len(self.seen_boxes))
-        return [
-            self.seen_boxes[index] for index in np.linspace(0, len(self.seen_boxes) - 1, number).round().astype(int)
-        ]
 
     @cached_property
     def validation(self) -> Shelf:
@@ -288,15 +243,13 @@ class OwnTraining(MeanTraining[OwnOptions]):
         export_scorer(self.mean, target)
         write_json(target / "record.json", self.record())
         write_records(target / "held_out.jsonl", self.held)
-        write_card(target, self.record())
+        write_text(target / "README.md", card(target.name, self.record()))
 
     def finish(self) -> None:
-        print(f"{self.options.target}: take it by path, relevance={str(self.options.target)!r}", flush=True)
+        print(f"{self.options.target}: use it by path, relevance={str(self.options.target)!r}", flush=True)
         if self.options.push:
             self.mean.push_to_hub(self.options.push, folder=self.options.target)
 
-
-# ---- its model card --------------------------------------------------------------------------------------------------
 
 CARD = """---
 library_name: arr-coc
@@ -304,50 +257,29 @@ tags: [arr-coc, relevance, visual-tokens]
 ---
 # {name}
 
-Where does the answer to a question stand in a picture? A scorer of
-[arr-coc](https://pypi.org/project/arr-coc/) (`ReadingScorer`), taught further on {records} records of {pictures}
-pictures, from {source}.
+A scorer of [arr-coc](https://pypi.org/project/arr-coc/): where does the answer to a question stand in a picture?
+Taught further on {records} records of {pictures} pictures.
 
 ```python
 from arr_coc import look
 
-look("picture.png", "a question", keep=1 / 8, relevance="{folder}")
+look("picture.png", "a question", keep=1 / 8, relevance="{name}")
 ```
 
-| coverage of the answers | before | after |
+| coverage of the answers' cells | before | after |
 |---|---|---|
 {rows}
 
-Share of the answers' cells among the best of a budget: on {judged} held-out questions (pictures that it never learned
-from) and on as many of Needle World, which is drawn, to see what it forgot. `held_out.jsonl` lists what was held out;
-`arr-coc bench real --data held_out.jsonl` measures with intervals.
-
-Began from {start}; {steps} steps in {seconds:.0f} s, seed {seed}, learning rate {rate:g}, {mix:.0%} of every batch
-drawn. {skipped} records could not be used. record.json has every option and the curve.
+"held out": questions about pictures that it never learned from (`held_out.jsonl`); "needle": drawn ones, to see what it
+forgot. `arr-coc bench real --data held_out.jsonl` measures with intervals. record.json has every option and the curve.
 """
 
 
-def write_card(folder: Path, record: JsonObject) -> None:
-    """README.md beside the weights."""
-    plan, before, after = record["plan"], record.get("before", {}), record.get("after", {})
-    rows = [f"| {name} | {100 * before[name]:.1f} % | {100 * after[name]:.1f} % |" for name in before if name in after]
-    text = CARD.format(
-        name=folder.name,
-        folder=folder.name,
-        records=record["records"],
-        pictures=record["pictures"],
-        source=plan["source"],
-        rows="\n".join(rows),
-        judged=min(plan["judged"], record["held_out"]),
-        start="the scorer that comes with the library" if plan["start"] == "bundled" else Path(plan["start"]).name,
-        steps=record["step"],
-        seconds=record["seconds"],
-        seed=plan["seed"],
-        rate=plan["learning_rate"],
-        mix=plan["mix"],
-        skipped=record["skipped"],
-    )
-    write_text(folder / "README.md", text)
+def card(name: str, record: JsonObject) -> str:
+    """The model card of a folder."""
+    before, after = record.get("before", {}), record.get("after", {})
+    rows = [f"| {one} | {100 * before[one]:.1f} % | {100 * after[one]:.1f} % |" for one in before if one in after]
+    return CARD.format(name=name, records=record["records"], pictures=record["pictures"], rows="\n".join(rows))
 
 
 main = command(OwnTraining, OwnOptions, __doc__)

@@ -21,24 +21,25 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from arr_coc.answering.eye import Eye
 from arr_coc.core.errors import InputError
 from arr_coc.core.files import write_json
 from arr_coc.core.folders import MINI, SCORER, part_folder
 from arr_coc.core.manifest import whole_folder
+from arr_coc.realizing.base import Inputs
 from arr_coc.realizing.bundled import CALIBRATION
 
+from ..options import option
 from ..worlds.needle import FAMILIES, render
 from .checkpoints import save_model
-from .devices import Devices
-from .options import RunOptions, option
-from .own_credit import answered_prompt
 from .own_data import OwnRecord, read_own, spelt, split_by_picture, write_records
-from .run import Moment, Notes, Schedule, Training, command, door
+from .run import Moment, Notes, RunOptions, Schedule, Training, command, door
 from .train_own import Album
 
 if TYPE_CHECKING:
+    from accelerate import Accelerator
     from transformers import PreTrainedModel
 
 # Linear layers of the language models of the families that `attach` knows.
@@ -108,13 +109,32 @@ def save_processor(processor: Any, folder: Path) -> None:
         (folder / "chat_template.jinja").write_text(processor.chat_template, encoding="utf-8")
 
 
+def answered_prompt(eye: Eye, prompt: Inputs, answer: str) -> dict[str, object]:
+    """A prompt that the eye prepared (`Looked.inputs`) with its answer, and labels that ask for the answer only."""
+    inputs = dict(prompt)
+    tokenizer, ids = eye.processor.tokenizer, inputs["input_ids"]
+    said = tokenizer(answer, add_special_tokens=False)["input_ids"]
+    end = tokenizer.eos_token_id
+    tail = torch.tensor([[*said, *([] if end is None else [end])]], device=ids.device)
+    if not tail.numel():
+        raise InputError(f"the tokenizer of {eye.name} has no token for the answer {answer!r}")
+    length = ids.shape[1]
+    for name, value in inputs.items():
+        if torch.is_tensor(value) and value.shape == ids.shape and name != "input_ids":
+            fill = torch.ones_like(tail) if name == "attention_mask" else torch.zeros_like(tail)
+            inputs[name] = torch.cat([value, fill.to(value.dtype)], 1)
+    inputs["input_ids"] = torch.cat([ids, tail], 1)
+    inputs["labels"] = F.pad(tail, (length, 0), value=-100)
+    return inputs
+
+
 class PromptTraining(Training[PromptOptions]):
     """A model in an `Eye`, one's own records, and drawn ones in between."""
 
     title = "prompts"
 
-    def __init__(self, options: PromptOptions, devices: Devices) -> None:
-        super().__init__(options, devices)
+    def __init__(self, options: PromptOptions, accelerator: Accelerator) -> None:
+        super().__init__(options, accelerator)
         self.data = read_own(options.data, "outcomes", strict=options.strict)
         self.learned, self.held = split_by_picture(self.data.records, options.held_out, options.seed)
         self.album = Album()

@@ -1,379 +1,295 @@
-"""`arr-coc train scorer`: a network learns where to look.
+"""`arr-coc train scorer`: teach a network where to look.
 
-On your own pictures: `arr-coc train scorer --data FOLDER --start bundled --out my-scorer`. That training has other
-options; `arr-coc train scorer --data . --help` lists them.
+    arr-coc train scorer --pages 'packs/train-*' --aside 'packs/val-*' --print atlas.npz --seconds 1000 --out OUT
+    arr-coc train scorer --data invoices --start bundled --seconds 420 --out my-scorer
+    arr-coc train scorer --from outcomes --reader runs/mini/export --out OUT
 
-Without `--data` a small scorer learns on drawn pictures, from answers alone (`--from outcomes`): the model that reads
-stays as it is, and the scorer never sees a box. `--credit` says what it follows:
+Without `--data` the scorer learns from boxes of drawn pictures: Needle World, pages and print together. Small canvases
+zoomed in come first, then larger ones, earlier ones coming back: a scorer that cannot read learns nothing from a whole
+page. Three losses: which cells (as a distribution and one by one), and which letters stand in each block.
 
-- `derivative`: where the answer depended on detail (`outcomes.proven_credit`). One reading with its derivative weighs
-  every cell of a picture;
-- `policy`: which of several random allocations of a picture gave better answers (`policy_gradient`);
-- `critic`: which gave better answers than four critics expected, over several passes (`actor_critic`);
-- `both`: the derivative first, then the policy gradient.
-
-`--from boxes` is the same training with the boxes as labels: by cross entropy, or by what a mistake costs
-(`asymmetric`).
-
-`--reward` says what an answer is worth to `policy` and `critic`: a file of weights (`rewards.RewardPlan`), or
-`outcome`: right +1, partly +0.5, wrong −1, and the mean log-likelihood of the right answer's characters.
+`--data` goes on from the bundled scorer on your own pictures, and `--from outcomes` learns from answers alone, without
+boxes (`outcomes`). Both have other options; `--data . --help` and `--from outcomes --help` list them.
 """
 
 from __future__ import annotations
 
-import random
-from contextlib import AbstractContextManager
-from dataclasses import asdict, dataclass, field, replace
-from functools import partial
+import copy
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional as F
 
-from arr_coc.attending.overlay import overlay
-from arr_coc.attending.tree import Tree
-from arr_coc.core.errors import InputError
 from arr_coc.core.files import write_json
-from arr_coc.core.folders import SCORER, part_folder
+from arr_coc.core.manifest import whole_folder
+from arr_coc.core.plugins import load_function
+from arr_coc.core.values import JsonObject
 from arr_coc.knowing.scorer.reading_scorer import ReadingScorer
-from arr_coc.realizing.qwen3_vl.encode import dense_vision_attention
 
-from ..classic.scorer import Scorer, ScorerConfig
-from . import rewards
+from ..options import option, parse
 from .acceleration import make_optimizers
-from .actor_critic import ACTIONS, DAYS, STATES, HierarchicalActorCritic, PassPlan, critic_step, look_through
-from .allocations import box_cover, target_cells, tree_of
-from .checkpoints import TrainingState, load_shipped
-from .devices import Devices
-from .evaluate import FAMILIES, format_table, table
-from .monitors import Monitors, Probe, run_scorer
-from .options import RunOptions, option
-from .outcomes import credit_marks, judge, load_reader, marked_loss, proven_credit
-from .pictures import TrainingBatch, cut
-from .policy_gradient import PolicySettings, Sampled, balance_penalty, draw_noise, map_entropy, outcome_step
-from .reader_examples import SHARES
-from .run import Moment, Notes, Schedule, Training, command, door
-from .scorer_examples import STATIC_ONLY, CreditReplay, Curriculum, Judged, Sources, follows
-from .train_reading import CONTEXT, DECAY, EDGES, READING
+from .print_world import PrintWorld
+from .run import Moment, Notes, Own, RunOptions, Schedule, Training, door, train
+from .scorer_worlds import Lessons, Shelf, draw_lessons, joined, needle_shelf, page_shelf, print_shelf
 
-CREDITS, NETS = ("derivative", "policy", "critic"), ("small", "reading")
-# The critic looks at least so often; how fast actor and critics learn.
-CRITIC_PASSES, ACTOR_RATE = 3, 3e-3
-# How often small canvases return once the large ones are practised.
-SMALL_LATER = 0.2
-# The learning rate falls to this share.
-SLOWEST = 0.05
+if TYPE_CHECKING:
+    from accelerate import Accelerator
+
+
+class ReadingStage(NamedTuple):
+    """until: share of the training. canvas: side in pixels. batch: pictures a step, half of each world. zoom: of pages,
+    whose type is smaller than Needle World's. drawn: Needle pictures."""
+
+    until: float
+    canvas: int
+    batch: int
+    zoom: tuple[float, float]
+    drawn: int
+
+
+STAGES = (
+    ReadingStage(0.08, 128, 512, (1.1, 2.4), 28_000),
+    ReadingStage(0.22, 256, 160, (0.95, 2.0), 14_000),
+    ReadingStage(0.50, 512, 48, (0.75, 1.6), 5_600),
+    ReadingStage(0.82, 768, 24, (0.70, 1.35), 2_100),
+    ReadingStage(1.01, 1024, 14, (0.70, 1.30), 1_050),
+)
+NEEDLE_ZOOM = (0.9, 1.25)
+AGAIN = 4  # every fourth step goes back to an earlier canvas
+CONTEXT = 0.35  # how much a cell that identifies the answer counts, beside one that holds it
+# The layers that read letters; they know no question.
+READING = ("stem", "fine", "down8", "read", "glyphs")
+KEEPS = (1 / 4, 1 / 8, 1 / 16)
+# Parts of the scorer whose matrices are not inner layers, and the weight decay.
+EDGES, DECAY = ("embed", "head", "glyphs", "place"), 0.02
+# Printed pages: their sizes, how many in all, and the em of their smallest type, in pixels.
+PRINT_SIZES, PRINT_DRAWN, PRINT_SMALLEST = ((1024, 768), (768, 1024), (512, 512)), 6_000, 8.0
+# Share of the pictures that lose their colours: few in Needle World, whose questions name colours.
+NEEDLE_GREY, PAGE_GREY = 0.08, 0.45
 
 
 @dataclass(frozen=True, kw_only=True)
 class ScorerOptions(RunOptions):
-    """keeps: the first of them alone up to `all_keeps_from`, because on a small budget a blind policy shows almost
-    nothing at level 0 (0.1 % of the ground at 1/16), so that there is nothing to learn from. policy_weight: the policy
-    gradient's norm is several times the credit's, so that its noise must not drown it. policy_from: before it the
-    credit, much cheaper, leads alone, and every judged batch is followed by `replays` steps on earlier ones.
-    small, small_until: as many pixels a step as on the large canvas; one in five steps later on.
-    """
+    """Options of the scorer on drawn pictures."""
 
-    source: str = option("outcomes", "what is learned from", flag="--from", choices=("outcomes", "boxes"))
-    credit: str = option("both", "with outcomes: what is followed", choices=(*CREDITS, "both"))
-    reader: Path = option(help="the frozen reader: an export of `train mini`, or a checkpoint folder")
-    stakes: str = option("cross_entropy", "with boxes: cross_entropy or " + ", ".join(rewards.PRESETS))
+    source: str = option("boxes", "what is learned from", flag="--from", choices=("boxes", "outcomes"))
+    pages: str = option("", "packs of pages to learn from: a pattern such as 'packs/train-*'; empty: Needle World only")
+    aside: str = option("", "packs of pages kept aside, to judge on")
+    learning_rate: float = option(1.6e-3, "of both optimizers, at its highest")
+    print: str = option("", "an atlas of type to set pages from; needle: from Needle World's own type; empty: none")
+    print_share: float = option(0.6, "of what is not Needle World, printed pages, where there are other pages too")
+    needle_share: float = option(0.5, "of every batch")
+    scale: float = option(1.0, "of the batches and of what is drawn, for machines with little memory")
+    start: Path | None = option(None, "a scorer's folder to go on from")
+    skip: float = option(0.0, "the share of the stages to leave out at the beginning, for a scorer that reads")
+    judged: int = option(600, "questions about pages kept aside, and as many of Needle World, at each judgement")
     folder: Path = option(Path("runs/scorer"), "where the checkpoint and the curve are kept")
-    start_from: Path | None = option(None, "an export with a scorer to go on from")
-    batch: int = option(64, "pictures a step, all processes together")
-    group: int = option(8, "allocations sampled for each picture")
-    size: tuple[int, int] = option((512, 512), "canvas in pixels: height and width, or one number for both")
-    keeps: tuple[float, ...] = option((1 / 4, 1 / 8, 1 / 16), "budgets practised, shares of all tokens, largest first")
-    all_keeps_from: float = option(0.3, "share of the training from which on all budgets are practised")
-    learning_rate: float = option(1e-3, "of AdamW")
-    warm_up: int = option(50, "steps")
-    decay_from: float = option(0.6, "share of the training from which on the learning rate falls")
-    reward: str = option("outcome", "what an answer is worth: outcome, simple, or a file of weights (JSON, TOML)")
-    credit_weight: float = option(1.0, "of the derivative's credit")
-    policy_weight: float = option(0.2, "of the policy gradient")
-    policy_from: float = option(0.7, "share of the training from which on allocations are sampled and judged")
-    replays: int = option(2, "steps on earlier batches, after each")
-    small: tuple[int, int] = option((256, 256), "the canvas of the first steps")
-    small_until: float = option(0.45, "share of the training on the small canvas")
-    settings: PolicySettings = field(default_factory=PolicySettings)
-    curriculum: bool = option(True, "no curriculum: static pictures throughout", flag="--static-only")
-    readings_at_once: int = option(2048, "for memory")
-    probe: int = option(448, "validation pictures on which the allocation in use is judged; 0: none")
-    say_every: float = option(15.0, "seconds between points of the curve; with --steps every step is one")
-    evaluate: int = option(2048, "test questions for each cell of the table; 0: no table")
-    net: str = option("small", "small, or reading: the bundled one's, all but what reads letters new", choices=NETS)
-    width: int = option(ScorerConfig.width, "features of the small scorer")
-
-    def __post_init__(self) -> None:
-        if self.source not in ("outcomes", "boxes"):
-            raise InputError(f"a scorer can learn from outcomes or from boxes, not from {self.source!r}")
-        if self.stakes != "cross_entropy" and self.stakes not in rewards.PRESETS:
-            known = ", ".join(rewards.PRESETS)
-            raise InputError(f"unknown stakes {self.stakes!r}; choose cross_entropy or one of {known}")
-
-    def canvas(self, progress: float, chance: random.Random) -> tuple[tuple[int, int], int]:
-        """Size and number of pictures of a step."""
-        times = max(1, (self.size[0] * self.size[1]) // (self.small[0] * self.small[1]))
-        replay = chance.random() < SMALL_LATER
-        is_small = times > 1 and (progress < self.small_until or (self.small_until > 0 and replay))
-        return (self.small, self.batch * times) if is_small else (self.size, self.batch)
-
-    def samples(self, progress: float) -> bool:
-        """Whether allocations are sampled at this point of the training."""
-        late = self.credit == "both" and progress >= self.policy_from
-        return self.source == "outcomes" and (self.credit in ("policy", "critic") or late)
-
-    @property
-    def schedule(self) -> Schedule:
-        return Schedule(self.warm_up, self.decay_from, SLOWEST)
 
 
-def new_scorer(net: str, config: ScorerConfig) -> Scorer | ReadingScorer:
-    """A scorer that was never taught where to look: all new, or with the bundled one's layers that read letters (which
-    know no question) left as they are and all above them new."""
-    if net == "small":
-        return Scorer(config)
-    taught = ReadingScorer.from_pretrained(part_folder(SCORER)).float()
-    scorer = ReadingScorer(taught.config)
-    for name in READING:
-        getattr(scorer, name).load_state_dict(getattr(taught, name).state_dict())
-        getattr(scorer, name).requires_grad_(False)
-    return scorer
+# ---- losses and coverage ---------------------------------------------------------------------------------------------
 
 
-def box_marks(batch: TrainingBatch, rows: int, cols: int) -> Tensor:
-    """(B, rows, cols): 1 for the cells of the answer, less for those that identify it."""
-    answer = (box_cover(batch.boxes, batch.box_mask, rows, cols) > 0.02).float()
-    return torch.maximum(answer, CONTEXT * target_cells(batch, rows, cols))
+def cell_losses(cells: Tensor, lessons: Lessons) -> dict[str, Tensor]:
+    """Logits (B, rows, cols) → which cells, as a distribution and one by one, over lessons whose answer is there."""
+    weight = lessons.weight / lessons.weight.sum().clamp_min(1)
+    cells = cells.float()
+    wanted = lessons.answer + CONTEXT * lessons.context
+    share = (wanted / wanted.sum((1, 2), keepdim=True).clamp_min(1e-6)).flatten(1)
+    which = -(F.log_softmax(cells.flatten(1), 1) * share).sum(1)
+    each = F.binary_cross_entropy_with_logits(cells, wanted.clamp(max=1), reduction="none").mean((1, 2))
+    return {"which": (which * weight).sum(), "each": (each * weight).sum()}
 
 
-def box_loss(cell_logits: Tensor, batch: TrainingBatch, stakes: str, weights: Tensor) -> Tensor:
-    """The labelled alternative: what matters is what the boxes cover."""
-    truth = target_cells(batch, *cell_logits.shape[1:])
-    if stakes == "cross_entropy":
-        each = F.binary_cross_entropy_with_logits(
-            cell_logits.float(), truth, pos_weight=truth.new_tensor(3.0), reduction="none"
+def letter_losses(letters: Tensor, blocks: Tensor) -> dict[str, Tensor]:
+    """Logits (B, 97, h, w) and what stands in each block (bool) → which letters, and whether any."""
+    letters = letters.float()
+    occupied = blocks[:, 1:].any(1)
+    # Every class in blocks with print; in empty ones only "nothing stands here", or the many would drown the few.
+    read = F.binary_cross_entropy_with_logits(letters, blocks.float(), reduction="none").sum(1)
+    read = (read * occupied).sum() / occupied.sum().clamp_min(1)
+    return {"letters": read, "blank": F.binary_cross_entropy_with_logits(letters.logsumexp(1), occupied.float())}
+
+
+@torch.no_grad()
+def coverage(scorer: nn.Module, lessons: Lessons, keeps: tuple[float, ...] = KEEPS) -> Tensor:
+    """(B, keeps): the share of the answer's cells among the best of each budget, less one token for every 64 cells."""
+    with torch.autocast(lessons.pictures.device.type, torch.bfloat16, enabled=lessons.pictures.is_cuda):
+        cells = scorer(lessons.pictures, lessons.questions).float().flatten(1)
+    answer, number = lessons.answer.flatten(1), cells.shape[1]
+    results = []
+    for keep in keeps:
+        best = cells.topk(max(1, int(number * keep) - number // 64), 1).indices
+        results.append(answer.gather(1, best).sum(1) / answer.sum(1).clamp_min(1))
+    return torch.stack(results, 1)
+
+
+def covered_shares(name: str, found: list[Tensor]) -> dict[str, float]:
+    """Mean coverage by budget, under names such as "needle 1/8"; nothing where nothing was judged."""
+    means = torch.cat(found).mean(0).tolist() if found else []
+    return {f"{name} 1/{round(1 / keep)}": value for keep, value in zip(KEEPS, means, strict=False)}
+
+
+def export_scorer(scorer: ReadingScorer, folder: Path) -> None:
+    """Write the folder of a scorer: config.json, and model.safetensors in half precision."""
+    with whole_folder(folder) as made:
+        copy.deepcopy(scorer).cpu().half().save_pretrained(made)
+
+
+class MeanTraining(Training[Own]):
+    """A scorer, and the running mean of its weights, which is judged and exported. stays: the share of the mean that a
+    step leaves, at the most; early: the step that leaves half of it."""
+
+    scorer: ReadingScorer
+    mean: ReadingScorer
+    stays, early = 0.9985, 50
+
+    def keep_mean(self, scorer: ReadingScorer) -> None:
+        """Take the scorer and a copy of it as the modules of this training."""
+        self.scorer = scorer.float().to(self.device).train()
+        self.mean = copy.deepcopy(self.scorer).requires_grad_(False).eval()
+        self.modules = {"scorer": self.scorer, "mean": self.mean}
+
+    def parameters(self) -> Iterator[nn.Parameter]:
+        return (value for value in self.scorer.parameters() if value.requires_grad)
+
+    def read(self, lessons: Lessons, glyphs: bool = True) -> tuple[Tensor, Tensor]:
+        """Logits of cells and of letters."""
+        pictures = lessons.pictures.contiguous(memory_format=torch.channels_last)
+        with self.accelerator.autocast():
+            return self.scorer.with_glyphs(pictures, lessons.questions, glyphs=glyphs)
+
+    def update(self) -> Tensor:
+        norm = super().update()
+        step = self.done["step"] + 1
+        with torch.no_grad():
+            weight = 1 - min(self.stays, step / (step + self.early))
+            torch._foreach_lerp_(list(self.mean.parameters()), list(self.scorer.parameters()), weight)
+        return norm
+
+    def coverage_of(self, shelf: Shelf, asked: Tensor, canvas: int, generator: torch.Generator) -> list[Tensor]:
+        """Coverage of these questions on whole pictures, as they were drawn."""
+        parts = (
+            draw_lessons(shelf, part, len(part), canvas, (1, 1), generator, grey=None, each=True)
+            for part in asked.split(8)
         )
-        return (each.mean((1, 2)) * weights).mean()
-    tokens = rewards.expected_tokens(cell_logits.float())
-    return rewards.asymmetric_loss(tokens, truth, rewards.PRESETS[stakes], importance=weights[:, None, None]).loss
+        return [coverage(self.mean, part) for part in parts]
 
 
-def credited_loss(cell_logits: Tensor, judged: Judged) -> Tensor:
-    return marked_loss(cell_logits, credit_marks(judged.shares), judged.weights)
+# ---- drawn pictures --------------------------------------------------------------------------------------------------
 
 
-class ScorerTraining(Training[ScorerOptions]):
-    """One scorer, a frozen reader, and the sources of its examples."""
+class ScorerTraining(MeanTraining[ScorerOptions]):
+    """The scorer on drawn pictures of every world that the options name."""
 
-    apart = True  # what the critics have to learn must not drown the scorer's share
+    title = "scorer"
 
-    def __init__(self, options: ScorerOptions, devices: Devices, config: ScorerConfig | None = None) -> None:
-        super().__init__(options, devices)
-        self.config = config or ScorerConfig(width=options.width)
-        self.scorer: Any = new_scorer(options.net, self.config).to(self.device)
-        rate = options.learning_rate
-        optimizers = (
-            [torch.optim.AdamW(self.scorer.parameters(), lr=rate, weight_decay=0.01, betas=(0.9, 0.98))]
-            if options.net == "small"
-            else make_optimizers(self.scorer, EDGES, (), rate, DECAY)
-        )
-        if options.start_from is not None:
-            load_shipped(options.start_from, {"scorer": self.scorer})
-        self.running_scorer, *self.optimizers = devices.prepare(self.scorer, *optimizers)
-        self.modules["scorer"], self.schedule = self.scorer, options.schedule
-        self.plan = rewards.RewardPlan.named(options.reward)
-        self.actor: HierarchicalActorCritic | None = None
-        if options.source == "outcomes" and options.credit == "critic":
-            self.take_on_actor(devices)
-        self.done |= {"pictures": 0, "rendered": {}, "monitors": None, "days": []}
-        self.monitors = Monitors(entropy_band=options.settings.band)
-        self.reader = load_reader(options.reader, self.device)
-        self.curriculum = Curriculum() if options.curriculum else STATIC_ONLY
-        self.sources = Sources(self.curriculum, FAMILIES, SHARES, options.seed, self.device)
-        self.replay = CreditReplay()
-        self.noise = self.generator("noise", options.seed)
-        self.probe: Probe | None = None
-        if options.probe and devices.is_main:
-            self.probe = Probe.render(options.probe, options.size, options.keeps[0], self.device)
+    def __init__(self, options: ScorerOptions, accelerator: Accelerator) -> None:
+        super().__init__(options, accelerator)
+        self.keep_mean(ReadingScorer() if options.start is None else ReadingScorer.from_pretrained(options.start))
+        self.optimizers = make_optimizers(self.scorer, EDGES, (), options.learning_rate, DECAY)
+        self.schedule = Schedule(warm_up=200, decay_from=0.35, floor=0.01)
+        self.draws, seed = self.generator("lessons", options.seed), options.seed
+        self.needles = {
+            stage.canvas: needle_shelf(stage.canvas, max(14, int(stage.drawn * options.scale)), seed, self.device)
+            for stage in STAGES
+        }
+        self.pages = [page_shelf(options.pages, self.device)] if options.pages else []
+        self.aside = {"pages": page_shelf(options.aside, self.device)} if options.aside else {}
+        if options.print:
+            atlas = None if options.print == "needle" else options.print
+            learned, judged = (
+                PrintWorld(atlas, self.device, seed, split=split, smallest=PRINT_SMALLEST) for split in ("train", "val")
+            )
+            number = max(8, int(PRINT_DRAWN * options.scale)) // len(PRINT_SIZES)
+            self.pages += [print_shelf(learned, size, number) for size in PRINT_SIZES]
+            self.aside["print"] = print_shelf(judged, PRINT_SIZES[0], max(8, int(options.judged * options.scale) // 3))
+        self.pools = [pools(shelf) for shelf in self.pages]
 
-    def take_on_actor(self, devices: Devices) -> None:
-        if devices.processes > 1:
-            raise InputError("--credit critic trains in one process; start it without torchrun")
-        # One pass leaves nothing to decide.
-        self.plan = replace(self.plan, passes=max(CRITIC_PASSES, self.plan.passes))
-        self.actor = HierarchicalActorCritic(STATES, ACTIONS, discounts=self.plan.discounts, weights=self.plan.scales)
-        self.modules["actor"] = self.actor.to(self.device)
-        self.optimizers.append(torch.optim.AdamW(self.actor.parameters(), lr=ACTOR_RATE))
-        self.actions = self.generator("actions", self.options.seed)
+    def lessons(self, stage: ReadingStage) -> Lessons:
+        number = max(2, int(stage.batch * self.options.scale))
+        of_needle = max(1, round(number * self.options.needle_share)) if self.pages else number
+        shelf = self.needles[stage.canvas]
+        every = torch.arange(len(shelf.page), device=self.device)
+        parts = [draw_lessons(shelf, every, of_needle, stage.canvas, NEEDLE_ZOOM, self.draws, grey=NEEDLE_GREY)]
+        for shelf, found, count in zip(self.pages, self.pools, self.counts(number - of_needle), strict=True):
+            if count:
+                pool = found[stage.canvas]
+                parts.append(draw_lessons(shelf, pool, count, stage.canvas, stage.zoom, self.draws, grey=PAGE_GREY))
+        return joined(parts)
 
-    def running(self) -> AbstractContextManager[object]:
-        return dense_vision_attention(self.reader)
+    def counts(self, number: int) -> list[int]:
+        """Lessons from each shelf of pages: drawn by a browser first, then printed ones of each size."""
+        printed = len(self.pages) - bool(self.options.pages)
+        by_browser = 0 if not self.options.pages else number - round(number * self.options.print_share * bool(printed))
+        rest = number - by_browser
+        shares = [rest // printed + (place < rest % printed) for place in range(printed)]
+        return [*([by_browser] if self.options.pages else []), *shares]
+
+    def stage_at(self, at: Moment) -> ReadingStage:
+        reached = self.options.skip + (1 - self.options.skip) * at.progress
+        now = next(index for index, stage in enumerate(STAGES) if reached < stage.until)
+        if at.since % AGAIN == AGAIN - 1 and now:
+            return STAGES[self.chance["chance"].randrange(max(0, now - 2), now)]
+        return STAGES[now]
 
     def loss(self, at: Moment) -> tuple[Tensor, Notes]:
-        options, chance = self.options, self.chance["chance"]
-        self.stage = self.curriculum.at(at.progress).name
-        size, number = options.canvas(at.progress, chance)
-        # Small canvases practise the first budget only: a step of the tree is a large part of the others there.
-        several = at.progress >= options.all_keeps_from and size == options.size
-        keep = chance.choice(options.keeps if several else options.keeps[:1])
-        tree = tree_of(size)
-        budget = max(tree.floor, round(keep * tree.full))
-        # Processes must agree on every picture: where there are several, nobody searches.
-        search = partial(self.ease, budget=budget) if self.devices.processes == 1 else None
-        pieces = self.sources.choose(number, size, at.progress, chance, search)
-        batch, weights = self.sources.render(pieces)
-        self.done |= {"pictures": self.done["pictures"] + number, "rendered": dict(self.sources.rendered)}
-        # Chance is drawn for the whole batch everywhere, so that the slices fit together however many there are.
-        noise = draw_noise(len(batch), options.group, tree, self.noise)
-        own = self.devices.slice_of(len(batch))
-        batch, weights, noise = cut(batch, own.start, own.stop), weights[own], noise[own]
-        cell_logits = run_scorer(self.running_scorer, batch)
-        if options.source == "boxes":
-            loss = self.labelled_loss(cell_logits, batch, weights)
-            seen = {"budget share": loss.new_tensor(tree.reach(budget) / budget)}
-        else:
-            after = follows(pieces)[own].to(self.device)
-            loss, seen = self.outcome_loss(at, batch, cell_logits, tree, budget, noise, weights, after)
-            if "right" in seen:
-                seen[f"right {keep:.3g}"] = seen["right"]
-            if options.credit in ("derivative", "both"):
-                credit = proven_credit(self.reader, batch, most=options.readings_at_once)
-                self.replay.add(Judged(batch, credit.shares, weights * credit.weights, tuple(pieces)))
-                seen["credit"] = credited_loss(cell_logits, self.replay.kept[-1])
-                seen["right full"], seen["proven"] = credit.right.float().mean(), credit.weights.mean()
-                # Without the sampled allocations, the balance term still holds the map open.
-                outside = balance_penalty(map_entropy(cell_logits), options.settings.band)
-                held = 0.0 if options.samples(at.progress) else options.settings.balance_weight
-                loss = loss + options.credit_weight * seen["credit"] + held * outside
-        seen["map entropy"] = map_entropy(cell_logits.detach()).mean()
-        return loss, seen
+        lessons = self.lessons(self.stage_at(at))
+        cells, letters = self.read(lessons)
+        parts = cell_losses(cells, lessons) | letter_losses(letters, lessons.letters)
+        with torch.no_grad():
+            best = cells.flatten(1).argmax(1, keepdim=True)
+            hit = lessons.answer.flatten(1).gather(1, best).mean()
+            read = ((letters > 0) & lessons.letters).sum() / lessons.letters.sum().clamp_min(1)
+        loss = parts["which"] + 3 * parts["each"] + 0.5 * parts["letters"] + parts["blank"]
+        return loss, {**parts, "hit": hit, "read": read}
 
-    @torch.no_grad()
-    def ease(self, batch: TrainingBatch, budget: int) -> Tensor:
-        """(B,): how likely the right answers are, through the leaves that the scorer would lay just now."""
-        leaves = overlay(run_scorer(self.scorer, batch).sigmoid(), [budget] * len(batch)).cells
-        return judge(self.reader, batch, leaves[:, None], self.options.readings_at_once).log_likelihood[:, 0]
-
-    def labelled_loss(self, cell_logits: Tensor, batch: TrainingBatch, weights: Tensor) -> Tensor:
-        if self.options.stakes != "cross_entropy":
-            return box_loss(cell_logits, batch, self.options.stakes, weights)
-        return marked_loss(cell_logits, box_marks(batch, *cell_logits.shape[1:]), weights)
-
-    def outcome_loss(
-        self,
-        at: Moment,
-        batch: TrainingBatch,
-        cell_logits: Tensor,
-        tree: Tree,
-        budget: int,
-        noise: Tensor,
-        weights: Tensor,
-        after: Tensor,
-    ) -> tuple[Tensor, Notes]:
-        """Sample, read, reward, where it is time for that. Of the batch the scorer learns what the plan rewards."""
-        options, plan = self.options, self.plan
-        if not options.samples(at.progress):
-            loss = cell_logits.new_zeros(())
-            return loss, {"budget share": loss.new_tensor(tree.reach(budget) / budget)}
-        passes, relevance = PassPlan.of(tree, budget, plan), cell_logits.detach().sigmoid()
-        notes: Notes = {"budget share": cell_logits.new_tensor(tree.reach(budget) / budget)}
-
-        def look(order: Tensor) -> rewards.Passes:
-            return look_through(
-                self.reader,
-                batch,
-                order,
-                passes,
-                relevance=relevance,
-                follows=after,
-                days=self.done["days"],
-                most=options.readings_at_once,
-            )
-
-        def reward(sampled: Sampled) -> Tensor:
-            seen = look(sampled.order)
-            ends = torch.zeros_like(seen.outcome, dtype=torch.bool)
-            ends[..., -1] = True
-            worth = rewards.answer_worth(plan, seen)[..., -1]
-            notes.update({"right": (seen.outcome[..., -1] == 2).float().mean(), "worth": worth.mean()})
-            return rewards.total_reward(plan, rewards.scale_rewards(plan, seen, ends))
-
-        if self.actor is not None:
-            given = noise, look, self.actor, options.settings, self.actions, weights
-            made = critic_step(cell_logits, passes, *given)
-            notes |= {"right": made.right, "worth": made.worth.mean(), "tokens": made.tokens, "value": made.value}
-            loss = made.loss
-        else:
-            result = outcome_step(cell_logits, tree, budget, noise, reward, options.settings, weights)
-            loss = (options.policy_weight if options.credit == "both" else 1.0) * result.loss
-            notes |= {"reward": result.rewards.mean(), "draw entropy": result.draw_entropy, "silent": result.silent}
-        earned = float(self.devices.mean(notes["worth"].detach()))
-        self.done["days"] = [*self.done["days"], earned][-DAYS:]
-        return loss, notes
-
-    def step(self, at: Moment) -> Notes:
-        notes = super().step(at)
-        again = 0 if self.options.samples(at.progress) else self.options.replays
-        for older in self.replay.draw(again, self.chance["chance"]):
-            logits = run_scorer(self.running_scorer, older.batch)
-            self.update(self.options.credit_weight * credited_loss(logits, older))
-        return notes
-
-    def point(self, at: Moment, means: dict[str, float]) -> dict[str, object]:
-        names = {
-            name.replace(" ", "_"): means[name]
-            for name in ("budget share", "map entropy", "draw entropy")
-            if name in means
-        }
-        self.monitors.observe(self.done["step"], [self.scorer], **names)
-        self.done["monitors"] = self.monitors.to_json()
-        return {"stage": self.stage, **means}
-
-    def judge(self, at: Moment) -> dict[str, object] | None:
-        """The learning curve's own point: how often the reader is right with the tree that would be used."""
-        if self.probe is None:
+    def judge(self, at: Moment) -> JsonObject | None:
+        """Coverage of answers on whole pages and print kept aside, and on Needle World's validation pictures."""
+        if not at.step:
             return None
-        most = self.options.readings_at_once
-        values: dict[str, object] = {"probe keep": self.probe.keep, "probe number": len(self.probe.batch)}
-        if at.step == 0:
-            values["probe random"] = self.probe.accuracy(self.reader, None, most)
-        return {**values, "probe right": self.probe.accuracy(self.reader, self.scorer, most)}
+        generator, result = torch.Generator(self.device).manual_seed(1), {}
+        for name, shelf in {**self.aside, "needle": self.validation}.items():
+            asked = torch.randperm(len(shelf.page), generator=generator, device=self.device)[: self.options.judged]
+            found = self.coverage_of(shelf, asked, 512 if name == "needle" else 1024, generator)
+            result |= covered_shares(name, found)
+        return result
 
-    def data_state(self) -> dict[str, object]:
-        # Every process keeps the slices of its own; the file has room for one, and the others begin anew.
-        alone = self.devices.processes == 1
-        return {"sources": self.sources.state(), "replay": self.replay.state() if alone else []}
+    @cached_property
+    def validation(self) -> Shelf:
+        number = max(14, int(self.options.judged * min(1.0, self.options.scale)))
+        return needle_shelf(512, number, 1, self.device, "validation")
 
-    def load_data_state(self, state: TrainingState) -> None:
-        self.sources.load_state(state["sources"])
-        self.replay.load_state(state["replay"], self.sources)
-        if self.done["monitors"]:
-            self.monitors = Monitors.from_json(self.done["monitors"])
-
-    def record(self) -> dict[str, object]:
-        return {**super().record(), "scorer": asdict(self.config), "reward": asdict(self.plan), "rows": []}
-
-    def finish(self) -> None:
-        options = self.options
-        for line in self.monitors.alarms():
-            print(f"alarm: {line}", flush=True)
-        if options.evaluate:
-            cells = tuple((strategy, keep) for keep in options.keeps for strategy in ("random", "scorer"))
-            rows = table(
-                *(self.reader, self.scorer),
-                cells=cells,
-                number=options.evaluate,
-                split="validation",
-                size=options.size,
-            )
-            write_json(options.target / "record.json", {**self.record(), "rows": rows})
-            print(format_table(rows), flush=True)
+    def export(self) -> None:
+        write_json(self.options.target / "record.json", self.record())
+        export_scorer(self.mean, self.options.target / "scorer")
 
 
-main = command(ScorerTraining, ScorerOptions, __doc__, own="arr_coc_lab.train.train_own:main")
+def pools(shelf: Shelf) -> dict[int, Tensor]:
+    """Canvas → the questions whose answer and context fit on it at its smallest zoom."""
+    everything = torch.arange(len(shelf.page), device=shelf.page.device)
+    extent = shelf.extent_of(everything)
+    span = (extent[:, 2:] - extent[:, :2]).amax(1)
+    fitting = {stage.canvas: everything[span * stage.zoom[0] <= stage.canvas * 0.97] for stage in STAGES}
+    return {canvas: pool if len(pool) else everything for canvas, pool in fitting.items()}
+
+
+def main(arguments: Iterable[str] | None = None) -> None:
+    """Run the training that the command line names: on own data, from outcomes, or on drawn pictures."""
+    given = sys.argv[1:] if arguments is None else list(arguments)
+    words = [part for one in given for part in one.split("=", 1)]
+    if "--data" in words:
+        load_function("arr_coc_lab.train.train_own:main")(given)
+    elif "outcomes" in words and "--from" in words:
+        load_function("arr_coc_lab.train.outcomes:main")(given)
+    else:
+        train(ScorerTraining, parse(ScorerOptions, given, __doc__))
+
 
 if __name__ == "__main__":
     door(main)

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
@@ -27,11 +27,13 @@ from arr_coc.knowing.words.answer import answer_words, doubts
 from arr_coc.knowing.words.page import NEIGHBOURS
 from arr_coc.knowing.words.source import LOUDEST, RANKER, ROUNDS, ranker_weights
 
-from .devices import Devices
-from .options import RunOptions, option, plain
+from ..options import option, plain
 from .own_data import HELD_OUT, read_own, split_by_picture
-from .run import Moment, Notes, Schedule, Training, command, door
+from .run import Moment, Notes, RunOptions, Schedule, Training, command, door
 from .word_lessons import BILLS, OWN, WordExample, bill_lessons, examples, needle_lessons, own_lessons, page_lessons
+
+if TYPE_CHECKING:
+    from accelerate import Accelerator
 
 WIDTH = 32
 WORD_WIDTH = 24
@@ -217,10 +219,9 @@ class WordsTraining(Training[WordsOptions]):
     """Questions over words, drawn evenly; judged on layouts that were kept aside."""
 
     title = "words"
-    aloud = False
 
-    def __init__(self, options: WordsOptions, devices: Devices) -> None:
-        super().__init__(options, devices)
+    def __init__(self, options: WordsOptions, accelerator: Accelerator) -> None:
+        super().__init__(options, accelerator)
         seed = options.seed
         self.found = list(examples(page_lessons(options.pages, options.questions, seed), seed))
         self.found += examples(needle_lessons(options.needle, seed), seed + 1)
@@ -253,7 +254,7 @@ class WordsTraining(Training[WordsOptions]):
         group = collate([*chosen, *self.chance["chance"].choices(self.found, k=self.options.batch - number)])
         return loss_of(self.ranker(group), group), {}
 
-    def judge(self, at: Moment) -> dict[str, object] | None:
+    def judge(self, at: Moment) -> JsonObject | None:
         """Shares of the questions whose answer holds the best word, and one of the best three phrases."""
         report = rank_report(self.aside, self.ranker)
         number = sum(row[0] for row in report.values())

@@ -28,7 +28,7 @@ SHAPED = ("shape", "overview", "criterion")
 # Arguments of `allocate` that every strategy takes; only needed to guess what a wrong name was meant to be.
 COMMON = ("budget", "image_size", "strategy", "cell", "canvas", "levels", "seed")
 # Strategies of the laboratory, so that a missing one can be told.
-IN_THE_LAB = ("saccades", "cascade", "clusters", "top_k", "classic")
+IN_THE_LAB = ("saccades", "clusters", "top_k", "classic")
 
 
 @dataclass(frozen=True)

@@ -49,7 +49,7 @@ class Maps:
 
 GROUP = "arr_coc.relevance"
 # Sources of the laboratory, so that a missing one can be told.
-IN_THE_LAB = ("cascade", "edge_lod", "query_aware_lod", "realizer", "patch_trunk", "participatory")
+IN_THE_LAB = ("edge_lod", "query_aware_lod", "realizer", "patch_trunk", "participatory")
 # What a source may need, and how a user comes by it.
 NEEDS: Mapping[str, str] = {
     "pixels": "a picture",

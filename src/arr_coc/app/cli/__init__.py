@@ -56,7 +56,6 @@ IN_THE_LAB = {
     "demo": "The library at work on the pictures that come with it.",
     "bench": "Measure: tables on the screen, JSON beside them.",
     "train": "Train on your own pictures, or train mini and scorer again.",
-    "mine": "Find the questions of your own data that go wrong most.",
     "calibrate": "Measure where a model looks and which letters it reads.",
     "needle": "Draw test pictures with small things, questions and answers.",
     "pages": "Draw test pages with a browser, with questions and answers.",

@@ -3,26 +3,29 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
-from arr_coc.answering.passes import LookBlock, Rows, TowerMemory, encode_look
-from arr_coc.attending.tree import Leaves
+from arr_coc.attending.controls import permute_along_tree
+from arr_coc.attending.overlay import overlay
+from arr_coc.attending.tree import DEFAULT_LEVELS, Leaves, build_tree
 from arr_coc.core.alphabet import IDS
-from arr_coc.realizing.qwen3_vl.encode import VisualTokens
+from arr_coc.core.errors import InputError
+from arr_coc.realizing.qwen3_vl.encode import VisualTokens, encode_leaves
 from arr_coc.realizing.tokens.patches import LeafBatch, gather_leaf_patches, mip_pyramid
+from arr_coc.video.spending import demand_of, grow_forest
 
+from ..train.allocations import LEVELS
+from ..train.mini_model import IMAGE, VIDEO, VISION_END, VISION_START
+from ..train.prompts import HEAD, Prompt, chat_tail
+from ..train.reader import AnswerReading, answer_logits, judged, normalise_pictures
+from ..train.swift import pair
+from ..train.temporal_model import ClipMaps
 from ..worlds.needle.clips import NeedleClip
-from .allocations import LEVELS
-from .clip_allocations import leaves_by_level
-from .mini_model import IMAGE, VIDEO, VISION_END, VISION_START
-from .prompts import HEAD, Prompt, chat_tail
-from .reader import AnswerReading, answer_logits, judged, normalise_pictures
-from .swift import pair
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -81,23 +84,6 @@ def build_clip_prompt(
 # parameters are the stock model's own, and a test holds the result equal to it.
 
 CELL, PATCH = 32, 16
-# Rows of attention are as long as a multiple of this: kernels want masks of such lengths.
-ALIGNED = 16
-
-
-def rows_of(counts: tuple[int, ...], device: torch.device) -> tuple[Rows, Tensor | None]:
-    """Rows for frames of so many patches each, and their mask (number, 1, 1, length); None where the rows are full."""
-    longest = max(counts)
-    if min(counts) == longest:
-        return Rows(len(counts), longest, None), None
-    # Made on the processor, where nothing has to be waited for.
-    there = torch.arange(-(-longest // ALIGNED) * ALIGNED) < torch.tensor(counts)[:, None]
-    rows = Rows.of(there)
-    assert rows.place is not None
-    there = there[:, None, None].to(device, non_blocking=True)
-    return rows._replace(place=rows.place.to(device, non_blocking=True)), there
-
-
 def pack_leaves(leaves: Leaves, grid: tuple[int, int], levels: int) -> LeafBatch:
     """Leaves of M frames of one grid, frame after frame without gaps."""
     device, counts = leaves.cells.device, tuple(leaves.lengths.tolist())
@@ -115,8 +101,7 @@ def see_frames(model: PreTrainedModel, pictures: Tensor, leaves: Leaves) -> tupl
     batch = pack_leaves(leaves, grid, max(levels, LEVELS + 1))
     pyramid = mip_pyramid(normalise_pictures(pictures), batch.levels, cell=CELL, patch_size=PATCH)
     patches = gather_leaf_patches(pyramid, batch.leaves, batch.owner, merge=2, temporal=1)
-    rows, mask = rows_of(tuple(4 * count for count in batch.counts), patches.device)
-    return encode_look(model, patches, batch, LookBlock(TowerMemory(), rows, mask)), batch
+    return encode_leaves(model, patches, batch), batch
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -207,3 +192,91 @@ def evidence_of(relevance: Tensor, leaves: Leaves) -> Tensor:
     seen = (relevance.flatten(0, 1) * detail).sum((1, 2))
     total = relevance.flatten(0, 1).sum((1, 2)).clamp_min(1e-9)
     return (seen / total).unflatten(0, (number, frames))
+
+
+# ---- ways to spend one total on a clip, all of the same cost ---------------------------------------------------------
+
+SYSTEMS = ("temporal", "frame by frame", "uniform", "random", "shuffled", "one frame", "full")
+
+
+def clip_leaves(system: str, maps: ClipMaps, keep: float, generator: torch.Generator, share: float = 1.0) -> Leaves:
+    """Leaves of N · T frames, clip after clip: for each clip as many tokens as keep · full in each of its frames.
+
+    share: of that total, for the systems that plan over the whole clip; the others take all of it.
+
+    temporal: one order of tokens over carried relevance, new ground first. frame by frame: each frame's own scores and
+    an even share. one frame: all of the budget in the first frame, a token elsewhere. shuffled: temporal with its map
+    permuted. Scores of the leaves are the relevance beneath them.
+    """
+    frames, rows, cols = maps.scores.shape[1:]
+    flat = maps.scores.flatten(0, 1)
+    full, each = rows * cols, max(1, round(keep * rows * cols))
+    total = max(frames, int(share * frames * each))
+    if system == "full":
+        return overlay(flat, [full] * len(flat))
+    if system == "frame by frame":
+        return overlay(flat, [each] * len(flat))
+    if system == "uniform":
+        return overlay(torch.ones_like(flat), [each] * len(flat), scored=flat)
+    if system == "random":
+        # A map of few loud places, as the control of single pictures has it: an even one would be down-sampling.
+        noise = torch.rand(flat.shape, generator=generator).pow(16).to(flat)
+        return overlay(noise, [each] * len(flat), scored=flat)
+    if system == "one frame":
+        first = torch.zeros_like(maps.scores)
+        first[:, 0] = maps.scores[:, 0] + 1e-6
+        return grow_forest(first, total, relevance=maps.scores)
+    demand = demand_of(maps.relevance, maps.same_ground)
+    if system == "shuffled":
+        # Every frame is permuted alike, so that what was one place stays one place through time.
+        seed, tree = int(torch.randint(2**31, (1,), generator=generator)), build_tree(rows, cols, DEFAULT_LEVELS)
+        frames_alike = [
+            permute_along_tree(demand[:, time], tree, torch.Generator().manual_seed(seed)) for time in range(frames)
+        ]
+        demand = torch.stack(frames_alike, 1)
+    elif system != "temporal":
+        raise InputError(f"no way to share a clip's tokens is called {system!r}; choose {', '.join(SYSTEMS)}")
+    return grow_forest(demand, total, relevance=maps.relevance)
+
+
+# ---- How alike the allocations of neighbouring frames are, for whole batches of clips --------------------------------
+
+# Share of a frame's tokens that a standing allocation has: what similarity compares.
+STANDING = 1 / 8
+
+
+def neighbour_similarity(relevance: Tensor, keep: float, same_ground: Tensor | None = None) -> Tensor:
+    """(N, T, rows, cols) → (N, T − 1): `spending.kept_share` of each frame's allocation and the next one's.
+
+    same_ground: (N, T, rows, cols), what of each cell was there in the frame before. Without it, places alone are
+    compared, whatever stands there: `values.compare(…).similarity`.
+    """
+    flat, (rows, cols) = relevance.flatten(0, 1), relevance.shape[2:]
+    leaves = overlay(flat, [max(1, round(keep * rows * cols))] * len(flat))
+    density = torch.stack([grid / area for _, grid, area in leaves_by_level(leaves, rows, cols)]).sum(0)
+    density = density.unflatten(0, relevance.shape[:2])
+    both = torch.minimum(density[:, 1:], density[:, :-1])
+    if same_ground is not None:
+        both = both * same_ground[:, 1:]
+    return both.sum((2, 3)) / density.sum((2, 3)).amax(1, keepdim=True)
+
+
+def leaves_by_level(leaves: Leaves, rows: int, cols: int) -> Iterator[tuple[int, Tensor, Tensor]]:
+    """Each level with (B, rows, cols) bool, the cells under its leaves, and (rows, cols), the cells that a leaf there
+    has: one at the edge has fewer."""
+    row, col, level = leaves.cells.unbind(-1)
+    device, number = row.device, len(row)
+    for one in range(int(level.max()) + 1):
+        shape, side = (-(-rows >> one), -(-cols >> one)), 1 << one
+        which, place = torch.where(level == one)  # padding has level -1
+        grid = torch.zeros(number, *shape, dtype=torch.bool, device=device)
+        grid[which, row[which, place] >> one, col[which, place] >> one] = True
+        high = (rows - torch.arange(shape[0], device=device) * side).clamp_max(side)
+        wide = (cols - torch.arange(shape[1], device=device) * side).clamp_max(side)
+        area = high[:, None] * wide
+        yield one, _spread(grid, side)[:, :rows, :cols], _spread(area[None], side)[0, :rows, :cols]
+
+
+def _spread(grid: Tensor, side: int) -> Tensor:
+    """Every node's value on all of its cells."""
+    return grid.repeat_interleave(side, 1).repeat_interleave(side, 2)
