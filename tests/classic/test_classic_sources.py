@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from arr_coc.knowing.registry import relevance_for
+from arr_coc.balancing.choosing import relevance_for
 from arr_coc.knowing.scene import Scene
 from arr_coc.looking import examine
 from arr_coc_lab.classic.phases import TAUGHT, picture_maps

@@ -27,8 +27,8 @@ from arr_coc.knowing.scene import CHANNELS, SENSE_SIDE
 from arr_coc.looking import prepare
 from arr_coc.packing.prices.counting import tokens_for
 from arr_coc.pictures.kind import is_photograph
-from arr_coc.texture.batch import sense
-from arr_coc.texture.texture import Layout
+from arr_coc_lab.classic.texture.batch import sense
+from arr_coc_lab.classic.texture.texture import Layout
 
 QUESTIONS = ("What number is on the red sign?", "what is at the top left", "is anybody happy", "the blue price")
 MAPS = ("propositional", "perspectival", "participatory", "map")

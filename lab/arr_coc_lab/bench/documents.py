@@ -17,10 +17,10 @@ import numpy as np
 from arr_coc.attending.allocate import allocate
 from arr_coc.attending.document_look import allocate_pages
 from arr_coc.attending.request import Request
+from arr_coc.balancing.document import PageOffers, page_relevances
 from arr_coc.core.document_values import DocumentAllocation, PageShare
 from arr_coc.core.errors import InputError
 from arr_coc.core.values import Allocation
-from arr_coc.balancing.document import PageOffers, page_relevances
 from arr_coc.knowing.words.joint import text_scores
 from arr_coc.pictures.document import Document
 

@@ -19,8 +19,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from arr_coc.attending.overlay import overlay
-from arr_coc.core.values import Relevance
 from arr_coc.balancing.choosing import relevance_for
+from arr_coc.core.values import Relevance
 from arr_coc.knowing.scorer.source import load_scorer
 from arr_coc.looking import prepare
 

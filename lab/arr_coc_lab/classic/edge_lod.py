@@ -11,8 +11,8 @@ from torch import Tensor
 from arr_coc.core.errors import InputError
 from arr_coc.core.values import Relevance
 from arr_coc.knowing.registry import Source
-from arr_coc.texture import backend_torch as ops
-from arr_coc.texture.texture import Texture
+from arr_coc_lab.classic.texture import backend_torch as ops
+from arr_coc_lab.classic.texture.texture import Texture
 
 from .query_aware_lod import CLASSIC_TOKENS, LEVELS
 from .selectors import SENSE_SIDE, SUB, Grid, Pixels, patch_grid, sense_channels, size_of

@@ -13,9 +13,9 @@ from torch import Tensor, nn
 
 from arr_coc.core.errors import InputError
 from arr_coc.core.pretrained import Pretrained
-from arr_coc.texture import backend_torch as ops
-from arr_coc.texture.backend_torch import unit
-from arr_coc.texture.texture import SEMANTIC_DIMENSIONS, SEMANTIC_NAMES, Layout, Texture
+from arr_coc_lab.classic.texture import backend_torch as ops
+from arr_coc_lab.classic.texture.backend_torch import unit
+from arr_coc_lab.classic.texture.texture import SEMANTIC_DIMENSIONS, SEMANTIC_NAMES, Layout, Texture
 
 from .selectors import PATCH_WIDTH, Grid, PatchViews, Selector, shares_of
 

@@ -15,8 +15,6 @@ from torch import Tensor, nn
 
 from arr_coc.core.errors import InputError
 from arr_coc.core.pretrained import Pretrained
-from arr_coc.texture.pyramid import to_cells
-from arr_coc.texture.texture import Texture
 
 from .selectors import PATCH_WIDTH, Selector, logits_loss, logits_map, mean_word
 

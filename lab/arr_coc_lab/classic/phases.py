@@ -21,7 +21,7 @@ from torch.nn import functional as F
 
 from arr_coc.core.errors import InputError
 from arr_coc.core.values import JsonObject
-from arr_coc.texture.batch import sense
+from arr_coc_lab.classic.texture.batch import sense
 
 from ..options import option
 from ..statistics import mean_intervals

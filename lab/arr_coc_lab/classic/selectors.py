@@ -23,10 +23,10 @@ from arr_coc.core.pretrained import Pretrained
 from arr_coc.core.values import Relevance
 from arr_coc.knowing.language.tables import MOST_WORDS, word_rows
 from arr_coc.knowing.registry import Source
-from arr_coc.texture.batch import sense
-from arr_coc.texture.one_picture import sense_one
-from arr_coc.texture.pyramid import to_cells
-from arr_coc.texture.texture import MVP13, Texture
+from arr_coc_lab.classic.texture.batch import sense
+from arr_coc_lab.classic.texture.one_picture import sense_one
+from arr_coc_lab.classic.texture.pyramid import to_cells
+from arr_coc_lab.classic.texture.texture import MVP13, Texture
 
 from .. import LAB_WEIGHTS
 

@@ -25,24 +25,25 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
-
 from arr_coc.answering.pass_settings import TWO_PASS
 from arr_coc.answering.passes import Traces, next_map
 from arr_coc.answering.readings import joined_answer
+from arr_coc.texture.named_clusters import find_clusters
+from arr_coc.texturing import mips_of, sense, silent_channels
+
 from arr_coc.attending.frame import Frame, to_cells
 from arr_coc.balancing.adaptive import adaptive_balance
 from arr_coc.balancing.arousal import arousal_of
 from arr_coc.balancing.learned import ArousalEstimator
+from arr_coc.balancing.look import coupled_with, relevance_of
 from arr_coc.balancing.tempering import TemperingPolicy
 from arr_coc.balancing.tension import mixture, normalise, sharpen
 from arr_coc.core.errors import InputError
 from arr_coc.core.values import Allocation, Answer, Relevance
 from arr_coc.knowing.language.lexical import Coupling, lexical
-from arr_coc.knowing.look.three_ways import coupled_with, perspectival, propositional, relevance_of
 from arr_coc.knowing.scene import Scene
+from arr_coc.knowing.ways import perspectival, propositional
 from arr_coc.pictures.kind import is_photograph
-from arr_coc.texture.named_clusters import find_clusters
-from arr_coc.texturing import mips_of, sense, silent_channels
 
 from .clusters import labels_on, open_clusters
 from .participatory import participatory
@@ -52,7 +53,7 @@ if TYPE_CHECKING:
     from arr_coc.answering.eye import Eye
     from arr_coc.attending.request import Request
     from arr_coc.pictures.load import Picture
-    from arr_coc.texture.texture import Texture
+    from arr_coc_lab.classic.texture.texture import Texture
 
 STAGES = ("texture", "mips", "clusters", "balancing", "scale", "passes")
 # The longer side of the texture and of what the model glances at: its whole vision tower runs over that.

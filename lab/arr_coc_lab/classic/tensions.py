@@ -22,11 +22,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from arr_coc.balancing.look import TENSIONS_NAME
 from arr_coc.balancing.tension import DEFAULT_TENSIONS, SHARPNESS, TENSION_NAMES, balance
 from arr_coc.core.errors import InputError
 from arr_coc.core.files import write_json
 from arr_coc.core.values import JsonObject, Relevance
-from arr_coc.knowing.look.three_ways import TENSIONS_NAME
 from arr_coc.looking import prepare
 
 from ..options import option

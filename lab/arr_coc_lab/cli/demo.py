@@ -15,8 +15,8 @@ from arr_coc.core.folders import EXAMPLES
 
 if TYPE_CHECKING:
     import numpy as np
-
     from arr_coc.answering.story import Story
+
     from arr_coc.core.values import JsonObject
     from arr_coc.looking import Look
 
@@ -291,9 +291,9 @@ def zoo_scene(number: int) -> tuple[np.ndarray, str]:
 
 def write_zoo(story: Story, out: Path) -> dict[str, str]:
     """zoo.png, and what every story is told with."""
+    from arr_coc.answering.story_drawing import write_story
     from PIL import Image
 
-    from arr_coc.answering.story_drawing import write_story
     from arr_coc.core.files import replacing
 
     with replacing(out / "zoo.png") as temporary:

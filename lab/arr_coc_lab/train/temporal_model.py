@@ -36,7 +36,6 @@ from arr_coc.texture.motion import (
     rule_says_cut,
     view_of,
 )
-from arr_coc.texture.reducers import PAST, slow_relevance
 from arr_coc.video.settings import SETTINGS_NAME, TemporalSettings, agreement, blend, boosted, carried_trust
 
 
