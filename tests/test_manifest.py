@@ -9,11 +9,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from arr_coc.answering.pass_settings import EsperSettings
 from tiny_models import picture
 from tiny_weights import needs_weights, tiny_weights
 
 from arr_coc import Eye, InputError, look
-from arr_coc.answering.pass_settings import EsperSettings
 from arr_coc.core.folders import WEIGHTS
 from arr_coc.core.manifest import (
     MANIFEST,

@@ -20,8 +20,8 @@ from arr_coc.attending.allocate import allocate
 from arr_coc.attending.allocate_batch import allocate_batch
 from arr_coc.attending.strategies import DEFAULT_STRATEGY
 from arr_coc.balancing.adaptive import adaptive_balance
-from arr_coc.core.values import Relevance, compare
 from arr_coc.balancing.look import relevance_of
+from arr_coc.core.values import Relevance, compare
 from arr_coc.knowing.photos.source import photos_installed
 from arr_coc.knowing.scene import CHANNELS, SENSE_SIDE
 from arr_coc.looking import prepare

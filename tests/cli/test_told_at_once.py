@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from arr_coc.answering.feedback import Feedback
 
 import arr_coc
 from arr_coc import InputError, ask, look, sense, tokens_for
-from arr_coc.answering.feedback import Feedback
 
 STREET = str(Path(arr_coc.__file__).parent / "examples" / "street.png")
 # Runs each line of arguments in one process whose torch and transformers are gone; prints code and lines of each.

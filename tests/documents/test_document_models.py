@@ -20,7 +20,6 @@ from arr_coc.app.cli import main
 from arr_coc.attending.request import Request
 from arr_coc.balancing.document import PageOffers
 from arr_coc.core.values import Answer
-from arr_coc.balancing.document import PageOffers
 from arr_coc.pictures.document import Document
 
 ROWS = [([picture(64, 64, 1), picture(160, 96, 2), picture(96, 128, 4)], "where is the red square on the left")]

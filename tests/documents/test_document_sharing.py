@@ -17,7 +17,6 @@ from arr_coc.attending.document_look import allocate_pages, listed
 from arr_coc.attending.request import Request
 from arr_coc.balancing.document import PageRelevance
 from arr_coc.core.document_values import DocumentAllocation
-from arr_coc.balancing.document import PageRelevance
 from arr_coc.pictures.document import Document
 
 maps = (

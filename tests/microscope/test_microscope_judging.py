@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from arr_coc.answering.feedback import Feedback, entries_of, name_of
 from PIL import Image
 from tiny_weights import tiny_weights
 
-from arr_coc.answering.feedback import Feedback, entries_of, name_of
 from arr_coc.app.microscope.ask_tab import judge_answer, show_answer, show_full
 from arr_coc.app.microscope.desk import Desk
 from arr_coc.app.microscope.linking import PageState

@@ -18,6 +18,7 @@ from arr_coc.knowing.scorer.onnx_scorer import OnnxScorer, canvas_of, question_o
 from arr_coc.knowing.scorer.reading_scorer import ReadingScorer, ReadingScorerConfig
 from arr_coc.knowing.scorer.reduced import MOST_PIXELS
 from arr_coc.knowing.scorer.source import ScorerRelevance
+from arr_coc_lab.train.onnx_graphs import write_scorer_graphs
 
 SMALL = ReadingScorerConfig(
     narrow=16, middle=32, wide=32, query_width=32, fine=1, before=1, after=1, coarse=1, heads=4, waves=3
@@ -37,6 +38,7 @@ def small_scorer() -> ReadingScorer:
 def exported(tmp_path_factory):
     folder = tmp_path_factory.mktemp("scorer")
     small_scorer().half().save_pretrained(folder)
+    write_scorer_graphs(folder)
     return folder
 
 
@@ -83,7 +85,7 @@ def test_without_torch_it_says_what_torch_says(exported, tmp_path, size, query):
     with torch.no_grad():
         expected = stock((torch.from_numpy(canvas) + 1) / 2, torch.tensor([question_row(query)]))[0].numpy()
     shutil.copytree(exported, tmp_path / "exact")
-    export_scorer(tmp_path / "exact", exact=True)
+    write_scorer_graphs(tmp_path / "exact", exact=True)
     exact = OnnxScorer(tmp_path / "exact")(canvas, question_of(query))
     assert exact.shape == (-(-size[0] // 32), -(-size[1] // 32))
     np.testing.assert_allclose(exact, expected, atol=1e-4, rtol=1e-4)

@@ -7,9 +7,9 @@ from copy import copy
 from pathlib import Path
 from typing import Any
 
+from arr_coc.answering.feedback import Feedback, entries_of
 from serve_client import JSON, PINK, messages
 
-from arr_coc.answering.feedback import Feedback, entries_of
 from arr_coc_lab.train.own_data import read_own
 
 

@@ -12,7 +12,6 @@ from arr_coc.core.folders import EXAMPLES
 from arr_coc.knowing.language.lexical import Coupling
 from arr_coc.pictures.load import load_picture
 from arr_coc.texture.motion import measure_motion, quick_pan, view_of
-from arr_coc_lab.classic.texture.one_picture import sense_one
 from arr_coc.video.settings import TemporalSettings
 from arr_coc.video.stream import VideoStream
 

@@ -84,6 +84,8 @@ def build_clip_prompt(
 # parameters are the stock model's own, and a test holds the result equal to it.
 
 CELL, PATCH = 32, 16
+
+
 def pack_leaves(leaves: Leaves, grid: tuple[int, int], levels: int) -> LeafBatch:
     """Leaves of M frames of one grid, frame after frame without gaps."""
     device, counts = leaves.cells.device, tuple(leaves.lengths.tolist())

@@ -16,11 +16,26 @@ from torch import Tensor
 from arr_coc.core.errors import InputError
 from arr_coc.video.settings import SETTINGS_NAME, load_settings, same_ground
 
-from ..train.clip_allocations import STANDING, ClipMaps, carry_scores, clip_leaves, neighbour_similarity, to_grid
-from ..train.clip_examples import require_opencv
-from ..train.clip_reader import Clips, evidence_of, read_clearest, read_pooled, read_video
-from ..train.temporal_model import ClipMotion, TemporalBlend, clip_motion
+from ..train.temporal_model import (
+    ClipMaps,
+    ClipMotion,
+    TemporalBlend,
+    carry_scores,
+    clip_motion,
+    require_opencv,
+    to_grid,
+)
 from ..worlds.needle.clips import render_clip
+from .clip_reading import (
+    STANDING,
+    Clips,
+    clip_leaves,
+    evidence_of,
+    neighbour_similarity,
+    read_clearest,
+    read_pooled,
+    read_video,
+)
 from .needle import device_facts, loaded, weights_name
 from .report import Report, Score
 from .rows import ANY, BenchRow, Key

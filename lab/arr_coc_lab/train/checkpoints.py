@@ -12,6 +12,7 @@ from arr_coc.core.files import replacing
 from arr_coc.core.manifest import verify, whole_folder
 
 from .mini_model import build_image_processor, build_tokenizer
+from .onnx_graphs import write_reader_graphs
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -42,6 +43,7 @@ def save_model(model: PreTrainedModel, folder: Path) -> None:
         model.save_pretrained(made, max_shard_size="15MB")
         build_tokenizer().save_pretrained(made)
         build_image_processor().save_pretrained(made)
+        write_reader_graphs(made)
 
 
 def load_shipped(folder: Path, modules: Mapping[str, Any]) -> None:

@@ -1,7 +1,7 @@
 """Write the ONNX graphs that the product runs without torch: the scorer's and those of a dense Qwen3-VL.
 
-    export_scorer(folder)     see.onnx reads a picture, find.onnx asks what was read
-    export_reader(folder)     tower.onnx sees leaves, speaker.onnx answers
+    write_scorer_graphs(folder)     see.onnx reads a picture, find.onnx asks what was read
+    write_reader_graphs(folder)     tower.onnx sees leaves, speaker.onnx answers
 
 A graph is a few kilobytes. Its weights are external data inside the safetensors beside it, in half precision; the
 runtime casts, splits and quantises them once, when a session starts.
@@ -128,7 +128,7 @@ class GraphWriter:
 # ---- the scorer ------------------------------------------------------------------------------------------------------
 
 
-def export_scorer(folder: Path, *, exact: bool = False) -> None:
+def write_scorer_graphs(folder: Path, *, exact: bool = False) -> None:
     """Write the graphs of a trained `ReadingScorer` into its folder. exact: in single precision throughout."""
     config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     writer = _ScorerWriter(folder, config, exact)
@@ -289,7 +289,7 @@ class _ScorerWriter(GraphWriter):
 # ---- a dense Qwen3-VL ------------------------------------------------------------------------------------------------
 
 
-def export_reader(folder: Path) -> None:
+def write_reader_graphs(folder: Path) -> None:
     """Write the graphs of a dense Qwen3-VL into its folder."""
     config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     _write_tower(folder, config["vision_config"])

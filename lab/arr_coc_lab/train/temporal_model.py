@@ -23,7 +23,6 @@ from arr_coc.core.errors import InputError
 from arr_coc.core.files import write_json
 from arr_coc.core.manifest import whole_folder
 from arr_coc.core.pretrained import Pretrained
-from arr_coc.texture.flow import warp_batch
 from arr_coc.texture.motion import (
     FEATURES,
     MAP,
@@ -110,11 +109,11 @@ def _one_clip(views: np.ndarray, settings: TemporalSettings) -> tuple[np.ndarray
     before = views[0]
     for time in range(1, number):
         view = views[time]
-        motion: Motion = measure_motion(before, view, settings)
+        motion: Motion = measure_motion(before, view, settings.agree, settings.disagree)
         features[time] = cut_features(motion, before, view)
         excess[time] = features[time] - level
         rule[time] = rule_says_cut(motion)
-        cuts[time] = cut_score(features[time], level, settings) > 0
+        cuts[time] = cut_score(features[time], level, settings.cut_weights, settings.cut_bias) > 0
         flow[time], unexplained[time] = motion.flow.transpose(2, 0, 1), motion.unexplained
         moving[time] = motion.moving
         level = next_level(features[time], level)
@@ -284,3 +283,15 @@ def enlarge(maps: Tensor, size: tuple[int, int]) -> Tensor:
 def to_grid(maps: Tensor, grid: tuple[int, int]) -> Tensor:
     """(N, T, h, w) → (N, T, rows, cols): the mean of each cell."""
     return F.adaptive_avg_pool2d(maps, grid)
+
+
+def warp_batch(images: Tensor, backward: Tensor) -> Tensor:
+    """Carry (B, C, H, W) along backward flows (B, 2, H, W), bilinearly; differentiable, any device."""
+    _, _, height, width = images.shape
+    y = torch.arange(height, device=images.device, dtype=torch.float32)[:, None]
+    x = torch.arange(width, device=images.device, dtype=torch.float32)[None, :]
+    # grid_sample wants coordinates in [-1, 1] from outer edge to outer edge (align_corners=False).
+    across = (x + backward[:, 0] + 0.5) * (2 / width) - 1
+    down = (y + backward[:, 1] + 0.5) * (2 / height) - 1
+    grid = torch.stack([across, down], dim=-1)
+    return F.grid_sample(images, grid, mode="bilinear", padding_mode="border", align_corners=False)

@@ -34,6 +34,7 @@ from arr_coc.knowing.scorer.reading_scorer import ReadingScorer
 
 from ..options import option, parse
 from .acceleration import make_optimizers
+from .onnx_graphs import write_scorer_graphs
 from .print_world import PrintWorld
 from .run import Moment, Notes, Own, RunOptions, Schedule, Training, door, train
 from .scorer_worlds import Lessons, Shelf, draw_lessons, joined, needle_shelf, page_shelf, print_shelf
@@ -139,6 +140,7 @@ def export_scorer(scorer: ReadingScorer, folder: Path) -> None:
     """Write the folder of a scorer: config.json, and model.safetensors in half precision."""
     with whole_folder(folder) as made:
         copy.deepcopy(scorer).cpu().half().save_pretrained(made)
+        write_scorer_graphs(made)
 
 
 class MeanTraining(Training[Own]):
