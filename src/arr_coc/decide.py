@@ -1,13 +1,13 @@
 """From relevance to a decision: from how far to read a picture, and where its tokens go.
 
-    attend(view, relevance, request).allocation
+    attend(views, relevance, tokens, request)[0].allocation
 
-Every entry point that looks at a picture builds a `View` of it and calls this: `look`, `ask` and clips.
+Every entry point that looks at pictures builds a `View` of each and calls this: `look`, `ask` and `attach`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,6 +18,7 @@ from .attending.distance import Distance, at_distance, choose_distance, reading_
 from .attending.frame import Frame
 from .attending.grip import Grip
 from .attending.request import Request
+from .core.arrays import is_tensor
 from .core.values import Allocation, Relevance
 from .texture.type_height import TypeHeight
 
@@ -32,6 +33,7 @@ class View:
         letters: Gives the heights of the picture's letters; asked only where they decide.
         grip: Which heights of letters the model reads, where that was measured.
         resized: Gives the frame of the picture shown this many times as large.
+        scalable: False where the picture stays as it is, whatever the request says.
     """
 
     size: tuple[int, int]
@@ -39,6 +41,7 @@ class View:
     letters: Callable[[], TypeHeight]
     resized: Callable[[float], Frame]
     grip: Grip | None = None
+    scalable: bool = True
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,48 +53,72 @@ class Decision:
 
 
 def attend(
-    view: View,
-    relevance: Any,
+    views: Sequence[View],
+    relevance: Sequence[Any],
+    tokens: Sequence[int],
     request: Request,
     *,
-    levels: int | None = None,
-    options: Mapping[str, object] | None = None,
-) -> Decision:
-    """Decide from how far to read a picture and where its tokens go.
+    levels: Sequence[int | None] = (),
+    options: Sequence[Mapping[str, object]] = (),
+) -> list[Decision]:
+    """Decide for pictures from how far to read them and where their tokens go.
 
     Args:
-        view: The picture.
-        relevance: (h, w) where the question needs detail: a `Relevance`, an array, or a tensor on a device.
-        request: How much may be spent, and how.
-        levels: The coarsest level of detail, where the source of relevance says so.
-        options: What the strategy takes by name beside the request's own options.
+        views: The pictures.
+        relevance: For each, (h, w) where the question needs detail: a `Relevance`, an array, or a tensor on a device.
+        tokens: What each may cost.
+        request: How the tokens are laid out.
+        levels: For each, the coarsest level of detail, where the source of relevance says so.
+        options: For each, what the strategy takes by name beside the request's own options.
 
     Returns:
-        A `Decision`.
+        A `Decision` for each.
     """
-    full = view.frame.full
-    tokens = request.tokens(full)
-    plain = relevance.map if isinstance(relevance, Relevance) else relevance
-    distance = choose_distance(
-        request.scale,
-        view.grip,
-        view.letters,
-        plain if isinstance(plain, np.ndarray) else plain.detach().float().cpu().numpy(),
-        size=view.size,
-        canvas=view.frame.seen,
-        full=full,
-        tokens=tokens,
-    )
-    frame = view.frame if distance.times == 1 else view.resized(distance.times)
-    allocation = allocate(
-        relevance,
-        min(tokens, frame.full),
-        image_size=frame.image_size,
-        strategy=request.strategy,
-        cell=frame.cell,
-        canvas=frame.canvas,
-        levels=request.levels if levels is None else levels,
-        seed=request.seed,
-        **{**(options or {}), **reading_option(distance, request.strategy, frame.grid), **request.options},
-    )
-    return Decision(at_distance(allocation, distance, full), distance)
+    distances = [_distance(view, one, request, most) for view, one, most in zip(views, relevance, tokens, strict=True)]
+    frames = [
+        view.frame if one.times == 1 else view.resized(one.times) for view, one in zip(views, distances, strict=True)
+    ]
+    groups: dict[Any, list[int]] = {}
+    chosen: list[tuple[int | None, dict[str, Any]]] = []
+    for number, (frame, distance) in enumerate(zip(frames, distances, strict=True)):
+        own = {**(options[number] if options else {}), **reading_option(distance, request.strategy, frame.grid)}
+        coarsest = levels[number] if levels else None
+        chosen.append((request.levels if coarsest is None else coarsest, {**own, **request.options}))
+        # Pictures alike are laid out together, unless the strategy needs more of one than its map.
+        groups.setdefault((frame, _map(relevance[number]).shape, chosen[-1][0], number if own else -1), []).append(
+            number
+        )
+    decisions: dict[int, Decision] = {}
+    for (frame, *_), members in groups.items():
+        coarsest, own = chosen[members[0]]
+        how = {"image_size": frame.image_size, "cell": frame.cell, "canvas": frame.canvas, "levels": coarsest, **own}
+        how |= {"strategy": request.strategy, "seed": request.seed}
+        budgets = [min(tokens[number], frame.full) for number in members]
+        if len(members) == 1:
+            allocations = [allocate(relevance[members[0]], budgets[0], **how)]
+        else:
+            from .attending.allocate_batch import allocate_batch
+
+            allocations = allocate_batch(np.stack([plain_map(relevance[number]) for number in members]), budgets, **how)
+        for number, allocation in zip(members, allocations, strict=True):
+            full = views[number].frame.full
+            decisions[number] = Decision(at_distance(allocation, distances[number], full), distances[number])
+    return [decisions[number] for number in range(len(views))]
+
+
+def _distance(view: View, relevance: Any, request: Request, tokens: int) -> Distance:
+    if not view.scalable:
+        return Distance()
+    known = plain_map(relevance)
+    sizes = {"size": view.size, "canvas": view.frame.seen, "full": view.frame.full}
+    return choose_distance(request.scale, view.grip, view.letters, known, **sizes, tokens=tokens)
+
+
+def _map(value: Any) -> Any:
+    return value.map if isinstance(value, Relevance) else value
+
+
+def plain_map(value: Any) -> np.ndarray:
+    """Give the map of one picture as numpy."""
+    one = _map(value)
+    return one.detach().float().cpu().numpy() if is_tensor(one) else np.asarray(one)

@@ -246,7 +246,7 @@ class Prepared:
                 grip,
             )
             seen = known.map if device == "cpu" else import_module("torch").from_numpy(known.map).to(device)
-            allocation = attend(view, seen, request, options=needed).allocation
+            allocation = attend([view], [seen], [request.tokens(full)], request, options=[needed])[0].allocation
             said = (*self.picture.notes, *known.notes, *request.notes(full), *allocation.notes, *told)
             allocation = replace(allocation, notes=tuple(dict.fromkeys(said)))
         return Look(allocation, known, self.picture, seconds)

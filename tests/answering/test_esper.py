@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -26,7 +27,7 @@ def test_every_pass_sees_what_was_seen_before_and_more(settings: PassSettings):
     answer = esper.ask("what is there", keep=0.9, max_new_tokens=2)
     levels = [one.allocation.level_map() for one in answer.passes]
     assert len(levels) == settings.passes
-    for before, after in zip(levels[:-1], levels[1:], strict=True):
+    for before, after in pairwise(levels):
         assert (after <= before).all()
         assert (after < before).any()
     assert answer.tokens == sum(one.tokens for one in answer.passes)

@@ -163,7 +163,7 @@ def test_a_family_that_merges_after_its_encoder_can_be_asked(tmp_path):
 
 
 def test_a_picture_in_several_views_counts_all_of_them(tmp_path):
-    """LLaVA-OneVision sees this picture twice and adds newlines: one allocation would hide three quarters of the cost."""
+    """LLaVA-OneVision sees this picture twice and adds newlines: one allocation would hide most of the cost."""
     eye = Eye.from_pretrained(str(save_family(tmp_path, "llava_onevision"))).set_image(picture(60, 90))
     answer = eye.ask("w20 w21", keep=0.25, max_new_tokens=2)
     assert len(answer.passes) == 2

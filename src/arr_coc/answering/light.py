@@ -162,7 +162,7 @@ class LightEngine:
             resized,
             self.grip,
         )
-        allocation = attend(looked_at, one, request, levels=levels).allocation
+        allocation = attend([looked_at], [one], [tokens], request, levels=[levels])[0].allocation
         said = one.notes if isinstance(one, Relevance) else ()
         plain = one.map if isinstance(one, Relevance) else np.asarray(one)
         return PromptPlan([allocation], [plain], {}, tuple(dict.fromkeys((*said, *request.notes(full))))), seen[-1]

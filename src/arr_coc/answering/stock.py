@@ -16,13 +16,18 @@ from importlib import import_module
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
 
+from ..attending.distance import distance_of, scaled_size
+from ..attending.frame import Frame
 from ..attending.grip import Grip
 from ..core.checks import of_kind
 from ..core.clock import timed
 from ..core.cuda_graph import using_gpu
 from ..core.errors import InputError
+from ..decide import View as LookView
 from ..knowing.scorer.source import ScorerRelevance
-from ..realizing.attachment_plan import plan_prompt
+from ..pictures.load import processed
+from ..pictures.load import resized as resized_picture
+from ..realizing.attachment_plan import frame_of, plan_prompt
 from ..realizing.base import (
     EYE_TRANSFORMERS,
     Inputs,
@@ -36,9 +41,9 @@ from ..realizing.base import (
 from ..realizing.bundled import as_trained
 from ..realizing.query import PLACE, tokenize_prompt, without_markers
 from ..realizing.qwen3_vl.graph import Graphs
+from ..texture.type_height import letters_of
 from .chat import USER, ChatLook, Turn, View
 from .decoding import DecodingStep, Generated, end_tokens, generate, is_lean, steps
-from .distances import seen_from
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -159,17 +164,54 @@ class StockEngine:
         if tiles:  # words have their places in the whole picture, which is not what a tile shows
             settings = replace(settings, words=None)
         with timed(seconds, "look"):
-            plan = plan_prompt(self.backbone, self.model, self.processor, inputs, settings)
-            found = None if tiles else seen_from(self, turns, inputs, plan, settings)
+            shown = list(views)
+            looks = [] if tiles else self._look_views(shown, settings.words, inputs)
+            plan = plan_prompt(self.backbone, self.model, self.processor, inputs, settings, looks)
+            if settings.allocation is not None and not tiles:
+                for look, allocation in zip(looks, plan.allocations, strict=False):
+                    if (times := distance_of(allocation).times) != 1:
+                        look.resized(times)
+            if any(one is not other for one, other in zip(shown, views, strict=True)):
+                views, parts = tuple(shown), iter(shown)
+                turns = [
+                    replace(turn, parts=tuple(next(parts) if isinstance(part, View) else part for part in turn.parts))
+                    for turn in turns
+                ]
+                inputs = self.prompt_of(turns, settings.scorer)
         if tiles:
-            told = f"shown as {tiles} tiles and views, each with a part of the budget and an allocation of its own"
-            plan = replace(plan, notes=(*plan.notes, told))
-        if found is not None:
-            turns, inputs, plan = found
-            views = tuple(view for turn in turns for view in turn.views)
+            note = f"shown as {tiles} tiles and views, each with a part of the budget and an allocation of its own"
+            plan = replace(plan, notes=(*plan.notes, note))
         if len(turns) > 1 and single:
             plan = replace(plan, notes=(*plan.notes, UNREAD.format(name=self.name)))
         return ChatLook(inputs, plan, seconds, views, question, full)
+
+    def _look_views(self, shown: list[View], words: object, inputs: Inputs) -> list[LookView]:
+        """Pictures as `decide` looks at them. shown: takes a picture's view once it is resized."""
+        grids = self.backbone.grids(self.model, inputs)
+        several = words if isinstance(words, list | tuple) else [words] * len(shown)
+
+        def look_view(number: int) -> LookView:
+            view, grid, picture = shown[number], grids[number], shown[number].picture
+            known = view.words if several[number] is None else several[number]
+
+            def resized(times: float) -> Frame:
+                larger = resized_picture(picture, scaled_size((grid.height, grid.width), times, grid.cell))
+                tensors = processed(self.processor.image_processor, larger)
+                shown[number] = replace(view, picture=larger, tensors={name: tensors[name] for name in view.tensors})
+                (own,) = self.backbone.grids(self.model, self.prompt_of([Turn(USER, (shown[number], "?"))], None))
+                return frame_of(own)
+
+            return LookView(
+                picture.size,
+                frame_of(grid),
+                lambda: letters_of(picture.pixels, known, picture.size),
+                resized,
+                self.grip,
+                # A page that is shown small, for its overview, stays as it is.
+                scalable=picture.pixels.shape[:2] == picture.size,
+            )
+
+        return [look_view(number) for number in range(len(shown))]
 
     def prompt_of(self, turns: Sequence[Turn], scorer: object) -> dict[str, object]:
         """The model's inputs for turns whose pictures are views, on its device."""

@@ -2,28 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from ..attending.allocate_batch import allocate_batch
+from ..attending.frame import Frame
 from ..attending.request import Request
 from ..balancing.choosing import relevances_for
 from ..core.checks import of_kind
 from ..core.cuda_graph import using_gpu
 from ..core.errors import InputError
 from ..core.values import Allocation, Relevance
+from ..decide import View, attend, plain_map
 from ..knowing.registry import Maps, provide
 from ..knowing.scene import Scene
+from ..texture.type_height import no_letters
 from .base import Backbone, Inputs, PromptPlan, Settings, VisualGrid, require_pictures
 from .glance import Glance, find_glance, glance_relevance, weigh_by_detail
 from .query import find_questions, with_questions
-from .shared_budget import by_relevance, evenly, groups_of, plain_map
+from .shared_budget import by_relevance, evenly, groups_of
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, ProcessorMixin
@@ -46,9 +48,17 @@ class PicturePrompt:
 
 
 def plan_prompt(
-    backbone: Backbone, model: PreTrainedModel, processor: ProcessorMixin, inputs: Inputs, settings: Settings
+    backbone: Backbone,
+    model: PreTrainedModel,
+    processor: ProcessorMixin,
+    inputs: Inputs,
+    settings: Settings,
+    views: Sequence[View] = (),
 ) -> PromptPlan:
-    """Decide, for every picture of a prompt, where its tokens go. Nothing is encoded, unless by a glance."""
+    """Decide, for every picture of a prompt, where its tokens go. Nothing is encoded, unless by a glance.
+
+    views: of the pictures, where they may be read from another distance; else each is laid on its own grid.
+    """
     require_pictures(backbone, inputs)
     if inputs.get("input_ids") is None:
         raise InputError("pictures can only be placed in a prompt of input_ids; inputs_embeds hide the placeholders")
@@ -72,15 +82,37 @@ def plan_prompt(
     levels = [settings.request.levels if level is None else level for level in found.levels]
     if groups is not None:
         budgets = by_relevance(found.relevance, grids, settings.request, groups)
-    allocations = allocate_pictures(found.relevance, grids, budgets, levels, settings.request, scenes)
+    needed = [scene.strategy_inputs(settings.request.strategy, settings.request.options) for scene in scenes]
+    views = views or [fixed_view(grid) for grid in grids]
+    decisions = attend(
+        views, found.relevance, budgets, settings.request, levels=levels, options=[own for own, _ in needed]
+    )
+    allocations = [
+        replace(one.allocation, notes=(*one.allocation.notes, *said)) if said else one.allocation
+        for one, (_, said) in zip(decisions, needed, strict=True)
+    ]
+    scaled = any(one.distance.times != 1 for one in decisions)
     said = [note for one in found.relevance if isinstance(one, Relevance) for note in one.notes]
     said += [note for grid in grids for note in settings.request.notes(grid.tokens)]
+    said += [note for one in decisions for note in one.distance.notes]
     return PromptPlan(
         allocations,
         [plain_map(item) for item in found.relevance],
-        {**settings.realize, **found.realize},
+        # What a glance encoded was seen at scale 1.
+        {**settings.realize, **({} if scaled else found.realize)},
         tuple(dict.fromkeys(said)),
     )
+
+
+def frame_of(grid: VisualGrid) -> Frame:
+    """How a picture lies on the grid that a processor made of it."""
+    return Frame((grid.height, grid.width), grid.cell, (grid.rows * grid.cell, grid.cols * grid.cell))
+
+
+def fixed_view(grid: VisualGrid) -> View:
+    """A picture that is read as the processor shows it."""
+    frame = frame_of(grid)
+    return View(frame.image_size, frame, no_letters, lambda times: frame, scalable=False)
 
 
 def given_allocations(given: object) -> list[Allocation]:
@@ -163,41 +195,3 @@ def questions_for(backbone: Backbone, processor: ProcessorMixin, inputs: Inputs,
     if len(queries) != rows:
         raise InputError(f"got {len(queries)} queries for a batch of {rows} prompts; give one, or one for each")
     return queries
-
-
-def allocate_pictures(
-    maps: Sequence[object],
-    grids: Sequence[VisualGrid],
-    budgets: Sequence[int],
-    levels: Sequence[int | None],
-    request: Request,
-    scenes: Sequence[Scene] = (),
-    more: Sequence[Mapping[str, object]] = (),
-) -> list[Allocation]:
-    """Pictures of one size and one size of map are allocated together; each by itself where the strategy needs more of
-    it than its map (clusters, edges). more: options of the strategy, for each picture."""
-    arrays = [plain_map(item) for item in maps]
-    groups: dict[Any, list[int]] = {}
-    inputs = [scene.strategy_inputs(request.strategy, request.options) for scene in scenes] or [({}, ())] * len(grids)
-    if more:
-        inputs = [({**own, **extra}, told) for (own, told), extra in zip(inputs, more, strict=True)]
-    for number, (grid, array) in enumerate(zip(grids, arrays, strict=True)):
-        alone = number if inputs[number][0] else -1
-        groups.setdefault((replace(grid, row=0), array.shape, levels[number], alone), []).append(number)
-    result: dict[int, Allocation] = {}
-    for (grid, _, coarsest, _), members in groups.items():
-        allocations = allocate_batch(
-            torch.from_numpy(np.stack([arrays[number] for number in members])),
-            [budgets[number] for number in members],
-            image_size=(grid.height, grid.width),
-            canvas=(grid.rows * grid.cell, grid.cols * grid.cell),
-            cell=grid.cell,
-            strategy=request.strategy,
-            levels=coarsest,
-            seed=request.seed,
-            **{**inputs[members[0]][0], **request.options},
-        )
-        told = inputs[members[0]][1]
-        allocations = [replace(one, notes=(*one.notes, *told)) for one in allocations] if told else allocations
-        result.update(zip(members, allocations, strict=True))
-    return [result[number] for number in range(len(grids))]

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
 from ..attending.document import page_gains, share_tokens
 from ..attending.frame import Frame, check_maps, to_cells
 from ..attending.request import Request
-from ..core.arrays import is_tensor
 from ..core.errors import InputError
+from ..decide import plain_map
 from .base import VisualGrid
 
 
@@ -69,9 +68,3 @@ def _shared(groups: Sequence[int], gains: Sequence[np.ndarray], request: Request
         for number, tokens in zip(members, share_tokens(first, wanted, overview=False), strict=True):
             budgets[number] = tokens
     return budgets
-
-
-def plain_map(value: Any) -> np.ndarray:
-    """The map of one picture as numpy."""
-    one = getattr(value, "map", value)
-    return one.detach().float().cpu().numpy() if is_tensor(one) else np.asarray(one)

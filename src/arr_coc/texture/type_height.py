@@ -305,3 +305,8 @@ def weighted_quantile(values: np.ndarray, weights: np.ndarray, share: float) -> 
     order = np.argsort(values, kind="stable")
     total = np.cumsum(weights[order])
     return float(values[order][min(np.searchsorted(total, share * total[-1]), len(values) - 1)])
+
+
+def no_letters() -> TypeHeight:
+    """What is known of a picture whose letters are not looked at."""
+    return TypeHeight(np.zeros((0, 0), np.float32), np.zeros((0, 4), np.float32), np.zeros(0, np.float32))
