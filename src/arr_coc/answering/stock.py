@@ -188,7 +188,7 @@ class StockEngine:
     def _look_views(self, shown: list[View], words: object, inputs: Inputs) -> list[LookView]:
         """Pictures as `decide` looks at them. shown: takes a picture's view once it is resized."""
         grids = self.backbone.grids(self.model, inputs)
-        several = words if isinstance(words, list | tuple) else [words] * len(shown)
+        several: Sequence[Any] = words if isinstance(words, list | tuple) else [words] * len(shown)
 
         def look_view(number: int) -> LookView:
             view, grid, picture = shown[number], grids[number], shown[number].picture
