@@ -29,7 +29,6 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import numpy as np
 from PIL import Image
-from tests.goldens import golden_models
 from tests.goldens.golden_parts import (
     HOME,
     QUESTIONS,
@@ -190,6 +189,7 @@ def packs() -> Iterator[Golden]:
 def attach() -> Iterator[Golden]:
     """Logits of the last token and greedy words: stock, attached in three ways, and detached again."""
     import torch
+    from tests.goldens import golden_models  # seconds, which other groups need not wait for
 
     ways = {
         "detail": ("25%", {"relevance": "detail"}),
@@ -261,14 +261,19 @@ TOLERANCE = 0.001  # of numbers above 1, relative
 TOLERANCES = {"trainings": 0.02, "packs": 0.005, "asks": 0.01, "serve": 0.01}
 
 
-def differences(wanted: Any, got: Any, tolerance: float, place: str = "") -> Iterator[str]:
-    """Where two values differ, in words."""
+def differences(wanted: Any, got: Any, tolerance: float, moved: float = 0.0, place: str = "") -> Iterator[str]:
+    """Where two values differ, in words. moved: the share of an allocation's regions that may lie elsewhere."""
     if isinstance(wanted, dict) and isinstance(got, dict):
-        for name in dict.fromkeys((*wanted, *got)):
-            yield from differences(wanted.get(name), got.get(name), tolerance, f"{place}.{name}")
+        names = dict.fromkeys((*wanted, *got))
+        if moved and "regions" in wanted and "regions" in got:
+            old, new = regions_of(wanted["regions"]), regions_of(got["regions"])
+            if len({*old} - {*new}) <= moved * len(old):
+                names = dict.fromkeys(name for name in names if name not in ("regions", "levels"))
+        for name in names:
+            yield from differences(wanted.get(name), got.get(name), tolerance, moved, f"{place}.{name}")
     elif isinstance(wanted, list) and isinstance(got, list) and len(wanted) == len(got):
         for number, pair in enumerate(zip(wanted, got, strict=True)):
-            yield from differences(*pair, tolerance, f"{place}[{number}]")
+            yield from differences(*pair, tolerance, moved, f"{place}[{number}]")
     elif isinstance(wanted, float) and isinstance(got, int | float):
         if not abs(wanted - got) <= tolerance * max(1.0, abs(wanted)):
             yield f"{place}: expected {wanted}, got {got}"
@@ -277,15 +282,16 @@ def differences(wanted: Any, got: Any, tolerance: float, place: str = "") -> Ite
         if old != new:
             yield f"{place}: {len({*old} - {*new})} of {len(old)} regions differ, or their order"
     elif wanted != got:
-        yield f"{place}: expected {wanted!r}, got {got!r}"
+        yield f"{place}: expected {str(wanted)[:300]}, got {str(got)[:300]}"
 
 
-def compare(group: str, results: dict[str, Any], expected: dict[str, Any]) -> Iterator[str]:
+def compare(group: str, results: dict[str, Any], expected: dict[str, Any], moved: float) -> Iterator[str]:
     """Lines that say where results differ from what was expected of the same keys."""
     for key, value in results.items():
         if key in expected:
-            places = differences(expected[key], json.loads(json.dumps(value)), TOLERANCES.get(group, TOLERANCE))
-            yield from (f"{group}: {key}{place}" for place in places)
+            told = json.loads(json.dumps(value))
+            for place in differences(expected[key], told, TOLERANCES.get(group, TOLERANCE), moved):
+                yield f"{group}: {key}{place}"
         else:
             yield f"{group}: {key}: not recorded, got {json.dumps(value)[:200]}"
 
@@ -308,7 +314,7 @@ def check(group: str, make: Callable[[], Iterator[Golden]], given: argparse.Name
             {key: value for key, value in one.items() if not key.endswith(".notes")} for one in (results, expected)
         )
     missing = [] if given.quick or lines else [key for key in expected if key not in results]
-    lines += [*compare(group, results, expected), *(f"{group}: {key}: missing" for key in missing)]
+    lines += [*compare(group, results, expected, given.moved), *(f"{group}: {key}: missing" for key in missing)]
     verdict = f"{len(lines)} differences" if lines else f"{'recorded' if given.write else 'equal'} ({len(results)})"
     print("\n".join([*lines, f"{group}: {verdict}, {time.perf_counter() - started:.0f} s"]), flush=True)
     return lines
@@ -319,6 +325,7 @@ def main() -> int:
     parser.add_argument("--only", help=f"groups, separated by commas: {', '.join(GROUPS)}")
     parser.add_argument("--quick", action="store_true", help="a part of three groups, in seconds")
     parser.add_argument("--no-notes", action="store_true", help="leave out texts for readers")
+    parser.add_argument("--moved", type=float, default=0.0, help="share of regions that may differ on other processors")
     parser.add_argument("--write", action="store_true", help="record the results of whole groups")
     parser.add_argument("--folder", type=Path, default=Path(__file__).parents[1] / "tests" / "goldens")
     given = parser.parse_args()
