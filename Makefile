@@ -17,6 +17,7 @@ help:
 	@echo "make test-ray       two thousand rows by Ray and by processes, workers and drivers killed (minutes)"
 	@echo "make test-lmms      lmms-eval, offline, in an environment of its own"
 	@echo "make test-vllm   vLLM answers as ask does, in an environment of its own that this builds where it can (4 GB)"
+	@echo "make goldens   looks, answers, clips, packs, servers and trainings against recorded results (minutes)"
 	@echo "make lint    ruff and the type checker"
 	@echo "make docs    the documentation site, into out/site"
 	@echo "make dist    both wheels and sdists, into dist, checked: contents, what an index shows, a look and an answer with the wheel alone"
@@ -55,6 +56,11 @@ test-all: lint
 	$(RUN_TESTS)
 
 RUN_TESTS = PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 OPENCV_FOR_THREADS_NUM=1 $(BIN)/python -m pytest -n 2 --dist worksteal
+
+# ARGS="--only looks,asks", ARGS=--no-notes; ARGS=--write records, where a result changes on purpose.
+.PHONY: goldens
+goldens: setup
+	$(BIN)/python scripts/goldens.py $(ARGS)
 
 # The hunts one after another, each by the clock; then every property with new examples, and more kills.
 SECONDS ?= 600
