@@ -24,7 +24,7 @@ from ...core.files import replacing
 
 # A folder of the user's instead of the cache.
 FOLDER_VARIABLE = "ARR_COC_PARTS"
-REMEDY = "arr-coc setup photos"
+REMEDY = "arr-coc doctor --download"
 
 
 @dataclass(frozen=True)

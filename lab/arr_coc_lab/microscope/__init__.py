@@ -1,1 +1,0 @@
-"""What the laboratory adds to the microscope."""
