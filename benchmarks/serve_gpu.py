@@ -32,8 +32,9 @@ from PIL import Image, ImageDraw
 from arr_coc import Eye
 from arr_coc.answering.chat import USER, Turn
 from arr_coc.answering.timing import MODELS, TINY, build, write_report
-from arr_coc.app.serve.chat import ChatRequest, Limits, is_heavy
+from arr_coc.app.serve.chat import ChatRequest, is_heavy
 from arr_coc.app.serve.engine import Done, Engine, ServeJob
+from arr_coc.app.web import Limits
 from arr_coc.core.folders import MINI, part_folder
 from arr_coc.pictures.load import load_picture
 

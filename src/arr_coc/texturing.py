@@ -140,7 +140,7 @@ def sense(
     if "semantic_0" in chosen:
         features = semantic_features(pixels, query, encoder, view, device)
         if features is None:
-            notes.append("no encoder: the semantic channels are zero; give encoder= or model=, or arr-coc setup photos")
+            notes.append("no encoder: the semantic channels are zero; give encoder= or model=, or arr-coc doctor --download")
         else:
             texture, note = with_semantic(texture, features, projection)
             notes.append(note)

@@ -6,14 +6,14 @@ import json
 
 import numpy as np
 import pytest
-from arr_coc.knowing.registry import choose_source, resolve
-from arr_coc.knowing.scene import Scene
-from arr_coc.knowing.words import source as words_room
 from PIL import Image, ImageDraw
 from small_pdf import small_pdf
 
 import arr_coc as library
 from arr_coc.core.errors import InputError
+from arr_coc.knowing.registry import choose_source, resolve
+from arr_coc.knowing.scene import Scene
+from arr_coc.knowing.words import source as words_room
 from arr_coc.looking import examine
 from arr_coc.pictures.pdf import pdf_pages
 

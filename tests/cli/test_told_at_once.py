@@ -4,7 +4,6 @@ reason for a traceback. Nothing is timed: torch is taken away, and whoever wants
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -13,8 +12,7 @@ from typing import Any
 import pytest
 
 import arr_coc
-from arr_coc import InputError, ask, look, sense, tokens_for
-from arr_coc.answering.feedback import Feedback
+from arr_coc import InputError, ask, look, tokens_for
 
 STREET = str(Path(arr_coc.__file__).parent / "examples" / "street.png")
 # Runs each line of arguments in one process whose torch and transformers are gone; prints code and lines of each.
@@ -117,21 +115,6 @@ def test_an_allocation_and_a_budget_are_one_too_many() -> None:
             ask(STREET, "red", allocation=allocation, **how)
 
 
-@pytest.mark.parametrize(
-    ("how", "part"),
-    [({"model": 5}, "model"), ({"model": "/nope"}, "/nope"), ({"encoder": "/nope"}, "/nope"), ({"every": 0}, "every")],
-)
-def test_what_sense_cannot_use_is_told(how: dict[str, Any], part: str) -> None:
-    with pytest.raises(InputError, match=part):
-        sense(STREET, **how)
-
-
-def test_a_record_makes_no_folders(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="there is no folder"):
-        Feedback(tmp_path / "new" / "x.jsonl")
-    assert not list(tmp_path.iterdir())
-
-
 # ---- closed and narrow terminals ------------------------------------------------------------------------------------
 
 
@@ -142,17 +125,3 @@ def test_a_closed_output_is_no_traceback(more: list[str], tmp_path: Path) -> Non
     done = subprocess.run(command, capture_output=True, text=True, timeout=1200)
     assert (done.returncode, done.stderr) == (0, "")
     assert (tmp_path / "street.allocation.json").exists()
-
-
-def test_a_narrow_terminal_gets_lines_instead_of_dots(tmp_path: Path) -> None:
-    words = ["look", STREET, "red", "--budget", "8", "--relevance", "look", "--no-draw", "--out", str(tmp_path)]
-    done = {}
-    for columns in ("20", "100"):
-        done[columns] = subprocess.run(
-            [sys.executable, "-m", "arr_coc", *words],
-            capture_output=True, text=True, timeout=1200, env={**os.environ, "COLUMNS": columns},
-        ).stdout  # fmt: skip
-    assert "…" not in done["20"]
-    assert "of tokens: " in done["20"]
-    assert "level: all" in done["20"]
-    assert "━" in done["100"]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 
-from arr_coc.realizing.bundled import Calibration
 from tiny_weights import tiny_weights
+
+from arr_coc.realizing.bundled import Calibration
 
 
 def test_train_mini_trains_and_draws_its_curve(arr_coc, tmp_path):

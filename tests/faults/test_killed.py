@@ -10,7 +10,6 @@ import shutil
 from pathlib import Path
 
 import pytest
-from arr_coc.realizing.bundled import Calibration
 from batch_runs import written
 from fault_runs import COMMANDS, STORED, assert_whole, hidden, words
 from forked import Run
@@ -19,6 +18,7 @@ from safetensors import safe_open
 from arr_coc.core.errors import InputError
 from arr_coc.core.manifest import verify
 from arr_coc.core.records import has_parquet, read_rows
+from arr_coc.realizing.bundled import Calibration
 
 # `make fuzz` kills more often, by another lot.
 LONG = "ARR_COC_FUZZ_SECONDS" in os.environ

@@ -13,11 +13,11 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from arr_coc.knowing.registry import relevance_source, remove_source
 from serve_client import JSON, PINK, SIGNS, Gate, Served, messages, until
 
 from arr_coc.core.errors import InputError
 from arr_coc.core.stopping import Stopped, check_stop, stopping
+from arr_coc.knowing.registry import relevance_source, remove_source
 
 
 @contextmanager
@@ -216,7 +216,8 @@ def test_a_host_that_never_ends_keeps_nobody(serving: Callable[..., Any], trickl
 def test_too_much_is_refused_by_its_count(
     change: dict[str, Any], part: str, eye: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from arr_coc.app.serve.chat import Limits, read_chat
+    from arr_coc.app.serve.chat import read_chat
+    from arr_coc.app.web import Limits
     from arr_coc.pictures import words
 
     def read(*_: Any) -> Any:

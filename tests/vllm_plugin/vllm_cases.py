@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from arr_coc.realizing.tokens.patches import leaves_of
 from PIL import Image, ImageDraw, ImageFont
 
 from arr_coc import Eye
 from arr_coc.attending.distance import distance_of
 from arr_coc.core.folders import MINI, part_folder
+from arr_coc.realizing.tokens.patches import leaves_of
 from arr_coc_lab.worlds import needle
 
 EXAMPLES = Path(__file__).parents[2] / "src" / "arr_coc" / "examples"

@@ -22,7 +22,9 @@ MOST_STRUCTURE = 400_000
 class Stay(HTTPRedirectHandler):
     """Follow no redirection: a host that was named must not send us to one that was not."""
 
-    def redirect_request(self, *_: object) -> None:
+    def redirect_request(
+        self, req: object, fp: object, code: object, msg: object, headers: object, newurl: object
+    ) -> None:
         return None
 
 

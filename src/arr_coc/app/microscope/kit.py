@@ -195,7 +195,9 @@ class TabSheet:
 
         inputs = [*page.common, *controls.values()]
         # A question asked right after another was cancelled waits for its end instead of being dropped.
-        event = self.run.click(shown, inputs, self.outputs, show_progress="minimal", trigger_mode="always_last", **how)
+        event = self.run.click(
+            shown, inputs, self.outputs, api_name=self.tab, show_progress="minimal", trigger_mode="always_last", **how
+        )
         page.running.append(event)
         return event.then(None, None, None, js="() => window.arrCoc.done()")
 

@@ -179,7 +179,8 @@ async def pack_request(
     for slot in found.slots:
         own = done.get(id(slot))
         if own is not None and own.packed is not None:
-            text = own.text(number) if call.boxes == "" else f"{own.text(number)} {ASKED}".strip()
+            asked = (own.text(number) if settings.text else "", "" if call.boxes == "" else ASKED)
+            text = " ".join(asked).strip()
             slot.parts = protocol.made(slot.part, own.files, text)
         count = len(own.files) if own is not None and own.files else 1
         call.seen.append(SeenPicture(number, count, own.packed if own is not None else None))

@@ -25,7 +25,8 @@ def proxy_limits(**given: Any) -> Limits:
 @dataclass(frozen=True)
 class ProxySettings:
     """upstream: the address in front of which it stands. budget: tokens of a picture, or a share. assume: the model
-    whose table counts for names that have none. scale: as for `pack`. media: hosts that pictures may be fetched from.
+    whose table counts for names that have none. scale: as for `pack`. text: whether a line before packed
+    pictures says what they show. media: hosts that pictures may be fetched from.
     cache: bytes of packed pictures that are kept. look_seconds: the longest that packing a picture may take; then it
     goes on as it is."""
 
@@ -34,6 +35,7 @@ class ProxySettings:
     assume: str | None = None
     tables: tuple[TokenTable, ...] = field(default_factory=own_tables)
     scale: float | str = AUTO
+    text: bool = True
     relevance: object = "auto"
     media: tuple[str, ...] = ()
     cache: int = 256 << 20

@@ -222,7 +222,7 @@ def count_tokens(eye: Eye, asked: ChatRequest) -> JsonObject:
     named = ("budget", "keep", "ceiling", "total")
     request = Amount.of(**{name: asked.how[name] for name in named if asked.how.get(name) is not None})
     each = request.budget if isinstance(request.budget, list | tuple) else None
-    entries = []
+    entries: list[JsonObject] = []
     for part in (part for turn in asked.turns for part in turn.parts if not isinstance(part, str)):
         document = isinstance(part, Document)
         pages = as_document(part)

@@ -185,7 +185,7 @@ class VllmServer:
         if isinstance(budget, list):
             raise InputError("arr_coc.budget is one number; for several pictures give arr_coc a list of wishes")
         ocr = of_kind(wish.get("ocr", True), bool, "arr_coc.ocr")
-        laid = {"strategy": strategy, "levels": levels, "scale": wish.get("scale"), "ocr": ocr}
+        laid: JsonObject = {"strategy": strategy, "levels": levels, "scale": wish.get("scale"), "ocr": ocr}
         return Request.of(budget, wish.get("keep"), **laid)
 
     def plan(
