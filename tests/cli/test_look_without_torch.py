@@ -87,7 +87,7 @@ def test_the_command_runs_where_torch_cannot_be_imported_and_finds_the_same(tmp_
         budget = max(1, (full // 10, full // 4, full * 2 // 3)[number % 3])
         query, out = QUESTIONS[number % len(QUESTIONS)], tmp_path / name
         calls.append(["look", str(tmp_path / f"{name}.png"), query, "--budget", str(budget), "--out", str(out)])
-        calls[-1] += ["--relevance", "look", "--no-photos", *(["--no-draw"] if number else [])]
+        calls[-1] += ["--relevance", "look", *(["--no-draw"] if number else [])]
         relevance = in_torch(pixels, query)
         expected[out] = allocate_batch(relevance, budget, image_size=pixels.shape[:2], strategy=DEFAULT_STRATEGY)[0]
     done = subprocess.run([sys.executable, "-c", WITHOUT, json.dumps(calls)], capture_output=True, text=True)
@@ -116,20 +116,17 @@ def test_the_bundled_scorer_reads_where_torch_cannot_be_imported(tmp_path: Path)
     assert json.loads((tmp_path / "street.allocation.json").read_text(encoding="utf-8"))["regions"]
 
 
-def test_things_are_named_without_torch_where_the_photo_map_is_missing_or_turned_off(tmp_path: Path):
-    """A question that names a class of the photo map: where its weights are missing, and where it is not wanted."""
+def test_things_are_named_without_torch_where_the_photo_map_is_missing(tmp_path: Path):
+    """A question that names a class of the photo map: where its weights are missing."""
     Image.fromarray(cloudy(401, 613)).save(tmp_path / "cloudy.png")
-    call = ["look", str(tmp_path / "cloudy.png"), "Where is the dog?", "--out", str(tmp_path), "--jsonl", "--no-draw"]
+    call = ["look", str(tmp_path / "cloudy.png"), "Where is the dog?", "--out", str(tmp_path), "--json", "--no-draw"]
     environment = {**os.environ, "ARR_COC_PARTS": str(tmp_path / "nothing")}
-    command = [sys.executable, "-c", WITHOUT, json.dumps([call, [*call, "--no-photos"]])]
+    command = [sys.executable, "-c", WITHOUT, json.dumps([call])]
     done = subprocess.run(command, capture_output=True, text=True, env=environment)
     assert done.returncode == 0, done.stderr
-    lines = done.stdout.splitlines()
-    assert len(lines) == 2
-    for line, why in zip(lines, ("arr-coc doctor --download", "switched off"), strict=True):
-        look = json.loads(line)
-        assert why in look["relevance"]
-        assert not any("photo map:" in note for note in look["notes"])
+    (look,) = json.loads(done.stdout)["looks"]
+    assert "arr-coc doctor --download" in look["relevance"]
+    assert not any("photo map:" in note for note in look["notes"])
 
 
 def test_every_choice_of_auto_does_without_torch(tmp_path: Path):

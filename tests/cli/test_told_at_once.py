@@ -57,15 +57,14 @@ WRONG: list[tuple[list[str], str]] = [
     (["serve", "--pixels", "nan"], "--pixels"),
     (["serve", "--seconds", "nan"], "seconds"),
     (["serve", "--seconds", "inf"], "seconds"),
-    (["serve", "--upload", "0"], "--upload"),
+    (["serve", "--limit", "upload=0"], "upload"),
     (["serve", "--allow-origin", "example.org"], "--allow-origin"),
     (["serve", "--model", "/nope"], "/nope"),
     (["serve", "--record", "/nope/x.jsonl"], "/nope"),
-    (["microscope", "--upload", "nan"], "--upload"),
-    (["microscope", "--pixels", "nan"], "--pixels"),
-    (["microscope", "--pixels", "inf"], "--pixels"),
+    (["microscope", "--limit", "upload=nan"], "upload"),
+    (["microscope", "--limit", "pixels=nan"], "pixels"),
+    (["microscope", "--limit", "pixels=inf"], "pixels"),
     (["microscope", "--allow-origin", "example.org"], "--allow-origin"),
-    (["microscope", "--record", "/nope/x.jsonl"], "/nope"),
 ]
 
 
@@ -118,7 +117,7 @@ def test_an_allocation_and_a_budget_are_one_too_many() -> None:
 # ---- closed and narrow terminals ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("more", [[], ["--json"], ["--quiet"]])
+@pytest.mark.parametrize("more", [[], ["--json"]])
 def test_a_closed_output_is_no_traceback(more: list[str], tmp_path: Path) -> None:
     words = ["look", STREET, "red", "--budget", "8", "--relevance", "look", "--no-draw", "--out", str(tmp_path), *more]
     command = ["sh", "-c", 'exec "$0" "$@" >&-', sys.executable, "-m", "arr_coc", *words]

@@ -92,13 +92,11 @@ def command(options: AskCommand) -> int:
       cat receipt.png | arr-coc ask - "What is the total?" --budget 10% --quiet
     """
     from ...core.unsure import UNSURE, is_unsure, withheld
-    from .inputs import check_model
     from .results import print_answer
 
     wait_asleep()
     check_options(options)
     source, document = open_input(options)
-    check_model(options.model)
     with progress(["asking"], "", hidden=options.as_json or options.quiet) as advance:
         advance("asking")
         with uncollected():
@@ -120,7 +118,7 @@ def check_options(options: AskCommand) -> None:
     from ...asking import check_request
     from ...core.unsure import check_sureness
     from ...realizing.bundled import HUB_NAME
-    from .inputs import check_model
+    from .inputs import check_model, check_record
 
     check_request([options.query], *options.amount)
     _ = options.how
@@ -129,6 +127,7 @@ def check_options(options: AskCommand) -> None:
     if options.passes is not None and not 1 <= options.passes <= MOST_PASSES:
         raise InputError(f"--passes {options.passes} is not possible; give 1 to {MOST_PASSES}")
     check_sureness(options.min_sureness)
+    check_record(options.record)
     check_preset(options)
     if not HUB_NAME.fullmatch(options.model):  # the hub is asked once the picture is known to be one
         check_model(options.model)
@@ -164,18 +163,20 @@ def open_input(options: AskCommand) -> tuple[PictureSource, Document | None]:
 
 def ask_picture(options: AskCommand, source: PictureSource) -> tuple[Answer, dict[str, str]]:
     """The answer about one picture, and the files that were written."""
-    from ...answering.esper import Esper
     from ...pictures.pdf import load_page
     from ...pictures.words_files import as_words
-    from .inputs import quiet_decoder, result_names
+    from .inputs import check_model, quiet_decoder, result_names
     from .results import write_answer
 
     with quiet_decoder(source):
         picture, words = load_page(source.place)
     words = words if options.words is None else as_words(options.words, picture.size)
+    check_model(options.model)
     eye = load_eye(options, picture.pixels.shape[:2]).set_image(picture)
     how: dict[str, Any] = {"scale": options.how["scale"], "max_new_tokens": options.new_tokens}
     if options.in_passes:
+        from ...answering.esper import Esper
+
         esper = Esper(eye, options.preset or "four_pass").set_image(picture)
         answer = esper.ask(options.query, *options.amount, passes=options.passes, **how)
     else:
@@ -203,17 +204,20 @@ def load_eye(options: AskCommand, size: tuple[int, int]) -> Eye:
 
 def ask_document(options: AskCommand, document: Document) -> tuple[Answer, dict[str, str]]:
     """One question about all pages of a document, from one budget; and the files that were written."""
-    from ...answering.esper import Esper
     from ...asking import ask
+    from .inputs import check_model
     from .results import write_document_answer
 
     refused = {"--preset": options.preset, "--words": options.words, "--record": options.record}
     for name, value in refused.items():
         if value is not None:
             raise InputError(f"{name} is for one picture, and this has {len(document)} pages; choose one: --pages 1")
+    check_model(options.model)
     relevance = None if options.relevance == "auto" else options.relevance
     how: dict[str, Any] = {**options.how, "relevance": relevance, "max_new_tokens": options.new_tokens}
     if options.in_passes:
+        from ...answering.esper import Esper
+
         looked = {name: how[name] for name in ("relevance", "scale", "max_new_tokens")}
         esper = Esper.from_pretrained(options.model, device=options.device).set_image(document)
         answer = esper.ask(options.query, *options.amount, passes=options.passes, **looked)

@@ -174,6 +174,12 @@ def check_model(name: str) -> None:
         )
 
 
+def check_record(path: Path | None) -> None:
+    """Refuse a file of records that cannot be written, before a model is loaded."""
+    if path is not None and (path.suffix != ".jsonl" or os.path.isdir(path) or not os.path.isdir(path.parent)):
+        raise InputError(f"--record {path} must be a .jsonl file in a folder that exists")
+
+
 def check_packages(command: str, *modules: str) -> None:
     """Refuse a command whose extra is not installed."""
     missing = [name for name in modules if find_spec(name) is None]

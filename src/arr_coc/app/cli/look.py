@@ -79,7 +79,9 @@ def command(options: LookCommand) -> int:
     from .results import look_entry, print_look, print_summary, summary_row, write_look
 
     images, queries = split_inputs(options.inputs, options.query)
-    strategies = two_strategies(options.compare) if options.compare else [options.strategy or DEFAULT_STRATEGY]
+    strategies = (
+        two_strategies(options.compare) if options.compare is not None else [options.strategy or DEFAULT_STRATEGY]
+    )
     if len(queries) > 1 and len(strategies) > 1:
         raise InputError("--compare takes one question; leave out --compare or all but one --query")
     how = {**options.how, "relevance": options.relevance, "device": options.device, "words": options.words}
@@ -127,7 +129,7 @@ def command(options: LookCommand) -> int:
         print_summary(rows, len(sources), len(queries) > 1)
         say(f"files: {options.out}")
     say(*(f"side by side: {sheet}" for sheet in sheets[:3]))
-    if errors and len(sources) > 1:
+    if errors and rows:
         say(f"{len(errors)} of {len(sources)} pictures could not be used; see above")
     return code
 

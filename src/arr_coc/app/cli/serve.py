@@ -55,13 +55,14 @@ def command(options: ServeCommand) -> None:
     check_packages("serve", "fastapi", "uvicorn", "prometheus_client")
     from ...attending.request import Request, check_device
     from ..web import LIMITS, Limits, Origins, check_exposure
-    from .inputs import check_model
+    from .inputs import check_model, check_record
 
     key = api_key()
     check_exposure(options.host, key)
     Request.of(options.budget)
     Origins(options.origins)
     limits = Limits(**limits_of(options.limit, LIMITS))
+    check_record(options.record)
     check_device(options.device)
     check_model(options.model)
     from ..serve.api import serve

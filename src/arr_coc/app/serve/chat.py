@@ -6,6 +6,7 @@ What would change the words and is not done here is refused, never ignored.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
@@ -159,8 +160,12 @@ def read_body(data: bytes) -> tuple[ChatBody, tuple[str, ...]]:
 
 def first_error(error: ValidationError) -> str:
     """What is wrong with a body, in one line: where, and why."""
-    found = error.errors(include_url=False, include_context=False)[0]
-    place = ".".join(str(one)[:60] for one in found["loc"] if not str(one).startswith(("list[", "function-")))
+    errors = error.errors(include_url=False, include_context=False)
+    # What may be a text or a list is wrong in two ways; what is wrong inside the list says more.
+    found = next((one for one in errors if one["type"] != "string_type"), errors[0])
+    place = ".".join(
+        str(one)[:60] for one in found["loc"] if not re.match(r"str$|list\[|function-|constrained", str(one))
+    )
     if found["type"] == "extra_forbidden":
         own = place.startswith("arr_coc")
         known = f"choose from {', '.join(OwnFields.model_fields)}" if own else "leave it out"
