@@ -142,7 +142,8 @@ def serving(eye: Any) -> Callable[[int], None]:
     def turn(number: int) -> None:
         import uvicorn
 
-        from arr_coc.app.serve import Engine, Limits, build_api
+        from arr_coc.app.serve import Engine, build_api
+        from arr_coc.app.web import Limits
 
         held = io.BytesIO()
         Image.fromarray(picture(number)).save(held, "PNG")

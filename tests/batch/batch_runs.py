@@ -18,6 +18,11 @@ from PIL import Image
 
 QUESTIONS = ("Where is the red sign?", "What is blue?")
 BROKEN = "broken.png"
+# The command with small batches, which are written at once.
+SMALL_PARTS = (
+    "import sys, arr_coc.app.cli.batch as batch; from arr_coc.app.cli import main;"
+    "batch.AT_ONCE, batch.WRITE_EVERY = 2, 0.0; main(sys.argv[1:])"
+)
 
 
 def write_pictures(folder: Path, number: int, size: tuple[int, int] = (96, 128)) -> Path:
@@ -37,7 +42,7 @@ def expected(folder: Path) -> Counter[tuple[str, str]]:
 def arguments(folder: Path, out: Path, *more: str) -> list[str]:
     asked = [word for query in QUESTIONS for word in ("-q", query)]
     given = ["batch", str(folder), *asked, "--out", str(out), "--budget", "4", *more]
-    return [sys.executable, "-m", "arr_coc", *given]
+    return [sys.executable, "-c", SMALL_PARTS, *given]
 
 
 def written(out: Path) -> list[dict[str, Any]]:

@@ -21,16 +21,14 @@ from batch_runs import (
     write_pictures,
     written,
 )
-from hypothesis import given
-from hypothesis import strategies as st
 from PIL import Image
 from tiny_weights import signs
 
 from arr_coc import look
 from arr_coc.app.batch.local import look_locally
 from arr_coc.app.batch.looker import COLUMNS, Looker, LookerOptions, failed
+from arr_coc.app.batch.rows import BatchRow, Todo, key_of, read_questions
 from arr_coc.app.batch.store import Store
-from arr_coc.app.batch.todo import BatchRow, Keys, Todo, key_of, read_questions
 from arr_coc.app.cli import main
 from arr_coc.core.errors import InputError
 
@@ -47,7 +45,7 @@ def test_a_killed_worker_and_a_killed_driver_lose_and_double_nothing(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder, out = write_pictures(tmp_path / "in", 29), tmp_path / "out"
-    line = arguments(folder, out, "--workers", "2", "--at-once", "2", "--every", "0")
+    line = arguments(folder, out, "--workers", "2")
     orphans = run_killed(line, out, "spawn_main", (3, 9))
     before = rows_of(out)
     assert 0 < len(before) < len(expected(folder)), "killed in the middle"
@@ -110,36 +108,6 @@ def test_rows_are_read_from_where_they_are_told_and_say_so(asking: bool) -> None
     leaves = np.frombuffer(found["leaves"][0], dtype="<i2").reshape(-1, 3)
     assert len(leaves) == 24
     assert leaves[:, :2].max() < 16  # of the 12 × 16 cells of half a picture
-
-
-def test_rows_are_read_several_times_within_their_budget() -> None:
-    from arr_coc import ask
-
-    street = Path(__file__).parents[2] / "src" / "arr_coc" / "examples" / "street.png"
-    found = Looker(LookerOptions(ask=True, budget=24, readings=3))({"path": [str(street)], "query": ["Who signed it?"]})
-    alone = ask(street, "Who signed it?", 24, readings=3)
-    assert len(alone.passes) == 3
-    assert (found["text"][0], found["tokens"][0]) == (alone.text, alone.tokens)
-    assert found["uncertainty"][0] == pytest.approx(alone.uncertainty, abs=1e-4)
-
-
-def test_settings_name_the_distance_only_where_it_was_given() -> None:
-    """A folder of rows from before there was one goes on."""
-    assert not {"scale", "readings"} & LookerOptions().settings().keys()
-    assert LookerOptions(scale=2.0, readings=3).settings().items() >= {"scale": 2.0, "readings": 3}.items()
-
-
-def test_rows_are_made_on_the_threads_that_were_asked_for_and_the_others_come_back(monkeypatch) -> None:
-    import torch
-
-    before, seen = torch.get_num_threads(), []
-    monkeypatch.setattr(Looker, "row", lambda *_: seen.append(torch.get_num_threads()) or failed("p", "q", "no"))
-    torch.set_num_threads(before + 1)
-    try:
-        Looker(LookerOptions(budget=4, threads=before))({"path": ["p"], "query": ["q"]})
-        assert (seen, torch.get_num_threads()) == ([before], before + 1)
-    finally:
-        torch.set_num_threads(before)
 
 
 def test_a_picture_that_kills_is_a_row_with_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -217,17 +185,6 @@ def test_shares_of_a_folder_are_all_of_it_once(tmp_path: Path) -> None:
     assert sorted(Todo(str(folder / "*.png"), queries, own, PNG).rows()) == sorted(rows)
 
 
-@given(st.lists(st.integers(0, 2**64 - 1)), st.lists(st.integers(0, 2**64 - 1)))
-def test_keys_are_a_set(first: list[int], second: list[int]) -> None:
-    keys = Keys(np.array(first, np.uint64))
-    for key in second:
-        keys.add(key)
-    assert len(keys) == len({*first, *second})
-    assert all(key in keys for key in (*first, *second))
-    assert keys.array().tolist() == sorted({*first, *second})
-    assert all((key + 1) % 2**64 in {*first, *second} or (key + 1) % 2**64 not in keys for key in first)
-
-
 def test_a_row_that_comes_twice_is_written_once_also_after_a_restart(tmp_path: Path) -> None:
     def columns(*names: str) -> dict[str, Any]:
         rows = [failed(name, "what?", "") for name in names]
@@ -254,12 +211,7 @@ def test_a_row_that_comes_twice_is_written_once_also_after_a_restart(tmp_path: P
     [
         (("--engine", "abacus"), "engine"),
         (("--workers", "0"), "workers"),
-        (("--at-once", "0"), "at-once"),
-        (("--every", "-1"), "every"),
         (("--budget", "0"), "budget"),
-        (("--model", "mini"), "--ask"),
-        (("--readings", "3"), "--ask"),
-        (("--ask", "--readings", "9"), "readings must be"),
         (("--scale", "0"), "is not possible; give auto"),
         (("--scale", "nan"), "is not possible; give auto"),
         (("--address", "auto"), "--engine ray"),

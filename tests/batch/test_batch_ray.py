@@ -23,7 +23,7 @@ def test_two_thousand_rows_each_exactly_once(tmp_path: Path, engine: str) -> Non
     folder, out = write_pictures(tmp_path / "in", 999, (64, 96)), tmp_path / "out"
     wanted = expected(folder)
     assert len(wanted) == 2000
-    how = ("--engine", engine, "--workers", "2", "--at-once", "20", "--every", "0", "--relevance", "detail")
+    how = ("--engine", engine, "--workers", "2", "--relevance", "detail")
     line = arguments(folder, out, *how)
     worker = "Looker" if engine == "ray" else ENGINES[engine]
     orphans = run_killed(line, out, worker, (8, 40))

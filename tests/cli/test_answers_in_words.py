@@ -1,4 +1,4 @@
-"""An answer that is probably wrong says so, its page shows what was said, and the doctor says what would help."""
+"""An answer that is probably wrong says so, its page shows what was said."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from arr_coc.app.cli import doctor
-from arr_coc.app.cli.ask import print_answer
+from arr_coc.app.cli.results import print_answer
 from arr_coc.attending.allocate import allocate
 from arr_coc.core.unsure import is_unsure, sureness_words
 from arr_coc.core.values import Answer, Pass
@@ -62,15 +61,3 @@ def test_a_map_of_one_small_place_is_no_black_pane() -> None:
     far = pane[100, 140].astype(float)
     assert far.mean() > 60
     assert np.ptp(pane[35, 45].astype(float)) > 60, "what is relevant keeps its colour"
-
-
-def test_the_doctor_says_what_a_missing_part_would_add(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doctor, "find_spec", lambda name: None)
-    found = {feature.name: doctor.examine(feature) for feature in doctor.FEATURES}
-    for name in ("PDF", "text by OCR", "HEIC pictures", "SVG pictures"):
-        assert not found[name].works
-        assert "would add" in found[name].detail
-        assert found[name].remedy.startswith("pip install")
-    assert found["ask, attach, batches"].remedy == 'pip install "arr-coc[torch]"'
-    monkeypatch.setattr("arr_coc.knowing.photos.parts.find_part", lambda name: None)
-    assert all("would add things in photographs" in one.detail for one in doctor.photo_parts())

@@ -10,25 +10,22 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
 import torch
 from cli_pictures import street
 from PIL import Image
 from plain_pages import cloudy
 
-from arr_coc.attending.allocate import allocate
 from arr_coc.attending.allocate_batch import allocate_batch
 from arr_coc.attending.strategies import DEFAULT_STRATEGY
 from arr_coc.balancing.adaptive import adaptive_balance
-from arr_coc.balancing.look import relevance_of
-from arr_coc.core.values import Relevance, compare
+from arr_coc.core.values import Relevance
+from arr_coc.knowing.look.three_ways import relevance_of
 from arr_coc.knowing.photos.source import photos_installed
 from arr_coc.knowing.scene import CHANNELS, SENSE_SIDE
 from arr_coc.looking import prepare
-from arr_coc.packing.prices.counting import tokens_for
 from arr_coc.pictures.kind import is_photograph
-from arr_coc_lab.classic.texture.batch import sense
-from arr_coc_lab.classic.texture.texture import Layout
+from arr_coc.texture.batch import sense
+from arr_coc.texture.texture import Layout
 
 QUESTIONS = ("What number is on the red sign?", "what is at the top left", "is anybody happy", "the blue price")
 MAPS = ("propositional", "perspectival", "participatory", "map")
@@ -90,7 +87,7 @@ def test_the_command_runs_where_torch_cannot_be_imported_and_finds_the_same(tmp_
         budget = max(1, (full // 10, full // 4, full * 2 // 3)[number % 3])
         query, out = QUESTIONS[number % len(QUESTIONS)], tmp_path / name
         calls.append(["look", str(tmp_path / f"{name}.png"), query, "--budget", str(budget), "--out", str(out)])
-        calls[-1] += ["--relevance", "look", "--no-photos", *(["--no-draw"] if number else [])]
+        calls[-1] += ["--relevance", "look", *(["--no-draw"] if number else [])]
         relevance = in_torch(pixels, query)
         expected[out] = allocate_batch(relevance, budget, image_size=pixels.shape[:2], strategy=DEFAULT_STRATEGY)[0]
     done = subprocess.run([sys.executable, "-c", WITHOUT, json.dumps(calls)], capture_output=True, text=True)
@@ -119,20 +116,17 @@ def test_the_bundled_scorer_reads_where_torch_cannot_be_imported(tmp_path: Path)
     assert json.loads((tmp_path / "street.allocation.json").read_text(encoding="utf-8"))["regions"]
 
 
-def test_things_are_named_without_torch_where_the_photo_map_is_missing_or_turned_off(tmp_path: Path):
-    """A question that names a class of the photo map: where its weights are missing, and where it is not wanted."""
+def test_things_are_named_without_torch_where_the_photo_map_is_missing(tmp_path: Path):
+    """A question that names a class of the photo map: where its weights are missing."""
     Image.fromarray(cloudy(401, 613)).save(tmp_path / "cloudy.png")
-    call = ["look", str(tmp_path / "cloudy.png"), "Where is the dog?", "--out", str(tmp_path), "--jsonl", "--no-draw"]
+    call = ["look", str(tmp_path / "cloudy.png"), "Where is the dog?", "--out", str(tmp_path), "--json", "--no-draw"]
     environment = {**os.environ, "ARR_COC_PARTS": str(tmp_path / "nothing")}
-    command = [sys.executable, "-c", WITHOUT, json.dumps([call, [*call, "--no-photos"]])]
+    command = [sys.executable, "-c", WITHOUT, json.dumps([call])]
     done = subprocess.run(command, capture_output=True, text=True, env=environment)
     assert done.returncode == 0, done.stderr
-    lines = done.stdout.splitlines()
-    assert len(lines) == 2
-    for line, why in zip(lines, ("arr-coc setup photos", "switched off"), strict=True):
-        look = json.loads(line)
-        assert why in look["relevance"]
-        assert not any("photo map:" in note for note in look["notes"])
+    (look,) = json.loads(done.stdout)["looks"]
+    assert "arr-coc doctor --download" in look["relevance"]
+    assert not any("photo map:" in note for note in look["notes"])
 
 
 def test_every_choice_of_auto_does_without_torch(tmp_path: Path):
@@ -148,7 +142,7 @@ def test_every_choice_of_auto_does_without_torch(tmp_path: Path):
     assert done.returncode == 0, done.stderr
     photograph, drawn, known = (look["relevance"] for look in json.loads(done.stdout)["looks"])
     assert photograph.startswith("relevance 'photos', chosen" if photos_installed() else "relevance 'look', chosen")
-    assert ("a photograph" if photos_installed() else "arr-coc setup photos (it would count for") in photograph
+    assert ("a photograph" if photos_installed() else "arr-coc doctor --download (it would count for") in photograph
     assert drawn.startswith("relevance 'scorer', chosen because the picture is drawn or a page")
     assert known.startswith("relevance 'words', chosen because the words of the picture are known")
 
@@ -163,37 +157,3 @@ def test_the_hook_does_stop_what_needs_torch(tmp_path: Path):
 
 # All questions about one picture, two about every other.
 ASKED = [(name, query) for number, name in enumerate(PICTURES) for query in (*QUESTIONS, *QUESTIONS)[number % 4 :][:2]]
-
-
-@pytest.mark.parametrize(("name", "query"), dict.fromkeys([*(("street", query) for query in QUESTIONS), *ASKED]))
-def test_relevance_and_allocation_are_equal_in_numpy_and_torch(name: str, query: str):
-    picture = PICTURES[name]
-    in_numpy, tensors = (
-        prepare(picture).look(query, keep=1.0, relevance="look", photos=False).relevance,
-        in_torch(picture, query),
-    )
-    for part in MAPS:
-        np.testing.assert_allclose(getattr(in_numpy, part), getattr(tensors, part), atol=2e-5, err_msg=part)
-    assert in_numpy.notes[1:] == tensors.notes, "the first says which source it was"
-    full = tokens_for(picture.shape[:2])
-    for budget in {max(1, full // 20), max(1, full // 4), max(1, full * 3 // 5), full}:
-        one = allocate(in_numpy, budget, image_size=picture.shape[:2])
-        batch = allocate_batch(tensors, budget, image_size=picture.shape[:2])
-        assert_same_allocation(one.to_json(), batch[0].to_json())
-
-
-@pytest.mark.parametrize("name", ["street", "odd", "cloudy", "tiny", "blank", "large"])
-def test_sensing_by_torch_as_well_changes_next_to_nothing(name: str):
-    """Pictures that are shrunk are rounded to bytes by one back end and not by the other, hence the larger bound."""
-    picture, query = PICTURES[name], QUESTIONS[0]
-    look, tensors = (
-        prepare(picture).look(query, keep=0.25, relevance="look", photos=False),
-        in_torch(picture, query, backend="torch"),
-    )
-    # What was learned makes a little more of the last bits than numbers set by hand; most of a picture without anything
-    # on it, whose last bits are all there is (0.0028 on an ARM processor, below 0.002 on x86).
-    bound = {"large": 0.02, "blank": 5e-3}.get(name, 2e-3)
-    np.testing.assert_allclose(look.relevance.map, tensors.map, atol=bound)
-    own = look.allocation
-    other = allocate_batch(tensors, own.budget, image_size=picture.shape[:2], strategy=own.strategy)[0]
-    assert compare(own, other).similarity > 0.95

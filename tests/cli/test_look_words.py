@@ -10,8 +10,8 @@ from PIL import Image, ImageDraw
 from small_pdf import small_pdf
 
 import arr_coc as library
-from arr_coc.balancing.choosing import choose_source, resolve
 from arr_coc.core.errors import InputError
+from arr_coc.knowing.registry import choose_source, resolve
 from arr_coc.knowing.scene import Scene
 from arr_coc.knowing.words import source as words_room
 from arr_coc.looking import examine
@@ -93,16 +93,16 @@ def test_pages_of_a_pdf_on_the_command_line(arr_coc, tmp_path):
     assert every["tokens"] == sum(every["pages"].values())
     assert "1997" in every["allocation"]["pages"][0]["why"]
     assert [file.name for file in (tmp_path / "out").iterdir()] == ["report.allocation.json"]
-    (second,) = json.loads(arr_coc("look", path, "What is the date?", "--page", 2, *how).out)["looks"]
+    (second,) = json.loads(arr_coc("look", path, "What is the date?", "--pages", 2, *how).out)["looks"]
     assert "05/06/2007" in str(second["notes"])
-    for wrong in (("--page", 9), ("--page", 1, "--pages", "all"), ("--pages", "x")):
+    for wrong in (("--pages", 9), ("--pages", "x")):
         refused = arr_coc("look", path, "what?", *wrong, *how)
         assert refused.code == 2, wrong
         assert len(refused.err.strip().splitlines()) == 1
 
 
 def test_pages_of_what_is_no_pdf(arr_coc, photo, tmp_path):
-    outcome = arr_coc("look", photo, "what?", "--page", 2, "--out", tmp_path)
+    outcome = arr_coc("look", photo, "what?", "--pages", 2, "--out", tmp_path)
     assert outcome.code == 2
     assert "PDF" in outcome.err
 

@@ -137,7 +137,7 @@ def test_the_server_reads_files_and_tells_tokens_before_and_after(report, tmp_pa
 
 def test_limits_hold_before_work(report) -> None:
     from arr_coc.app.serve.chat import read_chat
-    from arr_coc.app.serve.limits import Limits
+    from arr_coc.app.web import Limits
 
     with pytest.raises(InputError, match="5 pages; 2 are answered"):
         read_chat(body(report), "tiny", Limits(pages=2))

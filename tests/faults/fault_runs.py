@@ -96,8 +96,8 @@ COMMANDS = {
         "look {things}/street.png blue --compare overlay,quadtree --relevance look --out out",
     ),
     "passes": (
-        "ask {things}/street.png red --model {things}/mini --new-tokens 2 --budget 8 --passes 2 --explain --out out",
-        "ask {things}/street.png blue --model {things}/mini --new-tokens 2 --budget 9 --passes 2 --explain --out out",
+        "ask {things}/street.png red --model {things}/mini --new-tokens 2 --budget 8 --passes 2 --out out",
+        "ask {things}/street.png blue --model {things}/mini --new-tokens 2 --budget 9 --passes 2 --out out",
     ),
     "video": ("video {things}/clip.gif red --out out", "video {things}/clip.gif blue --budget 9 --out out"),
     "needle": (

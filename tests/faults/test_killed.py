@@ -101,16 +101,3 @@ def test_leftovers_of_a_killed_command_are_not_taken_for_pictures(run: Run, thin
     ended = run("look", "scans", "red", "--json", "--no-draw", "--out", "out")
     assert ended.code == 0, ended.err
     assert len(json.loads(ended.out)["looks"]) == 1
-
-
-def test_lines_that_were_printed_before_the_end_are_whole(run: Run, things: Path, tmp_path: Path) -> None:
-    """`--jsonl`: a reader of lines sees whole ones, however the writer ended."""
-    (tmp_path / "scans").mkdir()
-    for number in range(4):
-        shutil.copy(things / "street.png", tmp_path / "scans" / f"{number}.png")
-    whole = run("look", "scans", "red", "--jsonl", "--no-draw", "--out", "out")
-    assert whole.out.count("\n") == 4
-    ended = run("look", "scans", "red", "--jsonl", "--no-draw", "--out", "out", event=int(whole.events or 0) // 2)
-    assert ended.code == -9
-    assert ended.out == "" or ended.out.endswith("\n")
-    assert 0 < len([json.loads(line) for line in ended.out.splitlines()]) < 4

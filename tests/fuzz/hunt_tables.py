@@ -17,8 +17,8 @@ from PIL import Image
 from spoiling import TEXTS, spoil_bytes, spoil_json
 
 from arr_coc.app.batch.looker import Looker, LookerOptions
+from arr_coc.app.batch.rows import Todo, read_questions
 from arr_coc.app.batch.store import Store
-from arr_coc.app.batch.todo import Todo, read_questions
 from arr_coc_lab.train.own_data import OwnRecord, read_own, split_by_picture, write_records
 
 Draw = Callable[[random.Random], Case]

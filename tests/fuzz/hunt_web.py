@@ -40,7 +40,8 @@ def header_of(chance: random.Random) -> dict[str, str]:
 def server(folder: Path) -> Callable[[random.Random], Case]:
     from starlette.testclient import TestClient
 
-    from arr_coc.app.serve import Engine, Limits, build_api
+    from arr_coc.app.serve import Engine, build_api
+    from arr_coc.app.web import Limits
 
     sys.path.insert(0, str(Path(__file__).parents[1] / "models"))
     from tiny_weights import tiny_weights
@@ -118,7 +119,8 @@ def page(folder: Path) -> Callable[[random.Random], Case]:
     import httpx
     import uvicorn
 
-    from arr_coc.app.microscope import Desk, build_app
+    from arr_coc.app.microscope.desk import Desk
+    from arr_coc.app.microscope.serving import build_app
 
     desk, said = Desk(), Said()
     for name in ("uvicorn.error", "asyncio", "gradio"):

@@ -124,27 +124,6 @@ def test_a_line_is_of_bearable_length_and_keeps_its_remedy() -> None:
     assert str(error).endswith("A will not do; give another")
 
 
-def test_records_that_judge_nothing_and_boxes_beyond_all_numbers(tmp_path: Path) -> None:
-    from arr_coc_lab.train.own_data import read_own
-
-    Image.fromarray(PICTURE).save(tmp_path / "a.png")
-    whole = {"image": "a.png", "query": "what?", "boxes": [[0.1, 0.1, 0.4, 0.4]]}
-    wrong: list[dict[str, Any]] = [{"judges": {}}, {"judges": [1]}, {**whole, "boxes": [[0, 0, 10**400, 1]]}]
-    wrong += [{**whole, "boxes": [[0, 0, 0.5, 1e-9]]}]  # would vanish when it is written
-    (tmp_path / "records.jsonl").write_text("".join(json.dumps(one) + "\n" for one in (whole, *wrong)))
-    found = read_own(tmp_path, say=lambda line: None)
-    assert [record.line for record in found.records] == [1]
-    assert [bad.line for bad in found.bad] == [2, 3, 4, 5]
-
-
-@pytest.mark.parametrize("boxes", [[["a"] * 4], 5, [[0, 0, 10**400, 1]], [[float("nan")] * 4], [[0, 1]]])
-def test_better_places_that_are_none(tmp_path: Path, boxes: Any) -> None:
-    from arr_coc.answering.feedback import Feedback
-
-    with pytest.raises(InputError, match="a better place is"):
-        Feedback(tmp_path / "f.jsonl").judge("better", boxes=boxes)
-
-
 @pytest.mark.parametrize("turns", [int, 3, {}, ["red"], "red"])
 def test_turns_of_a_conversation(eye: Any, turns: Any) -> None:
     with pytest.raises(InputError, match="turns="):
@@ -163,7 +142,7 @@ def test_an_allocation_of_a_picture_beyond_all_pictures(side: str) -> None:
 
 
 def test_records_with_half_a_character_or_a_name_longer_than_any_file(tmp_path: Path) -> None:
-    from arr_coc.app.batch.todo import Todo
+    from arr_coc.app.batch.rows import Todo
     from arr_coc_lab.train.own_data import read_own
 
     Image.fromarray(PICTURE).save(tmp_path / "a.png")
@@ -178,13 +157,13 @@ def test_records_with_half_a_character_or_a_name_longer_than_any_file(tmp_path: 
 
 
 def test_a_file_without_an_end(tmp_path: Path) -> None:
-    from arr_coc.app.cli.microscope import read_password
+    from arr_coc_lab.train.curves import plot_record
 
     endless = Path("/dev/zero")
     if not endless.exists():
         pytest.skip("no device without an end")
     with pytest.raises(InputError, match="larger than"):
-        read_password(endless)
+        plot_record(endless)
     with pytest.raises(InputError, match="larger than"):
         arr_coc.look(PICTURE, "red", 3, words=str(endless))
 
@@ -207,10 +186,10 @@ def test_rows_of_a_batch_whose_names_and_questions_are_no_text(tmp_path: Path) -
 
 def test_a_refusal_can_be_sent() -> None:
     pytest.importorskip("fastapi")
-    from arr_coc.app.serve.api import Refused, answer_of
+    from arr_coc.app.door import Refused
 
-    assert b"?" in answer_of(Refused.of(InputError("\ud800 is no model"))).body
-    assert b"?" in answer_of(Refused(400, "\ud800 is no model")).body
+    assert b"?" in Refused.of(InputError("\ud800 is no model")).answer().body
+    assert b"?" in Refused(400, "\ud800 is no model").answer().body
 
 
 @pytest.mark.parametrize(
@@ -223,6 +202,7 @@ def test_a_refusal_can_be_sent() -> None:
         "ask a.png red --model LONG",
         "video LONG red",
         "judge LONG right",
+        "train curve LONG",
     ],
 )
 def test_names_longer_than_any_file_s(tmp_path: Path, capsys: pytest.CaptureFixture[str], words: str) -> None:

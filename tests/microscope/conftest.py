@@ -39,7 +39,7 @@ def outgoing() -> Iterator[list[str]]:
 
 @pytest.fixture(scope="session")
 def desk() -> Iterator[Any]:
-    from arr_coc.app.microscope import Desk
+    from arr_coc.app.microscope.desk import Desk
 
     if not (WEIGHTS / MINI / "config.json").is_file():
         pytest.skip("the bundled weights are not here")

@@ -5,20 +5,17 @@ from __future__ import annotations
 import os
 import re
 import signal
-import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from html import unescape
 from pathlib import Path
-from types import SimpleNamespace
 
 import httpx
 import pytest
 from microscope_visits import Visit, in_own_loop, png
 
 from arr_coc.app.microscope.desk import Desk
-from arr_coc.app.microscope.serving import PageLimits, keep_swept
-from arr_coc.core.kept import ByteStore
+from arr_coc.app.microscope.limits import PageLimits
 
 
 def test_six_questions_at_once_each_get_their_own_answer(server, tmp_path):
@@ -80,13 +77,6 @@ def test_the_queue_has_a_limit():
         desk.close()
 
 
-def test_what_is_remembered_is_bounded():
-    recent, made = ByteStore(3, weigh=lambda one: 1), []
-    for key in (1, 2, 3, 1, 4, 1, 2):
-        recent.made(key, lambda key=key: made.append(key) or key)
-    assert made == [1, 2, 3, 4, 2]
-
-
 def test_clips_of_visitors_are_removed_again(desk):
     folders = [desk.clip_folder() for _ in range(11)]
     assert not folders[0].exists()
@@ -123,17 +113,6 @@ def test_without_gradio_it_says_so_in_one_line_and_starts_nothing(run):
     assert ended.out == ""
     assert ended.err.count("\n") == 1
     assert "pip install 'arr-coc[microscope]'" in ended.err
-
-
-def test_old_uploads_go_while_nobody_uploads():
-    swept, ended = threading.Event(), threading.Event()
-    desk = SimpleNamespace(sweep_uploads=swept.set)
-    thread = threading.Thread(target=keep_swept, args=(desk, ended, 0.01))
-    thread.start()
-    assert swept.wait(5)
-    ended.set()
-    thread.join(5)
-    assert not thread.is_alive()
 
 
 def test_uploads_that_nobody_asks_about_do_not_pile_up(monkeypatch):

@@ -79,7 +79,7 @@ def test_two_far_places_are_two_crops() -> None:
     assert letters == ["", "A", "B"]
 
 
-@pytest.mark.parametrize("layout", ["crops", "collage", "overview", "auto"])
+@pytest.mark.parametrize("layout", ["crops", "overview", "auto"])
 @pytest.mark.parametrize("table", own_tables(), ids=lambda one: one.name)
 def test_never_above_the_budget(table: Any, layout: str) -> None:
     pixels, relevance = page(800, 1100), spot((3, 5, 2, 3), (20, 20, 3, 2), shape=(25, 35))
@@ -101,7 +101,7 @@ def test_never_above_the_budget(table: Any, layout: str) -> None:
     st.integers(64, 700),
     st.integers(8, 200),
     st.integers(0, 10_000),
-    st.sampled_from(["auto", "collage"]),
+    st.sampled_from(["auto", "crops"]),
 )
 def test_any_size_and_budget(height: int, width: int, budget: int, seed: int, layout: str) -> None:
     relevance = np.random.default_rng(seed).random((-(-height // 32), -(-width // 32)), np.float32) ** 8
@@ -127,7 +127,7 @@ def test_exact_as_the_stock_processor_counts() -> None:
     assert int(made["image_grid_thw"].prod(1).sum()) // 4 == packed.tokens
 
 
-@pytest.mark.parametrize("layout", ["crops", "collage", "overview"])
+@pytest.mark.parametrize("layout", ["crops", "overview"])
 def test_points_find_their_way_back(layout: str) -> None:
     pixels = page()
     packed = packed_of(pixels, spot((3, 5, 3, 4), (15, 20, 2, 4)), 90, layout=layout)
@@ -143,8 +143,7 @@ def test_points_find_their_way_back(layout: str) -> None:
             assert share.x == pytest.approx(found.x)
     x0, y0, x1, y1 = packed.box_to_original((0, 0, packed.pictures[0].size[1], packed.pictures[0].size[0]))
     assert (x0, y0) == (0, 0)
-    if layout != "collage":
-        assert (x1, y1) == (896, 640)
+    assert (x1, y1) == (896, 640)
     with pytest.raises(InputError, match="picture must be at most"):
         packed.to_original((0, 0), 9)
     with pytest.raises(InputError, match="a point is"):
@@ -288,7 +287,25 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     with pytest.raises(SystemExit) as end:
         main(["pack", str(path), "--for", "mini"])
     assert end.value.code == 2
-    assert "give pictures and a question" in capsys.readouterr().err
+    assert "give pictures, a question and a model" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("place", "tokens"), [("2048x1024", 2048), ("{page}", 80)])
+def test_the_cost_of_pictures_as_they_are(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], place: str, tokens: int
+) -> None:
+    from arr_coc.app.cli import main
+
+    path = tmp_path / "page.png"
+    Image.fromarray(page(256, 320)).save(path)
+    with pytest.raises(SystemExit) as end:
+        main(["pack", "--cost", place.format(page=path), "--for", "qwen3-vl", "--json"])
+    assert end.value.code == 0
+    (row,) = json.loads(capsys.readouterr().out)["pictures"]
+    assert row["tokens"] == tokens
+    with pytest.raises(SystemExit):
+        main(["pack", "--cost", "2048x1024", "--json"])
+    assert {one["model"] for one in json.loads(capsys.readouterr().out)["pictures"]} == {t.name for t in own_tables()}
 
 
 def lettered(height: int, letters: int, size: tuple[int, int] = (640, 896)) -> np.ndarray:
@@ -353,19 +370,3 @@ def test_large_type_needs_only_the_overview() -> None:
     pixels, relevance = lettered(100, 9, (1280, 1792)), spot((3, 5, 2, 3), shape=(40, 56))
     assert packed_of(pixels, relevance, 200, grip=NARROW).layout == "overview"
     assert packed_of(pixels, relevance, 200, scale=1.0).layout == "crops"
-
-
-def test_no_more_pictures_than_the_model_takes(tmp_path: Path) -> None:
-    own = tmp_path / "own.toml"
-    own.write_text(
-        '[[table]]\nname = "narrow"\nmodels = ["narrow"]\nrule = "blocks"\npictures = 3\nsource = "x"\n'
-        'date = "2026-11-17"\nnumbers = { cell = 32, least_pixels = 1024, most_pixels = 4194304 }\n'
-    )
-    hot = spot((3, 5, 2, 3))
-    for number in (1, 2, 5):
-        packed = pack(
-            [page()] * number, QUESTION, 80 * number, model="narrow", table=own, relevance=lambda pixels, query: hot
-        )
-        assert len(packed.pictures) <= 3
-        assert len(packed.left_out.get("pages", ())) == max(0, number - 3)
-        assert packed.layout == "collage"

@@ -35,7 +35,7 @@ def fronting() -> Callable[..., Any]:
 @pytest.fixture(scope="module")
 def pair(fronting: Callable[..., Any]) -> Iterator[tuple[Upstream, str]]:
     upstream = Upstream()
-    with running(upstream) as behind, fronting(behind, price=2.0) as address:
+    with running(upstream) as behind, fronting(behind) as address:
         yield upstream, address
 
 

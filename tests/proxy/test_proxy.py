@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import io
 import json
 import logging
@@ -239,38 +238,6 @@ def test_the_same_picture_is_packed_once(upstream: Upstream, address: str) -> No
     assert counted() == before + 1
 
 
-def test_the_cache_keeps_to_its_bytes() -> None:
-    from arr_coc.core.kept import ByteStore
-
-    cache = ByteStore(100, len)
-    for number in range(20):
-        cache.put(number, bytes(30))
-        assert cache.size <= 100
-    assert len(cache) == 3
-    assert cache.get(19) is not None
-    assert cache.get(0) is None
-    cache.put("large", bytes(101))
-    assert cache.get("large") is None
-    cache.put(19, bytes(10))
-    assert cache.size == 70
-
-
-def test_questions_last_and_beside(upstream: Upstream, fronting: Callable[..., Any]) -> None:
-    asked: list[str] = []
-
-    def spying(pixels: Any, question: str) -> Any:
-        asked.append(question)
-        return pixels[..., 0] / 255.0
-
-    body = chat(question="first?")
-    body["messages"] += [{"role": "assistant", "content": "a"}, {"role": "user", "content": "second?"}]
-    with running(upstream) as behind:
-        for which, wanted in (("last", "second?"), ("beside", "first?")):
-            with fronting(behind, relevance=spying, question=which) as address:
-                assert post(address, body).headers["x-arr-coc"] == "packed"
-            assert asked[-1] == wanted
-
-
 def test_several_pictures_are_numbered_through(upstream: Upstream, address: str) -> None:
     post(address, chat(PAGE, page_bytes(512, 704)))
     texts = [part["text"] for part in upstream.last["messages"][0]["content"] if part["type"] == "text"]
@@ -294,20 +261,18 @@ def test_tokens_savings_and_health(upstream: Upstream, address: str) -> None:
     told = post(address, asked, "/v1/tokens").json()
     assert [one["tokens"] for one in told["pictures"]] == [765, table_for("gpt-4o").tokens((512, 640))]
     assert told["counted"].startswith("as documented")
-    assert told["cost"] > 0
     before = httpx.get(f"{address}/v1/savings").json()
     post(address, chat())
     after = httpx.get(f"{address}/v1/savings").json()
     assert after["packed"] == before["packed"] + 1
     assert after["tokens_saved"] >= before["tokens_saved"] + 200
-    assert after["money_saved"] == pytest.approx(after["tokens_saved"] * 2e-6)
     assert httpx.get(f"{address}/health").json() == {"status": "ok"}
     for wrong in (b"", b"[]", b'{"model": "gpt-4o"}', b'{"model": "gpt-4o", "pictures": [{"width": 0, "height": 1}]}'):
         assert post(address, wrong, "/v1/tokens").status_code == 400
 
 
 def test_the_door(upstream: Upstream, fronting: Callable[..., Any]) -> None:
-    from arr_coc.app.serve.limits import Limits
+    from arr_coc.app.web import Limits
 
     with running(upstream) as behind, fronting(behind, key="long-enough", limits=Limits(upload=10_000)) as address:
         assert post(address, chat(SMALL)).status_code == 401
@@ -324,6 +289,8 @@ def test_the_door(upstream: Upstream, fronting: Callable[..., Any]) -> None:
 
 
 def test_a_dead_and_a_slow_upstream(upstream: Upstream, fronting: Callable[..., Any]) -> None:
+    from arr_coc.app.web import Limits
+
     with running(upstream) as behind:
         pass  # nobody is there any more
     with fronting(behind) as address:
@@ -332,8 +299,8 @@ def test_a_dead_and_a_slow_upstream(upstream: Upstream, fronting: Callable[..., 
         assert "cannot be reached" in answer.json()["error"]["message"]
         answer = post(address, chat(), "/v1/messages")
         assert answer.json()["type"] == "error"
-    slow = Upstream(wait=1.5)
-    with running(slow) as behind, fronting(behind, seconds=0.3) as address:
+    slow = Upstream(wait=2.5)
+    with running(slow) as behind, fronting(behind, limits=Limits(seconds=1)) as address:
         assert post(address, chat(SMALL)).status_code == 504
 
 
@@ -375,7 +342,7 @@ def test_boxes_of_several_pictures(upstream: Upstream, address: str) -> None:
 
 
 def test_no_more_pictures_than_the_model_takes(upstream: Upstream, fronting: Callable[..., Any]) -> None:
-    from arr_coc.app.serve.limits import Limits
+    from arr_coc.app.web import Limits
 
     with running(upstream) as behind, fronting(behind, limits=Limits(pictures=32)) as address:
         answer = post(address, chat(*[PAGE] * 30, model="claude-3-5-sonnet"))
@@ -399,9 +366,6 @@ def test_upstreams_with_a_path_of_their_own() -> None:
         ({"upstream": "http://me:secret@x"}, "must not hold a password"),
         ({"upstream": "http://x", "budget": "0"}, "budget"),
         ({"upstream": "http://x", "assume": "bert"}, "no table"),
-        ({"upstream": "http://x", "layout": "x"}, "layout"),
-        ({"upstream": "http://x", "question": "x"}, "question"),
-        ({"upstream": "http://x", "price": -1}, "price"),
     ],
 )
 def test_settings_that_will_not_do(how: dict[str, Any], line: str) -> None:
@@ -410,29 +374,6 @@ def test_settings_that_will_not_do(how: dict[str, Any], line: str) -> None:
 
     with pytest.raises(InputError, match=line):
         ProxySettings(**how)
-
-
-def test_ollama_and_anthropic_bodies(upstream: Upstream, address: str) -> None:
-    encoded = base64.b64encode(PAGE).decode()
-    body: dict[str, Any] = {"model": "mini", "messages": [{"role": "user", "content": QUESTION, "images": [encoded]}]}
-    assert post(address, body, "/api/chat").headers["x-arr-coc"] == "packed"
-    message = upstream.last["messages"][0]
-    assert len(message["images"]) >= 2
-    assert message["content"].endswith(QUESTION)
-    picture = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": encoded}}
-    picture["cache_control"] = {"type": "ephemeral"}
-    tool = {"type": "tool_result", "tool_use_id": "1", "content": [picture]}
-    body = {"model": "mini", "messages": [{"role": "user", "content": [tool, {"type": "text", "text": QUESTION}]}]}
-    assert post(address, body, "/v1/messages").headers["x-arr-coc"] == "packed"
-    inside = upstream.last["messages"][0]["content"][0]["content"]
-    assert [part["type"] for part in inside][:2] == ["text", "image"]
-    assert [("cache_control" in part) for part in inside] == [False] * (len(inside) - 1) + [True]
-    part = {"type": "input_image", "image_url": data_url(PAGE), "detail": "high"}
-    body = {"model": "mini", "input": [{"role": "user", "content": [part, {"type": "input_text", "text": QUESTION}]}]}
-    assert post(address, body, "/v1/responses").headers["x-arr-coc"] == "packed"
-    content = upstream.last["input"][0]["content"]
-    assert content[0]["type"] == "input_text"
-    assert content[1]["detail"] == "high"
 
 
 def test_a_proxy_needs_no_torch() -> None:

@@ -8,7 +8,6 @@ import json
 from collections.abc import Callable, Iterator
 from copy import copy
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -28,7 +27,8 @@ def serving() -> Iterator[str]:
     if not has_weights():
         pytest.skip("the bundled weights are not here")
     import arr_coc
-    from arr_coc.app.serve import Engine, Limits, build_api
+    from arr_coc.app.serve import Engine, build_api
+    from arr_coc.app.web import Limits
 
     engine = Engine(copy(arr_coc.Eye.from_pretrained("mini")), Limits())
     with running(build_api(engine, default={"keep": 1.0})) as address:
@@ -130,32 +130,6 @@ def anthropic_stream() -> list[bytes]:
     return [f"event: {name}\ndata: {json.dumps({'type': name, **data})}\n\n".encode() for name, data in events]
 
 
-def test_ollama(fronting: Callable[..., Any]) -> None:
-    ollama = pytest.importorskip("ollama", reason="ollama is not installed: pip install 'arr-coc[dev]'")
-
-    def answer(path: str, body: dict[str, Any]) -> dict[str, Any]:
-        said = f"{len(body['messages'][0]['images'])} pictures"
-        return {"model": body["model"], "message": {"role": "assistant", "content": said}, "done": True}
-
-    upstream = Upstream(answer=answer)
-    with running(upstream) as behind, fronting(behind, budget=100) as address:
-        client = ollama.Client(host=address)
-        chat = [{"role": "user", "content": QUESTION, "images": [PAGE]}]
-        said = client.chat(model="qwen2.5vl:7b", messages=chat)
-        assert int(said.message.content.split()[0]) >= 2
-        shown = [base64.b64decode(one) for one in upstream.last["messages"][0]["images"]]
-        assert sum(table_for("qwen2.5vl:7b").tokens(size) for size in sizes(shown)) <= 100
-        upstream.answer = None
-        lines = [
-            {"model": "m", "message": {"role": "assistant", "content": text}, "done": not text}
-            for text in ("ST", "OP", "")
-        ]
-        upstream.pieces = [json.dumps(line).encode() + b"\n" for line in lines]
-        upstream.headers = [(b"content-type", b"application/x-ndjson")]
-        pieces = [piece.message.content for piece in client.chat(model="qwen2.5vl:7b", messages=chat, stream=True)]
-        assert "".join(pieces) == "STOP"
-
-
 def test_openai_responses(fronting: Callable[..., Any]) -> None:
     openai = pytest.importorskip("openai", reason="openai is not installed: pip install 'arr-coc[dev]'")
 
@@ -175,22 +149,3 @@ def test_openai_responses(fronting: Callable[..., Any]) -> None:
         ]
         said = client.responses.create(model="gpt-4.1-mini", input=[{"role": "user", "content": content}])
         assert int(said.output_text.split()[0]) >= 2
-
-
-@pytest.mark.parametrize("door", ["proxy", "pack"])
-def test_a_bench_of_ones_own_through_our_server(
-    door: str, serving: str, fronting: Callable[..., Any], tmp_path: Path
-) -> None:
-    """As a user checks it on his own API: the answers are those of `arr-coc serve`."""
-    from arr_coc_lab.bench.run import bench
-
-    (tmp_path / "street.png").write_bytes(street())
-    row = {"id": "1", "image": "street.png", "question": STREET, "answer": "COFFEE"}
-    (tmp_path / "set.jsonl").write_text(json.dumps(row) + "\n")
-    how: dict[str, Any] = {"data": str(tmp_path / "set.jsonl"), "ask": True, "keeps": "1/4", "out": tmp_path / "door"}
-    with fronting(serving, relevance="auto", text=False) as address:
-        there = address if door == "proxy" else serving
-        report = bench("real", **how, door=door, upstream=there)
-    assert report.cell("full").tokens == 96
-    assert 0 < report.cell("pack", 1 / 4).tokens <= 24
-    assert [row.extras["said"] for row in report.rows if row.system != "smaller picture"] == ["COFFEE", "COFFEE"]

@@ -135,28 +135,3 @@ def test_llama_cpp_by_the_messages_api(llama: str, front: str) -> None:
     assert used[1] <= used[0] - 320 + 60 + 3 * AROUND
     with client.messages.stream(**how) as pieces:
         assert "".join(pieces.text_stream) == said[1]
-
-
-def test_ollamas_protocol(llama: str, fronting: Callable[..., Any], tmp_path: Path) -> None:
-    """By Ollama's client and a server of its protocol, which asks llama.cpp; that server's streams lack a field which
-    the client wants, with the proxy and without."""
-    ollama = pytest.importorskip("ollama", reason="ollama is not installed: pip install 'arr-coc[dev]'")
-    try:
-        files = importlib.metadata.files("ollama-openai-proxy") or []
-    except importlib.metadata.PackageNotFoundError:
-        pytest.skip("a server of Ollama's protocol is not installed: pip install ollama-openai-proxy")
-    place = next(Path(str(one.locate())).parent for one in files if one.name == "main.py")
-    (tmp_path / "server.py").write_text(OLLAMA_SERVER)
-    how = {"OPENAI_API_BASE_URL": f"{llama}/v1", "OPENAI_API_KEY": "none"}
-    with (
-        program(str(tmp_path / "server.py"), str(place), **how) as behind,
-        fronting(behind, budget=60, text=False) as address,
-    ):
-        used = []
-        for server in (behind, address):
-            chat = [{"role": "user", "content": QUESTION, "images": [PAGE]}]
-            told = ollama.Client(host=server).chat(model=MODEL, messages=chat, options={"num_predict": 6})
-            assert told.done
-            used.append(told.prompt_eval_count)
-    assert used[0] > 320
-    assert used[1] <= used[0] - 320 + 60 + 3 * AROUND

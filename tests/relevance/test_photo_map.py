@@ -15,7 +15,7 @@ from arr_coc.knowing.photos.source import PhotoSight, couple, distinct, overlap,
 from arr_coc.knowing.photos.things import WHOLE, known, photo_question, thesaurus
 from arr_coc.looking import examine
 
-real = pytest.mark.skipif(not photos_installed(), reason="the detector is not there: arr-coc setup photos")
+real = pytest.mark.skipif(not photos_installed(), reason="the detector is not there: arr-coc doctor --download")
 CLASSES, NAMES, GROUPS, PARTS, GROUNDS, _ = thesaurus()
 NUMBER = {name: place for place, name in enumerate(CLASSES)}
 
@@ -155,9 +155,9 @@ def test_options_and_missing_weights_are_one_line(monkeypatch, tmp_path):
     assert not photos_installed()
     assert photos.photo_coupling(np.zeros((9, 9, 3), np.uint8), "Where is the dog?") is None
     for relevance in ("photos", "photos:fast"):
-        with pytest.raises(InputError, match="arr-coc setup photos"):
+        with pytest.raises(InputError, match="arr-coc doctor --download"):
             examine(np.zeros((64, 64, 3), np.uint8), "Where is the dog?", relevance=relevance)
-    with pytest.raises(InputError, match="fetch it: arr-coc setup photos"):
+    with pytest.raises(InputError, match="fetch it: arr-coc doctor --download"):
         detect(np.zeros((64, 64, 3), np.uint8))
 
 

@@ -170,7 +170,7 @@ def test_every_door_takes_every_name_or_says_what_is_missing(eye, folder, door):
             ):
                 enter(relevance)
         elif name == "photos" and not photos_installed():
-            with pytest.raises(InputError, match=r"^relevance='photos' needs .*arr-coc setup photos"):
+            with pytest.raises(InputError, match=r"^relevance='photos' needs .*arr-coc doctor --download"):
                 enter(relevance)
         elif name == "words" and ocr_missing():
             with pytest.raises(InputError, match=r"^relevance='words': give words=, or let them be read"):

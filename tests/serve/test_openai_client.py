@@ -182,7 +182,7 @@ def test_words_and_allocations_are_lists_for_several_pictures(server: Served, ey
 @pytest.mark.parametrize(
     ("chat", "own", "part"),
     [
-        ([], {}, "at least one"),
+        ([], {}, "at least 1"),
         ([user(image(SIGNS), text(PINK)), said("x")], {}, "last turn"),
         ([system("x")], {}, "last turn"),
         ([user(text(PINK))], {}, "no picture"),

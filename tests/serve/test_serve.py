@@ -19,7 +19,6 @@ from forked import Zygote
 from PIL import Image
 from serve_client import GRAY, JSON, PINK, SIGNS, STREET, Gate, Served, data_url, until
 
-from arr_coc.core.kept import ByteStore
 from arr_coc.knowing.registry import relevance_source, remove_source
 
 
@@ -107,35 +106,6 @@ def test_a_picture_is_read_from_where_the_request_says(server: Served, wanted: C
         assert said.arr_coc["allocation"].get("scale", 1) == (1 if scale == "auto" else scale)
 
 
-def test_several_readings_are_those_of_ask_within_one_budget(server: Served, wanted: Callable[..., Any]) -> None:
-    """Nobody signed it, so no reading is sure."""
-    query = "Who signed it?"
-    answer = wanted(query, budget=9, readings=3)
-    assert len(answer.passes) == 3
-    own = {"budget": 9, "readings": 3, "want": ["allocation"]}
-    said = server.ask(query, own=own)
-    assert said.choices[0].message.content == answer.text
-    assert said.arr_coc["tokens"] == answer.tokens == 9
-    assert said.arr_coc["uncertainty"] == pytest.approx(answer.uncertainty, abs=1e-4)
-    assert said.arr_coc["allocation"] == [one.allocation.to_json() for one in answer.passes]
-    assert any("3 readings" in note for note in said.arr_coc["notes"])
-    assert said.usage.prompt_tokens > 3 * len(query)
-    chunks = list(server.ask(query, own=own, stream=True))
-    assert "".join(chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices) == answer.text
-    assert chunks[0].arr_coc["tokens"] == 9
-    sure = server.ask(own={"budget": 90, "readings": 3})
-    assert (sure.choices[0].message.content, sure.arr_coc["tokens"]) == ("COFFEE", 30)
-
-
-def test_readings_are_no_way_around_the_servers_limits(serving: Callable[..., Any]) -> None:
-    with serving(max_budget=12) as served:
-        said = served.ask(own={"budget": 90, "readings": 3})
-        assert said.arr_coc["tokens"] <= 12
-        assert any("no picture may cost more than 12" in note for note in said.arr_coc["notes"])
-        two = refusal(served, PINK, data_url(SIGNS), data_url(SIGNS), own={"readings": 2})
-        assert two == (400, "arr_coc.readings is of one picture, and this request shows 2; leave it out")
-
-
 def test_what_cannot_be_answered_is_one_line(server: Served) -> None:
     address = "http://127.0.0.1:9/x.png"
     for own, part in (
@@ -150,7 +120,7 @@ def test_what_cannot_be_answered_is_one_line(server: Served) -> None:
         ({"want": ["weights"]}, "want"),
         ({"tokens": 9}, "arr_coc.tokens"),
         *(({"scale": wrong}, "give auto") for wrong in (0, 1000, "near", True)),
-        *(({"readings": wrong}, "readings must be") for wrong in (0, 9, 1.5, "three")),
+        ({"readings": 2}, "arr_coc.readings is unknown"),
     ):
         status, words = refusal(server, own=own)
         assert (status, part in words) == (400, True), words
@@ -351,7 +321,8 @@ def pictures() -> Iterator[int]:
 def test_pictures_are_fetched_from_allowed_hosts_only(pictures: int) -> None:
     pytest.importorskip("torch")
     from arr_coc import InputError
-    from arr_coc.app.serve.chat import Limits, picture_bytes
+    from arr_coc.app.media import picture_bytes
+    from arr_coc.app.web import Limits
 
     address = f"http://127.0.0.1:{pictures}/street.png"
     assert picture_bytes(address, Limits(), ["127.0.0.1"]) == STREET.read_bytes()
@@ -383,32 +354,3 @@ def test_told_to_end_it_finishes_what_it_says(zygote: Zygote, eye: Any, tmp_path
     assert ended.code == 0
     assert "Traceback" not in ended.err
     assert re.search(r"POST /v1/chat/completions 200 .*tokens=48 full=96", ended.err)
-
-
-def test_a_later_question_uses_what_its_own_key_has_made(
-    serving: Callable[..., Any], wanted: Callable[..., Any]
-) -> None:
-    from openai import OpenAI
-
-    own = {"budget": 24, "order": "overview_first"}
-    with serving() as served:
-        memory = served.engine.eye.memory = ByteStore(1 << 26)
-        first = served.ask(PINK, own=own)
-        size, hits = memory.size, memory.hits
-        assert size > 0
-        assert served.ask(PINK, own=own).choices[0].message.content == first.choices[0].message.content
-        assert (memory.size, memory.hits) == (size, hits + 4), "the scorer's reading, both parts and the beginning"
-        second = served.ask(GRAY, own=own)
-        assert memory.hits == hits + 7
-        assert second.choices[0].message.content == wanted(GRAY, budget=24, order="overview_first").text
-        size, hits = memory.size, memory.hits
-        served.client = OpenAI(base_url=f"{served.address}/v1", api_key="another", max_retries=0, timeout=120)
-        assert served.ask(PINK, own=own).choices[0].message.content == first.choices[0].message.content
-        assert memory.hits == hits, "nothing of the first key's"
-        assert memory.size > size
-
-
-def test_an_unknown_order_is_refused(server: Served) -> None:
-    status, words = refusal(server, PINK, own={"budget": 24, "order": "backwards"})
-    assert status == 400
-    assert "overview_first" in words

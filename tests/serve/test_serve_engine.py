@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from copy import copy
-from threading import Barrier
 from typing import Any
 
 import pytest
@@ -40,15 +39,6 @@ def answered(eye: Any, asked: list[Any], leave: int | None = None, lookers: int 
     return told
 
 
-def test_a_row_ends_when_its_reader_is_gone(eye: Any) -> None:
-    from arr_coc.app.serve.engine import Done
-
-    left, stayed = answered(copy(eye), [asked_of(PINK, {"budget": 48})] * 2, leave=0)
-    assert [item for item in left if isinstance(item, str)] == ["C"]
-    assert not any(isinstance(item, Done) for item in left)
-    assert stayed[-1].answer.text == "COFFEE"
-
-
 @pytest.mark.parametrize("lookers", [1, 4])
 def test_the_models_own_glances_are_batched_too(eye: Any, wanted: Callable[..., Any], lookers: int) -> None:
     """Each row with options of its own: what its glance has encoded stays its own, and is used, as alone."""
@@ -61,20 +51,6 @@ def test_the_models_own_glances_are_batched_too(eye: Any, wanted: Callable[..., 
         assert items[-1].answer.text == answer.text
         assert items[-1].answer.allocation == answer.allocation
         assert items[-1].answer.uncertainty == pytest.approx(answer.uncertainty, abs=1e-5)
-
-
-def test_pictures_of_a_batch_are_looked_at_side_by_side(eye: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    from arr_coc import Eye
-
-    both, prepare = Barrier(2, timeout=20), Eye.prepare
-
-    def meeting(self: Any, *given: Any, **how: Any) -> Any:
-        both.wait()  # raises where the other does not come
-        return prepare(self, *given, **how)
-
-    monkeypatch.setattr(Eye, "prepare", meeting)
-    told = answered(copy(eye), [asked_of(PINK, {"budget": 48})] * 2, lookers=2)
-    assert [items[-1].answer.text for items in told] == ["COFFEE"] * 2
 
 
 def test_a_model_that_needs_its_own_generate_is_served_one_by_one() -> None:

@@ -209,14 +209,15 @@ def test_a_host_that_never_ends_keeps_nobody(serving: Callable[..., Any], trickl
         ({"arr_coc": {"words": [["a", [0, 0, 1, 1]]] * 20_001}}, "20001 words"),
         ({"arr_coc": {"words": {"words": [["a", [0, 0, 1, 1]]] * 20_001}}}, "20001 words"),
         ({"stop": "x" * 300}, "stop"),
-        ({"messages": [{"role": "user", "content": "x"}] * 1000}, "1000 messages"),
-        ({"messages": [{"role": "user", "content": [{"type": "text", "text": ""}] * 5000}]}, "5000 parts"),
+        ({"messages": [{"role": "user", "content": "x"}] * 1000}, "messages: .*at most 256"),
+        ({"messages": [{"role": "user", "content": [{"type": "text", "text": ""}] * 5000}]}, "content: .*at most 256"),
     ],
 )
 def test_too_much_is_refused_by_its_count(
     change: dict[str, Any], part: str, eye: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from arr_coc.app.serve.chat import Limits, read_chat
+    from arr_coc.app.serve.chat import read_chat
+    from arr_coc.app.web import Limits
     from arr_coc.pictures import words
 
     def read(*_: Any) -> Any:
@@ -311,16 +312,6 @@ def test_models_and_places_that_are_not_there_are_told_in_its_form(server: Serve
     assert "POST" in httpx.get(f"{server.address}/v1/chat/completions").headers["allow"]
 
 
-def test_tools_are_refused_for_the_true_reason(server: Served) -> None:
-    from openai import BadRequestError
-
-    tool = {"type": "function", "function": {"name": "f", "parameters": {}}}
-    with pytest.raises(BadRequestError, match="no functions are called here"):
-        server.ask(tools=[tool])
-    with pytest.raises(BadRequestError, match="one answer"):
-        server.ask(n=2)
-    with pytest.raises(BadRequestError, match="greedy"):
-        server.ask(temperature=0.7)
 
 
 def test_a_picture_of_many_frames_is_not_counted_to_the_end(eye: Any) -> None:

@@ -180,20 +180,3 @@ def test_a_prompt_without_pictures_is_the_stock_models(llm):
     (out,) = asked(llm, ("Hello", [], None))
     assert visual(llm, out) == 0
     assert np.isfinite(out.outputs[0].cumulative_logprob)
-
-
-def test_an_overview_is_found_by_the_caches_whatever_is_asked(llm):
-    """Answers are those of `ask` with the same order, the first time and by the caches."""
-    eye, picture = arr_coc.Eye.from_pretrained().set_image(street()), street()
-    wish = {"budget": 192, "order": "overview_first"}
-    block = llm.llm_engine.vllm_config.cache_config.block_size
-    for turn in range(2):
-        for number, question in enumerate((PINK, GRAY)):
-            (out,) = asked(llm, (question, [picture], wish))
-            answer = eye.ask(question, budget=192, order="overview_first", hints="none", scale=1)
-            assert (out.outputs[0].text.strip(), visual(llm, out)) == (answer.text, 192)
-            print(f"{question} for the {turn + 1}. time: {out.num_cached_tokens} of {len(out.prompt_token_ids)} cached")
-            if turn or number:
-                image = llm.get_tokenizer().convert_tokens_to_ids("<|image_pad|>")
-                shared = out.prompt_token_ids.index(image) + answer.allocation.overview
-                assert (out.num_cached_tokens or 0) >= shared // block * block > 0

@@ -80,16 +80,3 @@ def test_whole_leaves_stand_where_an_untouched_tower_has_them():
     torch.testing.assert_close(weights.sum(1), torch.ones(48))
     assert int(indices[0, 0]) == 0
     assert int(indices[-1, 0]) == side**2 - 1
-
-
-def test_the_detail_of_a_picture_stands_in_the_frame_of_its_overview():
-    batch = pictures(3, [(6, 9)])
-    (count,), grid = batch.counts, batch.grid[0]
-    whole, after = prompt_places(count + 7, [PromptPicture(4, batch.leaves, grid)], ROWS, room=ROWS)
-    overview, detail = batch.leaves[:5], batch.leaves[5:]
-    parts = [PromptPicture(9, detail, grid, True), PromptPicture(4, overview, grid)]
-    places, beyond = prompt_places(count + 7, parts, ROWS, room=ROWS)
-    assert torch.equal(whole, places)
-    assert after == beyond
-    apart, _ = prompt_places(count + 8, [PromptPicture(10, detail, grid, True), parts[1]], ROWS, room=ROWS)
-    assert not torch.equal(apart[:, 10:-3], places[:, 9:-3]), "with text in between it is a picture of its own"

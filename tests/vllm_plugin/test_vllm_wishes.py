@@ -226,43 +226,6 @@ def test_a_server_does_not_start_beside_a_damaged_grip(tmp_path):
         VllmServer.of(None, str(tmp_path))
 
 
-def test_a_picture_with_its_overview_first_is_two_items_and_only_the_second_hangs_on_the_question(server, street, eye):
-    given = {"order": "overview_first", "budget": 64, **ANY}
-    pink, blue = (
-        VllmServer.in_parts(server.wishes(given, 1, question)[0])
-        for question in (QUESTION, "What does the blue sign say?")
-    )
-    assert pink[0] == blue[0]
-    assert pink[1] != blue[1]
-    assert "query" not in json.dumps(pink[0])
-    first, second = (laid(server, wish, street) for wish in pink)
-    asked = eye.prepare(QUESTION, 64, relevance="look", order="overview_first").plan.allocations[0]
-    assert np.concatenate([first, second]).tolist() == leaves_of(asked).tolist()
-    assert len(first) == asked.overview
-
-
-def test_other_wishes_are_one_item(server):
-    for given in (None, {"order": "raster"}, {"leaves": [[0, 0, 0]], "order": "overview_first"}):
-        (wish,) = server.wishes(given, 1, QUESTION)
-        assert VllmServer.in_parts(wish) == [wish]
-
-
-def test_all_tokens_in_two_items_leave_one_for_the_second(street):
-    free = VllmServer.of({"keep": 1.0, "order": "overview_first", **ANY})
-    parts = VllmServer.in_parts(free.wishes(None, 1, QUESTION)[0])
-    assert [len(laid(free, wish, street)) for wish in parts] == [GRID.tokens - 1, 1]
-
-
-def test_too_few_tokens_for_an_overview_are_refused(server, street):
-    first, _ = VllmServer.in_parts(server.wishes({"order": "overview_first", "budget": 2}, 1, QUESTION)[0])
-    with pytest.raises(InputError, match="overview"):
-        laid(server, first, street)
-    with pytest.raises(InputError, match="order="):
-        server.wishes({"order": "backwards"}, 1, QUESTION)
-    with pytest.raises(InputError, match="part is unknown"):
-        server.wishes({"part": "overview"}, 1, QUESTION)
-
-
 # ---- several pictures and documents ----------------------------------------------------------------------------------
 
 SMALL = VisualGrid(4, 6, 128, 192)

@@ -1,26 +1,35 @@
-"""Pictures in requests, and how much a request may hold; for every server of ours, without torch."""
+"""Pictures in requests, and how much a request may hold; for every server, without torch."""
 
 from __future__ import annotations
 
 import base64
 import binascii
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 from urllib.error import URLError
 from urllib.parse import urlsplit
-from urllib.request import Request
+from urllib.request import HTTPRedirectHandler, ProxyHandler, Request, build_opener
 
 from ..core.errors import InputError
 from ..core.stopping import check_stop
-from . import web
-
-if TYPE_CHECKING:
-    from .serve.limits import Limits
+from .web import Limits
 
 FETCH_SECONDS = 10
 FETCH_PIECE = 1 << 16
 # Commas and brackets of a request, pictures aside: a page of words has some 200 000, and each is an object in memory.
 MOST_STRUCTURE = 400_000
+
+
+class Stay(HTTPRedirectHandler):
+    """Follow no redirection: a host that was named must not send us to one that was not."""
+
+    def redirect_request(
+        self, req: object, fp: object, code: object, msg: object, headers: object, newurl: object
+    ) -> None:
+        return None
+
+
+# Asks the very host that is named, and no proxy.
+DIRECTLY = build_opener(Stay, ProxyHandler({}))
 
 
 def check_structure(body: bytes) -> None:
@@ -43,9 +52,9 @@ def picture_bytes(address: str, limits: Limits, hosts: Sequence[str] = ()) -> by
     if host is None:
         raise InputError("image_url must be a data: URL; this server fetches nothing from that address")
     try:
-        with web.open_directly(Request(address, headers={"User-Agent": "arr-coc"}), FETCH_SECONDS) as answer:
+        with DIRECTLY.open(Request(address, headers={"User-Agent": "arr-coc"}), timeout=FETCH_SECONDS) as answer:
             held = bytearray()
-            # In pieces: a host that sends a byte at a time must not keep anybody waiting for ever.
+            # In pieces: a host that sends a byte at a time must not keep a request waiting for ever.
             while len(held) <= limits.upload and (piece := answer.read1(FETCH_PIECE)):
                 held += piece
                 check_stop()

@@ -1,4 +1,4 @@
-"""Where everything stands: an overview, crops beside it as pictures of their own, or all of them in one."""
+"""Draw an overview and crops as pictures, and say in words what they show."""
 
 from __future__ import annotations
 
@@ -9,15 +9,13 @@ from typing import NamedTuple
 import numpy as np
 
 from .packed import PackedPicture, Pane
-from .prices.tables import Fitted, TokenTable
+from .prices.tables import TokenTable
 
 LETTERS = "ABCDEFGHIJ"
 FRAME, INK = (214, 40, 40), (255, 255, 255)
 # Frames and letters are drawn on overviews whose shorter side has so many pixels; on smaller ones they would hide more
 # than they show.
 LEAST_MARKED = 192
-# Between the parts of a collage.
-LINE, LINE_COLOUR = 2, (90, 90, 90)
 
 
 class PackPart(NamedTuple):
@@ -96,66 +94,6 @@ class PackSheet:
         pane = Pane((0, 0, *part.size), part.source, self.page, part.letter)
         return PackedPicture(padded(pixels, canvas), table.tokens(canvas), (pane,))
 
-    def collage(
-        self,
-        parts: Sequence[PackPart],
-        places: Sequence[tuple[int, int]],
-        canvas: Fitted,
-        table: TokenTable,
-        marks: bool,
-    ) -> PackedPicture:
-        """All parts in one picture, a thin line between them. canvas: the size of all of them together when they are
-        drawn at their sizes, and what the picture is padded to."""
-        tall, wide = extent(parts, places)
-        scale = canvas.size[0] / tall, canvas.size[1] / wide
-        sheet = np.full((*canvas.canvas, 3), 255, np.uint8)
-        panes = []
-        for part, (y, x) in zip(parts, places, strict=True):
-            top, left = round(y * scale[0]), round(x * scale[1])
-            bottom, right = round((y + part.size[0]) * scale[0]), round((x + part.size[1]) * scale[1])
-            own = part._replace(size=(max(1, bottom - top), max(1, right - left)))
-            others = [one for one in parts if one.letter] if marks and not part.letter else ()
-            pixels = marked(drawn(self.pixels, self.size, own), own, others)
-            sheet[top:bottom, left:right] = pixels
-            panes.append(Pane((top, left, *own.size), part.source, self.page, part.letter))
-        for pane in panes[1:]:
-            top, left, height, width = pane.box
-            sheet[max(0, top - LINE // 2) : top + LINE // 2, left : left + width] = LINE_COLOUR if top else sheet[0, 0]
-            if left:
-                sheet[top : top + height, max(0, left - LINE // 2) : left + LINE // 2] = LINE_COLOUR
-        return PackedPicture(sheet, table.tokens(canvas.canvas), tuple(panes))
-
-
-# ---- collages --------------------------------------------------------------------------------------------------------
-
-
-def extent(parts: Sequence[PackPart], places: Sequence[tuple[int, int]]) -> tuple[int, int]:
-    """(height, width) that parts at their places take together."""
-    tall = max(y + part.size[0] for part, (y, _) in zip(parts, places, strict=True))
-    wide = max(x + part.size[1] for part, (_, x) in zip(parts, places, strict=True))
-    return tall, wide
-
-
-def arrangements(parts: Sequence[PackPart]) -> list[tuple[list[PackPart], list[tuple[int, int]]]]:
-    """The whole and its enlarged parts, below each other or side by side, the whole as wide or as high as they are."""
-    whole, crops = parts[0], list(parts[1:])
-    found = []
-    for across in (False, True):
-        places, at = [], 0
-        for crop in crops:
-            places.append((0, at) if across else (at, 0))
-            at += crop.size[across]
-        if not crops:
-            return [([whole], [(0, 0)])]
-        tall, wide = extent(crops, places)
-        for below in (True, False):
-            scale = wide / whole.size[1] if below else tall / whole.size[0]
-            scale = min(scale, whole.source[2] / whole.size[0], 1.6)
-            first = whole._replace(size=(max(1, round(whole.size[0] * scale)), max(1, round(whole.size[1] * scale))))
-            moved = [(y + first.size[0], x) if below else (y, x + first.size[1]) for y, x in places]
-            found.append(([first, *crops], [(0, 0), *moved]))
-    return found
-
 
 # ---- words -----------------------------------------------------------------------------------------------------------
 
@@ -172,20 +110,13 @@ def told(pictures: Sequence[PackedPicture], sizes: Sequence[tuple[int, int]], fi
     """What to say beside the pictures. first: the number of the first of them in a request."""
     lines, several = [], len(sizes) > 1
     for number, picture in enumerate(pictures, first):
-        for place, pane in enumerate(picture.panes):
-            size = sizes[pane.page]
-            page = f"page {pane.page + 1}" if several else "the whole picture"
-            part = PackPart(pane.source, pane.box[2:], pane.letter)
-            begins = (
-                f"Picture {number}" if len(picture.panes) == 1 else "At its beginning it" if not place else "Then it"
-            )
-            if len(picture.panes) > 1 and not place:
-                begins = f"Picture {number} first"
-            if not pane.letter:
-                reduced = pane.source[2:] == size and pane.scale < 0.97
-                verb = "is" if len(picture.panes) == 1 else "shows"
-                lines.append(f"{begins} {verb} {page}{', reduced' if reduced else ''}.")
-            else:
+        for pane in picture.panes:
+            size, page = sizes[pane.page], f"page {pane.page + 1}" if several else "the whole picture"
+            if pane.letter:
                 of = f"of page {pane.page + 1}" if several else "of it"
-                lines.append(f"{begins} shows area {pane.letter} {of}, enlarged: {where(part, size)}.")
+                part = PackPart(pane.source, pane.box[2:], pane.letter)
+                lines.append(f"Picture {number} shows area {pane.letter} {of}, enlarged: {where(part, size)}.")
+            else:
+                reduced = pane.source[2:] == size and pane.scale < 0.97
+                lines.append(f"Picture {number} is {page}{', reduced' if reduced else ''}.")
     return " ".join(lines)

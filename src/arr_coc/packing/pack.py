@@ -1,4 +1,4 @@
-"""`pack`: from a picture and a question to the few pictures that a model needs which nobody can touch.
+"""`pack`: from a picture and a question to the few pictures that a model behind an API needs.
 
 pack("page.png", "What is the total?", budget=400, model="gpt-4.1-mini")      → Packed
 pack(["1.png", "2.png", "3.png"], "Who signed?", budget=900, model="claude")   pages share the budget
@@ -34,14 +34,14 @@ from ..pictures.pdf import load_page
 from ..pictures.words import Words
 from ..pictures.words_files import as_words, words_beside
 from .cover import Rectangle, cover, level_gains, quiet, uncut
-from .layout import LETTERS, PackPart, PackSheet, arrangements, extent, told
+from .layout import LETTERS, PackPart, PackSheet, told
 from .packed import Packed, PackedPicture, Pane
 from .prices.tables import Fitted, TokenTable, load_tables, table_for
 
 if TYPE_CHECKING:
     from ..looking import LookOptions
 
-LAYOUTS = ("auto", "crops", "collage", "overview")
+LAYOUTS = ("auto", "crops", "overview")
 WHOLE = "whole"
 MOST_CROPS, MOST_PAGES = 3, 200
 # Crops that hold no more of the relevance than so many times their share of the ground show nothing in particular.
@@ -61,15 +61,12 @@ class PackStyle:
     grip: Grip = field(default_factory=Grip.cautious)
     marks: bool = True
     relevance: object = "auto"
-    photos: bool = True
     ocr: bool = False
 
     def for_pictures(self, number: int) -> PackStyle:
-        """The same where a request shows so many pictures; one for each where more would be too many for the model."""
+        """The same where a request shows this many pictures: overviews only where crops were too many for the model."""
         most = self.table.pictures
-        if most is None or number * (1 + self.crops) <= most or self.layout not in ("auto", "crops"):
-            return self
-        return replace(self, layout="collage")
+        return self if most is None or number * (1 + self.crops) <= most else replace(self, layout="overview")
 
 
 def pack(
@@ -87,7 +84,6 @@ def pack(
     marks: bool = True,
     words: object = None,
     relevance: object = "auto",
-    photos: bool = True,
     ocr: bool = True,
 ) -> Packed:
     """The foveated picture as one to four ordinary pictures of a chosen number of tokens.
@@ -99,7 +95,7 @@ def pack(
         keep: Or the share of what the picture costs as it is.
         model: Who will see it, such as "gpt-4o" or "qwen3-vl"; says how tokens are counted.
         table: A TOML file with token tables of one's own.
-        layout: "crops" (an overview and parts as pictures of their own), "collage" (all in one), "overview", or "auto".
+        layout: "crops" (an overview and parts as pictures of their own), "overview", or "auto".
         crops: The most parts that are enlarged.
         scale: How many times as large as it is what is enlarged is drawn, or "auto": so that its letters have the size
             that the model reads best.
@@ -107,7 +103,6 @@ def pack(
         marks: Whether frames and letters are drawn into an overview that is large enough.
         words: Of the picture, with their boxes, as for `look`: no crop cuts through them.
         relevance: As for `look`.
-        photos: As for `look`.
         ocr: As for `look`.
 
     Returns:
@@ -127,7 +122,6 @@ def pack(
         grip_for(model, grip),
         marks,
         relevance,
-        photos,
         of_kind(ocr, bool, "ocr"),
     )
     if layout not in LAYOUTS:
@@ -262,26 +256,19 @@ def pack_page(
         return only_overview(sheet, overview, table)
     looked = look_at(page, query, budget, style)
     view = Cells.of(looked, page.size)
-    layout = style.layout
-    if layout == "auto" and view.frame.seen[0] <= SUFFICES * overview.size[0]:
+    if style.layout == "auto" and view.frame.seen[0] <= SUFFICES * overview.size[0]:
         return only_overview(sheet, overview, table, looked.notes)
-    chosen: list[tuple[list[PackedPicture], list[PackPart]]] = []
-    if layout in ("auto", "crops"):
-        chosen = as_crops(page, sheet, view, budget, style)
-        layout = "crops"
-    if not chosen and style.layout in ("auto", "collage"):
-        chosen = as_collage(page, sheet, view, budget, style)
-        layout = "collage"
-    if not chosen or (style.layout == "auto" and not view.pointed(chosen[0][1])):
+    chosen = as_crops(page, sheet, view, budget, style)
+    if chosen is None or (style.layout == "auto" and not view.pointed(chosen[1])):
         return only_overview(sheet, overview, table, looked.notes)
-    pictures, parts = chosen[0]
+    pictures, parts = chosen
     whole_pane = next(pane for one in pictures for pane in one.panes if not pane.letter)
     left = {
         "area": round(1 - sum(part.source[2] * part.source[3] for part in parts) / math.prod(page.size), 4),
         "relevance": round(1 - view.share(parts), 4),
         "reduced_to": round(whole_pane.scale, 4),
     }
-    return pictures, layout, left, looked.notes
+    return pictures, "crops", left, looked.notes
 
 
 def only_overview(
@@ -298,7 +285,7 @@ def look_at(page: PackPage, query: str, budget: int, style: PackStyle) -> Look:
     cell = style.table.cell if style.table.even else 32
     full = Frame(page.size, cell).full
     amount = min(full, capacity(style.table, budget, cell))
-    how: LookOptions = {"cell": cell, "relevance": style.relevance, "photos": style.photos}
+    how: LookOptions = {"cell": cell, "relevance": style.relevance}
     how |= {"ocr": style.ocr, "scale": style.scale, "grip": style.grip}
     return page.prepared.look(query, amount, **how)
 
@@ -373,12 +360,12 @@ def parts_of(page: PackPage, view: Cells, rectangles: Sequence[Rectangle]) -> li
 
 def as_crops(
     page: PackPage, sheet: PackSheet, view: Cells, budget: int, style: PackStyle
-) -> list[tuple[list[PackedPicture], list[PackPart]]]:
-    """An overview and parts, each a picture of its own; nothing where the budget pays for no two pictures."""
+) -> tuple[list[PackedPicture], list[PackPart]] | None:
+    """An overview and parts, each a picture of its own; None where the budget pays for no two pictures."""
     table = style.table
     first = table.fit(page.size, max(table.least, budget // OVERVIEW_SHARE))
     if first is None or budget - table.tokens(first.canvas) < table.least:
-        return []
+        return None
     left = budget - table.tokens(first.canvas)
 
     @cache
@@ -391,13 +378,12 @@ def as_crops(
     most = style.crops if table.even else min(style.crops, left // table.least)
     rectangles = cover(view.gains, fits, tokens, left, most)
     if not rectangles:
-        return []
+        return None
     parts = parts_of(page, view, rectangles)
     spent = sum(table.tokens(part.size) for part in parts)
     larger = table.fit(page.size, budget - spent) or first
-    marks = parts if style.marks else ()
-    over = sheet.picture(PackPart((0, 0, *page.size), larger.size), larger.canvas, table, marks)
-    return [([over, *(sheet.picture(part, part.size, table) for part in parts)], parts)]
+    over = sheet.picture(PackPart((0, 0, *page.size), larger.size), larger.canvas, table, parts if style.marks else ())
+    return [over, *(sheet.picture(part, part.size, table) for part in parts)], parts
 
 
 def tokens_in_full(table: TokenTable, size: tuple[int, int]) -> int:
@@ -406,41 +392,6 @@ def tokens_in_full(table: TokenTable, size: tuple[int, int]) -> int:
         return sys.maxsize
     count = table.counted(*size)
     return count.tokens if count.height >= 0.98 * size[0] and count.width >= 0.98 * size[1] else sys.maxsize
-
-
-def as_collage(
-    page: PackPage, sheet: PackSheet, view: Cells, budget: int, style: PackStyle
-) -> list[tuple[list[PackedPicture], list[PackPart]]]:
-    """The overview and parts in one picture."""
-    table = style.table
-    square = table.fit((4096, 4096), budget)
-    if square is None:
-        return []
-    cells = max(2, math.prod(square.size) // view.cell**2)
-    best: tuple[float, list[PackPart], list[tuple[int, int]], Fitted] | None = None
-    for share in (cells - cells // OVERVIEW_SHARE, cells // 2):
-
-        def fits(rows: int, cols: int, most: int) -> bool:
-            return rows * cols <= most
-
-        rectangles = cover(view.gains, fits, lambda rows, cols: rows * cols, share, min(2, style.crops))
-        if not rectangles:
-            continue
-        parts = parts_of(page, view, rectangles)
-        side = math.sqrt(max(1, cells - share) * view.cell**2 / math.prod(page.size))
-        first = PackPart((0, 0, *page.size), (max(8, round(page.size[0] * side)), max(8, round(page.size[1] * side))))
-        for arranged, places in arrangements([first, *parts]):
-            fitted = table.fit(extent(arranged, places), budget)
-            if fitted is None:
-                continue
-            scale = table.detail(fitted) / math.sqrt(math.prod(extent(arranged, places)))
-            gain = sum(one.gain for one in rectangles) * min(1.0, scale) ** 2
-            if best is None or gain > best[0]:
-                best = gain, arranged, places, fitted
-    if best is None:
-        return []
-    picture = sheet.collage(best[1], best[2], best[3], table, style.marks)
-    return [([picture], [part for part in best[1] if part.letter])]
 
 
 # ---- several pages ---------------------------------------------------------------------------------------------------

@@ -67,7 +67,7 @@ class Packed:
         full: What the original costs.
         budget: What they may cost.
         model: Whose table counts the tokens.
-        layout: whole, overview, crops or collage.
+        layout: whole, overview or crops.
         sizes: (height, width) of every page.
         left_out: What is not seen enlarged, and how small the whole is.
         jpeg: Whether it came as one.

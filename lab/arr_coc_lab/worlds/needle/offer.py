@@ -34,12 +34,5 @@ class NeedleOffer:
         clips = render_clip(family, range(1), frames, size, seed, SPLIT, cuts=cuts)
         return DrawnClip(clips.pictures[0].permute(0, 2, 3, 1).numpy(), clips.questions[0], clips.answers[0])
 
-    def picture_program(self, family: str, seed: int, size: tuple[int, int]) -> tuple[list[str], list[str]]:
-        """Imports, and lines of Python that bind `picture` to the same picture."""
-        return ["from arr_coc_lab.worlds.needle import render"], [
-            f"drawn = render({family!r}, 1, {size}, {seed}, {SPLIT!r})",
-            "picture = drawn.pictures[0].permute(1, 2, 0).numpy()",
-        ]
-
 
 NEEDLE = NeedleOffer()

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from ...core.errors import InputError
 from .looker import Columns, Looker, LookerOptions, as_columns, failed
-from .todo import BatchRow
+from .rows import BatchRow
 
 # Deaths on one picture after which it is its fault, and deaths at the start after which it is the machine's.
 MOST_DEATHS = 2

@@ -44,18 +44,17 @@ class LookerOptions:
     relevance: str | None = None
     seed: int = 0
     new_tokens: int = 64
-    hints: bool = True
     ocr: bool = True
     min_sureness: float = 0.0
     threads: int = 1
     scale: float | str | None = None
-    readings: int = 1
+    levels: int | None = None
 
     def settings(self) -> JsonObject:
         """What the rows of one folder of results have in common; where they were computed is not part of it."""
         given = asdict(self)
         # Newer options only where they were given, so that a folder of an earlier version goes on.
-        newer = {"hints": True, "ocr": True, "min_sureness": 0.0, "scale": None, "readings": 1}
+        newer = {"ocr": True, "min_sureness": 0.0, "scale": None, "levels": None}
         left_out = {"device", "threads", *(name for name, usual in newer.items() if given[name] == usual)}
         return {name: given[name] for name in given if name not in left_out}
 
@@ -66,7 +65,7 @@ class Looker:
     Columns in: path, query, and data (bytes of the picture; empty where its path is read). Columns out: `COLUMNS`,
     one row for each that came in. leaves: (N, 3) int16 in bytes: row, column and level of each token, on a grid of the
     picture `scale` times as large; scores: (N,) float32 in bytes. pages: of a document, (P, 2) int32 in bytes: the
-    pages with tokens and how many, whose leaves follow one another. unseen: pages that nobody looked at. A picture that
+    pages with tokens and how many, whose leaves follow one another. unseen: pages without tokens. A picture that
     cannot be used is a row with an error.
     """
 
@@ -114,7 +113,7 @@ class Looker:
             self._shown = path, prepare(data or path)
         ways = self.ways
         how: LookOptions = {"strategy": ways.strategy or DEFAULT_STRATEGY, "relevance": ways.relevance or "auto"}
-        how |= {"scale": ways.scale, "ocr": ways.ocr, "seed": ways.seed, "device": ways.device}
+        how |= {"scale": ways.scale, "ocr": ways.ocr, "seed": ways.seed, "device": ways.device, "levels": ways.levels}
         look = self._shown[1].look(query, ways.budget, ways.keep, **how)
         laid = look.allocation
         found = placed_pages(laid) if isinstance(laid, DocumentAllocation) else placed(laid)
@@ -127,8 +126,7 @@ class Looker:
             self.eye.set_image(data or path)
             self._shown = path, None
         how: AskOptions = {"strategy": ways.strategy, "seed": ways.seed, "max_new_tokens": ways.new_tokens}
-        how |= {"scale": ways.scale, "readings": ways.readings, "ocr": ways.ocr}
-        how |= {} if ways.hints else {"hints": "none"}
+        how |= {"scale": ways.scale, "ocr": ways.ocr, "levels": ways.levels}
         answer = withheld(self.eye.ask(query, ways.budget, ways.keep, **how), ways.min_sureness)
         said = {"text": answer.text, "uncertainty": answer.uncertainty, "full": answer.full, "tokens": answer.tokens}
         said["source"] = source_of(answer.notes, ways.relevance or "auto")

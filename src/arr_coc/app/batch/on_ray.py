@@ -15,7 +15,7 @@ import numpy as np
 
 from ...core.errors import InputError
 from .looker import Columns, Looker, LookerOptions
-from .todo import Keys, Todo
+from .rows import Keys, Todo
 
 # Readers for each worker: shares of the input that are gone through side by side.
 READERS = 2

@@ -19,7 +19,7 @@ from ...core.records import arrow, has_parquet
 from ...core.unsure import is_unsure
 from ...core.values import JsonObject
 from .looker import COLUMNS
-from .todo import Keys, key_of
+from .rows import Keys, key_of
 
 SETTINGS, KEYS = "batch.json", ".keys"
 # Rows of a part, at most about.
@@ -82,6 +82,11 @@ class Store:
         if len(self._waiting) >= self.rows or (self._waiting and monotonic() - self._since >= self.seconds):
             self.flush()
         return new
+
+    def summary(self) -> JsonObject:
+        """Rows of the folder, those of before, and what the new ones cost."""
+        counts = {name: getattr(self, name) for name in ("errors", "tokens", "full", "unsure", "unseen")}
+        return {"rows": len(self.keys), "before": self.before, "done": len(self.keys) - self.before, **counts}
 
     def flush(self) -> None:
         if not self._waiting:

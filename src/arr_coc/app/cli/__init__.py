@@ -38,20 +38,16 @@ class Command(NamedTuple):
 COMMANDS: dict[str, Command] = {
     "look": Command("look", "Show where a picture's tokens would go; needs no model."),
     "ask": Command("ask", "Answer a question about a picture, within a budget of tokens."),
-    "pack": Command("pack", "Make the few small pictures that a question needs."),
     "batch": Command("batch", "Look at, or ask about, many files; can be stopped and resumed."),
-    "video": Command("video", "The same for clips: where tokens go, frame by frame."),
     "serve": Command("serve", "An OpenAI-compatible server with a budget in each request."),
     "proxy": Command("proxy", "Stand in front of an API and make its pictures cheaper."),
+    "pack": Command("pack", "Make the few small pictures that a question needs."),
+    "video": Command("video", "The same for clips: where tokens go, frame by frame."),
     "microscope": Command("microscope", "A web page on this machine that shows all of this."),
-    "cost": Command("cost", "Tokens of a picture as each provider counts; nothing is sent."),
-    "sense": Command("sense", "What is sensed of a picture: colours, edges, text, … as maps."),
-    "judge": Command("judge", "Say whether a recorded answer was right, to learn from it."),
-    "setup": Command("setup", "Download the parts for photographs, once."),
     "doctor": Command("doctor", "What is installed, what works, what is missing."),
 }
 GROUP = "arr_coc.commands"
-# What the laboratory adds: told here, so that a missing one can be named and `--help` imports nothing of it.
+# What the laboratory adds, so that a missing one can be named and `--help` imports nothing of it.
 IN_THE_LAB = {
     "demo": "The library at work on the pictures that come with it.",
     "bench": "Measure: tables on the screen, JSON beside them.",
@@ -169,11 +165,11 @@ def run(arguments: list[str]) -> object:
 
 
 # Commands whose --out is a file.
-TO_FILES = ("sense", "calibrate", "train")
+TO_FILES = ("calibrate", "train")
 
 
 def check_out(command: str | None, arguments: Sequence[str]) -> None:
-    """A folder that cannot be one is told before anything is imported, not after all the work."""
+    """Refuse a folder that cannot be one before anything is imported, not after all the work."""
     for number, argument in enumerate(arguments):
         name, sign, value = argument.partition("=")
         place = value if sign else next(iter(arguments[number + 1 :]), "")

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
-# A terminal of fewer columns is narrow; characters that a column of long words may be narrowed to.
-NARROW, LEAST = 60, 12
 USAGE_ERROR = 2
 INTERRUPTED = 130
 
@@ -52,37 +50,10 @@ def say(*lines: str) -> None:
 
 
 def show(*renderables: object) -> None:
-    """Tables and other things of rich's. A table that a terminal is too narrow for becomes lines, one for each cell."""
-    from rich.table import Table
-
+    """Tables and other renderables of rich."""
     screen = console()
     for one in renderables:
-        if isinstance(one, Table) and screen.width < NARROW and not fits(one, screen):
-            say(*lines_of(one))
-        else:
-            screen.print(one)
-
-
-def fits(made: Table, screen: Console) -> bool:
-    """Can every word of a table be read on this screen? Columns that fold may have as few as `LEAST` characters."""
-    widths = []
-    for column in made.columns:
-        cells = [column.header, *column.cells] if made.show_header else list(column.cells)
-        longest = max((len(word) for cell in cells for word in str(cell).split()), default=0)
-        widths.append(min(longest, LEAST) if column.overflow == "fold" or not made.show_header else longest)
-    return sum(widths) + 3 * len(widths) + 1 <= screen.width
-
-
-def lines_of(made: Table) -> list[str]:
-    """A table as lines: its title, then every row, a line for each of its cells."""
-    lines = [str(made.title)] if made.title else []
-    for row in zip(*(column.cells for column in made.columns), strict=True):
-        lines.append("")
-        if made.show_header:
-            lines += [f"{column.header}: {cell}" for column, cell in zip(made.columns, row, strict=True) if str(cell)]
-        else:
-            lines.append(": ".join(map(str, row)))
-    return lines
+        screen.print(one)
 
 
 def print_json(document: object) -> None:

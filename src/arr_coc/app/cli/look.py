@@ -2,41 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ...attending.strategies import DEFAULT_STRATEGY
 from ...core.errors import InputError
-from .console import print_json, say, seconds_line, show, table
-from .options import (
-    Clusters,
-    Device,
-    Gaze,
-    Ocr,
-    OnlyJson,
-    OutFolder,
-    Page,
-    Pages,
-    Quiet,
-    Seed,
-    Share,
-    Tokens,
-    WordsFile,
-    with_options,
-)
+from ...core.values import JsonObject
+from .console import INTERRUPTED, complain, print_json, progress, save_png, say, writing
+from .options import AllowUrl, Choices, Draw, OnlyJson, OutFolder, Pages, WordsFile, with_options
 
 if TYPE_CHECKING:
-    from ...looking import Look, LookOptions
+    from ...attending.document_look import DocumentLook
+    from ...looking import Look
     from .inputs import PictureSource
-    from .looks import LookReport
 
 
-@dataclass(frozen=True)
-class LookCommand:
+@dataclass(frozen=True, kw_only=True)
+class LookCommand(Choices):
     """What pictures are looked at with."""
 
     inputs: Annotated[
@@ -47,61 +32,21 @@ class LookCommand:
         list[str] | None,
         typer.Option("--query", "-q", help="A question; may be repeated. All arguments are then pictures."),
     ] = None
-    budget: Tokens = None
-    keep: Share = None
-    strategy: Annotated[str, typer.Option(help="How the tokens are placed: overlay, quadtree, uniform, …")] = (
-        DEFAULT_STRATEGY
-    )
-    clusters: Clusters = "slic"
-    gaze: Gaze = None
-    relevance: Annotated[
-        str,
-        typer.Option(
-            help="Who says where to look. auto: chosen by the picture; scorer: a network that reads pages; photos: "
-            "things in photographs; words: by OCR alone; look: plain words of the question and what stands out; "
-            "encoder:FOLDER: your CLIP or SigLIP; detail: wherever there is fine structure; …"
-        ),
-    ] = "auto"
     words: WordsFile = None
-    page: Page = None
     pages: Pages = None
     total: Annotated[
         bool, typer.Option("--total", help="One budget for all pictures together, as pages of one document.")
     ] = False
-    photos: Annotated[
-        bool,
-        typer.Option(help="Use the parts for photographs where they are downloaded (arr-coc setup photos)."),
-    ] = True
-    ocr: Ocr = True
     compare: Annotated[
-        str | None,
-        typer.Option(metavar="A,B", help="Show two strategies side by side, with the same number of tokens."),
-    ] = None
-    scale: Annotated[
-        str | None,
-        typer.Option(
-            metavar="auto|TIMES",
-            help="Read the picture this many times as large. auto: by its letters. [default: 1, with --grip auto]",
-        ),
+        str | None, typer.Option(metavar="A,B", help="Show two strategies side by side, at the same number of tokens.")
     ] = None
     grip: Annotated[
         str | None,
-        typer.Option(
-            metavar="MODEL",
-            help="The model that will read it, so that letters get the size it reads best: mini, a folder, a name.",
-        ),
+        typer.Option(metavar="MODEL", help="The model that will read it: letters get the size that it reads best."),
     ] = None
-    seed: Seed = 0
     out: OutFolder = Path("out")
-    draw: Annotated[
-        bool, typer.Option(help="Draw the picture as a model would see it; else only the JSON is written.")
-    ] = True
-    allow_url: Annotated[bool, typer.Option("--allow-url", help="Fetch pictures that are web addresses.")] = False
-    device: Device = "cpu"
-    quiet: Quiet = False
-    lines: Annotated[
-        bool, typer.Option("--jsonl", help="Print a line of JSON for each picture as soon as it is done.")
-    ] = False
+    draw: Draw = True
+    allow_url: AllowUrl = False
     as_json: OnlyJson = False
 
 
@@ -120,49 +65,73 @@ def command(options: LookCommand) -> int:
       arr-coc look street.png -q "the red sign" -q "the blue sign"
       arr-coc look street.png "the red sign" --relevance scorer
       arr-coc look scan.png "How much is the total?" --words scan.hocr
-      arr-coc look report.pdf "Who signed it?" --budget 256
-      arr-coc look report.pdf "Who signed it?" --pages 2-5
+      arr-coc look report.pdf "Who signed it?" --pages 2-5 --budget 256
       arr-coc look a.png b.png c.pdf "Who signed it?" --total --budget 512
-      arr-coc look photos "Where is the clock?" --keep 0.1 --no-photos
       arr-coc look "scans/*.png" "What is the total?" --compare quadtree,uniform
       arr-coc look form.png "What is the date?" --json | jq .looks[0].tokens
-      arr-coc look scans "What is the total?" --budget 10% --no-draw --jsonl | jq .tokens
       cat form.png | arr-coc look - "What is the date?"
     """
-    from ...attending.distance import check_scale
     from ...attending.grip import as_grip
-    from ...attending.request import check_amount
-    from .inputs import check_clusters_of, expand, point_of
-    from .looks import LookJob, look_at_all, look_entry
+    from ...looking import check_relevance, check_request
+    from ...pictures.document import Document
+    from ...pictures.pdf import PdfPlace
+    from .inputs import expand, result_names
+    from .results import look_entry, print_look, print_summary, summary_row, write_look
 
     images, queries = split_inputs(options.inputs, options.query)
-    strategies = parse_compare(options.compare) if options.compare is not None else [options.strategy]
+    strategies = (
+        two_strategies(options.compare) if options.compare is not None else [options.strategy or DEFAULT_STRATEGY]
+    )
     if len(queries) > 1 and len(strategies) > 1:
         raise InputError("--compare takes one question; leave out --compare or all but one --query")
-    how: LookOptions = {"relevance": options.relevance, "photos": options.photos, "ocr": options.ocr}
-    how |= {"words": options.words, "seed": options.seed, "device": options.device}
-    amount = check_amount(options.budget, options.keep)
-    job = LookJob(
-        expand(images, options.allow_url, chosen_pages(options.page, options.pages), options.total),
-        queries,
-        strategies,
-        amount,
-        options.out,
-        options.draw,
-        {**how, "scale": check_scale(options.scale), "grip": as_grip(options.grip)},
-        {"clusters": options.clusters, "gaze": None if options.gaze is None else point_of(options.gaze)},
-    )
-    check_clusters_of([*strategies], options.clusters, options.gaze)
-    if options.lines:
-        return look_at_all(job, quiet=True, tell=print_json).exit_code
-    one = len(job.sources) == 1
-    kept = look_entry if options.as_json else None if options.quiet else (lambda *found: found) if one else summary_row
-    report = look_at_all(job, quiet=options.as_json or options.quiet, keep=kept)
+    how = {**options.how, "relevance": options.relevance, "device": options.device, "words": options.words}
+    how["grip"] = as_grip(options.grip)
+    sources = expand(images, options.allow_url, options.pages, options.total)
+    check_request(queries, *options.amount)
+    known = options.words is not None or any(isinstance(source.place, PdfPlace | Document) for source in sources)
+    check_relevance(options.relevance, ("pixels", "texture", *(("words",) if known else ())))
+    if options.words is not None and len(sources) > 1:
+        raise InputError(f"--words {options.words} is of one picture, not of {len(sources)}; give one picture")
+    entries: list[JsonObject] = []
+    rows: list[tuple[str, ...]] = []
+    sheets: list[str] = []
+    errors: list[dict[str, str]] = []
+    code = 0
+    with progress(len(sources), "looking", hidden=options.as_json or len(sources) == 1) as advance:
+        try:
+            for source, name in zip(sources, result_names(sources), strict=True):
+                try:
+                    looks = looks_at(source, queries, strategies, options.amount, how)
+                except InputError as error:
+                    errors.append({"image": source.name, "error": str(error)})
+                    code = complain(str(error))
+                    looks = []
+                for number, look in enumerate(looks, start=1):
+                    # Several questions are told apart by number, several strategies by name.
+                    tag = f".{look.allocation.strategy}" if len(strategies) > 1 else f".{number}"
+                    look, files = write_look(options.out, name, tag if len(looks) > 1 else "", look, options.draw)
+                    if options.as_json:
+                        entries.append(look_entry(source, look, files))
+                    elif len(sources) == 1:
+                        print_look(source.file, look, files)
+                    else:
+                        rows.append(summary_row(source, look))
+                if len(looks) == 2 and options.draw:
+                    sheets += draw_comparison(options.out, name, looks, queries, strategies)
+                advance()
+        except KeyboardInterrupt:
+            code = INTERRUPTED
+            complain(f"interrupted; what is done is in {options.out}")
     if options.as_json:
-        print_json(report.to_json())
-    elif not options.quiet:
-        print_report(report, len(queries) > 1, options.out)
-    return report.exit_code
+        print_json({"looks": entries, "comparisons": sheets, "errors": errors})
+        return code
+    if rows:
+        print_summary(rows, len(sources), len(queries) > 1)
+        say(f"files: {options.out}")
+    say(*(f"side by side: {sheet}" for sheet in sheets[:3]))
+    if errors and rows:
+        say(f"{len(errors)} of {len(sources)} pictures could not be used; see above")
+    return code
 
 
 def split_inputs(inputs: list[str], query: list[str] | None) -> tuple[list[str], list[str]]:
@@ -174,90 +143,53 @@ def split_inputs(inputs: list[str], query: list[str] | None) -> tuple[list[str],
     return inputs[:-1], inputs[-1:]
 
 
-def chosen_pages(page: int | None, pages: str | None) -> str | None:
-    if page is not None and pages is not None:
-        raise InputError(f"both --page {page} and --pages {pages} were given; give one of them")
-    return pages if page is None else str(page)
+def two_strategies(text: str) -> list[str]:
+    from ...attending.strategies import check_strategy
 
-
-def parse_compare(text: str) -> list[str]:
     names = [name.strip() for name in text.split(",")]
     if len(names) != 2 or not all(names):
         raise InputError(f"--compare {text!r} does not name two strategies; write it like --compare quadtree,uniform")
+    for name in names:
+        check_strategy(name)
     return names
 
 
-# ---- what is printed ------------------------------------------------------------------------------------------------
+def looks_at(
+    source: PictureSource,
+    queries: list[str],
+    strategies: list[str],
+    amount: tuple[int | None, float | None],
+    how: dict[str, Any],
+) -> list[Look | DocumentLook]:
+    """Every question with every strategy; a second strategy gets as many tokens as the first has spent."""
+    from ...core.arrays import torch_threads
+    from ...looking import prepare
+    from .inputs import quiet_decoder
+
+    with quiet_decoder(source):
+        prepared = prepare(source.place)
+    looks: list[Look | DocumentLook] = []
+    with torch_threads(1):
+        for query in queries:
+            for number, strategy in enumerate(strategies):
+                spent = (looks[-1].allocation.tokens, None) if number else amount
+                chosen: dict[str, Any] = {**how, "strategy": strategy}
+                looks.append(prepared.look(query, *spent, **chosen))
+    return looks
 
 
-def print_report(report: LookReport, several: bool, out: Path) -> None:
-    """several: whether there are several questions."""
-    if report.pictures == 1:
-        for source, look, files in report.kept:
-            print_look(source.file, look, files)
-    elif report.kept:
-        print_summary(report, several, out)
-    say(*(f"side by side: {page}" for page in report.pages[:3]))
+def draw_comparison(
+    out: Path, name: str, looks: list[Look | DocumentLook], queries: list[str], strategies: list[str]
+) -> list[str]:
+    """Draw two looks at one picture side by side; return the paths that were written."""
+    from ...draw import comparison
+    from ...looking import Look
 
-
-def print_look(name: str, look: Look, files: Mapping[str, str]) -> None:
-    """Tokens by level with their share of the area, then the sums and the seconds."""
-    from ...draw.legend import level_rows
-    from .documents import DocumentLook, print_document
-
-    if isinstance(look, DocumentLook):
-        print_document(name, look, files)
-        return
-
-    allocation = look.allocation
-    columns = dict.fromkeys(("level", "region", "tokens", "of tokens", "of area"), "right")
-    rows = [
-        (
-            str(row.told),
-            f"{row.side}×{row.side} px",
-            str(row.tokens),
-            f"{100 * row.tokens / max(allocation.tokens, 1):.1f} %",
-            f"{100 * row.area:.1f} %",
-        )
-        for row in level_rows(allocation)
-    ]
-    rows.append(("all", "", str(allocation.tokens), "100.0 %", ""))
-    show(table(f"{name}: {look.relevance.query}", columns, rows, sections=[len(rows) - 2]))
-    say(
-        f"{allocation.strategy}: {allocation.tokens} tokens of {allocation.full} ({100 * allocation.keep:.1f} %), "
-        f"budget {allocation.budget}",
-        f"seconds: {seconds_line(look.seconds)}",
-        *(f"note: {note}" for note in look.notes),
-        f"files: {', '.join(files.values())}",
-    )
-
-
-def summary_row(source: PictureSource, look: Look, files: Mapping[str, str]) -> tuple[str, ...]:
-    """A line of the table of many pictures: nothing but texts, so that no picture is kept for it."""
-    from ...draw.legend import level_rows
-    from .documents import DocumentLook, document_row
-
-    if isinstance(look, DocumentLook):
-        return document_row(source, look)
-    allocation, finest = look.allocation, level_rows(look.allocation)[0]
-    return (
-        source.file,
-        look.relevance.query,
-        allocation.strategy,
-        str(allocation.tokens),
-        f"{100 * allocation.keep:.1f} %",
-        f"level {finest.told}",
-        f"{100 * finest.area:.1f} %",
-        f"{sum(look.seconds.values()):.2f}",
-    )
-
-
-def print_summary(report: LookReport, several: bool, out: Path) -> None:
-    """One row for each picture, question and strategy."""
-    columns = {"picture": "fold", **({"question": "left"} if several else {}), "strategy": "left"}
-    columns |= dict.fromkeys(("tokens", "of full", "finest", "area finest", "seconds"), "right")
-    rows = [row if several else (row[0], *row[2:]) for row in report.kept]
-    show(table(f"{report.pictures} pictures", columns, rows))
-    say(f"files: {out}")
-    if report.errors:
-        say(f"{len(report.errors)} of {report.pictures} pictures could not be used; see above")
+    pictured = [look for look in looks if isinstance(look, Look)]
+    if len(pictured) != 2:
+        return []
+    titles, title = (strategies, queries[0]) if len(strategies) > 1 else (queries, "")
+    drawn = comparison(pictured[0].picture, [look.allocation for look in pictured], titles, title)
+    with writing(out):
+        save_png(drawn, out / f"{name}.comparison.png")
+    return [str(out / f"{name}.comparison.png")]

@@ -1,19 +1,24 @@
-"""`arr-coc pack`: the few pictures that a question needs, for a model that nobody can touch."""
+"""`arr-coc pack`: the few pictures that a question needs, for a model behind an API."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ...core.errors import InputError
+from ...core.values import JsonObject
 from .console import print_json, say, show, table
-from .options import AsLook, Crops, DrawnGrip, DrawnScale, Ocr, OnlyJson, OwnTables, PictureFormat, with_options
+from .options import AllowUrl, Budget, Ocr, OnlyJson, OutFolder, OwnTables, Pages, Relevance, Scale, with_options
+
+if TYPE_CHECKING:
+    from .inputs import PictureSource
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class PackCommand:
     """What is packed, for whom."""
 
@@ -22,27 +27,22 @@ class PackCommand:
         typer.Argument(
             metavar="IMAGE... QUESTION",
             help="Files, folders, globs or -, then the question. Several are pages, which share the budget.",
-            show_default=False,
         ),
     ]
-    model: Annotated[str, typer.Option("--for", help="Who will see it, such as gpt-4o, claude-opus-4-7 or qwen3-vl.")]
-    budget: Annotated[
-        str | None, typer.Option(metavar="TOKENS", help="As that model counts them, 400 or 25%. [default: 25%]")
+    model: Annotated[
+        str | None, typer.Option("--for", help="Who will see it, such as gpt-4o, claude-opus-4-7 or qwen3-vl.")
     ] = None
-    layout: Annotated[
-        str, typer.Option(help="crops: an overview and parts; collage: all in one; overview; or auto.")
-    ] = "auto"
-    crops: Crops = 3
-    scale: DrawnScale = "auto"
-    grip: DrawnGrip = None
-    marks: Annotated[bool, typer.Option(help="Frames and letters in the overview.")] = True
-    kind: PictureFormat = "auto"
-    own: OwnTables = None
-    relevance: AsLook = "auto"
+    budget: Budget = None
+    cost: Annotated[
+        bool, typer.Option("--cost", help="Only tell what pictures, or sizes such as 1920x1080, cost as they are.")
+    ] = False
+    scale: Scale = None
+    relevance: Relevance = "auto"
     ocr: Ocr = True
-    pages: Annotated[str | None, typer.Option(help="Pages of a PDF: 1-3,7 or all. [default: the first]")] = None
-    allow_url: Annotated[bool, typer.Option(help="Fetch pictures from web addresses.")] = False
-    out: Annotated[Path, typer.Option(help="Folder for the pictures and pack.json.")] = Path("out/pack")
+    own: OwnTables = None
+    pages: Pages = None
+    allow_url: AllowUrl = False
+    out: OutFolder = Path("out/pack")
     as_json: OnlyJson = False
 
 
@@ -51,45 +51,41 @@ def command(options: PackCommand) -> None:
     """Draw what a question needs as one to four ordinary pictures of a chosen number of tokens.
 
     Writes picture-1.png, … and pack.json: the text to put before them, what they cost, what was left out, and where
-    everything lies in the original.
+    everything lies in the original. With --cost nothing is packed: it tells the tokens of pictures as each provider
+    counts them, or without --for as all of them do.
 
     \b
     Examples:
       arr-coc pack page.png "What is the total?" --budget 400 --for qwen3-vl --out packed
-      arr-coc pack scan.jpg "Who signed?" --budget 25% --for gpt-4o --layout collage
       arr-coc pack report.pdf --pages 1-12 "What was the loss in 2021?" --budget 2000 --for claude-opus-4-7
+      arr-coc pack --cost page.png --for gpt-4o
+      arr-coc pack --cost 1920x1080
     """
-    if len(options.inputs) < 2:
-        raise InputError('give pictures and a question: arr-coc pack page.png "What is the total?" --for gpt-4o')
-    from ...packing.pack import LAYOUTS, pack
-    from ...packing.packed import format_of
+    from ...packing.pack import pack
     from ...packing.prices.tables import load_tables, table_for
     from .inputs import expand
 
+    if options.cost:
+        return tell_cost(options)
+    if len(options.inputs) < 2 or options.model is None:
+        raise InputError(
+            'give pictures, a question and a model: arr-coc pack page.png "What is the total?" --for gpt-4o'
+        )
     table_for(options.model, load_tables(options.own))
-    format_of(options.kind, False)
-    if options.layout not in LAYOUTS:
-        raise InputError(f"--layout {options.layout} is unknown; choose from {', '.join(LAYOUTS)}")
-    sources = expand(options.inputs[:-1], options.allow_url, options.pages)
-    places = [source.place for source in sources]
+    places = [source.place for source in expand(options.inputs[:-1], options.allow_url, options.pages)]
     packed = pack(
         places[0] if len(places) == 1 else places,
         options.inputs[-1],
         options.budget,
         model=options.model,
         table=options.own,
-        layout=options.layout,
-        crops=options.crops,
-        scale=options.scale,
-        grip=options.grip,
-        marks=options.marks,
+        scale=options.scale or "auto",
         relevance=options.relevance,
         ocr=options.ocr,
     )
-    files = packed.save(options.out, options.kind)
+    files = packed.save(options.out)
     if options.as_json:
-        print_json({**packed.to_json([path.name for path in files[:-1]]), "out": str(options.out)})
-        return
+        return print_json({**packed.to_json([path.name for path in files[:-1]]), "out": str(options.out)})
     rows = [
         (path.name, f"{one.size[1]}×{one.size[0]}", str(one.tokens), ", ".join(p.letter or "whole" for p in one.panes))
         for path, one in zip(files, packed.pictures, strict=False)
@@ -100,4 +96,43 @@ def command(options: PackCommand) -> None:
     say(packed.text, *(f"note: {note}" for note in packed.notes))
     if packed.left_out.get("pages"):
         say(f"not shown: page {', '.join(map(str, packed.left_out['pages']))}")
-    say(f"written: {files[-1]}")
+    return say(f"written: {files[-1]}")
+
+
+def tell_cost(options: PackCommand) -> None:
+    """Print the tokens of pictures as they are, by one table or by all."""
+    from ...packing.prices.tables import load_tables, table_for
+    from .inputs import expand
+
+    tables = load_tables(options.own)
+    tables = tables if options.model is None else (table_for(options.model, tables),)
+    sizes: dict[str, tuple[int, int]] = {}
+    for text in options.inputs:
+        found = re.fullmatch(r"(\d{1,6})\s*[x×]\s*(\d{1,6})", text.strip().lower())
+        if found and not Path(text).exists():
+            sizes[text] = int(found[2]), int(found[1])
+        else:
+            sources = expand([text], options.allow_url, options.pages)
+            sizes |= {source.name: size_of(source) for source in sources}
+    rows: list[JsonObject] = [
+        {"file": name, "height": size[0], "width": size[1], "model": one.name, "tokens": one.tokens(size)}
+        | {"counted": one.as_told, "source": one.source}
+        for name, size in sizes.items()
+        for one in tables
+    ]
+    if options.as_json:
+        return print_json({"pictures": rows})
+    columns = {"picture": "fold", "size": "right", "model": "left", "tokens": "right", "counted": "left"}
+    cells = [
+        (row["file"], f"{row['width']}×{row['height']}", row["model"], str(row["tokens"]), row["counted"])
+        for row in rows
+    ]
+    show(table("What pictures cost", columns, cells, narrow=True))
+    return say(*(f"{one.name}: {one.source} {one.notes}".strip() for one in tables if options.model is not None))
+
+
+def size_of(source: PictureSource) -> tuple[int, int]:
+    """(height, width) of a picture, upright as models see it."""
+    from ...pictures.pdf import load_page
+
+    return load_page(source.place)[0].size

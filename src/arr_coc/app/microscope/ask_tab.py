@@ -1,369 +1,232 @@
-"""Ask: the answer, how sure it is, where the tokens went, what the model saw, and what that cost against full."""
+"""Ask: the answer, how sure it is, where the tokens went and what each pass saw; the three ways of knowing and their
+tensions; and all pages of a document under one budget."""
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from html import escape
-from pathlib import Path
-from time import perf_counter
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
-from ...answering.feedback import name_of, place_of
 from ...attending.allocate import allocate
 from ...attending.distance import LARGEST
-from ...attending.grip import Grip
+from ...attending.document_look import DocumentLook
+from ...attending.frame import Frame
+from ...balancing.explain import POLES, explain_tensions
+from ...balancing.tension import balance, sharpen
 from ...core.errors import InputError
 from ...core.unsure import is_unsure, sureness_words
 from ...core.values import DEFAULT_CELL, Allocation, Answer, Relevance
-from ...draw import foveated, heat, homunculus, overlay
-from ...draw.grip import grip_picture
-from ...knowing.registry import find_source
-from ...knowing.scene import VIEW_SIDE, Scene
-from ...looking import check_request
+from ...draw import document_sheet, foveated, heat, homunculus, overlay
+from ...looking import check_request, prepare
 from ...pictures.load import Picture
-from ...texture.type_height import letters_of
+from ...pictures.pdf import is_pdf
 from . import kit
-from .desk import Desk, give_back
+from .desk import Desk
 from .linking import PageState
-from .markup import Figure, budget, figures, meter, notes, sentence, shown_pixels, shown_size, table
+from .markup import Figure, budget, card, figures, meter, notes, shown_pixels, shown_size, table
 
-STAGES = {
-    "load": "load the picture",
-    "read": "read the question",
-    "know": "find what is relevant",
-    "look": "decide where to look",
-    "encode": "encode what is looked at",
-    "answer": "say the answer",
+# Sides of pictures in pixels: a pass; a way of knowing, which is drawn again as a slider moves.
+PASS_SIDE, WAY_SIDE = 360, 400
+# Rows of the table of pages, and tokens of a document.
+PAGE_ROWS, PAGE_TOKENS = 12, 256
+WAYS = {
+    "propositional": ("Propositional", "What is there to be read: local information."),
+    "perspectival": ("Perspectival", "What stands out from here: saliency, less at the edge."),
+    "participatory": ("Participatory", "What this question couples to."),
 }
+TENSIONS = ("compress", "explore", "diversify")
 
 
-# Seconds between two states of a view that grows: often enough to be seen, and to be called off.
-SPOKEN_EVERY = 0.25
-# Tokens of a picture whose question is also asked with all of them, for the table of stages.
-MOST_FULL = 2048
+# ---- the answer ------------------------------------------------------------------------------------------------------
 
 
 def show_answer(desk: Desk, path: str | None, state: PageState, tokens: int) -> kit.SheetContent:
     """Ask the chosen model, in one pass or several, and show what led to the answer."""
-    growing = tell_answer(desk, path, state, tokens)
-    while True:
-        try:
-            next(growing)
-        except StopIteration as ended:
-            return ended.value
+    from ...answering.esper import Esper
 
-
-def tell_answer(desk: Desk, path: str | None, state: PageState, tokens: int) -> Generator[str, None, kit.SheetContent]:
-    """`show_answer`, which first yields what has been said so far."""
     check_request([state.q])
-    picture = desk.prepared(path).picture
-    assert path is not None
-    if state.passes == 1:
-        answer, relevance = yield from ask_once(desk, path, state, tokens)
+    picture, eye = desk.picture(path), desk.eye(state.model)
+    eye.set_image(picture)
+    if state.passes > 1:
+        esper = Esper(eye, "four_pass").set_image(picture)
+        answer = esper.ask(state.q, tokens, passes=state.passes, scale=state.scale or None)
     else:
-        answer, relevance = ask_again(desk, path, state, tokens)
-    said = relevance.notes if relevance is not None else ()
-    shown = answer_figures(picture, answer.allocation, relevance)
-    shown += grip_figures(picture, answer.allocation, desk.eye(state.model).grip)
-    html = "".join(
-        [
-            answer_card(answer, desk.truth(state.picture, state.q)),
-            figures(shown, "pairs"),
-            budget(answer.allocation),
-            notes(list(dict.fromkeys([*picture.notes, *answer.notes, *said]))),
-        ]
-    )
+        answer = eye.ask(state.q, tokens, scale=state.scale or None)
+    relevance = eye.scored(state.q) if eye.relevance in ("auto", "scorer") else None
+    html = [
+        answer_card(answer, desk.truth(state.picture, state.q)),
+        passes_strip(picture, answer) if len(answer.passes) > 1 else "",
+        figures(answer_figures(picture, answer.allocation, relevance), "pairs"),
+        budget(answer.allocation),
+        notes([*picture.notes, *answer.notes]),
+    ]
     return kit.SheetContent(
         "ask",
-        html,
+        "".join(html),
         lambda: homunculus(picture, answer.allocation, relevance, state.q, answer=answer),
         lambda: {"query": state.q, "model": state.model, "answer": answer.to_json(), **answer.allocation.to_json()},
-        answer_lines(state, tokens, picture.name, desk),
         state.link(),
-        answer,
     )
-
-
-def ask_once(
-    desk: Desk, path: str, state: PageState, tokens: int
-) -> Generator[str, None, tuple[Answer, Relevance | None]]:
-    """One pass; yields cards with what has been said. The map that the learned scorer makes on the way is kept."""
-    eye = desk.eye(state.model)
-    made: list[Relevance] = []
-    large = max(desk.prepared(path).picture.size) > VIEW_SIDE
-
-    def kept(scene: Scene, query: str) -> Relevance:
-        assert eye.scorer is not None
-        made.append(cast("Relevance", eye.scorer(scene.given, query)))
-        return made[-1]
-
-    by_scorer = eye.relevance == "auto" and eye.scorer is not None
-    source = replace(find_source("scorer"), function=kept, together=False) if by_scorer else None
-    speaking = eye.set_image(desk.whole(path)).stream(state.q, tokens, relevance=source, scale=state.distance)
-    said, shown = "", perf_counter()
-    while True:
-        try:
-            said += next(speaking)
-        except StopIteration as ended:
-            if large:  # its patches are done with
-                del eye, speaking
-                give_back()
-            return ended.value, made[-1] if made else None
-        if perf_counter() - shown >= SPOKEN_EVERY:
-            shown = perf_counter()
-            yield (
-                '<section class="card"><div><p class="label">Answer, being said</p>'
-                f'<p class="answer">{escape(said)}…</p></div></section>'
-            )
-
-
-def ask_again(desk: Desk, path: str, state: PageState, tokens: int) -> tuple[Answer, Relevance | None]:
-    """Several passes that share the tokens; the map is the one that the last look followed."""
-    esper = desk.esper(state.model).set_image(desk.whole(path))
-    story = esper.examine(state.q, tokens, passes=state.passes, scale=state.distance)
-    steered = story.passes[-1].steered
-    return story.answer, Relevance(steered / max(float(steered.max()), 1e-9), query=state.q)
-
-
-def show_full(desk: Desk, path: str | None, state: PageState, answer: Answer | None) -> str:
-    """The same question with every token, stage by stage beside what was just spent; not by itself on a large picture,
-    where that takes minutes and gigabytes."""
-    if answer is None or not path:
-        return ""
-    if answer.full > MOST_FULL:
-        return notes([f"All {answer.full} tokens are not tried unasked; set the budget to 100 % for it."])
-    eye = desk.eye(state.model)
-    eye.record = None  # nobody asked this
-    return stages(answer, eye.set_image(desk.whole(path)).ask(state.q, keep=1.0))
-
-
-def judge_answer(desk: Desk, shown: kit.SheetContent | None, judged: str, place: str = "", right: str = "") -> str:
-    """Say of the answer that is shown whether it was right; into the owner's record, where there is one."""
-    record = desk.options.get("record")
-    name = "" if shown is None else name_of(shown.kept)
-    if record is None or not name:
-        raise InputError("there is no recorded answer to judge yet: ask first")
-    record.judge(judged, name, boxes=place_of(place) if judged == "better" else (), answer=right.strip())
-    return sentence(f"Judged {judged}: kept with the record {name}.")
 
 
 def answer_card(answer: Answer, truth: str | None) -> str:
-    """The answer in large letters, its uncertainty as a bar, and the truth where it is known."""
-    known = "" if truth is None else truth_words(answer.text, truth)
-    spent = 1000 * sum(answer.seconds.values())
     kind = sureness_words(answer.uncertainty).partition(",")[0]
-    unsure = f'<p class="note">{"unsure: probably wrong" if is_unsure(answer.uncertainty) else kind}</p>'
-    bar = meter(answer.uncertainty, f"{answer.uncertainty:.2f}", "uncertainty")
     looks = f" in {len(answer.passes)} passes" if len(answer.passes) > 1 else ""
     cost = f"{answer.tokens} of {answer.full} tokens ({100 * answer.tokens / max(answer.full, 1):.1f} %){looks}"
-    return (
-        '<section class="card"><div><p class="label">Answer</p>'
-        f'<p class="answer" id="answer">{escape(answer.text) or "(nothing)"}</p>{known}</div>'
-        f'<div><p class="label">Uncertainty</p>{unsure}{bar}'
-        f'<p class="label">Spent</p><p class="spent">{cost}, {spent:.0f} ms</p></div></section>'
-    )
+    spent = f"{cost}, {1000 * sum(answer.seconds.values()):.0f} ms"
+    unsure = "unsure: probably wrong" if is_unsure(answer.uncertainty) else kind
+    return card(answer.text, answer.uncertainty, truth, spent, unsure)
 
 
-def truth_words(said: str, truth: str) -> str:
-    """Whether it is right, and what is."""
-    right = said == truth
-    words = "right" if right else f"in truth: {truth}"
-    return f'<p class="truth {"right" if right else "wrong"}">{escape(words)}</p>'
+def passes_strip(picture: Picture, answer: Answer) -> str:
+    """One column for each look: what it saw by then, what it said, how unsure it was, how much it explored."""
+    size, columns = shown_size(picture.size, PASS_SIDE), []
+    for number, step in enumerate(answer.passes, start=1):
+        seen = Figure(foveated(picture, step.allocation, size), "What it sees by then")
+        unsure = step.uncertainty or 0.0
+        columns.append(
+            f'<section class="pass"><h3>Pass {number}</h3><p class="said">{escape(step.text) or "(nothing said)"}</p>'
+            f"{meter(unsure, f'{unsure:.2f}', 'uncertainty')}"
+            f'<p class="note">{step.tokens} tokens, {100 * step.exploration:.0f} % exploring</p>'
+            f"{figures([seen], 'one')}</section>"
+        )
+    return f'<div class="passes">{"".join(columns)}</div>'
 
 
 def uniform_of(picture: Picture, tokens: int, like: Allocation | None = None) -> Allocation:
-    """The same number of tokens, spread evenly: what down-sampling costs as much would see."""
+    """The same number of tokens, spread evenly: what down-sampling at the same cost would see."""
     cell, canvas = (DEFAULT_CELL, None) if like is None else (like.cell, like.canvas)
     flat, size = np.ones((8, 8), dtype=np.float32), picture.size
     return allocate(flat, max(1, tokens), strategy="uniform", image_size=size, cell=cell, canvas=canvas)
 
 
 def answer_figures(picture: Picture, allocation: Allocation, relevance: Relevance | None) -> list[Figure]:
-    """Where the tokens go, what the model sees, relevance, and uniform; drawn side by side, since somebody waits."""
+    """Where the tokens go, what the model sees, relevance, and uniform at the same cost."""
     size = shown_size(picture.size)
     pixels = shown_pixels(picture.pixels, size)
     even = uniform_of(picture, allocation.tokens, allocation)
     boxes, regions = "Each box is one token; small boxes see detail.", "Every region at its own resolution."
-    evenly = f"{even.tokens} tokens spread evenly: plain down-sampling."
-    makers = [
-        lambda: Figure(foveated(picture, allocation, size), "What the model sees", regions),
-        lambda: Figure(foveated(picture, even, size), "Uniform at the same cost", evenly),
-        lambda: Figure(overlay(pixels, allocation), "Where the tokens go", boxes),
+    shown = [
+        Figure(overlay(pixels, allocation), "Where the tokens go", boxes),
+        Figure(foveated(picture, allocation, size), "What the model sees", regions),
     ]
     if relevance is not None:
         needs = "Bright is where the question needs detail."
-        makers.append(lambda: Figure(heat(relevance, size, pixels), "Relevance", needs))
-    with ThreadPoolExecutor(2) as pool:
-        sees, evenly_seen, goes, *needed = pool.map(lambda make: make(), makers)
-    return [goes, sees, *needed, evenly_seen]
+        shown.append(Figure(heat(relevance, size, pixels), "Relevance", needs))
+    evenly = f"{even.tokens} tokens spread evenly: plain down-sampling."
+    return [*shown, Figure(foveated(picture, even, size), "Uniform at the same cost", evenly)]
 
 
-def grip_figures(picture: Picture, allocation: Allocation, grip: Grip | None) -> list[Figure]:
-    """How well the model reads letters of each height, with those of this picture marked; none where either is not
-    known."""
-    letters = letters_of(picture.pixels, size=picture.size)
-    if grip is None or not letters:
-        return []
-    tall = letters.median() * (allocation.canvas or picture.size)[0] / picture.size[0]
-    caption = f"The letters here have {letters.median():.0f} pixels, and {tall:.0f} as the model sees them."
-    curve = grip_picture(grip.to_json(), 720, (tall,))
-    return [Figure(np.asarray(curve), "What the model reads, by the height of letters", caption)]
+# ---- three ways of knowing -------------------------------------------------------------------------------------------
 
 
-def stages(answer: Answer, full: Answer) -> str:
-    """Milliseconds by stage, foveated against full."""
-    names = [name for name in STAGES if name in answer.seconds or name in full.seconds]
-    rows: list[dict[str, object]] = [
-        {"stage": STAGES[name], "here": _milliseconds(answer.seconds, name), "full": _milliseconds(full.seconds, name)}
-        for name in names
+def show_ways(desk: Desk, path: str | None, state: PageState, tokens: int) -> str:
+    """The three maps of a picture and a question, and what the tensions make of them."""
+    prepared = desk.prepared(path)
+    look = desk.remember(("ways", path, state.q), lambda: prepared.look(state.q, keep=1.0, relevance="look"))
+    ways, picture = look.relevance, look.picture
+    maps = (getattr(ways, name)[None] for name in WAYS)
+    tuned = replace(ways, map=sharpen(np.asarray(balance(*maps, state.tensions))[0]), tensions=state.tensions)
+    allocation = allocate(tuned, min(tokens, Frame(picture.size).full), image_size=picture.size)
+    size = shown_size(picture.size, WAY_SIDE)
+    pixels = shown_pixels(picture.pixels, size)
+    panes = [Figure(heat(getattr(ways, name), size, pixels), *words) for name, words in WAYS.items()]
+    balanced = [
+        Figure(heat(tuned, size, pixels), "Balanced", "Relevance under these tensions."),
+        Figure(overlay(pixels, allocation), "Where the tokens go", f"{allocation.tokens} tokens by this map."),
     ]
-    here, everything = (1000 * sum(one.seconds.values()) for one in (answer, full))
-    rows += [
-        {"stage": "all stages", "here": f"{here:.0f} ms", "full": f"{everything:.0f} ms", "kind": "sum"},
-        {"stage": "visual tokens", "here": f"{answer.tokens}", "full": f"{full.tokens}"},
-        {"stage": "answer", "here": answer.text or "(nothing)", "full": full.text or "(nothing)"},
-        {"stage": "uncertainty", "here": f"{answer.uncertainty:.2f}", "full": f"{full.uncertainty:.2f}"},
-    ]
-    columns = {"stage": "", "here": f"this budget ({answer.tokens})", "full": f"all tokens ({full.tokens})"}
-    return table(columns, rows, "Tokens and milliseconds against full")
+    words = "".join(f"<li>{escape(sentence)}</li>" for sentence in explain_tensions(state.tensions))
+    return f'{figures(panes, "thirds")}{figures(balanced, "pairs")}<ul class="words">{words}</ul>{notes(look.notes)}'
 
 
-def _milliseconds(seconds: Mapping[str, float], stage: str) -> str:
-    return f"{1000 * seconds[stage]:.0f} ms" if stage in seconds else "–"
+# ---- pages of a document ---------------------------------------------------------------------------------------------
 
 
-def answer_lines(state: PageState, tokens: int, file_name: str, desk: Desk) -> str:
-    imports, lines = kit.picture_lines(state.picture, file_name)
-    query = kit.literal(state.q)
-    given = f"{query}, budget={tokens}" + (f", scale={state.scale:g}" if state.scale else "")
-    if desk.server is not None and state.model in desk.served:
-        imports += ["from arr_coc.app.microscope.remote import Remote"]
-        imports += [] if desk.server.key is None else ["import os"]
-        key = "" if desk.server.key is None else ", os.environ['ARR_COC_API_KEY']"
-        lines += [
-            f"eye = Remote({desk.server.address!r}{key}).eye({desk.served[state.model]!r}).set_image(picture)",
-            f"answer = eye.ask({given})",
-        ]
-    elif state.passes == 1:
-        imports += ["from arr_coc.answering.eye import Eye"]
-        lines += [
-            f"eye = Eye.from_pretrained({state.model!r}).set_image(picture)",
-            f"answer = eye.ask({given})",
-        ]
-    else:
-        imports += ["from arr_coc.answering.esper import Esper"]
-        lines += [
-            f"esper = Esper.from_pretrained({state.model!r}).set_image(picture)",
-            f"answer = esper.ask({given}, passes={state.passes})",
-        ]
-    imports += ["from arr_coc.draw import homunculus"]
-    lines += [
-        f"allocation = answer.allocation  # {tokens} tokens may be spent",
-        f"homunculus(picture, allocation, query={query}).save('ask.png')",
-        "print(answer.text, answer.uncertainty, answer.tokens)",
-    ]
-    return kit.program(imports, lines)
+def show_pages(desk: Desk, path: str | None, query: str, tokens: float | None) -> str:
+    """One question about all pages of a PDF: which of them get tokens, and why."""
+    check_request([query])
+    if not tokens or not float(tokens).is_integer() or tokens < 1:
+        raise InputError("the budget must be a whole number of tokens, at least 1")
+    file = desk.own_file(path, "PDF")
+    if not is_pdf(file):
+        raise InputError(f"{file.name} is no PDF; open one on the left")
+    prepared = desk.remember(("document", str(file), file.stat().st_mtime_ns), lambda: prepare(file))
+    look = prepared.look(query, int(tokens))
+    if not isinstance(look, DocumentLook):
+        raise InputError(f"{file.name} has one page: click it on the left, and ask about it as about any picture")
+    allocation = look.allocation
+    sheet = np.asarray(document_sheet(look.document, allocation, query))
+    shown = [Figure(sheet, "All pages", "Those with tokens stand out; the bar says how many.")]
+    columns = {"number": "Page", "tokens": "Tokens", "full": "Of", "why": "Why"}
+    rows = [{key: getattr(share, key) for key in columns} for share in allocation.ranked[:PAGE_ROWS]]
+    spent = f"{allocation.tokens} of {allocation.full} tokens"
+    caption = f"{spent} on {len(allocation.funded)} of {allocation.of_pages} pages"
+    return figures(shown, "one") + table(columns, rows, caption) + notes(allocation.notes)
+
+
+# ---- the tab ---------------------------------------------------------------------------------------------------------
 
 
 def ask_tab(page: kit.MicroscopePage) -> None:
-    distance = page.settings["scale"] = kit.gradio().Slider(
+    gr = kit.gradio()
+    distance = gr.Slider(
         0,
         LARGEST,
         0,
         step=0.05,
-        label="Distance: how many times as large it is read",
-        info="0: by the size of the letters and what the model reads best. Tokens stay as many.",
-        elem_id="distance",
+        label="Scale: how many times as large it is read",
+        info="0: by the size of the letters and what the model reads best. The tokens stay the same.",
+        elem_id="scale",
     )
-    sheet, inputs = kit.TabSheet(page, "ask"), [*page.common, distance]
-    if page.desk.options.get("record") is not None:
-        judge_row(page, sheet)
+    sheet = kit.TabSheet(page, "ask")
     sheet.exports()
-
-    def state_of(common: tuple[Any, ...]) -> PageState:
-        return page.state("ask", common[:-1], scale=float(common[-1] or 0))
-
-    def answer(*common: Any) -> Generator[tuple[object, ...]]:
-        state = state_of(common)
-        for values in sheet.growing(lambda: tell_answer(page.desk, common[0], state, kit.tokens_of(common, page.desk))):
-            yield *values, ""
-
-    def remember(
-        shown: kit.SheetContent | None, asked: list[PastQuestion] | None, *common: object
-    ) -> tuple[object, ...]:
-        kept = remembered(asked or [], of_this(shown, common), common)
-        return kept, kit.gradio().Dataset(samples=[[one.told] for one in kept], visible=bool(kept))
-
-    def of_this(shown: kit.SheetContent | None, common: tuple[object, ...]) -> kit.SheetContent | None:
-        """What is shown, if it answers what is asked; after a question that was called off it answers another."""
-        return shown if shown is not None and shown.link == state_of(common).link() else None
-
-    def against_full(shown: kit.SheetContent | None, *common: Any) -> str:
-        shown = of_this(shown, common)
-        if shown is None:
-            return ""
-        state = state_of(common)
-        html, trouble = kit.in_a_sentence(lambda: show_full(page.desk, common[0], state, shown.kept))
-        return html or trouble
-
+    sheet.shows(lambda path, state, tokens: show_answer(page.desk, path, state, tokens), {"scale": distance}, kit.MODEL)
     distance.release(None, None, None, js=kit.RUN_BY_ITSELF)
-    asked = sheet.runs(answer, inputs, [*sheet.outputs, sheet.below], api_name="ask", **kit.MODEL)
-    asked.then(remember, [sheet.shown, page.history, *inputs], [page.history, page.asked], **kit.HIDDEN)
-    page.running.append(
-        asked.then(
-            against_full,
-            [sheet.shown, *inputs],
-            [sheet.below],
-            show_progress="minimal",
-            **kit.MODEL,
-            **kit.PRIVATE,
-        )
-    )
+    with gr.Accordion("Three ways of knowing, and their tensions", open=False, elem_id="ways"):
+        ways_part(page)
+    with gr.Accordion("All pages of the PDF on the left", open=False, elem_id="pages"):
+        with gr.Row():
+            tokens = gr.Number(PAGE_TOKENS, label="Tokens for all pages", precision=0, minimum=1, elem_id="page-tokens")
+            go = gr.Button("Look at all pages", elem_id="look-pages")
+        view = gr.HTML(elem_id="view-pages", padding=False)
 
-
-def judge_row(page: kit.MicroscopePage, sheet: kit.TabSheet) -> None:
-    """Was it right? Only where the owner of the page keeps a record (`--record`)."""
-    gr = kit.gradio()
-    with gr.Row(elem_classes="export-row", elem_id="judge"):
-        place = gr.Textbox(label="A better place: x0,y0,x1,y1 in 0–1", elem_id="judge-place", scale=2)
-        right = gr.Textbox(label="The right answer, if you know it", elem_id="judge-answer", scale=2)
-        buttons = {
-            judged: gr.Button(label, size="sm", elem_id=f"judge-{judged}", min_width=90)
-            for judged, label in (("right", "Right"), ("wrong", "Wrong"), ("better", "Better place"))
-        }
-    told = gr.HTML(elem_id="judged", padding=False)
-    for judged, button in buttons.items():
-
-        def judge(shown: kit.SheetContent | None, where: str, words: str, judged: str = judged) -> str:
-            html, trouble = kit.in_a_sentence(lambda: judge_answer(page.desk, shown, judged, where or "", words or ""))
+        def look_at_pages(path: str | None, query: str, number: float | None) -> str:
+            html, trouble = kit.in_a_sentence(lambda: show_pages(page.desk, path, (query or "").strip(), number))
             return html or trouble
 
-        button.click(judge, [sheet.shown, place, right], [told], **kit.HIDDEN)
+        go.click(look_at_pages, [page.pdf, page.question, tokens], [view], show_progress="minimal", **kit.MODEL)
 
 
-# Questions of one session that can be asked again with a click.
-REMEMBERED = 20
+def ways_part(page: kit.MicroscopePage) -> None:
+    """The sliders of the tensions and the maps that follow them."""
+    gr, default = kit.gradio(), PageState()
+    with gr.Row(elem_classes="tension-row"):
+        sliders = [
+            gr.Slider(
+                0,
+                1,
+                getattr(default, key),
+                step=0.01,
+                label=f"{zero[0]} ↔ {one[0]}",
+                info=f"0: {zero[1]}. 1: {one[1]}.",
+                elem_id=f"tension-{key}",
+                min_width=190,
+            )
+            for key, (zero, one) in zip(TENSIONS, POLES.values(), strict=True)
+        ]
+    page.settings |= dict(zip(TENSIONS, sliders, strict=True))
+    show = gr.Button("Show the three ways", size="sm", elem_id="show-ways")
+    view = gr.HTML(elem_id="view-ways", padding=False)
 
+    def maps(*values: Any) -> str:
+        common, given = values[: len(page.common)], values[len(page.common) :]
+        state = page.state("ask", common, **dict(zip(TENSIONS, map(float, given), strict=True)))
+        html, trouble = kit.in_a_sentence(lambda: show_ways(page.desk, common[0], state, page.budget(common)))
+        return html or trouble
 
-@dataclass(frozen=True)
-class PastQuestion:
-    """A question of this session: told, as it is listed; common, the inputs that ask it again."""
-
-    told: str
-    common: tuple[object, ...]
-
-
-def remembered(
-    asked: list[PastQuestion], shown: kit.SheetContent | None, common: tuple[object, ...]
-) -> list[PastQuestion]:
-    """The questions of a session, the newest first, each once, no more than `REMEMBERED`."""
-    if shown is None:
-        return asked
-    query, tokens = str(common[2]).strip(), common[3]
-    name = Path(str(common[0])).stem
-    told = f"{query} → {shown.kept.text or '(nothing)'} ({name}, {tokens} tokens)"
-    return [PastQuestion(told, common), *(one for one in asked if one.common != common)][:REMEMBERED]
+    inputs = [*page.common, *sliders]
+    show.click(maps, inputs, [view], show_progress="minimal", **kit.QUICK)
+    for slider in sliders:
+        slider.input(maps, inputs, [view], **kit.LIVE)

@@ -1,8 +1,7 @@
-"""The parts that every tab is built from: the view, what leaves the page, and the inputs that take files.
+"""The parts that every tab is built from: the view, its exports, and the inputs that take files.
 
-A PNG, a JSON document and the Python lines that make a view again are handed to the browser inside the answer, never
-through a folder: what is exported is seen by nobody else. The lines are a whole program; tests run them and hold what
-they print against the page.
+A PNG or a JSON document is handed to the browser inside the answer, never through a folder: no other visitor can see
+what is exported.
 """
 
 from __future__ import annotations
@@ -12,44 +11,37 @@ import io
 import json
 import logging
 import re
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from pprint import pformat
 from types import ModuleType
-from typing import Any, NoReturn, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from PIL import Image
 
 from ...core.errors import InputError
 from .desk import Desk
-from .linking import NEEDLE_SIZE, UPLOAD, PageState, needle_parts
+from .linking import PageState
 from .markup import sentence
-from .worlds import needle
 
 Made = TypeVar("Made")
 log = logging.getLogger("arr_coc.app.microscope")
 # What a visitor left is forgotten after an hour.
 MEMORY_SECONDS = 3600
-# Events that use a model wait for each other: two at once would take twice as long and disturb each other's clocks.
-MODEL = {"concurrency_id": "model", "concurrency_limit": 1}
-QUICK = {"concurrency_id": "quick", "concurrency_limit": 2}
-PRIVATE = {"api_visibility": "private"}
-HIDDEN = {"show_progress": "hidden", **QUICK, **PRIVATE}
-# Of what follows an input as it moves: only the last value counts.
+# Events that use a model wait for each other: two at once would take twice as long.
+MODEL = {"concurrency_id": "model", "concurrency_limit": 1, "api_visibility": "private"}
+QUICK = {"concurrency_id": "quick", "concurrency_limit": 2, "api_visibility": "private"}
+HIDDEN = {"show_progress": "hidden", **QUICK}
+# For what follows an input as it moves: only the last value counts.
 LIVE = {"trigger_mode": "always_last", **HIDDEN}
 # The page's script runs the open tab: because something changed, or because a visitor asked for it.
 RUN_BY_ITSELF = "() => window.arrCoc.run(true)"
 RUN = "() => window.arrCoc.run(false)"
-DONE = "() => window.arrCoc.done()"
-COPY_LINK = "() => window.arrCoc.copyLink()"
-# With the message of `file_message`; empty where there was nothing to export.
-DOWNLOAD = "(message) => window.arrCoc.download(message)"
 
 
 def gradio() -> ModuleType:
-    """The library behind the page, or a sentence where it is missing."""
+    """The library behind the page."""
     try:
         return import_module("gradio")
     except ImportError as error:
@@ -127,14 +119,11 @@ class MicroscopePage:
     model: PageInput
     passes: PageInput
     address: PageInput
-    pdf: PageInput  # that is open on the left
-    own: PageInput  # the visitor's own picture, remembered by the browser, for when the page is loaded again
-    history: PageInput  # what was asked in this session, newest first
-    asked: PageInput  # and how it is listed
+    pdf: PageInput
 
     def __init__(self, desk: Desk) -> None:
         self.desk = desk
-        self.running: list[PageEvent] = []  # that a visitor may call off
+        self.running: list[PageEvent] = []  # that a visitor may cancel
         self.settings: dict[str, PageInput] = {}  # inputs of single tabs, by the key of the link that sets them
 
     @property
@@ -153,70 +142,64 @@ class MicroscopePage:
             **settings,
         )
 
+    def budget(self, common: Sequence[Any]) -> int:
+        """The tokens that a visitor allows. Where the count is missing, because the picture is another and was not
+        measured yet, the share says it."""
+        value = common[3]
+        if value is None and common[0]:
+            full = self.desk.full_tokens(common[0], common[5] or self.desk.models[0])
+            return min(full, max(1, round(float(common[4] or 25) * full / 100)))
+        if not isinstance(value, int | float) or not float(value).is_integer() or value < 1:
+            raise InputError("the budget must be a whole number of tokens, at least 1")
+        return int(value)
 
-def tokens_of(common: Sequence[Any], desk: Desk) -> int:
-    """The tokens that a visitor allows, from the inputs of the sidebar. Where the count is not there, because the
-    picture is another and was not measured yet, the share says it."""
-    value = common[3]
-    if value is None and common[0]:
-        full = desk.full_tokens(common[0], common[5] or desk.models[0])
-        return min(full, max(1, round(float(common[4] or 25) * full / 100)))
-    if not isinstance(value, int | float) or not float(value).is_integer() or value < 1:
-        raise InputError("the budget must be a whole number of tokens, at least 1")
-    return int(value)
 
+@dataclass(frozen=True, eq=False)
+class SheetContent:
+    """What a tab shows now. name: of its files. picture: drawn when it is wanted. document: JSON-ready. link: the
+    query of the address that brings it back."""
 
-def as_setting(key: str, value: Any) -> Any:
-    """What a control holds, as the state of the page has it under this key."""
-    kind = type(getattr(PageState, key))
-    return str(value or "").strip() if kind is str else kind(value)
+    name: str
+    html: str
+    picture: Callable[[], Image.Image]
+    document: Callable[[], Mapping[str, object]]
+    link: str
 
 
 class TabSheet:
-    """A tab's view, its exports, and the Python lines that make it again."""
+    """A tab's view and its exports."""
 
     def __init__(self, page: MicroscopePage, tab: str) -> None:
         gr = gradio()
         self.page, self.tab = page, tab
-        # What a visitor does not press: the page's script does, when this tab is open and something changed.
+        # The page's script presses it, when this tab is open and something changed.
         self.run = gr.Button("run", elem_id=f"run-{tab}", elem_classes="off")
         self.view = gr.HTML(elem_id=f"view-{tab}", padding=False)
-        self.below = gr.HTML(elem_id=f"below-{tab}", padding=False)
         self.shown = gr.State(None, time_to_live=MEMORY_SECONDS)
-
-    def runs(self, make: Callable[..., object], inputs: object, outputs: object, **how: object) -> PageEvent:
-        """What happens when this tab is run: it can be called off, and the page's clock stops when it is done."""
-        # A question asked right after another was called off waits for its end instead of being dropped.
-        event = self.run.click(make, inputs, outputs, show_progress="minimal", trigger_mode="always_last", **how)
-        event.then(None, None, None, js=DONE)
-        self.page.running.append(event)
-        return event
+        self.outputs = [self.view, self.shown, page.address]
 
     def shows(
         self,
-        make: Callable[[str | None, PageState, Callable[[], int]], SheetContent],
+        make: Callable[[str | None, PageState, int], SheetContent],
         controls: Mapping[str, PageInput],
         how: Mapping[str, object] = QUICK,
-    ) -> None:
-        """What is seen here follows the inputs of the sidebar when the tab is run, and its own controls as they move.
-
-        make: of the picture, all settings, and the tokens that are allowed. controls: by the keys of the link.
-        """
+    ) -> PageEvent:
+        """Make the view when the tab is run. controls: more inputs, by the keys of the link."""
         page, number = self.page, len(self.page.common)
         page.settings |= controls
 
         def shown(*values: Any) -> tuple[object, ...]:
-            common = values[:number]
-            own = {key: as_setting(key, value) for key, value in zip(controls, values[number:], strict=True)}
-            return self.filled(
-                lambda: make(common[0], page.state(self.tab, common, **own), lambda: tokens_of(common, page.desk))
-            )
+            common, given = values[:number], zip(controls, values[number:], strict=True)
+            own = {key: as_setting(key, value) for key, value in given}
+            return self.filled(lambda: make(common[0], page.state(self.tab, common, **own), page.budget(common)))
 
         inputs = [*page.common, *controls.values()]
-        self.runs(shown, inputs, self.outputs, **how, **PRIVATE)
-        for control in controls.values():
-            moved = control.submit if hasattr(control, "submit") else control.input
-            moved(shown, inputs, self.outputs, **LIVE)
+        # A question asked right after another was cancelled waits for its end instead of being dropped.
+        event = self.run.click(
+            shown, inputs, self.outputs, api_name=self.tab, show_progress="minimal", trigger_mode="always_last", **how
+        )
+        page.running.append(event)
+        return event.then(None, None, None, js="() => window.arrCoc.done()")
 
     def exports(self) -> None:
         """The row of exports; placed after everything else of the tab."""
@@ -224,120 +207,47 @@ class TabSheet:
         trouble = gr.HTML(elem_id=f"trouble-{tab}", padding=False)
         message = gr.Textbox(visible="hidden", elem_id=f"file-{tab}")
         with gr.Row(elem_classes="export-row"):
-            for label, make in (("PNG", png_file), ("JSON", json_file), ("Python", lines_file)):
+            for label, make in (("PNG", png_file), ("JSON", json_file)):
                 button = gr.Button(f"Save {label}", size="sm", elem_id=f"save-{label.lower()}-{tab}", min_width=90)
                 button.click(exporting(make), [self.shown], [message, trouble], **HIDDEN).then(
-                    None, [message], None, js=DOWNLOAD
+                    None, [message], None, js="(message) => window.arrCoc.download(message)"
                 )
             copy = gr.Button("Copy link", size="sm", elem_id=f"copy-link-{tab}", min_width=90)
-            copy.click(None, None, [trouble], js=COPY_LINK)
-        with gr.Accordion("Python lines that make this again", open=False, elem_id=f"lines-{tab}"):
-            self.code = gr.Code(language="python", interactive=False, show_label=False, elem_id=f"code-{tab}")
-
-    @property
-    def outputs(self) -> list[object]:
-        return [self.view, self.code, self.shown, self.page.address]
+            copy.click(None, None, [trouble], js="() => window.arrCoc.copyLink()")
 
     def filled(self, make: Callable[[], SheetContent]) -> tuple[object, ...]:
         """Values for `outputs`: the view, or a sentence in its place."""
         shown, trouble = in_a_sentence(make)
-        return (trouble, "", None, gradio().skip()) if shown is None else (shown.html, shown.lines, shown, shown.link)
-
-    def growing(self, make: Callable[[], Generator[str, None, SheetContent]]) -> Iterator[tuple[object, ...]]:
-        """Values for `outputs`, again and again while a view grows: its HTML as it is by then, at last the view."""
-        gr, parts = gradio(), None
-        while True:
-            try:
-                parts = make() if parts is None else parts
-                html = next(parts)
-            except StopIteration as ended:
-                yield self.filled(lambda shown=ended.value: shown)
-                return
-            except Exception as error:
-                yield self.filled(lambda error=error: _raise(error))
-                return
-            yield html, gr.skip(), gr.skip(), gr.skip()
+        return (trouble, None, gradio().skip()) if shown is None else (shown.html, shown, shown.link)
 
 
-def _raise(error: Exception) -> NoReturn:
-    raise error
+def as_setting(key: str, value: Any) -> Any:
+    """What a control holds, as `PageState` has it under this key."""
+    kind = type(getattr(PageState, key))
+    return str(value or "").strip() if kind is str else kind(value or 0)
 
 
-def exporting(make: Callable[[SheetContent | None], str]) -> Callable[[SheetContent | None], tuple[str, str]]:
+def exporting(make: Callable[[SheetContent], str]) -> Callable[[SheetContent | None], tuple[str, str]]:
     def export(shown: SheetContent | None) -> tuple[str, str]:
+        if shown is None:
+            return "", sentence("there is nothing to export yet: make a view first", alarm=True)
         message, trouble = in_a_sentence(lambda: make(shown))
         return message or "", trouble
 
     return export
 
 
-# ---- what leaves the page -------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, eq=False)
-class SheetContent:
-    """What a tab shows now. name: of its files. picture: drawn when it is wanted. document: JSON-ready. lines: Python.
-    link: the query of the address that brings it back. kept: what the tab needs for its next step."""
-
-    name: str
-    html: str
-    picture: Callable[[], Image.Image]
-    document: Callable[[], Mapping[str, object]]
-    lines: str
-    link: str
-    kept: Any = None
-
-
-def png_file(shown: SheetContent | None) -> str:
-    """The view as a PNG, as `file_message`."""
-    shown = something(shown)
+def png_file(shown: SheetContent) -> str:
     memory = io.BytesIO()
     shown.picture().save(memory, "PNG")
     return file_message(f"{shown.name}.png", "image/png", memory.getvalue())
 
 
-def json_file(shown: SheetContent | None) -> str:
-    shown = something(shown)
+def json_file(shown: SheetContent) -> str:
     text = json.dumps(shown.document(), indent=1, ensure_ascii=False) + "\n"
     return file_message(f"{shown.name}.json", "application/json", text.encode())
-
-
-def lines_file(shown: SheetContent | None) -> str:
-    shown = something(shown)
-    return file_message(f"{shown.name}.py", "text/x-python", shown.lines.encode())
 
 
 def file_message(name: str, kind: str, data: bytes) -> str:
     """A file as the text that the page's script turns into a download."""
     return json.dumps({"name": name, "kind": kind, "data": base64.b64encode(data).decode()})
-
-
-def something(shown: SheetContent | None) -> SheetContent:
-    if shown is None:
-        raise InputError("there is nothing to export yet: make a view first")
-    return shown
-
-
-# ---- Python lines ---------------------------------------------------------------------------------------------------
-
-
-def picture_lines(source: str, file_name: str) -> tuple[list[str], list[str]]:
-    """Imports, and lines that bind `picture`, for wherever the picture came from."""
-    kind, _, rest = source.partition(":")
-    if source == UPLOAD or kind not in ("example", "needle"):
-        return [], [f"picture = {file_name!r}  # your file"]
-    if kind == "example":
-        return ["from importlib.resources import files"], [
-            f"picture = files('arr_coc') / 'examples' / {rest!r}",
-        ]
-    family, seed = needle_parts(rest)
-    return needle().picture_program(family, seed, NEEDLE_SIZE)
-
-
-def program(imports: Sequence[str], body: Sequence[str]) -> str:
-    """A whole program: imports first, sorted, none twice."""
-    return "\n".join([*sorted(dict.fromkeys(imports)), "", *body]) + "\n"
-
-
-def literal(value: object) -> str:
-    return pformat(value, width=100, sort_dicts=False)

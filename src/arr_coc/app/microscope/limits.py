@@ -1,12 +1,12 @@
-"""What one visitor may ask of the page, and who may reach it; told without Gradio and torch."""
+"""What one visitor may ask of the page, and who may reach it; imports neither Gradio nor torch."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from .. import web
 
-# A photo of the largest telephones; a larger one is told to be resized, before any pixel of it is decoded.
+# A photo of the largest telephones; a larger one is refused before any of its pixels is decoded.
 MOST_PIXELS = 120_000_000
 
 
@@ -22,7 +22,9 @@ class PageLimits:
         web.check_limits(self)
 
 
+LIMITS = tuple(one.name for one in fields(PageLimits))
+
+
 def check_exposure(host: str, password: str | None) -> None:
-    """Beyond this machine only with a password. Raises `InputError`."""
-    remedy = "in the variable ARR_COC_PASSWORD or a file with --password-file"
-    web.check_exposure(host, password, "password", remedy)
+    """Refuse to be reached from other machines without a password."""
+    web.check_exposure(host, password, "password", "ARR_COC_PASSWORD")

@@ -1,7 +1,7 @@
-"""What a link carries: the state of the page as the query of its address, and where its pictures come from.
+"""What a link carries: the settings of the page as the query of its address, and where its pictures come from.
 
-What is in a link is what a visitor sees. It carries settings, never a picture; a source is a short text:
-"example:street.png", "needle:zoo:5", or "upload" for a picture that only its visitor has, who is told to bring it.
+A link carries settings, never a picture. The source of a picture is a short text: "example:street.png",
+"needle:zoo:5", or "upload" for a picture that only its visitor has.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from ...balancing.tension import DEFAULT_TENSIONS, TENSION_NAMES
 from ...core.errors import InputError
 from ...core.files import replacing
 from ...core.folders import EXAMPLES
-from ...core.plugins import plugins
 from ...knowing.registry import names_for
-from ...packing.pack import LAYOUTS
-from ...packing.prices.tables import own_tables
-from .worlds import check_family, needle
+from .worlds import needle
 
-TABS = ("ask", "ways", "textures", "compare", "passes", "document", "video", "api", *plugins("arr_coc.microscope"))
-# The dialogue of a link may be long, but not endless.
+TABS = ("ask", "compare", "clips")
 LONGEST_QUERY = 400
 FIRST_SOURCE = "example:street.png"
 FIRST_QUERY = "What does the pink sign say?"
+UPLOAD = "upload"
+# What `mini` was trained on, and small enough to be answered at once.
+NEEDLE_SIZE = (512, 512)
+MOST_SEED = 2**31 - 1
 
 
 @dataclass(frozen=True)
@@ -42,12 +42,10 @@ class PageState:
     keep: float = 25.0
     model: str = ""
     passes: int = 1
+    scale: float = 0.0
     compress: float = DEFAULT_TENSIONS["compress_particularize"]
     explore: float = DEFAULT_TENSIONS["exploit_explore"]
     diversify: float = DEFAULT_TENSIONS["focus_diversify"]
-    layout: str = "mvp13"
-    clusters: str = "slic"
-    level: int = 0
     by: str = "strategies"
     first: str = "quadtree"
     second: str = "uniform"
@@ -55,31 +53,22 @@ class PageState:
     relevance: str = "auto"
     family: str = "cards"
     seed: int = 0
-    api: str = "gpt-4o"
-    drawn: str = "auto"
-    all: int = 256
-    scale: float = 0.0
-
-    @property
-    def distance(self) -> float | None:
-        """From how far to read, as `ask` takes it."""
-        return self.scale or None
 
     @property
     def tensions(self) -> dict[str, float]:
         return dict(zip(TENSION_NAMES, (self.compress, self.explore, self.diversify), strict=True))
 
     def link(self) -> str:
-        """The query of the address: only what differs from the defaults, and always tab, picture and question."""
+        """The query of the address: what differs from the defaults, and always tab, picture and question."""
         default = PageState()
-        always = ("tab", "picture", "q")
         everything = {one.name: getattr(self, one.name) for one in fields(self)}
+        always = ("tab", "picture", "q")
         kept = {key: value for key, value in everything.items() if key in always or value != getattr(default, key)}
         return urlencode({key: f"{value:g}" if isinstance(value, float) else value for key, value in kept.items()})
 
 
 def read_link(query: Mapping[str, object]) -> tuple[PageState, list[str]]:
-    """The state that a query asks for, and a sentence for everything in it that cannot be used."""
+    """Read the settings of a query; also return a sentence for everything in it that cannot be used."""
     state, complaints = PageState(), []
     for one in fields(PageState):
         if one.name not in query:
@@ -91,25 +80,13 @@ def read_link(query: Mapping[str, object]) -> tuple[PageState, list[str]]:
     return state, complaints
 
 
-_CHOICES = {
-    "tab": TABS,
-    "layout": ("mvp13", "full40"),
-    "clusters": ("slic", "sam"),
-    "by": ("strategies", "questions"),
-    "relevance": ("auto", *names_for()),
-    "api": tuple(one.name for one in own_tables()),
-    "drawn": LAYOUTS,
-}
+_CHOICES = {"tab": TABS, "by": ("strategies", "questions"), "relevance": ("auto", *names_for())}
 _RANGES = {
     "keep": (0.01, 100.0),
     "passes": (1, 4),
-    "level": (0, 4),
-    "compress": (0.0, 1.0),
-    "explore": (0.0, 1.0),
-    "diversify": (0.0, 1.0),
-    "seed": (0, 2**31 - 1),
-    "all": (1, 65536),
     "scale": (0.0, LARGEST),
+    "seed": (0, MOST_SEED),
+    **dict.fromkeys(("compress", "explore", "diversify"), (0.0, 1.0)),
 }
 
 
@@ -132,22 +109,12 @@ def _read(name: str, text: str, default: object) -> object:
 # ---- sources of pictures --------------------------------------------------------------------------------------------
 
 
-UPLOAD = "upload"
-# What `mini` was trained on, and small enough to answer in an instant.
-NEEDLE_SIZE = (512, 512)
-MOST_SEED = 2**31 - 1
-
-
 @dataclass(frozen=True)
 class ExamplePicture:
-    """path: the file in the page's own folder. questions: suggestions, with the truth where it is known."""
+    """path: the file in the page's own folder. questions: suggestions, with the true answers."""
 
-    name: str
     path: Path
     questions: tuple[tuple[str, str], ...] = ()
-
-    def truth(self, query: str) -> str | None:
-        return dict(self.questions).get(query.strip())
 
 
 @cache
@@ -160,43 +127,33 @@ def example_questions() -> dict[str, tuple[tuple[str, str], ...]]:
     return {name: tuple((entry["query"], entry["answer"]) for entry in asked) for name, asked in pictures.items()}
 
 
-def open_source(name: str, folder: Path) -> ExamplePicture:
-    """The picture behind a source's name, copied or drawn into `folder`, the only place the page serves from."""
-    check_source(name)
+def check_source(name: str) -> tuple[str, str, int]:
+    """Split a source into kind, file or family, and seed; refuse what is none. Draws nothing."""
     kind, _, rest = name.partition(":")
+    if kind == "example" and rest in example_questions():
+        return kind, rest, 0
+    if kind != "needle":
+        known = ", ".join(f"example:{one}" for one in example_questions())
+        raise InputError(f"no picture is called {name!r}; choose from {known}, or needle:FAMILY:SEED")
+    family, _, seed = rest.partition(":")
+    needle(family)
+    if not seed.isdecimal() or int(seed) > MOST_SEED:
+        raise InputError(f"the seed {seed!r} is not a whole number from 0 to {MOST_SEED}")
+    return kind, family, int(seed)
+
+
+def open_source(name: str, folder: Path) -> ExamplePicture:
+    """Copy or draw the picture of a source into `folder`, the only place that the page serves from."""
+    kind, rest, seed = check_source(name)
     if kind == "example":
         path = folder / "examples" / rest
         if not path.is_file():
             with replacing(path) as temporary:
                 temporary.write_bytes((EXAMPLES / rest).read_bytes())
-        return ExamplePicture(name, path, example_questions()[rest])
-    return _drawn(name, rest, folder)
-
-
-def check_source(name: str) -> None:
-    """Is this the name of an example or of a picture that can be drawn? Draws nothing."""
-    kind, _, rest = name.partition(":")
-    if kind == "needle":
-        needle_parts(rest)
-    elif kind != "example" or rest not in example_questions():
-        known = ", ".join(f"example:{one}" for one in example_questions())
-        raise InputError(f"no picture is called {name!r}; choose from {known}, or needle:FAMILY:SEED")
-
-
-def needle_parts(rest: str) -> tuple[str, int]:
-    """ "zoo:5" → family and seed."""
-    family, _, seed = rest.partition(":")
-    check_family(family)
-    if not seed.isdecimal() or int(seed) > MOST_SEED:
-        raise InputError(f"the seed {seed!r} is not a whole number from 0 to {MOST_SEED}")
-    return family, int(seed)
-
-
-def _drawn(name: str, rest: str, folder: Path) -> ExamplePicture:
-    family, seed = needle_parts(rest)
-    drawn = needle().picture(family, seed, NEEDLE_SIZE)
-    path = folder / "needle" / f"{family}-{seed}.png"
+        return ExamplePicture(path, example_questions()[rest])
+    drawn = needle(rest).picture(rest, seed, NEEDLE_SIZE)
+    path = folder / "needle" / f"{rest}-{seed}.png"
     if not path.is_file():
         with replacing(path) as temporary:
             drawn.image.save(temporary)
-    return ExamplePicture(name, path, ((drawn.question, drawn.answer),))
+    return ExamplePicture(path, ((drawn.question, drawn.answer),))

@@ -1,35 +1,26 @@
-"""Small pieces of HTML that the tabs are put together from. Everything that a visitor wrote is escaped here.
-
-Plots are SVG that takes the page's own colours: text and axes follow light and dark, and can be selected.
-"""
+"""Small pieces of HTML that the tabs are put together from. Everything that a visitor wrote is escaped here."""
 
 from __future__ import annotations
 
 import base64
-import io
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
-from typing import TYPE_CHECKING
 
 import cv2
 import numpy as np
 
-from ...core.errors import InputError
 from ...core.values import Allocation
 from ...draw.layout import fit, resize
 from ...draw.legend import level_rows, share_words, spent_words
-from ...draw.palette import FIRST, SECOND, level_colour
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure as Plot
-    from PIL import Image
+from ...draw.palette import level_colour
 
 # The longer side of a picture in the page. Exports are made at their own size.
 SHOWN_SIDE = 512
-QUALITY = 92
+JPEG = [
+    *(cv2.IMWRITE_JPEG_QUALITY, 92),
+    *(cv2.IMWRITE_JPEG_SAMPLING_FACTOR, cv2.IMWRITE_JPEG_SAMPLING_FACTOR_444),
+]
 
 
 def shown_size(size: tuple[int, int], side: int = SHOWN_SIDE) -> tuple[int, int]:
@@ -37,40 +28,30 @@ def shown_size(size: tuple[int, int], side: int = SHOWN_SIDE) -> tuple[int, int]
     return fit(*size, min(side, 2 * size[0]), min(side, 2 * size[1]))
 
 
-def image_address(pixels: np.ndarray, lossless: bool = False) -> str:
-    """(H, W, 3) uint8 RGB → a data address. Pictures travel inside the page: no file of a visitor's is ever written."""
-    kind, options = ("png", [cv2.IMWRITE_PNG_COMPRESSION, 3]) if lossless else ("jpeg", _JPEG)
-    done, data = cv2.imencode(f".{kind}", np.ascontiguousarray(pixels[..., ::-1]), options)
-    assert done
-    return f"data:image/{kind};base64,{base64.b64encode(data.tobytes()).decode()}"
-
-
-_JPEG = [
-    *(cv2.IMWRITE_JPEG_QUALITY, QUALITY),
-    *(cv2.IMWRITE_JPEG_SAMPLING_FACTOR, cv2.IMWRITE_JPEG_SAMPLING_FACTOR_444),
-]
+def shown_pixels(pixels: np.ndarray, size: tuple[int, int]) -> np.ndarray:
+    return np.ascontiguousarray(resize(pixels, size))
 
 
 @dataclass(frozen=True)
 class Figure:
-    """pixels: (H, W, 3) uint8 RGB. title: above it. caption: below it. blocky: show pixels as such."""
+    """pixels: (H, W, 3) uint8 RGB. title: above it. caption: below it."""
 
     pixels: np.ndarray
     title: str
     caption: str = ""
-    blocky: bool = False
 
     def html(self) -> str:
+        """The picture is inside the page as a data address, so that no file of a visitor's is written for it."""
         height, width = self.pixels.shape[:2]
-        address = image_address(self.pixels, self.blocky)
-        blocky = ' class="blocky"' if self.blocky else ""
-        image = f'<img src="{address}" alt="{escape(self.title)}" width="{width}" height="{height}"{blocky}>'
+        _, data = cv2.imencode(".jpeg", np.ascontiguousarray(self.pixels[..., ::-1]), JPEG)
+        address = f"data:image/jpeg;base64,{base64.b64encode(data.tobytes()).decode()}"
+        image = f'<img src="{address}" alt="{escape(self.title)}" width="{width}" height="{height}">'
         caption = f"<p>{escape(self.caption)}</p>" if self.caption else ""
         return f"<figure><figcaption>{escape(self.title)}</figcaption>{image}{caption}</figure>"
 
 
 def figures(each: Iterable[Figure], kind: str = "") -> str:
-    """A grid of figures. kind: "small" for contact sheets, "pairs" for two columns, "strip" for one row each."""
+    """A grid of figures. kind: "pairs", "thirds" or "one" for that many columns."""
     return f'<div class="figures {kind}">{"".join(figure.html() for figure in each)}</div>'
 
 
@@ -93,22 +74,32 @@ def meter(share: float, words: str, label: str) -> str:
     )
 
 
-def table(columns: Mapping[str, str], rows: Sequence[Mapping[str, object]], caption: str = "") -> str:
-    """columns: heading by key. The first column is the row's heading; numbers stand to the right. Wide ones scroll."""
+def card(text: str, uncertainty: float, truth: str | None, spent: str = "", unsure: str = "") -> str:
+    """An answer in large letters, the truth where it is known, its uncertainty as a bar, and what it cost."""
+    known = ""
+    if truth is not None:
+        kind, words = ("right", "right") if text == truth else ("wrong", f"in truth: {truth}")
+        known = f'<p class="truth {kind}">{escape(words)}</p>'
+    cost = f'<p class="label">Spent</p><p class="spent">{escape(spent)}</p>' if spent else ""
+    return (
+        '<section class="card"><div><p class="label">Answer</p>'
+        f'<p class="answer" id="answer">{escape(text) or "(nothing)"}</p>{known}</div>'
+        f'<div><p class="label">Uncertainty</p>{notes([unsure] if unsure else [])}'
+        f"{meter(uncertainty, f'{uncertainty:.2f}', 'uncertainty')}{cost}</div></section>"
+    )
+
+
+def table(columns: Mapping[str, str], rows: Sequence[Mapping[str, object]], caption: str) -> str:
+    """columns: heading by key. The first column is the row's heading. Wide tables scroll."""
     head = "".join(f'<th scope="col">{escape(title)}</th>' for title in columns.values())
     body = []
     for row in rows:
-        cells = []
-        for number, key in enumerate(columns):
-            tag = 'th scope="row"' if number == 0 else "td"
-            cells.append(f"<{tag}>{escape(str(row.get(key, '')))}</{tag[:2]}>")
-        kind = f' class="{escape(str(row["kind"]))}"' if row.get("kind") else ""
-        body.append(f"<tr{kind}>{''.join(cells)}</tr>")
-    title = f"<caption>{escape(caption)}</caption>" if caption else ""
+        first, *others = (escape(str(row.get(key, ""))) for key in columns)
+        body.append(f'<tr><th scope="row">{first}</th>{"".join(f"<td>{cell}</td>" for cell in others)}</tr>')
     # A region that scrolls must be reachable by keyboard.
     return (
-        f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(caption or "table")}">'
-        f"<table>{title}<thead><tr>{head}</tr></thead><tbody>{''.join(body)}</tbody></table></div>"
+        f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(caption)}"><table>'
+        f"<caption>{escape(caption)}</caption><thead><tr>{head}</tr></thead><tbody>{''.join(body)}</tbody></table></div>"
     )
 
 
@@ -117,7 +108,7 @@ def budget(allocation: Allocation) -> str:
     parts, legend = [], []
     whole = max(allocation.full, allocation.tokens, 1)
     for row in level_rows(allocation):
-        colour = css_colour(level_colour(row.level).tolist())
+        colour = "#{:02x}{:02x}{:02x}".format(*level_colour(row.level).tolist())
         parts.append(f'<span style="width:{100 * row.tokens / whole:.2f}%;background:{colour}"></span>')
         fine = "full detail" if row.told == 0 else "twice as large" if row.told < 0 else f"1/{1 << row.told} of it"
         tokens = f"{row.tokens} token{'s' * (row.tokens != 1)}"
@@ -130,84 +121,3 @@ def budget(allocation: Allocation) -> str:
         f'<div class="budget"><p><b>{words}</b></p><div class="bar" role="img" aria-label="{words}">'
         f'{"".join(parts)}</div><ul class="legend">{"".join(legend)}</ul></div>'
     )
-
-
-def css_colour(colour: Sequence[int]) -> str:
-    return "#{:02x}{:02x}{:02x}".format(*colour)
-
-
-def shown_pixels(pixels: np.ndarray, size: tuple[int, int]) -> np.ndarray:
-    return np.ascontiguousarray(resize(pixels, size))
-
-
-# ---- plots ----------------------------------------------------------------------------------------------------------
-
-
-# Drawn in this colour, which nothing else has, then replaced by the colour of the text around the plot.
-INK = "#010203"
-FAINT = "#040506"
-COLOURS = {
-    "scorer": css_colour(SECOND),
-    "full": INK,
-    "uniform": css_colour(FIRST),
-    "random": "#8a6fb0",
-    "shuffled": "#b0548a",
-    "oracle": "#3d8f5a",
-}
-GOOD, BAD, OPEN = "#3d8f5a", "#c43c28", "#8a8a8a"
-
-
-def new_figure(width: float = 6.0, height: float = 3.6) -> Plot:
-    try:
-        from matplotlib.figure import Figure as MatplotlibFigure
-    except ImportError as error:
-        raise InputError("plots need matplotlib: pip install 'arr-coc[microscope]'") from error
-    return MatplotlibFigure(figsize=(width, height), layout="constrained")
-
-
-def dress(axes: Axes) -> None:
-    """Thin axes in the page's ink, no box."""
-    axes.spines[["top", "right"]].set_visible(False)
-    for side in ("left", "bottom"):
-        axes.spines[side].set_color(FAINT)
-    axes.tick_params(colors=INK, which="both", labelsize=10)
-    for text in (axes.xaxis.label, axes.yaxis.label, axes.title):
-        text.set_color(INK)
-        text.set_fontsize(10.5)
-    axes.grid(True, axis="both", color=FAINT, linewidth=0.4, alpha=0.5)
-    axes.set_axisbelow(True)
-    legend = axes.get_legend()
-    if legend is not None:
-        for text in legend.get_texts():
-            text.set_color(INK)
-            text.set_fontsize(9.5)
-
-
-def as_svg(figure: Plot, label: str) -> str:
-    """The figure as inline SVG, as wide as its place."""
-    from matplotlib import rc_context
-
-    memory = io.StringIO()
-    with rc_context({"svg.fonttype": "none", "font.family": "sans-serif", "svg.hashsalt": label}):
-        figure.savefig(memory, format="svg", transparent=True, metadata={"Date": None})
-    text = memory.getvalue()
-    text = text[text.index("<svg") :].replace(INK, "currentColor").replace(FAINT, "var(--faint)")
-    about = f'role="img" aria-label="{escape(label)}" width="100%"'
-    text = re.sub(r'<svg [^>]*?(viewBox="[^"]*")[^>]*>', rf'<svg {about} \1 xmlns="{_XMLNS}">', text, count=1)
-    # Typefaces of the page, not of the machine that drew it.
-    text = re.sub(
-        r"font: ([\d.]+px) [^;\"]*", r"font-size: \1", re.sub(r"font-family: [^;\"]*", "font-family: inherit", text)
-    )
-    return f'<div class="plot" tabindex="0" role="group" aria-label="plot">{text}</div>'
-
-
-_XMLNS = "http://www.w3.org/2000/svg"
-
-
-def as_picture(figure: Plot) -> Image.Image:
-    """The figure as a PIL image on paper, for exports."""
-    from PIL import Image
-
-    memory = io.BytesIO()
-    figure.savefig(memory, format="png", dpi=150, facecolor="white")
-    return Image.open(memory).convert("RGB")

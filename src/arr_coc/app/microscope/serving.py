@@ -1,38 +1,34 @@
 """Serving the page safely: who may reach it, what may be uploaded, which routes exist, and that nothing leaves.
 
-Loopback unless told otherwise, and then only with a password. Gradio brings many routes that this page does not use
+Loopback by default, and otherwise only with a password. Gradio brings many routes that this page does not use
 (proxies, recording, editing, run history): all that is not on the list below does not exist here.
 """
 
 from __future__ import annotations
 
 import base64
-import json
 import os
 import re
-import secrets
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
-from pathlib import Path
 from typing import Any
 
+from starlette.responses import JSONResponse, Response
+
 from .. import web
+from ..door import Guard, Refused
 from ..web import LOOPBACK, Application, Receive, Scope, Send
 from .desk import Desk
 from .kit import gradio, log
-from .limits import PageLimits as PageLimits
-from .limits import check_exposure as check_exposure
-from .remote import Remote
+from .limits import PageLimits, check_exposure
 
 PORT = 7860
 USER = "arr-coc"
-# Multipart boundaries and headers around the one file of an upload.
-ENVELOPE = 64 * 1024
+# Multipart boundaries and headers around the one file of an upload; and a message to the queue, which holds settings
+# and the names of files, never their content.
+ENVELOPE, MESSAGE = 64 * 1024, 1024 * 1024
 SWEEP_SECONDS = 600
-# A message to the queue: settings and the names of files, never their content.
-MESSAGE = 1024 * 1024
-
 ROUTES = re.compile(
     r"/(?:"
     r"|config/?|theme\.css|favicon\.ico|manifest\.json|robots\.txt|assets/[^?]*|static/[^?]*|svelte/[^?]*"
@@ -46,107 +42,71 @@ POLICY = (
     "img-src 'self' data: blob:; media-src 'self' blob:; font-src 'self' data:; connect-src 'self' data: blob:; "
     "worker-src 'self' blob:; object-src 'none'; base-uri 'self'; form-action 'self'; frame-ancestors 'none'"
 )
-HEADERS = (
-    (b"content-security-policy", POLICY.encode()),
-    (b"x-content-type-options", b"nosniff"),
-    (b"referrer-policy", b"no-referrer"),
-    (b"x-frame-options", b"DENY"),
-)
 UPLOAD = "/gradio_api/upload"
-UNUSABLE = "this request cannot be used; reload the page and try again"
+UNUSABLE = Refused(400, "this request cannot be used; reload the page and try again")
 
 
-class PageGuard:
-    """Around the whole application: names of the host, password, routes, sizes, and headers against the outside."""
+class PageGuard(Guard):
+    """The guard of the page: a password, a list of routes, and headers against the outside."""
+
+    log = log
+    SECRET_NEEDED, CHALLENGE = "a password is needed", 'Basic realm="microscope"'
+    HEADERS = (
+        (b"content-security-policy", POLICY.encode()),
+        (b"x-content-type-options", b"nosniff"),
+        (b"referrer-policy", b"no-referrer"),
+        (b"x-frame-options", b"DENY"),
+    )
 
     def __init__(
-        self,
-        application: Application,
-        host: str,
-        password: str | None,
-        limits: PageLimits,
-        uploaded: Callable[[], None] = lambda: None,
-        origins: Sequence[str] = (),
+        self, application: Application, host: str, password: str | None, desk: Desk, limits: PageLimits, **how: Any
     ) -> None:
-        """uploaded: called before every upload, to make room for it. origins: sites whose pages may ask."""
-        self.origins = web.Origins(origins)
-        self.application, self.limits, self.password = application, limits, password
-        self.uploaded = uploaded
-        self.hosts = web.own_names(host)
+        secret = None if password is None else base64.b64encode(f"{USER}:{password}".encode()).decode()
+        super().__init__(application, host, secret, limits.upload, 4 * limits.queue, **how)
+        self.desk = desk
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":  # lifespan; there are no web sockets here
-            if scope["type"] == "lifespan":
-                await self.application(scope, receive, send)
-            return
-        headers = {key.lower(): value for key, value in scope["headers"]}
-        name = web.called_name(headers)
-        path = scope["path"]
-        if self.hosts is not None and name not in self.hosts:
-            await refuse(send, 403, "this microscope answers on its own machine only")
-        elif self.password is not None and not self._admitted(headers.get(b"authorization", b"")):
-            await refuse(send, 401, "a password is needed", ((b"www-authenticate", b'Basic realm="microscope"'),))
-        elif not ROUTES.fullmatch(path):
-            await refuse(send, 404, "there is nothing here")
-        elif not self.origins.welcome(headers):
-            await refuse(send, 403, web.OTHER_SITE)
-        elif scope["method"] == "POST" and path != UPLOAD and not web.is_json(headers):
-            await refuse(send, 415, "a request must be JSON and say so; send Content-Type: application/json")
-        else:
-            upload = path == UPLOAD
-            if upload:
-                self.uploaded()
-            most = self.limits.upload + ENVELOPE if upload else MESSAGE
-            await self._limited(scope, receive, send, headers, most)
+    def must_be_json(self, path: str) -> bool:
+        return path != UPLOAD
 
-    def _admitted(self, header: bytes) -> bool:
-        expected = base64.b64encode(f"{USER}:{self.password}".encode())
-        kind, _, given = header.partition(b" ")
-        return kind.lower() == b"basic" and secrets.compare_digest(given.strip(), expected)
+    def most_bytes(self, path: str) -> int:
+        return self.upload + ENVELOPE if path == UPLOAD else MESSAGE
 
-    async def _limited(
-        self, scope: Scope, receive: Receive, send: Send, headers: dict[bytes, bytes], most: int
-    ) -> None:
-        """Pass on what says how long it is and is not too long; the server holds a request to its word."""
-        told = headers.get(b"content-length", b"" if scope["method"] == "POST" else b"0")
-        if not told.isdigit():
-            await refuse(send, 411, "a request must say how long it is")
-            return
-        if int(told) > most:
-            await refuse(send, 413, f"an upload may have {self.limits.upload / 2**20:g} MB; make it smaller first")
-            return
+    def given_secret(self, headers: Mapping[bytes, bytes]) -> bytes:
+        kind, _, given = headers.get(b"authorization", b"").partition(b" ")
+        return given.strip() if kind.lower() == b"basic" else b""
 
+    def refusal(self, scope: Scope, headers: Mapping[bytes, bytes]) -> Refused | None:
+        refused = super().refusal(scope, headers)
+        if (refused is None or refused.status in (411, 413, 415)) and not ROUTES.fullmatch(scope["path"]):
+            return Refused(404, "there is nothing here")
+        return refused
+
+    def refusal_of(self, refused: Refused) -> Response:
+        return JSONResponse({"detail": refused.words}, refused.status, refused.more)  # Gradio's script shows `detail`
+
+    async def answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["path"] == UPLOAD:
+            self.desk.sweep_uploads()
         started = broken = False
 
-        async def guarded(message: web.Scope) -> None:
+        async def guarded(message: Scope) -> None:
             nonlocal started, broken
-            if broken:
-                return
             if message["type"] == "http.response.start":
                 started = True
-                # Gradio chokes on bodies that are no text and on files without a name; its page sends neither.
+                # Gradio fails on bodies that are no text and on files without a name; its page sends neither.
                 broken = message["status"] == 500
                 if broken:
-                    await refuse(send, 400, UNUSABLE)
-                    return
-                message["headers"] = [*message.get("headers", ()), *HEADERS, *self.origins.told(headers)]
-            await send(message)
+                    await self.refusal_of(UNUSABLE)(scope, receive, send)
+            if not broken:
+                await send(message)
 
         try:
             await self.application(scope, receive, guarded)
         except Exception as error:
-            # One line: a visitor who asks for a stream that is gone is no reason to fill the owner's terminal.
+            # One line: a visitor who asks for a stream that is gone should not fill the owner's terminal.
             log.warning("%s could not be answered: %s", scope["path"], " ".join(f"{error!r}".split()))
             if not started:
-                await refuse(send, 400, UNUSABLE)
-
-
-async def refuse(send: Send, status: int, words: str, more: tuple[tuple[bytes, bytes], ...] = ()) -> None:
-    # Gradio's script shows `detail` in the page.
-    body = json.dumps({"detail": words}).encode()
-    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode()), *HEADERS, *more]
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
+                await self.refusal_of(UNUSABLE)(scope, receive, send)
 
 
 def build_app(
@@ -164,12 +124,11 @@ def build_app(
     os.environ["GRADIO_TEMP_DIR"] = str(desk.folder)
     from .page import build_page, head, stylesheet, theme
 
-    gr = gradio()
     desk.most_pixels = limits.pixels
     blocks = build_page(desk)
     blocks.queue(max_size=limits.queue, default_concurrency_limit=2, api_open=False)
     application = import_module("fastapi").FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
-    gr.mount_gradio_app(
+    gradio().mount_gradio_app(
         application,
         blocks,
         "/",
@@ -188,7 +147,7 @@ def build_app(
     )
     # Gradio checks which files a request may name only in what it launched itself.
     blocks.has_launched = True
-    return PageGuard(application, host, password, limits, desk.sweep_uploads, origins)
+    return PageGuard(application, host, password, desk, limits, origins=web.Origins(origins))
 
 
 def silence_gradio() -> None:
@@ -202,8 +161,6 @@ def serve(
     *,
     port: int = PORT,
     device: str = "cpu",
-    server: Remote | None = None,
-    numbers: Path | None = None,
     ready: Callable[[str], None] = lambda address: None,
     eye: Mapping[str, object] | None = None,
     **how: Any,
@@ -214,21 +171,24 @@ def serve(
         models: That visitors may choose.
         port: 0 takes any that is free.
         device: Of the models.
-        server: A running `arr-coc serve`, whose models are offered first.
-        numbers: Folder of the tab of that name.
         ready: Called with the address once the page can be opened.
-        eye: More for every `Eye` here, such as relevance and record.
+        eye: More for every `Eye` here, such as relevance.
         how: Arguments of `build_app`: host, password, limits, origins.
     """
     host = how.setdefault("host", LOOPBACK)
     check_exposure(host, how.get("password"))
     silence_gradio()
     gradio()  # before any thread is started: one that is cut off while it imports torch takes the process with it
-    desk = Desk(models, device=device, server=server, numbers=numbers, options=dict(eye or {}))
+    desk = Desk(models, device=device, options=dict(eye or {}))
     warming = threading.Thread(target=desk.warm_up, daemon=True)
     warming.start()
     ended = threading.Event()
-    threading.Thread(target=keep_swept, args=(desk, ended), daemon=True).start()
+
+    def keep_swept() -> None:
+        while not ended.wait(SWEEP_SECONDS):
+            desk.sweep_uploads()
+
+    threading.Thread(target=keep_swept, daemon=True).start()
     try:
         application = build_app(desk, **how)
         warming.join()
@@ -236,9 +196,3 @@ def serve(
     finally:
         ended.set()
         desk.close()
-
-
-def keep_swept(desk: Desk, ended: threading.Event, every: float = SWEEP_SECONDS) -> None:
-    """Remove uploads that nobody asks about, also while nobody uploads."""
-    while not ended.wait(every):
-        desk.sweep_uploads()

@@ -35,15 +35,11 @@ class World(Protocol):
     families: tuple[str, ...]
 
     def picture(self, family: str, seed: int, size: tuple[int, int]) -> DrawnPicture:
-        """A picture that nobody was taught with."""
+        """Draw a picture that no model was trained on."""
         ...
 
     def clip(self, family: str, seed: int, size: tuple[int, int], frames: int, cuts: int) -> DrawnClip:
-        """The same, moving."""
-        ...
-
-    def picture_program(self, family: str, seed: int, size: tuple[int, int]) -> tuple[list[str], list[str]]:
-        """Imports, and lines of Python that bind `picture` to the same picture."""
+        """Draw a moving one."""
         ...
 
 
@@ -52,17 +48,12 @@ def families() -> tuple[str, ...]:
     return needle().families if "needle" in plugins(GROUP) else ()
 
 
-def needle() -> World:
-    """Needle World; `InputError` in one line where the laboratory is not installed."""
+def needle(family: str | None = None) -> World:
+    """Needle World; raise `InputError` where the laboratory is not installed, or where it has no such family."""
     point = plugins(GROUP).get("needle")
     if point is None:
         raise InputError(f"Needle World is part of the laboratory; install it: {LAB}")
-    return load_plugin(point)
-
-
-def check_family(family: str) -> str:
-    """The name of a family, refused where there is none."""
-    known = needle().families
-    if family not in known:
-        raise InputError(f"Needle World has no family {family!r}; choose from {', '.join(known)}")
-    return family
+    world: World = load_plugin(point)
+    if family is not None and family not in world.families:
+        raise InputError(f"Needle World has no family {family!r}; choose from {', '.join(world.families)}")
+    return world

@@ -13,15 +13,14 @@ from functools import partial
 import httpx
 from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse, Response, StreamingResponse
-from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from ...attending.request import check_amount
 from ...core.checks import whole
 from ...core.errors import InputError
 from ...core.values import JsonObject
-from ...packing.prices.tables import money
 from .. import web
-from ..door import GONE, Doorkeeper, Refused, answer_of, unless_gone
+from ..door import Guard, Refused, status_routes, unless_gone
 from ..media import allowed_host, check_structure, picture_bytes
 from .boxes import ASKED, SeenPicture, translated, unit_of
 from .packer import Packer, header_size
@@ -29,9 +28,9 @@ from .protocols import MESSAGES, NOT_PACKED, Protocol, protocol_of
 from .settings import ProxySettings
 
 PORT = 8010
-TOKENS, SAVINGS, HEALTH, METRICS = "/v1/tokens", "/v1/savings", "/health", "/metrics"
+TOKENS, SAVINGS = "/v1/tokens", "/v1/savings"
 OWN = "x-arr-coc"
-# Between two machines only; RFC 9110 and what its forerunners had. The length is told anew, the host is another.
+# Between two machines only; RFC 9110 and what its forerunners had. The length is set again, the host is another.
 HOP = {b"connection", b"keep-alive", b"proxy-authenticate", b"proxy-authorization", b"te", b"trailer", b"upgrade"}
 HOP |= {b"transfer-encoding", b"proxy-connection"}
 CONNECT_SECONDS, GRACE = 10, 30
@@ -49,12 +48,10 @@ class ProxyNumbers:
         self.requests = counter("arr_coc_proxy_requests_total", "Requests by status.", ["status"])
         self.pictures = counter("arr_coc_proxy_pictures_total", "Pictures by what became of them.", ["outcome"])
         self.tokens = counter("arr_coc_proxy_tokens_total", "Visual tokens: as sent, and as they were.", ["kind"])
-        self.saved = counter("arr_coc_proxy_money_saved_total", "At the price that was given.")
         self.seconds = histogram("arr_coc_proxy_pack_seconds", "Seconds to pack a picture.")
         self.lasted = histogram("arr_coc_proxy_request_seconds", "From arrival to the last byte.")
         cache = packer.cache
         gauge("arr_coc_proxy_cache_bytes", "Packed pictures that are kept.").set_function(lambda: cache.size)
-        self.price = packer.settings.price
         self.totals = {"requests": 0, "pictures": 0, "packed": 0, "fallbacks": 0, "tokens": 0, "full": 0}
 
     def picture(self, outcome: str, full: int = 0, spent: int = 0, seconds: float = 0.0) -> None:
@@ -68,13 +65,9 @@ class ProxyNumbers:
         self.tokens.labels("full").inc(full)
         if outcome == "packed":
             self.seconds.observe(seconds)
-        if self.price is not None:
-            self.saved.inc(money(max(0, full - spent), self.price))
 
-    def told(self) -> JsonObject:
-        saved = self.totals["full"] - self.totals["tokens"]
-        cost = {} if self.price is None else {"price": self.price, "money_saved": money(saved, self.price)}
-        return {**self.totals, "tokens_saved": saved, **cost}
+    def to_json(self) -> JsonObject:
+        return {**self.totals, "tokens_saved": self.totals["full"] - self.totals["tokens"]}
 
 
 @dataclass
@@ -97,16 +90,15 @@ class ProxyCall:
             self.headers[OWN if name == "state" else f"{OWN}-{name}"] = text
 
 
-class ProxyDoor(Doorkeeper):
-    """The door of the proxy: its own key has a header of its own, for Authorization belongs to the upstream."""
+class ProxyGuard(Guard):
+    """The guard of the proxy: its key has a header of its own, because Authorization belongs to the upstream."""
 
     log = log
-    KEY_NEEDED = f"a key is needed: {OWN}-key: …"
-
+    SECRET_NEEDED = f"a key is needed: {OWN}-key: …"
     numbers: ProxyNumbers
 
     def observe(self, path: str, status: int, seconds: float) -> None:
-        if path not in (HEALTH, METRICS, SAVINGS):
+        if path not in ("/health", "/metrics", SAVINGS):
             self.numbers.requests.labels(str(status)).inc()
             self.numbers.lasted.observe(seconds)
 
@@ -114,7 +106,7 @@ class ProxyDoor(Doorkeeper):
         """Others, such as uploads of files, only pass through."""
         return protocol_of(path) is not None or path == TOKENS
 
-    def given_key(self, headers: Mapping[bytes, bytes]) -> bytes:
+    def given_secret(self, headers: Mapping[bytes, bytes]) -> bytes:
         return headers.get(f"{OWN}-key".encode(), b"").strip()
 
 
@@ -181,19 +173,15 @@ async def pack_request(
         return
     table = packer.table(body.get("model"))
     made = await asyncio.gather(
-        *(
-            packer.pack(slot.address, found.question(slot, settings.question), table, budget, len(found.slots))
-            for slot in chosen
-        )
+        *(packer.pack(slot.address, found.question, table, budget, len(found.slots)) for slot in chosen)
     )
     number, done = 1, dict(zip(map(id, chosen), made, strict=True))
     for slot in found.slots:
         own = done.get(id(slot))
         if own is not None and own.packed is not None:
-            slot.text = own.text(number) if settings.text else ""
-            if call.boxes != "":
-                slot.text = f"{slot.text} {ASKED}".strip()
-            slot.parts = protocol.made(slot.part, own.files, slot.text)
+            asked = (own.text(number) if settings.text else "", "" if call.boxes == "" else ASKED)
+            text = " ".join(asked).strip()
+            slot.parts = protocol.made(slot.part, own.files, text)
         count = len(own.files) if own is not None and own.files else 1
         call.seen.append(SeenPicture(number, count, own.packed if own is not None else None))
         number += count
@@ -287,12 +275,13 @@ async def with_boxes(call: ProxyCall, answer: httpx.Response, protocol: Protocol
 def build_proxy(
     settings: ProxySettings, *, host: str = web.LOOPBACK, key: str | None = None, origins: Sequence[str] = ()
 ) -> web.Application:
-    """The proxy behind its door, as an ASGI application. key: that clients must send in x-arr-coc-key. origins: sites
+    """The proxy behind its guard, as an ASGI application. key: that clients must send in x-arr-coc-key. origins: sites
     whose pages may ask."""
-    web.check_exposure(host, key, "key", "in the variable ARR_COC_API_KEY or with --api-key")
+    web.check_exposure(host, key)
     packer = Packer(settings)
     numbers = ProxyNumbers(packer)
-    timeout = httpx.Timeout(settings.seconds, connect=min(CONNECT_SECONDS, settings.seconds))
+    seconds = settings.limits.seconds
+    timeout = httpx.Timeout(seconds, connect=min(CONNECT_SECONDS, seconds))
     held: dict[str, httpx.AsyncClient] = {}
 
     @asynccontextmanager
@@ -306,24 +295,18 @@ def build_proxy(
 
     api = FastAPI(docs_url=None, redoc_url=None, openapi_url=None, lifespan=life)
 
-    @api.get(HEALTH)
-    async def health() -> Response:
-        return JSONResponse({"status": "ok"})
-
-    @api.get(METRICS)
-    async def metrics() -> Response:
-        return Response(generate_latest(numbers.registry), media_type=CONTENT_TYPE_LATEST)
+    status_routes(api, numbers.registry, lambda: ("ok", 200))
 
     @api.get(SAVINGS)
     async def savings() -> Response:
-        return JSONResponse(numbers.told())
+        return JSONResponse(numbers.to_json())
 
     @api.post(TOKENS)
     async def tokens(request: Request) -> Response:
         try:
-            return JSONResponse(await asyncio.to_thread(tokens_told, await request.body(), packer))
+            return JSONResponse(await asyncio.to_thread(count_tokens, await request.body(), packer))
         except InputError as error:
-            return answer_of(Refused.of(error))
+            return Refused.of(error).answer()
 
     @api.api_route("/{path:path}", methods=["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD"])
     async def through(request: Request, path: str) -> Response:
@@ -331,10 +314,9 @@ def build_proxy(
             return await onward(request)
         except (Refused, InputError) as error:
             refused = Refused.of(error)
-            answer = answer_of(refused)
             if request.url.path.endswith(MESSAGES):  # as Anthropic's clients expect it
-                answer = JSONResponse({"type": "error", **refused.body()}, refused.status, refused.more)
-            return answer
+                return JSONResponse({"type": "error", **refused.body()}, refused.status, refused.more)
+            return refused.answer()
 
     async def onward(request: Request) -> Response:
         notes = request.scope["arr_coc"]
@@ -357,12 +339,13 @@ def build_proxy(
         except httpx.HTTPError as error:
             raise unreachable(error) from error
 
-    door = ProxyDoor(api, host, key, settings.limits, web.Origins(origins))
-    door.numbers = numbers
-    return door
+    most_open = 2 * (settings.limits.queue + settings.limits.batch)
+    guard = ProxyGuard(api, host, key, settings.limits.upload, most_open, web.Origins(origins))
+    guard.numbers = numbers
+    return guard
 
 
-def tokens_told(body: bytes, packer: Packer) -> JsonObject:
+def count_tokens(body: bytes, packer: Packer) -> JsonObject:
     """{"model", "pictures": [{"width", "height"} or {"image_url"}]} → what each costs, and how that is known."""
     check_structure(body)
     try:
@@ -381,14 +364,12 @@ def tokens_told(body: bytes, packer: Packer) -> JsonObject:
         else:
             sizes.append((whole(one.get("height"), "height", 1, 1 << 16), whole(one.get("width"), "width", 1, 1 << 16)))
     counts = [table.tokens(size) for size in sizes]
-    price = packer.settings.price
-    cost = {} if price is None else {"cost": money(sum(counts), price)}
     rows = [
         {"height": height, "width": width, "tokens": count}
         for (height, width), count in zip(sizes, counts, strict=True)
     ]
-    told = {"table": table.name, "counted": table.as_told, "source": table.source}
-    return {"model": given.get("model"), "pictures": rows, "tokens": sum(counts), **cost, **told}
+    facts = {"table": table.name, "counted": table.as_told, "source": table.source}
+    return {"model": given.get("model"), "pictures": rows, "tokens": sum(counts), **facts}
 
 
 def run_proxy(
@@ -403,6 +384,3 @@ def run_proxy(
     """Serve until interrupted; then open answers are finished."""
     with suppress(KeyboardInterrupt):
         web.run(build_proxy(settings, host=host, key=key, origins=origins), host, port, ready, GRACE)
-
-
-__all__ = ["GONE", "ProxyCall", "ProxyNumbers", "build_proxy", "run_proxy"]

@@ -78,7 +78,7 @@ class Packer:
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     def table(self, model: object) -> TokenTable:
-        """How the model of a request counts; raises `InputError` where nobody knows."""
+        """How the model of a request counts; raises `InputError` where no table knows it."""
         found = find_table(model, self.settings.tables) if isinstance(model, str) and model else None
         if found is not None:
             return found
@@ -87,7 +87,7 @@ class Packer:
         return table_for(self.settings.assume, self.settings.tables)
 
     async def pack(self, address: str, question: str, table: TokenTable, budget: object, number: int = 1) -> PackedSlot:
-        """One picture of so many in a request. Raises `InputError`, and `TimeoutError` where it takes too long."""
+        """One of `number` pictures in a request. Raises `InputError`, and `TimeoutError` where it takes too long."""
         until = time.perf_counter() + self.settings.look_seconds
         given_up = threading.Event()
 
@@ -117,16 +117,15 @@ class Packer:
             raise InputError("no question stands beside the picture")
         check_question(question)
         # By the table and not by the name in the request: that could be any path.
-        scale, grip = check_scale(settings.scale) or AUTO, grip_for(table, settings.grip)
-        style = PackStyle(table, settings.layout, settings.crops, scale, grip, settings.marks, settings.relevance)
-        style = style.for_pictures(number)
+        scale = check_scale(settings.scale) or AUTO
+        style = PackStyle(table, scale=scale, grip=grip_for(table), relevance=settings.relevance).for_pictures(number)
         key = hashlib.sha256(data).digest(), question, table.name, style.layout, request.wanted(full)
         known = self.cache.get(key)
         if known is not None:
             return PackedSlot("cached", known.full, known.spent, known.packed, known.files)
         page = PackPage(load_picture(data, max_pixels=settings.limits.pixels), jpeg=is_jpeg(data))
         packed = pack_pages([page], question, request, style)
-        files = tuple(packed.encoded(settings.kind))
+        files = tuple(packed.encoded())
         made = PackedSlot("packed", full, packed.tokens, packed, files, time.perf_counter() - started)
         self.cache.put(key, made)
         return made

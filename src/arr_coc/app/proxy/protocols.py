@@ -1,6 +1,6 @@
-"""Where pictures and questions stand in the requests of four protocols, and how packed pictures take their place.
+"""Where pictures and questions stand in the requests of three protocols, and how packed pictures take their place.
 
-OpenAI's chat completions and responses, Anthropic's messages, Ollama's chat. Nothing else in a request is looked at.
+OpenAI's chat completions and responses, and Anthropic's messages. Nothing else in a request is looked at.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 from ...core.values import JsonObject
 
-CHAT, RESPONSES, MESSAGES, OLLAMA = "/v1/chat/completions", "/v1/responses", "/v1/messages", "/api/chat"
+CHAT, RESPONSES, MESSAGES = "/v1/chat/completions", "/v1/responses", "/v1/messages"
 # Parts that are nested deeper are no conversation.
 DEEPEST = 4
 NOT_PACKED = ("low",)
@@ -28,37 +28,21 @@ class Slot:
     part: Any
     detail: str | None = None
     parts: list[object] | None = None
-    text: str = ""
 
 
 @dataclass(eq=False)
 class Found:
-    """The pictures of a request, the questions beside each and the last one; `apply` puts in what was packed."""
+    """The pictures of a request and its question: the user's last text. `apply` puts in what was packed."""
 
     slots: list[Slot] = field(default_factory=list)
-    beside: dict[int, str] = field(default_factory=dict)
-    last: str = ""
+    question: str = ""
     lists: list[list[object]] = field(default_factory=list)
-    messages: list[tuple[JsonObject, list[Slot]]] = field(default_factory=list)
-
-    def question(self, slot: Slot, which: str) -> str:
-        own = self.beside.get(id(slot), "")
-        return (own or self.last) if which == "beside" else (self.last or own)
 
     def apply(self) -> None:
         """In the request itself."""
-        taken = {id(slot.part): slot for slot in self.slots if slot.parts is not None}
+        taken = {id(slot.part): slot.parts for slot in self.slots if slot.parts is not None}
         for content in self.lists:
-            content[:] = [
-                new for part in content for new in (taken[id(part)].parts or () if id(part) in taken else [part])
-            ]
-        for message, slots in self.messages:
-            if any(slot.parts is not None for slot in slots):
-                message["images"] = [
-                    one for slot in slots for one in (slot.parts if slot.parts is not None else [slot.part])
-                ]
-                words = [slot.text for slot in slots if slot.parts is not None and slot.text]
-                message["content"] = "\n\n".join([*words, str(message.get("content") or "")]).strip()
+            content[:] = [new for part in content for new in taken.get(id(part), [part])]
 
 
 @dataclass(frozen=True)
@@ -96,25 +80,23 @@ def walk(
     """Messages whose content is a list of parts. address: of a part that is a picture, with its detail."""
     found = Found()
 
-    def look_into(content: object, beside: str, depth: int) -> None:
+    def look_into(content: object, depth: int) -> None:
         if not isinstance(content, list) or depth > DEEPEST:
             return
         found.lists.append(content)
         for part in objects(content):
             place = address(part)
             if place is not None:
-                slot = Slot(place[0], part, place[1])
-                found.slots.append(slot)
-                found.beside[id(slot)] = beside
+                found.slots.append(Slot(place[0], part, place[1]))
             elif part.get("type") == "tool_result":
-                look_into(part.get("content"), beside, depth + 1)
+                look_into(part.get("content"), depth + 1)
 
     for message in objects(messages):
         content = message.get("content")
         own = texts_in(content, kinds)
         if message.get("role", "user") == "user" and own.strip():
-            found.last = own
-        look_into(content, own, 0)
+            found.question = own
+        look_into(content, 0)
     return found
 
 
@@ -183,36 +165,6 @@ def messages_made(part: JsonObject, pictures: Sequence[tuple[bytes, str]], text:
     return [*([{"type": "text", "text": text}] if text else []), *shown]
 
 
-# ---- Ollama ----------------------------------------------------------------------------------------------------------
-
-
-def ollama_find(body: JsonObject) -> Found:
-    found = Found()
-    for message in objects(body.get("messages")):
-        content = message.get("content")
-        own = content if isinstance(content, str) else ""
-        if message.get("role", "user") == "user" and own.strip():
-            found.last = own
-        images = message.get("images")
-        if not isinstance(images, list) or not all(isinstance(one, str) for one in images):
-            continue
-        slots = [Slot(f"data:image/unknown;base64,{one}", one) for one in images]
-        found.slots += slots
-        found.beside |= {id(slot): own for slot in slots}
-        found.messages.append((message, slots))
-    return found
-
-
-def ollama_made(part: object, pictures: Sequence[tuple[bytes, str]], text: str) -> list[object]:
-    return [base64.b64encode(data).decode() for data, _ in pictures]
-
-
-def ollama_answers(body: JsonObject) -> Iterator[tuple[JsonObject, str]]:
-    message = body.get("message")
-    if isinstance(message, dict) and isinstance(message.get("content"), str):
-        yield message, "content"
-
-
 PROTOCOLS: dict[str, Protocol] = {
     CHAT: Protocol("chat", lambda body: walk(body.get("messages"), chat_picture, ("text",)), chat_made, chat_answers),
     RESPONSES: Protocol(
@@ -224,7 +176,6 @@ PROTOCOLS: dict[str, Protocol] = {
     MESSAGES: Protocol(
         "messages", lambda body: walk(body.get("messages"), messages_picture, ("text",)), messages_made, parts_answers
     ),
-    OLLAMA: Protocol("ollama", ollama_find, ollama_made, ollama_answers),
 }
 
 

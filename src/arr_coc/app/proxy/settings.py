@@ -1,53 +1,46 @@
-"""What a proxy is told when it starts: where it sends, how it packs, what it keeps; told without a web framework."""
+"""What a proxy is started with: where it sends, how it packs, what it keeps; imports no web framework."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 from urllib.parse import urlsplit
 
 from ...attending.distance import AUTO, check_scale
-from ...attending.grip import as_grip
 from ...attending.request import check_amount
 from ...core.checks import positive, shown, whole
 from ...core.errors import InputError
-from ...packing.pack import LAYOUTS, MOST_CROPS
-from ...packing.packed import format_of
 from ...packing.prices.tables import TokenTable, own_tables, table_for
-from ..serve.limits import Limits
+from ..web import Limits
 
-BUDGET = "25%"
-QUESTIONS = ("last", "beside")
-CACHE_BYTES = 256 << 20
+LIMITS = ("upload", "pixels", "pictures", "batch", "queue", "seconds", "cache", "look_seconds")
+
+
+def proxy_limits(**given: Any) -> Limits:
+    """Limits of a request. batch: how many pictures are packed at once. seconds: the longest silence upstream."""
+    usual = {"upload": 64 << 20, "pixels": 60_000_000, "pictures": 32, "batch": 2, "queue": 256, "seconds": 600}
+    return Limits(**{**usual, **given})
 
 
 @dataclass(frozen=True)
 class ProxySettings:
     """upstream: the address in front of which it stands. budget: tokens of a picture, or a share. assume: the model
-    whose table counts for names that have none. scale, grip: as for `pack`. question: whose text decides, the last
-    user's or the one beside the picture. text: whether a line of words goes before packed pictures. price: for a
-    million input tokens. media: hosts that pictures may be fetched from. cache: bytes of packed pictures that are kept.
-    look_seconds: the longest that a picture may take us; then it goes on as it is. seconds: the longest silence of the
-    upstream. limits: of a request; its batch is how many pictures are packed at once."""
+    whose table counts for names that have none. scale: as for `pack`. text: whether a line before packed
+    pictures says what they show. media: hosts that pictures may be fetched from.
+    cache: bytes of packed pictures that are kept. look_seconds: the longest that packing a picture may take; then it
+    goes on as it is."""
 
     upstream: str
-    budget: int | str = BUDGET
+    budget: int | str = "25%"
     assume: str | None = None
     tables: tuple[TokenTable, ...] = field(default_factory=own_tables)
-    layout: str = "auto"
-    crops: int = MOST_CROPS
     scale: float | str = AUTO
-    grip: object = None
-    kind: str = "auto"
-    marks: bool = True
     text: bool = True
-    question: str = "last"
     relevance: object = "auto"
-    price: float | None = None
     media: tuple[str, ...] = ()
-    cache: int = CACHE_BYTES
+    cache: int = 256 << 20
     look_seconds: float = 30
-    seconds: float = 600
-    limits: Limits = field(default_factory=lambda: Limits(upload=64 << 20, pixels=60_000_000, batch=2))
+    limits: Limits = field(default_factory=proxy_limits)
 
     def __post_init__(self) -> None:
         parts = urlsplit(self.upstream)
@@ -59,20 +52,10 @@ class ProxySettings:
             raise InputError("--upstream must not hold a password; clients send their keys themselves")
         check_amount(self.budget)
         check_scale(self.scale)
-        as_grip(self.grip)
-        format_of(self.kind, False)
         if self.assume is not None:
             table_for(self.assume, self.tables)
-        if self.layout not in LAYOUTS:
-            raise InputError(f"--layout {shown(self.layout)} is unknown; choose from {', '.join(LAYOUTS)}")
-        if self.question not in QUESTIONS:
-            raise InputError(f"--question {shown(self.question)} is unknown; choose from {', '.join(QUESTIONS)}")
-        whole(self.crops, "--crops", 1, MOST_CROPS)
-        whole(self.cache, "--cache", 0)
-        for name in ("look_seconds", "seconds"):
-            positive(getattr(self, name), f"--{name.replace('_', '-')}")
-        if self.price is not None:
-            positive(self.price, "--price")
+        whole(self.cache, "the limit cache", 0)
+        positive(self.look_seconds, "the limit look_seconds")
 
     def address(self, path: str, query: str) -> str:
         """Where a request goes. An upstream that ends in /v1 is not given a second one."""

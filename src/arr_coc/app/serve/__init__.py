@@ -17,6 +17,5 @@ if TYPE_CHECKING:
     from .api import build_api as build_api
     from .api import serve as serve
     from .engine import Engine as Engine
-    from .limits import Limits as Limits
 
-__all__ = resolve_lazily(__name__, {"Engine": "engine", "Limits": "limits", "build_api": "api", "serve": "api"})
+__all__ = resolve_lazily(__name__, {"Engine": "engine", "build_api": "api", "serve": "api"})

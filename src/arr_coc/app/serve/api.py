@@ -3,65 +3,95 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import json
 import secrets
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import replace
+from functools import partial
 from typing import Any, TypeVar
 
 from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse, Response, StreamingResponse
-from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
 from ...answering.chat import LOST
 from ...answering.eye import Eye
-from ...attending.document_look import LEFT_OUT
+from ...answering.pages import as_document
+from ...attending.document_look import LEFT_OUT, document_budget
 from ...attending.request import Request as Amount
 from ...core.checks import of_kind, shown
 from ...core.errors import InputError
 from ...core.stopping import Stopped, stopping
 from ...core.values import JsonObject
+from ...pictures.document import Document
 from .. import web
-from ..door import GONE, Refused, answer_of, unless_gone
-from .chat import ChatRequest, UnknownModel, read_chat
-from .counting import count_tokens
-from .engine import Closed, Done, Engine, Full, Late, ReadPrompt, ServeJob, Told
-from .guard import CHAT, TOKENS, Guard, Metrics
-from .limits import Limits, check_exposure
+from ..door import GONE, Guard, Refused, status_routes, unless_gone
+from ..web import Limits
+from .chat import ChatRequest, read_chat
+from .engine import Done, Engine, Late, ReadPrompt, ServeJob, Told
 
 PORT = 8000
-FEEDBACK = "/v1/feedback"
-# Seconds that open answers have once the server is told to end.
+CHAT, TOKENS = "/v1/chat/completions", "/v1/tokens"
+# Seconds that open answers have once the server ends.
 GRACE = 30
 Result = TypeVar("Result")
 
 
-class Call:
-    """One request from its arrival: it is read, then what the engine tells is awaited, all until its time is over."""
+class Metrics:
+    """Counters of one server; no picture and no word is in them."""
 
-    def __init__(self, seconds: float) -> None:
-        self.loop = asyncio.get_running_loop()
+    def __init__(self, engine: Engine) -> None:
+        self.registry = CollectorRegistry()
+        counter, histogram = partial(Counter, registry=self.registry), partial(Histogram, registry=self.registry)
+        self.requests = counter("arr_coc_requests_total", "Chat completions by status.", ["status"])
+        self.visual = counter("arr_coc_visual_tokens_total", "Visual tokens: spent, and of whole pictures.", ["kind"])
+        self.said = counter("arr_coc_completion_tokens_total", "Tokens of answers.")
+        self.seconds = histogram("arr_coc_request_seconds", "From arrival to the last byte.")
+        self.batches = histogram("arr_coc_batch_size", "Requests of a batch.", buckets=(1, 2, 4, 8, 16, 32))
+        self.batch_seconds = histogram("arr_coc_batch_seconds", "Seconds of a batch.")
+        waiting = Gauge("arr_coc_waiting", "Requests in the queue.", registry=self.registry)
+        waiting.set_function(lambda: engine.waiting)
+
+    def batch(self, size: int, seconds: float) -> None:
+        self.batches.observe(size)
+        self.batch_seconds.observe(seconds)
+
+
+class ServeGuard(Guard):
+    """The guard of `arr-coc serve`, which counts chat completions."""
+
+    metrics: Metrics
+
+    def observe(self, path: str, status: int, seconds: float) -> None:
+        if path == CHAT:
+            self.metrics.requests.labels(str(status)).inc()
+            self.metrics.seconds.observe(seconds)
+
+
+class Call:
+    """One request from its arrival: it is read, then what the engine says is awaited, all until its time is over."""
+
+    def __init__(self, request: Request, seconds: float) -> None:
+        self.request, self.loop = request, asyncio.get_running_loop()
         self.told: asyncio.Queue[Told] = asyncio.Queue()
         self.deadline, self.until, self.seconds = self.loop.time() + seconds, time.perf_counter() + seconds, seconds
         self.reading = True
         self.job: ServeJob | None = None
 
-    async def body(self, request: Request) -> bytes:
+    async def body(self) -> bytes:
         try:
             async with asyncio.timeout_at(self.deadline):
-                return await request.body()
+                return await self.request.body()
         except TimeoutError as error:
             raise Refused(408, f"the request did not arrive within {self.seconds:g} s") from error
         except ClientDisconnect as error:
             raise Refused(GONE, "the client has left") from error
 
     async def read(self, read: Callable[[], ChatRequest]) -> ChatRequest:
-        """What a request asks, read in a thread: a large picture would hold up everybody else's words."""
+        """What a request asks, read in a thread: a large picture would hold up all other answers."""
 
         def work() -> ChatRequest:
             with stopping(lambda: not self.reading or time.perf_counter() > self.until):
@@ -73,9 +103,14 @@ class Call:
             self.reading = False
 
     async def within(self, work: Coroutine[object, None, Result]) -> Result:
-        try:
+        """The result, unless the client leaves or the time is over."""
+
+        async def in_time() -> Result:
             async with asyncio.timeout_at(self.deadline):
                 return await work
+
+        try:
+            return await unless_gone(self.request, in_time())
         except (TimeoutError, Stopped) as error:
             raise self.late() from error
 
@@ -84,23 +119,27 @@ class Call:
         return Refused(504, f"no answer within {self.seconds:g} s; ask for fewer tokens, or later")
 
     def submit(self, engine: Engine, asked: ChatRequest) -> None:
-        """Raises `Full` or `Closed`."""
+        """Raises `Refused`."""
 
         def tell(item: Told) -> None:
-            with suppress(RuntimeError):  # the loop has ended, and with it all who listened
+            with suppress(RuntimeError):  # the loop has ended
                 self.loop.call_soon_threadsafe(self.told.put_nowait, item)
 
         self.job = ServeJob(asked, tell, self.until)
         engine.submit(self.job)
 
     def leave(self) -> None:
-        """Nobody waits any more."""
+        """The answer is not wanted any more."""
         if self.job is not None:
             self.job.gone = True
 
     async def next(self) -> ReadPrompt | str | Done:
         """`ReadPrompt`, a text, or `Done`. Raises `Refused`."""
-        item = await self.within(self.told.get())
+        try:
+            async with asyncio.timeout_at(self.deadline):
+                item = await self.told.get()
+        except TimeoutError as error:
+            raise self.late() from error
         if isinstance(item, Late):
             raise self.late()
         if isinstance(item, Exception):
@@ -108,7 +147,7 @@ class Call:
         return item
 
     async def seen(self) -> ReadPrompt:
-        return of_kind(await self.next(), ReadPrompt, "what is told first")
+        return of_kind(await self.next(), ReadPrompt, "the first item")
 
     async def rest(self) -> AsyncIterator[str | Done]:
         """Texts and, last, `Done`."""
@@ -122,24 +161,24 @@ class Call:
     async def whole(self) -> tuple[ReadPrompt, Done]:
         seen = await self.seen()
         done = [item async for item in self.rest()][-1]
-        assert isinstance(done, Done)
-        return seen, done
+        return seen, of_kind(done, Done, "the last item")
 
 
-def told_of(seen: ReadPrompt, done: Done | None = None, want: frozenset[str] = frozenset()) -> JsonObject:
+def own_fields(seen: ReadPrompt, done: Done | None = None, want: frozenset[str] = frozenset()) -> JsonObject:
     """The field `arr_coc` of an answer; before the last word, what is known by then."""
-    told: dict[str, object] = {"tokens": seen.tokens, "full": seen.full, "relevance": seen.relevance}
+    own: dict[str, object] = {"tokens": seen.tokens, "full": seen.full, "relevance": seen.relevance}
     if done is not None:
-        told |= {"uncertainty": done.answer.uncertainty, "seconds": dict(done.answer.seconds)}
-        told |= {"notes": list(done.answer.notes), "batch": seen.batch}
-        if warnings := [note for note in done.answer.notes if note.startswith((LOST, LEFT_OUT))]:
-            told["warnings"] = warnings
-        if done.answer.pages:
-            told |= {"pages": list(done.answer.pages), "of_pages": done.answer.of_pages}
+        answer = done.answer
+        own |= {"uncertainty": answer.uncertainty, "seconds": dict(answer.seconds)}
+        own |= {"notes": list(answer.notes), "batch": seen.batch}
+        if warnings := [note for note in answer.notes if note.startswith((LOST, LEFT_OUT))]:
+            own["warnings"] = warnings
+        if answer.pages:
+            own |= {"pages": list(answer.pages), "of_pages": answer.of_pages}
         if "allocation" in want:
-            allocations = [look.allocation.to_json() for look in done.answer.passes]
-            told["allocation"] = allocations[0] if len(allocations) == 1 else allocations
-    return told
+            allocations = [look.allocation.to_json() for look in answer.passes]
+            own["allocation"] = allocations[0] if len(allocations) == 1 else allocations
+    return own
 
 
 def usage_of(seen: ReadPrompt, done: Done) -> dict[str, int]:
@@ -150,7 +189,7 @@ def usage_of(seen: ReadPrompt, done: Done) -> dict[str, int]:
 async def streamed(
     call: Call, asked: ChatRequest, seen: ReadPrompt, head: Mapping[str, object], finished: Callable[[Done], None]
 ) -> AsyncIterator[str]:
-    """Server-sent events: the first tells where the tokens went, the last how sure the answer is."""
+    """Server-sent events: the first says where the tokens went, the last how sure the answer is."""
 
     def event(choices: list[object], **more: object) -> str:
         return f"data: {json.dumps({**head, 'object': 'chat.completion.chunk', 'choices': choices, **more})}\n\n"
@@ -159,13 +198,13 @@ async def streamed(
         return [{"index": 0, "delta": content, "finish_reason": finish}]
 
     try:
-        yield event(delta(role="assistant", content=""), arr_coc=told_of(seen))
+        yield event(delta(role="assistant", content=""), arr_coc=own_fields(seen))
         async for item in call.rest():
             if isinstance(item, str):
                 yield event(delta(content=item))
                 continue
             finished(item)
-            yield event(delta(item.finish), arr_coc=told_of(seen, item, asked.want))
+            yield event(delta(item.finish), arr_coc=own_fields(seen, item, asked.want))
             if asked.usage:
                 yield event([], usage=usage_of(seen, item))
         yield "data: [DONE]\n\n"
@@ -175,35 +214,50 @@ async def streamed(
         call.leave()
 
 
-def scope_of(request: Request) -> str:
-    """Whose request it is, by the key that it brings: nobody is served from what another's pictures left behind, not
-    even sooner. The key itself is not kept."""
-    return hashlib.blake2b(request.headers.get("authorization", "").encode(), digest_size=16).hexdigest()
+def count_tokens(eye: Eye, asked: ChatRequest) -> JsonObject:
+    """What a request will cost, by sizes alone. tokens: visual ones at most. full: of whole pictures and pages. text:
+    tokens of the words. pictures: of each."""
+    images = eye.processor.image_processor
+    cell = getattr(images, "patch_size", 16) * getattr(images, "merge_size", 1)
+    named = ("budget", "keep", "ceiling", "total")
+    request = Amount.of(**{name: asked.how[name] for name in named if asked.how.get(name) is not None})
+    each = request.budget if isinstance(request.budget, list | tuple) else None
+    entries: list[JsonObject] = []
+    for part in (part for turn in asked.turns for part in turn.parts if not isinstance(part, str)):
+        document = isinstance(part, Document)
+        pages = as_document(part)
+        full = sum(-(-page.size[0] // cell) * -(-page.size[1] // cell) for page in pages)
+        if each is not None:
+            spent = full
+        else:
+            spent = document_budget(request, full, full)[0] if document else request.tokens(full)
+        kind = "document" if document else "picture"
+        entries.append({"kind": kind, "pages": len(pages), "full": full, "tokens": spent})
+    full = sum(entry["full"] for entry in entries)
+    if asked.how.get("allocation") is not None:
+        tokens = sum(one.tokens for one in asked.how["allocation"])
+    elif each is not None:
+        tokens = sum(min(entry["full"], one) for entry, one in zip(entries, each, strict=False))
+    elif request.total:
+        tokens = document_budget(request, full, full)[0]
+    else:
+        tokens = sum(entry["tokens"] for entry in entries)
+    texts = [part for turn in asked.turns for part in turn.parts if isinstance(part, str)]
+    words = sum(len(eye.processor.tokenizer(text)["input_ids"]) for text in texts)
+    several = any(entry["kind"] == "document" for entry in entries)
+    notes = ["of documents only pages that get tokens are shown"] if several else []
+    return {"tokens": tokens, "full": full, "text": words, "pictures": entries, "notes": notes}
 
 
-async def judged(engine: Engine, request: Request) -> Response:
-    """{"id", "judged", "boxes", "answer"}: what a client says of an answer that was recorded."""
-    try:
-        if engine.eye.record is None:
-            raise Refused(404, "nothing is recorded here; start the server with --record FILE.jsonl")
-        told = json.loads(await request.body())
-        if not isinstance(told, dict) or not isinstance(told.get("id"), str):
-            raise Refused(400, "give the id of a record, and judged: right, wrong or better")
-        boxes, answer = told.get("boxes") or (), str(told.get("answer") or "")
-        await asyncio.to_thread(engine.eye.record.judge, told.get("judged"), told["id"], boxes=boxes, answer=answer)
-    except (Refused, InputError) as error:
-        return answer_of(Refused.of(error))
-    except (ValueError, TypeError) as error:
-        return answer_of(Refused(400, f"this is no JSON of a judgement ({error})"))
-    return JSONResponse({"id": told["id"], "judged": told["judged"]})
+async def refused(request: Request, error: Exception) -> Response:
+    return Refused.of(error).answer()
 
 
 async def elsewhere(request: Request, error: Exception) -> Response:
-    """What no route serves, told as OpenAI's clients expect it."""
+    """What no route serves, as OpenAI's clients expect it."""
     assert isinstance(error, HTTPException)
-    asked_for = f"{request.method} {shown(request.url.path)}"
-    words = f"{asked_for} is not served here; see /v1/models and POST {CHAT}"
-    return answer_of(Refused(error.status_code, words, error.headers))
+    words = f"{request.method} {shown(request.url.path)} is not served here; see /v1/models and POST {CHAT}"
+    return Refused(error.status_code, words, error.headers).answer()
 
 
 def build_api(
@@ -220,7 +274,7 @@ def build_api(
     media: hosts that pictures may be fetched from. default: budget or keep of requests that give neither. origins:
     sites whose pages may ask, such as "https://example.org".
     """
-    check_exposure(host, key)
+    web.check_exposure(host, key)
     limits, name, metrics = engine.limits, engine.eye.name, Metrics(engine)
     engine.observe = metrics.batch
 
@@ -230,22 +284,20 @@ def build_api(
         yield
         await asyncio.to_thread(engine.close, GRACE)
 
-    api = FastAPI(docs_url=None, redoc_url=None, openapi_url=None, lifespan=life)
+    handlers: Any = {Refused: refused, InputError: refused, HTTPException: elsewhere}
+    api = FastAPI(docs_url=None, redoc_url=None, openapi_url=None, lifespan=life, exception_handlers=handlers)
+    served = {"id": name, "object": "model", "created": int(time.time()), "owned_by": "arr-coc"}
+
+    async def read(call: Call) -> ChatRequest:
+        body = await call.body()
+        return await call.read(lambda: read_chat(body, name, limits, media, default))
 
     @api.post(CHAT)
     async def chat(request: Request) -> Response:
-        try:
-            return await completion(request)
-        except (Refused, Full, Closed, InputError) as error:
-            return answer_of(Refused.of(error))
-
-    async def completion(request: Request) -> Response:
-        notes = request.scope["arr_coc"]
-        call = Call(limits.seconds)
-        body = await call.body(request)
+        notes, call = request.scope["arr_coc"], Call(request, limits.seconds)
+        await call.body()
         engine.check_room()
-        reading = call.read(lambda: read_chat(body, name, limits, media, default))
-        asked = replace(await unless_gone(request, reading), scope=scope_of(request))
+        asked = await read(call)
         call.submit(engine, asked)
         head = {"id": f"chatcmpl-{secrets.token_hex(12)}", "created": int(time.time()), "model": name}
 
@@ -273,33 +325,16 @@ def build_api(
         finished(done)
         message = {"role": "assistant", "content": done.answer.text}
         choice = {"index": 0, "message": message, "finish_reason": done.finish, "logprobs": None}
-        told = {"usage": usage_of(seen, done), "arr_coc": told_of(seen, done, asked.want)}
-        return JSONResponse({**head, "object": "chat.completion", "choices": [choice], **told})
+        more = {"usage": usage_of(seen, done), "arr_coc": own_fields(seen, done, asked.want)}
+        return JSONResponse({**head, "object": "chat.completion", "choices": [choice], **more})
 
     @api.post(TOKENS)
     async def tokens(request: Request) -> Response:
-        """What a chat completion would cost, told before it is asked for: nothing is looked at."""
-        try:
-            call = Call(limits.seconds)
-            body = await call.body(request)
-            asked = await unless_gone(request, call.read(lambda: read_chat(body, name, limits, media, default)))
-            told = await unless_gone(request, call.within(asyncio.to_thread(count_tokens, engine.eye, asked)))
-        except (Refused, Full, Closed, InputError) as error:
-            return answer_of(Refused.of(error))
-        return JSONResponse({"object": "tokens", "model": name, **told})
-
-    @api.post(FEEDBACK)
-    async def judge(request: Request) -> Response:
-        return await judged(engine, request)
-
-    add_status(api, engine, metrics)
-    return Guard(api, host, key, limits, metrics, web.Origins(origins))
-
-
-def add_status(api: FastAPI, engine: Engine, metrics: Metrics) -> None:
-    """What is served, whether it is alive, its numbers, and the answer to any other address."""
-    name = engine.eye.name
-    served = {"id": name, "object": "model", "created": int(time.time()), "owned_by": "arr-coc"}
+        """What a chat completion would cost, before it is asked for: nothing is looked at."""
+        call = Call(request, limits.seconds)
+        asked = await read(call)
+        counted = await call.within(asyncio.to_thread(count_tokens, engine.eye, asked))
+        return JSONResponse({"object": "tokens", "model": name, **counted})
 
     @api.get("/v1/models")
     async def models() -> Response:
@@ -309,18 +344,15 @@ def add_status(api: FastAPI, engine: Engine, metrics: Metrics) -> None:
     async def model(wanted: str) -> Response:
         if wanted == name:
             return JSONResponse(served)
-        return answer_of(Refused.of(UnknownModel(f"model {shown(wanted)} is not served here; this is {name!r}")))
+        words = f"model {shown(wanted)} is not served here; this is {name!r}"
+        return Refused(404, words, no_model=True).answer()
 
-    api.add_exception_handler(HTTPException, elsewhere)
-
-    @api.get("/health")
-    async def health() -> Response:
-        alive = engine.is_alive()
-        return JSONResponse({"status": "ok" if alive else "the engine is dead"}, 200 if alive else 503)
-
-    @api.get("/metrics")
-    async def numbers() -> Response:
-        return Response(generate_latest(metrics.registry), media_type=CONTENT_TYPE_LATEST)
+    alive = {True: ("ok", 200), False: ("the engine is dead", 503)}
+    status_routes(api, metrics.registry, lambda: alive[engine.is_alive()])
+    most_open = 2 * (limits.queue + limits.batch)
+    guard = ServeGuard(api, host, key, limits.upload, most_open, web.Origins(origins))
+    guard.metrics = metrics
+    return guard
 
 
 def serve(
@@ -344,8 +376,9 @@ def serve(
         eye: More for the `Eye`, such as relevance and record.
         how: Arguments of `build_api`: host, key, media, default, origins.
     """
-    check_exposure(how.get("host", web.LOOPBACK), how.get("key"))
+    host = how.setdefault("host", web.LOOPBACK)
+    web.check_exposure(host, how.get("key"))
     Amount.of(**(how.get("default") or {}))
     engine = Engine(Eye.from_pretrained(model, device=device, **(eye or {})), limits)
     with suppress(KeyboardInterrupt):  # by now everything has been answered
-        web.run(build_api(engine, **how), how.get("host", web.LOOPBACK), port, ready, GRACE)
+        web.run(build_api(engine, **how), host, port, ready, GRACE)

@@ -13,7 +13,7 @@ import os
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from contextvars import copy_context
@@ -24,10 +24,9 @@ from typing import TYPE_CHECKING, TypeVar
 
 import torch
 
-from ...answering.chat import ChatLook, Turn
+from ...answering.chat import ChatLook
 from ...answering.decoding import Spelling, Sureness, end_tokens, is_lean, steps
 from ...answering.eye import Eye
-from ...answering.readings import read_several
 from ...answering.stock import joined
 from ...core.clock import timed
 from ...core.cuda_graph import using_gpu
@@ -35,7 +34,9 @@ from ...core.errors import InputError
 from ...core.stopping import Stopped, check_stop, stopping
 from ...core.values import Answer
 from ...realizing.base import Realized
-from .chat import ChatRequest, Limits
+from ..door import Refused, crowded
+from ..web import Limits
+from .chat import ChatRequest
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -51,19 +52,8 @@ BACK = 15
 MOST_LEFT = 4
 # Tokens of padding that a batch may hold: one long prompt would make every other as long.
 MOST_PADDING = 4096
+ENDING = Refused(503, "this server is ending")
 Result = TypeVar("Result")
-
-
-class Full(Exception):
-    """More requests wait than may. seconds: after which trying again is reasonable."""
-
-    def __init__(self, seconds: int) -> None:
-        super().__init__(seconds)
-        self.seconds = seconds
-
-
-class Closed(Exception):
-    """The engine takes nothing more."""
 
 
 class Late(Exception):
@@ -186,19 +176,19 @@ class Engine(threading.Thread):
         return sum(not job.gone for job in list(self._jobs))
 
     def submit(self, job: ServeJob) -> None:
-        """Raises `Full` or `Closed`."""
+        """Raises `Refused`."""
         with self._changed:
             self.check_room()
             self._jobs.append(job)
             self._changed.notify_all()
 
     def check_room(self) -> None:
-        """Would a job be taken now? Raises `Full` or `Closed`."""
+        """Would a job be taken now? Raises `Refused`."""
         if self._closing or not self.is_alive():
-            raise Closed
+            raise ENDING
         waiting = self.waiting
         if waiting >= self.limits.queue:
-            raise Full(max(1, math.ceil(self._took * waiting / self.limits.batch)))
+            raise crowded(max(1, math.ceil(self._took * waiting / self.limits.batch)))
 
     def close(self, seconds: float | None = None) -> None:
         """Take nothing more, answer what waits, end."""
@@ -221,7 +211,7 @@ class Engine(threading.Thread):
                     left = [one for one in left if one.thread.is_alive()]
                     for place, worker in enumerate(workers):
                         if self._stuck(worker) and len(left) < MOST_LEFT:
-                            log.error("a worker does not answer: another takes its place")
+                            log.error("worker unresponsive; starting a replacement")
                             worker.left = True
                             left.append(worker)
                             workers[place] = self._hired(worker.heavy)
@@ -230,7 +220,7 @@ class Engine(threading.Thread):
             with self._changed:
                 self._closing = True
                 for job in (*(job for worker in workers for job in worker.batch), *self._jobs):
-                    job.tell(Closed())
+                    job.tell(ENDING)
                 self._jobs.clear()
 
     def _hired(self, heavy: bool) -> EngineWorker:
@@ -288,11 +278,7 @@ class Engine(threading.Thread):
                     return batch
 
     def _answer(self, batch: Sequence[ServeJob]) -> None:
-        for job in batch:
-            if job.asked.readings > 1:
-                self._attempt(job, self._read_several)
-        once = [job for job in batch if job.asked.readings == 1]
-        rows = self._looks(once)
+        rows = self._looks(batch)
         lean = is_lean(self.eye.model)
         for group in together(rows) if lean else [[row] for row in rows]:
             if len(group) > 1:
@@ -337,40 +323,11 @@ class Engine(threading.Thread):
         started = perf_counter()
         with stopping(lambda: job.over):
             check_stop()
-            eye = copy(self.eye)
-            eye.scope = job.asked.scope
-            looked = eye.prepare(job.asked.turns, **job.asked.how)
+            looked = copy(self.eye).prepare(job.asked.turns, **job.asked.how)
         looked.seconds["wait"] = started - job.arrived
         if job.asked.notes:
             looked = replace(looked, plan=replace(looked.plan, notes=(*looked.plan.notes, *job.asked.notes)))
         return ServeRow(job, looked, Spelling(self.eye.processor.tokenizer, self.ends, job.asked.stop))
-
-    def _read_several(self, job: ServeJob) -> None:
-        """A picture that is read from several distances; nothing is said before the surest reading is known."""
-        started, asked, told = perf_counter(), job.asked, []
-        eye = copy(self.eye)
-        eye.scope = asked.scope
-
-        def ask(turns: Iterable[Turn], budget: int, **how: object) -> Answer:
-            said: list[Told] = []
-            one = replace(asked, turns=tuple(turns), how={**how, "budget": budget}, readings=1)
-            self._speak([self._look(ServeJob(one, said.append, job.until))], 1)
-            if not isinstance(said[-1], Done):
-                raise Stopped
-            told.append((said[0], said[-1]))
-            return said[-1].answer
-
-        with stopping(lambda: job.over):
-            how = {name: value for name, value in asked.how.items() if name not in ("budget", "keep", "scale")}
-            amount = (asked.how.get(name) for name in ("budget", "keep", "scale"))
-            turns, full = eye.one_picture(asked.turns)
-            answer = read_several(ask, asked.readings, turns, *amount, full, how)
-        seen, done = told[0][0], min((done for _, done in told), key=lambda done: done.answer.uncertainty)
-        spent = {name: sum(getattr(one, name) for one, _ in told) for name in ("tokens", "prompt")}
-        answer = replace(answer, seconds={**answer.seconds, "wait": started - job.arrived})
-        job.tell(replace(seen, **spent))
-        job.tell(answer.text)
-        job.tell(Done(answer, done.finish, sum(done.count for _, done in told)))
 
     @torch.inference_mode()
     def _speak(self, rows: list[ServeRow], batch: int) -> None:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from PIL import Image
+from pydantic import ValidationError
 
 from ...answering.chat import USER
 from ...answering.pages import open_pages
@@ -28,8 +29,8 @@ from ...knowing.document import PageOffers
 from ...pictures.document import Document
 from ...realizing.base import VisualGrid
 from ...realizing.shared_budget import by_relevance
-from ..serve.chat import check_documents, loaded, turns_of
-from ..serve.limits import Limits
+from ..serve.chat import Message, OwnFields, check_documents, first_error, loaded, turns_of
+from ..web import Limits
 from .wishes import DECIMALS, KEY, NO_QUESTION
 
 if TYPE_CHECKING:
@@ -61,10 +62,14 @@ def open_documents(
     own = {name: value for name, value in (wish or {}).items() if value is not None}
     if unknown := sorted(own.keys() - set(WISHES)):
         raise InputError(f"arr_coc.{shown(unknown[0])[1:-1]} is not for documents; choose from {', '.join(WISHES)}")
-    turns = loaded(turns_of(list(messages)), limits, ())
+    try:
+        given = [Message.model_validate(one) for one in messages]
+    except ValidationError as error:
+        raise InputError(first_error(error)) from error
+    turns = loaded(turns_of(given), limits, ())
     views = [part for turn in turns for part in turn.parts if not isinstance(part, str)]
     if any(isinstance(part, Document) for part in views):
-        check_documents({}, views, limits)
+        check_documents(OwnFields(), views, limits)
     asked = [part for turn in turns if turn.role == USER for part in turn.parts if isinstance(part, str)]
     question = own.pop("query", None) or (asked[-1] if asked else NO_QUESTION)
     relevance = own.pop("relevance", "auto")

@@ -31,7 +31,6 @@ class ArrCocQwen3VL(qwen3_vl.Qwen3VLForConditionalGeneration):
     def embed_multimodal(self, **kwargs: Any) -> object:
         """One (leaves, width) tensor for each picture, its DeepStack planes side by side."""
         leaves, counts = kwargs.pop("leaves", None), kwargs.pop("leaf_counts", None)
-        kwargs.pop("detail", None)
         if leaves is None:
             return super().embed_multimodal(**kwargs)
         numbers: list[int] = counts.flatten().tolist()
@@ -79,7 +78,6 @@ class ArrCocQwen3VL(qwen3_vl.Qwen3VLForConditionalGeneration):
                 feature.mm_position.offset,
                 feature.data["leaves"].data,
                 feature.data["image_grid_thw"].data[1:] // merge,
-                bool(feature.data["detail"].data),
             )
             for feature in mm_features
         ]

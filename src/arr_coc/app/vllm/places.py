@@ -7,7 +7,7 @@ position is a row like any other; text and decoding count on in the first part a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -29,13 +29,11 @@ LEAST_ROOM = 4096
 
 @dataclass(frozen=True)
 class PromptPicture:
-    """A picture in a prompt. offset: of its first token. leaves: (N, 3), one token each. grid: (2,) rows and cols.
-    detail: whether it is the detail of the picture before it, whose overview ends where it begins."""
+    """A picture in a prompt. offset: of its first token. leaves: (N, 3), one token each. grid: (2,) rows and cols."""
 
     offset: int
     leaves: Tensor
     grid: Tensor
-    detail: bool = False
 
 
 def rotations(places: Tensor, base: float, size: int) -> Tensor:
@@ -64,15 +62,9 @@ def prompt_places(length: int, pictures: Sequence[PromptPicture], half: int, roo
     """(3, length) int64 rows of the table for every token of a prompt, and how far its end lies beyond its length.
 
     pictures: in any order. half: the row at which the halves begin. room: rows beyond the longest prompt. Should gaps
-    ask for more, which takes hundreds of pictures, every picture's step is cut, so that nobody leaves the table.
+    ask for more, which takes hundreds of pictures, every picture's step is cut, so that no position leaves the table.
     """
-    shown: list[PromptPicture] = []
-    for picture in sorted(pictures, key=lambda picture: picture.offset):
-        before = shown[-1] if shown and picture.detail else None
-        if before is not None and before.offset + len(before.leaves) == picture.offset:
-            shown[-1] = replace(before, leaves=torch.cat([before.leaves, picture.leaves]))  # one picture, one frame
-        else:
-            shown.append(picture)
+    shown = sorted(pictures, key=lambda picture: picture.offset)
     counts = torch.tensor([len(picture.leaves) for picture in shown])
     most = counts + room // len(shown)
     spans = torch.minimum(torch.stack([picture.grid.amax() for picture in shown]), most)

@@ -1,8 +1,7 @@
 """Between a prompt and vLLM's Qwen3-VL: how many tokens each picture gets, which patches they are, and where they lie.
 
 This runs in the process that answers clients, without the model. The question becomes part of what vLLM's caches are
-keyed by: another question about the same picture is another allocation. With `order: overview_first` a picture becomes
-two items, and only the second is keyed by the question.
+keyed by: another question about the same picture is another allocation.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from ...pictures.load import load_picture, resized
 from ...realizing.base import VisualGrid, adapter
 from ...realizing.query import find_questions
 from ...realizing.tokens.patches import LeafBatch, denormalize, gather_leaf_patches, in_order, mip_pyramid, unpatchify
-from .wishes import DETAIL, KEY, PART, VllmServer, WishPlan
+from .wishes import KEY, VllmServer, WishPlan
 
 qwen3_vl = import_module("vllm.model_executor.models.qwen3_vl")
 Field = import_module("vllm.multimodal.inputs").MultiModalFieldConfig
@@ -76,31 +75,8 @@ class FoveatedProcessor(qwen3_vl.Qwen3VLMultiModalProcessor):
                 sizes = [_size_of(items, number) for number in range(counts["image"])]
                 pictures = [_pixels_of(items, number) for number in range(counts["image"])]
                 wishes = self.info.server.shared(wishes, pictures, [self._grid(size, own) for size in sizes])
-            parts = [VllmServer.in_parts(wish) for wish in wishes]
-            own[KEY] = [one for several in parts for one in several]
-            inputs = self._shown_in_parts(inputs, [len(several) for several in parts])
+            own[KEY] = wishes
         return super().apply(replace(inputs, hf_processor_mm_kwargs=own), timing_ctx)
-
-    def _shown_in_parts(self, inputs: Any, parts: list[int]) -> Any:
-        """The prompt with every picture as often as it has parts, one behind the other. Each is an item with a hash and
-        placeholders of its own, so that caches find an overview whatever is asked."""
-        if all(number == 1 for number in parts):
-            return inputs
-        token, numbers = self.info.get_hf_config().image_token_id, iter(parts)
-        prompt = [one for given in inputs.prompt for one in [given] * (next(numbers) if given == token else 1)]
-        items = copy(inputs.mm_data_items)
-        pictures = [items["image"].get(place) for place, number in enumerate(parts) for _ in range(number)]
-        items["image"] = type(items["image"])(pictures)
-        return replace(inputs, prompt=prompt, mm_data_items=items, **self._uuids_in_parts(inputs, parts))
-
-    @staticmethod
-    def _uuids_in_parts(inputs: object, parts: list[int]) -> dict[str, object]:
-        """The names that a client gave to its pictures, repeated like them."""
-        given = getattr(inputs, "mm_uuid_items", None)
-        if not given or not given.get("image"):
-            return {}
-        names = [name for name, number in zip(given["image"], parts, strict=True) for _ in range(number)]
-        return {"mm_uuid_items": {**given, "image": names}}
 
     def _grid(self, size: tuple[int, int], kwargs: Mapping[str, object]) -> VisualGrid:
         """The level-0 tokens of a picture of a size, as the stock processor resizes it."""
@@ -159,7 +135,6 @@ class FoveatedProcessor(qwen3_vl.Qwen3VLMultiModalProcessor):
             groups, grids = self._pictures(data)
         parts = [self.info.server.leaves(*one) for one in zip(wishes, plans, grids, sizes, strict=True)]
         data.update(self._foveated(data["pixel_values"].dtype, groups, grids, parts))
-        data["detail"] = torch.tensor([wish.get(PART) == DETAIL for wish in wishes])
         return data
 
     def _pictures(self, data: Mapping[str, Any]) -> tuple[object, list[VisualGrid]]:
@@ -197,7 +172,6 @@ class FoveatedProcessor(qwen3_vl.Qwen3VLMultiModalProcessor):
             fields["pixel_values"] = Field.flat_from_sizes("image", counts * patches)
             fields["leaves"] = Field.flat_from_sizes("image", counts, keep_on_cpu=True)
             fields["leaf_counts"] = Field.batched("image", keep_on_cpu=True)
-            fields["detail"] = Field.batched("image", keep_on_cpu=True)
         return fields
 
     def _get_prompt_updates(

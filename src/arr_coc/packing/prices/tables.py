@@ -219,14 +219,9 @@ def check_numbers(numbers: object, rule: str, where: str) -> None:
     if lacking:
         raise InputError(f"{where}: the rule {rule} needs {', '.join(lacking)}")
     for key, value in numbers.items():
-        if key == "canvases":
-            if not isinstance(value, list) or not value or not all(isinstance(one, list) for one in value):
-                raise InputError(f"{where}: canvases must be a list of [height, width]")
-            for one in value:
-                whole_size(one, f"{where}: canvases")
-        elif not isinstance(value, bool) and (not isinstance(value, int | float) or not 0 <= value < math.inf):
+        if not isinstance(value, bool) and (not isinstance(value, int | float) or not 0 <= value < math.inf):
             raise InputError(f"{where}: {key} must be a number, got {shown(value)}")
-        elif key not in ("base", "around", "least_pixels") and not isinstance(value, bool) and value == 0:
+        if key not in ("base", "around", "least_pixels") and not isinstance(value, bool) and value == 0:
             raise InputError(f"{where}: {key} must be above 0")
 
 
@@ -257,8 +252,3 @@ def table_for(model: object, tables: Sequence[TokenTable] | None = None) -> Toke
         known = ", ".join(table.name for table in (own_tables() if tables is None else tables))
         raise InputError(f"no table says how {shown(model)} counts; known: {known}; or give your own with --table")
     return found
-
-
-def money(tokens: int, price: float) -> float:
-    """What tokens cost at a price for a million of them."""
-    return tokens * price / 1e6

@@ -1,11 +1,9 @@
 // Runs the open tab, follows the settings of a link, and keeps the address up to date.
 window.arrCoc = {
-  quick: ["ways", "textures", "compare", "api", "numbers"],
-  names: {ask: "Ask", ways: "Look", textures: "Sense", compare: "Compare", passes: "Look again and again",
-    document: "Look at all pages", api: "Pack"},
+  quick: ["compare"],
+  names: {ask: "Ask", compare: "Compare"},
   ready: false,
-  doing: {ask: "Asking", ways: "Looking", textures: "Sensing", compare: "Comparing", passes: "Looking again and again",
-    document: "Looking at all pages", api: "Packing"},
+  doing: {ask: "Asking", compare: "Comparing"},
   ticking: null,
   tab() {
     const open = document.querySelector('[role="tab"][aria-selected="true"][id^="tab-"]');
@@ -52,14 +50,14 @@ window.arrCoc = {
   open() {
     window.arrCoc.ready = true;
     const named = new URLSearchParams(window.location.search).get("tab");
-    const tab = ["ask", "ways", "textures", "compare", "passes", "document", "video", "api", "numbers"].includes(named) ? named : "ask";
+    const tab = ["ask", "compare", "clips"].includes(named) ? named : "ask";
     // A tab that the link names is put into the page a moment later.
     const start = Date.now();
     const wait = () => {
       if (document.querySelector("#run-" + tab)) window.arrCoc.run(true, tab);
       else if (Date.now() - start < 10000) setTimeout(wait, 50);
     };
-    if (tab !== "video" && tab !== "document") wait();
+    if (tab !== "clips") wait();
   },
   keep(link) {
     if (!link) return;
