@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 import torch
+from arr_coc.texture.batch import sense
+from arr_coc.texture.texture import Layout
 from cli_pictures import street
 from PIL import Image
 from plain_pages import cloudy
@@ -18,14 +20,12 @@ from plain_pages import cloudy
 from arr_coc.attending.allocate_batch import allocate_batch
 from arr_coc.attending.strategies import DEFAULT_STRATEGY
 from arr_coc.balancing.adaptive import adaptive_balance
+from arr_coc.balancing.look import relevance_of
 from arr_coc.core.values import Relevance
-from arr_coc.knowing.look.three_ways import relevance_of
 from arr_coc.knowing.photos.source import photos_installed
 from arr_coc.knowing.scene import CHANNELS, SENSE_SIDE
 from arr_coc.looking import prepare
 from arr_coc.pictures.kind import is_photograph
-from arr_coc.texture.batch import sense
-from arr_coc.texture.texture import Layout
 
 QUESTIONS = ("What number is on the red sign?", "what is at the top left", "is anybody happy", "the blue price")
 MAPS = ("propositional", "perspectival", "participatory", "map")

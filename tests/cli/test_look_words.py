@@ -10,8 +10,8 @@ from PIL import Image, ImageDraw
 from small_pdf import small_pdf
 
 import arr_coc as library
+from arr_coc.balancing.choosing import choose_source, resolve
 from arr_coc.core.errors import InputError
-from arr_coc.knowing.registry import choose_source, resolve
 from arr_coc.knowing.scene import Scene
 from arr_coc.knowing.words import source as words_room
 from arr_coc.looking import examine

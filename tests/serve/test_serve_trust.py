@@ -312,8 +312,6 @@ def test_models_and_places_that_are_not_there_are_told_in_its_form(server: Serve
     assert "POST" in httpx.get(f"{server.address}/v1/chat/completions").headers["allow"]
 
 
-
-
 def test_a_picture_of_many_frames_is_not_counted_to_the_end(eye: Any) -> None:
     """A TIFF of a megabyte held ten thousand frames, and counting them took seconds; 24 MB may be sent."""
     import io

@@ -114,8 +114,8 @@ def write_files(
     out: Path, watched: Watched, pixels: list[np.ndarray], rate: float, answer: Answer | None, clip: str
 ) -> dict[str, str]:
     from ...core.files import write_json
+    from ...draw.film import coherence_plot, homunculus_frames
     from ...video.decode import write_clip
-    from ...video.film import coherence_plot, homunculus_frames
 
     paths = {name: out / name for name in ("homunculus.mp4", "coherence.png", "video.json")}
     try:

@@ -56,9 +56,9 @@ def watch_clip(desk: Desk, path: str | None, query: str, keep: float, progress: 
     """Watch a clip, and let the first model answer."""
     file = desk.own_file(path, "clip")
     check_request([query], None, keep)
+    from ...draw.film import coherence_plot, homunculus_frames
     from ...video.answering import answer_clip
     from ...video.decode import open_film, write_clip
-    from ...video.film import coherence_plot, homunculus_frames
     from ...video.watching import watch_film
 
     with open_film(str(file)) as film:

@@ -22,10 +22,10 @@ from pydantic import ValidationError
 from ...answering.chat import USER
 from ...answering.pages import open_pages
 from ...attending.request import Request
+from ...balancing.document import PageOffers
 from ...core.checks import shown
 from ...core.errors import InputError
 from ...core.values import JsonObject
-from ...knowing.document import PageOffers
 from ...pictures.document import Document
 from ...realizing.base import VisualGrid
 from ...realizing.shared_budget import by_relevance

@@ -23,10 +23,11 @@ from ...attending.distance import Distance, choose_distance, distance_of, readin
 from ...attending.grip import Grip
 from ...attending.request import Request, check_request
 from ...attending.strategies import DEFAULT_STRATEGY
+from ...balancing.choosing import check_relevance, relevance_for
 from ...core.checks import frozen, of_kind, shown, whole
 from ...core.errors import InputError
 from ...core.values import Allocation, JsonObject, Relevance
-from ...knowing.registry import check_relevance, relevance_for, source_names
+from ...knowing.registry import source_names
 from ...knowing.scene import Scene
 from ...knowing.scorer.source import ScorerRelevance, scorer_beside
 from ...knowing.words.reading import with_words
