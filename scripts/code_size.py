@@ -167,21 +167,20 @@ def syntax() -> dict[str, object]:
 
 def surface() -> dict[str, int]:
     """Count what a user sees: public names, extras, commands and options of the product."""
-    import click
     import typer
+    from typer.main import get_command
 
     import arr_coc
     from arr_coc.app import cli
 
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    group: click.Group = cli.group() if callable(getattr(cli, "group", None)) else typer.main.get_command(cli.app)
-    context = click.Context(group)
-    commands = [name for name in group.list_commands(context) if name in PRODUCT_COMMANDS]
-    options = 0
-    for name in commands:
-        command = group.get_command(context, name)
-        assert command is not None
-        options += sum(isinstance(one, click.Option) and one.name != "help" for one in command.params)
+    options, commands = 0, []
+    for name in PRODUCT_COMMANDS:
+        if name in cli.COMMANDS:
+            commands.append(name)
+            group = get_command(cli.build([name]))
+            command = group.get_command(typer.Context(group), name)
+            options += sum(one.param_type_name == "option" and one.name != "help" for one in command.params)
     extras = [name for name in project["optional-dependencies"] if name not in ("all", "dev", "docs")]
     return {
         "public_names": len([name for name in arr_coc.__all__ if name != "__version__"]),

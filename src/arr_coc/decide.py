@@ -91,7 +91,13 @@ def attend(
     decisions: dict[int, Decision] = {}
     for (frame, *_), members in groups.items():
         coarsest, own = chosen[members[0]]
-        how = {"image_size": frame.image_size, "cell": frame.cell, "canvas": frame.canvas, "levels": coarsest, **own}
+        how: dict[str, Any] = {
+            "image_size": frame.image_size,
+            "cell": frame.cell,
+            "canvas": frame.canvas,
+            "levels": coarsest,
+            **own,
+        }
         how |= {"strategy": request.strategy, "seed": request.seed}
         budgets = [min(tokens[number], frame.full) for number in members]
         if len(members) == 1:

@@ -192,7 +192,7 @@ class StockEngine:
 
         def look_view(number: int) -> LookView:
             view, grid, picture = shown[number], grids[number], shown[number].picture
-            known = view.words if several[number] is None else several[number]
+            known: Any = view.words if several[number] is None else several[number]
 
             def resized(times: float) -> Frame:
                 larger = resized_picture(picture, scaled_size((grid.height, grid.width), times, grid.cell))

@@ -19,6 +19,7 @@ from pathlib import Path
 import numpy as np
 from torch import Tensor
 
+from ...attending.allocate import allocate
 from ...attending.distance import Distance, choose_distance, distance_of, reading_option
 from ...attending.grip import Grip
 from ...attending.request import Request, check_request
@@ -32,7 +33,6 @@ from ...knowing.scene import Scene
 from ...knowing.scorer.source import ScorerRelevance, scorer_beside
 from ...knowing.words.reading import with_words
 from ...pictures.words_files import as_words
-from ...realizing.attachment_plan import allocate_pictures
 from ...realizing.base import VisualGrid
 from ...realizing.bundled import Calibration
 from ...realizing.shared_budget import by_relevance, plain_map
@@ -236,8 +236,16 @@ class VllmServer:
         if leaves is None:
             request, budget = self.request(wish), min(plan.budget, grid.tokens)
             more = reading_option(plan.distance, request.strategy, (grid.rows, grid.cols))
-            (allocation,) = allocate_pictures(
-                [plan.relevance], [grid], [budget], [request.levels], request, more=[more] if more else []
+            allocation = allocate(
+                plain_map(plan.relevance),
+                budget,
+                strategy=request.strategy,
+                seed=request.seed,
+                image_size=(grid.height, grid.width),
+                canvas=(grid.rows * grid.cell, grid.cols * grid.cell),
+                cell=grid.cell,
+                levels=request.levels,
+                **{**more, **request.options},
             )
             leaves = leaves_of(allocation)
         if len(leaves) > plan.budget:
