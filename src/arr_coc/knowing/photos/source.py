@@ -6,8 +6,8 @@ was found ("the second car", "the person on the left"), colours among the places
 colour and height: a guess, stated as such in the notes. Where nothing is named that is known, what stands out takes its
 place.
 
-The weights are no part of this library: `arr-coc doctor --download` (docs/photos.md). How the parts are put together was
-chosen on photographs of other collections than those of docs/real.md.
+The weights are no part of this library: `arr-coc doctor --download` (docs/photos.md). How the parts are put together
+was chosen on photographs of other collections than those of docs/real.md.
 """
 
 from __future__ import annotations
