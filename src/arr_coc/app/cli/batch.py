@@ -132,7 +132,7 @@ def looker_options(options: BatchCommand) -> LookerOptions:
     from ...attending.strategies import find_strategy
     from ...core.folders import MINI
     from ...core.unsure import check_sureness
-    from ...knowing.registry import check_relevance
+    from ...looking import check_relevance
     from ..batch.looker import LookerOptions
     from ..batch.on_ray import ray_missing
     from .inputs import check_model
