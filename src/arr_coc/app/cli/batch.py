@@ -130,9 +130,9 @@ def command(options: BatchCommand) -> int:
 def looker_options(options: BatchCommand) -> LookerOptions:
     """How rows are made; refuse what is wrong before any is made."""
     from ...attending.strategies import find_strategy
-    from ...balancing.choosing import check_relevance
     from ...core.folders import MINI
     from ...core.unsure import check_sureness
+    from ...looking import check_relevance
     from ..batch.looker import LookerOptions
     from ..batch.on_ray import ray_missing
     from .inputs import check_model

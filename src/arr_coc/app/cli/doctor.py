@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import typer
 
@@ -17,15 +16,12 @@ from .console import USAGE_ERROR, print_json, say, show, table
 from .options import OnlyJson
 
 
-@dataclass(frozen=True)
-class Feature:
-    """packages: distribution by the module that it brings. core: whether the library is broken without it. adds: what
-    one could do with it."""
+class Feature(NamedTuple):
+    """packages: distribution by the module that it brings. adds: what one could do with it."""
 
     name: str
     packages: dict[str, str]
     remedy: str
-    core: bool = False
     adds: str = ""
 
 
@@ -33,62 +29,41 @@ def extra(name: str) -> str:
     return f"pip install 'arr-coc[{name}]'"
 
 
+WEB = {"fastapi": "fastapi", "uvicorn": "uvicorn", "prometheus_client": "prometheus-client"}
+CORE = "look, without a model"
 FEATURES = (
-    Feature(
-        "look, without a model",
-        {"numpy": "numpy", "PIL": "pillow", "cv2": "opencv-contrib-python-headless"},
-        "pip install arr-coc",
-        core=True,
-    ),
+    Feature(CORE, {"numpy": "numpy", "PIL": "pillow", "cv2": "opencv-contrib-python-headless"}, "pip install arr-coc"),
     Feature(
         "ask, attach, batches",
-        {"torch": "torch", "transformers": "transformers", "safetensors": "safetensors", "scipy": "scipy"},
-        'pip install "arr-coc[torch]"',
-        adds="other models than mini, attach, serve and the trainings",
+        {name: name for name in ("torch", "transformers", "safetensors", "scipy")},
+        extra("torch"),
+        "other models than mini, attach, serve and the trainings",
     ),
-    Feature("clips", {"av": "av", "matplotlib": "matplotlib"}, extra("video"), adds="arr-coc video"),
-    Feature(
-        "microscope",
-        {"gradio": "gradio", "matplotlib": "matplotlib", "av": "av"},
-        extra("microscope"),
-        adds="the web page, arr-coc microscope",
-    ),
-    Feature(
-        "serve",
-        {"fastapi": "fastapi", "uvicorn": "uvicorn", "prometheus_client": "prometheus-client"},
-        extra("serve"),
-        adds="a server for OpenAI's clients, arr-coc serve",
-    ),
-    Feature(
-        "proxy",
-        {"fastapi": "fastapi", "uvicorn": "uvicorn", "prometheus_client": "prometheus-client", "httpx": "httpx"},
-        extra("proxy"),
-        adds="packed pictures in front of any API, arr-coc proxy",
-    ),
-    Feature("parquet", {"pyarrow": "pyarrow"}, extra("batch"), adds="tables of pictures for arr-coc batch and bench"),
+    Feature("clips", {"av": "av", "matplotlib": "matplotlib"}, extra("video"), "arr-coc video"),
+    Feature("microscope", {"gradio": "gradio", "av": "av"}, extra("microscope"), "the web page, arr-coc microscope"),
+    Feature("serve", WEB, extra("serve"), "a server for OpenAI's clients, arr-coc serve"),
+    Feature("proxy", {**WEB, "httpx": "httpx"}, extra("proxy"), "packed pictures in front of any API, arr-coc proxy"),
+    Feature("parquet", {"pyarrow": "pyarrow"}, extra("batch"), "tables of pictures for arr-coc batch and bench"),
     Feature("batch --engine ray", {"ray": "ray", "pyarrow": "pyarrow"}, extra("ray")),
-    Feature("lmms-eval", {"lmms_eval": "lmms-eval"}, "make test-lmms, or docs/real.md: an environment of its own"),
     Feature("inside vLLM", {"vllm": "vllm"}, f"in an environment of its own: {extra('vllm')}"),
     Feature(
-        "PDF", {"pypdfium2": "pypdfium2"}, extra("pdf"), adds="pages of a PDF, and their words, which say where to look"
+        "PDF", {"pypdfium2": "pypdfium2"}, extra("pdf"), "pages of a PDF, and their words, which say where to look"
     ),
     Feature(
         "text by OCR",
         {"rapidocr": "rapidocr", "onnxruntime": "onnxruntime"},
         f"{extra('ocr')} && pip install --no-deps rapidocr",
-        adds="words of scans, which look and ask weigh with the scorer (docs/words.md has what that shows)",
+        "words of scans, which look and ask weigh with the scorer (docs/words.md has what that shows)",
     ),
     Feature("trainings", {"accelerate": "accelerate", "matplotlib": "matplotlib"}, "pip install 'arr-coc-lab[train]'"),
-    Feature("HEIC pictures", {"pillow_heif": "pillow-heif"}, extra("formats"), adds="photos of telephones as they are"),
+    Feature("HEIC pictures", {"pillow_heif": "pillow-heif"}, extra("formats"), "photos of telephones as they are"),
 )
-
-
-PHOTOS_ADD = "things in photographs found by their names, for look and --relevance photos"
 
 
 @dataclass(frozen=True)
 class Finding:
-    """works: whether the feature can be used. detail: versions, or what is missing. remedy: a line to type."""
+    """works: whether the feature can be used. detail: versions, or what is missing. remedy: a line to type. core:
+    whether the library is broken without it."""
 
     feature: str
     works: bool
@@ -116,15 +91,21 @@ def command(
       arr-coc doctor --download
       arr-coc doctor --json | jq '.findings[] | select(.works == false)'
     """
+    from ... import __version__
+    from .config import config_files
+
     if download:
         from ...knowing.photos.parts import PARTS, fetch_part
 
         for name in PARTS:
             fetch_part(name, (lambda line: None) if as_json else say)
-    findings = [*(examine(feature) for feature in FEATURES), *weights(), *photo_parts(), opencv(), driver()]
+    findings = [*map(examine, FEATURES), *weights(), *photo_parts(), opencv(), driver()]
     code = 0 if all(one.works for one in findings if one.core) else USAGE_ERROR
+    machine = {"arr-coc": __version__, "python": platform.python_version()}
+    machine["system"] = f"{platform.system()} {platform.machine()}"
+    settings = [str(path) for path in config_files() if path.is_file()]
     if as_json:
-        print_json({"machine": machine(), "findings": [asdict(one) for one in findings], "settings": settings()})
+        print_json({"machine": machine, "findings": [asdict(one) for one in findings], "settings": settings})
         return code
     rows = [
         (one.feature, "works" if one.works else "MISSING" if one.core else "missing", one.detail, one.remedy)
@@ -132,8 +113,7 @@ def command(
     ]
     columns = {"what": "left", "": "left", "installed, or missing": "fold", "remedy": "fold"}
     show(table("What works here", columns, rows, narrow=True))
-    say(*(f"{key}: {value}" for key, value in machine().items()))
-    say(*(f"settings: {path}" for path in settings()))
+    say(*(f"{key}: {value}" for key, value in machine.items()), *(f"settings: {path}" for path in settings))
     return code
 
 
@@ -141,9 +121,10 @@ def examine(feature: Feature) -> Finding:
     missing = [package for module, package in feature.packages.items() if find_spec(module) is None]
     if missing:
         would = f"; would add {feature.adds}" if feature.adds else ""
-        return Finding(feature.name, False, f"without {', '.join(missing)}{would}", feature.remedy, feature.core)
+        detail = f"without {', '.join(missing)}{would}"
+        return Finding(feature.name, False, detail, feature.remedy, feature.name == CORE)
     installed = [f"{package} {number(package)}".strip() for package in feature.packages.values()]
-    return Finding(feature.name, True, ", ".join(installed), core=feature.core)
+    return Finding(feature.name, True, ", ".join(installed), core=feature.name == CORE)
 
 
 def number(package: str) -> str:
@@ -153,7 +134,7 @@ def number(package: str) -> str:
         return ""
 
 
-def weights() -> Sequence[Finding]:
+def weights() -> list[Finding]:
     from ...core.folders import MINI, SCORER, WEIGHTS, part_folder
     from ...core.manifest import verify
 
@@ -161,26 +142,25 @@ def weights() -> Sequence[Finding]:
     for part in (MINI, SCORER):
         try:
             verify(part_folder(part))
-            whole, detail = True, f"whole, in {WEIGHTS / part}"
+            findings.append(Finding(f"weights: {part}", True, f"whole, in {WEIGHTS / part}", core=True))
         except InputError as error:
-            whole, detail = False, str(error)
-        remedy = "" if whole else "pip install --force-reinstall --no-deps arr-coc"
-        findings.append(Finding(f"weights: {part}", whole, detail, remedy, core=True))
+            remedy = "pip install --force-reinstall --no-deps arr-coc"
+            findings.append(Finding(f"weights: {part}", False, str(error), remedy, core=True))
     return findings
 
 
-def photo_parts() -> Sequence[Finding]:
+def photo_parts() -> list[Finding]:
     """The pretrained parts of the photo map; they are not read, only found."""
     from ...knowing.photos.parts import PARTS, find_part
 
     findings = []
     for name, part in PARTS.items():
-        found = find_part(name)
-        lacks = f"without {part.package} {part.version}; would add {PHOTOS_ADD}"
-        detail = lacks if found is None else str(next(iter(found.values())).parent)
-        findings.append(
-            Finding(f"photos: {name}", found is not None, detail, "arr-coc doctor --download" if found is None else "")
-        )
+        adds = "things in photographs found by their names, for look and --relevance photos"
+        if (found := find_part(name)) is not None:
+            findings.append(Finding(f"photos: {name}", True, str(next(iter(found.values())).parent)))
+        else:
+            lacks = f"without {part.package} {part.version}; would add {adds}"
+            findings.append(Finding(f"photos: {name}", False, lacks, "arr-coc doctor --download"))
     return findings
 
 
@@ -194,26 +174,9 @@ def opencv() -> Finding:
 
 def driver() -> Finding:
     """By what the driver leaves on the disk: importing torch to ask takes seconds."""
-    loaded, build = Path("/dev/nvidiactl").exists(), number("torch")
-    if not loaded:
+    build = number("torch")
+    if not Path("/dev/nvidiactl").exists():
         return Finding("CUDA", False, "no NVIDIA driver is loaded")
     if build.endswith("+cpu"):
         return Finding("CUDA", False, f"torch {build} is built for processors", "install torch for CUDA")
     return Finding("CUDA", True, f"a driver, and torch {build}")
-
-
-def machine() -> dict[str, str]:
-    from ... import __version__
-
-    return {
-        "arr-coc": __version__,
-        "python": platform.python_version(),
-        "system": f"{platform.system()} {platform.machine()}",
-    }
-
-
-def settings() -> list[str]:
-    """The files of defaults that are there."""
-    from .config import config_files
-
-    return [str(path) for path in config_files() if path.is_file()]

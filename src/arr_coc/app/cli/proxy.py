@@ -48,7 +48,7 @@ def command(options: ProxyCommand) -> None:
       arr-coc proxy --upstream http://127.0.0.1:11434 --for qwen2.5-vl
     """
     check_packages("proxy", "fastapi", "uvicorn", "prometheus_client", "httpx")
-    from ...balancing.choosing import check_relevance
+    from ...looking import check_relevance
     from ...packing.prices.tables import load_tables
     from ..proxy.settings import LIMITS, ProxySettings, proxy_limits
     from ..web import Origins, check_exposure
