@@ -22,15 +22,11 @@ from arr_coc.core.pretrained import Pretrained
 from .channels40 import Layout, Texture, get_layout
 from .ops import unit
 
-LEVELS = 5
-KINDS = ("average", "attention", "learned")
 NO_LABEL = 1e6
 FLOOR = 0.05  # weight of a pixel without attention, so that every cell has an average
 
 
-def mips(
-    texture: Texture, kind: str = "average", levels: int = LEVELS, attention: Tensor | None = None
-) -> list[Texture]:
+def mips(texture: Texture, kind: str = "average", levels: int = 5, attention: Tensor | None = None) -> list[Texture]:
     """Shrink a texture `levels` − 1 times by two.
 
     Args:
@@ -48,7 +44,7 @@ def mips(
     if kind == "attention":
         weights = (texture["saliency"] if attention is None else attention).to(weights)[:, None].clamp_min(0) + FLOOR
     elif kind != "average":
-        raise InputError(f"mips {kind!r} are unknown; choose from {', '.join(KINDS)}")
+        raise InputError(f"mips {kind!r} are unknown; choose average, attention or learned")
     data, layout = texture.data[:, :, None], texture.layout
     coarser = [_shrunk(data, weights[:, :, None], layout, (1, 1 << level, 1 << level)) for level in range(1, levels)]
     return [texture, *(replace(texture, data=one[:, :, 0]) for one in coarser)]
@@ -136,7 +132,7 @@ class LearnedDownsampler(Pretrained):
             planes |= dict(zip(places, (unit(reduced, 1) if name == "semantic" else reduced).unbind(1), strict=True))
         return torch.stack([planes[place] for place in range(len(self.layout))], dim=1)
 
-    def mips(self, texture: Texture, levels: int = LEVELS) -> list[Texture]:
+    def mips(self, texture: Texture, levels: int = 5) -> list[Texture]:
         """Shrink a texture as `mips` does, every step by this module."""
         (height, width), side = texture.size, 1 << (levels - 1)
         data, found = F.pad(texture.data, (0, -width % side, 0, -height % side), mode="replicate"), [texture]
