@@ -1,7 +1,9 @@
 """The strategy "clusters", by the source's rule: a place counts .8 by itself and .2 by the cluster that it lies in.
 
-A cluster scores .7 for its mean relevance, .2 for its mean saliency and .1 for its size. `look` and `ask` find the
-clusters by themselves; the leaves are those of an overlay (or quadtree, by `shape=`) of the mixed map.
+A cluster scores .7 for its mean relevance, .2 for its mean saliency and .1 for its size. The leaves are those of an
+overlay (or quadtree, by `shape=`) of the mixed map.
+
+    look("street.png", "the red sign", strategy="clusters", labels=superpixels(pixels))
 """
 
 from __future__ import annotations
@@ -71,7 +73,7 @@ def open_clusters(labels: np.ndarray, score: np.ndarray, saliency: np.ndarray) -
 
 def clusters(job: AllocationJob) -> Leaves:
     """Leaves by the map that clusters are mixed into."""
-    given = np.asarray(job.need("labels", "clusters", "a map of cluster identifiers, from find_clusters"))
+    given = np.asarray(job.need("labels", "clusters", "integers (h, w), from arr_coc_lab.classic.texture.superpixels"))
     labels = given[None] if given.ndim == 2 else given
     if labels.ndim != 3 or len(labels) not in (1, job.batch) or not np.issubdtype(labels.dtype, np.integer):
         raise InputError(f"labels= must be integers (h, w), one map for each picture, got {given.dtype} {given.shape}")
@@ -86,4 +88,4 @@ def clusters(job: AllocationJob) -> Leaves:
     return job.leaves(torch.from_numpy(np.stack(maps)).to(job.cells))
 
 
-STRATEGY = Strategy("clusters", clusters, (*SHAPED, "clusters", "labels", "saliency", "parents"))
+STRATEGY = Strategy("clusters", clusters, (*SHAPED, "labels", "saliency"))

@@ -11,11 +11,11 @@ from torch import Tensor
 from arr_coc.core.errors import InputError
 from arr_coc.core.values import Relevance
 from arr_coc.knowing.registry import Source
-from arr_coc_lab.classic.texture import backend_torch as ops
-from arr_coc_lab.classic.texture.texture import Texture
 
 from .query_aware_lod import CLASSIC_TOKENS, LEVELS
-from .selectors import SENSE_SIDE, SUB, Grid, Pixels, patch_grid, sense_channels, size_of
+from .selectors import SENSE_SIDE, SUB, Grid, Pixels, patch_grid, size_of
+from .texture import ops
+from .texture.channels40 import MVP13, Texture, sense
 
 if TYPE_CHECKING:
     from arr_coc.knowing.scene import Scene
@@ -26,13 +26,10 @@ EDGE = 0.1
 
 
 def edge_density(texture: Texture, grid: Grid | None = None) -> Tensor:
-    """Share of edge pixels in [0, 1] of each cell of `grid`, or around each pixel: (rows, columns) or (B, …)."""
-    name = "edges" if "edges" in texture else "sobel_magnitude"
-    plane = texture[name] if texture.batched else texture[name][None]
+    """Share of edge pixels in [0, 1] of each cell of `grid`, or around each pixel: (B, rows, columns)."""
+    plane = texture["edges" if "edges" in texture else "sobel_magnitude"]
     marked = (plane > EDGE).to(plane)
-    size = (marked.shape[-2], marked.shape[-1])
-    density = ops.box(marked, max(1, max(size) // 64)) if grid is None else ops.shrink(marked, grid)
-    return density if texture.batched else density[0]
+    return ops.box(marked, max(1, max(texture.size) // 64)) if grid is None else ops.shrink(marked, grid)
 
 
 @dataclass(frozen=True)
@@ -50,7 +47,7 @@ class EdgeLOD:
         return torch.bucketize(density, density.new_tensor(self.thresholds), right=True)
 
     def __call__(self, texture: Texture, grid: Grid) -> Tensor:
-        """(rows, columns) or (B, rows, columns) int64 tokens per patch."""
+        """(B, rows, columns) int64 tokens per patch."""
         levels = self.levels(edge_density(texture, grid))
         return torch.tensor(CLASSIC_TOKENS, device=levels.device)[levels]
 
@@ -62,16 +59,16 @@ def edge_map(texture: Texture, grid: Grid) -> Tensor:
 
 
 def edge_maps(pixels: Pixels) -> Tensor:
-    """One picture or a batch → a map of two by two cells a patch: (rows, columns) or (B, …)."""
-    texture = sense_channels(pixels, min(SENSE_SIDE * 2, max(size_of(pixels))))
-    rows, cols = patch_grid((texture.height, texture.width))
-    return edge_map(texture, (min(SUB * rows, texture.height), min(SUB * cols, texture.width))).float()
+    """One picture or a batch → a map of two by two cells a patch: (B, rows, columns)."""
+    texture = sense(pixels, MVP13, size=min(SENSE_SIDE * 2, max(size_of(pixels))))
+    (height, width), (rows, cols) = texture.size, patch_grid(texture.size)
+    return edge_map(texture, (min(SUB * rows, height), min(SUB * cols, width))).float()
 
 
 def edge_lod_relevance(scene: Scene, query: str) -> Relevance:
     """The source "edge_lod"."""
     note = "phase 1: edge density, the question was not read"
-    return Relevance(edge_maps(scene.pixels).numpy(), query=query, notes=(note,))
+    return Relevance(edge_maps(scene.pixels)[0].numpy(), query=query, notes=(note,))
 
 
 SOURCE = Source("edge_lod", edge_lod_relevance, summary="how many edges a patch has: the selector of phase 1")

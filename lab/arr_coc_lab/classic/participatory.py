@@ -13,11 +13,11 @@ from torch import Tensor, nn
 
 from arr_coc.core.errors import InputError
 from arr_coc.core.pretrained import Pretrained
-from arr_coc_lab.classic.texture import backend_torch as ops
-from arr_coc_lab.classic.texture.backend_torch import unit
-from arr_coc_lab.classic.texture.texture import SEMANTIC_DIMENSIONS, SEMANTIC_NAMES, Layout, Texture
 
 from .selectors import PATCH_WIDTH, Grid, PatchViews, Selector, shares_of
+from .texture import ops
+from .texture.channels40 import SEMANTIC_DIMENSIONS, SEMANTIC_NAMES, Layout, Texture
+from .texture.ops import unit
 
 # Semantic channels are enlarged from a few dozen cells; nothing is lost by comparing at this size.
 VIEW = 128
@@ -44,13 +44,13 @@ def participatory(
     calibration: CosineCalibration | None = None,
     sharpness: float = 4.0,
 ) -> Tensor:
-    """(H, W) or (B, H, W) in [0, 1]; zero where the texture has no semantic channels.
+    """(B, H, W) in [0, 1]; zero where the texture has no semantic channels.
 
     query: (16,), (T, 16) or (B, T, 16): the query's tokens, through the projection the texture's channels came by.
     mask: (T,) or (B, T), true for tokens that count. calibration: without one, each token's map is standardised over
     the picture. sharpness: 0 averages the tokens, large takes only the one that points most clearly.
     """
-    semantic = texture.semantic if texture.batched else texture.semantic[None]
+    semantic = texture.semantic
     tokens = query.to(semantic)
     while tokens.ndim < 3:
         tokens = tokens[None]
@@ -78,8 +78,7 @@ def participatory(
     combined = (scores * votes.softmax(1)).sum(1)
     # No semantic channels means no coupling, not a coupling of one half.
     sensed = (small.square().sum(1) > 0).to(combined)
-    result = ops.enlarge(combined * sensed, size).clamp(0, 1)
-    return result if texture.batched else result[0]
+    return ops.enlarge(combined * sensed, size).clamp(0, 1)
 
 
 @dataclass(frozen=True)
@@ -109,7 +108,7 @@ class SemanticCoupling(Pretrained):
     def semantic(self, patches: Tensor, grid: Grid) -> Texture:
         """(B, P, F) → a texture of the sixteen semantic channels, one value for each patch."""
         planes = patches.transpose(1, 2).unflatten(2, grid)
-        return Texture(unit(self.see(planes), 1), Layout.of("coupling", SEMANTIC_NAMES), *grid)
+        return Texture(unit(self.see(planes), 1), Layout("coupling", SEMANTIC_NAMES))
 
     def forward(self, patches: Tensor, words: Tensor, padding: Tensor, grid: Grid) -> Tensor:
         """→ (B, rows, columns) in [0, 1]."""

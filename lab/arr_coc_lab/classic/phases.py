@@ -21,7 +21,6 @@ from torch.nn import functional as F
 
 from arr_coc.core.errors import InputError
 from arr_coc.core.values import JsonObject
-from arr_coc_lab.classic.texture.batch import sense
 
 from ..options import option
 from ..statistics import mean_intervals
@@ -32,6 +31,7 @@ from ..train.run import Moment, Notes, RunOptions, Schedule, Training, command, 
 from ..worlds.needle import FAMILIES
 from . import edge_lod, participatory, patch_trunk, query_aware_lod, realizer
 from .selectors import SENSE_SIDE, SUB, Grid, PatchViews, QuestionWords, Selector, as_patches, patch_grid
+from .texture.channels40 import sense
 
 if TYPE_CHECKING:
     from accelerate import Accelerator
@@ -72,7 +72,7 @@ class ClassicBatch:
         """`number` pictures in equal parts of every family, drawn and sensed."""
         grid, parts = patch_grid(shape), []
         for batch in every_family(number, shape, seed, split, at_once=AT_ONCE):
-            texture = sense(batch.pictures, "mvp13", backend="torch", clusters=None)
+            texture = sense(batch.pictures, "mvp13")
             cells = F.adaptive_avg_pool2d(texture.data, (SUB * grid[0], SUB * grid[1]))
             truth = target_cells(batch, *grid).to(torch.uint8)
             edges = edge_lod.edge_map(texture, grid)

@@ -18,7 +18,7 @@ from torch.nn import functional as F
 from arr_coc.core.errors import InputError
 from arr_coc.core.pretrained import Pretrained
 from arr_coc.knowing.scorer.reading_scorer import join_heads, split_heads
-from arr_coc_lab.classic.texture.backend_torch import sobel
+from arr_coc.texture.pixels import sobel
 
 CELL = 32
 VIEW = 2  # the view has 1 / VIEW of the resolution

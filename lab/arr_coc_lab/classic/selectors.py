@@ -1,9 +1,8 @@
 """What the selectors of the first phases share: the patches they see, the words they read, how one becomes a source.
 
 All see the v0.1 texture: thirteen channels, 32 cells along the longer side, two by two a patch, and those that read the
-question share one small table of words. One picture is seen by OpenCV; a batch on any device by torch. The systems are
-`edge_lod`, `query_aware_lod`, `realizer`, `patch_trunk` and `participatory`; `phases` teaches them together, and
-weights/classic holds what was taught.
+question share one small table of words. The systems are `edge_lod`, `query_aware_lod`, `realizer`, `patch_trunk` and
+`participatory`; `phases` teaches them together, and weights/classic holds what was taught.
 """
 
 from __future__ import annotations
@@ -23,12 +22,10 @@ from arr_coc.core.pretrained import Pretrained
 from arr_coc.core.values import Relevance
 from arr_coc.knowing.language.tables import MOST_WORDS, word_rows
 from arr_coc.knowing.registry import Source
-from arr_coc_lab.classic.texture.batch import sense
-from arr_coc_lab.classic.texture.one_picture import sense_one
-from arr_coc_lab.classic.texture.pyramid import to_cells
-from arr_coc_lab.classic.texture.texture import MVP13, Texture
 
 from .. import LAB_WEIGHTS
+from .texture import ops
+from .texture.channels40 import MVP13, Texture, sense
 
 if TYPE_CHECKING:
     from arr_coc.knowing.scene import Scene
@@ -69,19 +66,20 @@ def size_of(pixels: Pixels) -> tuple[int, int]:
     return (pixels.shape[2], pixels.shape[3]) if isinstance(pixels, Tensor) else (pixels.shape[0], pixels.shape[1])
 
 
-def sense_channels(pixels: Pixels, size: int | tuple[int, int]) -> Texture:
-    """The thirteen channels of (H, W, 3) uint8, by OpenCV, or of a batch (B, 3, H, W) on any device, by torch."""
-    if isinstance(pixels, Tensor):
-        return sense(pixels, MVP13, size=size, backend="torch", clusters=None)
-    return sense_one(pixels, MVP13, size=size).tensors()
-
-
 def see_patches(pixels: Pixels) -> tuple[Tensor, Grid]:
     """One picture or a batch → patches (B, P, 52) and their grid."""
     shape = size_of(pixels)
     rows, cols = patch_grid(shape)
-    texture = sense_channels(pixels, sensed_size(*shape))
-    return as_patches(to_cells(texture, (SUB * rows, SUB * cols)).batch()), (rows, cols)
+    texture = sense(pixels, MVP13, size=sensed_size(*shape))
+    return as_patches(in_cells(texture, (SUB * rows, SUB * cols))), (rows, cols)
+
+
+def in_cells(texture: Texture, grid: Grid) -> Tensor:
+    """Average a texture over a grid of cells, (B, C, rows, columns); y and x are the cells' true centres."""
+    cells = ops.shrink(texture.data, grid)
+    for name, centres in zip(("y", "x"), ops.position(grid), strict=True):
+        cells[:, texture.layout.index(name)] = centres.to(cells)
+    return cells
 
 
 # ---- words -----------------------------------------------------------------------------------------------------------

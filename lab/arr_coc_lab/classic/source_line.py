@@ -20,64 +20,99 @@ from __future__ import annotations
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import partial
+from math import prod
 from time import perf_counter
 from typing import TYPE_CHECKING
 
+import cv2
 import numpy as np
 import torch
-from arr_coc.answering.pass_settings import TWO_PASS
-from arr_coc.answering.passes import Traces, next_map
-from arr_coc.answering.readings import joined_answer
-from arr_coc.texture.named_clusters import find_clusters
-from arr_coc.texturing import mips_of, sense, silent_channels
 
 from arr_coc.attending.frame import Frame, to_cells
 from arr_coc.balancing.adaptive import adaptive_balance
-from arr_coc.balancing.arousal import arousal_of
-from arr_coc.balancing.learned import ArousalEstimator
+from arr_coc.balancing.arousal import arousal_of, keyword_stakes, modulate
 from arr_coc.balancing.look import coupled_with, relevance_of
-from arr_coc.balancing.tempering import TemperingPolicy
+from arr_coc.balancing.tempering import exploration_rule, temper
 from arr_coc.balancing.tension import mixture, normalise, sharpen
+from arr_coc.core.clock import summed
 from arr_coc.core.errors import InputError
+from arr_coc.core.unsure import comparable
 from arr_coc.core.values import Allocation, Answer, Relevance
 from arr_coc.knowing.language.lexical import Coupling, lexical
-from arr_coc.knowing.scene import Scene
+from arr_coc.knowing.scene import SENSE_SIDE
 from arr_coc.knowing.ways import perspectival, propositional
 from arr_coc.pictures.kind import is_photograph
+from arr_coc.pictures.load import load_picture
+from arr_coc.realizing.glance import glance_relevance
 
 from .clusters import labels_on, open_clusters
 from .participatory import participatory
 from .scale import LEAST
+from .texture.channels40 import LOOK, Texture, sense
+from .texture.mips import mips
+from .texture.pca import SemanticProjection
+from .texture.superpixels import superpixels
 
 if TYPE_CHECKING:
     from arr_coc.answering.eye import Eye
     from arr_coc.attending.request import Request
     from arr_coc.pictures.load import Picture
-    from arr_coc_lab.classic.texture.texture import Texture
 
 STAGES = ("texture", "mips", "clusters", "balancing", "scale", "passes")
 # The longer side of the texture and of what the model glances at: its whole vision tower runs over that.
 SIDE = 512
 # Down to an eighth of the texture's side, as the downsampler was taught.
 MIP_LEVELS = 4
-# No place of an answer is known to be sure or unsure: halfway leaves the map as it is.
-HALFWAY = 0.35
 # What ground outside the candidates counts, beside its relevance.
 ELSEWHERE = 0.1
 # How far a cell counts as away from full detail that no region covers.
 UNSEEN = 5.0
+# From this uncertainty on, a second look follows.
+UNSURE = 0.3
+# What the question counts in the second look, where relevance counts 1; as much is kept for the answer's own doubt.
+ASKED = 0.5
+# The second look is gathered around its best place: a Gaussian of this many cells; a third of it finds the place.
+FOVEA = 2.0
+OUTSIDE = 1e-3
+# Texts that the projection is fitted on beside the question: things that pictures show.
+PLAIN_TEXTS = ("a photo", "a word", "a number", "a person", "an animal", "a car", "the ground", "the sky", "a sign")
 
 
 def ask_by_source(eye: Eye, picture: Picture, query: str, request: Request, most: int) -> Answer:
-    """The preset "source" of `Eye.ask`, with all stages."""
+    """Answer as the preset "source" of `Eye.ask` does, with all stages."""
     return SourceLine().ask(eye, picture, query, request, most)
 
 
 def source_texture(eye: Eye, pixels: np.ndarray, query: str) -> Texture:
-    """The forty channels, with the model's view of the picture where it can glance at it in one piece."""
-    glances = eye.backbone.can_glance and not eye.backbone.tiled
-    side = min(SIDE, max(pixels.shape[:2]))
-    return sense(pixels, query, "full40", model=copy(eye) if glances else None, size=side)
+    """Sense the forty channels, with the model's view of the picture where it can glance at it in one piece."""
+    small = load_picture(pixels, longest_side=SIDE).pixels
+    if not eye.backbone.can_glance or eye.backbone.tiled:
+        return sense(small, "full40")
+    attention, tokens, words = model_view(copy(eye), small, query)
+    projection = SemanticProjection.fit(tokens.flatten(0, 1), words)
+    row, col = np.unravel_index(int(attention.argmax()), attention.shape)
+    gaze = (row + 0.5) / attention.shape[0], (col + 0.5) / attention.shape[1]
+    given = {"current_attention": attention}
+    return sense(small, "full40", gaze=gaze, given=given, semantic=projection.planes(tokens[None]))
+
+
+@torch.no_grad()
+def model_view(eye: Eye, pixels: np.ndarray, query: str) -> tuple[np.ndarray, torch.Tensor, torch.Tensor]:
+    """What a model makes of one picture before it answers.
+
+    Returns:
+        Where it looks, (rows, cols) in [0, 1]; what its vision tower makes of each cell, (rows, cols, D); and the words
+        of the question and of plain texts as its language model reads them, (L, D).
+    """
+    inputs = eye.set_image(pixels).prepare(query, keep=1.0, scale=1).inputs
+    glimpse: Relevance = glance_relevance(eye.backbone, eye.model, inputs, [query]).relevance[0]
+    (grid,) = eye.backbone.grids(eye.model, inputs)
+    found = eye.model.get_image_features(**{name: inputs[name] for name in eye.backbone.picture_keys})
+    tokens = torch.cat(list(getattr(found, "pooler_output", found))).float().cpu()
+    ids = [eye.processor.tokenizer(one, add_special_tokens=False)["input_ids"] for one in (query, *PLAIN_TEXTS)]
+    embeddings = eye.model.get_input_embeddings()
+    places = torch.tensor([one for row in ids for one in row], device=embeddings.weight.device)
+    return glimpse.map, tokens.view(grid.rows, grid.cols, -1), embeddings(places).float().cpu()
 
 
 @dataclass(frozen=True)
@@ -109,7 +144,8 @@ class SourceLine:
             eye: The model; it shows this picture already.
             picture: The picture.
             query: The question.
-            request: How many tokens all looks together may cost, and from how far they read.
+            request: How many tokens all looks together may cost. The line reads at its own scale, 1, unless it says
+                another number.
             most: The longest answer, in tokens.
             texture: Of `source_texture`, where it is known.
 
@@ -121,24 +157,24 @@ class SourceLine:
         started = perf_counter()
         found = self.relevance(eye, picture.pixels, query, texture)
         seconds = perf_counter() - started
-        total = request.tokens(eye.one_picture(query)[1])
-        first, later = TWO_PASS.shares(total)
+        total = request.tokens(eye.full)
+        later = total // 3
+        first = total - later
         looks = self.has("passes") and (not self.has("scale") or first >= LEAST)
-        scale = "classic" if self.has("scale") else "overlay"
-        ask = partial(
-            eye.ask, query, seed=request.seed, scale=request.scale, levels=request.levels, max_new_tokens=most
-        )
-        answers = [ask(first if looks else total, relevance=found, strategy=scale, scale=request.scale)]
+        strategy = "classic" if self.has("scale") else "overlay"
+        scale = 1 if request.scale in (None, "auto") else request.scale
+        ask = partial(eye.ask, query, seed=request.seed, scale=scale, levels=request.levels, max_new_tokens=most)
+        answers = [ask(first if looks else total, relevance=found, strategy=strategy)]
         doubt = answers[0].uncertainty
         told = f"passes: one look, uncertainty {doubt:.2f}"
-        if looks and doubt >= TWO_PASS.stop:
+        if looks and doubt >= UNSURE:
             again = open_ground(found, answers[0], query)
             # What is left over would buy no patch: a second look is an overlay, as in the library's own passes.
-            answers.append(ask(later, relevance=again, strategy="overlay", scale=request.scale))
+            answers.append(ask(later, relevance=again, strategy="overlay"))
             told = f"passes: two looks, uncertainty {doubt:.2f} then {answers[1].uncertainty:.2f}; the surest wins"
         elif self.has("passes") and not looks:
             told += f"; for two, the first needs {LEAST} tokens, two thirds of the budget, which has {total}"
-        answer = joined_answer(answers)
+        answer = surest(answers)
         stages = (*found.notes, scale_note(answer.allocation), told if self.has("passes") else "passes: left out")
         spent = {"know": seconds, **answer.seconds}
         return replace(answer, notes=tuple(dict.fromkeys((*stages, *picture.notes))), seconds=spent)
@@ -148,18 +184,18 @@ class SourceLine:
         coupling = None
         if self.has("texture"):
             texture = source_texture(eye, pixels, query) if texture is None else texture
-            live = len(texture.names) - len(silent_channels(texture))
-            notes = [f"texture: {texture.layout.name}, {live} of {len(texture.names)} channels say something"]
+            live = len(texture.layout) - len(texture.silent())
+            notes = [f"texture: {texture.layout.name}, {live} of {len(texture.layout)} channels say something"]
             coupling = semantic_coupling(texture)
         else:
-            texture = Scene(pixels).texture
-            notes = [f"texture: left out; {len(texture.names)} channels of look"]
+            texture = sense(pixels, LOOK, size=min(SENSE_SIDE, max(pixels.shape[:2])))
+            notes = [f"texture: left out; {len(texture.layout)} channels of look"]
         inside = None
         if self.has("clusters"):
             inside, lines = self.candidates(texture, pixels, query)
             notes += lines
         drawn = self.has("balancing") and not is_photograph(pixels)
-        found = relevance_of(texture, query, coupling, adaptive_balance if drawn else None)
+        found = relevance_of(texture.one(), query, coupling, adaptive_balance if drawn else None)
         plane = np.asarray(found.map)
         if self.has("balancing"):
             tensions = ", ".join(f"{name} {value:.2f}" for name, value in found.tensions.items())
@@ -178,51 +214,66 @@ class SourceLine:
     def candidates(self, texture: Texture, pixels: np.ndarray, query: str) -> tuple[np.ndarray, list[str]]:
         """(h, w) bool at the coarse mip: ground of the best clusters; and what was done."""
         learned = self.has("mips") and self.has("texture")
-        coarse = mips_of(texture, "learned" if learned else "average", MIP_LEVELS)[-1].cropped()
-        size = coarse.height, coarse.width
+        coarse = mips(texture, "learned" if learned else "average", MIP_LEVELS)[-1]
+        known, size = coarse.one(), coarse.size
         note = f"mips: {'learned' if learned else 'averages'}, {size[0]}×{size[1]}"
-        words, seen = lexical(coarse, query).map, semantic_coupling(coarse)
-        coupled = words if seen is None else coupled_with(np.asarray(words), np.asarray(seen.map))
-        score = mixture(*(np.asarray(one) for one in (propositional(coarse), perspectival(coarse), coupled)))
-        own = "cluster_id" in coarse
-        labels = (
-            np.asarray(coarse["cluster_id"]).astype(np.int64) if own else labels_on(find_clusters(pixels).labels, size)
-        )
-        opened, told = open_clusters(labels, score, np.asarray(coarse["saliency"]))
+        words, seen = lexical(known, query).map, semantic_coupling(coarse)
+        coupled = words if seen is None else coupled_with(words, seen.map)
+        score = mixture(propositional(known), perspectival(known), coupled)
+        own = "cluster_id" in known
+        labels = known["cluster_id"].astype(np.int64) if own else labels_on(superpixels(pixels), size)
+        opened, told = open_clusters(labels, score, known["saliency"])
         return opened, [note, f"clusters: {told}"]
 
 
 def semantic_coupling(texture: Texture) -> Coupling | None:
     """Where the model glances, and what its features find alike elsewhere; None where it has not glanced."""
-    if "current_attention" not in texture or not bool(np.asarray(texture["current_attention"]).any()):
+    if "current_attention" not in texture or not bool(texture["current_attention"].any()):
         return None
-    tensors = texture.tensors()
-    attention = tensors["current_attention"].float()
-    semantic = tensors.semantic.float()
-    if not bool(semantic.any()):
-        return Coupling(attention.numpy(), ("coupling: the model's glance",))
+    attention = texture["current_attention"]
+    if not bool(texture.semantic.any()):
+        return Coupling(attention[0].numpy(), ("coupling: the model's glance",))
     # What the glance rests on, as one vector of the semantic channels.
-    weights = attention / attention.sum()
-    rested = (semantic * weights).sum((1, 2))
-    alike = participatory(tensors, rested)
+    rested = (texture.semantic * (attention / attention.sum())).sum((2, 3))
+    alike = participatory(texture, rested)
     note = "coupling: the model's glance, and what the semantic channels find alike"
-    return Coupling(np.asarray(coupled_with(attention, alike)), (note,))
+    return Coupling(coupled_with(attention, alike)[0].numpy(), (note,))
+
+
+def surest(answers: list[Answer]) -> Answer:
+    """Take the surest of several looks, with the passes, seconds and notes of all; looks that agree add up."""
+    best = min(answers, key=lambda one: one.uncertainty)
+    same = [one for one in answers if comparable(one.text) == comparable(best.text)]
+    agreed = sum(1 - one.uncertainty for one in same) / max(sum(1 - one.uncertainty for one in answers), 1e-12)
+    doubt = prod(one.uncertainty for one in same)
+    # The surest comes last: it is the one that is shown.
+    ordered = [one for one in answers if one is not best] + [best]
+    return replace(
+        best,
+        uncertainty=best.uncertainty if len(answers) == 1 else min(1.0, max(0.0, 1 - (1 - doubt) * agreed)),
+        passes=tuple(step for one in ordered for step in one.passes),
+        seconds=summed(one.seconds for one in answers),
+    )
 
 
 def open_ground(found: Relevance, answer: Answer, query: str) -> np.ndarray:
-    """(rows, cols) in [0, 1]: where a second look goes, by the rule of passes with what is known of the first."""
+    """Where a second look goes, (rows, cols) in [0, 1]: relevant and asked for, and not seen in full detail."""
     allocation = answer.allocation
     frame = Frame((allocation.height, allocation.width), allocation.cell, allocation.canvas)
-    maps = [found.map, found.map if found.participatory is None else found.participatory]
-    relevance, asked = (to_cells(torch.tensor(np.array(one))[None].float(), frame) for one in maps)
-    nothing = torch.zeros_like(relevance)
-    doubt = torch.tensor([answer.uncertainty])
-    arousal = arousal_of(ArousalEstimator().stakes(query).detach(), doubt, 0 * doubt)
-    exploration = torch.tensor([TemperingPolicy().explore([answer.uncertainty])])
-    levels = torch.from_numpy(seen_levels(allocation))[None]
-    traces = Traces(nothing + HALFWAY, nothing, asked)
-    mapped, _ = next_map(relevance, levels, traces, exploration, arousal, nothing, TWO_PASS)
-    return mapped[0].clamp(0, 1).numpy()
+    maps = (found.map, found.map if found.participatory is None else found.participatory)
+    relevance, asked = (np.asarray(to_cells(np.asarray(one, np.float64)[None], frame)) for one in maps)
+    levels = seen_levels(allocation)[None]
+    asked = asked * (levels > 0)
+    mixed = (relevance + ASKED * asked / max(float(asked.max()), 1e-12)) / (1 + 2 * ASKED)
+    arousal = arousal_of(keyword_stakes(query).value, answer.uncertainty, 0.0)
+    aroused = modulate(mixed.clip(0, 1), np.array([arousal]))
+    exploration = exploration_rule(np.array([2.0]), np.array([answer.uncertainty]))
+    steered = (temper(aroused, np.exp2(-2.0 * levels), exploration) * (levels > 0))[0]
+    blurred = cv2.GaussianBlur(steered, (5, 5), FOVEA / 3, borderType=cv2.BORDER_REPLICATE)
+    row, col = np.unravel_index(int(blurred.argmax()), blurred.shape)
+    down, across = np.indices(steered.shape)
+    glimpse = np.exp(-((down - row) ** 2 + (across - col) ** 2) / (2 * FOVEA**2))
+    return (steered * (OUTSIDE + glimpse)).clip(0, 1)
 
 
 def seen_levels(allocation: Allocation) -> np.ndarray:

@@ -1,0 +1,106 @@
+"""Semantic channels: a PCA of an encoder's dense features, in 16 dimensions that the question passes, too.
+
+    projection = SemanticProjection.fit(features.flatten(0, 2), text_features)
+    sense(pictures, "full40", semantic=projection.planes(features))
+
+The features are those of any image-text encoder (`encoder_features`) or of a model's own vision tower (`source_line`).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from safetensors import safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+from arr_coc.core.errors import InputError
+from arr_coc.core.files import replacing
+from arr_coc.knowing.encoder import SemanticEncoder
+
+from .channels40 import SEMANTIC_DIMENSIONS
+from .ops import unit
+
+
+def encoder_features(encoder: SemanticEncoder, pictures: Tensor, texts: Sequence[str]) -> tuple[Tensor, Tensor]:
+    """Read dense features (B, h, w, D) of pictures (B, 3, H, W) in [0, 1], and (M, D) of the words of texts."""
+    tokens, counts = encoder.text_features(texts)
+    return encoder.image_features(pictures).float().cpu(), tokens[counts].float().cpu()
+
+
+@dataclass(frozen=True, eq=False)
+class SemanticProjection:
+    """One projection for pictures and texts.
+
+    Image and text features of a contrastive encoder live in two clouds apart. Each cloud is centred on its own mean, so
+    that the one basis describes what varies inside them and not the gap between them.
+
+    Args:
+        components: (D, 16), orthonormal.
+        image_mean: (D,).
+        text_mean: (D,).
+        variance_kept: Share in [0, 1] of both together.
+    """
+
+    components: Tensor
+    image_mean: Tensor
+    text_mean: Tensor
+    variance_kept: float
+
+    @classmethod
+    def fit(cls, image_features: Tensor, text_features: Tensor) -> SemanticProjection:
+        """Fit on (N, D) image features and (M, D) text features; both count alike, whatever their numbers."""
+        shapes = tuple(image_features.shape), tuple(text_features.shape)
+        if any(len(shape) != 2 for shape in shapes) or shapes[0][1] != shapes[1][1]:
+            raise InputError(f"PCA needs features (N, D) and (M, D) of one width, got {shapes[0]} and {shapes[1]}")
+        if shapes[0][1] < SEMANTIC_DIMENSIONS or min(shapes[0][0], shapes[1][0]) < 2:
+            raise InputError(f"PCA needs {SEMANTIC_DIMENSIONS} dimensions or more and 2 samples of each kind")
+        images, texts = (unit(features.double(), 1) for features in (image_features, text_features))
+        image_mean, text_mean = images.mean(0), texts.mean(0)
+        spreads = [(centred.T @ centred) / len(centred) for centred in (images - image_mean, texts - text_mean)]
+        values, vectors = torch.linalg.eigh(spreads[0] + spreads[1])
+        components = vectors.flip(1)[:, :SEMANTIC_DIMENSIONS]
+        # An eigenvector's sign is arbitrary; fix it, so that two fits of the same data agree.
+        largest = components.abs().argmax(0)
+        components = components * components.gather(0, largest[None]).sign()
+        kept = values.flip(0).clamp_min(0)
+        share = float(kept[:SEMANTIC_DIMENSIONS].sum() / kept.sum().clamp_min(1e-30))
+        return cls(components.float(), image_mean.float(), text_mean.float(), share)
+
+    def image(self, features: Tensor) -> Tensor:
+        """Project (…, D) image features to (…, 16) unit vectors."""
+        return self._project(features, self.image_mean)
+
+    def text(self, features: Tensor) -> Tensor:
+        """Project (…, D) text features by the same basis to (…, 16) unit vectors."""
+        return self._project(features, self.text_mean)
+
+    def planes(self, features: Tensor) -> Tensor:
+        """Project dense features (B, h, w, D) to the planes (B, 16, h, w) that `sense` takes."""
+        return self.image(features).permute(0, 3, 1, 2)
+
+    def _project(self, features: Tensor, mean: Tensor) -> Tensor:
+        if features.shape[-1] != len(mean):
+            raise InputError(f"the projection was fitted on {len(mean)} dimensions, got {features.shape[-1]}")
+        centred = unit(features.float(), -1) - mean.to(features.device)
+        return unit(centred @ self.components.to(features.device), -1)
+
+    def save(self, path: str | Path) -> None:
+        """Write one .safetensors file."""
+        tensors = {"components": self.components, "image_mean": self.image_mean, "text_mean": self.text_mean}
+        stored = {name: value.contiguous() for name, value in tensors.items()}
+        with replacing(path) as temporary:
+            save_file(stored, temporary, metadata={"variance_kept": repr(self.variance_kept)})
+
+    @classmethod
+    def load(cls, path: str | Path) -> SemanticProjection:
+        """Read what `save` wrote."""
+        if not os.path.isfile(path):
+            raise InputError(f"no projection at {path}; fit one and save it there")
+        with safe_open(path, framework="pt") as stored:
+            tensors = [stored.get_tensor(name) for name in ("components", "image_mean", "text_mean")]
+            return cls(*tensors, variance_kept=float((stored.metadata() or {}).get("variance_kept", "nan")))
