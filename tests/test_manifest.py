@@ -9,7 +9,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from arr_coc.answering.pass_settings import EsperSettings
 from tiny_models import picture
 from tiny_weights import needs_weights, tiny_weights
 
@@ -113,7 +112,6 @@ def test_what_the_scorer_reads_without_torch_is_verified(tmp_path, name):
     ("part", "name", "load"),
     [
         ("words", "ranker.npz", lambda folder: ranker_weights(folder / "ranker.npz")),
-        ("esper", "settings.json", EsperSettings.load),
         ("video", "settings.json", load_settings),
         ("mini", "calibration.json", Calibration.beside),
     ],

@@ -6,7 +6,6 @@ import json
 
 import numpy as np
 import pytest
-from arr_coc_lab.bench.gripping import largest_read, smoothed
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image, ImageDraw, ImageFont
@@ -33,6 +32,7 @@ from arr_coc.draw.grip import grip_picture
 from arr_coc.draw.legend import level_rows
 from arr_coc.packing.prices.counting import tokens_for
 from arr_coc.texture.type_height import type_height
+from arr_coc_lab.calibrate.gripping import largest_read, smoothed
 
 MINI = Grip.known("mini")
 # A model that reads few sizes, so that the rule has something to choose.

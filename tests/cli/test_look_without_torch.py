@@ -10,9 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
-from arr_coc.texture.batch import sense
-from arr_coc.texture.texture import Layout
 from cli_pictures import street
 from PIL import Image
 from plain_pages import cloudy
@@ -23,9 +20,10 @@ from arr_coc.balancing.adaptive import adaptive_balance
 from arr_coc.balancing.look import relevance_of
 from arr_coc.core.values import Relevance
 from arr_coc.knowing.photos.source import photos_installed
-from arr_coc.knowing.scene import CHANNELS, SENSE_SIDE
+from arr_coc.knowing.scene import SENSE_SIDE
 from arr_coc.looking import prepare
 from arr_coc.pictures.kind import is_photograph
+from arr_coc.texture.channels import sense
 
 QUESTIONS = ("What number is on the red sign?", "what is at the top left", "is anybody happy", "the blue price")
 MAPS = ("propositional", "perspectival", "participatory", "map")
@@ -62,12 +60,10 @@ PICTURES = {
 }
 
 
-def in_torch(picture: np.ndarray, query: str, **how: Any) -> Relevance:
-    """The relevance as torch finds it, from the same sensed channels or, with backend="torch", from its own."""
+def in_process(picture: np.ndarray, query: str) -> Relevance:
+    """The relevance as a program finds it that has torch."""
     pixels = prepare(picture).picture.pixels
-    side = min(SENSE_SIDE, max(pixels.shape[:2]))
-    texture = sense(pixels, Layout.of("look", CHANNELS), size=side, **how)
-    assert isinstance(texture.data, torch.Tensor)
+    texture = sense(pixels, side=min(SENSE_SIDE, max(pixels.shape[:2])))
     return relevance_of(texture, query, balanced=None if is_photograph(pixels) else adaptive_balance)
 
 
@@ -88,7 +84,7 @@ def test_the_command_runs_where_torch_cannot_be_imported_and_finds_the_same(tmp_
         query, out = QUESTIONS[number % len(QUESTIONS)], tmp_path / name
         calls.append(["look", str(tmp_path / f"{name}.png"), query, "--budget", str(budget), "--out", str(out)])
         calls[-1] += ["--relevance", "look", *(["--no-draw"] if number else [])]
-        relevance = in_torch(pixels, query)
+        relevance = in_process(pixels, query)
         expected[out] = allocate_batch(relevance, budget, image_size=pixels.shape[:2], strategy=DEFAULT_STRATEGY)[0]
     done = subprocess.run([sys.executable, "-c", WITHOUT, json.dumps(calls)], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

@@ -5,8 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from arr_coc.answering.pass_settings import EsperSettings
-from arr_coc.answering.tiles import TileBoard
 from merging_families import FAMILIES, FamilyProcessor, build_model, photo
 
 from arr_coc.answering.chat import USER, Turn
@@ -14,7 +12,6 @@ from arr_coc.answering.esper import Esper
 from arr_coc.answering.eye import Eye
 from arr_coc.core.errors import InputError
 from arr_coc.realizing.attachment import attach
-from arr_coc.realizing.base import VisualGrid
 
 TILED = ("llava_onevision", "internvl", "ovis2", "deepseek_ocr2")
 QUESTION = "w20 w21 w22"
@@ -63,35 +60,7 @@ def test_asked_is_what_attached_says(name: str):
     assert answer.text == text
 
 
-@pytest.mark.parametrize("name", TILED)
-def test_passes_look_at_all_tiles(name: str):
-    eye, picture = eye_of(name)
-    settings = EsperSettings(passes=3, least=3, stop=0.0, learned=False)
-    esper = Esper(eye, settings).set_image(picture)
-    story = esper.examine(QUESTION, keep=0.9, max_new_tokens=3)
-    assert len(story.passes) == 3
-    looks = [note.step for note in story.passes]
-    assert [one.tokens for one in looks] == sorted(one.tokens for one in looks)
-    assert looks[0].tokens < looks[-1].tokens < story.answer.full
-    assert all(one.allocation.height == picture.shape[0] for one in looks)
-    grids = eye.backbone.grids(eye.model, inputs_of(eye, picture))
-    board = TileBoard.of(grids, eye.backbone.whole_view, None)
-    assert story.passes[0].steered.shape == (grids[board.whole].rows, grids[board.whole].cols)
-
-
-def test_a_board_keeps_tiles_apart():
-    grids = [VisualGrid(3, 5, 96, 160), VisualGrid(4, 4, 128, 128)]
-    board = TileBoard.of(grids, 0, None)
-    assert (board.levels, board.side, board.tops, board.grid) == (1, 2, [0, 4, 8], (8, 6))
-    leaves = np.array([[0, 0, 1], [2, 4, 0], [3, 0, 0], [4, 0, 1], [7, 3, 0], [5, 5, 0]])
-    first, second = board.allocations(leaves)
-    assert first.leaf_cells().tolist() == [[0, 0, 1], [2, 4, 0]], "the fourth row is no part of it"
-    assert second.leaf_cells().tolist() == [[0, 0, 1], [3, 3, 0]]
-    empty, _ = board.allocations(leaves[3:4])
-    assert empty.tokens == 1
-    maps = [
-        {"relevance": torch.full((1, *one), 0.5), "glance": None, "stakes": torch.ones(1)} for one in ((3, 5), (4, 4))
-    ]
-    laid = board.laid(maps)["relevance"][0]
-    assert laid[:3, :5].min() == laid[4:, :4].min() == 0.5
-    assert float(laid.sum()) == 0.5 * (15 + 16)
+def test_passes_need_one_grid():
+    eye, picture = eye_of("internvl")
+    with pytest.raises(InputError, match="several tiles"):
+        Esper(eye).set_image(picture).ask(QUESTION, keep=0.9, max_new_tokens=3)
