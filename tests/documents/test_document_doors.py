@@ -126,7 +126,7 @@ def test_the_server_reads_files_and_tells_tokens_before_and_after(report, tmp_pa
         assert "warnings" not in told
         few = client.post("/v1/chat/completions", content=body(report, budget=6), headers=headers).json()["arr_coc"]
         assert any(line.startswith("without a token: page") for line in few["warnings"])
-        for own, words in (({"words": []}, "documents"), ({"total": 3}, "true or false")):
+        for own, words in (({"words": []}, "documents"), ({"total": 3}, "valid boolean")):
             refused = client.post("/v1/chat/completions", content=body(report, **own), headers=headers)
             assert refused.status_code == 400
             assert words in refused.json()["error"]["message"]

@@ -13,7 +13,7 @@ from arr_coc import InputError, ask, look
 from arr_coc.answering.eye import Eye
 from arr_coc.answering.hints import COPIED, READ, READ_BOTH, settled
 from arr_coc.app.batch.looker import LookerOptions
-from arr_coc.app.serve.chat import how_of
+from arr_coc.app.serve.chat import OwnFields, how_of
 from arr_coc.app.vllm.wishes import VllmServer
 from arr_coc.attending.request import Request
 from arr_coc.balancing.choosing import choose_source, relevance_for, relevances_for
@@ -159,9 +159,7 @@ def test_look_and_ask_read_a_page_once_and_tell_the_seconds(tmp_path, monkeypatc
 
 
 def test_every_door_has_the_switch():
-    assert how_of({"ocr": False}, [], None)["ocr"] is False
-    with pytest.raises(InputError, match=r"arr_coc\.ocr"):
-        how_of({"ocr": "no"}, [], None)
+    assert how_of(OwnFields(ocr=False), [], None)["ocr"] is False
     assert LookerOptions(ocr=False).settings()["ocr"] is False
     assert "ocr" not in LookerOptions().settings(), "a folder of an earlier version goes on"
     assert Settings().override(ocr=False).request.ocr is False

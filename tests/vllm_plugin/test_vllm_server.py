@@ -119,7 +119,7 @@ def test_two_questions_about_one_picture_also_when_repeated(client, picture):
         ({"allocation": {"schema": 3}}, "schema"),
         ([{}, {}], "2 entries for 1 pictures"),
         ({"scale": 1000}, "is not possible; give auto"),
-        ({"readings": 3}, "reads a prompt once"),
+        ({"readings": 3}, "unknown"),
     ],
 )
 def test_bad_wishes_are_400_with_one_line(client, picture, wish, line):

@@ -165,8 +165,7 @@ def test_leaves_and_allocations_of_the_caller_are_taken(server, street, eye):
         ([{}, {}], "2 entries for 1 pictures"),
         *(({"scale": wrong}, "is not possible; give auto") for wrong in (0, float("nan"), 1000, "near", True)),
         ({"scale": 2, "leaves": [[0, 0, 0]]}, "leave it out"),
-        ({"scale": "auto", "order": "overview_first"}, "give a number"),
-        ({"readings": 3}, "reads a prompt once"),
+        ({"readings": 3}, "unknown"),
     ],
 )
 def test_bad_wishes_are_one_line(server, street, given, line):
