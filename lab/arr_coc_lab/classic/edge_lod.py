@@ -15,7 +15,7 @@ from arr_coc.knowing.registry import Source
 from .query_aware_lod import CLASSIC_TOKENS, LEVELS
 from .selectors import SENSE_SIDE, SUB, Grid, Pixels, patch_grid, size_of
 from .texture import ops
-from .texture.channels40 import MVP13, Texture, sense
+from .texture.channels40 import MVP13, BatchTexture, sense
 
 if TYPE_CHECKING:
     from arr_coc.knowing.scene import Scene
@@ -25,7 +25,7 @@ THRESHOLDS = (0.15, 0.3, 0.5, 0.7)
 EDGE = 0.1
 
 
-def edge_density(texture: Texture, grid: Grid | None = None) -> Tensor:
+def edge_density(texture: BatchTexture, grid: Grid | None = None) -> Tensor:
     """Share of edge pixels in [0, 1] of each cell of `grid`, or around each pixel: (B, rows, columns)."""
     plane = texture["edges" if "edges" in texture else "sobel_magnitude"]
     marked = (plane > EDGE).to(plane)
@@ -46,13 +46,13 @@ class EdgeLOD:
         """int64, 0 (64 tokens) to 4 (400 tokens), of any shape."""
         return torch.bucketize(density, density.new_tensor(self.thresholds), right=True)
 
-    def __call__(self, texture: Texture, grid: Grid) -> Tensor:
+    def __call__(self, texture: BatchTexture, grid: Grid) -> Tensor:
         """(B, rows, columns) int64 tokens per patch."""
         levels = self.levels(edge_density(texture, grid))
         return torch.tensor(CLASSIC_TOKENS, device=levels.device)[levels]
 
 
-def edge_map(texture: Texture, grid: Grid) -> Tensor:
+def edge_map(texture: BatchTexture, grid: Grid) -> Tensor:
     """The classic level of each cell of the grid, and within a level the density itself, in [0, 1]."""
     density = edge_density(texture, grid)
     return (EdgeLOD().levels(density) + density) / LEVELS

@@ -16,7 +16,7 @@ from arr_coc.core.pretrained import Pretrained
 
 from .selectors import PATCH_WIDTH, Grid, PatchViews, Selector, shares_of
 from .texture import ops
-from .texture.channels40 import SEMANTIC_DIMENSIONS, SEMANTIC_NAMES, Layout, Texture
+from .texture.channels40 import SEMANTIC_DIMENSIONS, SEMANTIC_NAMES, BatchTexture, Layout
 from .texture.ops import unit
 
 # Semantic channels are enlarged from a few dozen cells; nothing is lost by comparing at this size.
@@ -38,7 +38,7 @@ class CosineCalibration:
 
 
 def participatory(
-    texture: Texture,
+    texture: BatchTexture,
     query: Tensor,
     mask: Tensor | None = None,
     calibration: CosineCalibration | None = None,
@@ -105,10 +105,10 @@ class SemanticCoupling(Pretrained):
         )
         self.read = nn.Linear(self.config.query_width, SEMANTIC_DIMENSIONS)
 
-    def semantic(self, patches: Tensor, grid: Grid) -> Texture:
+    def semantic(self, patches: Tensor, grid: Grid) -> BatchTexture:
         """(B, P, F) → a texture of the sixteen semantic channels, one value for each patch."""
         planes = patches.transpose(1, 2).unflatten(2, grid)
-        return Texture(unit(self.see(planes), 1), Layout("coupling", SEMANTIC_NAMES))
+        return BatchTexture(unit(self.see(planes), 1), Layout("coupling", SEMANTIC_NAMES))
 
     def forward(self, patches: Tensor, words: Tensor, padding: Tensor, grid: Grid) -> Tensor:
         """→ (B, rows, columns) in [0, 1]."""

@@ -25,7 +25,7 @@ from arr_coc.knowing.registry import Source
 
 from .. import LAB_WEIGHTS
 from .texture import ops
-from .texture.channels40 import MVP13, Texture, sense
+from .texture.channels40 import MVP13, BatchTexture, sense
 
 if TYPE_CHECKING:
     from arr_coc.knowing.scene import Scene
@@ -74,7 +74,7 @@ def see_patches(pixels: Pixels) -> tuple[Tensor, Grid]:
     return as_patches(in_cells(texture, (SUB * rows, SUB * cols))), (rows, cols)
 
 
-def in_cells(texture: Texture, grid: Grid) -> Tensor:
+def in_cells(texture: BatchTexture, grid: Grid) -> Tensor:
     """Average a texture over a grid of cells, (B, C, rows, columns); y and x are the cells' true centres."""
     cells = ops.shrink(texture.data, grid)
     for name, centres in zip(("y", "x"), ops.position(grid), strict=True):

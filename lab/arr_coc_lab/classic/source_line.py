@@ -48,7 +48,7 @@ from arr_coc.realizing.glance import glance_relevance
 from .clusters import labels_on, open_clusters
 from .participatory import participatory
 from .scale import LEAST
-from .texture.channels40 import LOOK, Texture, sense
+from .texture.channels40 import LOOK, BatchTexture, sense
 from .texture.mips import mips
 from .texture.pca import SemanticProjection
 from .texture.superpixels import superpixels
@@ -83,7 +83,7 @@ def ask_by_source(eye: Eye, picture: Picture, query: str, request: Request, most
     return SourceLine().ask(eye, picture, query, request, most)
 
 
-def source_texture(eye: Eye, pixels: np.ndarray, query: str) -> Texture:
+def source_texture(eye: Eye, pixels: np.ndarray, query: str) -> BatchTexture:
     """Sense the forty channels, with the model's view of the picture where it can glance at it in one piece."""
     small = load_picture(pixels, longest_side=SIDE).pixels
     if not eye.backbone.can_glance or eye.backbone.tiled:
@@ -136,7 +136,7 @@ class SourceLine:
         query: str,
         request: Request,
         most: int = 64,
-        texture: Texture | None = None,
+        texture: BatchTexture | None = None,
     ) -> Answer:
         """Answer one question.
 
@@ -179,7 +179,7 @@ class SourceLine:
         spent = {"know": seconds, **answer.seconds}
         return replace(answer, notes=tuple(dict.fromkeys((*stages, *picture.notes))), seconds=spent)
 
-    def relevance(self, eye: Eye, pixels: np.ndarray, query: str, texture: Texture | None = None) -> Relevance:
+    def relevance(self, eye: Eye, pixels: np.ndarray, query: str, texture: BatchTexture | None = None) -> Relevance:
         """The map of all stages before the scale, with a note for each."""
         coupling = None
         if self.has("texture"):
@@ -211,7 +211,7 @@ class SourceLine:
             plane = np.where(kept, plane, ELSEWHERE * plane)
         return replace(found, map=plane.astype(np.float32), notes=(*notes, *found.notes))
 
-    def candidates(self, texture: Texture, pixels: np.ndarray, query: str) -> tuple[np.ndarray, list[str]]:
+    def candidates(self, texture: BatchTexture, pixels: np.ndarray, query: str) -> tuple[np.ndarray, list[str]]:
         """(h, w) bool at the coarse mip: ground of the best clusters; and what was done."""
         learned = self.has("mips") and self.has("texture")
         coarse = mips(texture, "learned" if learned else "average", MIP_LEVELS)[-1]
@@ -226,7 +226,7 @@ class SourceLine:
         return opened, [note, f"clusters: {told}"]
 
 
-def semantic_coupling(texture: Texture) -> Coupling | None:
+def semantic_coupling(texture: BatchTexture) -> Coupling | None:
     """Where the model glances, and what its features find alike elsewhere; None where it has not glanced."""
     if "current_attention" not in texture or not bool(texture["current_attention"].any()):
         return None

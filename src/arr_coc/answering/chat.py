@@ -62,7 +62,7 @@ LONGEST_CHAT = 32_000
 
 
 @dataclass(frozen=True, eq=False)
-class View:
+class PictureView:
     """A picture as a model's processor shows it: made once, asked about many times.
 
     words: those that came with it. tensors: its patches and their grid. seconds: that loading took. kept: where what is
@@ -76,7 +76,7 @@ class View:
     kept: PictureStore | None = None
 
     @classmethod
-    def of(cls, processor: Any, image: Any) -> View:
+    def of(cls, processor: Any, image: Any) -> PictureView:
         """image: a path, PIL image, array, tensor or page."""
         started = perf_counter()
         picture, words = load_page(image)
@@ -92,7 +92,7 @@ class View:
 
 @dataclass(frozen=True)
 class Turn:
-    """role: "system", "user" or "assistant". parts: texts, and pictures (a `View`, or whatever `View.of` takes) where
+    """role: "system", "user" or "assistant". parts: texts, and pictures (a `PictureView`, or whatever `PictureView.of` takes) where
     they are shown."""
 
     role: str
@@ -103,12 +103,12 @@ class Turn:
         return "\n".join(part for part in self.parts if isinstance(part, str))
 
     @property
-    def views(self) -> list[View]:
-        return [part for part in self.parts if isinstance(part, View)]
+    def views(self) -> list[PictureView]:
+        return [part for part in self.parts if isinstance(part, PictureView)]
 
-    def seen_by(self, view: Callable[[object], View]) -> Turn:
-        """With every picture as a `View`, made by an engine's `view`."""
-        seen = [part if isinstance(part, str | View) else view(part) for part in self.parts]
+    def seen_by(self, view: Callable[[object], PictureView]) -> Turn:
+        """With every picture as a `PictureView`, made by an engine's `view`."""
+        seen = [part if isinstance(part, str | PictureView) else view(part) for part in self.parts]
         return replace(self, parts=tuple(seen))
 
 
@@ -124,7 +124,7 @@ class ChatLook:
     inputs: dict[str, Any]
     plan: PromptPlan
     seconds: dict[str, float]
-    views: tuple[View, ...]
+    views: tuple[PictureView, ...]
     question: str = ""
     full: int = 0
     copied: WordsAnswer | None = None
@@ -167,7 +167,7 @@ def check_turns(turns: Sequence[Turn]) -> str:
     return turns[-1].text
 
 
-def words_of(views: Sequence[View], given: object) -> PromptWords:
+def words_of(views: Sequence[PictureView], given: object) -> PromptWords:
     """The words of one picture, or a list for several; None where there are none. given: instead of those that came
     with the pictures; for several pictures, one entry (or None) for each."""
     several = [given] * len(views) if given is None or len(views) == 1 else given
@@ -184,7 +184,7 @@ def words_of(views: Sequence[View], given: object) -> PromptWords:
 class Chat:
     """Several turns about pictures, with an `Eye`. turns: all that was said; what fails adds nothing to it."""
 
-    def __init__(self, eye: Any, turns: Sequence[Turn] = (), shown: Sequence[View] = ()) -> None:
+    def __init__(self, eye: Any, turns: Sequence[Turn] = (), shown: Sequence[PictureView] = ()) -> None:
         self.eye = eye
         self.turns = tuple(turns)
         self._shown = tuple(shown)

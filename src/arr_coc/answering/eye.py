@@ -42,7 +42,7 @@ from ..pictures.pdf import PageList
 from ..pictures.words import PromptWords, Words
 from ..realizing.base import Settings
 from ..realizing.bundled import Calibration, marked, model_folder
-from .chat import SYSTEM, USER, Chat, ChatLook, Turn, View, check_turns, lost_detail, words_of
+from .chat import SYSTEM, USER, Chat, ChatLook, PictureView, Turn, check_turns, lost_detail, words_of
 from .decoding import DecodingStep, Generated, Spelling, Sureness
 from .hints import check_hints, hints_of, settled
 from .pages import ask_page_by_page, has_documents, open_pages
@@ -87,8 +87,8 @@ class EyeEngine(Protocol):
     @property
     def device(self) -> str: ...
     def taught_single_questions(self, scorer: object) -> bool: ...
-    def full_of(self, view: View) -> int: ...
-    def view(self, image: object) -> View: ...
+    def full_of(self, view: PictureView) -> int: ...
+    def view(self, image: object) -> PictureView: ...
     def look(self, turns: Sequence[Turn], settings: Settings) -> ChatLook: ...
     def generate(self, looked: Sequence[ChatLook], most: int) -> tuple[Generated, list[int]]: ...
     def speak(self, looked: ChatLook, most: int) -> tuple[Generator[DecodingStep], int]: ...
@@ -159,7 +159,7 @@ class Eye:
         # What the scorer read of a picture, for its next question.
         self.memory = ByteStore()
         self.record = None if record is None else Record(record)
-        self._view: View | None = None
+        self._view: PictureView | None = None
         self._pages: Document | None = None
         # What is awaited takes turns here; copies of an eye, which share its weights, share it too.
         self._thread: ThreadPoolExecutor = ThreadPoolExecutor(1, thread_name_prefix="arr-coc eye")
@@ -251,14 +251,14 @@ class Eye:
             self._view = self.view(image if document is None else document.pages[0].source)
         return self
 
-    def view(self, image: object) -> View:
+    def view(self, image: object) -> PictureView:
         """Prepare a picture as the model sees it. What the scorer reads of it is kept by its pixels.
 
         Args:
             image: As for `set_image`, no document.
 
         Returns:
-            A `View`.
+            A `PictureView`.
         """
         view = self.engine.view(image)
         return replace(view, kept=PictureStore(self.memory, pixels_key(view.picture.pixels)))
@@ -338,7 +338,7 @@ class Eye:
         return self._hinted(looked, turns, settings) if helped and settings.words is not None and not tiled else looked
 
     def _read(
-        self, views: Sequence[View], known: PromptWords, request: Request, relevance: object
+        self, views: Sequence[PictureView], known: PromptWords, request: Request, relevance: object
     ) -> tuple[PromptWords, Request]:
         """The words of pictures that bring none, by OCR where that pays; the request says what is left to be told."""
         several = known if isinstance(known, list) else [known] * len(views)

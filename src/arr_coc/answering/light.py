@@ -30,8 +30,7 @@ from ..core.errors import InputError
 from ..core.folders import MINI, part_folder
 from ..core.manifest import verify
 from ..core.values import Allocation, JsonObject, Relevance
-from ..decide import View as LookView
-from ..decide import attend
+from ..decide import View, attend
 from ..knowing.registry import find_source
 from ..knowing.scene import Scene
 from ..pictures.load import resized
@@ -40,7 +39,7 @@ from ..realizing.base import PromptPlan, Settings
 from ..realizing.bundled import as_trained
 from ..realizing.qwen3_vl.onnx import OnnxQwen3VL, OnnxSpeaker
 from ..texture.type_height import letters_of
-from .chat import ChatLook, Turn, View
+from .chat import ChatLook, PictureView, Turn
 from .decoding import DecodingStep, Generated, greedy_steps
 from .eye import Eye, beside
 
@@ -78,12 +77,12 @@ class LightEngine:
         """It is `mini`, and was."""
         return True
 
-    def view(self, image: object) -> View:
+    def view(self, image: object) -> PictureView:
         """The picture as the model's processor resizes it."""
         started = perf_counter()
         picture, words = load_page(image)
         tensors = {"canvas": canvas_of(self.folder, picture.pixels)}
-        return View(picture, words, tensors, perf_counter() - started)
+        return PictureView(picture, words, tensors, perf_counter() - started)
 
     def look(self, turns: Sequence[Turn], settings: Settings) -> ChatLook:
         """Where the tokens of the only picture of the only turn go."""
@@ -104,15 +103,15 @@ class LightEngine:
         inputs = {"query": as_trained(question, settings.scorer), "grid": grid}
         return ChatLook(inputs, plan, seconds, (seen,), question, self.full_of(view))
 
-    def full_of(self, view: View) -> int:
+    def full_of(self, view: PictureView) -> int:
         """Visual tokens of one picture, untouched."""
         return math.prod(self._grid(view))
 
-    def _grid(self, view: View) -> tuple[int, int]:
+    def _grid(self, view: PictureView) -> tuple[int, int]:
         height, width = view.tensors["canvas"].shape[:2]
         return height // self.reader.cell, width // self.reader.cell
 
-    def _view_at(self, view: View, times: float) -> View:
+    def _view_at(self, view: PictureView, times: float) -> PictureView:
         """The picture as the model's processor resizes it once it is shown this many times as large."""
         if times == 1:
             return view
@@ -137,7 +136,7 @@ class LightEngine:
             speaker = OnnxSpeaker(self.reader, ids, seen, leaves, self._grid(view))
         return greedy_steps(speaker, self.ends, most), len(leaves)
 
-    def _plan(self, view: View, settings: Settings) -> tuple[PromptPlan, View]:
+    def _plan(self, view: PictureView, settings: Settings) -> tuple[PromptPlan, PictureView]:
         """Where the tokens go, and the picture as it is seen from the distance chosen."""
         request, full, words, canvas = settings.request, self.full_of(view), settings.words, view.tensors["canvas"]
         tokens = min(request.tokens(full), full)
@@ -155,7 +154,7 @@ class LightEngine:
 
         picture, size = view.picture, canvas.shape[:2]
         known_words = view.words if words is None else words
-        looked_at = LookView(
+        looked_at = View(
             picture.size,
             Frame(size, self.reader.cell, size),
             lambda: letters_of(picture.pixels, known_words, picture.size),

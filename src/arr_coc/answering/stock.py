@@ -23,7 +23,7 @@ from ..core.checks import of_kind
 from ..core.clock import timed
 from ..core.cuda_graph import using_gpu
 from ..core.errors import InputError
-from ..decide import View as LookView
+from ..decide import View
 from ..knowing.scorer.source import ScorerRelevance
 from ..pictures.load import processed
 from ..pictures.load import resized as resized_picture
@@ -42,7 +42,7 @@ from ..realizing.bundled import as_trained
 from ..realizing.query import PLACE, tokenize_prompt, without_markers
 from ..realizing.qwen3_vl.graph import Graphs
 from ..texture.type_height import letters_of
-from .chat import USER, ChatLook, Turn, View
+from .chat import USER, ChatLook, PictureView, Turn
 from .decoding import DecodingStep, Generated, end_tokens, generate, is_lean, steps
 
 if TYPE_CHECKING:
@@ -145,9 +145,9 @@ class StockEngine:
         """Where the model is."""
         return str(self.model.device)
 
-    def view(self, image: object) -> View:
+    def view(self, image: object) -> PictureView:
         """A picture as the processor shows it."""
-        return View.of(self.processor, image)
+        return PictureView.of(self.processor, image)
 
     @on_its_gpu
     def look(self, turns: Sequence[Turn], settings: Settings) -> ChatLook:
@@ -174,7 +174,9 @@ class StockEngine:
             if any(one is not other for one, other in zip(shown, views, strict=True)):
                 views, parts = tuple(shown), iter(shown)
                 turns = [
-                    replace(turn, parts=tuple(next(parts) if isinstance(part, View) else part for part in turn.parts))
+                    replace(
+                        turn, parts=tuple(next(parts) if isinstance(part, PictureView) else part for part in turn.parts)
+                    )
                     for turn in turns
                 ]
                 inputs = self.prompt_of(turns, settings.scorer)
@@ -185,12 +187,12 @@ class StockEngine:
             plan = replace(plan, notes=(*plan.notes, UNREAD.format(name=self.name)))
         return ChatLook(inputs, plan, seconds, views, question, full)
 
-    def _look_views(self, shown: list[View], words: object, inputs: Inputs) -> list[LookView]:
+    def _look_views(self, shown: list[PictureView], words: object, inputs: Inputs) -> list[View]:
         """Pictures as `decide` looks at them. shown: takes a picture's view once it is resized."""
         grids = self.backbone.grids(self.model, inputs)
         several: Sequence[Any] = words if isinstance(words, list | tuple) else [words] * len(shown)
 
-        def look_view(number: int) -> LookView:
+        def look_view(number: int) -> View:
             view, grid, picture = shown[number], grids[number], shown[number].picture
             known: Any = view.words if several[number] is None else several[number]
 
@@ -201,7 +203,7 @@ class StockEngine:
                 (own,) = self.backbone.grids(self.model, self.prompt_of([Turn(USER, (shown[number], "?"))], None))
                 return frame_of(own)
 
-            return LookView(
+            return View(
                 picture.size,
                 frame_of(grid),
                 lambda: letters_of(picture.pixels, known, picture.size),
@@ -219,7 +221,7 @@ class StockEngine:
         inputs = chat_inputs(self.processor, self._as_trained(turns, scorer, single))
         return {name: value.to(self.model.device) if hasattr(value, "to") else value for name, value in inputs.items()}
 
-    def full_of(self, view: View) -> int:
+    def full_of(self, view: PictureView) -> int:
         """Visual tokens of one picture, untouched."""
         return self.visual_tokens(self.prompt_of([Turn(USER, (view, "?"))], None))
 

@@ -137,7 +137,7 @@ def get_layout(layout: str | Layout) -> Layout:
 
 
 @dataclass(frozen=True, eq=False)
-class Texture:
+class BatchTexture:
     """What was sensed of a batch of pictures, channel by channel.
 
     Args:
@@ -173,21 +173,21 @@ class Texture:
         return self.data[:, first : first + SEMANTIC_DIMENSIONS]
 
     @cached_property
-    def named(self) -> library.Texture:
+    def named(self) -> library.BatchTexture:
         """The same planes for the library's ways of knowing, which run over `ops` then."""
         planes: dict[str, Any] = dict(zip(self.layout.names, self.data.unbind(1), strict=True))
-        return library.Texture(planes, ops)
+        return library.BatchTexture(planes, ops)
 
-    def one(self, number: int = 0) -> library.Texture:
+    def one(self, number: int = 0) -> library.BatchTexture:
         """Take one picture of the batch as the library has it: planes (H, W) in numpy."""
         planes = self.data[number].detach().cpu().numpy()
-        return library.Texture(dict(zip(self.layout.names, planes, strict=True)))
+        return library.BatchTexture(dict(zip(self.layout.names, planes, strict=True)))
 
     def silent(self) -> tuple[str, ...]:
         """Name the channels that have the same value everywhere."""
         return tuple(name for name in self.layout.names if bool(self[name].min() == self[name].max()))
 
-    def replacing(self, **maps: Tensor) -> Texture:
+    def replacing(self, **maps: Tensor) -> BatchTexture:
         """Exchange some channels, each (B, H, W)."""
         planes = list(self.data.unbind(1))
         for name, plane in maps.items():
@@ -207,7 +207,7 @@ def sense(
     given: Mapping[str, Tensor | np.ndarray] | None = None,
     labels: Tensor | None = None,
     semantic: Tensor | None = None,
-) -> Texture:
+) -> BatchTexture:
     """Sense the channels of a batch of pictures of one size.
 
     Args:
@@ -220,7 +220,7 @@ def sense(
         semantic: (B, 16, h, w) for the semantic channels, as `pca` makes them; else they are zero.
 
     Returns:
-        A `Texture`.
+        A `BatchTexture`.
     """
     chosen, batch = get_layout(layout), as_batch(pictures, size)
     size = (batch.shape[2], batch.shape[3])
@@ -251,7 +251,7 @@ def sense(
     missing = [name for name in chosen.names if name not in maps]
     blank = light.new_zeros(()).expand_as(light)
     data = torch.stack([maps.get(name, blank).expand_as(light) for name in chosen.names], dim=1)
-    return Texture(data, chosen, (f"nothing was given for {', '.join(missing)}: zero",) if missing else ())
+    return BatchTexture(data, chosen, (f"nothing was given for {', '.join(missing)}: zero",) if missing else ())
 
 
 def as_batch(pictures: Tensor | np.ndarray, size: int | tuple[int, int] | None = None) -> Tensor:

@@ -19,14 +19,16 @@ from arr_coc.core.errors import InputError
 from arr_coc.core.folders import CLASSIC_WEIGHTS
 from arr_coc.core.pretrained import Pretrained
 
-from .channels40 import Layout, Texture, get_layout
+from .channels40 import BatchTexture, Layout, get_layout
 from .ops import unit
 
 NO_LABEL = 1e6
 FLOOR = 0.05  # weight of a pixel without attention, so that every cell has an average
 
 
-def mips(texture: Texture, kind: str = "average", levels: int = 5, attention: Tensor | None = None) -> list[Texture]:
+def mips(
+    texture: BatchTexture, kind: str = "average", levels: int = 5, attention: Tensor | None = None
+) -> list[BatchTexture]:
     """Shrink a texture `levels` − 1 times by two.
 
     Args:
@@ -132,7 +134,7 @@ class LearnedDownsampler(Pretrained):
             planes |= dict(zip(places, (unit(reduced, 1) if name == "semantic" else reduced).unbind(1), strict=True))
         return torch.stack([planes[place] for place in range(len(self.layout))], dim=1)
 
-    def mips(self, texture: Texture, levels: int = 5) -> list[Texture]:
+    def mips(self, texture: BatchTexture, levels: int = 5) -> list[BatchTexture]:
         """Shrink a texture as `mips` does, every step by this module."""
         (height, width), side = texture.size, 1 << (levels - 1)
         data, found = F.pad(texture.data, (0, -width % side, 0, -height % side), mode="replicate"), [texture]
