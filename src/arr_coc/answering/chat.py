@@ -92,8 +92,8 @@ class PictureView:
 
 @dataclass(frozen=True)
 class Turn:
-    """role: "system", "user" or "assistant". parts: texts, and pictures (a `PictureView`, or whatever `PictureView.of` takes) where
-    they are shown."""
+    """role: "system", "user" or "assistant". parts: texts, and pictures where they are shown (a `PictureView`, or
+    whatever `PictureView.of` takes)."""
 
     role: str
     parts: tuple[Any, ...]
