@@ -8,7 +8,7 @@ chat.turns                                                 all that is remembere
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -110,6 +110,11 @@ class Turn:
         """With every picture as a `PictureView`, made by an engine's `view`."""
         seen = [part if isinstance(part, str | PictureView) else view(part) for part in self.parts]
         return replace(self, parts=tuple(seen))
+
+    def showing(self, views: Iterator[PictureView]) -> Turn:
+        """With the next of other views in the place of each of its own."""
+        shown = [next(views) if isinstance(part, PictureView) else part for part in self.parts]
+        return replace(self, parts=tuple(shown))
 
 
 @dataclass(frozen=True, eq=False)

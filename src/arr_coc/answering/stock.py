@@ -173,12 +173,7 @@ class StockEngine:
                         look.resized(times)
             if any(one is not other for one, other in zip(shown, views, strict=True)):
                 views, parts = tuple(shown), iter(shown)
-                turns = [
-                    replace(
-                        turn, parts=tuple(next(parts) if isinstance(part, PictureView) else part for part in turn.parts)
-                    )
-                    for turn in turns
-                ]
+                turns = [turn.showing(parts) for turn in turns]
                 inputs = self.prompt_of(turns, settings.scorer)
         if tiles:
             note = f"shown as {tiles} tiles and views, each with a part of the budget and an allocation of its own"
