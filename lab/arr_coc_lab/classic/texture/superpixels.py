@@ -30,9 +30,11 @@ def superpixels(pixels: np.ndarray, count: int = COUNT) -> np.ndarray:
     height, width = small.shape[:2]
     if min(height, width) < 4 or round((height * width / count) ** 0.5) < 2:
         return np.zeros((height, width), dtype=np.int32)
-    # scikit-image stretches what it is given to [0, 1], where colour would count for nothing: let it convert by itself.
-    how = {"compactness": COMPACTNESS, "max_num_iter": ITERATIONS, "sigma": 1, "convert2lab": True, "start_label": 0}
-    return merge_small(segmentation.slic(small, n_segments=count, **how))
+    lab = cv2.GaussianBlur(cv2.cvtColor(small, cv2.COLOR_RGB2Lab), (3, 3), 0).astype(np.float32)
+    # scikit-image stretches colours to [0, 1] first: the weight of place shrinks with them.
+    compactness = COMPACTNESS / max(float(np.ptp(lab)), 1.0)
+    how = {"max_num_iter": ITERATIONS, "convert2lab": False, "start_label": 0}
+    return merge_small(segmentation.slic(lab, n_segments=count, compactness=compactness, **how))
 
 
 def merge_small(labels: np.ndarray) -> np.ndarray:
