@@ -16,6 +16,8 @@ VIEW = 256
 COUNT, ITERATIONS = 50, 5
 # Weight of place against colour: SLIC's "m". Ten is the paper's middle ground between tidy and faithful.
 COMPACTNESS = 10.0
+# Pieces below this share of the area are merged into a neighbour.
+SMALLEST = 0.01
 
 
 def superpixels(pixels: np.ndarray, count: int = COUNT) -> np.ndarray:
@@ -28,9 +30,24 @@ def superpixels(pixels: np.ndarray, count: int = COUNT) -> np.ndarray:
     height, width = small.shape[:2]
     if min(height, width) < 4 or round((height * width / count) ** 0.5) < 2:
         return np.zeros((height, width), dtype=np.int32)
-    lab = cv2.cvtColor(small, cv2.COLOR_RGB2Lab).astype(np.float32)
-    how = {"compactness": COMPACTNESS, "max_num_iter": ITERATIONS, "sigma": 1, "convert2lab": False, "start_label": 0}
-    return np.unique(segmentation.slic(lab, n_segments=count, **how), return_inverse=True)[1].astype(np.int32)
+    lab = cv2.GaussianBlur(cv2.cvtColor(small, cv2.COLOR_RGB2Lab), (3, 3), 0).astype(np.float32)
+    # scikit-image stretches colours to [0, 1] first: the weight of place shrinks with them.
+    compactness = COMPACTNESS / max(float(np.ptp(lab)), 1.0)
+    how = {"max_num_iter": ITERATIONS, "convert2lab": False, "start_label": 0}
+    return merge_small(segmentation.slic(lab, n_segments=count, compactness=compactness, **how))
+
+
+def merge_small(labels: np.ndarray) -> np.ndarray:
+    """Merge pieces that are too small into their largest neighbour, the smallest first; labels become 0…n-1."""
+    cross = cv2.getStructuringElement(cv2.MORPH_CROSS, (3, 3))
+    while True:
+        _, flat, sizes = np.unique(labels, return_inverse=True, return_counts=True)
+        labels = flat.reshape(labels.shape).astype(np.int32)
+        if len(sizes) == 1 or sizes.min() >= SMALLEST * labels.size:
+            return labels
+        inside = labels == sizes.argmin()
+        around = np.unique(labels[(cv2.dilate(inside.astype(np.uint8), cross) > 0) & ~inside])
+        labels[inside] = around[sizes[around].argmax()]
 
 
 def cluster_channels(labels: Tensor, size: tuple[int, int]) -> dict[str, Tensor]:
