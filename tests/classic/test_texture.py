@@ -18,7 +18,7 @@ from arr_coc.knowing.language.lexical import lexical
 from arr_coc.knowing.ways import perspectival, propositional
 from arr_coc.texture import channels as library
 from arr_coc_lab.classic.texture import ops
-from arr_coc_lab.classic.texture.channels40 import FULL40, LAYOUTS, LOOK, MVP13, Layout, Texture, sense
+from arr_coc_lab.classic.texture.channels40 import FULL40, LAYOUTS, LOOK, MVP13, BatchTexture, Layout, sense
 from arr_coc_lab.classic.texture.mips import DownsamplerConfig, LearnedDownsampler, mips, temporal_mips
 from arr_coc_lab.classic.texture.pca import SemanticProjection, encoder_features
 from arr_coc_lab.classic.texture.superpixels import superpixels
@@ -68,14 +68,14 @@ def test_mips_reduce_each_channel_by_its_own_rule():
     layout = Layout("some", ("red", "cluster_id", "text_regions", *FULL40.names[18:34]))
     data = torch.rand(1, len(layout), 5, 6, generator=torch.Generator().manual_seed(1))
     data[:, 1] = torch.tensor([3.0, 7, 7, 7, 2, 2])
-    coarse = mips(Texture(data, layout), "average", 2)[1]
+    coarse = mips(BatchTexture(data, layout), "average", 2)[1]
     assert torch.allclose(coarse["red"][0, 2, 1], data[0, 0, 4, 2:4].mean()), "over picture only"
     assert coarse["cluster_id"][0, 2].tolist() == [3, 7, 2]
     assert coarse["text_regions"][0, 0, 0] == data[0, 2, :2, :2].max()
     assert torch.allclose(coarse.semantic.norm(dim=1), torch.ones(1, 3, 3))
     looked = torch.zeros(1, 5, 6)
     looked[0, 1, 1] = 1e6
-    assert torch.allclose(mips(Texture(data, layout), "attention", 2, looked)[1]["red"][0, 0, 0], data[0, 0, 1, 1])
+    assert torch.allclose(mips(BatchTexture(data, layout), "attention", 2, looked)[1]["red"][0, 0, 0], data[0, 0, 1, 1])
     clip = data.expand(3, -1, -1, -1)
     for frame in temporal_mips(clip, layout, 2)[1]:
         torch.testing.assert_close(frame, coarse.data[0])

@@ -173,15 +173,15 @@ class BatchTexture:
         return self.data[:, first : first + SEMANTIC_DIMENSIONS]
 
     @cached_property
-    def named(self) -> library.BatchTexture:
+    def named(self) -> library.Texture:
         """The same planes for the library's ways of knowing, which run over `ops` then."""
         planes: dict[str, Any] = dict(zip(self.layout.names, self.data.unbind(1), strict=True))
-        return library.BatchTexture(planes, ops)
+        return library.Texture(planes, ops)
 
-    def one(self, number: int = 0) -> library.BatchTexture:
+    def one(self, number: int = 0) -> library.Texture:
         """Take one picture of the batch as the library has it: planes (H, W) in numpy."""
         planes = self.data[number].detach().cpu().numpy()
-        return library.BatchTexture(dict(zip(self.layout.names, planes, strict=True)))
+        return library.Texture(dict(zip(self.layout.names, planes, strict=True)))
 
     def silent(self) -> tuple[str, ...]:
         """Name the channels that have the same value everywhere."""
