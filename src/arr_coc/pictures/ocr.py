@@ -31,7 +31,7 @@ from .words import OCR, Words, make_words
 MOST_PAGES = 1000
 FORMAT = 1
 _reading = Lock()  # the engine keeps settings from call to call
-# RapidOCR asks for an OpenCV that would take the place of opencv-contrib's; so it is installed without its wishes.
+# RapidOCR asks for the OpenCV with windows, which a server lacks libraries for; so it is installed by itself.
 REMEDY = "pip install 'arr-coc[ocr]' && pip install --no-deps rapidocr"
 
 

@@ -32,7 +32,7 @@ def extra(name: str) -> str:
 WEB = {"fastapi": "fastapi", "uvicorn": "uvicorn", "prometheus_client": "prometheus-client"}
 CORE = "look, without a model"
 FEATURES = (
-    Feature(CORE, {"numpy": "numpy", "PIL": "pillow", "cv2": "opencv-contrib-python-headless"}, "pip install arr-coc"),
+    Feature(CORE, {"numpy": "numpy", "PIL": "pillow", "cv2": "opencv-python-headless"}, "pip install arr-coc"),
     Feature(
         "ask, attach, batches",
         {name: name for name in ("torch", "transformers", "safetensors", "scipy")},
@@ -99,7 +99,7 @@ def command(
 
         for name in PARTS:
             fetch_part(name, (lambda line: None) if as_json else say)
-    findings = [*map(examine, FEATURES), *weights(), *photo_parts(), opencv(), driver()]
+    findings = [*map(examine, FEATURES), *weights(), *photo_parts(), driver()]
     code = 0 if all(one.works for one in findings if one.core) else USAGE_ERROR
     machine = {"arr-coc": __version__, "python": platform.python_version()}
     machine["system"] = f"{platform.system()} {platform.machine()}"
@@ -162,14 +162,6 @@ def photo_parts() -> list[Finding]:
             lacks = f"without {part.package} {part.version}; would add {adds}"
             findings.append(Finding(f"photos: {name}", False, lacks, "arr-coc doctor --download"))
     return findings
-
-
-def opencv() -> Finding:
-    """Packages that ask for plain opencv-python put it over the contrib build; both own the name cv2."""
-    rivals = [name for name in ("opencv-python", "opencv-python-headless") if number(name)]
-    remedy = "pip install --force-reinstall --no-deps opencv-contrib-python-headless" if rivals else ""
-    detail = f"beside {', '.join(rivals)}, which may lie over it" if rivals else "no other OpenCV beside it"
-    return Finding("superpixels", not rivals, detail, remedy)
 
 
 def driver() -> Finding:
