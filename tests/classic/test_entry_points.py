@@ -13,7 +13,6 @@ from tiny_models import tiny_model, tiny_processor
 
 from arr_coc import attach, look
 from arr_coc.answering.eye import Eye
-from arr_coc.core.errors import InputError
 from arr_coc.core.plugins import load_plugin, plugins
 from arr_coc.looking import examine
 from arr_coc_lab.classic.scorer import Scorer, ScorerConfig
@@ -47,11 +46,6 @@ def test_look_and_ask_take_every_strategy(name: str):
     eye = Eye(tiny_model(), tiny_processor(), relevance="detail").set_image(PICTURE)
     answer = eye.ask(QUERY, 70, scale=1, strategy=name, max_new_tokens=1, **options)
     assert (answer.tokens, answer.allocation.strategy) == (70, name)
-
-
-def test_clusters_say_what_they_need():
-    with pytest.raises(InputError, match="needs labels="):
-        look(PICTURE, QUERY, 70, relevance="detail", strategy="clusters")
 
 
 @pytest.mark.parametrize("name", POINTS["arr_coc.merging"])

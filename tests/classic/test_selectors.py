@@ -1,4 +1,4 @@
-"""The selectors of the first phases: they read the question, know red from blue, and keep to budgets and padding."""
+"""The selectors of the first phases: they read the question, know red from blue, and keep to budgets."""
 
 from __future__ import annotations
 
@@ -9,14 +9,11 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch import nn
 
 from arr_coc.balancing.choosing import relevance_for
 from arr_coc.knowing.scene import Scene
-from arr_coc_lab.classic.patch_trunk import TrunkConfig
 from arr_coc_lab.classic.phases import picture_maps
 from arr_coc_lab.classic.query_aware_lod import CLASSIC_TOKENS, choose_levels, concave_envelope
-from arr_coc_lab.classic.realizer import RelevanceRealizer
 from arr_coc_lab.worlds.needle import render
 
 LADDER = torch.tensor(CLASSIC_TOKENS)
@@ -51,12 +48,6 @@ def test_edges_alone_do_not_hear_the_question(signs):
     pixels = signs[0][0]
     maps = [relevance_for("edge_lod", Scene(pixels), text).map for text in ("the red sign", "the blue car")]
     assert np.array_equal(*maps)
-    blank = np.full((64, 96, 3), 200, np.uint8)
-    blank[:, 48::6] = 0
-    blank[:, 49::6] = 0
-    blank[:, 50::6] = 0
-    found = relevance_for("edge_lod", Scene(blank), "?").map
-    assert found[:, : found.shape[1] // 2 - 1].max() < found[:, found.shape[1] // 2 + 1 :].min()
 
 
 def test_a_batch_sees_what_one_picture_does(signs):
@@ -82,7 +73,7 @@ def test_the_budget_is_never_exceeded_and_hardly_left(patches: int, seed: int, s
     assert (total <= budget).all()
     assert (choice.levels <= choice.wished).all()
     assert (total[wished <= budget] == wished[wished <= budget]).all()
-    assert (total[wished > budget] > budget - 128).all()
+    assert (total[wished > budget] > budget - LADDER.diff().max()).all(), "less than one rung is left"
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -95,34 +86,3 @@ def test_cutting_to_the_budget_keeps_the_most_likely_choice_of_its_cost(seed: in
         ours = choose_levels(logits, budget=4 * 64 + spare)
         value = logits[0].gather(1, ours.levels[0][:, None]).sum()
         torch.testing.assert_close(value, worth[cost <= ours.tokens.sum()].max())
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_attention_over_a_single_key_gives_every_patch_the_same_score(seed: int):
-    torch.manual_seed(seed)
-    attention, head = nn.MultiheadAttention(16, 2, batch_first=True), nn.Linear(16, 1)
-    patches, question = 5 * random(1, 9, 16, seed=seed), random(1, 1, 16, seed=9)
-    mixed, weights = attention(patches, question, question)
-    assert torch.equal(weights, torch.ones(1, 9, 1))
-    scores = head(mixed)[0, :, 0]
-    assert scores.std() < 1e-6  # nine different patches, one score
-    # The same patches and the same single word, with the residual and the key that is always there:
-    own = RelevanceRealizer(TrunkConfig(16, 16, width=16, layers=1, heads=2))(patches, question)[0]
-    assert own.std() > 1e-2
-    assert len(own.unique()) == 9
-
-
-@pytest.mark.parametrize("junk", [100.0, torch.nan])
-def test_padding_changes_nothing_on_either_side_of_the_question(junk: float):
-    torch.manual_seed(0)
-    module = RelevanceRealizer(TrunkConfig(patch_width=6, query_width=5, width=16, layers=2, heads=2)).eval()
-    patches, words = random(1, 9, 6), random(1, 4, 5)
-    plain = module(patches, words)
-    extra = torch.full((1, 3, 5), junk)
-    padding = torch.tensor([[False] * 4 + [True] * 3])
-    right = module(patches, torch.cat([words, extra], 1), padding)
-    left = module(patches, torch.cat([extra, words], 1), padding.flip(1))
-    torch.testing.assert_close(right, plain, atol=1e-5, rtol=0)
-    torch.testing.assert_close(left, plain, atol=1e-5, rtol=0)
-    if junk == junk:  # unmasked, the same words do change it
-        assert (module(patches, torch.cat([words, extra], 1)) - plain).abs().max() > 1e-3
