@@ -1,4 +1,4 @@
-"""Rewards, policy gradient and critic of the source: exact laws, right signs, and a toy that each of them learns."""
+"""The policy of the source: its exact law, its budget, and the sign of its gradient."""
 
 from __future__ import annotations
 
@@ -11,13 +11,11 @@ from hypothesis import strategies as st
 
 from arr_coc.attending.tree import Tree, build_tree
 from arr_coc_lab.classic.learning import (
-    discounted,
-    fractal_reward,
     leaves_of,
     log_chances,
     node_logits,
     number_of_splits,
-    outcome_reward,
+    policy_loss,
     sample_splits,
 )
 
@@ -71,11 +69,9 @@ def test_every_sample_tiles_the_picture_on_the_budget(rows, cols, keep, seed):
     assert (side * side).sum(-1).eq(rows * cols).all()
 
 
-def test_rewards_are_the_sources():
-    outcome = torch.tensor([0, 1, 2])
-    found = outcome_reward(outcome, torch.tensor(100), 1100, passes=2)
-    assert found.tolist() == pytest.approx([-999.9, 500.1, 1010.1])
-    assert float(discounted("long", torch.tensor([200.0, 10_000.0]))) == 8200
-    assert float(discounted("medium", torch.tensor([50.0, 30.0]))) == pytest.approx(77)
-    both = {"long": torch.tensor([200.0, 10_000.0]), "medium": torch.tensor([50.0, 30.0])}
-    assert float(fractal_reward(both)) == pytest.approx(0.4 * 8200 + 0.3 * 77)
+def test_the_policy_gradient_raises_what_paid():
+    tree, cells = build_tree(8, 8, 2), torch.zeros(1, 8, 8, requires_grad=True)
+    order = sample_splits(node_logits(cells.detach(), tree), tree, 22, 64, torch.Generator().manual_seed(0))
+    leaves = leaves_of(order, tree)
+    policy_loss(cells, tree, order, ((leaves[..., 2] == 0) & (leaves[..., 0] < 4)).float().mean(-1)).backward()
+    assert cells.grad[0, :4].mean() < 0 < cells.grad[0, 4:].mean()

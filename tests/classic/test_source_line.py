@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from tiny_models import tiny_model, tiny_processor
 
+from arr_coc import ask
 from arr_coc.answering.eye import Eye
 from arr_coc.attending.request import Request
 from arr_coc.core.errors import InputError
@@ -95,3 +96,8 @@ def test_looks_keep_to_the_budget_whatever_is_left_out():
     small = answered(keep=70 / 192)
     assert (len(small.passes), small.tokens) == (1, 70)
     assert any("the first needs 64" in note for note in small.notes)
+
+
+def test_the_example_of_the_docs_is_answered():
+    answer = ask("src/arr_coc/examples/receipt.png", "How much is the corn?", keep=0.5, preset="source")
+    assert answer.text == "$2.14"

@@ -118,9 +118,6 @@ def test_superpixels_follow_colours_and_are_whole():
 @pytest.mark.parametrize(
     ("how", "words"),
     [
-        ({"layout": "mvp14"}, "no layout is called"),
-        ({"gaze": (2, 0)}, "gaze must be"),
-        ({"given": {"colour": torch.zeros(4, 4)}}, "no channel 'colour' can be given"),
         ({"given": {"motion": torch.full((4, 4), torch.nan)}}, "motion contains NaN"),
         ({"given": {"motion": torch.zeros(3, 4, 4)}}, "one per picture"),
     ],
