@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from tiny_models import tiny_model, tiny_processor
 
+from arr_coc import ask
 from arr_coc.answering.eye import Eye
 from arr_coc.attending.request import Request
 from arr_coc.core.errors import InputError
@@ -60,23 +61,6 @@ def test_the_semantic_channels_and_the_glance_decide():
         assert np.abs(whole.map - other.map).max() > 0.01
 
 
-def test_without_the_scale_the_tokens_lie_elsewhere():
-    patches, leaves = (answered(*one, "passes").allocation for one in ((), ("scale",)))
-    assert patches.strategy == "classic"
-    assert patches.counts.max() >= 64
-    assert leaves.strategy == "overlay"
-    assert leaves.counts.max() == 1
-    assert patches.tokens == leaves.tokens == 96
-
-
-def test_an_unsure_answer_is_looked_at_again_within_the_budget():
-    twice, once = answered(), answered("passes")
-    assert len(twice.passes) == 2
-    assert len(once.passes) == 1
-    assert twice.tokens == once.tokens == 96
-    assert any(note.startswith("passes: two looks") for note in twice.notes)
-
-
 def test_the_second_look_goes_to_what_the_first_left_open():
     shown, texture = seen()
     found = SourceLine().relevance(eye(), shown.pixels, QUERY, texture)
@@ -88,25 +72,32 @@ def test_the_second_look_goes_to_what_the_first_left_open():
     assert again.max() > 0
 
 
-def test_a_budget_that_is_too_small_for_two_looks_is_told():
-    answer = answered(keep=70 / 192)
-    assert len(answer.passes) == 1
-    assert answer.tokens == 70
-    assert any("the first needs 64" in note for note in answer.notes)
-
-
 def test_every_stage_is_told_and_the_eye_takes_the_preset():
     shown, _ = seen()
     answer = eye().set_image(shown).ask(QUERY, keep=0.5, scale=1, preset="source", max_new_tokens=2)
     assert answer.text == answered().text
     for stage in STAGES:
         assert any(note.startswith(f"{stage}: ") for note in answer.notes), stage
-    with pytest.raises(InputError, match="strategy"):
+    with pytest.raises(InputError, match="cannot be combined with strategy"):
         eye().ask(QUERY, preset="source", strategy="overlay")
-    for preset in ("source", "two_pass"):
-        with pytest.raises(InputError, match="got 2 budgets for one picture"):
-            eye().ask(QUERY, [64, 64], preset=preset)
-    with pytest.raises(InputError, match="one question about one picture"):
-        Eye(tiny_model(), tiny_processor()).ask(QUERY, preset="source")
+    with pytest.raises(InputError, match="got 2 budgets for one picture"):
+        eye().ask(QUERY, [64, 64], preset="source")
     with pytest.raises(InputError, match="no stage 'colour'"):
         SourceLine(frozenset({"colour"}))
+
+
+def test_looks_keep_to_the_budget_whatever_is_left_out():
+    twice, once, leaves = (answered(*without) for without in ((), ("passes",), ("passes", "scale")))
+    assert [len(one.passes) for one in (twice, once, leaves)] == [2, 1, 1]
+    assert twice.tokens == once.tokens == leaves.tokens == 96
+    assert (once.allocation.strategy, leaves.allocation.strategy) == ("classic", "overlay")
+    assert once.allocation.counts.max() >= 64
+    assert any(note.startswith("passes: two looks") for note in twice.notes)
+    small = answered(keep=70 / 192)
+    assert (len(small.passes), small.tokens) == (1, 70)
+    assert any("the first needs 64" in note for note in small.notes)
+
+
+def test_the_example_of_the_docs_is_answered():
+    answer = ask("src/arr_coc/examples/receipt.png", "How much is the corn?", keep=0.5, preset="source")
+    assert answer.text == "$2.14"

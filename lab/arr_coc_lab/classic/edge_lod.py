@@ -12,7 +12,7 @@ from arr_coc.core.errors import InputError
 from arr_coc.core.values import Relevance
 from arr_coc.knowing.registry import Source
 
-from .query_aware_lod import CLASSIC_TOKENS, LEVELS
+from .query_aware_lod import LEVELS
 from .selectors import SENSE_SIDE, SUB, Grid, Pixels, patch_grid, size_of
 from .texture import ops
 from .texture.channels40 import MVP13, BatchTexture, sense
@@ -25,11 +25,10 @@ THRESHOLDS = (0.15, 0.3, 0.5, 0.7)
 EDGE = 0.1
 
 
-def edge_density(texture: BatchTexture, grid: Grid | None = None) -> Tensor:
-    """Share of edge pixels in [0, 1] of each cell of `grid`, or around each pixel: (B, rows, columns)."""
-    plane = texture["edges" if "edges" in texture else "sobel_magnitude"]
-    marked = (plane > EDGE).to(plane)
-    return ops.box(marked, max(1, max(texture.size) // 64)) if grid is None else ops.shrink(marked, grid)
+def edge_density(texture: BatchTexture, grid: Grid) -> Tensor:
+    """Share of edge pixels in [0, 1] of each cell of `grid`: (B, rows, columns)."""
+    plane = texture["sobel_magnitude"]
+    return ops.shrink((plane > EDGE).to(plane), grid)
 
 
 @dataclass(frozen=True)
@@ -45,11 +44,6 @@ class EdgeLOD:
     def levels(self, density: Tensor) -> Tensor:
         """int64, 0 (64 tokens) to 4 (400 tokens), of any shape."""
         return torch.bucketize(density, density.new_tensor(self.thresholds), right=True)
-
-    def __call__(self, texture: BatchTexture, grid: Grid) -> Tensor:
-        """(B, rows, columns) int64 tokens per patch."""
-        levels = self.levels(edge_density(texture, grid))
-        return torch.tensor(CLASSIC_TOKENS, device=levels.device)[levels]
 
 
 def edge_map(texture: BatchTexture, grid: Grid) -> Tensor:

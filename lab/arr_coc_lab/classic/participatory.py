@@ -26,29 +26,17 @@ FLAT = 1e-4
 SHARPNESS = 4
 
 
-@dataclass(frozen=True)
-class CosineCalibration:
-    """cosine → probability that the place is what was asked for: sigmoid(scale · cosine + shift)."""
-
-    scale: float
-    shift: float
-
-    def __call__(self, cosine: Tensor) -> Tensor:
-        return torch.sigmoid(self.scale * cosine + self.shift)
-
-
 def participatory(
     texture: BatchTexture,
     query: Tensor,
     mask: Tensor | None = None,
-    calibration: CosineCalibration | None = None,
     sharpness: float = 4.0,
 ) -> Tensor:
     """(B, H, W) in [0, 1]; zero where the texture has no semantic channels.
 
     query: (16,), (T, 16) or (B, T, 16): the query's tokens, through the projection the texture's channels came by.
-    mask: (T,) or (B, T), true for tokens that count. calibration: without one, each token's map is standardised over
-    the picture. sharpness: 0 averages the tokens, large takes only the one that points most clearly.
+    mask: (T,) or (B, T), true for tokens that count. Each token's map is standardised over the picture. sharpness: 0
+    averages the tokens, large takes only the one that points most clearly.
     """
     semantic = texture.semantic
     tokens = query.to(semantic)
@@ -63,11 +51,7 @@ def participatory(
     small = unit(ops.shrink(semantic, view), 1)
     cosine = torch.einsum("btc,bchw->bthw", unit(tokens, -1).expand(len(small), -1, -1), small)
     spread = cosine.std((-2, -1), correction=0, keepdim=True)
-    if calibration is None:
-        middle = cosine.mean((-2, -1), keepdim=True)
-        scores = torch.sigmoid(2 * (cosine - middle) / (spread + FLAT) - 1)
-    else:
-        scores = calibration(cosine)
+    scores = torch.sigmoid(2 * (cosine - cosine.mean((-2, -1), keepdim=True)) / (spread + FLAT) - 1)
     strongest = spread.amax(1, keepdim=True).clamp_min(FLAT)
     votes = sharpness * spread / strongest
     if mask is not None:

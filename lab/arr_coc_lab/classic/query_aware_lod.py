@@ -47,7 +47,7 @@ def fit_levels(wished: Tensor, logits: Tensor, budget: int, patch_padding: Tenso
     """(B, P) int64 wishes → (B, P) int64 levels of at most the wish, at most `budget` tokens for each picture.
 
     Every patch has its 64. Further rungs are bought one by one, those with the most log-probability per token first,
-    ties by position, until the next is beyond the budget: less than one rung (128 tokens) stays unspent.
+    ties by position, until the next is beyond the budget: less than one rung (at most 144 tokens) stays unspent.
     """
     check_budget(budget, logits, patch_padding)
     cost = torch.tensor(CLASSIC_TOKENS, device=logits.device).diff()

@@ -206,10 +206,6 @@ class Scorer(Pretrained):
 
     def forward(self, pictures: Tensor, question_ids: Tensor) -> Tensor:
         """(B, 3, H, W) pictures, (B, L) characters → logits (B, rows, cols) of the cells' relevance."""
-        return self.with_features(pictures, question_ids)[0]
-
-    def with_features(self, pictures: Tensor, question_ids: Tensor) -> tuple[Tensor, Tensor]:
-        """The logits, and the finest features (B, width / 2, H / 8, W / 8), which a training may ask for glyphs."""
         words, summary = self.question(question_ids)
         padding = question_ids == 0
         fine = self.stem(coarse_texture(pictures, self.config.channels).to(self.head.weight.dtype))
@@ -229,7 +225,7 @@ class Scorer(Pretrained):
             features = on_places(couple, features, words, padding)
         for block in self.spread:
             features = block(features, summary)
-        return self.head(features)[:, 0], fine
+        return self.head(features)[:, 0]
 
     @torch.no_grad()
     def score(self, pictures: Tensor, question_ids: Tensor) -> Tensor:

@@ -1,0 +1,61 @@
+"""Whatever the laboratory adds to the library by an entry point loads and runs once through the library's own calls."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+import numpy as np
+import pytest
+from merging_families import build_model
+from test_merging_attached import large_prompt, processor
+from tiny_models import tiny_model, tiny_processor
+
+from arr_coc import attach, look
+from arr_coc.answering.eye import Eye
+from arr_coc.core.plugins import load_plugin, plugins
+from arr_coc.looking import examine
+from arr_coc_lab.classic.scorer import Scorer, ScorerConfig
+from arr_coc_lab.classic.texture.superpixels import superpixels
+
+POINTS = tomllib.loads(Path("lab/pyproject.toml").read_text(encoding="utf-8"))["project"]["entry-points"]
+GROUPS = [f"arr_coc.{name}" for name in ("relevance", "strategies", "presets", "merging", "scorers")]
+QUERY = "Where is the red sign?"
+PICTURE = np.random.default_rng(0).integers(0, 256, (256, 320, 3), dtype=np.uint8)  # 8 × 10 cells
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_every_entry_point_loads(group: str):
+    assert {name: point.value for name, point in plugins(group).items()} == POINTS[group]
+    for point in plugins(group).values():
+        assert load_plugin(point) is not None
+
+
+@pytest.mark.parametrize("name", POINTS["arr_coc.relevance"])
+def test_look_takes_every_relevance(name: str):
+    for picture in (PICTURE, PICTURE[:40]):
+        seen = examine(picture, QUERY, keep=0.5, relevance=name)
+        assert f"relevance {name!r}" in seen.notes[0]
+        assert 0 <= seen.relevance.map.min() < seen.relevance.map.max() <= 1
+
+
+@pytest.mark.parametrize("name", POINTS["arr_coc.strategies"])
+def test_look_and_ask_take_every_strategy(name: str):
+    options = {"labels": superpixels(PICTURE)} if name == "clusters" else {}
+    assert look(PICTURE, QUERY, 70, relevance="detail", strategy=name, **options).tokens == 70
+    eye = Eye(tiny_model(), tiny_processor(), relevance="detail").set_image(PICTURE)
+    answer = eye.ask(QUERY, 70, scale=1, strategy=name, max_new_tokens=1, **options)
+    assert (answer.tokens, answer.allocation.strategy) == (70, name)
+
+
+@pytest.mark.parametrize("name", POINTS["arr_coc.merging"])
+def test_attach_merges_by_every_method(name: str):
+    how = {"strategy": "classic", "budget": 105, "relevance": "detail", "merge": name}
+    with attach(build_model("qwen2_5_vl"), processor(), **how) as attachment:
+        attachment.prepare(large_prompt("qwen2_5_vl"))
+    assert attachment.last[0].counts.tolist() == [100, *[1] * 5]
+
+
+def test_a_folder_of_a_classic_scorer_is_a_relevance(tmp_path: Path):
+    Scorer(ScorerConfig(width=32, query_width=16, blocks=1)).save_pretrained(tmp_path)
+    assert examine(PICTURE, QUERY, keep=0.5, relevance=str(tmp_path)).relevance.map.shape == (8, 10)
