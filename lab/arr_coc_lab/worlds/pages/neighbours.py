@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .page import DrawnPage, DrawnQuestion
-from .wording import wordings
+from .words import wordings
 
 # Families in which what stands beside a label is another label.
 DRAWN = frozenset({"bars", "lines", "pies", "scatters", "stacks", "tables", "timetables"})
