@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from arr_coc.core.alphabet import CHARACTERS, decode, encode
-from arr_coc.core.errors import InputError
 from arr_coc_lab.worlds import needle
 from arr_coc_lab.worlds.needle.content import digits, join, money, string_table
 
@@ -59,19 +58,6 @@ def test_clips_move_and_keep_their_question(family: str) -> None:
         assert clip.questions[row] == clip.frames.questions[row * 6]
 
 
-def test_boxes_follow_what_moves() -> None:
-    clip = needle.render_clip("cards", range(4), frames=8, size=(256, 256), seed=3)
-    assert not clip.cuts.any()
-    steps = (clip.boxes[:, 1:, 0] - clip.boxes[:, :-1, 0]).abs().amax(-1) * 256
-    assert steps.max() > 0.5
-    assert steps.max() <= 4
-
-
-def test_a_clip_needs_more_frames_than_cuts() -> None:
-    with pytest.raises(InputError, match="cuts"):
-        needle.render_clip("cards", range(1), frames=2, cuts=2)
-
-
 def test_a_dataset_on_disk(tmp_path: Path) -> None:
     written = needle.write_dataset("forms", range(3, 8), 7, tmp_path / "set", size=(256, 320))
     lines = [json.loads(line) for line in (tmp_path / "set" / "records.jsonl").read_text(encoding="utf-8").splitlines()]
@@ -89,9 +75,3 @@ def test_a_dataset_on_disk(tmp_path: Path) -> None:
         assert 0 <= y0 < y1 <= 1
         assert {"id", "source", "box_kind", "any_of", "ctx_boxes"} <= set(record)
     assert Image.open(tmp_path / "set" / "contact_sheet.png").width > 900
-
-
-def test_a_dataset_is_not_written_over_a_file(tmp_path: Path) -> None:
-    (tmp_path / "taken").write_text("x")
-    with pytest.raises(InputError, match="folder"):
-        needle.write_dataset("cards", range(1), 0, tmp_path / "taken")

@@ -12,7 +12,7 @@ import pytest
 pytest.importorskip("faker", reason="pip install 'arr-coc-lab[pages]'")
 
 from arr_coc_lab.worlds.pages import families as families_package
-from arr_coc_lab.worlds.pages.families import choose_layout, families
+from arr_coc_lab.worlds.pages.families import families
 from arr_coc_lab.worlds.pages.sheet import PageSheet, environment
 from arr_coc_lab.worlds.pages.typefaces import HELD, TRAIN, typefaces
 from arr_coc_lab.worlds.pages.words import readable, vocabulary, wordings
@@ -64,14 +64,6 @@ def test_a_page_names_its_layout_and_only_typefaces_of_its_split(split):
         assert not [face for face in foreign if f"'{face}'" in html], (family, layout)
 
 
-def test_families_are_drawn_as_often_as_their_weights_say():
-    known = families()
-    drawn = [choose_layout("train", 0, index, known)[0] for index in range(4000)]
-    total = sum(family.weight for family in known.values())
-    for name, family in known.items():
-        assert drawn.count(name) / 4000 == pytest.approx(family.weight / total, abs=0.025)
-
-
 def test_every_question_is_in_the_alphabet_and_answered_by_its_marks():
     asked = 0
     for _, layout, sheet, _ in written():
@@ -83,18 +75,6 @@ def test_every_question_is_in_the_alphabet_and_answered_by_its_marks():
             if question.kind not in ("count", "icon"):
                 assert question.answer == " ".join(sheet.marks[key] for key in question.answers), (layout, question)
     assert asked > 500
-
-
-def test_facts_are_asked_in_many_wordings():
-    sheet = PageSheet("train", 0, 0)
-    label, value = sheet.mark("Date of birth:"), sheet.mark("1 May 1961")
-    for _ in range(300):
-        sheet.ask_field("Date of birth", "date", value, label)
-    texts = {question.text for question in sheet.questions}
-    assert len(texts) > 40
-    assert "Date of birth" in texts
-    assert "What is written for Date of birth?" in texts
-    assert len(set(wordings("field"))) > 25
 
 
 def test_what_stands_twice_is_not_asked_for():

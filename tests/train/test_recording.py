@@ -12,8 +12,6 @@ from arr_coc_lab.train.print_world import PrintWorld
 from arr_coc_lab.train.reader import glyph_loss
 from arr_coc_lab.train.reader_examples import ReaderBatch, render_reader_batch
 from arr_coc_lab.train.train_mini import text_of
-from arr_coc_lab.worlds.print.paint import paint_runs
-from arr_coc_lab.worlds.print.setting import painted_areas
 
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
 
@@ -82,14 +80,3 @@ def test_a_recording_gives_what_the_work_gives():
         made = captured([torch.full((3,), number, device="cuda")])["made"]
         assert made.tolist() == [2 * number + 1] * 3
     assert captured.recording is not None
-
-
-@needs_gpu
-def test_the_kernel_lays_ink_as_plain_operations_do():
-    world = PrintWorld(None, "cuda", seed=5)
-    _, printed = world.printed(4, (256, 320), 0, "letters")
-    areas, weight = painted_areas(printed.extent), torch.full((4,), 0.8, device="cuda")
-    paper = torch.ones(4, 3, 256, 320, device="cuda")
-    kernel, plain = (paint_runs(paper, printed.runs, areas, world.atlas, weight, by_kernel=by) for by in (True, False))
-    assert (kernel - plain).abs().max() < 0.01
-    assert (kernel - paper).abs().max() > 0.5
