@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import lzma
+import os
 import re
 import sys
 import zlib
@@ -24,12 +25,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from build_atlas import CHARACTERS, save_arrays
 from fontTools.ttLib import TTFont
 from PIL import Image, ImageDraw, ImageFont
-from typefaces import FACES
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
+from arr_coc.core.alphabet import CHARACTERS
+from arr_coc_lab.worlds import needle
 from arr_coc_lab.worlds.pages.typefaces import HELD, TRAIN
 
 EM = 48  # texels of the type size
@@ -158,7 +158,7 @@ def _draw_face(path: Path, number: int, family: str, style: str, written: str) -
 def held_out(family: str) -> bool:
     """By its name's hash, or because Needle World or pages hold it out; a family's widths go with it."""
     name = family.lower()
-    kept = [face.name for face in FACES if face.held_out] + [n for names in HELD.values() for n in names]
+    kept = [*needle.typefaces("test"), *(n for names in HELD.values() for n in names)]
     if any(name == one.lower() or name.startswith(one.lower() + " ") for one in kept):
         return True
     trained = {n.lower() for names in TRAIN.values() for n in names}
@@ -240,7 +240,9 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("atlas.npz"))
     parser.add_argument("--processes", type=int, default=2)
     arguments = parser.parse_args()
-    save_arrays(arguments.out, build(arguments.folders, arguments.processes))
+    draft = arguments.out.with_name(f"draft-{arguments.out.name}")
+    np.savez_compressed(draft, allow_pickle=False, **build(arguments.folders, arguments.processes))
+    os.replace(draft, arguments.out)
     print(f"{arguments.out}: {arguments.out.stat().st_size / 1e6:.2f} MB")
 
 

@@ -9,8 +9,7 @@ import pytest
 from arr_coc.core.errors import InputError
 from arr_coc.pictures.document import Document
 from arr_coc_lab.bench.run import bench
-from arr_coc_lab.worlds.documents.export import write_documents
-from arr_coc_lab.worlds.documents.makers import KINDS, make_document
+from arr_coc_lab.worlds.pages.documents import KINDS, make_document, write_documents
 
 pytest.importorskip("pypdfium2")
 
@@ -18,7 +17,7 @@ pytest.importorskip("pypdfium2")
 @pytest.mark.parametrize("index", range(len(KINDS)))
 def test_documents_are_those_of_their_seed(index):
     first, again = make_document(3, index), make_document(3, index)
-    assert [sheet.marks for sheet in first.sheets] == [sheet.marks for sheet in again.sheets]
+    assert first == again
     assert 2 <= len(first.sheets) <= 40
     assert first.questions
     assert all("page" not in question.text.lower() for question in first.questions)
@@ -41,7 +40,7 @@ def test_the_answers_stand_where_the_records_say(tmp_path):
 
 
 def test_scans_have_no_words(tmp_path):
-    write_documents(tmp_path, 1, seed=2, words=False)
+    write_documents(tmp_path, 1, seed=2, text=False)
     document = Document.of(next(tmp_path.glob("*.pdf")))
     assert not any(document.texts)
     assert document.pages[0].draw(200).pixels.std() > 5

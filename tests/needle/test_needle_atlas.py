@@ -5,11 +5,9 @@ from __future__ import annotations
 import zlib
 from functools import cache
 
-import numpy as np
 import pytest
 import torch
 
-from arr_coc.core.alphabet import CHARACTERS, IDS, SPACE
 from arr_coc_lab.worlds import needle
 from arr_coc_lab.worlds.needle.atlas import ASSETS, GlyphAtlas, glyphs
 from arr_coc_lab.worlds.needle.draws import Draws
@@ -25,19 +23,6 @@ HELD_OUT_CHECKSUMS = {"Hanken Grotesk": "1da81083", "Caladea": "0dbc1495", "Manr
 @cache
 def atlas() -> GlyphAtlas:
     return glyphs("cpu")
-
-
-@cache
-def stored() -> tuple[np.ndarray, ...]:
-    parts = (atlas().advance, atlas().height, atlas().first, atlas().coverage)
-    return tuple(part.numpy() for part in parts)
-
-
-def glyph(face: int, size: int, character: str) -> np.ndarray:
-    """(height, advance) coverage; size is an index."""
-    advance, height, start, coverage = stored()
-    wide, high, first = advance[face, size, IDS[character]], height[face, size], start[face, size, IDS[character]]
-    return coverage[first : first + int(wide) * int(high)].reshape(wide, high).T
 
 
 def test_there_are_many_training_typefaces_and_three_held_out() -> None:
@@ -74,47 +59,6 @@ def test_held_out_typefaces_only_in_test(family: str) -> None:
         assert used == set(HELD_OUT) if split == "test" else len(used) >= 30 and not used & set(HELD_OUT)
     forced = lay_out(family, draws, (256, 256), "train", needle.Difficulty(held_out=True)).text
     assert used_faces(forced) == set(HELD_OUT)
-
-
-@pytest.mark.parametrize("face", range(len(FACES)), ids=FACES)
-def test_every_glyph_of_a_typeface_is_there(face: int) -> None:
-    """At every size each character leaves ink, and no two look the same, as boxes for missing characters would."""
-    for size, pixels in enumerate(atlas().sizes.tolist()):
-        drawn = {character: glyph(face, size, character) for character in CHARACTERS if character != " "}
-        faint = [character for character, picture in drawn.items() if picture.max(initial=0) < 60]
-        assert not faint, f"{pixels} px"
-        assert not glyph(face, size, " ").any()
-        if pixels >= 16:
-            looks = {(picture.shape, picture.tobytes()) for picture in drawn.values()}
-            # Capital I, small l and the bar are one stroke in many faces; round brackets serve as square ones in some.
-            assert len(looks) >= len(drawn) - 4, f"{pixels} px"
-            assert len({drawn[character].tobytes() for character in "0123456789"}) == 10
-
-
-@pytest.mark.parametrize("face", range(len(FACES)), ids=FACES)
-def test_a_typeface_fits_the_layouts(face: int) -> None:
-    """Capitals of about the size's height standing on the baseline, figures that are not tiny, no line too high."""
-    sizes = atlas().sizes
-    cap, height, ascent = (part[face] / sizes for part in (atlas().cap, atlas().height, atlas().ascent))
-    assert ((cap > 0.55) & (cap < 0.9)).all()
-    assert (height < 1.45).all()
-    assert (ascent < height).all()
-    for size, pixels in enumerate(sizes.tolist()):
-        for character in "HEn174":
-            rows = np.flatnonzero(glyph(face, size, character).max(1) > 40)
-            depth = int(rows[-1]) + 1 - int(atlas().ascent[face, size])
-            # Old-style figures reach below the line on purpose; brush and quill end a little below it.
-            assert -1 <= depth <= (0.35 if character in "174" else 0.12) * pixels + 1, f"{character} at {pixels} px"
-            assert int(rows[-1]) + 1 - int(rows[0]) >= 0.4 * pixels, f"{character} at {pixels} px"
-
-
-def test_lines_are_as_wide_as_their_letters() -> None:
-    """A column belongs to one glyph only, so a letter's ink lies inside its own columns and a space has some."""
-    assert (atlas().advance[..., 1:] > 0).all()
-    assert (atlas().advance[..., SPACE] >= 2).all()
-    texels = atlas().advance * atlas().height[..., None]
-    assert int(texels.sum()) <= len(atlas().coverage) - 1 <= int(texels.sum()) + 1
-    assert int(atlas().coverage[0]) == 0
 
 
 def test_every_typeface_has_its_licence_beside_it() -> None:

@@ -10,10 +10,9 @@ import torch
 
 from arr_coc.core.errors import InputError
 from arr_coc_lab.worlds import needle
-from arr_coc_lab.worlds.needle import paint as painting
 from arr_coc_lab.worlds.needle.difficulty import as_difficulty
 from arr_coc_lab.worlds.needle.draws import Draws
-from arr_coc_lab.worlds.needle.paint import paint, paint_plane, paint_text, paint_tiles
+from arr_coc_lab.worlds.needle.paint import paint_plane, paint_text, paint_tiles
 from arr_coc_lab.worlds.needle.renderer import lay_out
 from arr_coc_lab.worlds.needle.scene import NeedleScene
 
@@ -81,32 +80,6 @@ def test_a_picture_does_not_depend_on_its_batch(family: str) -> None:
         assert torch.equal(getattr(together, name)[4], getattr(alone, name)[0]), name
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-@pytest.mark.parametrize("size", [(128, 128), (256, 384), (512, 320)])
-def test_shapes_of_a_batch(family: str, size: tuple[int, int]) -> None:
-    batch = needle.render(family, 3, size, seed=2)
-    rows, cols = size[0] // 32, size[1] // 32
-    assert batch.pictures.shape == (3, 3, *size)
-    assert batch.pictures.dtype == torch.uint8
-    assert batch.question_ids.shape == (3, needle.QUESTION_LENGTH)
-    assert batch.answer_ids.shape == (3, needle.ANSWER_LENGTH)
-    assert batch.boxes.shape == (3, needle.MAX_BOXES, 4)
-    assert batch.cell_labels.shape == (3, rows, cols, len(needle.CELL_CLASSES))
-    assert all(batch.questions)
-    assert all(batch.answers)
-    inside = batch.boxes[batch.box_mask]
-    assert ((inside >= 0) & (inside <= 1)).all()
-    assert (inside[:, 2:] > inside[:, :2]).all()
-
-
-@pytest.mark.parametrize("family", FAMILIES)
-def test_splits_seeds_and_numbers_never_share_a_picture(family: str) -> None:
-    pictures = [needle.render(family, 4, (128, 128), 5, split).pictures for split in needle.SPLITS]
-    pictures.append(needle.render(family, 4, (128, 128), 6, "train").pictures)
-    flat = torch.cat(pictures).flatten(1)
-    assert len({row.numpy().tobytes() for row in flat}) == len(flat)
-
-
 def overlaps(boxes: torch.Tensor) -> torch.Tensor:
     """(B, K, 4) → (B,) whether any two boxes with an area share a pixel."""
     first, second = boxes[:, :, None], boxes[:, None]
@@ -131,17 +104,6 @@ def test_nothing_collides(family: str, difficulty: str | None, size: tuple[int, 
             assert (layer.width * there).max() <= layer.extent[1], f"layer {number} is wider than it says"
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-@pytest.mark.parametrize("difficulty", [None, "hard"])
-def test_all_text_is_inside_the_picture(family: str, difficulty: str | None) -> None:
-    for size in ((128, 128), (256, 256), (512, 320)):
-        scene = scene_of(family, 64, size, difficulty)
-        boxes = scene.text.boxes()[scene.text.width() > 0]
-        assert (boxes[:, :2] >= 0).all()
-        assert (boxes[:, 2] <= size[1]).all()
-        assert (boxes[:, 3] <= size[0]).all()
-
-
 @pytest.mark.parametrize("family", ["cards", "signs", "zoo"])
 def test_tiles_and_planes_paint_the_same(family: str) -> None:
     scene = scene_of(family, 2, (256, 256))
@@ -156,17 +118,6 @@ def test_tiles_and_planes_paint_the_same(family: str) -> None:
         paint_plane(plane[:, :-1], layer, 256, 256)
         assert torch.equal(tiles[:, :-1], plane[:, :-1])
         assert not torch.equal(plane, canvas) or not (layer.height > 0).any()
-
-
-@pytest.mark.parametrize("family", ["forms", "charts", "signs"])
-def test_the_whole_plane_path_needs_no_list_of_pixels(family: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a GPU does (every pixel and channel at once) equals what a processor does (only the covered pixels)."""
-    draws = Draws.of(3, "train", family, torch.arange(2))
-    scene = scene_of(family, 2, (256, 256))
-    usual = paint(scene, draws, 256, 256)
-    monkeypatch.setattr(painting, "_covered", lambda number: None)
-    monkeypatch.setattr(painting, "_channels_at_once", lambda device: 3)
-    assert torch.equal(paint(scene, draws, 256, 256), usual)
 
 
 @pytest.mark.parametrize(

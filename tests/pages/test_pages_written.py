@@ -12,12 +12,10 @@ import pytest
 pytest.importorskip("faker", reason="pip install 'arr-coc-lab[pages]'")
 
 from arr_coc_lab.worlds.pages import families as families_package
-from arr_coc_lab.worlds.pages.families import choose_layout, families
-from arr_coc_lab.worlds.pages.sheet import PageSheet
-from arr_coc_lab.worlds.pages.templates import environment
-from arr_coc_lab.worlds.pages.typefaces import HELD, PACKAGES, TRAIN, typefaces
-from arr_coc_lab.worlds.pages.wording import readable, wordings
-from arr_coc_lab.worlds.pages.words import label_kinds, vocabulary
+from arr_coc_lab.worlds.pages.families import families
+from arr_coc_lab.worlds.pages.sheet import PageSheet, environment
+from arr_coc_lab.worlds.pages.typefaces import HELD, TRAIN, typefaces
+from arr_coc_lab.worlds.pages.words import readable, vocabulary, wordings
 
 CODE = """
 import hashlib
@@ -47,19 +45,6 @@ def test_the_same_seed_writes_the_same_pages_in_another_process():
     assert len(found) == 1
 
 
-def test_another_seed_writes_other_pages():
-    first = [html for *_, html in written(seed=3)]
-    second = [html for *_, html in written(seed=4)]
-    assert all(a != b for a, b in zip(first, second, strict=True))
-
-
-def test_there_are_families_and_typefaces_enough():
-    known = families()
-    assert len(known) >= 12
-    assert all(family.train and family.held for family in known.values())
-    assert sum(len(typefaces("train", manner)) + len(typefaces("val", manner)) for manner in TRAIN) >= 60
-
-
 def test_no_layout_and_no_typeface_serves_both_splits():
     for family in families().values():
         assert not family.train.keys() & family.held.keys()
@@ -79,14 +64,6 @@ def test_a_page_names_its_layout_and_only_typefaces_of_its_split(split):
         assert not [face for face in foreign if f"'{face}'" in html], (family, layout)
 
 
-def test_families_are_drawn_as_often_as_their_weights_say():
-    known = families()
-    drawn = [choose_layout("train", 0, index, known)[0] for index in range(4000)]
-    total = sum(family.weight for family in known.values())
-    for name, family in known.items():
-        assert drawn.count(name) / 4000 == pytest.approx(family.weight / total, abs=0.025)
-
-
 def test_every_question_is_in_the_alphabet_and_answered_by_its_marks():
     asked = 0
     for _, layout, sheet, _ in written():
@@ -98,24 +75,6 @@ def test_every_question_is_in_the_alphabet_and_answered_by_its_marks():
             if question.kind not in ("count", "icon"):
                 assert question.answer == " ".join(sheet.marks[key] for key in question.answers), (layout, question)
     assert asked > 500
-
-
-def test_facts_are_asked_in_many_wordings():
-    sheet = PageSheet("train", 0, 0)
-    label, value = sheet.mark("Date of birth:"), sheet.mark("1 May 1961")
-    for _ in range(300):
-        sheet.ask_field("Date of birth", "date", value, label)
-    texts = {question.text for question in sheet.questions}
-    assert len(texts) > 40
-    assert "Date of birth" in texts
-    assert "What is written for Date of birth?" in texts
-    assert len(set(wordings("field"))) > 25
-
-
-def test_labels_and_words_are_plenty():
-    assert len(label_kinds()) > 600
-    assert len(vocabulary("ui")) > 150
-    assert "fonts-dejavu-core" in PACKAGES.split()
 
 
 def test_what_stands_twice_is_not_asked_for():
@@ -141,11 +100,6 @@ def test_every_template_is_filled_by_some_layout():
     assert filled == set(environment().list_templates())
 
 
-def test_ends_of_lines_in_a_template_mean_nothing_and_blanks_inside_a_line_count():
-    template = environment().from_string("<div>\n  {{ a }} {{ b }}\n  {# aside #}\n  <i>\n    x</i>\n</div>\n")
-    assert template.render(a="1", b="2") == "<div>1 2<i>x</i></div>"
-
-
 def test_text_is_escaped_and_marks_are_spans_that_carry_their_keys():
     mark = PageSheet("train", 0, 0).mark("a < b & c")
     shown = environment().from_string('{{ text }} {{ mark|style("color:red") }}').render(text="<i>'", mark=mark)
@@ -154,7 +108,7 @@ def test_text_is_escaped_and_marks_are_spans_that_carry_their_keys():
 
 def test_every_wording_and_vocabulary_that_is_named_is_there():
     lists = {"word": 0, "some": 0, "vocabulary": 0}
-    wording = {"ask": 1, "ask_title": 1}
+    wording = {"ask": 1, "asked": 1, "titled": 2}
     checked = 0
     for path in Path(families_package.__file__).parent.glob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):

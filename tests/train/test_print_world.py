@@ -172,15 +172,14 @@ def ink(level: float) -> torch.Tensor:
     return torch.full((1, 1, 3), level)
 
 
-@pytest.mark.parametrize("everywhere", [False, True])
-def test_small_letters_are_large_ones_seen_from_afar(world: PrintWorld, everywhere: bool) -> None:
+def test_small_letters_are_large_ones_seen_from_afar(world: PrintWorld) -> None:
     """Type of 5 pixels is type of 40, every eight by eight pixels as one: nothing falls between the pixels."""
     drawn = []
     for times in (1, 8):
         runs = set_line(world, "Reading", 5.0 * times, 3.25 * times, 12.5 * times)
         areas = painted_areas(runs.extent(world.atlas))
         canvas = torch.ones(1, 3, 24 * times, 48 * times)
-        drawn.append(paint_runs(canvas, runs, areas, world.atlas, torch.ones(1), everywhere)[:, 0])
+        drawn.append(paint_runs(canvas, runs, areas, world.atlas, torch.ones(1))[:, 0])
         assert bool((canvas == 1).all())
     small, large = drawn[0], torch.nn.functional.avg_pool2d(drawn[1], 8)
     assert float((1 - small).sum()) > 10

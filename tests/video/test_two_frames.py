@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from clip_scenes import scene
 from tiny_models import tiny_model, tiny_processor
 
 from arr_coc.answering.eye import Eye
 from arr_coc.attending.allocate import allocate
-from arr_coc.core.errors import InputError
 from arr_coc.video.answering import answer_clip, side_by_side
 from arr_coc.video.watching import watch
-from arr_coc_lab.worlds.needle.clips import two_frame_clips
 
 QUERY = "What number is on the red card?"
 
@@ -56,17 +53,3 @@ def test_every_frame_that_got_tokens_has_a_say() -> None:
                 assert any("side by side" in note for note in answer.passes[-1].allocation.notes)
     assert all(doubts["sheet", blank] != doubts["sheet", None] for blank in funded)
     assert sum(doubts["clearest", blank] != doubts["clearest", None] for blank in funded) == 1
-
-
-def test_no_half_alone_has_the_answer() -> None:
-    clips = list(two_frame_clips(4, (192, 192), seed=3))
-    assert [one.question for one in clips] == [one.question for one in two_frame_clips(4, (192, 192), seed=3)]
-    for clip in clips:
-        assert [one.shape for one in clip.frames] == [(192, 192, 3)] * 4
-        assert np.array_equal(clip.frames[0], clip.frames[1])
-        assert not np.array_equal(clip.frames[1], clip.frames[2])
-        assert "left" not in clip.question
-    with pytest.raises(InputError, match="larger"):
-        next(two_frame_clips(1, (128, 128)))
-    for clip in clips:
-        assert clip.answer in ("yes", "no") or int(clip.answer) >= 2, "something counts in either half"

@@ -24,7 +24,7 @@ from arr_coc.core.values import Allocation
 from arr_coc.knowing.words.joint import text_scores
 from arr_coc.pictures.document import Document
 
-from ..worlds.documents.export import document_questions, scanned
+from ..worlds.pages.documents import document_questions, scanned
 from .report import Report, Score
 from .rows import BenchRow, Key
 from .run import Job, Plan

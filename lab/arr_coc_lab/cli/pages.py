@@ -38,9 +38,6 @@ class PagesCommand:
     scanned: Annotated[
         bool, typer.Option("--scanned", help="With --documents: pages as scans, without a text layer.")
     ] = False
-    screens: Annotated[
-        bool, typer.Option("--screens", help="Draw the steps of a program at one screen instead; --n says how many.")
-    ] = False
     as_json: OnlyJson = False
 
 
@@ -56,17 +53,11 @@ def command(options: PagesCommand) -> None:
       arr-coc pages --n 24 --seed 5 --out pages
       arr-coc pages --n 500 --families forms,bars --split val --workers 4 --pack --out val
       arr-coc pages --documents --n 20 --seed 5 --out documents
-      arr-coc pages --screens --n 50 --seed 5 --out screens
     """
     if options.scanned and not options.documents:
         raise InputError("--scanned is for --documents; pages are worn with --wear")
-    if options.documents and options.screens:
-        raise InputError("--documents and --screens draw different things; give one of them")
     if options.documents:
         draw_documents(options)
-        return
-    if options.screens:
-        draw_screens(options)
         return
     if options.workers < 1:
         raise InputError(f"--workers {options.workers} draws nothing; give at least 1")
@@ -86,22 +77,13 @@ def command(options: PagesCommand) -> None:
         print(f"{drawn} ({options.split}, seed {options.seed}): {where}")
 
 
-def draw_screens(options: PagesCommand) -> None:
-    """A screen that an agent works at, a picture and questions for each step."""
-    from ..worlds.screen_loop import write_loop
-
-    asked = write_loop(options.n, options.seed, options.out)
-    written = {"steps": options.n, "questions": asked, "seed": options.seed}
-    print(json.dumps(written) if options.as_json else f"{options.n} steps, {asked} questions: {options.out}")
-
-
 def draw_documents(options: PagesCommand) -> None:
     """Reports, contracts, statements, manuals and catalogues, with questions that name no page; needs no browser."""
-    from ..worlds.documents.export import write_documents
+    from ..worlds.pages.documents import write_documents
 
     out = options.out
     with writing(out):
-        written = write_documents(out, options.n, options.seed, words=not options.scanned)
+        written = write_documents(out, options.n, options.seed, text=not options.scanned)
     if options.as_json:
         print(json.dumps(written | {"seed": options.seed, "scanned": options.scanned}))
     else:

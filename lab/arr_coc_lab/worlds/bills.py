@@ -1,16 +1,16 @@
-"""Invoices, receipts and statements as words with boxes, never painted: sums that look alike, told apart by labels.
+"""What bills say: goods, and the sums that they come to. Pages lay them out, too; here they become words with boxes.
 
     for bill in bills(100, seed=3): bill.words, bill.questions
 
-A page of a shop has a subtotal, a tax, a total and often a sum that was paid; each stands beside, above or far from its
-label, with a currency before it, behind it, joined to it or none. The ranker of words learns here which is which.
+A bill has a subtotal, a tax, a total and often a sum that was paid; each stands beside, above or far from its label.
+The ranker of words learns here which is which.
 """
 
 from __future__ import annotations
 
 import random
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -36,6 +36,54 @@ MONEY: tuple[Callable[[float], str], ...] = (
     lambda value: f"$ {value:,.2f}",
     lambda value: f"{value:,.2f} kr",
 )
+
+
+class Goods(NamedTuple):
+    thing: str
+    count: int
+    price: float
+
+
+class Sum(NamedTuple):
+    """One line of the sums. kind: one of those of `asked` in bills.toml. label, value: as written."""
+
+    kind: str
+    label: str
+    value: str
+
+
+def goods_of(lots: random.Random, things: Iterable[str], dearest: float = 400) -> list[Goods]:
+    """Things with how many were bought, and the price of one."""
+    return [Goods(thing, lots.randint(1, 9), round(lots.uniform(1, dearest), 2)) for thing in things]
+
+
+def sums_of(lots: random.Random, goods: Sequence[Goods], money: Callable[[float], str], till: bool) -> list[Sum]:
+    """The lines below the goods. The total is what has to be paid for them, whatever was paid already."""
+    net = sum(one.count * one.price for one in goods)
+    rest, lines = net, [("subtotal", lots.choice(words("sums.subtotal")), net)] if lots.random() < 0.85 else []
+    for kind in words("more"):
+        if lots.random() < 0.2:
+            amount = round(net * lots.uniform(0.02, 0.15), 2)
+            rest += -amount if kind == "discount" else amount
+            lines.append((kind, lots.choice(words(f"more.{kind}")), amount))
+    tax = round(rest * lots.choice((0.05, 0.07, 0.085, 0.19, 0.2)), 2)
+    if lots.random() < 0.85:
+        lines.append(("tax", lots.choice(words("sums.tax")), tax))
+        rest += tax
+    after = lots.random() < (0.6 if till else 0.2)
+    labels = [one for one in words("sums.total") if not after or not re.search("due|pay", one.lower())]
+    lines.append(("total", lots.choice(labels), rest))
+    if after:
+        how = "till" if till else "paid"
+        paid = round(rest * lots.uniform(1.0, 1.3), 2) if till else round(rest * lots.uniform(0.1, 0.9), 2)
+        lines += [("paid", lots.choice(words(f"{how}.paid")), paid)]
+        lines += [("balance", lots.choice(words(f"{how}.balance")), abs(rest - paid))]
+    if not till and lots.random() < 0.12:  # the sum that counts stands first
+        lines.sort(key=lambda line: line[0] != "total")
+    return [Sum(kind, label, money(value)) for kind, label, value in lines]
+
+
+# ---- Bills as words --------------------------------------------------------------------------------------------------
 
 
 class BillQuestion(NamedTuple):
@@ -82,14 +130,6 @@ class BillSheet:
         order = self.lots.sample(range(len(self.texts)), len(self.texts))
         boxes = np.array([self.boxes[place] for place in order])
         return make_words([self.texts[place] for place in order], boxes, size=SIZE, source=source)
-
-
-class Sum(NamedTuple):
-    """One line of the sums. kind: one of those of `asked` in bills.toml. label, value: as written."""
-
-    kind: str
-    label: str
-    value: str
 
 
 Placed = tuple[Sum, np.ndarray, np.ndarray]
@@ -151,7 +191,7 @@ LAYOUTS = (sums_beside, sums_below, sums_in_lines, sums_at_left, sums_beside, su
 
 
 def bills(number: int, seed: int = 0, split: str = "train") -> Iterator[Bill]:
-    """So many pages. The same seed and split give the same pages; two splits share none."""
+    """Bills 0 … number - 1. The same seed and split give the same pages; two splits share none."""
     for place in range(number):
         lots = random.Random(f"{seed} {split} {place}")
         yield make_bill(lots, "receipt" if lots.random() < 0.25 else "invoice")
@@ -164,13 +204,10 @@ def make_bill(lots: random.Random, kind: str) -> Bill:
     left, right = (180.0, 560.0) if narrow else (50.0, SIZE[1] - 50.0)
     questions: list[BillQuestion] = []
     y = head_of(sheet, questions, left, right, narrow)
-    goods = [
-        (lots.choice(words("things")), lots.randint(1, 9), round(lots.uniform(1, 400), 2))
-        for _ in range(lots.randint(2, 12))
-    ]
+    goods = goods_of(lots, (lots.choice(words("things")) for _ in range(lots.randint(2, 12))))
     y = items_of(sheet, questions, goods, money, y, (left, right), narrow)
     y += sheet.size * lots.uniform(1, 4)
-    sums = sums_of(lots, sum(count * price for _, count, price in goods), money, narrow)
+    sums = sums_of(lots, goods, money, narrow)
     lay = sums_beside if narrow else lots.choice(LAYOUTS)
     placed = lay(sheet, y, sums, (left if narrow else lots.uniform(430, 560), right))
     for one, label, value in placed:
@@ -185,36 +222,8 @@ def make_bill(lots: random.Random, kind: str) -> Bill:
 
 def phrased(lots: random.Random, name: str) -> str:
     form = lots.choice(words("forms"))
-    told = name if form in ("{}", "{}?") else f"the {name}"
-    text = form.format(told)
+    text = form.format(name if form in ("{}", "{}?") else f"the {name}")
     return text[:1].upper() + text[1:] if lots.random() < 0.8 else text
-
-
-def sums_of(lots: random.Random, goods: float, money: Callable[[float], str], narrow: bool) -> list[Sum]:
-    """The lines below the goods. The total is what has to be paid for them, whatever was paid already."""
-    rest, lines = goods, [("subtotal", lots.choice(words("sums.subtotal")), goods)] if lots.random() < 0.85 else []
-    for kind in words("more"):
-        if lots.random() < 0.2:
-            amount = round(goods * lots.uniform(0.02, 0.15), 2)
-            rest += -amount if kind == "discount" else amount
-            lines.append((kind, lots.choice(words(f"more.{kind}")), amount))
-    tax = round(rest * lots.choice((0.05, 0.07, 0.085, 0.19, 0.2)), 2)
-    if lots.random() < 0.85:
-        lines.append(("tax", lots.choice(words("sums.tax")), tax))
-        rest += tax
-    after = lots.random() < (0.6 if narrow else 0.2)
-    labels = [one for one in words("sums.total") if not after or not re.search("due|pay", one.lower())]
-    lines.append(("total", lots.choice(labels), rest))
-    if after:
-        how = "till" if narrow else "paid"
-        paid = round(rest * lots.uniform(1.0, 1.3), 2) if narrow else round(rest * lots.uniform(0.1, 0.9), 2)
-        lines += [
-            ("paid", lots.choice(words(f"{how}.paid")), paid),
-            ("balance", lots.choice(words(f"{how}.balance")), abs(rest - paid)),
-        ]
-    if not narrow and lots.random() < 0.12:  # the sum that counts stands first
-        lines.sort(key=lambda line: line[0] != "total")
-    return [Sum(kind, label, money(value)) for kind, label, value in lines]
 
 
 def head_of(sheet: BillSheet, questions: list[BillQuestion], left: float, right: float, narrow: bool) -> float:
@@ -245,7 +254,7 @@ def head_of(sheet: BillSheet, questions: list[BillQuestion], left: float, right:
 def items_of(
     sheet: BillSheet,
     questions: list[BillQuestion],
-    goods: Sequence[tuple[str, int, float]],
+    goods: Sequence[Goods],
     money: Callable[[float], str],
     y: float,
     ends: tuple[float, float],

@@ -1,12 +1,9 @@
-"""Moving versions of every family: things wander, and at a cut everything is somewhere else. And clips of which no
-frame alone has the answer."""
+"""Moving versions of every family: things wander, and at a cut everything is somewhere else."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-import numpy as np
 import torch
 
 from arr_coc.core.errors import InputError
@@ -14,7 +11,7 @@ from arr_coc.core.errors import InputError
 from .batch import NeedleBatch
 from .difficulty import as_difficulty
 from .draws import Draws
-from .renderer import check, finish_batch, lay_out, plan_of, render
+from .renderer import check, finish_batch, lay_out, plan_of
 
 
 @dataclass(frozen=True)
@@ -85,43 +82,3 @@ def render_clip(
         laid_out = lay_out(family, draws, size, split, knobs, moving=True)
         batch = finish_batch(laid_out, draws, each, family, split, seed, size)
     return NeedleClip(batch, cut)
-
-
-# Questions about several things wherever they lie: left and right would be before and after in a clip.
-SEVERAL, DOWN = ("count", "relation"), ("above", "below")
-# So many pictures are tried for each clip.
-TRIED = 512
-
-
-@dataclass(frozen=True)
-class TwoFrameClip:
-    """frames: (H, W, 3) uint8, the left half of a scene for a while, then the right half. question: about things of
-    which some lie in either half, so that no frame alone has the answer."""
-
-    frames: tuple[np.ndarray, ...]
-    question: str
-    answer: str
-
-
-def two_frame_clips(
-    number: int, size: tuple[int, int] = (512, 512), seed: int = 0, split: str = "train", held: int = 2
-) -> Iterator[TwoFrameClip]:
-    """The first `number` clips of a seed. size: of a frame. held: frames in which each half is shown."""
-    found, start, wide = 0, 0, (size[0], 2 * size[1])
-    while found < number:
-        if start >= TRIED * (found + 1):
-            raise InputError(f"no scene of {size[0]}×{size[1]} has a question that needs two frames; give larger ones")
-        batch = render("scenes", 32, wide, seed, split, None, "cpu", start)
-        start += len(batch)
-        for place in range(len(batch)):
-            boxes, question = batch.boxes[place][batch.box_mask[place]], batch.questions[place]
-            left, right = boxes[:, 2] < 0.5, boxes[:, 0] > 0.5
-            task = batch.task_names[int(batch.tasks[place])]
-            if not (left.any() and right.any() and (left | right).all() and task in SEVERAL) or found == number:
-                continue
-            if task == "relation" and not any(word in question for word in DOWN):
-                continue
-            pixels = batch.pictures[place].permute(1, 2, 0).contiguous().numpy()
-            halves = [np.ascontiguousarray(half) for half in np.split(pixels, 2, axis=1)]
-            found += 1
-            yield TwoFrameClip((*halves[:1] * held, *halves[1:] * held), question, batch.answers[place])

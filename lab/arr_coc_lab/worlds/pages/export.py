@@ -108,20 +108,24 @@ def records(page: DrawnPage, image: str) -> list[dict[str, object]]:
 
 
 def wear_page(page: DrawnPage) -> DrawnPage:
-    """The page, worn by a seed that follows from its name; all boxes go along."""
+    """The page, worn as printed ones are, by a seed that follows from its name; all boxes go along."""
     import torch
 
-    from .wear import apply_wear, draw_wear, move_boxes
+    from ..needle.draws import FloatDraws
+    from ..print.wear import WearTables, draw_wear, worn
 
-    picture = torch.from_numpy(picture_of(page).copy()).permute(2, 0, 1)[None]
-    wear = draw_wear(1, page.height, page.width, zlib.crc32(page.name.encode()))
+    picture = torch.from_numpy(picture_of(page)).permute(2, 0, 1)[None].float() / 255
+    draws = FloatDraws.of(zlib.crc32(page.name.encode()), page.split, "pages", torch.zeros(1, dtype=torch.int64))
+    heights = np.diff(page.word_boxes[:, 1::2].astype(np.float32)).ravel()
+    small = torch.tensor([np.percentile(heights, 10) if len(heights) else 12.0]).clamp(6, 64).float()
+    wear = draw_wear(draws, (page.height, page.width), small)
+    pixels = worn(picture, wear, picture[:, :, 0, 0], WearTables.of(picture.device))[0].permute(1, 2, 0)
     held = io.BytesIO()
-    Image.fromarray(apply_wear(picture, wear)[0].permute(1, 2, 0).numpy()).save(held, "WEBP", quality=80)
+    Image.fromarray((pixels * 255).round().to(torch.uint8).numpy()).save(held, "WEBP", quality=80)
     limits = np.array([page.width, page.height] * 2)
 
     def there(boxes: np.ndarray) -> np.ndarray:
-        new = move_boxes(torch.from_numpy(boxes.astype(np.float32))[None], wear, page.height, page.width)[0]
-        return outward(new.double().numpy(), limits)
+        return outward(wear.moved_boxes(torch.from_numpy(boxes.astype(np.float32))[None])[0].double().numpy(), limits)
 
     questions = [q._replace(boxes=there(q.boxes), context=there(q.context)) for q in page.questions]
     words, letters = there(page.word_boxes), there(page.char_boxes)

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import html
 import random
+import re
 from collections import Counter
-from collections.abc import Callable, Iterable
-from types import FunctionType
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
 
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2.ext import Extension
 from markupsafe import Markup
 
-from .templates import render
 from .typefaces import typefaces
-from .wording import lowered, readable, roughened, wordings
-from .words import WordBank, icon_codes
+from .words import WordBank, icon_codes, lowered, readable, roughened, wordings
 
 # (width, height) in pixels, multiples of 32, the small ones more often: pages are many, and have to be carried.
 CANVASES = (
@@ -29,6 +31,28 @@ CANVASES = (
     *((768, 768), (1024, 1024), (512, 768), (768, 512), (704, 896), (896, 704), (576, 768), (800, 576)),
 )
 TRIMMED = " :.-=?"
+
+
+class JoinedLines(Extension):
+    """Drop the end of a template's line with the blanks around it. A blank that counts stands inside a line."""
+
+    def preprocess(self, source: str, name: str | None, filename: str | None = None) -> str:
+        # The comment keeps the numbers of lines in messages.
+        return re.sub(r"\s*\n\s*", "{#\n#}", source.strip())
+
+
+@cache
+def environment() -> Environment:
+    """Templates under `templates/`: marks and markup as they are, all else escaped; `{{ name|style("color:red") }}`."""
+
+    def escaped(value: object) -> object:
+        return value if hasattr(value, "__html__") else Markup(html.escape(str(value)))
+
+    loader = FileSystemLoader(Path(__file__).with_name("templates"))
+    made = Environment(loader=loader, autoescape=True, finalize=escaped, undefined=StrictUndefined)
+    made.add_extension(JoinedLines)
+    made.filters["style"] = lambda thing, style: thing._replace(style=style)
+    return made
 
 
 class Mark(NamedTuple):
@@ -54,6 +78,9 @@ class Icon(NamedTuple):
     def __html__(self) -> Markup:
         opening = f'data-t="{self.key}" class="icon whole"' if self.key else 'class="icon"'
         return Markup(f'<span {opening} style="font-family:FontAwesome;{self.style}">&#x{self.code};</span>')
+
+
+Marks = Mark | Iterable[Mark]
 
 
 class MarkedQuestion(NamedTuple):
@@ -82,6 +109,7 @@ class PageSheet(WordBank):
         self.layout = ""
         self.cropped = self.chance(0.65)
         self.icons: Counter[str] = Counter()
+        self.page: dict[str, Any] = {}
 
     # The look ----------------------------------------------------------------------------------------------------
     def face(self, manner: str) -> str:
@@ -95,7 +123,7 @@ class PageSheet(WordBank):
         return f"hsl({self.random.randrange(360)},{self.between(35, 90)}%,{self.between(low, high)}%)"
 
     def larger(self, low: float, high: float, digits: int = 1) -> str:
-        """A size of type between so many times the page's own."""
+        """A size of type, relative to that of the page."""
         return f"font-size:{self.random.uniform(low, high):.{digits}f}em"
 
     def turn(self) -> None:
@@ -136,8 +164,8 @@ class PageSheet(WordBank):
         self,
         kind: str,
         wording: str | tuple[str, ...],
-        answers: Mark | Icon | Iterable[Mark],
-        context: Mark | Iterable[Mark] = (),
+        answers: Marks | Icon,
+        context: Marks = (),
         answer: str | None = None,
         **slots: str,
     ) -> None:
@@ -155,12 +183,28 @@ class PageSheet(WordBank):
             keys = tuple(mark.key for mark in marks), tuple(mark.key for mark in beside)
             self.questions.append(MarkedQuestion(kind, text, answer, *keys))
 
+    def asked(self, kind: str, wording: str, text: object, style: str = "", by: Marks = (), **slots: str) -> Mark:
+        """A mark that is asked for at once."""
+        mark = self.mark(text, style)
+        self.ask(kind, wording, mark, by, **slots)
+        return mark
+
+    def titled(self, text: str, style: str = "", wording: str = "title") -> Mark:
+        return self.asked("title", wording, text, style)
+
+    def listed(self, rows: Iterable[Sequence[object]], *asks: tuple[str, str, int, int, str]) -> list[list[Mark]]:
+        """Rows of texts as marks. asks: of every row (kind, wording, the answer's column, the column that it is asked
+        by, the wording's slot for that)."""
+        made = [self.mark_all(*texts) for texts in rows]
+        for marks in made:
+            for kind, wording, answer, by, slot in asks:
+                beside = () if by == answer else marks[by]
+                self.ask(kind, wording, marks[answer], beside, **{slot: marks[by].text})
+        return made
+
     def ask_field(self, label: str, kind: str, value: Mark, label_mark: Mark) -> None:
         wording = wordings("field") + wordings(f"by_kind.{kind}") * 2
         self.ask("field", wording, value, label_mark, L=label.rstrip(":. "))
-
-    def ask_title(self, title: Mark, wording: str = "title") -> None:
-        self.ask("title", wording, title)
 
     def ask_click(self, mark: Mark) -> None:
         self.ask("click", "click", mark, L=mark.text)
@@ -183,9 +227,13 @@ class PageSheet(WordBank):
         return others[self.marks[key].lower().strip(TRIMMED)] == 1
 
     # The page ----------------------------------------------------------------------------------------------------
+    def put(self, **shown: object) -> None:
+        """Hand values to the template of the layout, by their names there."""
+        self.page |= shown
+
     def render(self, template: str, **context: object) -> Markup:
-        """A template of this page; it sees the sheet and what it is given."""
-        return render(template, sheet=self, **context)
+        """Fill `templates/{template}.html`, which sees the sheet and the context."""
+        return Markup(environment().get_template(f"{template}.html").render(sheet=self, **context))
 
     def document(self, body: str) -> str:
         """The whole HTML. Elements of class "cut" may be removed from the end where they pass the lower edge."""
@@ -193,22 +241,33 @@ class PageSheet(WordBank):
         return self.render("page", body=Markup(body), face=face, line=self.pick(1.05, 1.15, 1.2, 1.3, 1.45))
 
 
+# A layout puts values onto a sheet; drawn, it is the HTML of its template.
 Layout = Callable[[PageSheet], str]
 
 
-def named(write: Layout, *names: str) -> dict[str, Layout]:
-    """Layouts by name, all written by one function, which finds the name in `sheet.layout`."""
+class PageFamily(NamedTuple):
+    """weight: how often in a mixed pack. train, held: layouts by name; no layout stands in both."""
+
+    weight: float
+    train: Mapping[str, Layout]
+    held: Mapping[str, Layout]
+
+
+def variants(write: Callable[[PageSheet], None], template: str, *names: str) -> dict[str, Layout]:
+    """Layouts that one function writes; it finds the name in `sheet.layout`. template: with {} for the name."""
 
     def layout(name: str) -> Layout:
-        def write_layout(sheet: PageSheet) -> str:
+        def drawn(sheet: PageSheet) -> str:
             sheet.layout = name
-            return write(sheet)
+            write(sheet)
+            return sheet.render(template.format(name), **sheet.page)
 
-        return write_layout
+        return drawn
 
     return {name: layout(name) for name in names}
 
 
-def layouts(*functions: FunctionType) -> dict[str, Layout]:
-    """Layouts by the names of their functions."""
-    return {name: layout for write in functions for name, layout in named(write, write.__name__).items()}
+def layouts(folder: str, *functions: Callable[[PageSheet], None]) -> dict[str, Layout]:
+    """Layouts by the names of their functions, which are those of their templates."""
+    named = [(getattr(write, "__name__", ""), write) for write in functions]
+    return {key: one for name, write in named for key, one in variants(write, f"{folder}/{{}}", name).items()}

@@ -7,7 +7,7 @@ from functools import cache
 
 from arr_coc.knowing.language.tables import read_table
 
-from .wording import DATA
+from .words import DATA
 
 _TABLE = read_table(DATA / "typefaces.toml")
 TRAIN: dict[str, list[str]] = _TABLE["train"]

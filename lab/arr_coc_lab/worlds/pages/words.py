@@ -1,4 +1,5 @@
-"""Words for pages: labels with the kind of value that belongs to them, vocabularies, and values made with Faker."""
+"""Words for pages (`data/*.toml`): labels with the kind of value that belongs to them, values made with Faker, and the
+wordings of questions, typed now and then in a hurry."""
 
 from __future__ import annotations
 
@@ -8,12 +9,12 @@ from collections.abc import Callable
 from datetime import date
 from functools import cache
 from importlib import import_module
+from pathlib import Path
 from typing import Any, TypeVar
 
 from arr_coc.knowing.language.tables import read_table
 
 from ..word_lists import lists_of
-from .wording import DATA
 
 T = TypeVar("T")
 FIRST_DAY, LAST_DAY = date(1958, 1, 1).toordinal(), date(2025, 12, 31).toordinal()
@@ -23,8 +24,39 @@ OTHER_CODES = ("#####", "???-###", "##-##-##", "#### ####", "?#?#?#", "###")
 COUNTABLE = ("money", "int", "date", "measure", "percent", "code")  # kinds whose labels take a prefix
 
 
-# One of its lists: items, services, dishes, ui, statuses, "letter.closings", …
-vocabulary = lists_of(DATA / "vocabulary.toml")
+DATA = Path(__file__).with_name("data")
+LETTERS = set(string.printable[:95]) | {"€"}
+# Lists by name: items, services, ui, "letter.closings", …; and wordings: "field", "by_kind.date", "letter.subject", …
+vocabulary, wordings = lists_of(DATA / "vocabulary.toml"), lists_of(DATA / "wording.toml")
+
+
+def lowered(text: str) -> str:
+    """Lower case as inside a sentence; abbreviations and codes keep their capitals."""
+    return " ".join(word if word.isupper() and len(word) < 5 else word.lower() for word in text.split())
+
+
+def roughened(text: str, source: random.Random) -> str:
+    """As typed in a hurry, now and then: other case, no question mark, one typo."""
+    pick = source.random()
+    if pick < 0.05:
+        return text.lower()
+    if pick < 0.07:
+        return text.upper()
+    if pick < 0.12:
+        return text.rstrip("?.")
+    if pick < 0.17 and len(text) > 12:
+        at, kind = source.randrange(3, len(text) - 3), source.randrange(4)
+        letter = source.choice(string.ascii_lowercase)
+        if text[at].isalpha():
+            before, here, then, rest = text[:at], text[at], text[at + 1], text[at + 2 :]
+            typos = (then, letter + then, then + here, here + here + then)  # left out, another, swapped, twice
+            return before + typos[kind] + rest
+    return text
+
+
+def readable(text: str) -> bool:
+    """Whether every character is in the scorer's alphabet, ASCII and €."""
+    return set(text) <= LETTERS
 
 
 @cache
@@ -104,7 +136,7 @@ class WordBank(WordChooser):
         return result
 
     def labels_of(self, kinds: tuple[str, ...], among: int) -> list[tuple[str, str]]:
-        """Those of some kinds among so many (label, kind)."""
+        """Those of some kinds among `among` pairs (label, kind)."""
         return [pair for pair in self.labels(among) if pair[1] in kinds]
 
     def date(self) -> str:

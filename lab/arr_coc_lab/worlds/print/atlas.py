@@ -69,43 +69,15 @@ class PrintAtlas:
         return torch.tensor([own[i % len(own)] for own in groups.values() for i in range(most)]).to(self.first.device)
 
 
-@dataclass(frozen=True)
-class GlyphTable:
-    """Glyphs as they are drawn, before they are summed.
-
-    texels: all glyphs' levels of ink (0 … 15) one behind the other, row by row, in the order of boxes (F, 97, 4): left,
-    top, width, height in texels. advances: (F, 97) float32 in texels, 0 for what a face lacks. em, names, families,
-    held_out, common: as of a `PrintAtlas`.
-    """
-
-    texels: np.ndarray
-    boxes: np.ndarray
-    advances: np.ndarray
-    em: int
-    names: tuple[str, ...]
-    families: tuple[str, ...]
-    held_out: np.ndarray
-    common: np.ndarray
-
-
 def load_atlas(path: str | Path | None, device: torch.device | str) -> PrintAtlas:
     """The atlas of a file, or for None that of Needle World's own faces."""
     if path is None:
         return needle_atlas(device)
     with np.load(path) as file:
         arrays = {name: file[name] for name in file.files}
-    texels = np.frombuffer(lzma.decompress(arrays["texels"].tobytes()), np.uint8)
-    glyphs = GlyphTable(
-        texels,
-        arrays["boxes"],
-        arrays["advances"].astype(np.float32) / 64,
-        int(arrays["em"]),
-        tuple(map(str, arrays["names"])),
-        tuple(map(str, arrays["families"])),
-        arrays["held_out"],
-        arrays["common"],
-    )
-    return atlas_of(glyphs, device)
+    arrays["texels"] = np.frombuffer(lzma.decompress(arrays["texels"].tobytes()), np.uint8)
+    arrays["advances"] = arrays["advances"].astype(np.float32) / 64
+    return atlas_of(arrays, device)
 
 
 def needle_atlas(device: torch.device | str) -> PrintAtlas:
@@ -127,25 +99,20 @@ def needle_atlas(device: torch.device | str) -> PrintAtlas:
             boxes[face, index] = cols[0], ascent - rows[0], cut.shape[1], cut.shape[0]
             pieces.append(cut.ravel())
     held = np.array([name in needle.typefaces("test") for name in names])
-    table = GlyphTable(
-        np.concatenate(pieces),
-        boxes,
-        glyphs.advance[:, size].numpy().astype(np.float32),
-        int(glyphs.sizes[size]),
-        names,
-        tuple(name.lower() for name in names),
-        held,
-        np.zeros(len(names), bool),
-    )
-    return atlas_of(table, device)
+    arrays = {"texels": np.concatenate(pieces), "boxes": boxes, "em": glyphs.sizes[size].numpy(), "held_out": held}
+    arrays |= {"advances": glyphs.advance[:, size].numpy().astype(np.float32), "common": np.zeros(len(names), bool)}
+    arrays |= {"names": np.array(names), "families": np.array([name.lower() for name in names])}
+    return atlas_of(arrays, device)
 
 
-def atlas_of(glyphs: GlyphTable, device: torch.device | str) -> PrintAtlas:
-    """The sums of glyphs, on a device."""
-    boxes, advances, em = glyphs.boxes, glyphs.advances, glyphs.em
+def atlas_of(glyphs: dict[str, np.ndarray], device: torch.device | str) -> PrintAtlas:
+    """The sums of glyphs, on a device. texels: all glyphs' levels of ink (0 … 15), row by row, in the order of boxes
+    (F, 97, 4): left, top, width, height in texels. advances: (F, 97) float32 in texels, 0 for what a face lacks."""
+    boxes, advances, em = glyphs["boxes"], glyphs["advances"], int(glyphs["em"])
+    names, families = (tuple(map(str, glyphs[name])) for name in ("names", "families"))
     wide, high = boxes[..., 2].astype(np.int64), boxes[..., 3].astype(np.int64)
-    first, sums = area_sums(glyphs.texels, wide.ravel(), high.ravel())
-    instead = np.tile(np.arange(NUMBER_OF_IDS), (len(glyphs.names), 1))
+    first, sums = area_sums(glyphs["texels"], wide.ravel(), high.ravel())
+    instead = np.tile(np.arange(NUMBER_OF_IDS), (len(names), 1))
     for character, other in (dict.fromkeys(IDS, SPARE) | INSTEAD).items():
         lacking = advances[:, IDS[character]] == 0
         instead[lacking, IDS[character]] = IDS[other]
@@ -164,10 +131,10 @@ def atlas_of(glyphs: GlyphTable, device: torch.device | str) -> PrintAtlas:
         descent=tensor(descent, dtype=real),
         capital=tensor(boxes[:, IDS["H"], 1] / em, dtype=real),
         em=em,
-        names=glyphs.names,
-        families=glyphs.families,
-        held_out=glyphs.held_out.astype(bool),
-        common=glyphs.common.astype(bool),
+        names=names,
+        families=families,
+        held_out=glyphs["held_out"].astype(bool),
+        common=glyphs["common"].astype(bool),
     )
 
 

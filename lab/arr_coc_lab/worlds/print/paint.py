@@ -8,8 +8,6 @@ type of 6 pixels is filtered as a good rasteriser filters it, and type of 64 is 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -21,7 +19,6 @@ from .atlas import LEVELS, PrintAtlas
 from .setting import Runs
 
 PIXELS_AT_ONCE = {"cpu": 1 << 19, "cuda": 1 << 24}
-BLOCK = 256  # pixels that one program of the kernel paints
 
 
 @dataclass(frozen=True)
@@ -68,13 +65,12 @@ def paint_runs(
     areas: Tensor,
     atlas: PrintAtlas,
     weight: Tensor,
-    by_kernel: bool | None = None,
 ) -> Tensor:
     """(B, 3, H, W) float32 in 0–1 with the text laid over it.
 
     areas: (B, R, 4) int64 pixels of each piece of text, none on another. weight: (B,) exponent of the ink's coverage:
-    below 1 heavier, above 1 lighter. by_kernel: by `ink_kernel`, as on every GPU. The plain operations work on the
-    pixels with text alone, but on a GPU on all of them: it would have to wait to be told how many those are.
+    below 1 heavier, above 1 lighter. A processor works on the pixels with text alone, a GPU on all of them: it would
+    have to wait for their number.
     """
     device, (batch, _, height, width) = canvas.device, canvas.shape
     slots, letters = runs.ids.shape[1:]
@@ -96,14 +92,6 @@ def paint_runs(
     table = (torch.searchsorted(begin, columns.expand(batch, slots, width).contiguous(), right=True) - 1).clamp_min(0)
     table = F.pad(table.to(torch.int16), (0, 0, 1, 0)).view(-1)
     colours = F.pad(runs.ink, (0, 0, 1, 0)).view(-1, 3)
-    by_kernel = canvas.is_cuda if by_kernel is None else by_kernel
-    if by_kernel and kernel() is not None:
-        made = canvas.clone(memory_format=torch.contiguous_format)
-        given = made, line, facts, table, glyph, first, atlas.sums, colours, weight.contiguous()
-        sizes = len(line), height * width, width, slots + 1
-        kernel()[(-(-len(line) // BLOCK),)](*given, *sizes, LETTERS=letters, LEVELS=LEVELS, BLOCK=BLOCK)
-        return made
-
     where = torch.nonzero(line)[:, 0] if device.type == "cpu" else None
     pixel = torch.arange(len(line), device=device, dtype=torch.int32) if where is None else where.to(torch.int32)
     if where is not None:
@@ -133,17 +121,6 @@ def paint_runs(
     flat = canvas.permute(0, 2, 3, 1).reshape(-1, 3).clone()
     flat[where] = torch.lerp(flat[where], colour, ink[:, None])
     return flat.view(batch, height, width, 3).permute(0, 3, 1, 2).contiguous()
-
-
-@cache
-def kernel() -> Any:
-    """What lays ink on a GPU, or None where there is no Triton: the plain operations write what they find for every
-    pixel some two hundred times, which took a fifth of a training."""
-    try:
-        from .ink_kernel import lay_ink
-    except ImportError:
-        return None
-    return lay_ink
 
 
 def text_plane(there: Tensor, areas: Tensor, height: int, width: int) -> Tensor:

@@ -1,4 +1,4 @@
-"""What scanners, fax machines, copiers, cameras and time do to print, each picture in its own way.
+"""What scanners, fax machines, copiers, cameras and time do to pages, drawn or printed, each picture in its own way.
 
 Every picture has one kind of wear and draws its strengths within that kind's limits. Letters stay legible: how coarse a
 fax may be follows from the size of the type. Where a picture is turned or bent, `PrintWear.moved` takes places along.
@@ -7,6 +7,7 @@ fax may be follows from the size of the type. Where a picture is turned or bent,
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import NamedTuple, Self
@@ -19,7 +20,6 @@ from arr_coc.knowing.language.tables import read_table
 
 from ..constants import constant
 from ..needle.draws import FloatDraws, mix
-from ..pages.wear import blurred, compressed, cosines, grey
 from .writer import DATA
 
 Limits = tuple[float, float]
@@ -38,6 +38,20 @@ SHARES: dict[str, float] = {name: kind["share"] for name, kind in _KINDS.items()
 NAMES = tuple(KINDS)
 TILE = 512
 GRAIN, SPOTS, CLOUDS = range(3)
+# What JPEG divides the waves of brightness by.
+LUMA = (
+    (16, 11, 10, 16, 24, 40, 51, 61),
+    (12, 12, 14, 19, 26, 58, 60, 55),
+    (14, 13, 16, 24, 40, 57, 69, 56),
+    (14, 17, 22, 29, 51, 87, 80, 62),
+    (18, 22, 37, 56, 68, 109, 103, 77),
+    (24, 35, 55, 64, 81, 104, 113, 92),
+    (49, 64, 78, 87, 103, 121, 120, 101),
+    (72, 92, 95, 98, 112, 100, 103, 99),
+)
+# To brightness and two differences of colour, and back.
+COLOURS = ((0.299, 0.587, 0.114), (-0.1687, -0.3313, 0.5), (0.5, -0.4187, -0.0813))
+BACK = tuple(map(tuple, torch.linalg.inv(torch.tensor(COLOURS, dtype=torch.float64)).tolist()))
 
 
 @cache
@@ -212,3 +226,60 @@ def noise(tiles: Tensor, places: Tensor, size: tuple[int, int], which: int) -> T
     x = (torch.arange(size[1], device=tile.device) + shift[:, 1:]) % TILE
     place = (y * TILE)[:, :, None] + x[:, None]
     return tile.index_select(0, place.view(-1).to(torch.int32)).view(-1, 1, *size)
+
+
+# ---- Grey, blur and JPEG, in torch -----------------------------------------------------------------------------------
+
+
+def grey(pictures: Tensor) -> Tensor:
+    return _mixed(pictures, COLOURS[:1])
+
+
+def _mixed(planes: Tensor, rows: Sequence[Sequence[float]]) -> Tensor:
+    """(B, 3, H, W) → (B, rows, H, W): sums of the three planes, each row's own."""
+    first, second, third = planes.split(1, 1)
+    return torch.cat([a * first + b * second + c * third for a, b, c in rows], 1)
+
+
+def blurred(pictures: Tensor, sigma: Tensor) -> Tensor:
+    """Gaussian blur of (B, C, H, W) with a width of its own for every picture.
+
+    Sums of moved pictures: a GPU is slow at convolutions of one channel each, and sums can be compiled.
+    """
+    spread = 2 * sigma.clamp(min=0.05).view(-1, 1, 1, 1) ** 2
+    near, far = torch.exp(-1 / spread), torch.exp(-4 / spread)
+    whole = 1 + 2 * (near + far)
+    for axis in (2, 3):
+        length = pictures.shape[axis]
+        padded = F.pad(pictures, (0, 0, 2, 2) if axis == 2 else (2, 2, 0, 0), mode="replicate")
+        parts = [padded.narrow(axis, start, length) for start in range(5)]
+        pictures = (parts[2] + near * (parts[1] + parts[3]) + far * (parts[0] + parts[4])) / whole
+    return pictures
+
+
+def compressed(pictures: Tensor, quality: Tensor, tables: tuple[Tensor, Tensor] | None = None) -> Tensor:
+    """What JPEG would leave, at each picture's own quality (0: untouched): 8 × 8 cosines, rounded, and back. tables:
+    `cosines` of the device, for those who compile this."""
+    batch, _, height, width = pictures.shape
+    waves, steps = cosines(pictures.device) if tables is None else tables
+    strength = torch.where(quality < 50, 50 / quality.clamp(min=1), 2 - quality / 50)
+    steps = (steps * strength.view(-1, 1, 1)).clamp(min=1).view(batch, 3, 1, 1, 64)
+    padded = F.pad(pictures * 255 - 128, (0, -width % 8, 0, -height % 8), mode="replicate")
+    rows, cols = padded.shape[2] // 8, padded.shape[3] // 8
+    blocks = _mixed(padded, COLOURS).view(batch, 3, rows, 8, cols, 8).transpose(3, 4).reshape(-1, 64)
+    found = (blocks @ waves.mT).view(batch, 3, rows, cols, 64)
+    found = (torch.round(found / steps) * steps).view(-1, 64) @ waves
+    rgb = _mixed(found.view(batch, 3, rows, cols, 8, 8).transpose(3, 4).reshape(padded.shape), BACK)
+    rgb = (rgb[..., :height, :width] + 128) / 255
+    return torch.where(quality.view(-1, 1, 1, 1) > 0, rgb, pictures)
+
+
+@cache
+def cosines(device: torch.device) -> tuple[Tensor, Tensor]:
+    """(64, 64) waves of an 8 × 8 block, and (3, 64) steps of quality 50; sent to a device once."""
+    at = torch.arange(8).float()
+    one = torch.cos((2 * at[None] + 1) * at[:, None] * math.pi / 16) * 0.5
+    one[0] /= math.sqrt(2)
+    luma = torch.tensor(LUMA).float().view(64)
+    steps = torch.stack([luma, luma.clamp(min=17) * 1.4, luma.clamp(min=17) * 1.4])
+    return torch.kron(one, one).to(device), steps.to(device)

@@ -5,13 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ..scene import NeedleScene, Stage
-from .cards import cards
-from .charts import charts
-from .forms import forms
-from .receipts import receipts
-from .scenes import scenes
-from .signs import signs
-from .zoo import zoo
+from .papers import cards, charts, forms, receipts
+from .places import scenes, signs, zoo
 
 FAMILIES: dict[str, Callable[[Stage], NeedleScene]] = {
     "cards": cards,

@@ -1,1 +1,0 @@
-"""Drawn documents of several pages: reports, contracts, statements, manuals and catalogues, with questions."""
