@@ -10,6 +10,7 @@ from __future__ import annotations
 import gc
 import os
 import sys
+import tempfile
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -22,6 +23,8 @@ from hypothesis.internal.conjecture import providers
 
 settings.register_profile("same", derandomize=True, max_examples=60, deadline=None, database=None)
 settings.register_profile("search", max_examples=1000, deadline=None, print_blob=True)
+# What a developer has downloaded or read before is not there for tests.
+os.environ["XDG_CACHE_HOME"] = tempfile.mkdtemp(prefix="arr-coc-tests-")
 PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "same")
 settings.load_profile(PROFILE)
 # Hypothesis also draws numbers and texts that it finds in the modules imported so far: which these are depends on the

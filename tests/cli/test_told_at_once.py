@@ -49,7 +49,6 @@ WRONG: list[tuple[list[str], str]] = [
     (["look", STREET, "red", "--strategy", "zzz"], "zzz"),
     (["look", STREET, "red", "--device", "zzz"], "zzz"),
     (["look", STREET, "red", "--relevance", "zzz"], "zzz"),
-    (["mine", "--data", "nope"], "nope"),
     (["video", "http://127.0.0.1:9/a.mp4", "red"], "--allow-url"),
     (["needle", "--out", "AFILE"], "AFILE"),
     (["serve", "--upload", "nan"], "--upload"),

@@ -325,7 +325,8 @@ class Loop:
             try:
                 if final not in earlier:
                     self.accelerator.save_state(str(temporary))
-            except RuntimeError as error:  # torch's own writer reports a full disk this way
+            except (RuntimeError, OSError) as error:  # torch's own writer reports a full disk as a RuntimeError
+                shutil.rmtree(temporary, ignore_errors=True)
                 raise OSError(str(error).splitlines()[0]) from error
             self.accelerator.wait_for_everyone()
             if self.accelerator.is_main_process:

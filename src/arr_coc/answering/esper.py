@@ -189,25 +189,28 @@ class Esper:
         source = self.eye.relevance if relevance is None else relevance
         return ask_page_by_page(document, query, Request.of(budget, keep), source, self.eye.page_offers(), asker)
 
-    def _look_again(self, query: str, request: Request, settings: PassSettings, relevance: object, most: int) -> Answer:
+    def _look_again(
+        self, query: str, request: Request, settings: PassSettings, relevance: object, longest: int
+    ) -> Answer:
         eye = copy(self.eye)
         eye.record = None  # all passes are one answer
         full = eye.full
         total = request.tokens(full) if request.budget or request.keep else share_of(full, DEFAULT_TOTAL)
         # All passes together must fit: the first takes two units, each later one a unit more than the one before.
-        unit = max(2 * total // (settings.passes * (settings.passes + 3)), 1)
-        looked = eye.prepare(query, min(2 * unit, full), relevance=relevance, scale=request.scale)
+        most = max(number for number in range(1, settings.passes + 1) if number == 1 or _cost(number) <= total)
+        unit = max(total // _cost(most), 1)
+        looked = eye.prepare(query, max(min(2 * unit, total, full), 1), relevance=relevance, scale=request.scale)
         if len(looked.plan.allocations) != 1 or looked.plan.relevance is None:
             raise InputError(f"{eye.name} shows a picture as several tiles; passes need a model with one grid")
         allocation, decided = looked.plan.allocations[0], np.asarray(looked.plan.relevance[0], dtype=np.float64)
         answers: list[Answer] = []
         exploration, fixated = _exploration([]), np.zeros(allocation.grid)
         while True:
-            answer = eye.answer(looked, most)
+            answer = eye.answer(looked, longest)
             (step,) = answer.passes
             answers.append(replace(answer, passes=(replace(step, exploration=exploration),)))
             unsure = [one.uncertainty for one in answers]
-            if len(answers) == settings.passes or _enough(unsure, settings):
+            if len(answers) == most or _enough(unsure, settings):
                 break
             exploration = _exploration(unsure)
             steered = _next_map(_cells(decided, allocation), allocation, query, unsure[-1], exploration)
@@ -223,6 +226,11 @@ class Esper:
         steps: tuple[Pass, ...] = tuple(step for one in answers for step in one.passes)
         found = replace(answers[-1], passes=steps, seconds=summed(one.seconds for one in answers))
         return found if self.eye.record is None else self.eye.recorded(found, query)
+
+
+def _cost(passes: int) -> int:
+    """Units of all passes together: two for the first, and one more for each than for the one before."""
+    return passes * (passes + 3) // 2
 
 
 def _enough(uncertainty: list[float], settings: PassSettings) -> bool:

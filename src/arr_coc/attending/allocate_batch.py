@@ -38,7 +38,7 @@ def allocate_batch(
     the coarsest level; by default 3, or coarser where the budget needs it. options: what a strategy takes by name
     (`Strategy.options`): `overview` (overlay: the most tokens of its overview), `criterion` (quadtree: mass,
     variance, peak), `shape` (controls: overlay or quadtree), `boxes` (oracle), `edges` (edge), `level` (top_k),
-    `labels`, `saliency`, `parents`, `gaze` (clusters), `curve`, `steepness` (classic), `fovea` (saccades).
+    `labels`, `saliency` (clusters), `curve`, `steepness` (classic), `fovea` (saccades).
     A budget above the full count means all of the picture; the allocation's notes then say so.
     """
     check_options(strategy, options)

@@ -39,12 +39,8 @@ if TYPE_CHECKING:
         boxes: object
         curve: str
         steepness: float
-        keeps: Sequence[int]
-        clusters: object
         labels: object
         saliency: object
-        parents: object
-        gaze: object
 
     class StrategyOptions(AnyOptions, closed=True):
         """These, and no other keywords."""

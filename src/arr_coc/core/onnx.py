@@ -42,11 +42,14 @@ def open_session(graph: Path | bytes) -> Session:
 
 def stored(folder: Path, *names: str) -> list[np.ndarray]:
     """Read tensors of the safetensors in a folder, in single precision."""
-    from safetensors import safe_open
+    from safetensors import SafetensorError, safe_open
 
     found: dict[str, np.ndarray] = {}
-    for path in sorted(folder.glob("*.safetensors")):
-        with safe_open(path, framework="np") as file:
-            known = file.keys()
-            found |= {name: file.get_tensor(name).astype(np.float32) for name in names if name in known}
+    try:
+        for path in sorted(folder.glob("*.safetensors")):
+            with safe_open(path, framework="np") as file:
+                known = file.keys()
+                found |= {name: file.get_tensor(name).astype(np.float32) for name in names if name in known}
+    except SafetensorError as error:
+        raise ValueError(str(error)) from error
     return [found[name] for name in names]

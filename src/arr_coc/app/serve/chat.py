@@ -170,7 +170,7 @@ def first_error(error: ValidationError) -> str:
         own = place.startswith("arr_coc")
         known = f"choose from {', '.join(OwnFields.model_fields)}" if own else "leave it out"
         return f"{place} is unknown here; {known}"
-    return f"{place}: {found['msg']}, got {shown(found['input'])}"
+    return f"{place}: {found['msg'][:200]}, got {shown(found['input'])}"
 
 
 # ---- requests --------------------------------------------------------------------------------------------------------
