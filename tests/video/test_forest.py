@@ -124,10 +124,6 @@ def test_watch_shares_a_clips_budget() -> None:
     inside = watched.coherence["inside"]
     assert inside is not None
     assert inside > 0.8
-    # Mips in time: the mean over two frames and two by two places.
-    fine, coarse = watched.mips(2)
-    assert coarse.shape == (4, 2, 64, 64)
-    assert torch.allclose(coarse[0, :, 0, 0], fine[:2, :, :2, :2].mean((0, 2, 3)), atol=1e-6)
     capped = watch(frames, "What number is on the red card?", budget=41, cap=10)
     assert max(frame.tokens for frame in capped.frames) <= 10
     assert capped.tokens == 41
