@@ -36,7 +36,6 @@ def page() -> np.ndarray:
 DOORS = {
     "look": lambda eye, page, scale: arr_coc.look(page, QUERY, TOKENS, scale=scale, grip="mini"),
     "ask": lambda eye, page, scale: arr_coc.ask(page, QUERY, TOKENS, scale=scale).allocation,
-    "magnify": lambda eye, page, scale: arr_coc.ask(page, QUERY, TOKENS, magnify=scale).allocation,
     "quick eye": lambda eye, page, scale: quick_eye().set_image(page).ask(QUERY, TOKENS, scale=scale).allocation,
     "eye": lambda eye, page, scale: eye.set_image(page).ask(QUERY, TOKENS, scale=scale).allocation,
     "turns": lambda eye, page, scale: eye.ask([Turn("user", (page, QUERY))], TOKENS, scale=scale).allocation,

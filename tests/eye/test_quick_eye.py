@@ -56,7 +56,7 @@ def test_the_answer_is_that_of_the_stock_class(eye: Eye, quick: Eye, budget: int
 @needs_weights
 def test_a_picture_that_is_read_larger_costs_as_much_and_is_told_in_its_own_pixels(eye: Eye) -> None:
     plain, got, stock = (
-        arr_coc.ask(signs(), QUERY, 24, magnify=times, model=model)
+        arr_coc.ask(signs(), QUERY, 24, scale=times, model=model)
         for times, model in ((1, MINI), (1.5, MINI), (1.5, copy(eye)))
     )
     assert got.tokens == plain.tokens == 24

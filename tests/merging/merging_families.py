@@ -322,28 +322,11 @@ class FamilyPictures:
 
 
 def save_family(folder: Path, name: str) -> Path:
-    """A tiny merged family in a folder, with its stock processor and a tokenizer of numbered words."""
-    from transformers.models.llava_onevision.image_processing_pil_llava_onevision import LlavaOnevisionImageProcessorPil
-    from transformers.models.llava_onevision.processing_llava_onevision import LlavaOnevisionProcessor
+    """Save a tiny family that takes Qwen2-VL's processor, with that and a tokenizer of numbered words."""
     from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import Qwen2VLImageProcessorPil
 
     build_model(name).save_pretrained(folder)
-    token = {"llava_onevision": "<image>", "qwen2_5_vl": "<|image_pad|>"}[name]
-    tokenizer = numbered_words(token)
-    colours = {"image_mean": [0.5] * 3, "image_std": [0.5] * 3}
-    if name == "qwen2_5_vl":
-        tokenizer.save_pretrained(folder)
-        sizes = {"patch_size": 4, "merge_size": 2, "temporal_patch_size": 2, "min_pixels": 64, "max_pixels": 4096}
-        Qwen2VLImageProcessorPil(**sizes, **colours).save_pretrained(folder)
-    else:
-        LlavaOnevisionProcessor(
-            image_processor=LlavaOnevisionImageProcessorPil(
-                image_grid_pinpoints=PINPOINTS, size={"height": 32, "width": 32}, **colours
-            ),
-            tokenizer=tokenizer,
-            num_image_tokens=64,
-            vision_feature_select_strategy="full",
-            vision_aspect_ratio="anyres_max_2",
-            chat_template=tokenizer.chat_template,
-        ).save_pretrained(folder)
+    numbered_words("<|image_pad|>").save_pretrained(folder)
+    sizes = {"patch_size": 4, "merge_size": 2, "temporal_patch_size": 2, "min_pixels": 64, "max_pixels": 4096}
+    Qwen2VLImageProcessorPil(**sizes, image_mean=[0.5] * 3, image_std=[0.5] * 3).save_pretrained(folder)
     return folder

@@ -39,8 +39,12 @@ def test_a_picture_in_tiles_can_be_asked_about(name: str):
     assert eye.ask(QUESTION, budget=9, max_new_tokens=1).tokens <= 9 + answer.full - sum(g.tokens for g in grids)
     with pytest.raises(InputError, match="tiles from the picture"):
         eye.ask(QUESTION, keep=0.5, scale=2)
+    two = [Turn(USER, (picture, picture, "w20"))]
+    if name == "llava_onevision":  # its processor cuts no tiles from one of several pictures
+        assert len(eye.ask(two, keep=0.5, max_new_tokens=1).passes) == 2
+        return
     with pytest.raises(InputError, match="whose they are"):
-        eye.ask([Turn(USER, (picture, picture, "w20"))], keep=0.5)
+        eye.ask(two, keep=0.5)
 
 
 def inputs_of(eye: Eye, picture: np.ndarray) -> dict:

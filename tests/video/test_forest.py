@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from arr_coc import InputError
 from arr_coc.attending.overlay import overlay, token_gains
-from arr_coc.video.answering import group_allocations
+from arr_coc.video.answering import as_seen, group_allocations, side_by_side
 from arr_coc.video.spending import demand_of, grow_forest, share_tokens
 from arr_coc.video.watching import watch
 
@@ -28,6 +28,11 @@ def test_a_clip_seen_from_another_distance_costs_as_much(scale: float) -> None:
     assert {one.canvas or (one.height, one.width) for one in watched.allocations} == {(side, side)}
     assert [one.tokens for one in group_allocations(watched, 2)] != []
     assert {one.scale for one in group_allocations(watched, 2)} == {scale}
+    # Resized for a sheet, the first frame keeps its leaves.
+    first, sheet = watched.allocations[0], side_by_side(*zip(as_seen(frames[0], watched.allocations[0]), strict=True))
+    assert sheet[1].canvas is None
+    assert np.array_equal(sheet[1].leaf_cells(), first.leaf_cells())
+    assert int((sheet[1].boxes[0, 2:] // (32 << sheet[1].levels[0])).prod()) == 1
 
 
 def test_auto_enlarges_a_clip_whose_letters_are_small_and_by_default_none() -> None:
@@ -124,10 +129,6 @@ def test_watch_shares_a_clips_budget() -> None:
     inside = watched.coherence["inside"]
     assert inside is not None
     assert inside > 0.8
-    # Mips in time: the mean over two frames and two by two places.
-    fine, coarse = watched.mips(2)
-    assert coarse.shape == (4, 2, 64, 64)
-    assert torch.allclose(coarse[0, :, 0, 0], fine[:2, :, :2, :2].mean((0, 2, 3)), atol=1e-6)
     capped = watch(frames, "What number is on the red card?", budget=41, cap=10)
     assert max(frame.tokens for frame in capped.frames) <= 10
     assert capped.tokens == 41

@@ -11,7 +11,6 @@ from arr_coc import InputError
 from arr_coc.texture.motion import view_of
 from arr_coc.video.settings import TemporalSettings, load_settings
 from arr_coc.video.stream import VideoStream
-from arr_coc.video.watching import watch
 from arr_coc_lab.train.temporal_model import TemporalBlend, clip_motion, clip_views
 
 FRAMES = pan(3, 3, 4) + scene(2, 3, step=3)
@@ -37,32 +36,6 @@ def test_the_batch_is_the_stream() -> None:
         # OpenCV warps in steps of 1/32 pixel, torch does not.
         difference = np.abs(one.relevance.map - carried.relevance[0, number].detach().numpy())
         assert difference.max() < 0.03, f"frame {number}"
-
-
-def test_temporal_mips_hold_what_has_mattered_for_a_while(tmp_path) -> None:
-    """A spot that flashes in the last of four still frames counts a quarter, spread over a coarse place; a stream that
-    was saved remembers the same."""
-    frames, maps = [scene(2, 1)[0]] * 4, np.zeros((4, 64, 64), np.float32)
-    maps[:, 8:16, 8:16] = 1
-    maps[3, 40:44, 40:44] = 1
-    given, how = iter(maps), {"settings": TemporalSettings(keyframe=1, decay=0.0), "clusters": False}
-    stream = VideoStream("a card", keep=0.3, mips=1.0, relevance=lambda *_: next(given), **how)
-    for frame in frames[:3]:
-        stream.see(frame)
-    stream.save(tmp_path / "stream.npz")
-    found = stream.see(frames[3]).relevance.map
-    side = found.shape[0] // 64
-    assert found[12 * side, 12 * side] == pytest.approx(1, abs=0.02)
-    assert found[42 * side, 42 * side] == pytest.approx(0.25, abs=0.05)
-    again = VideoStream.resume(tmp_path / "stream.npz", relevance=lambda *_: maps[3])
-    np.testing.assert_allclose(again.see(frames[3]).relevance.map, found, atol=1e-6)
-    given = iter(maps)
-    watched = watch(iter(frames), "a card", keep=0.3, mips=1.0, relevance=lambda *_: next(given), **how)
-    np.testing.assert_allclose(watched.frames[3].relevance.map, found, atol=1e-6)
-    with pytest.raises(InputError, match=r"mips=2.*must be in \[0, 1\]"):
-        VideoStream("a card", mips=2)
-    plain = VideoStream("a card", keep=0.3, relevance=lambda *_: maps[3], **how)
-    assert plain.see(frames[3]).relevance.map[42 * side, 42 * side] == pytest.approx(1, abs=0.02)
 
 
 @torch.no_grad()

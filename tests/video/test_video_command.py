@@ -63,7 +63,7 @@ def test_a_model_answers(clip, tmp_path, tiny, capsys) -> None:
     assert max(row["tokens"] for row in found["frames"]) <= found["answer"]["tokens"] <= found["tokens"]
 
 
-@pytest.mark.parametrize("scale", ["0.5"])
+@pytest.mark.parametrize("scale", ["0.5", "2"])
 def test_frames_are_read_from_where_they_are_told_to_be(clip, tmp_path, tiny, capsys, monkeypatch, scale) -> None:
     """As many tokens, on a grid of frames of another size, which the model then sees."""
     monkeypatch.setattr("arr_coc.app.cli.video.write_files", lambda *_: {})

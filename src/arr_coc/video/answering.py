@@ -18,8 +18,10 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from ..attending.frame import in_picture
 from ..core.errors import InputError
 from ..core.values import Allocation, Answer, Pass
+from ..pictures.load import load_picture, resized
 from .watching import Watched, share_budget
 
 if TYPE_CHECKING:
@@ -88,9 +90,18 @@ def _from_clearest(eye: Eye, watched: Watched, frames: Sequence[np.ndarray], lon
 
 def _from_sheet(eye: Eye, watched: Watched, frames: Sequence[np.ndarray], longest: int) -> Answer:
     chosen = watched.funded(SHEET_FRAMES)
-    sheet, allocation = side_by_side([frames[one] for one in chosen], [watched.allocations[one] for one in chosen])
+    seen = [as_seen(frames[one], watched.allocations[one]) for one in chosen]
+    sheet, allocation = side_by_side([frame for frame, _ in seen], [allocation for _, allocation in seen])
     eye.set_image(sheet)
     return replace(eye.ask(watched.query, allocation=allocation, max_new_tokens=longest), full=watched.full)
+
+
+def as_seen(frame: np.ndarray, allocation: Allocation) -> tuple[np.ndarray, Allocation]:
+    """Resize a frame to the size from which it is read, and give its regions in those pixels."""
+    size = allocation.canvas or (allocation.height, allocation.width)
+    if size == frame.shape[:2]:
+        return frame, allocation
+    return resized(load_picture(frame), size).pixels, in_picture(allocation, size)
 
 
 def side_by_side(frames: Sequence[np.ndarray], allocations: Sequence[Allocation]) -> tuple[np.ndarray, Allocation]:
@@ -159,7 +170,7 @@ def group_allocations(watched: Watched, temporal: int) -> list[Allocation]:
     """One allocation for each group of `temporal` frames, sharing the budget of the clip.
 
     A group is seen through the same tokens in all its frames, so it needs what any of them needs (the largest
-    relevance), and its ground is old where it was old in all of them: one step up the clip's mips in time.
+    relevance), and its ground is old where it was old in all of them.
     """
     if temporal == 1:
         return watched.allocations

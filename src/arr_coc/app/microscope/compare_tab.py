@@ -17,8 +17,9 @@ from .linking import LONGEST_QUERY, PageState
 from .markup import Figure, figures, notes, shown_pixels, shown_size, table
 
 SIDE = 480
-# Not offered: classic needs 64 tokens and a large picture, full needs all of them, oracle needs true boxes.
-OFFERED = tuple(name for name in strategy_names() if name not in ("classic", "full", "oracle"))
+# Not offered: classic needs 64 tokens and a large picture, full needs all of them, oracle needs true boxes, clusters
+# needs labels.
+OFFERED = tuple(name for name in strategy_names() if name not in ("classic", "full", "oracle", "clusters"))
 
 
 def sides_of(state: PageState) -> list[tuple[str, str]]:
