@@ -6,6 +6,7 @@ there to be read: whole words, all of them visible.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 import torch
@@ -20,7 +21,27 @@ from .writer import DATA
 
 if TYPE_CHECKING:
     from .setting import Runs
-    from .sheets import Facts
+
+
+@dataclass(frozen=True)
+class Facts:
+    """F things that can be asked about each of B pictures, all (B, F) int64.
+
+    group: of questions. label, second, answer: slots that the question names, and the one that holds the answer; second
+    is −1 where there is none. label_from, label_words, answer_from, answer_words: which words of them, 0 words for all.
+    valid: bool.
+    """
+
+    group: Tensor
+    label: Tensor
+    second: Tensor
+    answer: Tensor
+    label_from: Tensor
+    label_words: Tensor
+    answer_from: Tensor
+    answer_words: Tensor
+    valid: Tensor
+
 
 _WORDINGS = read_table(DATA / "wording.toml")
 

@@ -19,7 +19,7 @@ from ..needle.draws import Canvas, FloatDraws
 from .atlas import PrintAtlas
 from .bank import KIND, Bank
 from .paint import Rects, rects_of
-from .questions import GROUP
+from .questions import GROUP, Facts
 from .setting import LOWER, UPPER, Slots, SlotValue, slots_of
 
 SMALLEST, LARGEST = 6.0, 64.0
@@ -41,26 +41,6 @@ SHADES = (
     *((0.95, 0.95, 0.95),) * 4,
     *((0.88, 0.92, 0.99), (0.99, 0.95, 0.84), (0.9, 0.97, 0.9), (0.98, 0.9, 0.9), (0.86, 0.95, 0.97)),
 )
-
-
-@dataclass(frozen=True)
-class Facts:
-    """F things that can be asked about each of B pictures, all (B, F) int64.
-
-    group: of questions. label, second, answer: slots that the question names, and the one that holds the answer; second
-    is −1 where there is none. label_from, label_words, answer_from, answer_words: which words of them, 0 words for all.
-    valid: bool.
-    """
-
-    group: Tensor
-    label: Tensor
-    second: Tensor
-    answer: Tensor
-    label_from: Tensor
-    label_words: Tensor
-    answer_from: Tensor
-    answer_words: Tensor
-    valid: Tensor
 
 
 @dataclass(frozen=True)
