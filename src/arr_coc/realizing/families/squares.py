@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from typing import TYPE_CHECKING, ClassVar
 
 from ..base import Inputs
@@ -17,9 +18,9 @@ class SquareBackbone(MergingBackbone):
 
     tensor_features: ClassVar[bool] = True
 
+    @abstractmethod
     def side(self, model: PreTrainedModel, pixels: int) -> int:
         """Tokens on the side of a tile of this many pixels."""
-        raise NotImplementedError
 
     def layout(self, model: PreTrainedModel, inputs: Inputs) -> TokenLayout:
         pixels = inputs["pixel_values"]
