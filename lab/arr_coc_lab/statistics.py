@@ -88,11 +88,6 @@ def resampled(each: np.ndarray, seed: int = 0) -> Estimate:
     return interval(np.concatenate([each.mean(keepdims=True), each[draws].mean(1)]))
 
 
-def paired_bootstrap(first: np.ndarray, second: np.ndarray, seed: int = 0) -> Estimate:
-    """(n,) each, of the same pictures or clips → the mean of first − second, by resampling them."""
-    return resampled(first - second, seed)
-
-
 def interval(values: np.ndarray) -> Estimate:
     """(1 + resamples,) → the value as measured, which stands first, and the middle 95 % of the others."""
     low, high = np.quantile(values[1:], (0.025, 0.975))

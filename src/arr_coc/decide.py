@@ -8,7 +8,7 @@ Every entry point that looks at pictures builds a `View` of each and calls this:
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -49,7 +49,7 @@ class Decision:
     """Where the tokens of one picture go. distance: from how far it is read."""
 
     allocation: Allocation
-    distance: Distance = field(default_factory=Distance)
+    distance: Distance
 
 
 def attend(
@@ -85,9 +85,8 @@ def attend(
         coarsest = levels[number] if levels else None
         chosen.append((request.levels if coarsest is None else coarsest, {**own, **request.options}))
         # Pictures alike are laid out together, unless the strategy needs more of one than its map.
-        groups.setdefault((frame, _map(relevance[number]).shape, chosen[-1][0], number if own else -1), []).append(
-            number
-        )
+        alike = frame, _map(relevance[number]).shape, chosen[-1][0], number if own else -1
+        groups.setdefault(alike, []).append(number)
     decisions: dict[int, Decision] = {}
     for (frame, *_), members in groups.items():
         coarsest, own = chosen[members[0]]

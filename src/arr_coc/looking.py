@@ -25,7 +25,7 @@ from .attending.frame import Frame
 from .attending.grip import as_grip
 from .attending.request import Request, check_device
 from .attending.request import check_request as check_request
-from .attending.strategies import DEFAULT_STRATEGY, check_strategy, without_torch
+from .attending.strategies import DEFAULT_STRATEGY, without_torch
 from .balancing.choosing import check_relevance as check_relevance
 from .balancing.choosing import maps_of, resolve
 from .core.checks import of_kind, shown
@@ -297,13 +297,6 @@ def request_of(queries: Sequence[str], budget: object = None, keep: object = Non
     if isinstance(request.budget, Sequence):
         raise InputError(f"budget={shown(request.budget)} is for several pictures; of one, give one number")
     return request
-
-
-def check_strategies(strategies: Sequence[str], device: str = "cpu") -> None:
-    """Are these names of strategies, and can this device be used? Raises `InputError`."""
-    for strategy in strategies:
-        check_strategy(strategy)
-    check_device(device)
 
 
 def import_rooms(strategy: str = DEFAULT_STRATEGY, device: str = "cpu", relevance: object = "auto") -> None:

@@ -1,4 +1,4 @@
-"""Arousal and tempering, learned: they depart from the table of stakes and from the rule of exploration.
+"""Arousal, learned: it departs from the table of stakes.
 
 The last layer of every network starts at zero, so that an untrained module says what the rule says.
 """
@@ -14,9 +14,6 @@ from torch import Tensor, nn
 from ..core.errors import InputError
 from ..core.pretrained import Pretrained
 from .arousal import arousal_of, keyword_stakes
-from .tempering import exploration_rule
-
-MOST_PASSES = 4
 
 
 def silent_head(hidden: int, out: int = 1) -> nn.Linear:
@@ -82,51 +79,3 @@ class ArousalEstimator(Pretrained):
         if not bool((failed >= 0).all()):
             raise InputError("failures are counted from 0; got a negative number")
         return arousal_of(stakes, unsure, failed)
-
-
-@dataclass(frozen=True)
-class TemperingConfig:
-    """learned: whether a network departs from the rule. hidden: its width."""
-
-    learned: bool = False
-    hidden: int = 16
-
-
-class TemperingPolicy(Pretrained):
-    """Pass number, uncertainty and its trend → exploration in [0, 1]: by the rule, or learned starting from it.
-
-    The network moves the rule's log-odds and starts at zero, so that an untrained policy is the rule.
-    """
-
-    config_class = TemperingConfig
-    config: TemperingConfig
-
-    def __init__(self, config: TemperingConfig | None = None) -> None:
-        super().__init__(config or TemperingConfig())
-        self.network: nn.Sequential | None = None
-        if self.config.learned:
-            last = silent_head(self.config.hidden)
-            self.network = nn.Sequential(nn.Linear(3, self.config.hidden), nn.GELU(), last)
-
-    def forward(self, pass_number: Tensor, uncertainty: Tensor, trend: Tensor) -> Tensor:
-        """(B,) each → exploration (B,), differentiable when learned.
-
-        pass_number: 1 for the first. uncertainty: after the pass before (anything in [0, 1] before the first).
-        trend: its change since the pass before that; negative = getting surer.
-        """
-        rule = exploration_rule(pass_number, uncertainty)
-        if self.network is None:
-            return rule
-        inputs = torch.stack([pass_number.to(uncertainty) / MOST_PASSES, uncertainty, trend.to(uncertainty)], dim=-1)
-        return torch.sigmoid(torch.logit(rule.to(uncertainty)) + self.network(inputs)[..., 0])
-
-    @torch.no_grad()
-    def explore(self, uncertainties: Sequence[float]) -> float:
-        """Exploration of the next pass, from the uncertainties after each pass so far (none before the first)."""
-        if not all(0 <= value <= 1 for value in uncertainties):
-            raise InputError(f"uncertainties must lie in [0, 1], got {list(uncertainties)}")
-        # Before the first pass nothing is known.
-        last = uncertainties[-1] if uncertainties else 1.0
-        trend = last - uncertainties[-2] if len(uncertainties) > 1 else 0.0
-        numbers = torch.tensor([[len(uncertainties) + 1.0], [last], [trend]])
-        return float(self(*numbers)[0])

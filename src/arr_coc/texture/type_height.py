@@ -289,17 +289,6 @@ def letters_of(pixels: np.ndarray, words: Words | None = None, size: tuple[int, 
     return PictureStore(_letters, pixels_key(pixels)).made(size, lambda: type_height(pixels, size=size))
 
 
-def height_channel(array: np.ndarray) -> np.ndarray:
-    """(H, W, 3) RGB, uint8 or float in [0, 1] → (H, W) float32: the height of the letters, of `TALLEST` pixels."""
-    import cv2
-
-    picture = array if array.dtype == np.uint8 else cv2.convertScaleAbs(np.ascontiguousarray(array), alpha=255.0)
-    found = type_height(np.ascontiguousarray(picture)).map
-    height, width = array.shape[:2]
-    shown = found.repeat(CELL, 0).repeat(CELL, 1)[:height, :width]
-    return np.minimum(shown / TALLEST, 1.0)
-
-
 def weighted_quantile(values: np.ndarray, weights: np.ndarray, share: float) -> float:
     """The value below which `share` of the weight lies."""
     order = np.argsort(values, kind="stable")

@@ -106,21 +106,6 @@ def _saliency(folder: Path) -> Session:
 ANCHOR_GRIDS = ((20, 3), (10, 6))
 
 
-def class_features(anchors: Anchors) -> np.ndarray:
-    """Anchors of the square (`detect`) → (20, 20, classes) in [0, 1]: how much each place looks like each class.
-
-    Square roots, so that a doubtful class still tells a place from its neighbours. Anchors coarser than a tenth of the
-    picture say nothing about places.
-    """
-    dense, first = np.zeros((1, 1, 1), np.float32), 0
-    for side, each in ANCHOR_GRIDS:
-        part = anchors.scores[first : first + side * side * each].reshape(side, side, each, -1).max(2)
-        first += side * side * each
-        step = ANCHOR_GRIDS[0][0] // side
-        dense = np.maximum(dense, part.repeat(step, 0).repeat(step, 1))
-    return np.sqrt(dense)
-
-
 @dataclass(frozen=True, eq=False)
 class PhotoSight:
     """A photograph, (H, W, 3) uint8, and what the networks say of it, each asked once."""
