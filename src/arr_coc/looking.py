@@ -1,7 +1,7 @@
 """`look`: from a picture and a question to an `Allocation`, in one call.
 
 look("street.png", "What number is on the red sign?", budget=256)      → Allocation
-examine("street.png", "What number is on the red sign?", keep=0.25)    → Look: also relevance, picture, seconds
+examine("street.png", "What number is on the red sign?")               → Look: also relevance, picture, seconds
 prepare("street.png").look("the red sign"), .look("the blue sign")     → sensed once, asked many times
 
 One picture, one question, the default strategy, a CPU: all of it is numpy and OpenCV, because importing torch takes
@@ -11,7 +11,7 @@ longer than everything else together. Other strategies and devices import torch 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from importlib import import_module
@@ -23,19 +23,18 @@ import numpy as np
 from .attending.distance import scaled_size
 from .attending.frame import Frame
 from .attending.grip import as_grip
-from .attending.request import Request, check_device
-from .attending.request import check_request as check_request
-from .attending.strategies import DEFAULT_STRATEGY, without_torch
+from .attending.strategies import without_torch
 from .balancing.choosing import check_relevance as check_relevance
 from .balancing.choosing import maps_of, resolve
-from .core.checks import of_kind, shown
+from .core.checks import shown
 from .core.clock import timed
 from .core.errors import InputError, naming_extras
-from .core.values import DEFAULT_CELL, Allocation, Relevance
+from .core.values import Allocation, Relevance
 from .knowing.large import FINE_SIDE, LARGE_SIDE, TileReader, read_tiles
 from .knowing.registry import as_relevance
 from .knowing.scene import VIEW_SIDE, Scene
 from .knowing.words.reading import with_words
+from .options import Budget, Options, check_device, check_question
 from .pictures.document import Document, document_of
 from .pictures.load import Picture, load_picture
 from .pictures.pdf import PageList, PdfPage, PdfPlace, is_pdf, load_page
@@ -44,30 +43,7 @@ from .pictures.words_files import as_words, words_beside
 from .texture.type_height import letters_of
 
 if TYPE_CHECKING:
-    from typing_extensions import Unpack
-
-    from .attending.document_look import DocumentLook
-    from .attending.request import AnyOptions, Budget, Share, StrategyOptions
-
-    class LookOptions(AnyOptions, total=False, closed=True):
-        """The keywords of `look` beside picture, question, budget and keep."""
-
-        strategy: str
-        seed: int
-        device: str
-        cell: int
-        canvas: tuple[int, int] | None
-        levels: int | None
-        relevance: object
-        photos: bool
-        ocr: bool
-        words: object
-        pages: PageList
-        scale: float | str | None
-        grip: object
-
-
-KEYWORDS = ("device", "relevance", "photos", "words", "pages", "grip")
+    from .decide_document import DocumentLook
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,22 +68,14 @@ def look(
     image: object,
     query: str,
     budget: Budget | None = None,
-    keep: Share | None = None,
-    strategy: str = DEFAULT_STRATEGY,
-    seed: int = 0,
     *,
-    device: str = "cpu",
-    cell: int = DEFAULT_CELL,
-    canvas: tuple[int, int] | None = None,
-    levels: int | None = None,
-    relevance: object = "auto",
-    photos: bool = True,
-    ocr: bool = True,
+    relevance: object = None,
+    strategy: str | None = None,
     words: object = None,
     pages: PageList = None,
     scale: float | str | None = None,
-    grip: object = None,
-    **options: Unpack[StrategyOptions],
+    device: str | None = None,
+    options: Options | None = None,
 ) -> Allocation | Any:
     """Decide where the visual tokens of a picture go for one question.
 
@@ -115,28 +83,18 @@ def look(
         image: A path, PIL image, numpy array, torch tensor or bytes (see `load_picture`); or a document: a PDF, a TIFF
             with several frames, a folder, a list.
         query: The question.
-        budget: Tokens that may be spent, or a share such as "25%". Above the full count means all of the picture.
-        keep: The budget as a share of the full count; a quarter by default.
-        strategy: How relevance becomes regions: a name of `arr_coc.attending.strategies`.
-        seed: For strategies that draw lots.
-        device: "cpu", "cuda", "cuda:1", "mps".
-        cell: Pixels of one token at level 0.
-        canvas: (height, width) to which the model resizes the picture.
-        levels: The coarsest level of detail.
+        budget: Tokens that may be spent, or a share such as "25%" or 0.25; a quarter of the picture by default.
         relevance: Who says where to look. "auto" takes the words of the picture where they are known. Else it weighs
             the learned scorer, words by OCR, the photo map and "look" by what picture and question are like. Or any
             name of `registry.source_names()`, the folder of a trained scorer, a function of (picture (H, W, 3),
             question), or a map.
-        photos: Whether the photo map may take part.
-        ocr: Whether "auto" may read the words of a page by OCR, where that is installed and pays; a note tells the
-            seconds.
+        strategy: How relevance becomes regions: a name of `arr_coc.attending.strategies`.
         words: Those of the picture with their boxes: a list, a file, `Words`. A page of a PDF brings its own, and so
             does a picture with a file of words beside it.
         pages: Of a document, such as "2-5,7" or 3; all by default.
-        scale: From how far the picture is read: how many times as large, or "auto", by its letters and the grip.
-        grip: Of the model that will read it: its name, its folder, a grip.json or a `Grip`. With one, scale "auto" is
-            the default.
-        **options: What a strategy takes by name, such as `criterion` (quadtree) or `boxes` (oracle).
+        scale: How many times as large the picture is read, or "auto", by its letters and the grip of the model.
+        device: "cpu", "cuda", "cuda:1", "mps".
+        options: Everything else, and defaults for the arguments above.
 
     Returns:
         An `Allocation`; of a document with several pages, a `DocumentAllocation` with one budget over all of them. Its
@@ -149,24 +107,21 @@ def look(
         >>> look("street.png", "What number is on the red sign?", budget=64).tokens  # doctest: +SKIP
         64
     """
-    how: LookOptions = {"device": device, "cell": cell, "canvas": canvas, "levels": levels, "relevance": relevance}
-    how |= {"strategy": strategy, "seed": seed, "photos": photos, "words": words, "pages": pages}
-    how |= {"ocr": ocr, "scale": scale, "grip": grip, **options}
-    return examine(image, query, budget, keep, **how).allocation
+    given = {"relevance": relevance, "strategy": strategy, "words": words, "scale": scale, "device": device}
+    options = (options or Options()).override(budget=budget, **given)
+    return examine(image, query, options, pages).allocation
 
 
 @naming_extras()
-def examine(
-    image: object, query: str, budget: Budget | None = None, keep: Share | None = None, **how: Unpack[LookOptions]
-) -> Look | Any:
-    """`look` with everything that led to it; the arguments are those of `look`. Of a document: a `DocumentLook`."""
-    pages = how.pop("pages", None)
+def examine(image: object, query: str, options: Options | None = None, pages: PageList = None) -> Look | Any:
+    """Look, and return everything that led to the allocation. Of a document: a `DocumentLook`."""
+    options = options or Options()
     if (document := document_of(image, pages)) is not None:
-        return prepare(document).look(query, budget, keep, **how)
-    if how.get("words") is None and (isinstance(image, PdfPage | PdfPlace) or is_pdf(image)):
-        return prepare(image).look(query, budget, keep, **how)  # its words may be what the relevance needs
-    request_of([query], budget, keep, **how)  # what is wrong whatever the picture is told before it is read
-    return prepare(image).look(query, budget, keep, **how)
+        return prepare(document).look(query, options)
+    if options.words is not None or not (isinstance(image, PdfPage | PdfPlace) or is_pdf(image)):
+        # What is wrong whatever the picture is said before it is read; a PDF may bring words.
+        check_look(query, options)
+    return prepare(image).look(query, options)
 
 
 def prepare(image: object, pages: PageList = None) -> Prepared | Any:
@@ -202,33 +157,31 @@ class Prepared:
         return Scene(self.picture.pixels)
 
     @naming_extras()
-    def look(
-        self, query: str, budget: Budget | None = None, keep: Share | None = None, **how: Unpack[LookOptions]
-    ) -> Look:
-        """One question about this picture; the arguments are those of `arr_coc.look`."""
-        given, relevance = how.get("words"), how.get("relevance", "auto")
-        words = self.words if given is None else as_words(given, self.picture.size)
+    def look(self, query: str, options: Options | None = None) -> Look:
+        """Answer one question about this picture: where its tokens go."""
+        options = options or Options()
+        words = self.words if options.words is None else as_words(options.words, self.picture.size)
         words = words if words is not None and len(words) else None
-        request = request_of([query], budget, keep, **{**how, "relevance": relevance, "words": words})
-        grip = as_grip(how.get("grip"))
-        device = how.get("device", "cpu")
-        offered = {"words": words, "photos": of_kind(how.get("photos", True), bool, "photos"), "device": device}
+        options = check_look(query, options, words is not None)
+        relevance, device, grip = options.relevance, options.device, as_grip(options.grip)
         seconds = {"load": self.load_seconds}
         with timed(seconds, "import"):
             check_device(device)
-            import_rooms(request.strategy, device, relevance)
+            import_stages(options)
         from .decide import View, attend
 
-        full = Frame(self.picture.size, request.cell, request.canvas).full
+        size, cell, canvas = self.picture.size, options.cell, options.canvas
+        frame = Frame(size, cell, canvas)
         # A very large picture is read by the scorer in tiles, where small print is seen.
-        scene = self.scene.varied(**offered, ocr=self.fine is None and request.reads(full, relevance))
+        ocr = self.fine is None and options.reads(frame.full, relevance)
+        scene = self.scene.varied(words=words, photos=options.photos, device=device, ocr=ocr)
         if scene.ocr:
             with timed(seconds, "read"):
                 scene = with_words(scene)
                 words = scene.words
         with timed(seconds, "choose"):
             source, note = resolve(relevance, scene, query)
-        if "texture" in source.needs or request.strategy == "edge":
+        if "texture" in source.needs or options.layout == "edge":
             seconds["sense"] = self.scene.sensed[1]
         with timed(seconds, "know"):
             known = as_relevance(maps_of(source, [scene], [query]).relevance[0], query, note)
@@ -236,19 +189,18 @@ class Prepared:
                 reader = TileReader(partial(maps_of, source), scene, query)
                 known = read_tiles(known, self.fine().pixels, reader.score, reader.spell)
         with timed(seconds, "attend"):
-            needed, told = self.scene.strategy_inputs(request.strategy, request.options)
-            size, cell, canvas = self.picture.size, request.cell, request.canvas
+            needed, said = self.scene.strategy_inputs(options.layout, options.strategy_options)
             view = View(
                 size,
-                Frame(size, cell, canvas),
+                frame,
                 lambda: letters_of(self.picture.pixels, words, size),
                 lambda times: Frame(size, cell, scaled_size(canvas or size, times, 1 if canvas is None else cell)),
                 grip,
             )
             seen = known.map if device == "cpu" else import_module("torch").from_numpy(known.map).to(device)
-            allocation = attend([view], [seen], [request.tokens(full)], request, options=[needed])[0].allocation
-            said = (*self.picture.notes, *known.notes, *request.notes(full), *allocation.notes, *told)
-            allocation = replace(allocation, notes=tuple(dict.fromkeys(said)))
+            allocation = attend([view], [seen], [options.tokens(frame.full)], options, inputs=[needed])[0].allocation
+            notes = (*self.picture.notes, *known.notes, *options.notes(frame.full), *allocation.notes, *said)
+            allocation = replace(allocation, notes=tuple(dict.fromkeys(notes)))
         return Look(allocation, known, self.picture, seconds)
 
 
@@ -260,54 +212,44 @@ class PreparedDocument:
     load_seconds: float = 0.0
 
     @naming_extras()
-    def look(
-        self, query: str, budget: Budget | None = None, keep: Share | None = None, **how: Unpack[LookOptions]
-    ) -> DocumentLook:
-        """One question about all pages, one budget; the arguments are those of `arr_coc.look`."""
-        from .attending.document_look import look_through
+    def look(self, query: str, options: Options | None = None) -> DocumentLook:
+        """Answer one question about all pages, from one budget: where the tokens go."""
         from .balancing.document import PageOffers
+        from .decide_document import look_through
 
-        relevance = how.get("relevance", "auto")
-        if how.get("words") is not None:
-            raise InputError(f"words= are of one picture, not of {len(self.document)} pages; leave them out")
+        options = options or Options()
+        if options.words is not None:
+            raise InputError(f"words belong to one picture, not to {len(self.document)} pages; leave them out")
+        relevance = "auto" if options.relevance is None else options.relevance
         many = isinstance(relevance, list | tuple) or getattr(relevance, "ndim", 0) == 3
-        known = {**how, "words": True, "relevance": "auto" if many else relevance}
-        request = request_of([query], budget, keep, **known)
-        if not without_torch(request.strategy):
-            raise InputError(f"strategy {request.strategy!r} is for one picture; documents take overlay or quadtree")
-        device = how.get("device", "cpu")
-        check_device(device)
-        offers = PageOffers(of_kind(how.get("photos", True), bool, "photos"), device)
-        found = look_through(self.document, query, request, relevance, offers)
-        if request.scale not in (None, 1.0) or how.get("grip") is not None:
-            note = (
-                "scale and grip are of one picture here: pages are laid as they are; ask reads each from its distance"
-            )
-            found = replace(found, allocation=replace(found.allocation, notes=(*found.notes, note)))
-        return replace(found, seconds={"load": self.load_seconds, "import": 0.0, **found.seconds})
+        checked = check_look(query, replace(options, relevance="auto") if many else options, words=True)
+        if not without_torch(checked.layout):
+            raise InputError(f"strategy {checked.layout!r} is for one picture; documents take overlay or quadtree")
+        check_device(options.device)
+        looked = look_through(self.document, query, checked, relevance, PageOffers(options.photos, options.device))
+        if options.scale not in (None, 1.0) or options.grip is not None:
+            note = "scale and grip are for single pictures: pages are laid out as they are; ask reads each at its scale"
+            looked = replace(looked, allocation=replace(looked.allocation, notes=(*looked.notes, note)))
+        return replace(looked, seconds={"load": self.load_seconds, "import": 0.0, **looked.seconds})
 
 
-def request_of(queries: Sequence[str], budget: object = None, keep: object = None, **how: object) -> Request:
-    """The request in the keywords of `look`, checked; also whether the relevance can be had."""
-    check_request(queries, budget, keep)
-    relevance = how.get("relevance", "auto")
-    check_relevance(relevance, ("pixels", "texture", *(("words",) if how.get("words") is not None else ())))
-    how = {name: value for name, value in how.items() if name not in KEYWORDS}
-    request = Request.of(budget, keep, keywords=KEYWORDS, **how)
-    if isinstance(request.budget, Sequence):
-        raise InputError(f"budget={shown(request.budget)} is for several pictures; of one, give one number")
-    return request
+def check_look(query: str, options: Options, words: bool | None = None) -> Options:
+    """Check a question and its options, also whether the relevance can be had. words: whether some are known."""
+    check_question(query)
+    words = options.words is not None if words is None else words
+    options = options.default(relevance="auto")
+    check_relevance(options.relevance, ("pixels", "texture", *(("words",) if words else ())))
+    if isinstance(options.budget, list):
+        raise InputError(f"budget={shown(options.budget)} is for several pictures; of one, give one number")
+    return options
 
 
-def import_rooms(strategy: str = DEFAULT_STRATEGY, device: str = "cpu", relevance: object = "auto") -> None:
-    """What a look with this strategy will import anyway, so that its time can be told apart from the work's."""
-    for room in (
-        "texture.channels",
-        *("knowing.language.lexical", "balancing.look", "attending.allocate"),
-    ):
-        import_module(f".{room}", __package__)
-    if not without_torch(strategy) or device != "cpu":
-        import_module(".attending.allocate_batch", __package__)
-    if isinstance(relevance, str) and relevance == "scorer":
+def import_stages(options: Options) -> None:
+    """Import what a look will need anyway, so that its time is not counted as work."""
+    for module in ("texture.channels", "knowing.language.lexical", "balancing.look", "attending.allocate"):
+        import_module(f".{module}", __package__)
+    if not without_torch(options.layout) or options.device != "cpu":
+        import_module("torch")
+    if isinstance(options.relevance, str) and options.relevance == "scorer":
         # The bundled one; torch is for those of a user's own.
         import_module(".knowing.scorer.onnx_scorer", __package__)

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from arr_coc.attending.allocate import allocate
-from arr_coc.attending.allocate_batch import allocate_batch
+from arr_coc.attending.allocate import allocate_batch
 from arr_coc.attending.frame import leaves_of, token_boxes, token_grids, tokens_of
 from arr_coc.core.errors import InputError
 from arr_coc.core.values import Allocation, token_density

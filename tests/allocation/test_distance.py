@@ -12,7 +12,7 @@ from PIL import Image, ImageDraw, ImageFont
 
 import arr_coc
 from arr_coc.attending.allocate import allocate
-from arr_coc.attending.allocate_batch import allocate_batch
+from arr_coc.attending.allocate import allocate_batch
 from arr_coc.attending.distance import (
     Distance,
     at_distance,

@@ -11,7 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from arr_coc.attending.allocate import allocate
-from arr_coc.attending.allocate_batch import allocate_batch
+from arr_coc.attending.allocate import allocate_batch
 from arr_coc.attending.overlay import COARSE_GAIN, OVERVIEW_SHARE, overlay, overview_of
 from arr_coc.attending.tree import build_tree
 from arr_coc.core.errors import InputError

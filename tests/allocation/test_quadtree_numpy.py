@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from arr_coc.attending.allocate import allocate
-from arr_coc.attending.allocate_batch import allocate_batch
+from arr_coc.attending.allocate import allocate_batch
 from arr_coc.attending.quadtree import quadtree
 from arr_coc.attending.quadtree_numpy import quadtree_numpy
 from arr_coc.attending.tree import build_tree

@@ -14,7 +14,7 @@ from cli_pictures import street
 from PIL import Image
 from plain_pages import cloudy
 
-from arr_coc.attending.allocate_batch import allocate_batch
+from arr_coc.attending.allocate import allocate_batch
 from arr_coc.attending.strategies import DEFAULT_STRATEGY
 from arr_coc.balancing.adaptive import adaptive_balance
 from arr_coc.balancing.look import relevance_of

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from arr_coc.attending.job import AllocationJob
+from arr_coc.attending.allocate import AllocationJob
 from arr_coc.attending.strategies import SHAPED, Strategy
 from arr_coc.core.values import Allocation
 

@@ -11,48 +11,20 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ..attending.request import check_question
 from ..core.checks import shown
 from ..core.errors import InputError
 from ..core.kept import PictureStore
-from ..core.values import Allocation, Answer
+from ..core.values import Answer
 from ..knowing.words.answer import WordsAnswer
+from ..options import Budget, Options, check_question
 from ..pictures.load import Picture, processed
 from ..pictures.pdf import load_page
 from ..pictures.words import PromptWords, Words
 from ..pictures.words_files import as_words
 from ..realizing.base import PromptPlan
 from ..texture.type_height import TypeHeight, letters_of
-
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
-
-    from ..attending.request import AnyOptions, Budget, Share
-
-    class SomeOptions(AnyOptions, total=False):
-        """How to ask, beside how much may be spent."""
-
-        strategy: str | None
-        relevance: object
-        levels: int | None
-        seed: int
-        scale: float | str | None
-        max_new_tokens: int
-
-    class AskOptions(SomeOptions, total=False, closed=True):
-        """The keywords of `Eye.ask`, and no others."""
-
-        allocation: Allocation | Sequence[Allocation] | None
-        words: object
-        hints: str | None
-        ocr: bool
-        preset: str | None
-
-    class ManyOptions(SomeOptions, closed=True):
-        """Those of `Eye.ask_many`, which hold for every picture."""
-
 
 SYSTEM, USER, ASSISTANT = "system", "user", "assistant"
 # How a note begins that warns of pixels which no budget can show, and how much smaller a picture must have become.
@@ -199,28 +171,17 @@ class Chat:
         self._shown = (*self._shown, self.eye.view(image))
         return self
 
-    def ask(
-        self,
-        query: str,
-        budget: Budget | Sequence[int] | None = None,
-        keep: Share | None = None,
-        **how: Unpack[AskOptions],
-    ) -> Answer:
-        """As `Eye.ask`, with all that was said before. budget, keep: of each picture of the conversation; several
-        budgets: one for each."""
+    def ask(self, query: str, budget: Budget | Sequence[int] | None = None, options: Options | None = None) -> Answer:
+        """As `Eye.ask`, with all that was said before. budget: of each picture; several: one for each."""
         turns = self._with(query)
-        return self._heard(turns, self.eye.ask(turns, budget, keep, **how))
+        return self._heard(turns, self.eye.ask(turns, budget, options))
 
     def stream(
-        self,
-        query: str,
-        budget: Budget | Sequence[int] | None = None,
-        keep: Share | None = None,
-        **how: Unpack[AskOptions],
+        self, query: str, budget: Budget | Sequence[int] | None = None, options: Options | None = None
     ) -> Generator[str, None, Answer]:
         """As `Eye.stream`; a turn counts once it was heard to its end."""
         turns = self._with(query)
-        return self._hearing(turns, self.eye.stream(turns, budget, keep, **how))
+        return self._hearing(turns, self.eye.stream(turns, budget, options))
 
     def _with(self, query: str) -> tuple[Turn, ...]:
         return (*self.turns, Turn(USER, (*self._shown, query)))

@@ -19,15 +19,15 @@ import numpy as np
 
 from ..attending.distance import at_distance, distance_of
 from ..attending.frame import Frame, leaves_of, to_cells
-from ..attending.request import Budget, Request, Share, check_question, check_request
 from ..balancing.arousal import arousal_of, keyword_stakes, modulate
 from ..balancing.tempering import exploration_rule, temper
-from ..core.checks import of_kind, share_of, whole
+from ..core.checks import of_kind, whole
 from ..core.clock import summed
 from ..core.errors import InputError
 from ..core.folders import MINI
 from ..core.plugins import LAB, load_plugin, plugins
 from ..core.values import Allocation, Answer, Pass, Relevance
+from ..options import Budget, Options, check_question
 from ..pictures.pdf import PageList
 from .eye import Eye
 from .pages import ask_page_by_page
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 
     from ..pictures.load import Picture
 
-    # (eye, picture, question, request, longest answer) → Answer
-    PresetFunction = Callable[[Eye, Picture, str, Request, int], Answer]
+    # (eye, picture, question, options, longest answer) → Answer
+    PresetFunction = Callable[[Eye, Picture, str, Options, int], Answer]
 
 # Another package adds a preset by an entry point of this group.
 GROUP = "arr_coc.presets"
@@ -93,11 +93,10 @@ def find_preset(name: str) -> PresetFunction:
     raise InputError(f"preset {name!r} is unknown; choose from {', '.join(preset_names())}")
 
 
-def _ask_in_passes(name: str, eye: Eye, picture: Picture, query: str, request: Request, most: int) -> Answer:
-    if request.budget is not None and not isinstance(request.budget, int):
-        raise InputError(f"got {len(request.budget)} budgets for one picture; pass one")
-    esper = Esper(eye, name).set_image(picture)
-    return esper.ask(query, request.budget, request.keep, max_new_tokens=most, scale=request.scale)
+def _ask_in_passes(name: str, eye: Eye, picture: Picture, query: str, options: Options, most: int) -> Answer:
+    if isinstance(options.budget, list):
+        raise InputError(f"got {len(options.budget)} budgets for one picture; pass one")
+    return Esper(eye, name).set_image(picture).ask(query, options=replace(options, max_new_tokens=most))
 
 
 class Esper:
@@ -148,65 +147,56 @@ class Esper:
         return self
 
     def ask(
-        self,
-        query: str,
-        budget: Budget | None = None,
-        keep: Share | None = None,
-        *,
-        passes: int | None = None,
-        relevance: object = None,
-        scale: float | str | None = None,
-        max_new_tokens: int = 64,
+        self, query: str, budget: Budget | None = None, options: Options | None = None, *, passes: int | None = None
     ) -> Answer:
         """Answer one question.
 
         Args:
             query: The question.
-            budget: Visual tokens of all passes together, or a share such as "25%".
-            keep: The budget as a share of the full count; 5/16 by default.
+            budget: Visual tokens of all passes together, or a share such as "25%"; 5/16 by default.
+            options: `relevance`, `scale` and `max_new_tokens`, as for `Eye.ask`.
             passes: Maximum number of passes, instead of the preset's.
-            relevance: Which source of relevance to use, as for `look`.
-            scale: Image scale, as for `ask`.
-            max_new_tokens: The longest answer.
 
         Returns:
             An `Answer` with one entry in `passes` for each look.
         """
-        check_request([query], budget, keep)
         check_question(query)
-        settings = self.settings
+        settings, given = self.settings, (options or Options()).override(budget=budget)
+        options = Options(
+            budget=given.budget,
+            relevance=given.relevance,
+            scale=given.scale,
+            max_new_tokens=given.max_new_tokens,
+        )
         if passes is not None:
             passes = whole(passes, "passes", 1)
             settings = replace(settings, passes=passes, least=min(settings.least, passes))
-        most = whole(max_new_tokens, "max_new_tokens", 1)
         if (document := self.eye.document) is None:
-            return self._look_again(query, Request.of(budget, keep, scale=scale), settings, relevance, most)
+            return self._look_again(query, options, settings)
 
         def asker(picture: Picture, _words: object, tokens: int, known: Relevance | None) -> Answer:
             page = Esper(self.eye, settings).set_image(picture)
-            return page.ask(query, tokens, relevance=known, scale=scale, max_new_tokens=most)
+            return page.ask(query, options=replace(options, budget=tokens, relevance=known))
 
-        source = self.eye.relevance if relevance is None else relevance
-        return ask_page_by_page(document, query, Request.of(budget, keep), source, self.eye.page_offers(), asker)
+        plain = replace(options, scale=None).default(relevance=self.eye.relevance)
+        return ask_page_by_page(document, query, plain, self.eye.page_offers(), asker)
 
-    def _look_again(
-        self, query: str, request: Request, settings: PassSettings, relevance: object, longest: int
-    ) -> Answer:
+    def _look_again(self, query: str, options: Options, settings: PassSettings) -> Answer:
         eye = copy(self.eye)
         eye.record = None  # all passes are one answer
         full = eye.full
-        total = request.tokens(full) if request.budget or request.keep else share_of(full, DEFAULT_TOTAL)
+        total = options.default(budget=DEFAULT_TOTAL).tokens(full)
         # All passes together must fit: the first takes two units, each later one a unit more than the one before.
         most = max(number for number in range(1, settings.passes + 1) if number == 1 or _cost(number) <= total)
         unit = max(total // _cost(most), 1)
-        looked = eye.prepare(query, max(min(2 * unit, total, full), 1), relevance=relevance, scale=request.scale)
+        looked = eye.prepare(query, replace(options, budget=max(min(2 * unit, total, full), 1)))
         if len(looked.plan.allocations) != 1 or looked.plan.relevance is None:
             raise InputError(f"{eye.name} shows a picture as several tiles; passes need a model with one grid")
         allocation, decided = looked.plan.allocations[0], np.asarray(looked.plan.relevance[0], dtype=np.float64)
         answers: list[Answer] = []
         exploration, fixated = _exploration([]), np.zeros(allocation.grid)
         while True:
-            answer = eye.answer(looked, longest)
+            answer = eye.answer(looked, options.max_new_tokens)
             (step,) = answer.passes
             answers.append(replace(answer, passes=(replace(step, exploration=exploration),)))
             unsure = [one.uncertainty for one in answers]

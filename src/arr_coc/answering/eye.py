@@ -22,7 +22,6 @@ import numpy as np
 
 from ..attending.frame import in_picture
 from ..attending.grip import Grip, as_grip
-from ..attending.request import ASK_KEYWORDS, Request, check_decided, check_device, check_request
 from ..attending.strategies import DEFAULT_STRATEGY, check_strategy
 from ..balancing.choosing import check_relevance
 from ..balancing.document import PageOffers
@@ -31,11 +30,12 @@ from ..core.errors import InputError, naming_extras
 from ..core.folders import MINI
 from ..core.kept import ByteStore, PictureStore, pixels_key
 from ..core.plugins import load_function
-from ..core.values import Allocation, Answer, Pass, Relevance
+from ..core.values import Answer, Pass, Relevance
 from ..knowing.scene import RelevanceSource, Scene
 from ..knowing.scorer.source import ScorerRelevance, scorer_beside
 from ..knowing.words.answer import copied_answer
 from ..knowing.words.reading import with_words
+from ..options import Budget, Options, check_device, check_question
 from ..pictures.document import Document, document_of
 from ..pictures.ocr import ocr_missing
 from ..pictures.pdf import PageList
@@ -44,7 +44,7 @@ from ..realizing.base import Settings
 from ..realizing.bundled import Calibration, marked, model_folder
 from .chat import SYSTEM, USER, Chat, ChatLook, PictureView, Turn, check_turns, lost_detail, words_of
 from .decoding import DecodingStep, Generated, Spelling, Sureness
-from .hints import check_hints, hints_of, settled
+from .hints import hints_of, settled
 from .pages import ask_page_by_page, has_documents, open_pages
 from .record import Record
 
@@ -54,11 +54,8 @@ if TYPE_CHECKING:
     from typing import Self
 
     from transformers import PreTrainedModel, ProcessorMixin
-    from typing_extensions import Unpack
 
-    from ..attending.request import Budget, Share, StrategyOptions
     from ..pictures.load import Picture
-    from .chat import AskOptions, ManyOptions
 
 # Questions that `ask_many` answers at once.
 BATCH = 8
@@ -266,64 +263,48 @@ class Eye:
     def prepare(
         self,
         query: str | Sequence[Turn],
-        budget: object = None,
-        keep: Share | None = None,
+        options: Options | None = None,
         *,
-        relevance: object = None,
-        allocation: Allocation | Sequence[Allocation] | None = None,
-        words: object = None,
-        hints: str | None = None,
         look_for: str | None = None,
         pages_shown: int | None = None,
-        **how: object,
     ) -> ChatLook:
-        """All of `ask` before the picture is encoded.
+        """Do everything that `ask` does before the picture is encoded.
 
         Args:
             query: The question, or the turns of a conversation.
-            budget: As for `ask`.
-            keep: As for `ask`.
-            relevance: As for `ask`.
-            allocation: As for `ask`.
-            words: As for `ask`.
-            hints: As for `ask`.
+            options: As for `ask`.
             look_for: What tokens are spent on, where that is not the question.
             pages_shown: Of a document, at most.
-            **how: What else `ask` takes by name.
 
         Returns:
             A `ChatLook`: the prompt, and where its tokens go.
         """
-        helped = check_hints(hints)
+        options = options or Options()
         if isinstance(query, str):
             seen = self._view or self._pages
             if seen is None:
                 raise InputError("no picture yet: call eye.set_image(image) before eye.ask(query)")
             query = (Turn(USER, (seen, query)),)
-        question = check_turns(query)
-        check_request([question], budget, keep)
-        check_decided(allocation, budget=budget, keep=keep)
-        own = {"levels": self.levels, "strategy": self.strategy}
-        how = {**how, **{name: value for name, value in own.items() if how.get(name) is None}}
-        request = Request.of(budget, keep, keywords=ASK_KEYWORDS, **how)
-        relevance = self.relevance if relevance is None else relevance
+        question = check_question(check_turns(query))
+        options.check_decided()
+        options = options.default(levels=self.levels, strategy=self.strategy, relevance=self.relevance)
         opened = None
-        if allocation is None and has_documents(query):
+        if options.allocation is None and has_documents(query):
             most = 1 if self._taught_single_questions else pages_shown
-            opened = open_pages(query, look_for or question, request, relevance, self.page_offers(), most)
-            query, relevance, request, words = opened.turns, opened.relevance, opened.request, None
+            opened = open_pages(query, look_for or question, options, self.page_offers(), most)
+            query, options = opened.turns, opened.options
         turns = [turn.seen_by(self.view) for turn in query]
         views = [view for turn in turns for view in turn.views]
-        known = None if opened else words_of(views, words)
+        known = None if opened else words_of(views, options.words)
         started = perf_counter()
-        if opened is None and allocation is None:
-            known, request = self._read(views, known, request, relevance)
+        if opened is None and options.allocation is None:
+            known, options = self._read(views, known, options)
         reading = perf_counter() - started
         settings = Settings(
-            request,
+            options,
             query=look_for or question,
-            allocation=allocation,
-            relevance=relevance,
+            allocation=options.allocation,
+            relevance=options.relevance,
             scorer=self.scorer,
             words=known,
             groups=opened.groups if opened else None,
@@ -335,27 +316,26 @@ class Eye:
             plan = replace(looked.plan, notes=opened.notes)
             return replace(looked, plan=plan, question=question, pages=opened.pages, of_pages=opened.of_pages)
         tiled = len(looked.plan.allocations) != len(looked.views)
-        return self._hinted(looked, turns, settings) if helped and settings.words is not None and not tiled else looked
+        helped = options.hints != "none" and settings.words is not None and not tiled
+        return self._hinted(looked, turns, settings) if helped else looked
 
-    def _read(
-        self, views: Sequence[PictureView], known: PromptWords, request: Request, relevance: object
-    ) -> tuple[PromptWords, Request]:
-        """The words of pictures that bring none, by OCR where that pays; the request says what is left to be told."""
+    def _read(self, views: Sequence[PictureView], known: PromptWords, options: Options) -> tuple[PromptWords, Options]:
+        """Read the words of pictures that bring none, by OCR where that pays; the options say if OCR is still to do."""
         several = known if isinstance(known, list) else [known] * len(views)
         # Words have their places in the whole picture, which is not what a tile shows.
         tiled = getattr(getattr(self.engine, "backbone", None), "tiled", False)
-        if tiled or not request.reads(1 << 30, relevance) or all(one is not None for one in several):
-            return known, replace(request, ocr=False)
+        if tiled or not options.reads(1 << 30, options.relevance) or all(one is not None for one in several):
+            return known, replace(options, ocr=False)
         if ocr_missing() is not None:
-            return known, request
-        allowed = [request.reads(self.engine.full_of(view)) for view in views]
+            return known, options
+        allowed = [options.reads(self.engine.full_of(view)) for view in views]
         read = [
             with_words(Scene(view.picture.pixels, words=one, ocr=may))
             for view, one, may in zip(views, several, allowed, strict=True)
         ]
         found = [scene.words for scene in read]
-        request = replace(request, ocr=any(scene.ocr for scene in read))
-        return found[0] if len(found) == 1 else found if any(one is not None for one in found) else None, request
+        options = replace(options, ocr=any(scene.ocr for scene in read))
+        return found[0] if len(found) == 1 else found if any(one is not None for one in found) else None, options
 
     def _hinted(self, looked: ChatLook, turns: Sequence[Turn], settings: Settings) -> ChatLook:
         """The same look with what the words of its pages add: text in the prompt, or an answer to copy."""
@@ -433,23 +413,7 @@ class Eye:
         return self.scorer.of_pixels(self._view.picture.pixels, query)
 
     def ask(
-        self,
-        query: str | Sequence[Turn],
-        budget: Budget | Sequence[int] | None = None,
-        keep: Share | None = None,
-        *,
-        strategy: str | None = None,
-        relevance: object = None,
-        allocation: Allocation | Sequence[Allocation] | None = None,
-        levels: int | None = None,
-        seed: int = 0,
-        words: object = None,
-        hints: str | None = None,
-        ocr: bool = True,
-        scale: float | str | None = None,
-        max_new_tokens: int = 64,
-        preset: str | None = None,
-        **options: Unpack[StrategyOptions],
+        self, query: str | Sequence[Turn], budget: Budget | Sequence[int] | None = None, options: Options | None = None
     ) -> Answer:
         """Answer one question about the picture.
 
@@ -458,47 +422,30 @@ class Eye:
                 allocation and words may be lists, one for each picture, the last turn's text decides where to look, and
                 the answer has one pass for each picture.
             budget: Visual tokens that may be spent, or a share such as "25%".
-            keep: The budget as a share of the full count; a quarter by default.
-            strategy: Instead of the eye's own.
-            relevance: Instead of the eye's own.
-            allocation: Decided by the caller.
-            levels: The coarsest level of detail.
-            seed: For strategies that draw lots.
-            words: Those of the picture with their boxes, as for `look`; a page of a PDF brings its own.
-            hints: "words", the default, lets known words help the answer (see `hints`); "none" lets them only point.
-            ocr: As for `look`; what OCR has read helps to answer, too, unless hints is "none".
-            scale: From how far the picture is read: "auto", by the grip of the model and the size of its letters (the
-                default where the grip is known), or how many times as large.
-            max_new_tokens: The longest answer.
-            preset: A whole way of looking, which decides strategy, relevance and passes: "source", "two_pass", …
-            **options: For the strategy, such as `boxes` (oracle).
+            options: Everything else; strategy, levels and relevance are the eye's own by default.
 
         Returns:
             An `Answer`.
         """
-        max_new_tokens = whole(max_new_tokens, "max_new_tokens", 1)
-        if preset is not None:
-            check_preset(
-                preset, strategy=strategy, relevance=relevance, allocation=allocation, words=words, hints=hints
-            )
-            request = Request.of(budget, keep, levels=levels, seed=seed, scale=scale)
-            return self._by_preset(preset, query, request, max_new_tokens)
-        how: dict[str, Any] = {"strategy": strategy, "levels": levels, "seed": seed, "hints": hints, **options}
-        how |= {"ocr": ocr, "scale": scale}
-        if self._pages is not None and allocation is None and self._taught_single_questions and isinstance(query, str):
-            return self._page_by_page(self._pages, query, (budget, keep), relevance, max_new_tokens, how)
-        looked = self.prepare(query, budget, keep, relevance=relevance, allocation=allocation, words=words, **how)
-        return self._answers([looked], max_new_tokens)[0]
+        options = (options or Options()).override(budget=budget)
+        if options.preset is not None:
+            return self._by_preset(query, options)
+        alone = self._taught_single_questions and isinstance(query, str)
+        if self._pages is not None and options.allocation is None and alone:
+            return self._page_by_page(self._pages, query, options)
+        return self._answers([self.prepare(query, options)], options.max_new_tokens)[0]
 
-    def _by_preset(self, preset: str, query: str | Sequence[Turn], request: Request, most: int) -> Answer:
+    def _by_preset(self, query: str | Sequence[Turn], options: Options) -> Answer:
         """Answer one question about the current picture as a preset does; only the final answer is recorded."""
-        function = load_function("arr_coc.answering.esper:find_preset")(preset)
+        options.check_preset()
+        function = load_function("arr_coc.answering.esper:find_preset")(options.preset)
         if not isinstance(query, str) or self._view is None:
-            raise InputError(f"preset {preset!r} answers one question about one picture; call set_image first")
-        check_request([query])
+            raise InputError(f"preset {options.preset!r} answers one question about one picture; call set_image first")
+        check_question(query)
         own = copy(self)
         own.record = None
-        return self.recorded(function(own, self._view.picture, query, request, most), query)
+        plain = replace(options, preset=None)
+        return self.recorded(function(own, self._view.picture, query, plain, options.max_new_tokens), query)
 
     def recorded(self, answer: Answer, query: str) -> Answer:
         """Append an answer about the current picture to the record, where there is one.
@@ -550,37 +497,25 @@ class Eye:
     def _taught_single_questions(self) -> bool:
         return self.engine.taught_single_questions(self.scorer)
 
-    def _page_by_page(
-        self,
-        document: Document,
-        query: str,
-        amount: tuple[object, object],
-        relevance: object,
-        max_new_tokens: int,
-        how: dict[str, Any],
-    ) -> Answer:
-        """The pages of a document one after another, until the answer is sure."""
-        check_request([query], *amount)
-        # Whether words go into the prompt is no matter of the allocation.
-        given = {name: value for name, value in how.items() if value is not None and name != "hints"}
-        request = Request.of(*amount, **{**given, "strategy": DEFAULT_STRATEGY})
+    def _page_by_page(self, document: Document, query: str, options: Options) -> Answer:
+        """Ask about the pages of a document one after another, until the answer is sure."""
+        check_question(query)
 
         def asker(picture: Picture, words: Words | None, tokens: int, known: Relevance | None) -> Answer:
             own = copy(self).set_image(picture)
-            return own.ask(query, tokens, relevance=known, words=words, max_new_tokens=max_new_tokens, **how)
+            return own.ask(query, options=replace(options, budget=tokens, relevance=known, words=words))
 
-        source = self.relevance if relevance is None else relevance
-        return ask_page_by_page(document, query, request, source, self.page_offers(), asker)
+        plain = replace(options.default(relevance=self.relevance), strategy=DEFAULT_STRATEGY, strategy_options={})
+        return ask_page_by_page(document, query, plain, self.page_offers(), asker)
 
     def ask_many(
         self,
         images: object,
         queries: str | Sequence[str],
         budget: Budget | Sequence[int] | None = None,
-        keep: Share | None = None,
+        options: Options | None = None,
         *,
         batch: int = BATCH,
-        **how: Unpack[ManyOptions],
     ) -> list[Answer]:
         """Answer many questions in padded batches; the picture that was set stays.
 
@@ -588,15 +523,15 @@ class Eye:
             images: One for each question, or one for all.
             queries: One for each picture, or one for all.
             budget: One for each, or one for all.
-            keep: The budget as a share of the full count.
+            options: Everything else, for every picture.
             batch: Questions of one prompt; encoding and answering are timed for all of them together.
-            **how: The other arguments of `ask`.
 
         Returns:
             The answers that `ask` would give, in order. A model that merges tokens behind its encoder is asked one by
             one.
         """
-        batch, most = whole(batch, "batch", 1), whole(how.pop("max_new_tokens", 64), "max_new_tokens", 1)
+        options, batch = options or Options(), whole(batch, "batch", 1)
+        budget = options.budget if budget is None else budget
         asked = paired(images, queries, budget)
         batch = batch if self.engine.many else 1
         answers: list[Answer] = []
@@ -604,28 +539,27 @@ class Eye:
             part = asked[start : start + batch]
             views = {id(image): self.view(image) for image in {id(one[0]): one[0] for one in part}.values()}
             looked = [
-                self.prepare((Turn(USER, (views[id(image)], query)),), one, keep, **how) for image, query, one in part
+                self.prepare((Turn(USER, (views[id(image)], query)),), replace(options, budget=one))
+                for image, query, one in part
             ]
-            answers += self._answers(looked, most)
+            answers += self._answers(looked, options.max_new_tokens)
         return answers
 
     def aask(
         self,
         query: str | Sequence[Turn],
         budget: Budget | Sequence[int] | None = None,
-        keep: Share | None = None,
+        options: Options | None = None,
         *,
         image: object = None,
-        **how: Unpack[AskOptions],
     ) -> Coroutine[object, None, Answer]:
         """Answer one question, awaited: the loop goes on while one thread answers.
 
         Args:
             query: As for `ask`.
             budget: As for `ask`.
-            keep: As for `ask`.
+            options: As for `ask`.
             image: Of this question; else the picture that was set when it was called. Several at once take turns.
-            **how: The other arguments of `ask`.
 
         Returns:
             An `Answer`, to be awaited.
@@ -635,7 +569,7 @@ class Eye:
         own = copy(self)
 
         def work() -> Answer:
-            return (own if image is None else own.set_image(image)).ask(query, budget, keep, **how)
+            return (own if image is None else own.set_image(image)).ask(query, budget, options)
 
         async def answer() -> Answer:
             return await asyncio.get_running_loop().run_in_executor(self._thread, work)
@@ -675,29 +609,24 @@ class Eye:
         return answers
 
     def stream(
-        self,
-        query: str | Sequence[Turn],
-        budget: Budget | Sequence[int] | None = None,
-        keep: Share | None = None,
-        **how: Unpack[AskOptions],
+        self, query: str | Sequence[Turn], budget: Budget | Sequence[int] | None = None, options: Options | None = None
     ) -> Generator[str, None, Answer]:
         """Answer one question piece by piece, as it is spoken.
 
         Args:
             query: As for `ask`.
             budget: As for `ask`.
-            keep: As for `ask`.
-            **how: The other arguments of `ask`.
+            options: As for `ask`.
 
         Returns:
             A generator of pieces that are together the answer's text; it returns the `Answer`. A model that merges
             tokens behind its encoder speaks in one piece.
         """
-        if how.pop("preset", None) is not None:
+        options = (options or Options()).override(budget=budget)
+        if options.preset is not None:
             raise InputError("a preset cannot be streamed; call ask instead")
-        most = whole(how.pop("max_new_tokens", 64), "max_new_tokens", 1)
-        looked = self.prepare(query, budget, keep, **how)
-        speaking, spent = self.engine.speak(looked, most)
+        looked = self.prepare(query, options)
+        speaking, spent = self.engine.speak(looked, options.max_new_tokens)
         return self._spoken(looked, speaking, spent)
 
     def _spoken(self, looked: ChatLook, speaking: Generator[DecodingStep], spent: int) -> Generator[str, None, Answer]:
@@ -716,13 +645,6 @@ class Eye:
         if looked.copied is not None:  # which of the two it is was not known before
             yield answer.text
         return answer
-
-
-def check_preset(preset: str, **how: object) -> None:
-    """Raise `InputError` where something is given that a preset decides."""
-    given = [name for name, value in how.items() if value is not None]
-    if given:
-        raise InputError(f"preset {preset!r} cannot be combined with {', '.join(given)}")
 
 
 def beside(folder: Path) -> dict[str, Any]:

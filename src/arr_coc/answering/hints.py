@@ -13,13 +13,11 @@ from dataclasses import replace
 import numpy as np
 
 from ..core.checks import shown
-from ..core.errors import InputError
 from ..core.unsure import comparable
 from ..core.values import Allocation, Answer
 from ..knowing.words.answer import WordsAnswer
 from ..pictures.words import Words
 
-HINTS = ("words", "none")
 # Words of one page that go into a prompt.
 MOST_HINTS = 200
 INTRODUCTION = "Words that stand on picture {page} where it is shown in detail:\n{text}"
@@ -28,13 +26,6 @@ DOUBTED = 0.5
 PIXELS, COPIED, BOTH = "pixels", "words", "words and pixels"
 # The same where OCR has read the words, which may be misread.
 READ, READ_BOTH = "words by OCR", "words by OCR and pixels"
-
-
-def check_hints(hints: object) -> bool:
-    """Whether words may help: None and "words" say so, "none" does not. Raises `InputError`."""
-    if hints is not None and hints not in HINTS:
-        raise InputError(f"hints={shown(hints)} is unknown; use {' or '.join(map(repr, HINTS))}")
-    return hints != "none"
 
 
 def seen_words(words: Words, allocation: Allocation) -> np.ndarray:

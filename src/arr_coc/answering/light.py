@@ -22,7 +22,6 @@ import numpy as np
 from ..attending.distance import distance_of, scaled_size
 from ..attending.frame import Frame, check_grid, leaves_of
 from ..attending.grip import Grip
-from ..attending.request import Request
 from ..attending.strategies import without_torch
 from ..balancing.choosing import relevances_for
 from ..core.clock import timed
@@ -33,6 +32,7 @@ from ..core.values import Allocation, JsonObject, Relevance
 from ..decide import View, attend
 from ..knowing.registry import find_source
 from ..knowing.scene import Scene
+from ..options import Options
 from ..pictures.load import resized
 from ..pictures.pdf import load_page
 from ..realizing.base import PromptPlan, Settings
@@ -45,8 +45,6 @@ from .eye import Eye, beside
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
-
-    from ..attending.request import Budget, Share
 
 # Numpy's attention is slower than torch's once there is much to attend to; then torch is worth its import.
 MOST_TOKENS = 256
@@ -138,9 +136,9 @@ class LightEngine:
 
     def _plan(self, view: PictureView, settings: Settings) -> tuple[PromptPlan, PictureView]:
         """Where the tokens go, and the picture as it is seen from the distance chosen."""
-        request, full, words, canvas = settings.request, self.full_of(view), settings.words, view.tensors["canvas"]
-        tokens = min(request.tokens(full), full)
-        known: dict[str, Any] = {"words": words, "scorer": settings.scorer, "ocr": request.ocr}
+        options, full, words, canvas = settings.request, self.full_of(view), settings.words, view.tensors["canvas"]
+        tokens = options.tokens(full)
+        known: dict[str, Any] = {"words": words, "scorer": settings.scorer, "ocr": options.ocr}
         scene = Scene(canvas, **known, choosing=tokens < full, kept=view.kept)
         assert isinstance(settings.query, str)
         found = relevances_for(settings.relevance, [scene], [settings.query])
@@ -161,10 +159,10 @@ class LightEngine:
             resized,
             self.grip,
         )
-        allocation = attend([looked_at], [one], [tokens], request, levels=[levels])[0].allocation
+        allocation = attend([looked_at], [one], [tokens], options, levels=[levels])[0].allocation
         said = one.notes if isinstance(one, Relevance) else ()
         plain = one.map if isinstance(one, Relevance) else np.asarray(one)
-        return PromptPlan([allocation], [plain], {}, tuple(dict.fromkeys((*said, *request.notes(full))))), seen[-1]
+        return PromptPlan([allocation], [plain], {}, tuple(dict.fromkeys((*said, *options.notes(full))))), seen[-1]
 
 
 def quick_eye(relevance: object = "auto", levels: int | None = None) -> Eye:
@@ -277,32 +275,24 @@ def _levels(folder: Path) -> np.ndarray:
     return ((np.arange(256) * how["rescale_factor"]).astype(np.float32) - mean) / deviation
 
 
-def can_be_quick(
-    model: object,
-    device: str,
-    size: tuple[int, int],
-    budget: Budget | None = None,
-    keep: Share | None = None,
-    *,
-    strategy: str | None = None,
-    relevance: object = None,
-    allocation: Allocation | None = None,
-) -> bool:
+def can_be_quick(model: object, size: tuple[int, int], options: Options) -> bool:
     """Will `LightEngine` do? The bundled mini on a processor, few tokens (any number without torch), and a source that
     asks no model. size: height and width in which the picture is read."""
-    if not isinstance(model, str) or model != MINI or device != "cpu" or not isinstance(relevance, str | None):
+    strategy, relevance, allocation = options.strategy, options.relevance, options.allocation
+    if model != MINI or options.device != "cpu" or not isinstance(relevance, str | None):
         return False
-    folder = part_folder(MINI)
     if strategy is not None and not without_torch(strategy):
         return False
     if relevance not in (None, "auto") and "model" in find_source(relevance).needs:
         return False
     if allocation is not None:
-        return allocation.tokens <= most_tokens() and bool((allocation.counts == 1).all())
+        few = isinstance(allocation, Allocation) and allocation.tokens <= most_tokens()
+        return few and bool((allocation.counts == 1).all())
+    folder = part_folder(MINI)
     height, width = canvas_size(folder, size)
     how = _settings(folder, "preprocessor_config.json")
     full = height * width // (how["patch_size"] * how["merge_size"]) ** 2
-    return min(full, Request.of(budget, keep).tokens(full)) <= most_tokens()
+    return options.tokens(full) <= most_tokens()
 
 
 def most_tokens() -> float:

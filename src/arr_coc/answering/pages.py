@@ -11,14 +11,14 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from ..attending.document_look import DocumentLook, listed, look_through
-from ..attending.request import Request
 from ..balancing.document import PageOffers
 from ..core.clock import summed
 from ..core.errors import InputError
 from ..core.unsure import is_unsure
 from ..core.values import Answer, Pass, Relevance
+from ..decide_document import DocumentLook, listed, look_through
 from ..knowing.registry import find_source
+from ..options import Options
 from ..pictures.document import Document, DocumentPage
 from ..pictures.load import Picture
 from ..pictures.words import Words
@@ -35,17 +35,16 @@ MARK = "Page {number} of {of_pages}:"
 
 @dataclass(frozen=True, eq=False)
 class OpenedPages:
-    """turns: the conversation with pages in place of documents. relevance: a map for each picture. groups: which
-    pictures share a budget. pages: the number of each picture's page. notes: what a reader should know."""
+    """turns: the conversation with pages in place of documents. groups: which pictures share a budget. pages: the
+    number of each picture's page. options: with a budget and a map for each picture."""
 
     turns: tuple[Turn, ...]
-    relevance: list[Relevance]
     groups: tuple[int, ...]
     pages: tuple[int, ...]
     of_pages: int
     notes: tuple[str, ...]
     seconds: float
-    request: Request
+    options: Options
 
 
 def has_documents(turns: object) -> bool:
@@ -58,8 +57,7 @@ def has_documents(turns: object) -> bool:
 def open_pages(
     turns: Sequence[Turn],
     question: str,
-    request: Request,
-    relevance: object,
+    options: Options,
     offers: PageOffers,
     most: int | None = None,
 ) -> OpenedPages:
@@ -68,26 +66,25 @@ def open_pages(
     Args:
         turns: Of the conversation; other pictures in it are documents of one page.
         question: What is looked for.
-        request: How much may be spent on each document, or on all pictures where it says `total`.
-        relevance: As for `look`.
+        options: How much may be spent on each document, or on all pictures where they say `total`.
         offers: What else is known.
         most: Pages that are shown. 1: the model reads one picture, and gets the best page without marks.
 
     Returns:
         The conversation, and how its pictures share budgets.
     """
-    if isinstance(request.budget, Sequence):
+    if isinstance(options.budget, list):
         raise InputError("several budgets are for several pictures; a document takes one number")
-    relevance, single = for_pages(relevance), most == 1
+    relevance, single = for_pages(options.relevance), most == 1
     most = MOST_PAGES_SHOWN if most is None else most
     parts = [part for turn in turns for part in turn.parts if not isinstance(part, str)]
     documents = [as_document(part) for part in parts]
-    if request.total or single:
+    if options.total or single:
         everything = Document.of(documents) if len(documents) > 1 else documents[0]
-        looks = [look_through(everything, question, request, relevance, offers, most)]
+        looks = [look_through(everything, question, options, relevance, offers, most)]
     else:
-        looks = [look_through(one, question, request, relevance, offers, most) for one in documents]
-    gathered = _Gathered(request, single)
+        looks = [look_through(one, question, options, relevance, offers, most) for one in documents]
+    gathered = _Gathered(options, single)
     opened, queue = [], list(zip(parts, documents, strict=True))
     start = 0
     for turn in turns:
@@ -104,10 +101,11 @@ def open_pages(
         opened.append(replace(turn, parts=tuple(shown)))
     gathered.told(opened)
     notes = tuple(dict.fromkeys((*(note for look in looks for note in look.notes), *gathered.notes)))
-    wanted = gathered.wanted(looks)
+    budgets = [look.allocation.budget for look in looks]
+    # Budgets as numbers, one for each look: a share is that of all pages, also of those that are not shown.
+    wanted = replace(options, budget=budgets[0] if len(budgets) == 1 else budgets, relevance=gathered.maps, words=None)
     return OpenedPages(
         tuple(opened),
-        gathered.maps,
         tuple(gathered.groups),
         tuple(gathered.numbers),
         sum(document.of_pages or 1 for document in documents),
@@ -136,7 +134,7 @@ def for_pages(relevance: object) -> object:
 class _Gathered:
     """What is shown of the documents of one conversation, while they are opened."""
 
-    request: Request
+    options: Options
     single: bool
     maps: list[Relevance] = field(default_factory=list)
     groups: list[int] = field(default_factory=list)
@@ -158,7 +156,7 @@ class _Gathered:
             shown.append(page.draw(SMALL_SIDE if small else None) if isinstance(held, Document) else held)
             found = np.zeros((1, 1), np.float32) if known.relevance is None else known.relevance.map * known.belief
             self.maps.append(Relevance(np.clip(found, 0, 1), look.query))
-            self.groups.append(0 if self.request.total or self.single else self.documents)
+            self.groups.append(0 if self.options.total or self.single else self.documents)
             self.numbers.append(page.number)
             if several and share.tokens > 1:
                 self.notes.append(f"page {page.number} of {document.of_pages}: {share.tokens} tokens; {share.why}")
@@ -179,11 +177,6 @@ class _Gathered:
         parts[place] = f"({' '.join(self.hidden)}) {parts[place]}"
         turns[-1] = replace(last, parts=tuple(parts))
 
-    def wanted(self, looks: Sequence[DocumentLook]) -> Request:
-        """Budgets as numbers, one for each look: a share is that of all pages, also of those that are not shown."""
-        budgets = [look.allocation.budget for look in looks]
-        return replace(self.request, budget=budgets[0] if len(budgets) == 1 else budgets, keep=None)
-
 
 # ---- page by page ----------------------------------------------------------------------------------------------------
 
@@ -191,26 +184,23 @@ class _Gathered:
 PageAsker = Callable[[Picture, Words | None, int, Relevance | None], Answer]
 
 
-def ask_page_by_page(
-    document: Document, query: str, request: Request, relevance: object, offers: PageOffers, asker: PageAsker
-) -> Answer:
+def ask_page_by_page(document: Document, query: str, options: Options, offers: PageOffers, asker: PageAsker) -> Answer:
     """The best page first, the next where the answer is unsure; the budget is that of all of them.
 
     Args:
         document: Its pages.
         query: The question.
-        request: How much may be spent in all; a quarter of one page where nobody said.
-        relevance: As for `look`.
+        options: How much may be spent in all; a quarter of one page by default.
         offers: What else is known.
         asker: Asks about one page.
 
     Returns:
         The surest answer. `pages` names the page of each pass, the one that answers last.
     """
-    if request.budget is None and request.keep is None:
-        largest = max(-(-page.size[0] // request.cell) * -(-page.size[1] // request.cell) for page in document)
-        request = replace(request, budget=max(1, largest // 4))
-    look = look_through(document, query, request, for_pages(relevance), offers, MOST_READ)
+    if options.budget is None:
+        largest = max(-(-page.size[0] // options.cell) * -(-page.size[1] // options.cell) for page in document)
+        options = replace(options, budget=max(1, largest // 4))
+    look = look_through(document, query, options, for_pages(options.relevance), offers, MOST_READ)
     by_number = {page.number: number for number, page in enumerate(document.pages)}
     asked: list[tuple[DocumentPage, Answer]] = []
     for share in sorted(look.allocation.funded, key=lambda one: (-one.worth, -one.tokens, one.number))[:MOST_READ]:

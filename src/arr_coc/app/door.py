@@ -18,7 +18,7 @@ from ..core.values import JsonObject
 from . import web
 
 GONE = 499
-OTHER_SITE = "a page of another site may not ask here; name its origin with --allow-origin"
+OTHER_SITE = "pages of other sites may not ask here"
 Result = TypeVar("Result")
 
 
@@ -89,9 +89,8 @@ class Guard:
         secret: str | None,
         upload: int,
         most_open: int,
-        origins: web.Origins,
     ) -> None:
-        self.application, self.secret, self.origins = application, secret, origins
+        self.application, self.secret = application, secret
         self.upload, self.most_open, self.open = upload, most_open, 0
         # A page of another site could reach a loopback server through a name of its own.
         self.hosts = {"localhost", web.LOOPBACK, "[::1]"} if web.is_loopback(host) else None
@@ -125,7 +124,7 @@ class Guard:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                message["headers"] = [*message.get("headers", ()), *self.HEADERS, *self.origins.allowing(headers)]
+                message["headers"] = [*message.get("headers", ()), *self.HEADERS]
             await send(message)
 
         refused = self.refusal(scope, headers)
@@ -133,8 +132,6 @@ class Guard:
         try:
             if refused is not None:
                 await self.refusal_of(refused)(scope, receive, noting)
-            elif scope["method"] == "OPTIONS" and self.origins.allowing(headers):
-                await Response(status_code=204)(scope, receive, noting)
             else:
                 await self.answer(scope, receive, noting)
         finally:
@@ -152,10 +149,8 @@ class Guard:
         called = re.sub(rb":\d+$", b"", headers.get(b"host", b"")).decode("latin-1")
         if self.hosts is not None and called not in self.hosts:
             return Refused(403, "this server answers on its own machine only")
-        if not self.origins.welcome(headers):
+        if not web.same_site(headers):
             return Refused(403, OTHER_SITE)
-        if scope["method"] == "OPTIONS":  # a browser asks by itself, without the key, before a page may ask
-            return None
         locked = self.secret is not None and scope["path"] != "/health"
         if locked and not secrets.compare_digest(self.given_secret(headers), str(self.secret).encode()):
             return Refused(401, self.SECRET_NEEDED, {"WWW-Authenticate": self.CHALLENGE})

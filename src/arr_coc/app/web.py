@@ -10,11 +10,10 @@ import logging
 import math
 import signal
 import threading
-from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from dataclasses import dataclass, fields
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
 from ..core.errors import InputError
 from ..pictures.load import MAX_PIXELS
@@ -77,34 +76,13 @@ def check_exposure(host: str, secret: str | None, kind: str = "key", variable: s
     if secret is not None and len(secret) < SHORTEST_SECRET:
         raise InputError(f"the {kind} has {len(secret)} characters; give at least {SHORTEST_SECRET}")
     if not is_loopback(host) and secret is None:
-        raise InputError(f"--host {host} lets other machines in: set a {kind} in {variable}, or stay on {LOOPBACK}")
+        raise InputError(f"--bind {host} lets other machines in: set a {kind} in {variable}, or stay on {LOOPBACK}")
 
 
-class Origins:
-    """Whose pages may ask: those that this server sent itself, and those of the sites that were named."""
-
-    def __init__(self, named: Sequence[str] = ()) -> None:
-        for one in named:
-            parts = urlsplit(one)
-            if parts.scheme not in ("http", "https") or not parts.netloc or one != f"{parts.scheme}://{parts.netloc}":
-                raise InputError(f"--allow-origin {one} is no origin; give one such as https://example.org")
-        self.named = frozenset(one.lower().encode() for one in named)
-
-    def welcome(self, headers: Mapping[bytes, bytes]) -> bool:
-        """May this request be answered? What does not come from a page says no origin."""
-        origin = headers.get(b"origin")
-        if origin is None:
-            return True
-        own = headers.get(b"host", b"").lower()
-        return origin.lower() in self.named or (bool(own) and origin.lower() in (b"http://" + own, b"https://" + own))
-
-    def allowing(self, headers: Mapping[bytes, bytes]) -> list[tuple[bytes, bytes]]:
-        """The headers by which a browser lets a page of a named site read the answer."""
-        origin = headers.get(b"origin", b"")
-        if origin.lower() not in self.named:
-            return []
-        allowed = {b"origin": origin, b"methods": b"GET, POST", b"headers": b"authorization, content-type"}
-        return [(b"access-control-allow-" + name, value) for name, value in allowed.items()] + [(b"vary", b"Origin")]
+def same_site(headers: Mapping[bytes, bytes]) -> bool:
+    """Whether a request comes from a page of this server, or from no page at all."""
+    origin, own = headers.get(b"origin"), headers.get(b"host", b"").lower()
+    return origin is None or (bool(own) and origin.lower() in (b"http://" + own, b"https://" + own))
 
 
 def run(application: Application, host: str, port: int, ready: Callable[[str], None], grace: int = 2) -> None:
@@ -132,4 +110,4 @@ def run(application: Application, host: str, port: int, ready: Callable[[str], N
     try:
         ReadyServer(configuration).run()
     except SystemExit as error:
-        raise InputError(f"port {port} of {host} cannot be used; choose another with --port") from error
+        raise InputError(f"port {port} of {host} cannot be used; choose another with --bind") from error

@@ -1,44 +1,57 @@
-"""The one call: `allocate(relevance, budget, …) -> Allocation`.
+"""`allocate(relevance, budget, …) -> Allocation`, and the same for a batch.
 
-One picture's overlay or quadtree from a numpy map is made in numpy, everything else in torch (`allocate_batch`), which
-is then imported; the answers are the same.
+Maps stay where they are: overlay and quadtree work on numpy arrays and on tensors of any device alike. The controls and
+what other packages add are written in torch, which is imported for them.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..core import arrays
+from ..core.arrays import Array
 from ..core.checks import whole
 from ..core.errors import InputError
 from ..core.values import DEFAULT_CELL, Allocation, Relevance
 from .frame import Frame, check_maps, check_reading, to_cells
 from .overlay import overlay
-from .quadtree_numpy import quadtree_numpy
-from .strategies import DEFAULT_STRATEGY, check_options, without_torch
-from .tree import tree_for
+from .quadtree import Criterion, quadtree
+from .strategies import DEFAULT_STRATEGY, check_options, find_strategy
+from .tree import Leaves, Tree, tree_for
 
 if TYPE_CHECKING:
-    from torch import Tensor
+    import torch
 
 
 def allocate(
-    relevance: Relevance | np.ndarray | Tensor,
+    relevance: Relevance | Array,
     budget: int | str,
     *,
+    image_size: tuple[int, int] | None = None,
     strategy: str = DEFAULT_STRATEGY,
+    cell: int = DEFAULT_CELL,
+    canvas: tuple[int, int] | None = None,
+    levels: int | None = None,
     seed: int = 0,
-    **how: Any,
+    strategy_options: Mapping[str, object] | None = None,
 ) -> Allocation:
     """Spend a budget on one relevance map.
 
     Args:
         relevance: (h, w) in [0, 1], an array, a tensor or a `Relevance`.
-        budget: Tokens that may be spent, or a share such as "25%".
+        budget: Tokens that may be spent, or a share such as "25%". Above the full count means all of the picture.
+        image_size: (height, width) of the picture; without it the map has one value for each cell.
         strategy: How relevance becomes regions.
-        seed: For strategies that draw lots.
-        **how: The other arguments of `allocate_batch`: image_size, cell, canvas, levels, and what a strategy takes.
+        cell: Pixels on the side of one token at level 0.
+        canvas: (height, width) to which the model resizes the picture.
+        levels: The coarsest level; 3 by default, or coarser where the budget needs it.
+        seed: For strategies that draw random numbers.
+        strategy_options: What the strategy takes by name, such as {"criterion": "peak"} for "quadtree".
 
     Returns:
         An `Allocation` that costs exactly the budget, or the full count where that is less.
@@ -48,48 +61,155 @@ def allocate(
         >>> allocate(np.eye(32), 250).tokens
         250
     """
-    in_numpy = without_torch(strategy)
     shape = relevance.map.shape if isinstance(relevance, Relevance) else getattr(relevance, "shape", ())
     if len(shape) == 3 and shape[0] != 1:
         raise InputError(f"allocate takes one map, got a batch of {shape[0]}; use allocate_batch")
-    if in_numpy and isinstance(relevance, Relevance | np.ndarray):
-        whole(seed, "seed", -(1 << 63))
-        return _one_in_numpy(relevance, budget, strategy, **how)
-    from .allocate_batch import allocate_batch
-
-    return allocate_batch(relevance, budget, strategy=strategy, seed=seed, **how)[0]
+    placed: dict[str, Any] = {"image_size": image_size, "cell": cell, "canvas": canvas, "levels": levels}
+    chosen: dict[str, Any] = {"strategy": strategy, "seed": seed, "strategy_options": strategy_options}
+    return allocate_batch(relevance, budget, **placed, **chosen)[0]
 
 
-def _one_in_numpy(
-    relevance: Relevance | np.ndarray,
-    budget: int | str,
-    strategy: str,
+def allocate_batch(
+    relevance: Relevance | Array | Sequence[Relevance],
+    budget: int | str | Sequence[int | str],
     *,
     image_size: tuple[int, int] | None = None,
+    strategy: str = DEFAULT_STRATEGY,
     cell: int = DEFAULT_CELL,
     canvas: tuple[int, int] | None = None,
     levels: int | None = None,
-    **options: Any,
-) -> Allocation:
-    """What `allocate_batch` does with one numpy map; nothing is left to chance here."""
+    seed: int = 0,
+    strategy_options: Mapping[str, object] | None = None,
+) -> list[Allocation]:
+    """Spend budgets on maps (B, h, w) of pictures of one size. budget: one for all, or one for each."""
+    options = dict(strategy_options or {})
     check_options(strategy, options)
-    levels = None if levels is None else whole(levels, "levels")
-    given = relevance.map if isinstance(relevance, Relevance) else relevance
-    maps = check_maps(np.asarray(given, dtype=np.float32))
+    chosen = find_strategy(strategy)
+    maps = as_maps(relevance)
+    if not chosen.without_torch:
+        maps = as_tensor(maps)
     frame = Frame.of(maps, image_size, cell, canvas)
-    tokens, notes = frame.check_budget(budget)
-    cells = to_cells(maps, frame)
-    if strategy == "overlay":
-        leaves = overlay(
-            cells,
-            [tokens],
-            levels=levels,
-            overview=options.get("overview"),
-            reading=check_reading(options.get("reading"), frame.grid),
-        )
-        found = leaves.cells[0], leaves.scores[0]
-    else:
-        tree = tree_for(frame.image_size, tokens, cell=frame.cell, canvas=frame.canvas, levels=levels)
-        found = quadtree_numpy(cells[0], tree, tokens, options.get("criterion", "mass"))
-    gaps = frame.leaves_gaps(found[0])
-    return frame.allocation(*found, tokens, strategy, sparse=gaps, notes=notes)
+    budgets = list(budget) if isinstance(budget, Sequence) and not isinstance(budget, str) else [budget]
+    if len(budgets) not in (1, len(maps)):
+        raise InputError(f"got {len(budgets)} budgets for {len(maps)} relevance maps; give one, or one for each map")
+    budgets = budgets * (len(maps) if len(budgets) == 1 else 1)
+    checked = [frame.check_budget(one) for one in budgets]
+    job = AllocationJob(
+        maps=maps,
+        cells=to_cells(maps, frame),
+        budgets=tuple(count for count, _ in checked),
+        frame=frame,
+        seed=whole(seed, "seed", -(1 << 63)),
+        levels=None if levels is None else whole(levels, "levels"),
+        options=options,
+    )
+    result = chosen(job)
+    allocations = job.allocations(result, strategy) if isinstance(result, Leaves) else result
+    return [
+        replace(one, notes=(*notes, *one.notes)) if notes else one
+        for one, (_, notes) in zip(allocations, checked, strict=True)
+    ]
+
+
+def as_maps(relevance: Relevance | Array | Sequence[Relevance]) -> Array:
+    """Any form of relevance → (B, h, w) float32, checked."""
+    if isinstance(relevance, Relevance):
+        relevance = relevance.map
+    if isinstance(relevance, np.ndarray) or arrays.is_tensor(relevance):
+        return check_maps(arrays.float32(relevance))
+    many = isinstance(relevance, Iterable) and not isinstance(relevance, str | bytes | Mapping)
+    items = [as_maps(item) for item in relevance] if many else []
+    if not items:
+        raise InputError("got no relevance map; give one map for each picture")
+    return arrays.namespace(items[0]).concatenate(items)
+
+
+def as_tensor(array: Array) -> torch.Tensor:
+    """An array as a tensor on the CPU; a tensor as it is."""
+    if arrays.is_tensor(array):
+        return array
+    return import_module("torch").as_tensor(array if array.flags.writeable else array.copy())
+
+
+@dataclass(frozen=True)
+class AllocationJob:
+    """What a strategy is given.
+
+    maps: (B, h, w) relevance at its own resolution. cells: (B, rows, cols) the same on level-0 cells. budgets: tokens
+    for each picture. options: what the strategy takes by name.
+    """
+
+    maps: Array
+    cells: Array
+    budgets: tuple[int, ...]
+    frame: Frame
+    seed: int = 0
+    levels: int | None = None
+    options: Mapping[str, object] = field(default_factory=dict)
+
+    @property
+    def batch(self) -> int:
+        return len(self.maps)
+
+    @property
+    def budget(self) -> int:
+        return self.budgets[0]
+
+    def tree(self, budget: int | None = None) -> Tree:
+        """The tree that serves the smallest budget of the batch, so that the whole batch shares it."""
+        frame = self.frame
+        smallest = min(self.budgets) if budget is None else budget
+        return tree_for(frame.image_size, smallest, cell=frame.cell, canvas=frame.canvas, levels=self.levels)
+
+    def leaves(self, cells: Array, criterion: Criterion = "mass") -> Leaves:
+        """Leaves of a map (B, rows, cols) by the allocator that the option `shape` names."""
+        shape = self.option("shape", "overlay")
+        if shape == "overlay":
+            return overlay(cells, self.budgets, levels=self.levels, overview=self.option("overview"))
+        if shape != "quadtree":
+            raise InputError(f"shape={shape!r} is unknown; use overlay or quadtree")
+        return quadtree(cells, self.tree(), self.budgets, self.option("criterion", criterion))
+
+    def generator(self) -> torch.Generator:
+        """Random numbers are drawn on the CPU, so that a seed means the same on every device."""
+        return import_module("torch").Generator().manual_seed(self.seed)
+
+    def option(self, name: str, default: object = None) -> Any:
+        return self.options.get(name, default)
+
+    def need(self, name: str, strategy: str, what: str) -> Any:
+        value = self.options.get(name)
+        if value is None:
+            raise InputError(f"strategy {strategy!r} needs {name}= ({what})")
+        return value
+
+    def allocations(
+        self, leaves: Leaves, strategy: str, fixated: Sequence[Sequence[Sequence[int]]] | None = None
+    ) -> list[Allocation]:
+        """Leaves of every picture → one `Allocation` each. fixated: where the eye rested, for each picture."""
+        frame = self.frame
+        cells, scores, lengths = (arrays.to_numpy(part) for part in leaves)
+        return [
+            frame.allocation(
+                cells[picture, :length],
+                scores[picture, :length],
+                frame.full if strategy == "full" else self.budgets[picture],
+                strategy,
+                sparse=frame.leaves_gaps(cells[picture, :length]),
+                fixated=() if fixated is None else fixated[picture],
+            )
+            for picture, length in enumerate(lengths.tolist())
+        ]
+
+
+def overlay_leaves(job: AllocationJob) -> Leaves:
+    """The strategy "overlay"."""
+    reading = check_reading(job.option("reading"), job.frame.grid)
+    if reading is not None:
+        reading = arrays.like(reading, job.cells)
+    return overlay(job.cells, job.budgets, levels=job.levels, overview=job.option("overview"), reading=reading)
+
+
+def quadtree_leaves(job: AllocationJob) -> Leaves:
+    """The strategy "quadtree"."""
+    return quadtree(job.cells, job.tree(), job.budgets, job.option("criterion", "mass"))

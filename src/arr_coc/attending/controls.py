@@ -14,10 +14,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from ..core.checks import shown
+from ..core.checks import frozen, shown
 from ..core.errors import InputError
-from .frame import to_cells
-from .job import AllocationJob, as_maps, boxes_to_cells
+from .allocate import AllocationJob, as_maps, as_tensor
+from .frame import Frame, to_cells
 from .quadtree import gather_leaves, quadtree, select_splits
 from .tree import Leaves, Tree
 
@@ -124,7 +124,7 @@ def _permute(items: Tensor, generator: torch.Generator) -> Tensor:
 def edge(job: AllocationJob) -> Leaves:
     """Detail where the edges are: `edges=` is a map of edge strength."""
     given = job.need("edges", "edge", "a map of edge strength, for example sensing's channel 'edges'")
-    edges = to_cells(as_maps(given), job.frame).to(job.cells)
+    edges = to_cells(as_tensor(as_maps(given)), job.frame).to(job.cells)
     if len(edges) not in (1, job.batch):
         raise InputError(f"edges= has {len(edges)} maps for a batch of {job.batch}; give one for each picture")
     return job.leaves(edges.expand(job.batch, -1, -1))
@@ -155,6 +155,21 @@ def oracle(job: AllocationJob) -> Leaves:
     near = F.avg_pool2d(covered[:, None], 5, stride=1, padding=2)[:, 0]
     touched = (covered > 0).float()
     return job.leaves(touched + 1e-2 * near, "peak")
+
+
+def boxes_to_cells(boxes: Sequence[Sequence[float]] | np.ndarray, frame: Frame) -> Tensor:
+    """Boxes (K, 4) as x0, y0, x1, y1 in 0–1 of the picture → (rows, cols) share of each cell's area they cover."""
+    array = frozen(boxes, "boxes", np.float64) if len(boxes) else np.zeros((0, 4))
+    if array.ndim != 2 or array.shape[1] != 4 or (array[:, 2:] < array[:, :2]).any():
+        raise InputError("boxes must be x0, y0, x1, y1 in 0–1 with x1 ≥ x0 and y1 ≥ y0, four numbers for each box")
+    rows, cols = frame.grid
+    height, width = frame.seen
+    tops, lefts = np.arange(rows) * frame.cell / height, np.arange(cols) * frame.cell / width
+    tall, wide = frame.cell / height, frame.cell / width
+    down = np.clip(np.minimum(tops + tall, array[:, 3:4]) - np.maximum(tops, array[:, 1:2]), 0, None) / tall
+    across = np.clip(np.minimum(lefts + wide, array[:, 2:3]) - np.maximum(lefts, array[:, 0:1]), 0, None) / wide
+    covered = (down[:, :, None] * across[:, None, :]).max(axis=0, initial=0)
+    return torch.from_numpy(covered.astype(np.float32))
 
 
 def _nested(boxes: Sequence[Sequence[float]] | np.ndarray) -> bool:

@@ -35,7 +35,7 @@ from ..core import arrays
 from ..core.arrays import Array
 from ..core.checks import whole
 from ..core.values import COARSEST_LEVEL
-from .gains import node_sums, pool
+from .quadtree import node_sums, pool
 from .tree import Leaves, Tree, build_tree
 
 # A token for every so many tokens of the budget may be spent on the overview. Chosen on validation pictures, as is

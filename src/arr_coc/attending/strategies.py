@@ -17,7 +17,7 @@ from ..core.plugins import LAB, load_function, load_plugin, plugins
 
 if TYPE_CHECKING:
     from ..core.values import Allocation
-    from .job import AllocationJob
+    from .allocate import AllocationJob
     from .tree import Leaves
 
 GROUP = "arr_coc.strategies"
@@ -54,8 +54,8 @@ _CONTROLS = "arr_coc.attending.controls"
 BUILT_IN = {
     strategy.name: strategy
     for strategy in (
-        Strategy("overlay", "arr_coc.attending.job:overlay_leaves", ("overview", "reading"), without_torch=True),
-        Strategy("quadtree", "arr_coc.attending.job:quadtree_leaves", ("criterion",), without_torch=True),
+        Strategy("overlay", "arr_coc.attending.allocate:overlay_leaves", ("overview", "reading"), without_torch=True),
+        Strategy("quadtree", "arr_coc.attending.allocate:quadtree_leaves", ("criterion",), without_torch=True),
         Strategy("uniform", f"{_CONTROLS}:uniform"),
         Strategy("random", f"{_CONTROLS}:random", SHAPED),
         Strategy("shuffled", f"{_CONTROLS}:shuffled", (*SHAPED, "permuted")),

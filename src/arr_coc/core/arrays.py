@@ -40,6 +40,11 @@ def like(values: np.ndarray, array: Array) -> Array:
     return values if isinstance(array, np.ndarray) else sys.modules["torch"].from_numpy(values).to(array.device)
 
 
+def to_numpy(array: Array) -> np.ndarray:
+    """An array or tensor as numpy."""
+    return array if isinstance(array, np.ndarray) else array.detach().cpu().numpy()
+
+
 def float32(array: Array) -> Array:
     return array.astype(np.float32, copy=False) if isinstance(array, np.ndarray) else array.float()
 

@@ -15,20 +15,19 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..attending.distance import AUTO, check_scale
+from ..attending.distance import AUTO
 from ..attending.frame import Frame, to_cells
 from ..attending.grip import Grip, as_grip
 from ..attending.overlay import OVERVIEW_SHARE
-from ..attending.request import Request, check_question
-from ..core.checks import of_kind, shown, whole
+from ..core.checks import shown, whole
 from ..core.errors import InputError
 from ..core.values import JsonObject
 from ..knowing.scene import VIEW_SIDE
 from ..looking import Look, Prepared
+from ..options import Budget, Options, check_question
 from ..pictures.load import Picture, load_picture
 from ..pictures.pdf import load_page
 from ..pictures.words import Words
@@ -37,9 +36,6 @@ from .cover import Rectangle, cover, level_gains, quiet, uncut
 from .layout import LETTERS, PackPart, PackSheet, told
 from .packed import Packed, PackedPicture, Pane
 from .prices.tables import Fitted, TokenTable, load_tables, table_for
-
-if TYPE_CHECKING:
-    from ..looking import LookOptions
 
 LAYOUTS = ("auto", "crops", "overview")
 WHOLE = "whole"
@@ -52,16 +48,13 @@ SUFFICES = 1.15
 
 @dataclass(frozen=True)
 class PackStyle:
-    """How pages are packed: what `pack` takes by name."""
+    """How pages are packed. options: how they are looked at, with the grip of the model."""
 
     table: TokenTable
     layout: str = "auto"
     crops: int = MOST_CROPS
-    scale: float | str = AUTO
-    grip: Grip = field(default_factory=Grip.cautious)
     marks: bool = True
-    relevance: object = "auto"
-    ocr: bool = False
+    options: Options = field(default_factory=Options)
 
     def for_pictures(self, number: int) -> PackStyle:
         """The same where a request shows this many pictures: overviews only where crops were too many for the model."""
@@ -72,19 +65,15 @@ class PackStyle:
 def pack(
     image: object,
     query: str,
-    budget: object = None,
-    keep: object = None,
+    budget: Budget | None = None,
     *,
     model: object,
     table: str | os.PathLike[str] | None = None,
     layout: str = "auto",
     crops: int = MOST_CROPS,
-    scale: float | str = AUTO,
-    grip: object = None,
     marks: bool = True,
     words: object = None,
-    relevance: object = "auto",
-    ocr: bool = True,
+    options: Options | None = None,
 ) -> Packed:
     """The foveated picture as one to four ordinary pictures of a chosen number of tokens.
 
@@ -92,18 +81,14 @@ def pack(
         image: A picture as `look` takes it, or a list of pages, which share the budget.
         query: The question that decides what is enlarged.
         budget: Tokens that may be spent, as the model counts them, or "25%"; a quarter by default.
-        keep: Or the share of what the picture costs as it is.
         model: Who will see it, such as "gpt-4o" or "qwen3-vl"; says how tokens are counted.
         table: A TOML file with token tables of one's own.
         layout: "crops" (an overview and parts as pictures of their own), "overview", or "auto".
         crops: The most parts that are enlarged.
-        scale: How many times as large as it is what is enlarged is drawn, or "auto": so that its letters have the size
-            that the model reads best.
-        grip: Which that is, as for `look`; by default that of `model` where it was measured, else a cautious one.
         marks: Whether frames and letters are drawn into an overview that is large enough.
         words: Of the picture, with their boxes, as for `look`: no crop cuts through them.
-        relevance: As for `look`.
-        ocr: As for `look`.
+        options: Everything else. `scale` says how many times as large parts are drawn; "auto", the default, chooses by
+            the letters and `grip`, which is that of `model` where it was measured.
 
     Returns:
         The pictures, the text to put before them, their tokens, and the way back to the original's pixels.
@@ -112,27 +97,17 @@ def pack(
         packed = arr_coc.pack("page.png", "What is the total?", budget=400, model="qwen3-vl")
         packed.save("out")
     """
-    check_question(query) if isinstance(query, str) else None
-    request = Request.of(budget, keep)
-    style = PackStyle(
-        table_for(model, load_tables(table)),
-        layout,
-        whole(crops, "crops", 1, MOST_CROPS),
-        check_scale(scale) or AUTO,
-        grip_for(model, grip),
-        marks,
-        relevance,
-        of_kind(ocr, bool, "ocr"),
-    )
+    check_question(query)
+    options = (options or Options()).override(budget=budget, words=words)
+    own = options.default(relevance="auto").override(grip=grip_for(model, options.grip))
+    style = PackStyle(table_for(model, load_tables(table)), layout, whole(crops, "crops", 1, MOST_CROPS), marks, own)
     if layout not in LAYOUTS:
         raise InputError(f"layout {shown(layout)} is unknown; choose from {', '.join(LAYOUTS)}")
-    if not isinstance(query, str) or not query.strip():
-        raise InputError("the question is empty; it decides what is enlarged")
     several = isinstance(image, list | tuple)
-    pages = [PackPage.of(one, None if several else words) for one in (image if several else [image])]
+    pages = [PackPage.of(one, None if several else options.words) for one in (image if several else [image])]
     if not 1 <= len(pages) <= MOST_PAGES:
         raise InputError(f"{len(pages)} pages were given; pack 1 to {MOST_PAGES} at a time")
-    return pack_pages(pages, query, request, style)
+    return pack_pages(pages, query, style)
 
 
 def grip_for(model: object, grip: object = None) -> Grip:
@@ -179,12 +154,12 @@ def is_jpeg(image: object) -> bool:
     return isinstance(image, str | os.PathLike) and os.fspath(image).lower().endswith((".jpg", ".jpeg"))
 
 
-def pack_pages(pages: Sequence[PackPage], query: str, request: Request, style: PackStyle) -> Packed:
-    """Pages that were read, packed to what the request allows."""
+def pack_pages(pages: Sequence[PackPage], query: str, style: PackStyle) -> Packed:
+    """Pack pages that were read to the budget of the style."""
     table = style.table
     style = style.for_pictures(len(pages))
     full = sum(table.tokens(page.size) for page in pages)
-    budget = request.wanted(full)
+    budget = style.options.wanted(full)
     if full <= budget and (style.layout in ("auto", "overview") or all(seen_whole(page, table) for page in pages)):
         made = [whole_page(page, number, table) for number, page in enumerate(pages)]
         return finished(made, pages, full, budget, style, WHOLE, {}, ("the picture costs no more than the budget",))
@@ -285,9 +260,8 @@ def look_at(page: PackPage, query: str, budget: int, style: PackStyle) -> Look:
     cell = style.table.cell if style.table.even else 32
     full = Frame(page.size, cell).full
     amount = min(full, capacity(style.table, budget, cell))
-    how: LookOptions = {"cell": cell, "relevance": style.relevance}
-    how |= {"ocr": style.ocr, "scale": style.scale, "grip": style.grip}
-    return page.prepared.look(query, amount, **how)
+    own = replace(style.options, budget=amount, cell=cell, words=None).default(scale=AUTO)
+    return page.prepared.look(query, own)
 
 
 def capacity(table: TokenTable, budget: int, cell: int) -> int:

@@ -11,7 +11,7 @@ import inspect
 import weakref
 from collections.abc import Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,12 +21,12 @@ from torch import Tensor
 from ..attending.distance import AUTO, check_scale, choose_distance, scaled_size
 from ..attending.frame import Frame
 from ..attending.grip import Grip
-from ..attending.request import Request
-from ..attending.strategies import DEFAULT_STRATEGY, meant
+from ..attending.strategies import DEFAULT_STRATEGY
 from ..balancing.choosing import check_relevance
 from ..core.checks import of_kind, shown
 from ..core.errors import InputError
 from ..core.values import Allocation
+from ..options import Options
 from .attachment_plan import plan_prompt
 from .base import (
     ATTACH_TRANSFORMERS,
@@ -49,15 +49,9 @@ from .base import (
 if TYPE_CHECKING:
     from PIL import Image
     from transformers import GenerationConfig, PreTrainedModel, ProcessorMixin
-    from typing_extensions import TypedDict, Unpack
 
-    from ..attending.request import Budget, Share
+    from ..options import Budget
     from .tokens.merge import PatchCompressor
-
-    class AdapterOptions(TypedDict, total=False, closed=True):
-        """What the families' adapters take: see `adapter_options`."""
-
-        merge: str | PatchCompressor  # average, pick, compressor, compressor:FOLDER, or a compressor
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -172,11 +166,6 @@ class _LongPrompt:
 
 NAME = "arr_coc"
 DEFAULT_BUDGET = 256
-# What a prompt that somebody else's processor made cannot be asked for, and what can be done instead.
-ELSEWHERE = {
-    "scale": "a prompt shows pictures in the size they have; give the processor attachment.nearer(image, scale)",
-    "readings": "a prompt is read once; Eye(model, processor).ask(…, readings=) reads again where it is unsure",
-}
 
 
 class Attachment:
@@ -266,13 +255,12 @@ class Attachment:
 
     # ---------------------------------------------------------------- what the model calls
     def generate(self, *args: object, **kwargs: object) -> object:
-        """The stock `generate`, foveated. Also takes budget=, keep=, query=, allocation=, relevance=, strategy=.
+        """The stock `generate`, foveated. Also takes budget=, query=, allocation=, relevance=, strategy=.
 
         The returned sequences begin with the prompt as it was given, so trimming by its length works as ever.
         """
         stock = self._earlier_generate or functools.partial(_class_generate(self.model), self.model)
         kwargs = {**dict(zip(_parameters(_class_generate(self.model)), args, strict=False)), **kwargs}
-        refuse_elsewhere(kwargs)
         if kwargs.get("input_ids") is None and kwargs.get("inputs") is not None:
             kwargs["input_ids"] = kwargs.pop("inputs")
         with torch.no_grad():
@@ -405,49 +393,34 @@ class Attachment:
         return cache is not None and cache.get_seq_length() > 0
 
 
-def refuse_elsewhere(given: Mapping[str, object]) -> None:
-    """One line for what other doors can do."""
-    for name in given.keys() & ELSEWHERE.keys():
-        raise InputError(f"{name}= is not for attach: {ELSEWHERE[name]}")
-
-
 def attach(
     model: PreTrainedModel,
     processor: ProcessorMixin,
     budget: Budget | Sequence[int] | None = None,
     *,
-    keep: Share | None = None,
-    relevance: object = "auto",
-    strategy: str = DEFAULT_STRATEGY,
-    levels: int | None = None,
-    seed: int = 0,
-    options: Mapping[str, object] | None = None,
-    videos: bool = False,
+    relevance: object = None,
+    strategy: str | None = None,
     words: object = None,
-    ocr: bool = True,
-    total: bool = False,
-    **realize: Unpack[AdapterOptions],
+    videos: bool = False,
+    merge: str | PatchCompressor | None = None,
+    options: Options | None = None,
 ) -> Attachment:
     """Let this one model instance spend at most `budget` visual tokens on a picture, where the question needs them.
 
     Args:
         model: A stock model of a family that is known (`arr_coc.realizing.base.ADAPTERS`).
         processor: Its processor.
-        budget: Tokens a picture may cost, 256 unless told; a share such as "25%"; or a list, one for each picture.
-        keep: The budget as a share of the full count.
+        budget: Tokens a picture may cost, 256 by default; a share such as "25%"; or a list, one for each picture.
         relevance: "glance" (the model's own attention on a coarse first look), "detail" (what looking coarsely would
             lose), "look", "scorer", any other name of `registry.source_names()`, the folder of a scorer, a function
             (picture (3, H, W) in [0, 1], question) -> map, or maps. By default a glance where the family can, else
             "detail".
         strategy: How relevance becomes regions.
-        levels: The coarsest level of detail.
-        seed: For strategies that draw lots.
-        options: For the strategy, by name.
-        videos: The prompts show videos (Qwen3-VL): what is said of a picture then holds for each group of frames.
         words: Of each picture, for sources that read them.
-        ocr: Whether "auto" may read the words of pages by OCR, where that is installed and pays; not of videos.
-        total: The budget is that of all pictures of a prompt together, and relevance decides between them.
-        **realize: For the family's adapter, such as merge="pick" or merge="compressor".
+        videos: The prompts show videos (Qwen3-VL): what is said of a picture then holds for each group of frames.
+        merge: How families that merge tokens behind their encoder do it: "average", "pick", "compressor",
+            "compressor:FOLDER", or a `PatchCompressor`.
+        options: Everything else, and defaults for the arguments above.
 
     Returns:
         An `Attachment`: a context manager that detaches at its end; `last` holds the allocations of the last call.
@@ -463,8 +436,6 @@ def attach(
     model = around.pop()
     backbone = backbone_for(model)
     check_processor(processor)
-    if options is not None and not (isinstance(options, Mapping) and all(isinstance(name, str) for name in options)):
-        raise InputError(f"options= are those of the strategy, by name, such as {{'level': 1}}, got {shown(options)}")
     if of_kind(videos, bool, "videos"):
         from .qwen3_vl.video import video_backbone
 
@@ -473,21 +444,18 @@ def attach(
     backbone.check(model, processor)
     if hasattr(model, NAME):
         raise InputError("this model is attached already; call detach(model) first, or give budget= to a single call")
-    own = inspect.signature(attach).parameters
-    takes = adapter_options(backbone)
-    refuse_elsewhere(realize)
-    for name in realize.keys() - takes:
+    realize = {} if merge is None else {"merge": merge}
+    if merge is not None and "merge" not in adapter_options(backbone):
         family = "/".join(backbone.model_types)
-        known = ", ".join(takes) or "no others"
-        raise InputError(f"{name}= is no option{meant(name, (*own, *takes))}: {family} takes {known}")
-    check_merge(realize.get("merge", "average"))
-    if isinstance(relevance, str):
-        check_relevance(relevance, ("pixels", "texture", "words", "model"))
-    if budget is None and keep is None:
-        budget = DEFAULT_BUDGET
-    laid: dict[str, Any] = {"strategy": strategy, "levels": levels, "seed": seed, "options": options or {}}
-    request = Request.of(budget, keep, **laid, total=total, ocr=of_kind(ocr, bool, "ocr") and not videos)
-    settings = Settings(request=request, relevance=relevance, words=words, realize=realize)
+        raise InputError(f"merge={shown(merge)} is not possible: {family} reads fewer patches, and merges no tokens")
+    check_merge("average" if merge is None else merge)
+    given = {"budget": budget, "relevance": relevance, "strategy": strategy, "words": words}
+    options = (options or Options()).override(**given)
+    options = options.default(budget=DEFAULT_BUDGET, relevance="auto", strategy=DEFAULT_STRATEGY)
+    options = replace(options, ocr=options.ocr and not videos)
+    if isinstance(options.relevance, str):
+        check_relevance(options.relevance, ("pixels", "texture", "words", "model"))
+    settings = Settings(options, relevance=options.relevance, words=options.words, realize=realize)
     attachment = Attachment(model, processor, backbone, settings)
     attachment.around = tuple(f"attached to the model inside {type(one).__name__}" for one in around)
     attachment.notes = attachment.around

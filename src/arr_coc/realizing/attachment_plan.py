@@ -12,7 +12,6 @@ import torch
 from torch import Tensor
 
 from ..attending.frame import Frame
-from ..attending.request import Request
 from ..balancing.choosing import relevances_for
 from ..core.checks import of_kind
 from ..core.cuda_graph import using_gpu
@@ -21,6 +20,7 @@ from ..core.values import Allocation, Relevance
 from ..decide import View, attend, plain_map
 from ..knowing.registry import Maps, provide
 from ..knowing.scene import Scene
+from ..options import Options
 from ..texture.type_height import no_letters
 from .base import Backbone, Inputs, PromptPlan, Settings, VisualGrid, require_pictures
 from .glance import Glance, find_glance, glance_relevance, weigh_by_detail
@@ -82,10 +82,10 @@ def plan_prompt(
     levels = [settings.request.levels if level is None else level for level in found.levels]
     if groups is not None:
         budgets = by_relevance(found.relevance, grids, settings.request, groups)
-    needed = [scene.strategy_inputs(settings.request.strategy, settings.request.options) for scene in scenes]
+    needed = [scene.strategy_inputs(settings.request.layout, settings.request.strategy_options) for scene in scenes]
     views = views or [fixed_view(grid) for grid in grids]
     decisions = attend(
-        views, found.relevance, budgets, settings.request, levels=levels, options=[own for own, _ in needed]
+        views, found.relevance, budgets, settings.request, levels=levels, inputs=[own for own, _ in needed]
     )
     allocations = [
         replace(one.allocation, notes=(*one.allocation.notes, *said)) if said else one.allocation
@@ -172,14 +172,14 @@ def glance_maps(scenes: Sequence[Scene], queries: Sequence[str]) -> Maps:
     return Maps(list(maps), [None] * len(queries), {"known": glimpse.known} if glance.reuse else {})
 
 
-def token_budgets(grids: Sequence[VisualGrid], request: Request, tiled: bool = False) -> list[int]:
+def token_budgets(grids: Sequence[VisualGrid], request: Options, tiled: bool = False) -> list[int]:
     """Tokens each picture may cost, never more than its full count. Tiles of one row share a budget by their size."""
     full = [grid.tokens for grid in grids]
-    if isinstance(request.budget, Sequence):
+    if isinstance(request.budget, list):
         if len(request.budget) != len(grids):
             raise InputError(f"got {len(request.budget)} budgets for {len(grids)} pictures; give one, or one for each")
         return [request.capped(min(one, budget)) for one, budget in zip(full, request.budget, strict=True)]
-    if not tiled or request.budget is None:
+    if not tiled or not isinstance(request.budget, int):
         return [min(request.tokens(one), one) for one in full]
     rows, sizes = np.array([grid.row for grid in grids]), np.array(full)
     shared = np.floor(request.capped(request.budget) * sizes / np.bincount(rows, weights=sizes)[rows])

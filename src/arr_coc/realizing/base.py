@@ -19,13 +19,13 @@ from importlib import import_module
 from os import PathLike
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
-from ..attending.request import Request
 from ..core.arrays import Array
 from ..core.checks import shown
 from ..core.errors import InputError
 from ..core.kept import PictureStore
 from ..core.plugins import plugins
 from ..core.values import Allocation
+from ..options import Options
 
 if TYPE_CHECKING:
     import torch
@@ -46,7 +46,7 @@ ADAPTERS: Mapping[str, str] = {
 }
 
 # What one call may say otherwise: of the request, and of the rest.
-OF_REQUEST = ("budget", "keep", "strategy", "total", "ocr")
+OF_REQUEST = ("budget", "strategy", "total", "ocr")
 OVERRIDES = (*OF_REQUEST, "query", "allocation", "relevance", "words")
 
 # How families that merge tokens behind their encoder may do it, beside what other packages add to the group.
@@ -72,7 +72,7 @@ class Settings:
     for each picture, where sources keep what they made of it.
     """
 
-    request: Request = field(default_factory=lambda: Request(256))
+    request: Options = field(default_factory=lambda: Options(budget=256))
     query: str | Sequence[str] | None = None
     allocation: Allocation | Sequence[Allocation] | None = None
     relevance: object = "auto"

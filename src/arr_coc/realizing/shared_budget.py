@@ -8,13 +8,13 @@ import numpy as np
 
 from ..attending.document import page_gains, share_tokens
 from ..attending.frame import Frame, check_maps, to_cells
-from ..attending.request import Request
 from ..core.errors import InputError
 from ..decide import plain_map
+from ..options import Options
 from .base import VisualGrid
 
 
-def groups_of(grids: Sequence[VisualGrid], request: Request, given: Sequence[int] | None) -> list[int] | None:
+def groups_of(grids: Sequence[VisualGrid], request: Options, given: Sequence[int] | None) -> list[int] | None:
     """Which pictures share a budget, by number; None where each has its own. given: as the caller knows it."""
     if given is not None:
         if len(given) != len(grids):
@@ -23,13 +23,13 @@ def groups_of(grids: Sequence[VisualGrid], request: Request, given: Sequence[int
     return [grid.row for grid in grids] if request.total else None
 
 
-def evenly(grids: Sequence[VisualGrid], request: Request, groups: Sequence[int]) -> list[int]:
+def evenly(grids: Sequence[VisualGrid], request: Options, groups: Sequence[int]) -> list[int]:
     """What each picture may cost before anything is known about it: its part of the budget, by its size."""
     return _shared(groups, [np.ones(grid.tokens) for grid in grids], request)
 
 
 def by_relevance(
-    maps: Sequence[object], grids: Sequence[VisualGrid], request: Request, groups: Sequence[int]
+    maps: Sequence[object], grids: Sequence[VisualGrid], request: Options, groups: Sequence[int]
 ) -> list[int]:
     """What each picture may cost, exactly on the budget of its group.
 
@@ -50,9 +50,9 @@ def by_relevance(
     return _shared(groups, gains, request)
 
 
-def _shared(groups: Sequence[int], gains: Sequence[np.ndarray], request: Request) -> list[int]:
+def _shared(groups: Sequence[int], gains: Sequence[np.ndarray], request: Options) -> list[int]:
     found = list(dict.fromkeys(groups))
-    several = list(request.budget) if isinstance(request.budget, Sequence) else None
+    several = request.budget if isinstance(request.budget, list) else None
     if several is not None and (request.total or len(several) != len(found)):
         raise InputError("several budgets and one for all pictures were given; give one number with total=True")
     budgets = [0] * len(gains)

@@ -21,6 +21,7 @@ import numpy as np
 from ..attending.frame import in_picture
 from ..core.errors import InputError
 from ..core.values import Allocation, Answer, Pass
+from ..options import Options
 from ..pictures.load import load_picture, resized
 from .watching import Watched, share_budget
 
@@ -32,8 +33,6 @@ Reading = Literal["auto", "video", "sheet", "clearest"]
 READINGS = ("auto", "video", "sheet", "clearest")
 
 
-# Sure enough to look at no further frame.
-ENOUGH = 0.15
 # Side by side, so many frames at most.
 SHEET_FRAMES = 4
 
@@ -44,24 +43,19 @@ def answer_clip(
     frames: Sequence[np.ndarray],
     reading: Reading = "auto",
     max_new_tokens: int = 64,
-    passes: int = 1,
 ) -> Answer:
     """frames: (H, W, 3) uint8, those that were watched, with sides that are multiples of the model's cell.
 
     The answer's passes hold what the model was given: one for each group of frames, or the one of the clearest frame.
-    passes: by the clearest frames, look at up to so many until the answer is sure, each scene's clearest first; the
-    surest answer counts, and all passes are paid for.
     """
-    if passes < 1:
-        raise InputError(f"passes={passes} looks at nothing; give at least 1")
     if reading not in READINGS:
         raise InputError(f"no reading is called {reading!r}; choose {', '.join(READINGS)}")
     if len(frames) != len(watched.frames):
         raise InputError(f"{len(watched.frames)} frames were watched, but {len(frames)} are given to answer from")
     if reading == "auto":
-        reading = "video" if knows_video(eye) else "clearest" if passes > 1 else "sheet"
+        reading = "video" if knows_video(eye) else "sheet"
     if reading == "clearest":
-        return _from_clearest(eye, watched, frames, max_new_tokens, passes)
+        return _from_clearest(eye, watched, frames, max_new_tokens)
     return (_from_video if reading == "video" else _from_sheet)(eye, watched, frames, max_new_tokens)
 
 
@@ -73,27 +67,18 @@ def knows_video(eye: Eye) -> bool:
     return str(config.model_type).startswith("qwen3_vl") and config.vision_config.temporal_patch_size > 1
 
 
-def _from_clearest(eye: Eye, watched: Watched, frames: Sequence[np.ndarray], longest: int, passes: int = 1) -> Answer:
-    answers: list[Answer] = []
-    for number in watched.by_clearness()[:passes]:
-        allocation = watched.frames[number].allocation
-        eye.set_image(frames[number])
-        answers.append(eye.ask(watched.query, allocation=allocation, max_new_tokens=longest))
-        if answers[-1].uncertainty < ENOUGH:
-            break
-    best = min(answers, key=lambda one: one.uncertainty)
-    seconds = {stage: sum(one.seconds.get(stage, 0.0) for one in answers) for stage in best.seconds}
-    # The surest last, as the answer's own; what was seen before it is told as well.
-    looks = tuple(step for one in (*(o for o in answers if o is not best), best) for step in one.passes)
-    return replace(best, full=watched.full, passes=looks, seconds=seconds)
+def _from_clearest(eye: Eye, watched: Watched, frames: Sequence[np.ndarray], longest: int) -> Answer:
+    number = watched.clearest()
+    options = Options(allocation=watched.frames[number].allocation, max_new_tokens=longest)
+    return replace(eye.set_image(frames[number]).ask(watched.query, options=options), full=watched.full)
 
 
 def _from_sheet(eye: Eye, watched: Watched, frames: Sequence[np.ndarray], longest: int) -> Answer:
     chosen = watched.funded(SHEET_FRAMES)
     seen = [as_seen(frames[one], watched.allocations[one]) for one in chosen]
     sheet, allocation = side_by_side([frame for frame, _ in seen], [allocation for _, allocation in seen])
-    eye.set_image(sheet)
-    return replace(eye.ask(watched.query, allocation=allocation, max_new_tokens=longest), full=watched.full)
+    options = Options(allocation=allocation, max_new_tokens=longest)
+    return replace(eye.set_image(sheet).ask(watched.query, options=options), full=watched.full)
 
 
 def as_seen(frame: np.ndarray, allocation: Allocation) -> tuple[np.ndarray, Allocation]:

@@ -21,12 +21,12 @@ import numpy as np
 
 from ..attending.allocate import allocate
 from ..attending.frame import Frame
-from ..attending.request import Request, check_request
 from ..core.clock import timed
 from ..core.errors import InputError
 from ..core.files import replacing
-from ..core.values import DEFAULT_CELL, Allocation, JsonObject, Relevance
+from ..core.values import Allocation, JsonObject, Relevance
 from ..knowing.scene import RelevanceSource
+from ..options import Budget, Options, check_question
 from ..texture.motion import FEATURES, Motion, cut_features, cut_score, measure_motion, next_level, view_of, warp_planes
 from .settings import TemporalSettings, blend, boosted, carried_trust, load_settings, same_ground, weak_bands
 from .sources import everything, first_planes, map_size, planes_of, source_of
@@ -144,16 +144,14 @@ class VideoStream:
 
     Args:
         query: The question.
-        budget: Tokens that one frame may cost.
-        keep: The same as a share of the full count; a quarter by default.
+        budget: Tokens that one frame may cost, or a share of them; a quarter by default.
         total: Tokens of the whole clip (`Pace`).
         frames: Of the whole clip (`Pace`).
-        relevance: As for `look`; a function gets (frame (H, W, 3) uint8, question).
         scorer: Of the model that will answer; "auto" takes it.
-        photos: As for `look`.
         settings: Instead of those that come with the library.
-        cell: Pixels of a token's side.
         state: Where an earlier stream stood.
+        options: `budget`, `relevance` ("look" by default; a function gets (frame (H, W, 3) uint8, question)), `photos`
+            and `cell`.
 
     Example:
         >>> stream = VideoStream("Where is the red car?", budget=64)  # doctest: +SKIP
@@ -164,24 +162,20 @@ class VideoStream:
     def __init__(
         self,
         query: str,
-        budget: int | None = None,
-        keep: float | None = None,
+        budget: Budget | None = None,
         *,
         total: int | None = None,
         frames: int | None = None,
-        relevance: object = "look",
         scorer: RelevanceSource | None = None,
-        photos: bool = True,
         settings: TemporalSettings | None = None,
-        cell: int = DEFAULT_CELL,
         state: StreamState | None = None,
+        options: Options | None = None,
     ) -> None:
-        check_request([query])
-        self.query, self.request = query, Request.of(budget, keep, cell=cell)
-        self.total, self.frames, self.cell = total, frames, cell
+        self.query, self.total, self.frames = check_question(query), total, frames
+        self.options = (options or Options()).override(budget=budget).default(relevance="look")
+        self.cell, self.photos = self.options.cell, self.options.photos
         self.settings = settings or load_settings()
-        self.source = source_of(relevance, query, photos, scorer)
-        self.photos = photos
+        self.source = source_of(self.options.relevance, query, self.photos, scorer)
         if state is not None and len(state.planes) != self.source.planes:
             raise InputError(
                 f"this stream carries {len(state.planes)} maps and its source gives {self.source.planes}: was it saved "
@@ -378,7 +372,7 @@ class VideoStream:
         Returns:
             So many.
         """
-        return self.request.tokens(Frame(size, self.cell).full)
+        return self.options.tokens(Frame(size, self.cell).full)
 
     # ---- memory -------------------------------------------------------------------------------------------------
 
@@ -391,17 +385,15 @@ class VideoStream:
         if self.state is None:
             raise InputError("this stream has seen no frame yet; there is nothing to save")
         about = {
-            **{name: getattr(self, name) for name in ("query", "total", "frames", "cell")},
-            "budget": self.request.budget,
-            "keep": self.request.keep,
-            "photos": self.photos,
+            **{name: getattr(self, name) for name in ("query", "total", "frames", "cell", "photos")},
+            "budget": self.options.budget,
             "settings": asdict(self.settings),
         }
         self.state.save(path, about)
 
     @classmethod
     def resume(
-        cls, path: str | PathLike[str], *, relevance: object = "look", scorer: RelevanceSource | None = None
+        cls, path: str | PathLike[str], *, relevance: object = None, scorer: RelevanceSource | None = None
     ) -> VideoStream:
         """The stream as it was when it was saved.
 
@@ -415,7 +407,9 @@ class VideoStream:
         """
         state, about = StreamState.load(path)
         settings = TemporalSettings.from_json(about.pop("settings"))
-        return cls(**about, settings=settings, relevance=relevance, scorer=scorer, state=state)
+        kept = {name: about.pop(name) for name in ("budget", "cell", "photos")}
+        options = Options(**kept, relevance=relevance)
+        return cls(**about, settings=settings, scorer=scorer, state=state, options=options)
 
 
 def check_frame(pixels: object) -> np.ndarray:

@@ -8,25 +8,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..attending.distance import Distance, at_distance, choose_distance, distance_of, scaled_size
+from ..attending.distance import Distance, at_distance, distance_of, scaled_size
 from ..attending.frame import Frame
 from ..attending.grip import as_grip
-from ..attending.request import DEFAULT_KEEP, Request
 from ..core.errors import InputError
 from ..core.values import DEFAULT_CELL, Allocation
+from ..decide import View, distance_for
 from ..knowing.scene import RelevanceSource
+from ..options import DEFAULT_SHARE, Budget, Options
 from ..texture.type_height import letters_of
 from .settings import TemporalSettings
 from .spending import cells_of, detail_of
 from .stream import SeenFrame, VideoStream
 
 if TYPE_CHECKING:
-    from ..attending.request import Budget, Share
     from .decode import Film
 
 
@@ -116,54 +115,42 @@ def watch(
     frames: Iterable[np.ndarray],
     query: str,
     budget: Budget | None = None,
-    keep: Share | None = None,
     *,
     cap: int | None = None,
     seconds: Iterable[float] | None = None,
-    relevance: object = "look",
     scorer: RelevanceSource | None = None,
-    photos: bool = True,
     settings: TemporalSettings | None = None,
-    cell: int = DEFAULT_CELL,
     advance: Callable[[SeenFrame], None] | None = None,
-    scale: float | str | None = None,
-    grip: object = None,
+    options: Options | None = None,
 ) -> Watched:
     """Decide where the tokens of a clip go: one budget over time and space.
 
     Args:
         frames: (H, W, 3) uint8 RGB, one after the other, all of one size.
         query: The question.
-        budget: Tokens of the whole clip.
-        keep: The budget as a share of its full count; a quarter by default.
+        budget: Tokens of the whole clip, or a share such as "10%"; a quarter by default.
         cap: Tokens that one frame may cost; full detail of a frame unless given.
         seconds: When each frame was taken.
-        relevance: Who says where to look in a frame, as for `look`.
         scorer: The one that was trained with a model.
-        photos: Whether the photo map may take part.
         settings: Of the memory from frame to frame.
-        cell: Pixels of one token at level 0.
         advance: Called with each frame as it is seen.
-        scale: From how far all frames are read: how many times as large, 1 by default; or "auto", by the letters of the
-            frame that the question needs most, and the grip.
-        grip: Of the model that will read them, as for `look`.
+        options: Everything else. `relevance` is "look" by default, `scale` 1; all frames are read at one scale.
 
     Returns:
         A `Watched`: the allocation of every frame, and what it costs in all.
 
     Example:
-        >>> watch(frames, "What does the sign say?", keep=0.1).tokens  # doctest: +SKIP
+        >>> watch(frames, "What does the sign say?", "10%").tokens  # doctest: +SKIP
         480
     """
-    request = Request.of(budget, keep, cell=cell, scale=1.0 if scale is None else scale)
-    grip = as_grip(grip)
-    share = DEFAULT_KEEP if request.keep is None else request.keep
+    options = (options or Options()).override(budget=budget).default(scale=1.0)
+    cell = options.cell
+    share = options.budget if isinstance(options.budget, float) else DEFAULT_SHARE
     pixels = iter(frames)
     first = next(pixels, None)
     if first is None:
         raise InputError("this clip has no frame; give at least one")
-    made = partial(VideoStream, query, keep=share, settings=settings, relevance=relevance, scorer=scorer, photos=photos)
-    stream = made(cell=cell)
+    stream = VideoStream(query, options=replace(options, budget=share), settings=settings, scorer=scorer)
     size = (first.shape[0], first.shape[1])
     seen: list[SeenFrame] = []
     needed, known, most = first, np.ones((1, 1), np.float32), -1.0
@@ -174,33 +161,33 @@ def watch(
         if advance is not None:
             advance(seen[-1])
     full = len(seen) * Frame(size, cell).full
-    total = request.tokens(full)
+    total = options.tokens(full)
     if total < len(seen):
         raise InputError(
             f"a budget of {total} tokens does not fit {len(seen)} frames: give at least {len(seen)}, one a frame"
         )
     each = full // len(seen)
-    distance = choose_distance(
-        request.scale,
-        grip,
-        lambda: letters_of(needed),
-        known,
-        size=size,
-        canvas=size,
-        full=each,
-        tokens=min(each, -(-total // len(seen)) if cap is None else cap),
+    view = View(
+        size, Frame(size, cell), lambda: letters_of(needed), lambda times: Frame(size, cell), as_grip(options.grip)
     )
+    distance = distance_for(view, known, options, min(each, -(-total // len(seen)) if cap is None else cap))
     # One size for the whole clip, and no level below 0: frames of a prompt have one grid.
     distance = Distance(distance.times, notes=distance.notes)
     shared = share_budget(seen, total, cap, size, cell, distance)
     times = tuple(seconds) if seconds is not None else ()
-    notes = [stream.source.note, *request.notes(full, "the clip"), *distance.notes]
+    notes = [stream.source.note, *options.notes(full, "the clip"), *distance.notes]
     return Watched(tuple(shared), total, full, query, size, times, tuple(notes))
 
 
-def watch_film(film: Film, query: str, *amount: Any, **how: Any) -> tuple[Watched, list[np.ndarray]]:
-    """`watch` a clip while it is read, with the times and notes that it tells; and its frames. amount, how: those of
-    `watch`."""
+def watch_film(
+    film: Film,
+    query: str,
+    options: Options,
+    *,
+    scorer: RelevanceSource | None = None,
+    advance: Callable[[SeenFrame], None] | None = None,
+) -> tuple[Watched, list[np.ndarray]]:
+    """`watch` a clip while it is read, with the times and notes that it brings; and its frames."""
     frames: list[np.ndarray] = []
     seconds: list[float] = []
 
@@ -210,7 +197,7 @@ def watch_film(film: Film, query: str, *amount: Any, **how: Any) -> tuple[Watche
             frames.append(pixels)
             yield pixels
 
-    watched = watch(kept(), query, *amount, **how)
+    watched = watch(kept(), query, scorer=scorer, advance=advance, options=options)
     times = tuple(time - seconds[0] for time in seconds)
     return replace(watched, seconds=times, notes=(*watched.notes, *film.notes)), frames
 

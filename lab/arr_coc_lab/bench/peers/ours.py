@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from torch import Tensor
 
-from arr_coc.attending.gains import Criterion
+from arr_coc.attending.quadtree import Criterion
 from arr_coc.attending.overlay import overlay
 from arr_coc.attending.quadtree import quadtree
 from arr_coc.attending.tree import build_tree

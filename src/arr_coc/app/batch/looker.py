@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -16,13 +16,11 @@ from ...core.arrays import torch_threads
 from ...core.document_values import DocumentAllocation
 from ...core.errors import InputError
 from ...core.folders import MINI
-from ...core.unsure import withheld
 from ...core.values import Allocation, JsonObject
+from ...options import Options
 
 if TYPE_CHECKING:
-    from ...answering.chat import AskOptions
     from ...answering.eye import Eye
-    from ...looking import LookOptions
 
 COLUMNS = (
     *("path", "query", "tokens", "full", "leaves", "scores", "text", "uncertainty", "seconds", "source", "error"),
@@ -33,30 +31,15 @@ Columns = JsonObject
 
 @dataclass(frozen=True)
 class LookerOptions:
-    """How all rows of a job are looked at. ask: let a model answer, too. threads: of each worker."""
+    """How all rows of a job are looked at. model: also answers, where there is one. threads: of each worker."""
 
-    ask: bool = False
-    model: str = MINI
-    device: str = "cpu"
-    budget: int | None = None
-    keep: float | None = None
-    strategy: str | None = None
-    relevance: str | None = None
-    seed: int = 0
-    new_tokens: int = 64
-    ocr: bool = True
-    min_sureness: float = 0.0
+    model: str | None = None
+    options: Options = field(default_factory=Options)
     threads: int = 1
-    scale: float | str | None = None
-    levels: int | None = None
 
     def settings(self) -> JsonObject:
         """What the rows of one folder of results have in common; where they were computed is not part of it."""
-        given = asdict(self)
-        # Newer options only where they were given, so that a folder of an earlier version goes on.
-        newer = {"ocr": True, "min_sureness": 0.0, "scale": None, "levels": None}
-        left_out = {"device", "threads", *(name for name, usual in newer.items() if given[name] == usual)}
-        return {name: given[name] for name in given if name not in left_out}
+        return {"model": self.model, **replace(self.options, device="cpu").to_json()}
 
 
 class Looker:
@@ -75,14 +58,14 @@ class Looker:
         os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
         self.ways = ways
         self._shown: tuple[str, Any] | None = None
-        if ways.ask:
+        if ways.model is not None:
             _ = self.eye
 
     @cached_property
     def eye(self) -> Eye:
         from ...answering.eye import Eye
 
-        return Eye.from_pretrained(self.ways.model, device=self.ways.device, relevance=self.ways.relevance or "auto")
+        return Eye.from_pretrained(self.ways.model or MINI, device=self.ways.options.device)
 
     def __call__(self, columns: Mapping[str, Sequence[Any]]) -> Columns:
         data = columns["data"] if "data" in columns else [b""] * len(columns["path"])
@@ -97,7 +80,7 @@ class Looker:
         started = perf_counter()
         row = failed(path, query, "")
         try:
-            row |= self._answered(path, query, data) if self.ways.ask else self._looked(path, query, data)
+            row |= (self._looked if self.ways.model is None else self._answered)(path, query, data)
         except InputError as error:
             row["error"] = str(error)
         except Exception as error:  # whatever one picture does, the others are looked at
@@ -105,31 +88,24 @@ class Looker:
         return row | {"seconds": perf_counter() - started}
 
     def _looked(self, path: str, query: str, data: bytes) -> JsonObject:
-        from ...attending.strategies import DEFAULT_STRATEGY
         from ...looking import prepare
 
         if self._shown is None or self._shown[0] != path:  # several questions about a picture: it is sensed once
             self._shown = None
             self._shown = path, prepare(data or path)
-        ways = self.ways
-        how: LookOptions = {"strategy": ways.strategy or DEFAULT_STRATEGY, "relevance": ways.relevance or "auto"}
-        how |= {"scale": ways.scale, "ocr": ways.ocr, "seed": ways.seed, "device": ways.device, "levels": ways.levels}
-        look = self._shown[1].look(query, ways.budget, ways.keep, **how)
+        look = self._shown[1].look(query, self.ways.options)
         laid = look.allocation
         found = placed_pages(laid) if isinstance(laid, DocumentAllocation) else placed(laid)
-        return found | {"source": source_of(look.notes, ways.relevance or "auto")}
+        return found | {"source": source_of(look.notes, self.ways.options)}
 
     def _answered(self, path: str, query: str, data: bytes) -> JsonObject:
-        ways = self.ways
         if self._shown is None or self._shown[0] != path:
             self._shown = None
             self.eye.set_image(data or path)
             self._shown = path, None
-        how: AskOptions = {"strategy": ways.strategy, "seed": ways.seed, "max_new_tokens": ways.new_tokens}
-        how |= {"scale": ways.scale, "ocr": ways.ocr, "levels": ways.levels}
-        answer = withheld(self.eye.ask(query, ways.budget, ways.keep, **how), ways.min_sureness)
+        answer = self.eye.ask(query, options=self.ways.options)
         said = {"text": answer.text, "uncertainty": answer.uncertainty, "full": answer.full, "tokens": answer.tokens}
-        said["source"] = source_of(answer.notes, ways.relevance or "auto")
+        said["source"] = source_of(answer.notes, self.ways.options)
         if not answer.pages:
             return placed(answer.allocation) | said
         looked = [(page, step.allocation) for page, step in zip(answer.pages, answer.passes, strict=True)]
@@ -170,10 +146,10 @@ def failed(path: str, query: str, error: str) -> JsonObject:
     return row | {"scale": 1.0, "pages": b"", "unseen": 0}
 
 
-def source_of(notes: Sequence[str], asked: str) -> str:
+def source_of(notes: Sequence[str], options: Options) -> str:
     """Where the relevance came from, as the notes say; else what was asked for."""
     found = (re.match(r"relevance '([^']+)'", note) for note in notes)
-    return next((match[1] for match in found if match), asked)
+    return next((match[1] for match in found if match), str(options.relevance or "auto"))
 
 
 def as_columns(rows: Sequence[Mapping[str, object]]) -> Columns:

@@ -28,19 +28,20 @@ def ray_missing() -> str:
     return "" if find_spec("ray") is not None else "--engine ray needs Ray; pip install 'arr-coc[ray]'"
 
 
-def connect(address: str | None) -> ModuleType:
-    """Ray, on a cluster that runs, or its own on this machine; to be ended with `shutdown`, which ends only its own."""
+def connect() -> ModuleType:
+    """Ray, on the cluster that RAY_ADDRESS names, or its own on this machine; `shutdown` ends only its own."""
     if ray_missing():
         raise InputError(ray_missing())
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
     ray = import_module("ray")
+    address = os.environ.get("RAY_ADDRESS")
     own: dict[str, object] = {"include_dashboard": False} if address is None else {}
     try:
         ray.init(address or "local", logging_level="error", log_to_driver=False, **own)
     except (ConnectionError, OSError, ValueError, RuntimeError) as error:
         reason = " ".join(str(error).split())[:200]
-        raise InputError(f"no Ray at --address {address} ({reason}); leave it out to start one here") from error
+        raise InputError(f"no Ray at RAY_ADDRESS={address} ({reason}); unset it to start one here") from error
     data = import_module("ray.data")
     data.DataContext.get_current().enable_progress_bars = False  # the command has its own
     logging.getLogger("ray.data").setLevel(logging.ERROR)  # once more: importing it sets its own
@@ -48,15 +49,15 @@ def connect(address: str | None) -> ModuleType:
 
 
 def look_on_ray(
-    todo: Todo, done: np.ndarray, ways: LookerOptions, workers: int | None, at_once: int, address: str | None = None
+    todo: Todo, done: np.ndarray, ways: LookerOptions, workers: int | None, at_once: int
 ) -> Iterator[Columns]:
     """Columns of results, batch by batch. done: (n,) uint64, keys of rows that are written already."""
-    ray = connect(address)
+    ray = connect()
     try:
         data = import_module("ray.data")
         cpus = float(ray.cluster_resources().get("CPU", 1))
         workers = workers or max(1, int(cpus) - 1)
-        gpus = 1 if ways.device.startswith("cuda") else None
+        gpus = 1 if ways.options.device.startswith("cuda") else None
         readers = workers * READERS
         rows = data.read_datasource(
             source_of(todo, ray.put(done), at_once),

@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...attending.request import check_request
 from ...core.errors import InputError
 from ...core.records import WHOLE, Share, count_rows, first_of, image_of, is_table, read_rows, table_files
+from ...options import check_question
 
 PATHS, QUERIES, IMAGES = ("path", "file"), ("query", "question"), ("image", "bytes")
 # Newest keys that are held as a set before they are sorted in among the others.
@@ -75,7 +75,8 @@ class Todo:
 
     def check(self) -> None:
         """Is there anything to ask, of anything? Raises `InputError`."""
-        check_request(self.queries)
+        for query in self.queries:
+            check_question(query)
         first = next(self.rows(), None)
         if first is None:
             raise InputError(

@@ -160,7 +160,7 @@ def run(arguments: list[str]) -> object:
     settings = {}
     known = summaries()
     if chosen in known and not completing:
-        settings[chosen] = defaults_for(chosen, group.commands[chosen], {**IN_THE_LAB, **known}, arguments)
+        settings[chosen] = defaults_for(chosen, group.commands[chosen], {**IN_THE_LAB, **known})
     return group(args=arguments, prog_name="arr-coc", standalone_mode=False, default_map=settings)
 
 

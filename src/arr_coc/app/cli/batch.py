@@ -16,7 +16,7 @@ import typer
 from ...core.errors import InputError
 from ...core.values import JsonObject
 from .console import INTERRUPTED, complain, print_json, progress, say, writing
-from .options import AnsweringModel, Choices, MinSureness, NewTokens, OnlyJson, OutFolder, Quiet, with_options
+from .options import AnsweringModel, Choices, OnlyJson, OutFolder, with_options
 
 if TYPE_CHECKING:
     from ..batch.looker import LookerOptions
@@ -45,19 +45,15 @@ class BatchCommand(Choices):
     ] = None
     model: AnsweringModel = None
     out: OutFolder = Path("out")
-    engine: Annotated[str, typer.Option(help="local: processes of this machine; ray: Ray Data.")] = "local"
-    address: Annotated[
-        str | None, typer.Option(help="Address of a running Ray, or auto; without it one is started.")
-    ] = None
+    engine: Annotated[
+        str, typer.Option(help="local: processes of this machine; ray: Ray Data, on RAY_ADDRESS where it is set.")
+    ] = "local"
     workers: Annotated[int | None, typer.Option(min=1, help="[default: one for each core; with --model, one]")] = None
-    new_tokens: NewTokens = 64
-    min_sureness: MinSureness = 0.0
-    quiet: Quiet = False
     as_json: OnlyJson = False
 
 
 @with_options(BatchCommand)
-def command(options: BatchCommand) -> int:
+def command(given: BatchCommand) -> int:
     """Look at many pictures, or with --model answer questions about them. Each picture and question is one row.
 
     Writes part-NNNNNN.jsonl and, where pyarrow is installed, part-NNNNNN.parquet: path, query, tokens, full, leaves,
@@ -69,102 +65,84 @@ def command(options: BatchCommand) -> int:
     Examples:
       arr-coc batch photos -q "Where is the clock?" --out clocks
       arr-coc batch "scans/**/*.png" --questions questions.jsonl --budget 128 --out scans.out --workers 8
-      arr-coc batch rows.jsonl --out answers --model Qwen/Qwen3-VL-2B-Instruct --device cuda
-      arr-coc batch "docvqa/*.parquet" --out docvqa.out --engine ray --address auto
+      arr-coc batch rows.jsonl --out answers --model Qwen/Qwen3-VL-2B-Instruct --set device=cuda
+      RAY_ADDRESS=auto arr-coc batch "docvqa/*.parquet" --out docvqa.out --engine ray
       cat clocks/part-*.jsonl | jq -c 'select(.error == "") | [.path, .tokens]'
     """
     from ..batch.rows import Todo, read_questions
     from ..batch.store import Store
     from .inputs import SUFFIXES
 
-    everywhere, own = read_questions(options.questions) if options.questions is not None else ((), {})
-    todo = Todo(options.place, (*everywhere, *(options.query or ())), own, SUFFIXES)
-    ways = looker_options(options)
+    everywhere, own = read_questions(given.questions) if given.questions is not None else ((), {})
+    todo = Todo(given.place, (*everywhere, *(given.query or ())), own, SUFFIXES)
+    ways = looker_options(given)
     todo.check()
-    with writing(options.out):
-        store = Store(options.out, ways.settings(), seconds=WRITE_EVERY)
+    with writing(given.out):
+        store = Store(given.out, ways.settings(), seconds=WRITE_EVERY)
     started, total = perf_counter(), todo.count()
-    hidden, stopped = options.as_json or options.quiet, False
+    hidden, stopped = given.as_json, False
     try:
         waiting = (row for row in todo.rows() if row.key not in store.keys)
         first = next(waiting, None)
         found: Iterator[JsonObject] = iter(())
-        if first is not None and options.engine == "ray":
+        if first is not None and given.engine == "ray":
             from ..batch.on_ray import look_on_ray
 
-            found = look_on_ray(todo, store.keys.array(), ways, options.workers, AT_ONCE, options.address)
+            found = look_on_ray(todo, store.keys.array(), ways, given.workers, AT_ONCE)
         elif first is not None:
             from ..batch.local import look_locally
 
-            crew = options.workers or (1 if ways.ask else os.cpu_count() or 1)
+            crew = given.workers or (1 if ways.model else os.cpu_count() or 1)
             found = look_locally(chain([first], waiting), ways, crew, AT_ONCE)
         left = max(0, total - store.before)
         with progress(left, "looking", hidden=hidden) as advance:
             report = reporter(left, hidden)
             for columns in found:
-                with writing(options.out):
+                with writing(given.out):
                     new = store.add(columns)
                 advance(done=new)
                 report(new)
     except KeyboardInterrupt:
         stopped = True
-        complain(f"interrupted; what is done is in {options.out}, rerun the same command to resume")
+        complain(f"interrupted; what is done is in {given.out}, rerun the same command to resume")
     finally:
-        with writing(options.out):
+        with writing(given.out):
             store.close()
     # Rows that are there twice are counted twice, so fewer than expected need not be too few.
     short = not stopped and len(store.keys) < total and any(row.key not in store.keys for row in todo.rows())
     summary = {
-        **store.summary(), "seconds": round(perf_counter() - started, 3), "engine": options.engine,
-        "out": str(options.out), "stopped": stopped,
+        **store.summary(), "seconds": round(perf_counter() - started, 3), "engine": given.engine,
+        "out": str(given.out), "stopped": stopped,
     }  # fmt: skip
-    if options.as_json:
+    if given.as_json:
         print_json(summary)
-    elif not options.quiet:
+    else:
         print_summary(summary)
     if short:
-        return complain(f"some rows of {options.place} are missing in {options.out}; rerun the same command")
+        return complain(f"some rows of {given.place} are missing in {given.out}; rerun the same command")
     return INTERRUPTED if stopped else 0
 
 
-def looker_options(options: BatchCommand) -> LookerOptions:
+def looker_options(given: BatchCommand) -> LookerOptions:
     """How rows are made; refuse what is wrong before any is made."""
     from ...attending.strategies import find_strategy
-    from ...core.folders import MINI
-    from ...core.unsure import check_sureness
     from ...looking import check_relevance
     from ..batch.looker import LookerOptions
     from ..batch.on_ray import ray_missing
     from .inputs import check_model
 
-    if options.engine not in ENGINES:
-        raise InputError(f"unknown --engine {options.engine!r}; choose from {', '.join(ENGINES)}")
-    if options.engine == "ray" and ray_missing():
+    if given.engine not in ENGINES:
+        raise InputError(f"unknown --engine {given.engine!r}; choose from {', '.join(ENGINES)}")
+    if given.engine == "ray" and ray_missing():
         raise InputError(ray_missing())
-    if options.address is not None and options.engine != "ray":
-        raise InputError(f"--address {options.address} is of a Ray; add --engine ray")
-    if options.new_tokens < 1:
-        raise InputError(f"--new-tokens {options.new_tokens} leaves no room for an answer; give at least 1")
+    options, ask = given.options, given.model is not None
     if options.strategy is not None and not find_strategy(options.strategy).leaves:
-        raise InputError(f"--strategy {options.strategy} makes no leaves; choose another, such as overlay")
-    tokens, share = options.amount
-    how, ask = options.how, options.model is not None
-    check_relevance(options.relevance, ("pixels", "texture", *(("model", "words") if ask else ())))
-    if options.model is not None:
-        check_model(options.model)
-    threads = max(1, (os.cpu_count() or 1) // (options.workers or 1)) if ask else 1
-    return LookerOptions(
-        ask,
-        options.model or MINI,
-        options.device,
-        tokens,
-        share,
-        relevance=None if options.relevance == "auto" else options.relevance,
-        new_tokens=options.new_tokens,
-        min_sureness=check_sureness(options.min_sureness),
-        threads=threads,
-        **how,
-    )
+        raise InputError(f"strategy={options.strategy} makes no leaves; choose another, such as overlay")
+    check_relevance(options.relevance or "auto", ("pixels", "texture", *(("model", "words") if ask else ())))
+    if given.model is not None:
+        check_model(given.model)
+    threads = max(1, (os.cpu_count() or 1) // (given.workers or 1)) if ask else 1
+    return LookerOptions(given.model, options, threads)
 
 
 def reporter(left: int, quiet: bool) -> Callable[[int], None]:

@@ -11,7 +11,7 @@ From weakest to strongest: what the command has by itself; `~/.config/arr-coc/co
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from typer.core import TyperCommand
@@ -19,7 +19,6 @@ from typer.core import TyperCommand
 from ...core.errors import InputError
 
 PREFIX = "ARR_COC"  # of variables: ARR_COC_LOOK_BUDGET=10%
-RIVALS = {"budget", "keep"}
 
 
 def config_files() -> list[Path]:
@@ -28,9 +27,7 @@ def config_files() -> list[Path]:
     return [home / "arr-coc" / "config.toml", Path("arr-coc.toml")]
 
 
-def defaults_for(
-    name: str, command: TyperCommand, known: Mapping[str, object], arguments: Sequence[str] = ()
-) -> dict[str, object]:
+def defaults_for(name: str, command: TyperCommand, known: Mapping[str, object]) -> dict[str, object]:
     """What files and variables say about the command called `name`, by its parameters. known: all commands."""
     values: dict[str, object] = {}
     for path, document in read_files():
@@ -38,9 +35,7 @@ def defaults_for(
         if unknown:
             raise InputError(f"{path} has a table [{unknown[0]}]; the commands are {', '.join(known)}")
         values = _merged(values, _of_command(path, f"[{name}]", document.get(name, {}), command))
-    values = _merged(values, _of_environment(f"{PREFIX}_{name}".upper(), command))
-    said = {argument.lstrip("-").partition("=")[0] for argument in arguments if argument.startswith("--")}
-    return {key: value for key, value in values.items() if not (key in RIVALS and RIVALS & said)}
+    return _merged(values, _of_environment(f"{PREFIX}_{name}".upper(), command))
 
 
 def read_files() -> Iterator[tuple[Path, dict[str, object]]]:
@@ -92,9 +87,7 @@ def _of_environment(prefix: str, command: TyperCommand) -> dict[str, object]:
 
 
 def _merged(weaker: Mapping[str, object], stronger: Mapping[str, object]) -> dict[str, object]:
-    """stronger over weaker, table by table; one way to say how much to spend takes the other's place."""
-    if RIVALS & set(stronger):
-        weaker = {key: value for key, value in weaker.items() if key not in RIVALS}
+    """stronger over weaker, table by table."""
     both = {**weaker, **stronger}
     return {
         key: _merged(old, value) if isinstance(value, dict) and isinstance(old := weaker.get(key), dict) else value

@@ -13,7 +13,6 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
-from urllib.parse import unquote, urlsplit
 
 from ...core.errors import InputError
 from ...pictures.document import SUFFIXES as SUFFIXES
@@ -21,14 +20,12 @@ from ...pictures.document import Document, document_of, files_in
 from ...pictures.pdf import PdfPlace, is_pdf
 
 STDIN = "-"
-# A picture from the web: no longer than this, and no larger.
-URL_SECONDS, URL_BYTES = 15, 64 << 20
 HUB_SECONDS = 4
 
 
 class PictureSource(NamedTuple):
     """name: as the user wrote it. place: a path, a page of a PDF, a document of several pages, or the bytes that came
-    through a pipe or from the web."""
+    through a pipe."""
 
     name: str
     place: Path | PdfPlace | Document | io.BytesIO
@@ -39,18 +36,16 @@ class PictureSource(NamedTuple):
         return self.place.name
 
 
-def expand(
-    inputs: Sequence[str], allow_url: bool = False, pages: str | None = None, total: bool = False
-) -> list[PictureSource]:
-    """Files, folders (their pictures, by name), globs (`**` goes into sub-folders), `-` and addresses, each once.
+def expand(inputs: Sequence[str], pages: str | None = None, total: bool = False) -> list[PictureSource]:
+    """Files, folders (their pictures, by name), globs (`**` goes into sub-folders) and `-`, each once.
 
     A name that is neither an existing path nor a pattern is kept: reading it later says what is wrong with it. pages:
     which of every PDF (`page_numbers`); all where None. total: everything is one document.
     """
     sources: dict[str, PictureSource] = {}
     for text in inputs:
-        if text == STDIN or is_url(text):
-            sources.setdefault(text, open_source(text, allow_url))
+        if text == STDIN:
+            sources.setdefault(text, open_source(text))
             continue
         for path in paths_of(text):
             source = pages_of(path, pages)
@@ -88,14 +83,12 @@ def pages_of(path: Path, pages: str | None) -> PictureSource:
     return PictureSource(str(path), document)
 
 
-def open_source(text: str, allow_url: bool = False) -> PictureSource:
-    """One picture: a path, `-` for the standard input, or, where that is allowed, an address."""
+def open_source(text: str) -> PictureSource:
+    """One picture: a path, or `-` for the standard input."""
     if text == STDIN:
         return PictureSource(text, _named("stdin", _read_stdin()))
     if is_url(text):
-        if not allow_url:
-            raise InputError(f"{text} is a web address; add --allow-url to fetch it, or download it and give its path")
-        return PictureSource(text, _named(Path(unquote(urlsplit(text).path)).name or "picture", _fetch(text)))
+        raise InputError(f"{text} is a web address; download it, or pipe it in: curl {text} | arr-coc …")
     if not text.strip() or "\0" in text:
         raise InputError(f"{text!r} is not the path of a picture; give a file, a folder or - for the standard input")
     return PictureSource(text, Path(text))
@@ -131,21 +124,6 @@ def _read_stdin() -> bytes:
     data = sys.stdin.buffer.read()
     if not data:
         raise InputError("the standard input is empty; pipe a picture in: cat a.png | …")
-    return data
-
-
-def _fetch(address: str) -> bytes:
-    from urllib.error import URLError
-    from urllib.request import Request, urlopen
-
-    try:
-        with urlopen(Request(address, headers={"User-Agent": "arr-coc"}), timeout=URL_SECONDS) as answer:
-            data = answer.read(URL_BYTES + 1)
-    except (OSError, ValueError) as error:
-        reason = error.reason if isinstance(error, URLError) else error
-        raise InputError(f"cannot fetch {address} ({reason}); download the picture and give its path") from error
-    if len(data) > URL_BYTES:
-        raise InputError(f"{address} is larger than {URL_BYTES >> 20} MB; download it and give its path")
     return data
 
 

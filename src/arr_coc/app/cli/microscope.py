@@ -9,67 +9,60 @@ from typing import Annotated
 import typer
 
 from ...core.folders import MINI
-from .options import Device, Listening, Port, Relevance, limits_of, with_options
+from .options import Choices, Listening, limits_of, with_options
 
 
 @dataclass(frozen=True, kw_only=True)
-class MicroscopeCommand(Listening):
+class MicroscopeCommand(Listening, Choices):
     """What the page is started with."""
 
     model: Annotated[
         list[str] | None,
         typer.Option("--model", "-m", help="A model that visitors may choose; may be repeated. [default: mini]"),
     ] = None
-    port: Port = 7860
-    relevance: Relevance = "auto"
-    device: Device = "cpu"
     show: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False
 
 
 @with_options(MicroscopeCommand)
-def command(options: MicroscopeCommand) -> None:
+def command(given: MicroscopeCommand) -> None:
     """A web page that shows what the library sees, decides and answers, for pictures, documents and clips.
 
-    It can be reached from this machine only. Another --host needs a password in the variable ARR_COC_PASSWORD;
+    It can be reached from this machine only. Another host needs a password in the variable ARR_COC_PASSWORD;
     visitors are then asked for the name arr-coc and that password. Nothing is sent anywhere. Limits: upload
     (megabytes), pixels (megapixels), queue. Needs 'arr-coc[microscope]'.
 
     \b
     Examples:
       arr-coc microscope
-      arr-coc microscope --open --port 0
+      arr-coc microscope --open --bind 0
       arr-coc microscope --model mini --model ./my-qwen3-vl
-      ARR_COC_PASSWORD=… arr-coc microscope --host 0.0.0.0
+      ARR_COC_PASSWORD=… arr-coc microscope --bind 0.0.0.0:7860
     """
-    from ...attending.request import check_device
     from ..microscope.limits import LIMITS, PageLimits, check_exposure
-    from ..web import Origins
     from .inputs import check_model
 
     password = os.environ.get("ARR_COC_PASSWORD") or None
-    check_exposure(options.host, password)
-    Origins(options.origins)
-    limits = PageLimits(**limits_of(options.limit, LIMITS))
-    check_device(options.device)
-    for name in options.model or ():
+    host, port = given.address(7860)
+    check_exposure(host, password)
+    limits = PageLimits(**limits_of(given.limit, LIMITS))
+    options = given.options
+    for name in given.model or ():
         check_model(name)
     from ..microscope.serving import serve
 
     def ready(address: str) -> None:
         print(f"The microscope is at {address} (Ctrl-C ends it)", flush=True)
-        if options.show:
+        if given.show:
             import webbrowser
 
             webbrowser.open(address)
 
     serve(
-        tuple(options.model or [MINI]),
-        host=options.host,
-        port=options.port,
+        tuple(given.model or [MINI]),
+        host=host,
+        port=port,
         password=password,
-        device=options.device,
         limits=limits,
-        origins=options.origins,
+        options=options,
         ready=ready,
-        eye={"relevance": options.relevance},
     )

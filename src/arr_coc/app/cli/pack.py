@@ -12,14 +12,14 @@ import typer
 from ...core.errors import InputError
 from ...core.values import JsonObject
 from .console import print_json, say, show, table
-from .options import AllowUrl, Budget, Ocr, OnlyJson, OutFolder, OwnTables, Pages, Relevance, Scale, with_options
+from .options import Choices, OnlyJson, OutFolder, Pages, with_options
 
 if TYPE_CHECKING:
     from .inputs import PictureSource
 
 
 @dataclass(frozen=True, kw_only=True)
-class PackCommand:
+class PackCommand(Choices):
     """What is packed, for whom."""
 
     inputs: Annotated[
@@ -32,22 +32,20 @@ class PackCommand:
     model: Annotated[
         str | None, typer.Option("--for", help="Who will see it, such as gpt-4o, claude-opus-4-7 or qwen3-vl.")
     ] = None
-    budget: Budget = None
     cost: Annotated[
         bool, typer.Option("--cost", help="Only tell what pictures, or sizes such as 1920x1080, cost as they are.")
     ] = False
-    scale: Scale = None
-    relevance: Relevance = "auto"
-    ocr: Ocr = True
-    own: OwnTables = None
+    tables: Annotated[
+        Path | None,
+        typer.Option("--table", metavar="FILE.toml", help="Your own token tables; they are searched first."),
+    ] = None
     pages: Pages = None
-    allow_url: AllowUrl = False
     out: OutFolder = Path("out/pack")
     as_json: OnlyJson = False
 
 
 @with_options(PackCommand)
-def command(options: PackCommand) -> None:
+def command(given: PackCommand) -> None:
     """Draw what a question needs as one to four ordinary pictures of a chosen number of tokens.
 
     Writes picture-1.png, … and pack.json: the text to put before them, what they cost, what was left out, and where
@@ -65,33 +63,30 @@ def command(options: PackCommand) -> None:
     from ...packing.prices.tables import load_tables, table_for
     from .inputs import expand
 
-    if options.cost:
-        return tell_cost(options)
-    if len(options.inputs) < 2 or options.model is None:
+    if given.cost:
+        return tell_cost(given)
+    if len(given.inputs) < 2 or given.model is None:
         raise InputError(
             'give pictures, a question and a model: arr-coc pack page.png "What is the total?" --for gpt-4o'
         )
-    table_for(options.model, load_tables(options.own))
-    places = [source.place for source in expand(options.inputs[:-1], options.allow_url, options.pages)]
+    table_for(given.model, load_tables(given.tables))
+    places = [source.place for source in expand(given.inputs[:-1], given.pages)]
     packed = pack(
         places[0] if len(places) == 1 else places,
-        options.inputs[-1],
-        options.budget,
-        model=options.model,
-        table=options.own,
-        scale=options.scale or "auto",
-        relevance=options.relevance,
-        ocr=options.ocr,
+        given.inputs[-1],
+        model=given.model,
+        table=given.tables,
+        options=given.options,
     )
-    files = packed.save(options.out)
-    if options.as_json:
-        return print_json({**packed.to_json([path.name for path in files[:-1]]), "out": str(options.out)})
+    files = packed.save(given.out)
+    if given.as_json:
+        return print_json({**packed.to_json([path.name for path in files[:-1]]), "out": str(given.out)})
     rows = [
         (path.name, f"{one.size[1]}×{one.size[0]}", str(one.tokens), ", ".join(p.letter or "whole" for p in one.panes))
         for path, one in zip(files, packed.pictures, strict=False)
     ]
     columns = {"picture": "left", "size": "right", "tokens": "right", "shows": "left"}
-    title = f"{packed.tokens} of {packed.full} tokens for {options.model} ({packed.layout})"
+    title = f"{packed.tokens} of {packed.full} tokens for {given.model} ({packed.layout})"
     show(table(title, columns, rows, narrow=True))
     say(packed.text, *(f"note: {note}" for note in packed.notes))
     if packed.left_out.get("pages"):
@@ -99,20 +94,20 @@ def command(options: PackCommand) -> None:
     return say(f"written: {files[-1]}")
 
 
-def tell_cost(options: PackCommand) -> None:
+def tell_cost(given: PackCommand) -> None:
     """Print the tokens of pictures as they are, by one table or by all."""
     from ...packing.prices.tables import load_tables, table_for
     from .inputs import expand
 
-    tables = load_tables(options.own)
-    tables = tables if options.model is None else (table_for(options.model, tables),)
+    tables = load_tables(given.tables)
+    tables = tables if given.model is None else (table_for(given.model, tables),)
     sizes: dict[str, tuple[int, int]] = {}
-    for text in options.inputs:
+    for text in given.inputs:
         found = re.fullmatch(r"(\d{1,6})\s*[x×]\s*(\d{1,6})", text.strip().lower())
         if found and not Path(text).exists():
             sizes[text] = int(found[2]), int(found[1])
         else:
-            sources = expand([text], options.allow_url, options.pages)
+            sources = expand([text], given.pages)
             sizes |= {source.name: size_of(source) for source in sources}
     rows: list[JsonObject] = [
         {"file": name, "height": size[0], "width": size[1], "model": one.name, "tokens": one.tokens(size)}
@@ -120,7 +115,7 @@ def tell_cost(options: PackCommand) -> None:
         for name, size in sizes.items()
         for one in tables
     ]
-    if options.as_json:
+    if given.as_json:
         return print_json({"pictures": rows})
     columns = {"picture": "fold", "size": "right", "model": "left", "tokens": "right", "counted": "left"}
     cells = [
@@ -128,7 +123,7 @@ def tell_cost(options: PackCommand) -> None:
         for row in rows
     ]
     show(table("What pictures cost", columns, cells, narrow=True))
-    return say(*(f"{one.name}: {one.source} {one.notes}".strip() for one in tables if options.model is not None))
+    return say(*(f"{one.name}: {one.source} {one.notes}".strip() for one in tables if given.model is not None))
 
 
 def size_of(source: PictureSource) -> tuple[int, int]:

@@ -7,10 +7,10 @@ from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING
 
-from ...attending.document_look import DocumentLook, listed
 from ...core.document_values import DocumentAllocation, PageShare
 from ...core.files import write_json
 from ...core.values import JsonObject
+from ...decide_document import DocumentLook, listed
 from .console import save_png, say, seconds_line, show, table, writing
 
 if TYPE_CHECKING:
@@ -39,14 +39,11 @@ def write_all(out: Path, drawn: Mapping[str, Image], documents: Mapping[str, obj
 # ---- looks -----------------------------------------------------------------------------------------------------------
 
 
-def write_look(
-    out: Path, name: str, tag: str, look: Look | DocumentLook, draw: bool
-) -> tuple[Look | DocumentLook, dict[str, str]]:
+def write_look(out: Path, name: str, tag: str, look: Look | DocumentLook) -> tuple[Look | DocumentLook, dict[str, str]]:
     """Write the allocation and the drawings of a look; return it with its seconds, and the paths by kind."""
-    started, drawn = perf_counter(), {}
-    if draw:
-        drawn = document_drawings(look) if isinstance(look, DocumentLook) else look_drawing(look)
-        look = look.timed("draw", perf_counter() - started)
+    started = perf_counter()
+    drawn = document_drawings(look) if isinstance(look, DocumentLook) else look_drawing(look)
+    look = look.timed("draw", perf_counter() - started)
     started = perf_counter()
     names = {kind: f"{name}.{kind}{tag}.png" for kind in drawn}
     names["allocation"] = f"{name}.allocation{tag}.json"
@@ -183,16 +180,13 @@ def write_answer(
     picture: Picture,
     answer: Answer,
     query: str,
-    draw: bool,
     relevance: Relevance | None,
     words: Words | None,
 ) -> dict[str, str]:
     """Write NAME.answer.json, NAME.allocation.json and NAME.homunculus.png; return the paths by kind."""
     from ...draw import homunculus
 
-    drawn = {}
-    if draw:
-        drawn["homunculus.png"] = homunculus(picture, answer.allocation, relevance, query, answer=answer, words=words)
+    drawn = {"homunculus.png": homunculus(picture, answer.allocation, relevance, query, answer=answer, words=words)}
     documents = {"allocation.json": answer.allocation.to_json(), "answer.json": answer.to_json()}
     write_all(
         out,
@@ -202,22 +196,21 @@ def write_answer(
     return {kind: str(out / f"{name}.{kind}") for kind in (*drawn, *documents)}
 
 
-def write_document_answer(out: Path, document: Document, answer: Answer, query: str, draw: bool) -> dict[str, str]:
+def write_document_answer(out: Path, document: Document, answer: Answer, query: str) -> dict[str, str]:
     """Write NAME.answer.json, NAME.pages.png and the homunculi of the pages with most tokens."""
     from ...draw import document_sheet, homunculus
     from ...knowing.scene import VIEW_SIDE
 
-    name, drawn = Path(document.name).stem, {}
-    if draw:
-        looked = dict(zip(answer.pages, (step.allocation for step in answer.passes), strict=False))
-        shares = tuple(PageShare(page.number, page.name, 0, looked.get(page.number)) for page in document.pages)
-        allocation = DocumentAllocation(shares, answer.tokens, answer.allocation.strategy, document.name)
-        drawn["pages.png"] = document_sheet(document, allocation, query)
-        pages = {page.number: page for page in document.pages}
-        best = sorted(zip(answer.pages, answer.passes, strict=False), key=lambda one: -one[1].tokens)[:DRAWN]
-        for number, step in best:
-            page = homunculus(pages[number].draw(VIEW_SIDE), step.allocation, None, query, answer=answer)
-            drawn[f"page{number}.homunculus.png"] = page
+    name = Path(document.name).stem
+    looked = dict(zip(answer.pages, (step.allocation for step in answer.passes), strict=False))
+    shares = tuple(PageShare(page.number, page.name, 0, looked.get(page.number)) for page in document.pages)
+    allocation = DocumentAllocation(shares, answer.tokens, answer.allocation.strategy, document.name)
+    drawn = {"pages.png": document_sheet(document, allocation, query)}
+    pages = {page.number: page for page in document.pages}
+    best = sorted(zip(answer.pages, answer.passes, strict=False), key=lambda one: -one[1].tokens)[:DRAWN]
+    for number, step in best:
+        page = homunculus(pages[number].draw(VIEW_SIDE), step.allocation, None, query, answer=answer)
+        drawn[f"page{number}.homunculus.png"] = page
     written = {f"{name}.{kind}": one for kind, one in drawn.items()}
     write_all(out, written, {f"{name}.answer.json": answer.to_json()})
     return {kind: str(out / f"{name}.{kind}") for kind in ("answer.json", *drawn)}

@@ -11,13 +11,14 @@ import typer
 from ...core.errors import InputError
 from ...core.values import JsonObject
 from .console import print_json, progress, say, show, table, writing
-from .options import AllowUrl, AnsweringModel, OnlyJson, OutFolder, Query, Spending, with_options
+from .options import AnsweringModel, Choices, OnlyJson, OutFolder, Query, with_options
 
 if TYPE_CHECKING:
     import numpy as np
 
     from ...answering.eye import Eye
     from ...core.values import Answer
+    from ...options import Options
     from ...video.watching import Watched
 
 # Frames that are watched of a source without an end, unless --frames says otherwise.
@@ -27,7 +28,7 @@ ROWS = 30
 
 
 @dataclass(frozen=True, kw_only=True)
-class VideoCommand(Spending):
+class VideoCommand(Choices):
     """What a clip is watched with."""
 
     clip: Annotated[str, typer.Argument(help="A file, 'webcam', or a stream (rtsp://…).")]
@@ -35,14 +36,12 @@ class VideoCommand(Spending):
     every: Annotated[int, typer.Option(help="Use every Nth frame only.")] = 1
     frames: Annotated[int | None, typer.Option(help="The most frames that are used.")] = None
     model: AnsweringModel = None
-    passes: Annotated[int, typer.Option(help="Look at up to this many of the clearest frames, while unsure.")] = 1
     out: OutFolder = Path("out")
-    allow_url: AllowUrl = False
     as_json: OnlyJson = False
 
 
 @with_options(VideoCommand)
-def command(options: VideoCommand) -> int:
+def command(given: VideoCommand) -> int:
     """Show where the tokens of a clip go, frame by frame. With --model, answer the question.
 
     Writes homunculus.mp4, coherence.png and video.json, and prints a table. One budget covers all frames: a
@@ -51,56 +50,50 @@ def command(options: VideoCommand) -> int:
     \b
     Examples:
       arr-coc video street.mp4 "What number is on the red sign?"
-      arr-coc video street.mp4 "What number is on the red sign?" --keep 0.1 --every 5 --out red
+      arr-coc video street.mp4 "What number is on the red sign?" --budget 10% --every 5 --out red
       arr-coc video clip.mp4 "What is the total?" --model mini --json | jq .answer.text
-      arr-coc video clip.mp4 "What is the total?" --model mini --passes 4
       arr-coc video webcam "Where is the cup?" --frames 100
       arr-coc video rtsp://camera.local/stream "Who is at the door?" --frames 300
     """
-    from ...attending.request import check_device, check_request
+    from ...options import check_question
     from .inputs import check_model, is_url
 
-    check_request([options.query], *options.amount)
-    if is_url(options.clip) and not options.allow_url:
-        raise InputError(
-            f"{options.clip} is a web address; add --allow-url to fetch it, or download it and give its path"
-        )
-    check_device(options.device)
-    if options.passes < 1 or (options.passes > 1 and options.model is None):
-        raise InputError(f"--passes {options.passes} is not possible; give 1 or more, and a --model")
+    options = given.options.default(relevance="auto")
+    check_question(given.query)
+    if is_url(given.clip):
+        raise InputError(f"{given.clip} is a web address; download the clip and give its path")
     eye = answer = None
-    if options.model is not None:
+    if given.model is not None:
         from ...answering.eye import Eye
 
-        check_model(options.model)
-        eye = Eye.from_pretrained(options.model, device=options.device)
-    watched, pixels, rate = watch_source(options, eye)
+        check_model(given.model)
+        eye = Eye.from_pretrained(given.model, device=options.device)
+        options = options.default(grip=eye.grip)
+    watched, pixels, rate = watch_source(given, options, eye)
     if eye is not None:
         from ...video.answering import answer_clip
 
-        answer = answer_clip(eye, watched, pixels, "clearest" if options.passes > 1 else "auto", passes=options.passes)
-    files = write_files(options.out, watched, pixels, rate, answer, options.clip)
-    if options.as_json:
-        print_json({**document(watched, answer, options.clip), "files": files})
+        answer = answer_clip(eye, watched, pixels)
+    files = write_files(given.out, watched, pixels, rate, answer, given.clip)
+    if given.as_json:
+        print_json({**document(watched, answer, given.clip), "files": files})
     else:
-        print_watched(options.clip, watched, answer, files)
+        print_watched(given.clip, watched, answer, files)
     return 0
 
 
-def watch_source(options: VideoCommand, eye: Eye | None) -> tuple[Watched, list[np.ndarray], float]:
+def watch_source(given: VideoCommand, options: Options, eye: Eye | None) -> tuple[Watched, list[np.ndarray], float]:
     """The clip, watched; its frames; and how many of them are in a second."""
-    from ...attending.distance import check_scale
     from ...video.decode import open_film
     from ...video.watching import watch_film
 
-    live = options.clip.partition(":")[0] == "webcam" or "://" in options.clip
-    limit = options.frames if options.frames is not None or not live else LIVE_FRAMES
-    given = {"scorer": getattr(eye, "scorer", None), "grip": getattr(eye, "grip", None)}
-    given |= {"relevance": options.relevance, "scale": check_scale(options.scale)}
-    with open_film(options.clip, options.every, limit, multiple=1 if eye is None else eye_cell(eye)) as film:
-        with progress(film.frames, "watching", hidden=options.as_json) as advance:
-            watched, pixels = watch_film(film, options.query, *options.amount, advance=lambda seen: advance(), **given)
-        return watched, pixels, film.per_second / options.every
+    live = given.clip.partition(":")[0] == "webcam" or "://" in given.clip
+    limit = given.frames if given.frames is not None or not live else LIVE_FRAMES
+    scorer = None if eye is None else eye.scorer
+    with open_film(given.clip, given.every, limit, multiple=1 if eye is None else eye_cell(eye)) as film:
+        with progress(film.frames, "watching", hidden=given.as_json) as advance:
+            watched, pixels = watch_film(film, given.query, options, scorer=scorer, advance=lambda seen: advance())
+        return watched, pixels, film.per_second / given.every
 
 
 def eye_cell(eye: Eye) -> int:

@@ -11,15 +11,16 @@ import numpy as np
 
 from ...attending.allocate import allocate
 from ...attending.distance import LARGEST
-from ...attending.document_look import DocumentLook
 from ...attending.frame import Frame
 from ...balancing.explain import POLES, explain_tensions
 from ...balancing.tension import balance, sharpen
 from ...core.errors import InputError
 from ...core.unsure import is_unsure, sureness_words
 from ...core.values import DEFAULT_CELL, Allocation, Answer, Relevance
+from ...decide_document import DocumentLook
 from ...draw import document_sheet, foveated, heat, homunculus, overlay
-from ...looking import check_request, prepare
+from ...looking import prepare
+from ...options import Options, check_question
 from ...pictures.load import Picture
 from ...pictures.pdf import is_pdf
 from . import kit
@@ -46,14 +47,15 @@ def show_answer(desk: Desk, path: str | None, state: PageState, tokens: int) -> 
     """Ask the chosen model, in one pass or several, and show what led to the answer."""
     from ...answering.esper import Esper
 
-    check_request([state.q])
+    check_question(state.q)
     picture, eye = desk.picture(path), desk.eye(state.model)
     eye.set_image(picture)
+    options = Options(scale=state.scale or None)
     if state.passes > 1:
         esper = Esper(eye, "four_pass").set_image(picture)
-        answer = esper.ask(state.q, tokens, passes=state.passes, scale=state.scale or None)
+        answer = esper.ask(state.q, tokens, options, passes=state.passes)
     else:
-        answer = eye.ask(state.q, tokens, scale=state.scale or None)
+        answer = eye.ask(state.q, tokens, options)
     relevance = eye.scored(state.q) if eye.relevance in ("auto", "scorer") else None
     html = [
         answer_card(answer, desk.truth(state.picture, state.q)),
@@ -125,7 +127,7 @@ def answer_figures(picture: Picture, allocation: Allocation, relevance: Relevanc
 def show_ways(desk: Desk, path: str | None, state: PageState, tokens: int) -> str:
     """The three maps of a picture and a question, and what the tensions make of them."""
     prepared = desk.prepared(path)
-    look = desk.remember(("ways", path, state.q), lambda: prepared.look(state.q, keep=1.0, relevance="look"))
+    look = desk.remember(("ways", path, state.q), lambda: prepared.look(state.q, Options(budget=1.0, relevance="look")))
     ways, picture = look.relevance, look.picture
     maps = (getattr(ways, name)[None] for name in WAYS)
     tuned = replace(ways, map=sharpen(np.asarray(balance(*maps, state.tensions))[0]), tensions=state.tensions)
@@ -146,14 +148,14 @@ def show_ways(desk: Desk, path: str | None, state: PageState, tokens: int) -> st
 
 def show_pages(desk: Desk, path: str | None, query: str, tokens: float | None) -> str:
     """One question about all pages of a PDF: which of them get tokens, and why."""
-    check_request([query])
+    check_question(query)
     if not tokens or not float(tokens).is_integer() or tokens < 1:
         raise InputError("the budget must be a whole number of tokens, at least 1")
     file = desk.own_file(path, "PDF")
     if not is_pdf(file):
         raise InputError(f"{file.name} is no PDF; open one on the left")
     prepared = desk.remember(("document", str(file), file.stat().st_mtime_ns), lambda: prepare(file))
-    look = prepared.look(query, int(tokens))
+    look = prepared.look(query, Options(budget=int(tokens)))
     if not isinstance(look, DocumentLook):
         raise InputError(f"{file.name} has one page: click it on the left, and ask about it as about any picture")
     allocation = look.allocation

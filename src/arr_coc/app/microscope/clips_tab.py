@@ -13,7 +13,7 @@ from PIL import Image
 
 from ...core.errors import InputError
 from ...draw import foveated, heat, overlay
-from ...looking import check_request
+from ...options import Options, check_question
 from . import kit
 from .desk import Desk
 from .linking import LONGEST_QUERY, PageState
@@ -22,6 +22,7 @@ from .worlds import families, needle
 
 if TYPE_CHECKING:
     from ...core.values import Answer
+    from ...video.stream import SeenFrame
     from ...video.watching import Watched
 
 # Frames of a clip that are watched; a longer one is thinned to about this number.
@@ -55,7 +56,7 @@ def draw_example(desk: Desk, family: str, seed: int) -> tuple[str, str, str]:
 def watch_clip(desk: Desk, path: str | None, query: str, keep: float, progress: Callable[..., object]) -> Clip:
     """Watch a clip, and let the first model answer."""
     file = desk.own_file(path, "clip")
-    check_request([query], None, keep)
+    check_question(query)
     from ...draw.film import coherence_plot, homunculus_frames
     from ...video.answering import answer_clip
     from ...video.decode import open_film, write_clip
@@ -69,8 +70,11 @@ def watch_clip(desk: Desk, path: str | None, query: str, keep: float, progress: 
         every = max(1, -(-(film.frames or 1) // MOST_FRAMES))
     eye = desk.eye(desk.models[0])
     with open_film(str(file), every, MOST_FRAMES, multiple=32) as film:
-        seen = lambda one: progress((one.number + 1) / MOST_FRAMES, desc=f"frame {one.number + 1}")  # noqa: E731
-        watched, frames = watch_film(film, query, keep=keep, advance=seen)
+
+        def seen(one: SeenFrame) -> None:
+            progress((one.number + 1) / MOST_FRAMES, desc=f"frame {one.number + 1}")
+
+        watched, frames = watch_film(film, query, Options(budget=keep), advance=seen)
         rate = film.per_second / every
     answer = answer_clip(eye, watched, frames)
     folder = desk.clip_folder()

@@ -10,7 +10,7 @@ from ...core.errors import InputError
 from ...core.values import compare
 from ...draw import comparison, difference_map, foveated, overlay
 from ...knowing.registry import names_for
-from ...looking import check_request
+from ...options import Options, check_question
 from . import kit
 from .desk import Desk
 from .linking import LONGEST_QUERY, PageState
@@ -25,7 +25,7 @@ OFFERED = tuple(name for name in strategy_names() if name not in ("classic", "fu
 def sides_of(state: PageState) -> list[tuple[str, str]]:
     """(question, strategy) of the two sides."""
     if state.by == "questions":
-        check_request([state.q])
+        check_question(state.q)
         if not state.q2:
             raise InputError("the second question is empty; write what the first is to be compared with")
         return [(state.q, state.first), (state.q2, state.first)]
@@ -39,7 +39,9 @@ def show_comparison(desk: Desk, path: str | None, state: PageState, tokens: int)
     prepared, sides = desk.prepared(path), sides_of(state)
     picture = prepared.picture
     spend = min(tokens, Frame(picture.size).full)
-    looks = [prepared.look(query, spend, strategy=name, relevance=state.relevance) for query, name in sides]
+    looks = [
+        prepared.look(query, Options(budget=spend, strategy=name, relevance=state.relevance)) for query, name in sides
+    ]
     first, second = (look.allocation for look in looks)
     result = compare(first, second)
     titles = [query if state.by == "questions" else name for query, name in sides]

@@ -153,8 +153,8 @@ class Desk:
         """Load the first model and let it answer once, so that the first visitor does not wait for it."""
         try:
             path = str(self.source(FIRST_SOURCE).path)
-            self.prepared(path).look(FIRST_QUERY, keep=0.25)
-            self.eye(self.models[0]).set_image(path).ask(FIRST_QUERY, keep=0.25)
+            self.prepared(path).look(FIRST_QUERY)
+            self.eye(self.models[0]).set_image(path).ask(FIRST_QUERY)
         except InputError as error:
             log.warning("%s", error)
 

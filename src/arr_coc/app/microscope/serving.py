@@ -10,12 +10,12 @@ import base64
 import os
 import re
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from importlib import import_module
-from typing import Any
 
 from starlette.responses import JSONResponse, Response
 
+from ...options import Options
 from .. import web
 from ..door import Guard, Refused
 from ..web import LOOPBACK, Application, Receive, Scope, Send
@@ -59,10 +59,10 @@ class PageGuard(Guard):
     )
 
     def __init__(
-        self, application: Application, host: str, password: str | None, desk: Desk, limits: PageLimits, **how: Any
+        self, application: Application, host: str, password: str | None, desk: Desk, limits: PageLimits
     ) -> None:
         secret = None if password is None else base64.b64encode(f"{USER}:{password}".encode()).decode()
-        super().__init__(application, host, secret, limits.upload, 4 * limits.queue, **how)
+        super().__init__(application, host, secret, limits.upload, 4 * limits.queue)
         self.desk = desk
 
     def must_be_json(self, path: str) -> bool:
@@ -115,9 +115,8 @@ def build_app(
     host: str = LOOPBACK,
     password: str | None = None,
     limits: PageLimits | None = None,
-    origins: Sequence[str] = (),
 ) -> Application:
-    """The page behind its guard, as an ASGI application. origins: other sites whose pages may ask."""
+    """The page behind its guard, as an ASGI application."""
     limits = limits or PageLimits()
     check_exposure(host, password)
     silence_gradio()
@@ -147,7 +146,7 @@ def build_app(
     )
     # Gradio checks which files a request may name only in what it launched itself.
     blocks.has_launched = True
-    return PageGuard(application, host, password, desk, limits, origins=web.Origins(origins))
+    return PageGuard(application, host, password, desk, limits)
 
 
 def silence_gradio() -> None:
@@ -159,27 +158,29 @@ def silence_gradio() -> None:
 def serve(
     models: tuple[str, ...] = ("mini",),
     *,
+    host: str = LOOPBACK,
     port: int = PORT,
-    device: str = "cpu",
+    password: str | None = None,
+    limits: PageLimits | None = None,
+    options: Options | None = None,
     ready: Callable[[str], None] = lambda address: None,
-    eye: Mapping[str, object] | None = None,
-    **how: Any,
 ) -> None:
     """Serve until interrupted.
 
     Args:
         models: That visitors may choose.
+        host: Another than this machine's own needs a password.
         port: 0 takes any that is free.
-        device: Of the models.
+        password: That visitors are asked for.
+        limits: Of visitors' requests.
+        options: Relevance and device of the models.
         ready: Called with the address once the page can be opened.
-        eye: More for every `Eye` here, such as relevance.
-        how: Arguments of `build_app`: host, password, limits, origins.
     """
-    host = how.setdefault("host", LOOPBACK)
-    check_exposure(host, how.get("password"))
+    check_exposure(host, password)
+    options = (options or Options()).default(relevance="auto")
     silence_gradio()
     gradio()  # before any thread is started: one that is cut off while it imports torch takes the process with it
-    desk = Desk(models, device=device, options=dict(eye or {}))
+    desk = Desk(models, device=options.device, options={"relevance": options.relevance})
     warming = threading.Thread(target=desk.warm_up, daemon=True)
     warming.start()
     ended = threading.Event()
@@ -190,7 +191,7 @@ def serve(
 
     threading.Thread(target=keep_swept, daemon=True).start()
     try:
-        application = build_app(desk, **how)
+        application = build_app(desk, host=host, password=password, limits=limits)
         warming.join()
         web.run(application, host, port, ready)
     finally:

@@ -15,10 +15,10 @@ from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse, Response, StreamingResponse
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
-from ...attending.request import check_amount
 from ...core.checks import whole
 from ...core.errors import InputError
 from ...core.values import JsonObject
+from ...options import check_budget
 from .. import web
 from ..door import Guard, Refused, status_routes, unless_gone
 from ..media import allowed_host, check_structure, picture_bytes
@@ -124,8 +124,8 @@ async def prepare(
     if headers.get(OWN, "").strip().lower() == "off":
         call.note(state="off")
         return call
-    budget = headers.get(f"{OWN}-budget") or packer.settings.budget
-    check_amount(budget)
+    budget = headers.get(f"{OWN}-budget") or packer.settings.options.budget
+    check_budget(budget)
     if f"{OWN}-boxes" in headers:
         call.boxes = unit_of(headers[f"{OWN}-boxes"])
     try:
@@ -272,11 +272,8 @@ async def with_boxes(call: ProxyCall, answer: httpx.Response, protocol: Protocol
 # ---- the application -------------------------------------------------------------------------------------------------
 
 
-def build_proxy(
-    settings: ProxySettings, *, host: str = web.LOOPBACK, key: str | None = None, origins: Sequence[str] = ()
-) -> web.Application:
-    """The proxy behind its guard, as an ASGI application. key: that clients must send in x-arr-coc-key. origins: sites
-    whose pages may ask."""
+def build_proxy(settings: ProxySettings, *, host: str = web.LOOPBACK, key: str | None = None) -> web.Application:
+    """The proxy behind its guard, as an ASGI application. key: that clients must send in x-arr-coc-key."""
     web.check_exposure(host, key)
     packer = Packer(settings)
     numbers = ProxyNumbers(packer)
@@ -340,7 +337,7 @@ def build_proxy(
             raise unreachable(error) from error
 
     most_open = 2 * (settings.limits.queue + settings.limits.batch)
-    guard = ProxyGuard(api, host, key, settings.limits.upload, most_open, web.Origins(origins))
+    guard = ProxyGuard(api, host, key, settings.limits.upload, most_open)
     guard.numbers = numbers
     return guard
 
@@ -378,9 +375,8 @@ def run_proxy(
     host: str = web.LOOPBACK,
     port: int = PORT,
     key: str | None = None,
-    origins: Sequence[str] = (),
     ready: Callable[[str], None] = lambda address: None,
 ) -> None:
     """Serve until interrupted; then open answers are finished."""
     with suppress(KeyboardInterrupt):
-        web.run(build_proxy(settings, host=host, key=key, origins=origins), host, port, ready, GRACE)
+        web.run(build_proxy(settings, host=host, key=key), host, port, ready, GRACE)

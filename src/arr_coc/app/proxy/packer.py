@@ -9,13 +9,12 @@ import threading
 import time
 import warnings
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from ...attending.distance import AUTO, check_scale
-from ...attending.request import Request, check_question
 from ...core.errors import InputError
 from ...core.kept import ByteStore
 from ...core.stopping import Stopped, check_stop, stopping
+from ...options import check_question
 from ...packing.layout import told
 from ...packing.pack import PackPage, PackStyle, grip_for, is_jpeg, pack_pages
 from ...packing.packed import Packed
@@ -109,22 +108,23 @@ class Packer:
         started, settings = time.perf_counter(), self.settings
         data = picture_bytes(address, settings.limits, settings.media)
         size = header_size(data, settings.limits.pixels)
-        full, request = table.tokens(size), Request.of(budget)
-        if full <= request.wanted(full):
+        full = table.tokens(size)
+        options = replace(settings.options, budget=budget, ocr=False)
+        wanted = options.wanted(full)
+        if full <= wanted:
             return PackedSlot("small", full, full)
         question = question.strip()[-LONGEST_STEERING:]
         if not question:
             raise InputError("no question stands beside the picture")
         check_question(question)
         # By the table and not by the name in the request: that could be any path.
-        scale = check_scale(settings.scale) or AUTO
-        style = PackStyle(table, scale=scale, grip=grip_for(table), relevance=settings.relevance).for_pictures(number)
-        key = hashlib.sha256(data).digest(), question, table.name, style.layout, request.wanted(full)
+        style = PackStyle(table, options=options.override(grip=grip_for(table))).for_pictures(number)
+        key = hashlib.sha256(data).digest(), question, table.name, style.layout, wanted
         known = self.cache.get(key)
         if known is not None:
             return PackedSlot("cached", known.full, known.spent, known.packed, known.files)
         page = PackPage(load_picture(data, max_pixels=settings.limits.pixels), jpeg=is_jpeg(data))
-        packed = pack_pages([page], question, request, style)
+        packed = pack_pages([page], question, style)
         files = tuple(packed.encoded())
         made = PackedSlot("packed", full, packed.tokens, packed, files, time.perf_counter() - started)
         self.cache.put(key, made)

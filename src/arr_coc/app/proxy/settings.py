@@ -6,10 +6,9 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
-from ...attending.distance import AUTO, check_scale
-from ...attending.request import check_amount
 from ...core.checks import positive, shown, whole
 from ...core.errors import InputError
+from ...options import Options
 from ...packing.prices.tables import TokenTable, own_tables, table_for
 from ..web import Limits
 
@@ -24,19 +23,16 @@ def proxy_limits(**given: Any) -> Limits:
 
 @dataclass(frozen=True)
 class ProxySettings:
-    """upstream: the address in front of which it stands. budget: tokens of a picture, or a share. assume: the model
-    whose table counts for names that have none. scale: as for `pack`. text: whether a line before packed
-    pictures says what they show. media: hosts that pictures may be fetched from.
-    cache: bytes of packed pictures that are kept. look_seconds: the longest that packing a picture may take; then it
-    goes on as it is."""
+    """upstream: the address in front of which it stands. assume: the model whose table counts for names that have none.
+    options: how pictures are packed: budget, relevance, scale. text: whether a line before packed pictures says what
+    they show. media: hosts that pictures may be fetched from. cache: bytes of packed pictures that are kept.
+    look_seconds: the longest that packing a picture may take; then it goes on as it is."""
 
     upstream: str
-    budget: int | str = "25%"
     assume: str | None = None
     tables: tuple[TokenTable, ...] = field(default_factory=own_tables)
-    scale: float | str = AUTO
+    options: Options = field(default_factory=lambda: Options(budget=0.25, relevance="auto"))
     text: bool = True
-    relevance: object = "auto"
     media: tuple[str, ...] = ()
     cache: int = 256 << 20
     look_seconds: float = 30
@@ -50,8 +46,6 @@ class ProxySettings:
             )
         if parts.username or parts.password:
             raise InputError("--upstream must not hold a password; clients send their keys themselves")
-        check_amount(self.budget)
-        check_scale(self.scale)
         if self.assume is not None:
             table_for(self.assume, self.tables)
         whole(self.cache, "the limit cache", 0)

@@ -9,6 +9,7 @@ import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
+from os import PathLike
 from typing import Any, TypeVar
 
 from fastapi import FastAPI, Request
@@ -20,12 +21,12 @@ from starlette.requests import ClientDisconnect
 from ...answering.chat import LOST
 from ...answering.eye import Eye
 from ...answering.pages import as_document
-from ...attending.document_look import LEFT_OUT, document_budget
-from ...attending.request import Request as Amount
 from ...core.checks import of_kind, shown
 from ...core.errors import InputError
 from ...core.stopping import Stopped, stopping
 from ...core.values import JsonObject
+from ...decide_document import LEFT_OUT, document_budget
+from ...options import Options
 from ...pictures.document import Document
 from .. import web
 from ..door import GONE, Guard, Refused, status_routes, unless_gone
@@ -219,9 +220,8 @@ def count_tokens(eye: Eye, asked: ChatRequest) -> JsonObject:
     tokens of the words. pictures: of each."""
     images = eye.processor.image_processor
     cell = getattr(images, "patch_size", 16) * getattr(images, "merge_size", 1)
-    named = ("budget", "keep", "ceiling", "total")
-    request = Amount.of(**{name: asked.how[name] for name in named if asked.how.get(name) is not None})
-    each = request.budget if isinstance(request.budget, list | tuple) else None
+    options = asked.options
+    each = options.budget if isinstance(options.budget, list) else None
     entries: list[JsonObject] = []
     for part in (part for turn in asked.turns for part in turn.parts if not isinstance(part, str)):
         document = isinstance(part, Document)
@@ -230,16 +230,16 @@ def count_tokens(eye: Eye, asked: ChatRequest) -> JsonObject:
         if each is not None:
             spent = full
         else:
-            spent = document_budget(request, full, full)[0] if document else request.tokens(full)
+            spent = document_budget(options, full, full)[0] if document else options.tokens(full)
         kind = "document" if document else "picture"
         entries.append({"kind": kind, "pages": len(pages), "full": full, "tokens": spent})
     full = sum(entry["full"] for entry in entries)
-    if asked.how.get("allocation") is not None:
-        tokens = sum(one.tokens for one in asked.how["allocation"])
+    if options.allocation is not None:
+        tokens = sum(one.tokens for one in options.allocation)
     elif each is not None:
         tokens = sum(min(entry["full"], one) for entry, one in zip(entries, each, strict=False))
-    elif request.total:
-        tokens = document_budget(request, full, full)[0]
+    elif options.total:
+        tokens = document_budget(options, full, full)[0]
     else:
         tokens = sum(entry["tokens"] for entry in entries)
     texts = [part for turn in asked.turns for part in turn.parts if isinstance(part, str)]
@@ -266,13 +266,11 @@ def build_api(
     host: str = web.LOOPBACK,
     key: str | None = None,
     media: Sequence[str] = (),
-    default: Mapping[str, object] | None = None,
-    origins: Sequence[str] = (),
+    budget: object = None,
 ) -> web.Application:
     """The server behind its guard, as an ASGI application; its life starts and ends the engine.
 
-    media: hosts that pictures may be fetched from. default: budget or keep of requests that give neither. origins:
-    sites whose pages may ask, such as "https://example.org".
+    media: hosts that pictures may be fetched from. budget: of requests that give none.
     """
     web.check_exposure(host, key)
     limits, name, metrics = engine.limits, engine.eye.name, Metrics(engine)
@@ -290,7 +288,7 @@ def build_api(
 
     async def read(call: Call) -> ChatRequest:
         body = await call.body()
-        return await call.read(lambda: read_chat(body, name, limits, media, default))
+        return await call.read(lambda: read_chat(body, name, limits, media, budget))
 
     @api.post(CHAT)
     async def chat(request: Request) -> Response:
@@ -350,7 +348,7 @@ def build_api(
     alive = {True: ("ok", 200), False: ("the engine is dead", 503)}
     status_routes(api, metrics.registry, lambda: alive[engine.is_alive()])
     most_open = 2 * (limits.queue + limits.batch)
-    guard = ServeGuard(api, host, key, limits.upload, most_open, web.Origins(origins))
+    guard = ServeGuard(api, host, key, limits.upload, most_open)
     guard.metrics = metrics
     return guard
 
@@ -358,27 +356,31 @@ def build_api(
 def serve(
     model: str = "mini",
     *,
+    host: str = web.LOOPBACK,
     port: int = PORT,
-    device: str = "cpu",
+    key: str | None = None,
+    media: Sequence[str] = (),
     limits: Limits | None = None,
+    record: str | PathLike[str] | None = None,
+    options: Options | None = None,
     ready: Callable[[str], None] = lambda address: None,
-    eye: Mapping[str, object] | None = None,
-    **how: Any,
 ) -> None:
     """Serve until interrupted; then open answers are finished.
 
     Args:
         model: As for `Eye.from_pretrained`.
+        host: Another than this machine's own needs a key.
         port: 0 takes any that is free.
-        device: Of the model.
+        key: That clients must send.
+        media: Hosts that pictures may be fetched from.
         limits: Of requests.
+        record: A .jsonl file for questions and answers.
+        options: Budget of requests that give none; relevance and device of the model.
         ready: Gets the address.
-        eye: More for the `Eye`, such as relevance and record.
-        how: Arguments of `build_api`: host, key, media, default, origins.
     """
-    host = how.setdefault("host", web.LOOPBACK)
-    web.check_exposure(host, how.get("key"))
-    Amount.of(**(how.get("default") or {}))
-    engine = Engine(Eye.from_pretrained(model, device=device, **(eye or {})), limits)
+    web.check_exposure(host, key)
+    options = (options or Options()).default(relevance="auto")
+    eye = Eye.from_pretrained(model, device=options.device, relevance=options.relevance, record=record)
+    api = build_api(Engine(eye, limits), host=host, key=key, media=media, budget=options.budget)
     with suppress(KeyboardInterrupt):  # by now everything has been answered
-        web.run(build_api(engine, **how), host, port, ready, GRACE)
+        web.run(api, host, port, ready, GRACE)

@@ -8,22 +8,18 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StringConstraints, ValidationError
 
 from ...answering.chat import ASSISTANT, SYSTEM, USER, Turn, check_turns
 from ...answering.decoding import LONGEST_ANSWER
-from ...answering.hints import check_hints
-from ...attending.distance import check_scale
-from ...attending.request import Request as Amount
-from ...attending.request import check_question
 from ...core.checks import shown
 from ...core.errors import InputError
 from ...core.stopping import check_stop
 from ...core.values import Allocation, JsonObject
-from ...knowing.registry import source_names
+from ...options import Options, check_question
 from ...pictures.document import Document, document_of
 from ...pictures.load import Picture, load_picture
 from ...pictures.words import EVERY_PAIR, check_number
@@ -63,23 +59,6 @@ class Body(BaseModel):
     """An object of a request: no field is read that it does not have."""
 
     model_config = ConfigDict(extra="forbid")
-
-
-class OwnFields(Body):
-    """The field `arr_coc` of a request."""
-
-    budget: Any = None
-    keep: Any = None
-    total: StrictBool | None = None
-    query: str | None = None
-    relevance: str | None = None
-    strategy: str | None = None
-    scale: Any = None
-    words: list[Any] | dict[str, Any] | None = None
-    allocation: list[Any] | dict[str, Any] | None = None
-    hints: Any = None
-    ocr: StrictBool | None = None
-    want: list[Literal["allocation"]] | None = None
 
 
 class TextPart(Body):
@@ -132,7 +111,7 @@ class ChatBody(Body):
     max_tokens: Count | None = None
     max_completion_tokens: Count | None = None
     stop: Stop | Annotated[list[Stop], Field(max_length=4)] | None = None
-    arr_coc: OwnFields = Field(default_factory=OwnFields)
+    arr_coc: dict[str, Any] = Field(default_factory=dict)
 
 
 def read_body(data: bytes) -> tuple[ChatBody, tuple[str, ...]]:
@@ -167,9 +146,7 @@ def first_error(error: ValidationError) -> str:
         str(one)[:60] for one in found["loc"] if not re.match(r"str$|list\[|function-|constrained", str(one))
     )
     if found["type"] == "extra_forbidden":
-        own = place.startswith("arr_coc")
-        known = f"choose from {', '.join(OwnFields.model_fields)}" if own else "leave it out"
-        return f"{place} is unknown here; {known}"
+        return f"{place} is unknown here; leave it out"
     return f"{place}: {found['msg'][:200]}, got {shown(found['input'])}"
 
 
@@ -185,13 +162,14 @@ class Address:
 
 @dataclass(frozen=True, eq=False)
 class ChatRequest:
-    """One request, checked. turns: the conversation, its pictures decoded. how: keywords of `Eye.prepare`. want: what
-    the answer shall carry beside its numbers. notes: what the client should know of its request. heavy: it costs as
-    much as many others."""
+    """One request, checked. turns: the conversation, its pictures decoded. look_for: what tokens are spent on, where
+    that is not the question. pages_shown: of documents. want: what the answer shall carry beside its numbers. notes:
+    what the client should know of its request. heavy: it costs as much as many others."""
 
     turns: tuple[Turn, ...]
-    how: JsonObject = field(default_factory=dict)
-    new_tokens: int = LONGEST_ANSWER
+    options: Options = field(default_factory=Options)
+    look_for: str | None = None
+    pages_shown: int | None = None
     stop: tuple[str, ...] = ()
     stream: bool = False
     usage: bool = False
@@ -200,38 +178,39 @@ class ChatRequest:
     heavy: bool = False
 
 
-def read_chat(
-    data: bytes, model: str, limits: Limits, hosts: Sequence[str] = (), default: Mapping[str, object] | None = None
-) -> ChatRequest:
-    """Raises `InputError`, or `Refused` for another model. hosts: those that pictures may be fetched from. default:
-    budget or keep, where a request gives neither."""
+def read_chat(data: bytes, model: str, limits: Limits, hosts: Sequence[str] = (), budget: object = None) -> ChatRequest:
+    """Raises `InputError`, or `Refused` for another model. hosts: those that pictures may be fetched from. budget: of
+    a request that gives none."""
     body, notes = read_body(data)
     if body.model != model:
         raise Refused(404, f"model {shown(body.model)} is not served here; this is {model!r}", no_model=True)
-    own = body.arr_coc
+    own = {name: value for name, value in body.arr_coc.items() if value is not None}
+    query, want = own.pop("query", None), own.pop("want", [])
+    if not isinstance(want, list) or not set(map(str, want)) <= {"allocation"}:
+        raise InputError(f'arr_coc.want must be a list such as ["allocation"], got {shown(want)}')
     turns = loaded(turns_of(body.messages), limits, hosts)
     views = [part for turn in turns for part in turn.parts if not isinstance(part, str)]
     pictures = [part for part in views if isinstance(part, Picture)]
     documents = len(pictures) < len(views)
     if documents:
         check_documents(own, views, limits)
-    amount = {name: value for name in ("budget", "keep") if (value := getattr(own, name)) is not None}
-    default = None if own.allocation is not None else default
-    how = {**(amount or default or {}), **how_of(own, pictures, limits.max_budget)}
-    how |= {"pages_shown": limits.pictures} if documents else {}
     most = body.max_completion_tokens or body.max_tokens or min(LONGEST_ANSWER, limits.new_tokens)
     if most > limits.new_tokens:
         raise InputError(f"max_tokens {most} is above this server's {limits.new_tokens}; ask for fewer")
+    options = replace(options_of(own, pictures, limits.max_budget), max_new_tokens=most)
+    if options.allocation is None:
+        options = options.default(budget=budget)
     return ChatRequest(
         turns,
-        how,
-        most,
+        options,
+        None if query is None else check_question(query),
+        limits.pictures if documents else None,
         tuple([body.stop] if isinstance(body.stop, str) else body.stop or ()),
         bool(body.stream),
         bool(body.stream_options and body.stream_options.include_usage),
-        frozenset(own.want or ()),
+        frozenset(want),
         notes,
-        is_heavy(how, pictures) or documents,
+        is_heavy(options, pictures) or documents,
     )
 
 
@@ -288,44 +267,31 @@ def loaded(turns: Sequence[Turn], limits: Limits, hosts: Sequence[str]) -> tuple
     return tuple(Turn(turn.role, tuple(load(part) for part in turn.parts)) for turn in turns)
 
 
-def check_documents(own: OwnFields, views: Sequence[object], limits: Limits) -> None:
+def check_documents(own: JsonObject, views: Sequence[object], limits: Limits) -> None:
     """What a request may say of documents, and how many pages they may have."""
     for name in ("words", "allocation"):
-        if getattr(own, name) is not None:
+        if name in own:
             raise InputError(f"arr_coc.{name} is of pictures, and this request shows documents; leave it out")
     pages = sum(len(part) for part in views if isinstance(part, Document))
     if pages > limits.pages:
         raise InputError(f"the documents have {pages} pages; {limits.pages} are answered about at a time")
 
 
-def how_of(own: OwnFields, pictures: Sequence[Picture], most: int | None) -> dict[str, object]:
-    """Keywords of `Eye.prepare`. Names only: a path would let a client read this machine's files. most: tokens that a
-    picture may cost."""
-    how: dict[str, object] = {"ceiling": most}
-    how |= {name: value for name in ("total", "strategy", "ocr") if (value := getattr(own, name)) is not None}
-    if own.scale is not None:
-        how["scale"] = check_scale(own.scale)
-    if own.query is not None:
-        check_question(own.query)
-        how["look_for"] = own.query
-    if own.relevance is not None:
-        if own.relevance not in source_names():
-            raise InputError(f"arr_coc.relevance {own.relevance[:60]!r} is unknown; use {', '.join(source_names())}")
-        how["relevance"] = own.relevance
-    if own.words is not None:
-        words = for_each(own.words, pictures, "words")
+def options_of(own: JsonObject, pictures: Sequence[Picture], most: int | None) -> Options:
+    """The options of a request. most: tokens that a picture may cost."""
+    options = replace(Options.for_client(own), ceiling=most)
+    if options.words is not None:
+        words = for_each(options.words, pictures, "words")
         if not all(one is None or isinstance(one, list | dict) for one in words):
             raise InputError("arr_coc.words must be a list of {text, box}; of several pictures, one such list for each")
         for one in words:
             check_number(len(words_in(one)), "the request")
-        how["words"] = words[0] if len(pictures) == 1 else words
-    if own.hints is not None:
-        check_hints(own.hints)
-        how["hints"] = own.hints
-    if own.allocation is not None:
-        given = for_each(own.allocation, pictures, "allocation")
-        how["allocation"] = [allocation_of(*one, most) for one in zip(given, pictures, strict=True)]
-    return how
+    if options.allocation is not None:
+        given = for_each(options.allocation, pictures, "allocation")
+        for one in zip(given, pictures, strict=True):
+            check_allocation(*one, most)
+        options = replace(options, allocation=given)
+    return options
 
 
 def for_each(given: object, pictures: Sequence[Picture], name: str) -> list[Any]:
@@ -337,10 +303,8 @@ def for_each(given: object, pictures: Sequence[Picture], name: str) -> list[Any]
     return given
 
 
-def allocation_of(given: object, picture: Picture, most: int | None) -> Allocation:
-    if not isinstance(given, dict):
-        raise InputError(f"arr_coc.allocation must be an object, got {shown(given)}")
-    allocation = Allocation.from_json(given)
+def check_allocation(allocation: Allocation, picture: Picture, most: int | None) -> None:
+    """Refuse an allocation of another picture, or one that is too dear."""
     if (allocation.height, allocation.width) != picture.size:
         raise InputError(
             f"arr_coc.allocation is of a picture of {allocation.width}×{allocation.height}, "
@@ -349,7 +313,6 @@ def allocation_of(given: object, picture: Picture, most: int | None) -> Allocati
     full = allocation.full if most is None else min(most, allocation.full)
     if allocation.tokens > full:
         raise InputError(f"arr_coc.allocation spends {allocation.tokens} tokens; at most {full} are answered here")
-    return allocation
 
 
 def words_in(given: object) -> Sequence[object]:
@@ -358,19 +321,14 @@ def words_in(given: object) -> Sequence[object]:
     return found if isinstance(found, list) else ()
 
 
-def is_heavy(how: JsonObject, pictures: Sequence[Picture]) -> bool:
+def is_heavy(options: Options, pictures: Sequence[Picture]) -> bool:
     """Does this cost as much as many others? By what can be known before any work."""
-    words = how.get("words") or ()
+    words = options.words or ()
     several = words if isinstance(words, list) and len(pictures) > 1 else [words]
     if max((len(words_in(one)) for one in several), default=0) > HEAVY_WORDS:
         return True
-    if how.get("allocation") is not None:
-        return sum(one.tokens for one in how["allocation"]) > HEAVY_TOKENS
-    amount = {name: how[name] for name in ("budget", "keep") if name in how}
-    try:
-        request = Amount.of(**amount, ceiling=how.get("ceiling"))
-    except InputError:  # which is said when it is answered
-        return False
+    if options.allocation is not None:
+        return sum(one.tokens for one in options.allocation) > HEAVY_TOKENS
     full = [max(1, min(one.height * one.width, LARGEST_SEEN) // TOKEN_PIXELS) for one in pictures]
-    budgets = request.budget if isinstance(request.budget, Sequence) else [request.tokens(one) for one in full]
+    budgets = options.budget if isinstance(options.budget, list) else [options.tokens(one) for one in full]
     return sum(map(min, budgets, full)) > HEAVY_TOKENS

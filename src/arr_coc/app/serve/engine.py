@@ -323,7 +323,9 @@ class Engine(threading.Thread):
         started = perf_counter()
         with stopping(lambda: job.over):
             check_stop()
-            looked = copy(self.eye).prepare(job.asked.turns, **job.asked.how)
+            looked = copy(self.eye).prepare(
+                job.asked.turns, job.asked.options, look_for=job.asked.look_for, pages_shown=job.asked.pages_shown
+            )
         looked.seconds["wait"] = started - job.arrived
         if job.asked.notes:
             looked = replace(looked, plan=replace(looked.plan, notes=(*looked.plan.notes, *job.asked.notes)))
@@ -342,7 +344,7 @@ class Engine(threading.Thread):
         self._tell_seen(rows, realized, batch)
         sureness = Sureness(eye.temperature)
         started = perf_counter()
-        most = max(row.job.asked.new_tokens for row in rows)
+        most = max(row.job.asked.options.max_new_tokens for row in rows)
         speaking = steps(eye.model, realized, most, eye.engine.graphs)
         step = next(speaking, None)
         while step is not None:
@@ -377,7 +379,7 @@ class Engine(threading.Thread):
             return False
         if (piece := row.spelling.add(token)) and row.looked.copied is None:
             row.job.tell(piece)
-        row.open = not row.spelling.ended and len(row.spelling.ids) < row.job.asked.new_tokens
+        row.open = not row.spelling.ended and len(row.spelling.ids) < row.job.asked.options.max_new_tokens
         return not row.open
 
     def _conclude(self, row: ServeRow, sure: dict[str, float]) -> None:

@@ -21,15 +21,14 @@ from pydantic import ValidationError
 
 from ...answering.chat import USER
 from ...answering.pages import open_pages
-from ...attending.request import Request
 from ...balancing.document import PageOffers
-from ...core.checks import shown
 from ...core.errors import InputError
 from ...core.values import JsonObject
+from ...options import Options
 from ...pictures.document import Document
 from ...realizing.base import VisualGrid
 from ...realizing.shared_budget import by_relevance
-from ..serve.chat import Message, OwnFields, check_documents, first_error, loaded, turns_of
+from ..serve.chat import Message, check_documents, first_error, loaded, turns_of
 from ..web import Limits
 from .wishes import DECIMALS, KEY, NO_QUESTION
 
@@ -38,7 +37,7 @@ if TYPE_CHECKING:
     from ...pictures.load import Picture
 
 # What may be wished for documents.
-WISHES = ("budget", "keep", "total", "query", "relevance", "strategy", "scale")
+WISHES = ("budget", "total", "relevance", "strategy", "scale")
 CELL = 32
 
 
@@ -49,7 +48,7 @@ def open_documents(
 
     Args:
         messages: As OpenAI's clients send them; PDFs as `file` parts or as data: URLs of `image_url`.
-        wish: budget or keep, total, query, relevance, strategy, scale: as in docs/how-to/vllm.md.
+        wish: budget, total, query, relevance, strategy, scale: as in docs/how-to/vllm.md.
         limits: Pages that are looked at and pictures that are shown; those of `arr-coc serve` by default.
 
     Returns:
@@ -60,8 +59,8 @@ def open_documents(
     """
     limits = limits or Limits()
     own = {name: value for name, value in (wish or {}).items() if value is not None}
-    if unknown := sorted(own.keys() - set(WISHES)):
-        raise InputError(f"arr_coc.{shown(unknown[0])[1:-1]} is not for documents; choose from {', '.join(WISHES)}")
+    query = own.pop("query", None)
+    options = Options.for_client(own, WISHES, where=KEY)
     try:
         given = [Message.model_validate(one) for one in messages]
     except ValidationError as error:
@@ -69,19 +68,17 @@ def open_documents(
     turns = loaded(turns_of(given), limits, ())
     views = [part for turn in turns for part in turn.parts if not isinstance(part, str)]
     if any(isinstance(part, Document) for part in views):
-        check_documents(OwnFields(), views, limits)
+        check_documents({}, views, limits)
     asked = [part for turn in turns if turn.role == USER for part in turn.parts if isinstance(part, str)]
-    question = own.pop("query", None) or (asked[-1] if asked else NO_QUESTION)
-    relevance = own.pop("relevance", "auto")
-    request = Request.of(**own)
-    opened = open_pages(turns, question, request, relevance, PageOffers(), limits.pictures)
+    question = query or (asked[-1] if asked else NO_QUESTION)
+    opened = open_pages(turns, question, options.default(relevance="auto"), PageOffers(), limits.pictures)
     pictures = [part for turn in opened.turns for part in turn.parts if not isinstance(part, str)]
     grids = [
         VisualGrid(-(-high // CELL), -(-wide // CELL), high, wide)
         for high, wide in (one.pixels.shape[:2] for one in pictures)
     ]
-    maps = [one.map for one in opened.relevance]
-    budgets = by_relevance(maps, grids, opened.request, opened.groups)
+    maps = [one.map for one in opened.options.relevance]
+    budgets = by_relevance(maps, grids, opened.options, opened.groups)
     laid = {"query": question, **{name: own[name] for name in ("strategy", "scale") if name in own}}
     wishes = [
         {

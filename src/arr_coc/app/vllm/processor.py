@@ -7,7 +7,7 @@ keyed by: another question about the same picture is another allocation.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from functools import cached_property, partial
@@ -25,7 +25,7 @@ from ...pictures.load import load_picture, resized
 from ...realizing.base import VisualGrid, adapter
 from ...realizing.query import find_questions
 from ...realizing.tokens.patches import LeafBatch, denormalize, gather_leaf_patches, in_order, mip_pyramid, unpatchify
-from .wishes import KEY, VllmServer, WishPlan
+from .wishes import KEY, SeenPicture, VllmServer
 
 qwen3_vl = import_module("vllm.model_executor.models.qwen3_vl")
 Field = import_module("vllm.multimodal.inputs").MultiModalFieldConfig
@@ -90,6 +90,10 @@ class FoveatedProcessor(qwen3_vl.Qwen3VLMultiModalProcessor):
         )
         return VisualGrid(resized.height // cell, resized.width // cell, resized.height, resized.width)
 
+    def _grid_at(self, grid: VisualGrid, kwargs: Mapping[str, object], times: float) -> VisualGrid:
+        """The level-0 tokens of a picture that is shown this many times as large."""
+        return self._grid(scaled_size((grid.height, grid.width), times, grid.cell), kwargs)
+
     def _question(self, prompt: list[int]) -> str:
         processor = self.info.get_hf_processor()
         return find_questions(adapter("qwen3_vl"), processor, {"input_ids": torch.tensor([prompt])})[0]
@@ -126,14 +130,15 @@ class FoveatedProcessor(qwen3_vl.Qwen3VLMultiModalProcessor):
         sizes = [_size_of(items, number) for number in range(len(grids))]
         given = [partial(_pixels_of, items, number) for number in range(len(grids))]
         seen = self._seen(groups, raw=data["pixel_values"].dtype == torch.uint8)
-        plans = [self.info.server.plan(*one) for one in zip(wishes, seen, grids, sizes, given, strict=True)]
-        if any(plan.distance.times != 1 for plan in plans):
-            # The question was looked for in the pictures as they are given; now they are shown from their distances.
-            nearer = copy(mm_items)
-            nearer["image"] = type(items)([_seen_from(items, n, plans[n], grid) for n, grid in enumerate(grids)])
-            data = super()._apply_hf_processor_main(nearer, own)
+        resized = [partial(self._grid_at, grid, own) for grid in grids]
+        pictures = [SeenPicture(*one) for one in zip(seen, grids, sizes, given, resized, strict=True)]
+        parts, times = zip(*map(self.info.server.decide, wishes, pictures), strict=True)
+        if any(one != 1 for one in times):
+            # The question was looked for in the pictures as they are given; now they are shown at their scales.
+            larger = copy(mm_items)
+            larger["image"] = type(items)([_scaled(items, n, times[n], grid) for n, grid in enumerate(grids)])
+            data = super()._apply_hf_processor_main(larger, own)
             groups, grids = self._pictures(data)
-        parts = [self.info.server.leaves(*one) for one in zip(wishes, plans, grids, sizes, strict=True)]
         data.update(self._foveated(data["pixel_values"].dtype, groups, grids, parts))
         return data
 
@@ -148,7 +153,7 @@ class FoveatedProcessor(qwen3_vl.Qwen3VLMultiModalProcessor):
         return groups, [VisualGrid(rows // merge, cols // merge, rows * size, cols * size) for rows, cols in shapes]
 
     def _foveated(
-        self, dtype: torch.dtype, groups: Any, grids: list[VisualGrid], parts: list[Any]
+        self, dtype: torch.dtype, groups: Any, grids: list[VisualGrid], parts: Sequence[Any]
     ) -> dict[str, Tensor]:
         """The patches of the leaves in place of those of the whole pictures; grids stay those of the whole."""
         vision = self.info.get_hf_config().vision_config
@@ -206,9 +211,9 @@ def _pixels_of(pictures: Any, number: int) -> np.ndarray:
     return load_picture(pictures.get(number)).pixels
 
 
-def _seen_from(pictures: Any, number: int, plan: WishPlan, grid: VisualGrid) -> object:
+def _scaled(pictures: Any, number: int, times: float, grid: VisualGrid) -> object:
     """A picture as the stock processor shall get it. grid: its level-0 tokens as it is given."""
-    given, times = pictures.get(number), plan.distance.times
+    given = pictures.get(number)
     if times == 1:
         return given
     size = scaled_size((grid.height, grid.width), times, grid.cell)

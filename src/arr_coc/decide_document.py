@@ -1,4 +1,4 @@
-"""From a document and a question to a `DocumentAllocation`: relevance of the pages, one budget, leaves in each."""
+"""Decide for a document: the relevance of its pages, one budget over all of them, leaves in each."""
 
 from __future__ import annotations
 
@@ -9,15 +9,16 @@ from time import perf_counter
 
 import numpy as np
 
-from ..balancing.document import PageOffers, PageRelevance, page_relevances
-from ..core.document_values import DocumentAllocation, PageShare
-from ..core.errors import InputError
-from ..core.values import Allocation
-from ..pictures.document import Document
-from .allocate import allocate
-from .document import page_gains, share_tokens
-from .frame import Frame, check_maps, to_cells
-from .request import Request
+from .attending.document import page_gains, share_tokens
+from .attending.frame import Frame, check_maps, to_cells
+from .balancing.document import PageOffers, PageRelevance, page_relevances
+from .core.document_values import DocumentAllocation, PageShare
+from .core.errors import InputError
+from .core.values import Allocation
+from .decide import View, attend
+from .options import Options
+from .pictures.document import Document
+from .texture.type_height import no_letters
 
 # Tokens that a document costs where nobody said how many: a quarter of its pages, but no more than this.
 DEFAULT_MOST = 4096
@@ -46,7 +47,7 @@ class DocumentLook:
 def look_through(
     document: Document,
     query: str,
-    request: Request,
+    options: Options,
     relevance: object = "auto",
     offers: PageOffers | None = None,
     most: int | None = None,
@@ -56,7 +57,7 @@ def look_through(
     Args:
         document: Its pages; they are drawn only where their pixels are needed.
         query: The question.
-        request: How much may be spent in all, and how it is laid out inside a page.
+        options: How much may be spent in all, and how it is laid out inside a page.
         relevance: As for `look`, or one map for each page.
         offers: What else is known.
         most: Pages that may get tokens at all; None: any number.
@@ -67,28 +68,28 @@ def look_through(
     started = perf_counter()
     relevances, notes = page_relevances(document, query, relevance, offers)
     known = perf_counter()
-    allocation = allocate_pages(document, relevances, request, most=most)
+    allocation = allocate_pages(document, relevances, options, most=most)
     allocation = replace(allocation, notes=tuple(dict.fromkeys((*document.notes, *notes, *allocation.notes))))
     seconds = {"know": known - started, "attend": perf_counter() - known}
     return DocumentLook(document, allocation, tuple(relevances), query, seconds)
 
 
 def allocate_pages(
-    document: Document, relevances: Sequence[PageRelevance], request: Request, *, most: int | None = None
+    document: Document, relevances: Sequence[PageRelevance], options: Options, *, most: int | None = None
 ) -> DocumentAllocation:
     """One budget over pages whose relevance is known.
 
     Args:
         document: The pages.
         relevances: One for each.
-        request: How much may be spent in all.
+        options: How much may be spent in all.
         most: Pages that may get tokens at all.
 
     Returns:
         The allocation, exactly on its budget.
     """
     pages = document.pages
-    frames = [Frame(page.size, request.cell, request.canvas) for page in pages]
+    frames = [Frame(page.size, options.cell, options.canvas) for page in pages]
     full = [frame.full for frame in frames]
     chosen = [number for number in range(len(pages)) if not relevances[number].failed]
     if not chosen:
@@ -100,13 +101,13 @@ def allocate_pages(
         first = {number: (-gains[number][:16].sum(), number) for number in chosen}
         chosen = sorted(sorted(chosen, key=lambda number: first[number])[:most])
     whole = sum(full[number] for number in chosen)
-    wanted, notes = document_budget(request, sum(full), whole)
+    wanted, notes = document_budget(options, sum(full), whole)
     tokens = dict(zip(chosen, share_tokens([gains[number] for number in chosen], wanted), strict=True))
 
     @lru_cache(maxsize=64)
     def blank(frame: Frame, tokens: int) -> Allocation:
         """Leaves of a page of which nothing is known; those of one size are laid once."""
-        return _laid(np.zeros((1, 1), np.float32), frame, tokens, request)
+        return _laid(np.zeros((1, 1), np.float32), frame, tokens, options)
 
     shares = []
     for number, page in enumerate(pages):
@@ -115,28 +116,28 @@ def allocate_pages(
         if spent and (known is None or cells[number] is None):
             given = blank(frames[number], spent)
         elif spent and known is not None:
-            given = _laid(np.asarray(known.map), frames[number], spent, request)
+            given = _laid(np.asarray(known.map), frames[number], spent, options)
         why, worth = _reason(relevances[number], spent), relevances[number].peak
         shares.append(PageShare(page.number, page.name, full[number], given, why, worth))
     out = [share.number for share in shares if not share.tokens]
     if out:
         notes = (*notes, f"{LEFT_OUT}{'page' if len(out) == 1 else 'pages'} {listed(out)}")
-    return DocumentAllocation(tuple(shares), wanted, request.strategy, document.name, document.of_pages, notes)
+    return DocumentAllocation(tuple(shares), wanted, options.layout, document.name, document.of_pages, notes)
 
 
-def document_budget(request: Request, full: int, whole: int) -> tuple[int, tuple[str, ...]]:
+def document_budget(options: Options, full: int, whole: int) -> tuple[int, tuple[str, ...]]:
     """Tokens for a document that costs `full`, of which `whole` may be given, and notes."""
-    wanted = request.wanted(full)
+    wanted = options.wanted(full)
     notes: tuple[str, ...] = ()
-    if request.budget is None and request.keep is None and wanted > DEFAULT_MOST:
+    if options.budget is None and wanted > DEFAULT_MOST:
         wanted = DEFAULT_MOST
         notes = (f"no budget was given: {DEFAULT_MOST} tokens for the whole document",)
     if wanted > whole:
         notes = (*notes, f"budget {wanted} is above the {whole} tokens of all pages: all of them are seen")
     wanted = min(wanted, whole)
-    if request.capped(wanted) < wanted:
-        notes = (*notes, f"nothing may cost more than {request.ceiling} tokens here: the budget was lowered to that")
-    return request.capped(wanted), notes
+    if options.capped(wanted) < wanted:
+        notes = (*notes, f"nothing may cost more than {options.ceiling} tokens here: the budget was lowered to that")
+    return options.capped(wanted), notes
 
 
 def listed(numbers: Sequence[int]) -> str:
@@ -156,18 +157,9 @@ def _cells(one: PageRelevance, frame: Frame) -> np.ndarray | None:
     return to_cells(check_maps(np.asarray(one.relevance.map)), frame)[0]
 
 
-def _laid(found: np.ndarray, frame: Frame, tokens: int, request: Request) -> Allocation:
-    return allocate(
-        found,
-        tokens,
-        strategy=request.strategy,
-        image_size=frame.image_size,
-        cell=frame.cell,
-        canvas=frame.canvas,
-        levels=request.levels,
-        seed=request.seed,
-        **request.options,
-    )
+def _laid(known: np.ndarray, frame: Frame, tokens: int, options: Options) -> Allocation:
+    view = View(frame.image_size, frame, no_letters, lambda times: frame, scalable=False)
+    return attend([view], [known], [tokens], options)[0].allocation
 
 
 def _reason(one: PageRelevance, tokens: int) -> str:
