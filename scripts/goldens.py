@@ -93,8 +93,8 @@ def looks() -> Iterator[Golden]:
         allocation = call(arr_coc.look, picture, question, budget, ocr=False, **how)
         yield key, laid(allocation)
         yield f"{key}.notes", masked(allocation.notes)
-    line = ("look", example("street"), QUESTIONS["street"][1], "--budget", 77, "--no-ocr", "--out", HOME, "--json")
-    command(*line)
+    look = ("look", example("street"), QUESTIONS["street"][1], "--budget", 77, "--out", HOME)
+    command(*look, "--set", "ocr=false", "--json")
     yield "command line", laid(json.loads((HOME / "street.allocation.json").read_text(encoding="utf-8")))
 
 
@@ -128,7 +128,8 @@ def asks() -> Iterator[Golden]:
         told = {"text": answer.text, "uncertainty": round(answer.uncertainty, 4), "tokens": answer.tokens}
         yield key, {**told, "full": answer.full, "source": answer.source, "looks": laid(answer.allocation)}
         yield f"{key}.notes", masked(answer.notes)
-    said = json.loads(command("ask", example("form"), QUESTIONS["form"][2], "--budget", 96, "--no-ocr", "--json"))
+    ask = ("ask", example("form"), QUESTIONS["form"][2], "--budget", 96, "--set", "ocr=false")
+    said = json.loads(command(*ask, "--json"))
     yield "command line", {name: said[name] for name in ("text", "tokens", "full")}
 
 

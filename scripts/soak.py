@@ -32,6 +32,8 @@ from urllib.request import urlopen
 import numpy as np
 from PIL import Image
 
+from arr_coc.options import Options
+
 TOLERANCE = {"megabytes": 24.0, "handles": 2.0, "threads": 2.0}
 WARM_UP, LEAST_ROUNDS = 0.25, 4
 SIZES = ((96, 128), (160, 96), (192, 256))
@@ -99,15 +101,15 @@ def activities(folder: Path) -> dict[str, Callable[[int], None]]:
         Image.fromarray(picture(turn)).save(path)
         strategy = ("overlay", "quadtree", "uniform")[turn % 3]
         seen = prepare(path).look(
-            "the red sign", 9, strategy=strategy, relevance=("look", "scorer", "detail")[turn % 3]
+            "the red sign", Options(budget=9, strategy=strategy, relevance=("look", "scorer", "detail")[turn % 3])
         )
         homunculus(seen.picture, seen.allocation, seen.relevance, "the red sign").save(folder / "page.png")
         with suppress(arr_coc.InputError):
             arr_coc.look(b"not a picture", "x")
 
     def ask(turn: int) -> None:
-        arr_coc.ask(picture(turn), "What is red?", 6, model=eye, max_new_tokens=3)
-        list(eye.set_image(picture(turn)).stream("What is red?", 6, max_new_tokens=3))
+        arr_coc.ask(picture(turn), "What is red?", 6, model=eye, options=Options(max_new_tokens=3))
+        list(eye.set_image(picture(turn)).stream("What is red?", 6, options=Options(max_new_tokens=3)))
 
     def attach(turn: int) -> None:
         content = [{"type": "image"}, {"type": "text", "text": "What is red?"}]
@@ -121,7 +123,7 @@ def activities(folder: Path) -> dict[str, Callable[[int], None]]:
             arr_coc.detach(eye.model)
 
     def passes(turn: int) -> None:
-        Esper(eye, "saccades").set_image(picture(turn)).ask("What is red?", 12, max_new_tokens=3)
+        Esper(eye, "saccades").set_image(picture(turn)).ask("What is red?", 12, options=Options(max_new_tokens=3))
 
     def video(turn: int) -> None:
         frames = [np.roll(picture(turn), 4 * step, axis=1) for step in range(6)]

@@ -5,14 +5,15 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
+import arr_coc.attending.request
 import pytest
+from arr_coc.attending.request import Request
 from hypothesis import given
 from hypothesis import strategies as st
 
-import arr_coc.attending.request
 from arr_coc import InputError, look
-from arr_coc.attending.request import Request
 from arr_coc.attending.strategies import find_strategy, strategy_names
+from arr_coc.options import Options
 
 
 @given(full=st.integers(1, 5000), budget=st.integers(1, 10_000))
@@ -72,7 +73,7 @@ def test_what_makes_no_sense_gets_one_line(how, words):
 
 def test_a_misspelt_keyword_of_the_caller_is_found_too():
     with pytest.raises(InputError, match="did you mean relevance"):
-        look("missing.png", "what?", relevence="look")  # type: ignore[call-arg]
+        look("missing.png", "what?", options=Options(strategy_options={"relevence": "look"}))  # type: ignore[call-arg]
 
 
 def test_type_checkers_know_the_options_that_strategies_take():

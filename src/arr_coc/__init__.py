@@ -22,17 +22,12 @@ if TYPE_CHECKING:  # what editors and type checkers read; the table below is wha
     from .core.errors import InputError as InputError
     from .core.values import Allocation as Allocation
     from .core.values import Answer as Answer
-    from .core.values import Region as Region
     from .core.values import Relevance as Relevance
-    from .core.values import compare as compare
     from .knowing.registry import relevance_source as relevance_source
     from .looking import look as look
+    from .options import Options as Options
     from .packing.pack import pack as pack
-    from .packing.packed import Packed as Packed
-    from .packing.prices.counting import tokens_for as tokens_for
-    from .pictures.load import load_picture as load_picture
     from .realizing.attachment import attach as attach
-    from .realizing.attachment import detach as detach
     from .video.stream import VideoStream as VideoStream
     from .video.watching import watch as watch
 
@@ -48,21 +43,24 @@ __all__ = [
             "Esper": "answering.esper",
             "Eye": "answering.eye",
             "InputError": "core.errors",
-            "Packed": "packing.packed",
-            "Region": "core.values",
+            "Options": "options",
             "Relevance": "core.values",
             "VideoStream": "video.stream",
             "allocate": "attending.allocate",
             "ask": "asking",
             "attach": "realizing.attachment",
-            "compare": "core.values",
-            "detach": "realizing.attachment",
-            "load_picture": "pictures.load",
             "look": "looking",
             "pack": "packing.pack",
             "relevance_source": "knowing.registry",
-            "tokens_for": "packing.prices.counting",
             "watch": "video.watching",
+        },
+        older={
+            "Packed": "packing.packed",
+            "Region": "core.values",
+            "compare": "core.values",
+            "detach": "realizing.attachment",
+            "load_picture": "pictures.load",
+            "tokens_for": "packing.prices.counting",
         },
     ),
 ]

@@ -8,8 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from arr_coc.attending.allocate import allocate
-from arr_coc.attending.allocate import allocate_batch
+from arr_coc.attending.allocate import allocate, allocate_batch
 from arr_coc.attending.frame import leaves_of, token_boxes, token_grids, tokens_of
 from arr_coc.core.errors import InputError
 from arr_coc.core.values import Allocation, token_density
@@ -23,7 +22,7 @@ from arr_coc_lab.classic.scale import CLASSIC_TOKENS, Patches, ladder_tokens, mi
 def test_every_budget_is_spent_to_the_token(rows, cols, share, seed, curve):
     relevance = np.random.default_rng(seed).random((rows, cols)).astype(np.float32) ** 4
     budget = 64 + round(share * (rows * cols - 64))
-    allocation = allocate(relevance, budget, strategy="classic", curve=curve)
+    allocation = allocate(relevance, budget, strategy="classic", strategy_options={"curve": curve})
     assert allocation.tokens == budget
     patches = allocation.counts > 1
     assert set(allocation.counts[patches].tolist()) <= set(CLASSIC_TOKENS)
@@ -45,8 +44,8 @@ def test_relevance_decides_when_the_budget_binds():
         counts = allocation.counts[:9]
         assert counts[5] == counts.max() > counts.min()
         assert counts[0] >= counts[8]
-    steep = allocate(relevance, 1400, strategy="classic", steepness=4.5).counts[:9]
-    flat = allocate(relevance, 1400, strategy="classic", steepness=0.5).counts[:9]
+    steep = allocate(relevance, 1400, strategy="classic", strategy_options={"steepness": 4.5}).counts[:9]
+    flat = allocate(relevance, 1400, strategy="classic", strategy_options={"steepness": 0.5}).counts[:9]
     assert steep.max() - steep.min() >= flat.max() - flat.min()
     assert steep[5] == 400
     few = allocate(relevance, 130, strategy="classic")
@@ -91,7 +90,7 @@ def test_what_the_scale_cannot_serve_is_one_clear_line():
         with pytest.raises(InputError, match=words):
             allocate(np.ones(shape), budget, strategy="classic")
     with pytest.raises(InputError, match="choose power, linear"):
-        allocate(np.ones((20, 20)), 100, strategy="classic", curve="wild")
+        allocate(np.ones((20, 20)), 100, strategy="classic", strategy_options={"curve": "wild"})
     mixed = allocate_batch(np.ones((2, 40, 20)), [130, 600], strategy="classic")
     assert [one.tokens for one in mixed] == [130, 600]
 

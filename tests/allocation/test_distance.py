@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from PIL import Image, ImageDraw, ImageFont
 
 import arr_coc
-from arr_coc.attending.allocate import allocate
-from arr_coc.attending.allocate import allocate_batch
+from arr_coc.attending.allocate import allocate, allocate_batch
 from arr_coc.attending.distance import (
     Distance,
     at_distance,
@@ -136,9 +135,9 @@ def test_what_is_read_as_well_from_afar_gets_fewer_fine_cells_and_the_budget_sta
     shares = np.where(random.random((rows, cols)) < 0.5, 0.5, 1.0).astype(np.float32)
     plain, weighed = (allocate(relevance, budget, **how) for how in ({}, {"reading": shares}))
     assert weighed.tokens == plain.tokens == budget
-    same = allocate(relevance, budget, reading=np.ones_like(shares))
+    same = allocate(relevance, budget, strategy_options={"reading": np.ones_like(shares)})
     assert same == plain
-    (torch_made,) = allocate_batch(relevance, budget, reading=shares)
+    (torch_made,) = allocate_batch(relevance, budget, strategy_options={"reading": shares})
     assert torch_made == weighed
     fine = [one.level_map() == 0 for one in (plain, weighed)]
     assert (fine[1] & (shares < 1)).sum() <= (fine[0] & (shares < 1)).sum()
@@ -146,7 +145,7 @@ def test_what_is_read_as_well_from_afar_gets_fewer_fine_cells_and_the_budget_sta
 
 def test_reading_of_another_shape_is_told():
     with pytest.raises(InputError, match="reading= must be shares"):
-        allocate(np.eye(8), 10, reading=np.ones((3, 3)))
+        allocate(np.eye(8), 10, strategy_options={"reading": np.ones((3, 3))})
 
 
 def test_large_print_is_not_seen_finer_than_it_is_read():

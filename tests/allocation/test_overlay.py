@@ -10,8 +10,7 @@ import torch
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from arr_coc.attending.allocate import allocate
-from arr_coc.attending.allocate import allocate_batch
+from arr_coc.attending.allocate import allocate, allocate_batch
 from arr_coc.attending.overlay import COARSE_GAIN, OVERVIEW_SHARE, overlay, overview_of
 from arr_coc.attending.tree import build_tree
 from arr_coc.core.errors import InputError
@@ -238,11 +237,11 @@ def test_the_overview_is_a_quarter_of_the_budget_at_most_and_can_be_chosen():
         assert np.prod(build_tree(16, 16, 9).shape(level - 1)) > budget / 4
     peak = np.zeros((16, 16), dtype=np.float32)
     peak[3:9, 3:9] = 1
-    assert allocate(peak, 32, overview=16).tokens_by_level()[2] >= 12
-    bare = allocate(peak, 32, overview=0)
+    assert allocate(peak, 32, strategy_options={"overview": 16}).tokens_by_level()[2] >= 12
+    bare = allocate(peak, 32, strategy_options={"overview": 0})
     assert bare.sparse == bool((bare.level_map() < 0).any())
     with pytest.raises(InputError, match="overview"):
-        allocate(peak, 32, overview="all")
+        allocate(peak, 32, strategy_options={"overview": "all"})
 
 
 @pytest.mark.parametrize("strategy", ["random", "shuffled", "center", "edge", "oracle", "saccades"])
@@ -279,4 +278,4 @@ def test_as_many_values_as_cells_are_one_for_each_cell():
 @pytest.mark.parametrize("order", ["backwards", 1, ""])
 def test_an_unknown_order_is_told(order):
     with pytest.raises(InputError, match="order="):
-        allocate(np.ones((4, 4)), 8, order=order)
+        allocate(np.ones((4, 4)), 8, strategy_options={"order": order})

@@ -12,8 +12,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from arr_coc.attending.allocate import allocate
-from arr_coc.attending.allocate import allocate_batch
+from arr_coc.attending.allocate import allocate, allocate_batch
 from arr_coc.attending.quadtree import quadtree, select_splits, split_gains
 from arr_coc.attending.tree import build_tree
 from arr_coc.core.errors import InputError

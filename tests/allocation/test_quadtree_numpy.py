@@ -5,13 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from arr_coc.attending.quadtree_numpy import quadtree_numpy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from arr_coc.attending.allocate import allocate
-from arr_coc.attending.allocate import allocate_batch
+from arr_coc.attending.allocate import allocate, allocate_batch
 from arr_coc.attending.quadtree import quadtree
-from arr_coc.attending.quadtree_numpy import quadtree_numpy
 from arr_coc.attending.tree import build_tree
 from arr_coc.core.errors import InputError
 from arr_coc.core.values import Relevance
@@ -92,6 +91,6 @@ def test_both_refuse_the_same():
         with pytest.raises(InputError, match="relevance"):
             quadtree_numpy(relevance, tree, 8)
     with pytest.raises(InputError, match="criterion"):
-        allocate(np.ones((4, 4)), 8, strategy="quadtree", criterion="beauty")
+        allocate(np.ones((4, 4)), 8, strategy="quadtree", strategy_options={"criterion": "beauty"})
     with pytest.raises(InputError, match="strategy"):
         allocate(np.ones((4, 4)), 8, strategy="beauty")

@@ -8,8 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from arr_coc.attending.allocate import allocate
-from arr_coc.attending.allocate import allocate_batch
+from arr_coc.attending.allocate import allocate, allocate_batch
 from arr_coc.attending.controls import permute_along_tree
 from arr_coc.attending.strategies import strategy_names
 from arr_coc.attending.tree import build_tree
@@ -97,7 +96,7 @@ def test_a_wrong_argument_is_one_clear_line(strategy, wrong):
 @pytest.mark.parametrize("boxes", [[(1, 2)], [(0, 0, 1)], "box", [["a", "b", "c", "d"]], [[0.5, 0, 0.1, 1]], 3])
 def test_boxes_that_are_none_are_one_clear_line(boxes):
     with pytest.raises(InputError, match="boxes"):
-        allocate(SPOT, 100, strategy="oracle", boxes=boxes)
+        allocate(SPOT, 100, strategy="oracle", strategy_options={"boxes": boxes})
 
 
 @pytest.mark.parametrize("size", [(768,), (768.5, 1024), "ab", (0, 5), None, 7])
@@ -127,7 +126,12 @@ def seen_finely(allocation: Allocation) -> float:
 def test_controls_spend_alike_and_look_elsewhere():
     own = allocate(SPOT + 0.01, 256)
     assert seen_finely(own) == 1
-    assert seen_finely(allocate(SPOT, 256, strategy="oracle", boxes=[[20 / 32, 4 / 32, 26 / 32, 7 / 32]])) == 1
+    assert (
+        seen_finely(
+            allocate(SPOT, 256, strategy="oracle", strategy_options={"boxes": [[20 / 32, 4 / 32, 26 / 32, 7 / 32]]})
+        )
+        == 1
+    )
     uniform = allocate(SPOT, 256, strategy="uniform")
     assert set(uniform.levels.tolist()) == {1}
     center = allocate(SPOT, 256, strategy="center").level_map()
@@ -140,7 +144,10 @@ def test_controls_spend_alike_and_look_elsewhere():
 
 def test_shuffled_has_the_same_sizes_in_other_places():
     own = allocate(SPOT + 0.01, 256, strategy="quadtree")
-    moved = [allocate(SPOT + 0.01, 256, strategy="shuffled", shape="quadtree", seed=seed) for seed in range(20)]
+    moved = [
+        allocate(SPOT + 0.01, 256, strategy="shuffled", seed=seed, strategy_options={"shape": "quadtree"})
+        for seed in range(20)
+    ]
     for one in moved:
         assert one.tokens_by_level() == own.tokens_by_level()
     assert np.mean([seen_finely(one) for one in moved]) < 0.3
@@ -162,7 +169,7 @@ def test_top_k_takes_the_best_cells_and_breaks_ties_by_position():
     assert {(10, 3), (10, 4), (10, 5)} <= cells
     assert (0, 0) in cells  # the other 197 are ties: from the top
     assert (31, 31) not in cells
-    coarse = allocate(relevance, 16, strategy="top_k", level=2)
+    coarse = allocate(relevance, 16, strategy="top_k", strategy_options={"level": 2})
     assert set(coarse.levels.tolist()) == {2}
     assert allocate_batch(np.stack([relevance] * 2), [5, 9], strategy="top_k")[1].tokens == 9
 
@@ -183,7 +190,7 @@ def test_a_cluster_is_funded_as_a_whole_by_its_mean():
     assert scores[10] == pytest.approx(0.8)
     mixed = mixed_map(relevance, labels)
     assert mixed[20, 20] == pytest.approx(0.8 + 0.2 * scores[labels[20, 20]])
-    fine = fine_cells(allocate(relevance, 24, strategy="clusters", labels=LABELS))
+    fine = fine_cells(allocate(relevance, 24, strategy="clusters", strategy_options={"labels": LABELS}))
     assert fine[20, 20], "a place counts by itself first"
     poor = np.where(labels == 10, 0.01, relevance)
     poor[5, 9] = 0.5  # as good a place, in a cluster that is poor now
@@ -219,7 +226,9 @@ def test_saccades_tell_their_scanpath_and_need_not_go_on():
     assert Allocation.from_json(allocation.to_json()).scanpath == allocation.scanpath
     one = np.zeros_like(two)
     one[3, 3] = 1
-    assert len(allocate(one, 32, strategy="saccades", least=1).scanpath) == 1, "the first may be enough"
+    assert len(allocate(one, 32, strategy="saccades", strategy_options={"least": 1}).scanpath) == 1, (
+        "the first may be enough"
+    )
     assert len(allocate(one, 32, strategy="saccades").scanpath) == 3
     assert allocate(two, 32).scanpath == ()
     for wrong in ([1], [[1, 2, 3]], "ab", [["a", "b"]]):

@@ -13,6 +13,7 @@ from tiny_weights import needs_weights, signs
 from arr_coc import Esper, Eye, InputError
 from arr_coc.answering.esper import PRESETS, PassSettings, preset_names
 from arr_coc.answering.light import quick_eye
+from arr_coc.options import Options
 
 NEVER_SURE = PassSettings(passes=4, least=4, stop=0.0, gain=0.0)
 
@@ -24,7 +25,7 @@ def tiny_eye(**how) -> Eye:
 @pytest.mark.parametrize("settings", [NEVER_SURE, PassSettings(passes=3, least=3, fovea=2.0, inhibition=1.0)])
 def test_every_pass_sees_what_was_seen_before_and_more(settings: PassSettings):
     esper = Esper(tiny_eye(), settings).set_image(picture(256, 320))
-    answer = esper.ask("what is there", keep=0.9, max_new_tokens=2)
+    answer = esper.ask("what is there", budget=0.9, options=Options(max_new_tokens=2))
     levels = [one.allocation.level_map() for one in answer.passes]
     assert len(levels) == settings.passes
     for before, after in pairwise(levels):
@@ -36,17 +37,21 @@ def test_every_pass_sees_what_was_seen_before_and_more(settings: PassSettings):
 
 @pytest.mark.parametrize("budget", [12, 40, 70])
 def test_all_passes_together_keep_the_budget(budget: int):
-    answer = Esper(tiny_eye(), NEVER_SURE).set_image(picture(256, 320)).ask("what", budget, max_new_tokens=1)
+    answer = (
+        Esper(tiny_eye(), NEVER_SURE)
+        .set_image(picture(256, 320))
+        .ask("what", budget, options=Options(max_new_tokens=1))
+    )
     assert answer.tokens <= budget
 
 
 def test_one_pass_is_a_plain_question_and_an_unlimited_one_sees_everything():
     eye = tiny_eye().set_image(picture(128, 192))
     esper = Esper(tiny_eye(), NEVER_SURE).set_image(picture(128, 192))
-    once = esper.ask("what", 8, passes=1, max_new_tokens=3)
-    plain = eye.ask("what", budget=2 * (2 * 8 // 4), max_new_tokens=3)
+    once = esper.ask("what", 8, passes=1, options=Options(max_new_tokens=3))
+    plain = eye.ask("what", budget=2 * (2 * 8 // 4), options=Options(max_new_tokens=3))
     assert (once.text, once.allocation) == (plain.text, plain.allocation)
-    last = esper.ask("what", keep=1.0, max_new_tokens=1).allocation
+    last = esper.ask("what", budget=1.0, options=Options(max_new_tokens=1)).allocation
     assert last.tokens < eye.full
 
 
@@ -63,7 +68,7 @@ def test_a_sure_answer_stops_with_torch_and_without():
 def test_presets_are_those_of_ask_and_others_are_refused(tmp_path):
     assert set(PRESETS) <= set(preset_names())
     eye = tiny_eye(record=tmp_path / "asked.jsonl").set_image(picture(128, 192))
-    answer = eye.ask("what", keep=0.5, preset="two_pass", max_new_tokens=1)
+    answer = eye.ask("what", budget=0.5, options=Options(preset="two_pass", max_new_tokens=1))
     assert len(answer.passes) <= 2
     (line,) = (tmp_path / "asked.jsonl").read_text().splitlines()
     assert json.loads(line)["tokens"] == answer.tokens, "all passes are one record"
@@ -80,7 +85,7 @@ def test_presets_are_those_of_ask_and_others_are_refused(tmp_path):
 
 def test_what_was_asked_is_recorded_with_its_picture(tmp_path):
     eye = tiny_eye(record=tmp_path / "asked.jsonl").set_image(picture(128, 192))
-    answers = [eye.ask("what", budget=6, max_new_tokens=2) for _ in range(2)]
+    answers = [eye.ask("what", budget=6, options=Options(max_new_tokens=2)) for _ in range(2)]
     lines = [json.loads(line) for line in (tmp_path / "asked.jsonl").read_text().splitlines()]
     assert [line["answer"] for line in lines] == [answer.text for answer in answers]
     assert len(set(map(str, (tmp_path / "asked.pictures").iterdir()))) == 1

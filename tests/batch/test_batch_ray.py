@@ -23,7 +23,7 @@ def test_two_thousand_rows_each_exactly_once(tmp_path: Path, engine: str) -> Non
     folder, out = write_pictures(tmp_path / "in", 999, (64, 96)), tmp_path / "out"
     wanted = expected(folder)
     assert len(wanted) == 2000
-    how = ("--engine", engine, "--workers", "2", "--relevance", "detail")
+    how = ("--engine", engine, "--workers", "2", "--set", "relevance=detail")
     line = arguments(folder, out, *how)
     worker = "Looker" if engine == "ray" else ENGINES[engine]
     orphans = run_killed(line, out, worker, (8, 40))
@@ -46,7 +46,7 @@ def test_both_engines_give_the_same_rows(tmp_path: Path) -> None:
     found = []
     for engine in ENGINES:
         out = tmp_path / engine
-        subprocess.run(arguments(folder, out, "--engine", engine, "--quiet"), check=True)
+        subprocess.run(arguments(folder, out, "--engine", engine), check=True)
         rows = [row for path in out.glob("*.parquet") for row in parquet.read_table(path).to_pylist()]
         found.append({(row["path"], row["query"]): row | {"seconds": 0} for row in rows})
     assert found[0] == found[1]

@@ -15,6 +15,7 @@ from arr_coc import attach, look
 from arr_coc.answering.eye import Eye
 from arr_coc.core.plugins import load_plugin, plugins
 from arr_coc.looking import examine
+from arr_coc.options import Options
 from arr_coc_lab.classic.scorer import Scorer, ScorerConfig
 from arr_coc_lab.classic.texture.superpixels import superpixels
 
@@ -34,7 +35,7 @@ def test_every_entry_point_loads(group: str):
 @pytest.mark.parametrize("name", POINTS["arr_coc.relevance"])
 def test_look_takes_every_relevance(name: str):
     for picture in (PICTURE, PICTURE[:40]):
-        seen = examine(picture, QUERY, keep=0.5, relevance=name)
+        seen = examine(picture, QUERY, Options(budget=0.5, relevance=name))
         assert f"relevance {name!r}" in seen.notes[0]
         assert 0 <= seen.relevance.map.min() < seen.relevance.map.max() <= 1
 
@@ -58,4 +59,4 @@ def test_attach_merges_by_every_method(name: str):
 
 def test_a_folder_of_a_classic_scorer_is_a_relevance(tmp_path: Path):
     Scorer(ScorerConfig(width=32, query_width=16, blocks=1)).save_pretrained(tmp_path)
-    assert examine(PICTURE, QUERY, keep=0.5, relevance=str(tmp_path)).relevance.map.shape == (8, 10)
+    assert examine(PICTURE, QUERY, Options(budget=0.5, relevance=str(tmp_path))).relevance.map.shape == (8, 10)

@@ -6,12 +6,13 @@ from functools import cache
 
 import numpy as np
 import pytest
+from arr_coc.attending.request import Request
 from tiny_models import tiny_model, tiny_processor
 
 from arr_coc import ask
 from arr_coc.answering.eye import Eye
-from arr_coc.attending.request import Request
 from arr_coc.core.errors import InputError
+from arr_coc.options import Options
 from arr_coc.pictures.load import load_picture
 from arr_coc_lab.classic.source_line import STAGES, SourceLine, open_ground, seen_levels, source_texture
 from arr_coc_lab.classic.texture.channels40 import SEMANTIC_NAMES
@@ -74,14 +75,14 @@ def test_the_second_look_goes_to_what_the_first_left_open():
 
 def test_every_stage_is_told_and_the_eye_takes_the_preset():
     shown, _ = seen()
-    answer = eye().set_image(shown).ask(QUERY, keep=0.5, scale=1, preset="source", max_new_tokens=2)
+    answer = eye().set_image(shown).ask(QUERY, budget=0.5, options=Options(scale=1, preset="source", max_new_tokens=2))
     assert answer.text == answered().text
     for stage in STAGES:
         assert any(note.startswith(f"{stage}: ") for note in answer.notes), stage
     with pytest.raises(InputError, match="cannot be combined with strategy"):
-        eye().ask(QUERY, preset="source", strategy="overlay")
+        eye().ask(QUERY, options=Options(preset="source", strategy="overlay"))
     with pytest.raises(InputError, match="got 2 budgets for one picture"):
-        eye().ask(QUERY, [64, 64], preset="source")
+        eye().ask(QUERY, [64, 64], options=Options(preset="source"))
     with pytest.raises(InputError, match="no stage 'colour'"):
         SourceLine(frozenset({"colour"}))
 
@@ -99,5 +100,7 @@ def test_looks_keep_to_the_budget_whatever_is_left_out():
 
 
 def test_the_example_of_the_docs_is_answered():
-    answer = ask("src/arr_coc/examples/receipt.png", "How much is the corn?", keep=0.5, preset="source")
+    answer = ask(
+        "src/arr_coc/examples/receipt.png", "How much is the corn?", budget=0.5, options=Options(preset="source")
+    )
     assert answer.text == "$2.14"

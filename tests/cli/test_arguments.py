@@ -11,13 +11,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from arr_coc.attending.request import check_amount
 from cli_pictures import Outcome, street
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
 from arr_coc.app.cli import COMMANDS, IN_THE_LAB
-from arr_coc.attending.request import check_amount
 from arr_coc.core.errors import InputError
 
 ArrCoc = Callable[..., Outcome]
@@ -48,53 +48,77 @@ EVERYWHERE = (("--no-such-option",), ("--json=maybe",), ("surplus", "surplus", "
 BAD = {
     "pack": (
         *(("--budget", text) for text in ("0", "-3", "2.5", "many", "", "0%")),
-        *(("--scale", "0"), ("--scale", "nan"), ("--for", "bert"), ("--for", ""), ("--table", NOWHERE)),
-        *(("--pages", "2"), ("--table", "."), ("--relevance", "x"), ("--cost", "--for", "bert")),
+        *(("--set", "scale=0"), ("--set", "scale=nan"), ("--for", "bert"), ("--for", ""), ("--table", NOWHERE)),
+        *(("--pages", "2"), ("--table", "."), ("--set", "relevance=x"), ("--cost", "--for", "bert")),
     ),
     "proxy": (
         *(("--upstream", text) for text in ("", "x", "ftp://x", "http://", "http://me:secret@x", "http://x?key=1")),
-        *(("--budget", "0"), ("--budget", "many"), ("--for", "bert"), ("--port", "-1"), ("--scale", "9")),
-        *(("--port", "70000"), ("--host", "0.0.0.0"), ("--relevance", "x"), ("--allow-origin", "x")),
+        *(("--budget", "0"), ("--budget", "many"), ("--for", "bert"), ("--bind", "-1"), ("--set", "scale=9")),
+        *(("--bind", "70000"), ("--bind", "0.0.0.0:0"), ("--set", "relevance=x"), ("--allow-origin", "x")),
         *(("--limit", text) for text in ("seconds=0", "batch=0", "upload=0", "pixels=nan", "cache=-1", "x=1", "queue")),
         *(("--limit", "look_seconds=0"), ("--table", NOWHERE)),
     ),
     "look": (
         *(("--budget", text) for text in ("0", "-3", "2.5", "many", "", "0%", "-5%", "200%", "%", "1e-3", "٣٪")),
-        *(("--keep", text) for text in ("0", "1.5", "nan", "inf", "-0.1", "x", "", "101%")),
-        *(("--seed", "x"), ("--strategy", ""), ("--strategy", "magic"), ("--device", "cuda:x"), ("--device", "")),
+        *(("--budget", text) for text in ("0", "1.5", "nan", "inf", "-0.1", "x", "", "101%")),
+        *(
+            ("--set", "seed=x"),
+            ("--set", "strategy="),
+            ("--set", "strategy=magic"),
+            ("--set", "device=cuda:x"),
+            ("--set", "device="),
+        ),
         *(("--compare", text) for text in ("", ",", "a", "quadtree,", "quadtree,magic", "a,b,c")),
-        *(("--relevance", "x"), ("--query",), ("--budget", "9", "--keep", "0.5")),
+        *(("--set", "relevance=x"), ("--query",), ("--budget", "9", "--budget", "0.5")),
     ),
     "ask": (
-        *(("--new-tokens", text) for text in ("0", "-1", "x")),
+        *(("--set", "max_new_tokens=text") for text in ("0", "-1", "x")),
         *(("--passes", text) for text in ("0", "5", "x", "-1")),
-        *(("--budget", "0"), ("--keep", "2"), ("--device", "abacus"), ("--passes", "2", "--strategy", "uniform")),
-        *(("--preset", "thrice"), ("--preset", "two_pass", "--strategy", "uniform")),
+        *(
+            ("--budget", "0"),
+            ("--budget", "2"),
+            ("--set", "device=abacus"),
+            ("--set", "preset=two_pass", "--set", "strategy=uniform"),
+        ),
+        *(("--set", "preset=thrice"), ("--set", "preset=two_pass", "--set", "strategy=uniform")),
         *(("--model", text) for text in ("", "no such model", "../..//x", "a/b/c")),
         *(("--record", text) for text in (".", "feedback.txt")),
     ),
     "batch": (
         *(("--workers", text) for text in ("0", "-1", "x")),
-        *(("--engine", ""), ("--questions", NOWHERE), ("--query", ""), ("--budget", "0"), ("--device", "abacus"), ()),
+        *(
+            ("--engine", ""),
+            ("--questions", NOWHERE),
+            ("--query", ""),
+            ("--budget", "0"),
+            ("--set", "device=abacus"),
+            (),
+        ),
     ),
     "bench vqa": (("--task", ""), ("--keeps", "x"), ("--limit", "0"), ("--model", "no such model"), ()),
     "calibrate": (
         *(("--n", text) for text in ("0", "5", "x")),
-        *(("--batch", "0"), ("--size", "1"), ("--device", "abacus"), ("--model", "no such model")),
+        *(("--batch", "0"), ("--size", "1"), ("--set", "device=abacus"), ("--model", "no such model")),
     ),
-    "video": (("--budget", "0"), ("--keep", "x"), ("--passes", "2"), ("--every", "x"), ("--device", "x")),
+    "video": (
+        ("--budget", "0"),
+        ("--budget", "x"),
+        ("--set", "preset=two_pass"),
+        ("--every", "x"),
+        ("--set", "device=x"),
+    ),
     "microscope": (
-        *(("--port", text) for text in ("99999", "-1", "x")),
+        *(("--bind", text) for text in ("99999", "-1", "x")),
         *(("--limit", text) for text in ("upload=0", "pixels=0", "queue=0", "seconds=3")),
-        *(("--host", "0.0.0.0"), ("--device", "abacus")),
+        *(("--bind", "0.0.0.0:0"), ("--set", "device=abacus")),
     ),
     "serve": (
-        *(("--port", text) for text in ("99999", "-1", "x")),
+        *(("--bind", text) for text in ("99999", "-1", "x")),
         *(("--limit", f"{name}=0") for name in ("batch", "queue", "upload", "pixels", "new_tokens", "seconds")),
-        *(("--host", "0.0.0.0"), ("--budget", "x"), ("--limit", "pixels=9999"), ("--device", "abacus")),
+        *(("--bind", "0.0.0.0:0"), ("--budget", "x"), ("--limit", "pixels=9999"), ("--set", "device=abacus")),
         *(("--model", text) for text in ("", "no such model")),
     ),
-    "demo answers": (("--keep", "0"), ("--questions", "-1"), ("--device", "abacus"), ("--seed", "x")),
+    "demo answers": (("--budget", "0"), ("--questions", "-1"), ("--set", "device=abacus"), ("--set", "seed=x")),
     "demo zoo": (("--scene", "-1"), ("--scene", "99"), ("--scene", "x")),
     "needle": (
         ("--n", "0"),
@@ -145,7 +169,7 @@ def test_every_command_is_tried() -> None:
 @given(words=st.lists(st.text(max_size=8), max_size=4))
 def test_words_that_mean_nothing_are_never_a_traceback(arr_coc: ArrCoc, words: list[str]) -> None:
     """Any words at all after `look`: a refusal, or help where it was asked for."""
-    outcome = arr_coc("look", "nowhere.png", *words, "--no-draw")
+    outcome = arr_coc("look", "nowhere.png", *words)
     assert outcome.code == 2
     assert "Traceback" not in outcome.err
     assert outcome.out == ""
@@ -194,7 +218,7 @@ def test_an_address_is_fetched(arr_coc: ArrCoc, photo: Path) -> None:
     with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(photo.parent))) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         address = f"http://127.0.0.1:{server.server_address[1]}/street.png"
-        outcome = arr_coc("look", address, "the red sign", "--allow-url", "--no-draw", "--json")
+        outcome = arr_coc("look", address, "the red sign", "--allow-url", "--json")
         server.shutdown()
     assert outcome.code == 0, outcome.err
     assert json.loads(outcome.out)["looks"][0]["image"] == address
@@ -227,7 +251,7 @@ def run_process(*arguments: str, **how: object) -> subprocess.CompletedProcess[b
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no full device")
-@pytest.mark.parametrize("arguments", [("look", "{photo}", "red", "--json", "--no-draw"), ("--help",)])
+@pytest.mark.parametrize("arguments", [("look", "{photo}", "red", "--json"), ("--help",)])
 def test_a_full_disk_behind_the_output_is_one_line(photo: Path, arguments: tuple[str, ...]) -> None:
     with open("/dev/full", "wb") as full:
         done = run_process(*(word.format(photo=photo) for word in arguments), stdout=full)
@@ -238,10 +262,10 @@ def test_a_full_disk_behind_the_output_is_one_line(photo: Path, arguments: tuple
 
 def test_a_terminal_without_the_letters_gets_their_numbers(photo: Path) -> None:
     how = {"stdout": subprocess.PIPE, "env": {**os.environ, "PYTHONIOENCODING": "ascii"}}
-    done = run_process("look", str(photo), "röd ×", "--no-draw", "--json", **how)
+    done = run_process("look", str(photo), "röd ×", "--json", **how)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["looks"][0]["query"] == "röd ×"
-    assert run_process("look", str(photo), "röd ×", "--no-draw", **how).returncode == 0
+    assert run_process("look", str(photo), "röd ×", **how).returncode == 0
 
 
 # ---- defaults of a user's own ---------------------------------------------------------------------------------------
@@ -254,7 +278,7 @@ def budget_of(outcome: Outcome) -> int:
 def test_files_variables_and_options_in_their_order(
     arr_coc: ArrCoc, photo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    call = ("look", photo, "the red sign", "--json", "--no-draw")
+    call = ("look", photo, "the red sign", "--json")
     assert budget_of(arr_coc(*call)) == 12
     (tmp_path / "config" / "arr-coc").mkdir(parents=True)
     (tmp_path / "config" / "arr-coc" / "config.toml").write_text('[look]\nkeep = 0.5\nout = "mine"\n')
@@ -263,7 +287,7 @@ def test_files_variables_and_options_in_their_order(
     assert budget_of(arr_coc(*call)) == 20
     monkeypatch.setenv("ARR_COC_LOOK_BUDGET", "25%")
     assert budget_of(arr_coc(*call)) == 12
-    assert budget_of(arr_coc(*call, "--keep", "1")) == 48
+    assert budget_of(arr_coc(*call, "--budget", "1")) == 48
     assert Path("mine/street.allocation.json").exists()
 
 

@@ -27,7 +27,9 @@ def image(tmp_path) -> Path:
 
 def test_a_table_for_people_and_files_for_later(arr_coc, model, image, tmp_path):
     out = tmp_path / "out"
-    outcome = arr_coc("ask", image, "what colour", "--model", model, "--budget", 20, "--new-tokens", 3, "--out", out)
+    outcome = arr_coc(
+        "ask", image, "what colour", "--model", model, "--budget", 20, "--set", "max_new_tokens=3", "--out", out
+    )
     assert outcome.code == 0, outcome.err
     for word in ("answer", "uncertainty", "20 of 80", "seconds"):
         assert word in outcome.out
@@ -40,7 +42,7 @@ def test_a_table_for_people_and_files_for_later(arr_coc, model, image, tmp_path)
 
 
 def test_json_for_machines(arr_coc, model, image):
-    outcome = arr_coc("ask", image, "what colour", "-m", model, "--keep", 0.25, "--new-tokens", 2, "--json")
+    outcome = arr_coc("ask", image, "what colour", "-m", model, "--budget", 0.25, "--set", "max_new_tokens=2", "--json")
     document = json.loads(outcome.out)
     assert document["tokens"] == 20
     assert document["query"] == "what colour"
@@ -48,14 +50,14 @@ def test_json_for_machines(arr_coc, model, image):
 
 
 def test_a_picture_may_be_read_larger(arr_coc, model, image):
-    given = ("ask", image, "what colour", "-m", model, "--budget", 20, "--new-tokens", 2, "--json")
-    plain, larger = (json.loads(arr_coc(*given, *more).out) for more in ((), ("--scale", 1.5)))
+    given = ("ask", image, "what colour", "-m", model, "--budget", 20, "--set", "max_new_tokens=2", "--json")
+    plain, larger = (json.loads(arr_coc(*given, *more).out) for more in ((), ("--set", "scale=1.5")))
     assert (plain["tokens"], plain["full"]) == (20, 80)
     assert (larger["tokens"], larger["full"]) == (20, 80)
     assert larger["passes"][0]["allocation"]["scale"] == 1.5
     assert larger["passes"][0]["allocation"]["image"] == {"height": 256, "width": 320}
     for wrong, word in ((0, "scale"), (9, "0.25 to 4")):
-        outcome = arr_coc(*given, "--scale", wrong)
+        outcome = arr_coc(*given, "--set", f"scale={wrong}")
         assert outcome.code == 2
         assert word in outcome.err
 
@@ -66,9 +68,9 @@ def test_a_picture_may_be_read_larger(arr_coc, model, image):
         (["missing.png", "x", "-m", "anything"], "missing.png"),
         (["{image}", " ", "-m", "anything"], "question"),
         (["{image}", "x", "-m", "{image}"], "cannot load"),
-        (["{image}", "x", "-m", "{model}", "--strategy", "wishful"], "wishful"),
-        (["{image}", "x", "-m", "{model}", "--relevance", "wishful"], "wishful"),
-        (["{image}", "x", "--device", "abacus"], "abacus"),
+        (["{image}", "x", "-m", "{model}", "--set", "strategy=wishful"], "wishful"),
+        (["{image}", "x", "-m", "{model}", "--set", "relevance=wishful"], "wishful"),
+        (["{image}", "x", "--set", "device=abacus"], "abacus"),
         (["{image}", "x", "-m", "{model}", "--budget", "9", "--out", "{image}/x"], "cannot write"),
     ],
 )
@@ -95,7 +97,11 @@ def test_without_a_model_the_bundled_one_is_asked(arr_coc, image, tmp_path):
 @needs_weights
 def test_relevance_may_be_chosen(arr_coc, image):
     answers = [
-        json.loads(arr_coc("ask", image, "what colour is it?", "--relevance", name, "--new-tokens", 2, "--json").out)
+        json.loads(
+            arr_coc(
+                "ask", image, "what colour is it?", "--set", f"relevance={name}", "--set", "max_new_tokens=2", "--json"
+            ).out
+        )
         for name in ("auto", "scorer", "look")
     ]
     places = [answer["passes"][0]["allocation"]["regions"] for answer in answers]
@@ -106,12 +112,12 @@ def test_relevance_may_be_chosen(arr_coc, image):
 def test_looking_by_the_scorer(arr_coc, image, tmp_path):
     documents = [
         json.loads(arr_coc("look", image, "what colour is it?", *how, "--out", tmp_path, "--json").out)["looks"][0]
-        for how in ((), ("--relevance", "scorer"))
+        for how in ((), ("--set", "relevance=scorer"))
     ]
     assert documents[0]["tokens"] == documents[1]["tokens"]
     assert documents[0]["allocation"]["regions"] != documents[1]["allocation"]["regions"]
     assert "scorer" in documents[1]["notes"][-1]
     assert "sense" not in documents[1]["seconds"]
-    refused = arr_coc("look", image, "x", "--relevance", "wishful", "--out", tmp_path)
+    refused = arr_coc("look", image, "x", "--set", "relevance=wishful", "--out", tmp_path)
     assert refused.code == 2
     assert "wishful" in refused.err

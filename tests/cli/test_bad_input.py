@@ -90,7 +90,7 @@ def usable_files(folder: Path) -> dict[str, tuple[Path, tuple[int, int]]]:
 def test_unusual_files_that_work(arr_coc: ArrCoc, tmp_path: Path, kind: str) -> None:
     path, (height, width) = usable_files(tmp_path)[kind]
     # Half of them: below four tokens an overlay has no overview, and may leave ground out.
-    outcome = arr_coc("look", path, "the red sign", "--keep", "0.5", "--out", tmp_path / "out")
+    outcome = arr_coc("look", path, "the red sign", "--budget", "0.5", "--out", tmp_path / "out")
     assert outcome.code == 0, outcome.err
     document = json.loads((tmp_path / "out" / f"{path.stem}.allocation.json").read_text())
     assert document["image"] == {"height": height, "width": width}
@@ -109,13 +109,13 @@ REQUESTS = {
     "negative budget": (["what?", "--budget", "-5"], {"budget": -5}, "at least 1"),
     "budget not whole": (["what?", "--budget", "2.5"], {"budget": 2.5}, "budget"),
     "budget no number": (["what?", "--budget", "many"], {"budget": "many"}, "budget"),
-    "budget and keep": (["what?", "--budget", "9", "--keep", ".5"], {"budget": 9, "keep": 0.5}, "one of them"),
-    "keep 0": (["what?", "--keep", "0"], {"keep": 0}, "keep"),
-    "keep above 1": (["what?", "--keep", "1.5"], {"keep": 1.5}, "keep"),
-    "keep NaN": (["what?", "--keep", "nan"], {"keep": float("nan")}, "keep"),
-    "strategy": (["what?", "--strategy", "magic"], {"strategy": "magic"}, "unknown strategy"),
-    "strategy with needs": (["what?", "--strategy", "oracle"], {"strategy": "oracle"}, "needs boxes"),
-    "device": (["what?", "--device", "abacus"], {"device": "abacus"}, "device"),
+    "budget and keep": (["what?", "--budget", "9", "--budget", ".5"], {"budget": 9, "keep": 0.5}, "one of them"),
+    "keep 0": (["what?", "--budget", "0"], {"keep": 0}, "keep"),
+    "keep above 1": (["what?", "--budget", "1.5"], {"keep": 1.5}, "keep"),
+    "keep NaN": (["what?", "--budget", "nan"], {"keep": float("nan")}, "keep"),
+    "strategy": (["what?", "--set", "strategy=magic"], {"strategy": "magic"}, "unknown strategy"),
+    "strategy with needs": (["what?", "--set", "strategy=oracle"], {"strategy": "oracle"}, "needs boxes"),
+    "device": (["what?", "--set", "device=abacus"], {"device": "abacus"}, "device"),
 }
 
 

@@ -11,13 +11,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from arr_coc.attending.request import DEFAULT_KEEP
 from cli_pictures import Outcome, street
 from PIL import Image
 
 import arr_coc as library
 from arr_coc.app.cli import summaries
 from arr_coc.app.cli.inputs import expand, result_names
-from arr_coc.attending.request import DEFAULT_KEEP
 from arr_coc.looking import prepare
 from arr_coc.pictures.load import Picture
 
@@ -169,7 +169,7 @@ def test_a_folder_of_pictures_is_not_kept(
     for number in range(6):
         Image.fromarray(street()).save(tmp_path / f"{number}.png")
     monkeypatch.setattr(looks, "prepare", watched)
-    arguments = ("look", tmp_path / "*.png", "the red sign", "--no-draw", "--out", tmp_path / "out", *printed)
+    arguments = ("look", tmp_path / "*.png", "the red sign", "--out", tmp_path / "out", *printed)
     assert arr_coc(*arguments).code == 0
     assert len(held) == 6
     assert max(held) <= 1

@@ -83,7 +83,7 @@ def test_the_command_runs_where_torch_cannot_be_imported_and_finds_the_same(tmp_
         budget = max(1, (full // 10, full // 4, full * 2 // 3)[number % 3])
         query, out = QUESTIONS[number % len(QUESTIONS)], tmp_path / name
         calls.append(["look", str(tmp_path / f"{name}.png"), query, "--budget", str(budget), "--out", str(out)])
-        calls[-1] += ["--relevance", "look", *(["--no-draw"] if number else [])]
+        calls[-1] += ["--set", "relevance=look", *(["--no-draw"] if number else [])]
         relevance = in_process(pixels, query)
         expected[out] = allocate_batch(relevance, budget, image_size=pixels.shape[:2], strategy=DEFAULT_STRATEGY)[0]
     done = subprocess.run([sys.executable, "-c", WITHOUT, json.dumps(calls)], capture_output=True, text=True)
@@ -101,9 +101,8 @@ def test_the_bundled_scorer_reads_where_torch_cannot_be_imported(tmp_path: Path)
         "look",
         str(tmp_path / "street.png"),
         "the red sign",
-        "--relevance",
-        "scorer",
-        "--no-draw",
+        "--set",
+        "relevance=scorer",
         "--out",
         str(tmp_path),
     ]
@@ -115,7 +114,7 @@ def test_the_bundled_scorer_reads_where_torch_cannot_be_imported(tmp_path: Path)
 def test_things_are_named_without_torch_where_the_photo_map_is_missing(tmp_path: Path):
     """A question that names a class of the photo map: where its weights are missing."""
     Image.fromarray(cloudy(401, 613)).save(tmp_path / "cloudy.png")
-    call = ["look", str(tmp_path / "cloudy.png"), "Where is the dog?", "--out", str(tmp_path), "--json", "--no-draw"]
+    call = ["look", str(tmp_path / "cloudy.png"), "Where is the dog?", "--out", str(tmp_path), "--json"]
     environment = {**os.environ, "ARR_COC_PARTS": str(tmp_path / "nothing")}
     command = [sys.executable, "-c", WITHOUT, json.dumps([call])]
     done = subprocess.run(command, capture_output=True, text=True, env=environment)
@@ -133,7 +132,7 @@ def test_every_choice_of_auto_does_without_torch(tmp_path: Path):
     words = {"words": [{"text": "dog", "box": [0.1, 0.1, 0.2, 0.2]}]}
     (tmp_path / "words.words.json").write_text(json.dumps(words), encoding="utf-8")
     pictures = [str(tmp_path / f"{name}.png") for name in ("cloudy", "drawn", "words")]
-    call = ["look", *pictures, "Where is the dog?", "--out", str(tmp_path), "--json", "--no-draw"]
+    call = ["look", *pictures, "Where is the dog?", "--out", str(tmp_path), "--json"]
     done = subprocess.run([sys.executable, "-c", WITHOUT, json.dumps([call])], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     photograph, drawn, known = (look["relevance"] for look in json.loads(done.stdout)["looks"])
@@ -145,7 +144,7 @@ def test_every_choice_of_auto_does_without_torch(tmp_path: Path):
 
 def test_the_hook_does_stop_what_needs_torch(tmp_path: Path):
     Image.fromarray(street()).save(tmp_path / "street.png")
-    call = ["look", str(tmp_path / "street.png"), "the red sign", "--strategy", "uniform", "--out", str(tmp_path)]
+    call = ["look", str(tmp_path / "street.png"), "the red sign", "--set", "strategy=uniform", "--out", str(tmp_path)]
     done = subprocess.run([sys.executable, "-c", WITHOUT, json.dumps([call])], capture_output=True, text=True)
     assert done.returncode != 0
     assert "torch may not be imported here" in done.stderr

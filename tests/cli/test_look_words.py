@@ -71,13 +71,13 @@ def test_words_from_a_file_on_the_command_line(arr_coc, photo, tmp_path):
     path = tmp_path / "words.json"
     path.write_text(json.dumps([[text, list(box)] for text, box in WORDS]))
     out = arr_coc(
-        "look", photo, "What is the date?", "--words", path, "--budget", 6, "--no-draw", "--json", "--out", tmp_path
+        "look", photo, "What is the date?", "--set", f"words={path}", "--budget", 6, "--json", "--out", tmp_path
     )
     assert out.code == 0, out
     (look,) = json.loads(out.out)["looks"]
     assert look["tokens"] == 6
     assert any("words.json" in note for note in look["notes"])
-    broken = arr_coc("look", photo, "what?", "--words", photo, "--out", tmp_path)
+    broken = arr_coc("look", photo, "what?", "--set", f"words={photo}", "--out", tmp_path)
     assert broken.code == 2
     assert len(broken.err.strip().splitlines()) == 1
 
@@ -87,7 +87,7 @@ def test_pages_of_a_pdf_on_the_command_line(arr_coc, tmp_path):
     path = small_pdf(
         tmp_path / "report.pdf", ((TEXT, ""), ("72 90 Td (Date: 05/06/2007) Tj", ""), ("72 700 Td (end) Tj", ""))
     )
-    how = ("--no-draw", "--json", "--out", tmp_path / "out", "--keep", "0.02")
+    how = ("--json", "--out", tmp_path / "out", "--budget", "0.02")
     (every,) = json.loads(arr_coc("look", path, "What is the date?", "--pages", "all", *how).out)["looks"]
     assert list(every["pages"]) == ["1", "2", "3"]
     assert every["tokens"] == sum(every["pages"].values())
@@ -109,9 +109,7 @@ def test_pages_of_what_is_no_pdf(arr_coc, photo, tmp_path):
 
 def test_one_broken_pdf_does_not_stop_the_others(arr_coc, photo, tmp_path):
     (tmp_path / "broken.pdf").write_bytes(b"%PDF-1.4 and nothing more")
-    outcome = arr_coc(
-        "look", tmp_path / "broken.pdf", photo, "the red sign", "--no-draw", "--json", "--out", tmp_path / "o"
-    )
+    outcome = arr_coc("look", tmp_path / "broken.pdf", photo, "the red sign", "--json", "--out", tmp_path / "o")
     found = json.loads(outcome.out)
     assert len(found["looks"]) == len(found["errors"]) == 1
     assert outcome.code == 2
@@ -136,8 +134,8 @@ def test_no_ocr_leaves_a_page_to_the_scorer(arr_coc, tmp_path):
     for row in range(12):
         ImageDraw.Draw(picture).text((20, 20 + 30 * row), f"Part {row} costs 1{row}.50 EUR", "black", font_size=16)
     picture.save(tmp_path / "page.png")
-    how = ("look", tmp_path / "page.png", "What does part 3 cost?", "--no-draw", "--json", "--out", tmp_path)
-    (off,) = json.loads(arr_coc(*how, "--no-ocr").out)["looks"]
+    how = ("look", tmp_path / "page.png", "What does part 3 cost?", "--json", "--out", tmp_path)
+    (off,) = json.loads(arr_coc(*how, "--set", "ocr=false").out)["looks"]
     assert off["relevance"].startswith("relevance 'scorer'")
     assert not any("OCR" in note or "rapidocr" in note for note in off["notes"])
     (by_default,) = json.loads(arr_coc(*how).out)["looks"]

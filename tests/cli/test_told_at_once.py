@@ -40,15 +40,15 @@ print(json.dumps(found))
 """
 WRONG: list[tuple[list[str], str]] = [
     (["ask", STREET, "red", "--model", "/nope"], "/nope"),
-    (["ask", STREET, "red", "--device", "zzz"], "zzz"),
+    (["ask", STREET, "red", "--set", "device=zzz"], "zzz"),
     (["ask", STREET, "red", "--record", "/nope/x.jsonl"], "/nope"),
     (["ask", STREET, "red", "--out", "AFILE"], "AFILE"),
-    (["ask", STREET, "red", "--strategy", "zzz"], "zzz"),
+    (["ask", STREET, "red", "--set", "strategy=zzz"], "zzz"),
     (["look", STREET, "red", "--out", "AFILE"], "AFILE"),
     (["look", STREET, "red", "--out=AFILE/deeper"], "AFILE"),
-    (["look", STREET, "red", "--strategy", "zzz"], "zzz"),
-    (["look", STREET, "red", "--device", "zzz"], "zzz"),
-    (["look", STREET, "red", "--relevance", "zzz"], "zzz"),
+    (["look", STREET, "red", "--set", "strategy=zzz"], "zzz"),
+    (["look", STREET, "red", "--set", "device=zzz"], "zzz"),
+    (["look", STREET, "red", "--set", "relevance=zzz"], "zzz"),
     (["video", "http://127.0.0.1:9/a.mp4", "red"], "--allow-url"),
     (["needle", "--out", "AFILE"], "AFILE"),
     (["serve", "--upload", "nan"], "--upload"),
@@ -118,7 +118,7 @@ def test_an_allocation_and_a_budget_are_one_too_many() -> None:
 
 @pytest.mark.parametrize("more", [[], ["--json"]])
 def test_a_closed_output_is_no_traceback(more: list[str], tmp_path: Path) -> None:
-    words = ["look", STREET, "red", "--budget", "8", "--relevance", "look", "--no-draw", "--out", str(tmp_path), *more]
+    words = ["look", STREET, "red", "--budget", "8", "--set", "relevance=look", "--out", str(tmp_path), *more]
     command = ["sh", "-c", 'exec "$0" "$@" >&-', sys.executable, "-m", "arr_coc", *words]
     done = subprocess.run(command, capture_output=True, text=True, timeout=1200)
     assert (done.returncode, done.stderr) == (0, "")

@@ -49,12 +49,12 @@ print(json.dumps(found))
 """
 )
 COMMANDS = [
-    ["look", SIGNS, "red", "--budget", "8", "--no-draw"],
-    ["ask", SIGNS, "What does the pink sign say?", "--budget", "24", "--quiet"],
-    ["ask", SIGNS, "red", "--passes", "2"],
-    ["look", SIGNS, "red", "--strategy", "random", "--no-draw"],
+    ["look", SIGNS, "red", "--budget", "8"],
+    ["ask", SIGNS, "What does the pink sign say?", "--budget", "24"],
+    ["ask", SIGNS, "red", "--set", "preset=two_pass"],
+    ["look", SIGNS, "red", "--set", "strategy=random"],
     ["train", "scorer", "--steps", "1"],
-    ["serve", "--port", "0"],
+    ["serve", "--bind", "0"],
 ]
 LINES = [
     f"import arr_coc; arr_coc.look({SIGNS!r}, 'red', budget=8)",

@@ -45,17 +45,19 @@ def test_look_at_a_report_has_one_budget_and_a_contact_sheet(capsys, report, tmp
     written = {path.name for path in out.iterdir()}
     assert written >= {"report.allocation.json", "report.pages.png", "report.page3.homunculus.png"}
     assert Image.open(out / "report.pages.png").width == 1280
-    code, said, _ = run(capsys, "look", report, QUERY, "--budget", 48, "--pages", "2-4", "--no-draw", "--out", out)
+    code, said, _ = run(capsys, "look", report, QUERY, "--budget", 48, "--pages", "2-4", "--out", out)
     assert "of 5 pages" in said
     Image.new("RGB", (96, 64)).save(tmp_path / "a.png")
-    line = ("look", report, tmp_path / "a.png", QUERY, "--budget", 48, "--no-draw", "--json", "--out", out)
+    line = ("look", report, tmp_path / "a.png", QUERY, "--budget", 48, "--json", "--out", out)
     assert [one["tokens"] for one in json.loads(run(capsys, *line)[1])["looks"]] == [48, 6]
-    assert [one["tokens"] for one in json.loads(run(capsys, *line, "--total")[1])["looks"]] == [48]
+    assert [one["tokens"] for one in json.loads(run(capsys, *line, "--set", "total=true")[1])["looks"]] == [48]
 
 
 def test_ask_tells_the_page(capsys, report, tmp_path) -> None:
     out = tmp_path / "out"
-    code, said, _ = run(capsys, "ask", report, QUERY, "--budget", 48, "--json", "--out", out, "--new-tokens", 4)
+    code, said, _ = run(
+        capsys, "ask", report, QUERY, "--budget", 48, "--json", "--out", out, "--set", "max_new_tokens=4"
+    )
     answer = json.loads(said)
     assert code == 0
     assert answer["of_pages"] == 5

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from arr_coc.attending.request import Request
 from small_pdf import small_pdf
 from tiny_models import GREEDY, picture, prompt, save_stock, tiny_model, tiny_processor
 
@@ -17,9 +18,9 @@ from arr_coc.answering.chat import USER, Turn
 from arr_coc.answering.esper import Esper
 from arr_coc.answering.pages import ask_page_by_page
 from arr_coc.app.cli import main
-from arr_coc.attending.request import Request
 from arr_coc.balancing.document import PageOffers
 from arr_coc.core.values import Answer
+from arr_coc.options import Options
 from arr_coc.pictures.document import Document
 
 ROWS = [([picture(64, 64, 1), picture(160, 96, 2), picture(96, 128, 4)], "where is the red square on the left")]
@@ -41,7 +42,7 @@ def test_one_budget_over_the_pictures_of_a_prompt_is_exact_and_follows_relevance
     model, processor = tiny_model(), tiny_processor()
     inputs = prompt(processor, ROWS)
     maps = [np.zeros((2, 2), np.float32), np.full((5, 3), 0.9, np.float32), np.zeros((3, 4), np.float32)]
-    with attach(model, processor, budget=14, total=True, relevance=maps) as foveation:
+    with attach(model, processor, budget=14, relevance=maps, options=Options(total=True)) as foveation:
         model.generate(**inputs, **GREEDY)
         assert [one.tokens for one in foveation.last] == [1, 12, 1]
         model.generate(**inputs, **GREEDY, budget=9, total=False)
@@ -55,32 +56,35 @@ def test_everything_kept_is_the_stock_model_with_the_same_pictures() -> None:
     model, processor = tiny_model(), tiny_processor()
     inputs = prompt(processor, [*ROWS, ([picture(128, 192, 3)], "how many")])
     expected = model(**inputs).logits
-    with attach(model, processor, budget=9999, total=True):
+    with attach(model, processor, budget=9999, options=Options(total=True)):
         assert (model(**inputs).logits - expected).abs().max() < 1e-5
 
 
 def test_a_model_sees_the_pages_with_marks_and_is_told_what_is_hidden(stock, report) -> None:
     eye = Eye.from_pretrained(str(stock)).set_image(report)
-    looked = eye.prepare("What is the total of 3?", budget=48)
+    looked = eye.prepare("What is the total of 3?", Options(budget=48))
     text = eye.processor.tokenizer.decode(looked.inputs["input_ids"][0])
     assert "Page 3 of 5:" in text
     assert len(looked.views) == 5
     assert sum(one.tokens for one in looked.plan.allocations) == 48
-    answer = eye.ask("What is the total of 3?", budget=48, max_new_tokens=2)
+    answer = eye.ask("What is the total of 3?", budget=48, options=Options(max_new_tokens=2))
     assert answer.tokens == 48
     assert answer.pages == (1, 2, 3, 4, 5)
     assert max(zip([step.tokens for step in answer.passes], answer.pages, strict=True))[1] == 3
-    few = eye.prepare("What is the total of 3?", budget=6)
+    few = eye.prepare("What is the total of 3?", Options(budget=6))
     hidden = eye.processor.tokenizer.decode(few.inputs["input_ids"][0])
     assert "not shown" in hidden
     assert sum(one.tokens for one in few.plan.allocations) == 6
-    assert "".join(eye.stream("What is the total of 3?", budget=48, max_new_tokens=2)).strip() == answer.text
+    assert (
+        "".join(eye.stream("What is the total of 3?", budget=48, options=Options(max_new_tokens=2))).strip()
+        == answer.text
+    )
 
 
 def test_pages_that_share_a_budget_are_read_from_the_distance_that_is_asked_for(stock, report) -> None:
     eye = Eye.from_pretrained(str(stock)).set_image(report)
-    plain = eye.prepare("What is the total of 3?", budget=48).plan.allocations
-    nearer = eye.prepare("What is the total of 3?", budget=48, scale=1.5).plan.allocations
+    plain = eye.prepare("What is the total of 3?", Options(budget=48)).plan.allocations
+    nearer = eye.prepare("What is the total of 3?", Options(budget=48, scale=1.5)).plan.allocations
     assert [one.tokens for one in nearer] == [one.tokens for one in plain]
     assert sum(one.tokens for one in nearer) == 48
     # The page with tokens comes nearer; those with an overview only are shown small, as they are.
@@ -95,24 +99,24 @@ def test_pages_that_share_a_budget_are_read_from_the_distance_that_is_asked_for(
 def test_documents_and_pictures_in_one_conversation(stock, report) -> None:
     eye = Eye.from_pretrained(str(stock))
     turns = (Turn(USER, (Document.of(report), picture(128, 96), "What is the total of 3?")),)
-    each = eye.prepare(turns, budget=24)
+    each = eye.prepare(turns, Options(budget=24))
     assert sum(one.tokens for one in each.plan.allocations) == 24 + 12
-    together = eye.prepare(turns, budget=24, total=True)
+    together = eye.prepare(turns, Options(budget=24, total=True))
     assert sum(one.tokens for one in together.plan.allocations) == 24
     with pytest.raises(InputError, match="one number"):
-        eye.prepare(turns, budget=[3, 4])
+        eye.prepare(turns, Options(budget=[3, 4]))
     # A small picture before it takes nothing from the document's own budget, and a share is one of all its pages.
     first = (Turn(USER, (picture(128, 96), Document.of(report), "What is the total of 3?")),)
-    assert sum(one.tokens for one in eye.prepare(first, budget=24).plan.allocations) == 12 + 24
+    assert sum(one.tokens for one in eye.prepare(first, Options(budget=24)).plan.allocations) == 12 + 24
     full = sum(-(-page.size[0] // 32) * -(-page.size[1] // 32) for page in Document.of(report))
-    shared = eye.prepare(first, keep=0.01, pages_shown=2)
+    shared = eye.prepare(first, Options(budget=0.01), pages_shown=2)
     assert sum(one.tokens for one in shared.plan.allocations) == 1 + full // 100
 
 
 def test_full_pages_of_a_document_are_the_stock_class_with_the_same_images(stock) -> None:
     pages = [np.asarray(one) for one in ROWS[0][0]]
     eye = Eye.from_pretrained(str(stock)).set_image(pages)
-    looked = eye.prepare("how many", keep=1.0)
+    looked = eye.prepare("how many", Options(budget=1.0))
     with torch.no_grad():
         realized = eye.engine.realize(looked)
         ours = eye.model(**realized.inputs).logits[0, -1]
@@ -142,20 +146,20 @@ def test_page_by_page_the_next_is_asked_where_the_first_is_unsure(report) -> Non
 
 
 def test_mini_reads_the_best_page(report) -> None:
-    answer = ask(report, "What is the total of 4?", budget=64, max_new_tokens=6)
+    answer = ask(report, "What is the total of 4?", budget=64, options=Options(max_new_tokens=6))
     assert answer.of_pages == 5
     assert 4 in answer.pages
     assert answer.tokens <= 64
     assert answer.to_json()["pages"]
-    one = ask(report, "What is the total of 4?", budget=64, max_new_tokens=6, pages=4)
+    one = ask(report, "What is the total of 4?", budget=64, pages=4, options=Options(max_new_tokens=6))
     assert one.pages == ()
     with pytest.raises(InputError, match="several pages"):
-        ask(report, "What?", budget=64, preset="two_pass")
+        ask(report, "What?", budget=64, options=Options(preset="two_pass"))
 
 
 def test_passes_go_over_the_best_pages_and_share_the_budget(report, capsys) -> None:
     esper = Esper.from_pretrained().set_image(report)
-    answer = esper.ask("What is the total of 4?", budget=96, passes=2, max_new_tokens=6)
+    answer = esper.ask("What is the total of 4?", budget=96, passes=2, options=Options(max_new_tokens=6))
     assert answer.of_pages == 5
     assert 4 in answer.pages
     assert len(answer.pages) == len(answer.passes)
@@ -163,7 +167,7 @@ def test_passes_go_over_the_best_pages_and_share_the_budget(report, capsys) -> N
     one = esper.set_image(report, pages=4).ask("What is the total of 4?", budget=32, passes=1)
     assert one.pages == ()
     with pytest.raises(SystemExit) as ended:
-        main(["ask", str(report), "What is the total of 4?", "--budget", "64", "--passes", "2", "--json"])
+        main(["ask", str(report), "What is the total of 4?", "--budget", "64", "--set", "preset=two_pass", "--json"])
     assert not ended.value.code
     told = json.loads(capsys.readouterr().out)
     assert 4 in told["pages"]
@@ -173,15 +177,17 @@ def test_a_picture_that_the_processor_makes_smaller_is_told(stock) -> None:
     eye = Eye.from_pretrained(str(stock))
     most = eye.processor.image_processor.size["longest_edge"]
     side = 32 * (int((2 * most) ** 0.5) // 32)
-    answer = eye.set_image(np.zeros((side, side, 3), np.uint8)).ask("how many", budget=4, max_new_tokens=1)
+    answer = eye.set_image(np.zeros((side, side, 3), np.uint8)).ask(
+        "how many", budget=4, options=Options(max_new_tokens=1)
+    )
     assert any(note.startswith("detail was lost: picture has") and f"{side}×{side}" in note for note in answer.notes)
-    small = eye.set_image(np.zeros((64, 96, 3), np.uint8)).ask("how many", budget=4, max_new_tokens=1)
+    small = eye.set_image(np.zeros((64, 96, 3), np.uint8)).ask("how many", budget=4, options=Options(max_new_tokens=1))
     assert not any("detail was lost" in note for note in small.notes)
 
 
 @pytest.mark.parametrize("hints", ["words", "none"])
 def test_a_document_is_asked_with_and_without_hints(report, hints: str) -> None:
     eye = Eye.from_pretrained("mini").set_image(str(report))
-    answer = eye.ask("What is the total of 4?", budget=64, max_new_tokens=6, hints=hints)
+    answer = eye.ask("What is the total of 4?", budget=64, options=Options(max_new_tokens=6, hints=hints))
     assert 4 in answer.pages
     assert (answer.source == "pixels") == (hints == "none")

@@ -6,6 +6,8 @@ import json
 
 import numpy as np
 import pytest
+from arr_coc.attending.document_look import allocate_pages, listed
+from arr_coc.attending.request import Request
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_pdf import small_pdf
@@ -13,8 +15,6 @@ from small_pdf import small_pdf
 from arr_coc import InputError, Relevance, compare, look
 from arr_coc.attending.allocate import allocate
 from arr_coc.attending.document import page_gains, share_tokens
-from arr_coc.attending.document_look import allocate_pages, listed
-from arr_coc.attending.request import Request
 from arr_coc.balancing.document import PageRelevance
 from arr_coc.core.document_values import DocumentAllocation
 from arr_coc.pictures.document import Document

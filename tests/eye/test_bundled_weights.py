@@ -18,6 +18,7 @@ from arr_coc import asking as quick
 from arr_coc.core import folders
 from arr_coc.core.folders import WEIGHTS, part_folder
 from arr_coc.knowing.scorer.source import ScorerRelevance, load_scorer, question_ids, scorer_beside
+from arr_coc.options import Options
 from arr_coc.realizing.bundled import Calibration, PlaceDoubt, as_trained
 from arr_coc_lab.train.allocations import LEVELS, tree_of
 from arr_coc_lab.train.evaluate import evaluation_leaves
@@ -87,7 +88,7 @@ def test_asking_allocates_as_the_evaluation_does(weights, keep):
     assert isinstance(eye.scorer, ScorerRelevance)
     batch = render_family("forms", 1, (256, 384), 3, 0, "cpu", None, "validation")
     pixels = batch.pictures[0].permute(1, 2, 0).numpy()
-    answer = eye.set_image(pixels).ask(decode(batch.question_ids[0]), keep=keep, max_new_tokens=1)
+    answer = eye.set_image(pixels).ask(decode(batch.question_ids[0]), budget=keep, options=Options(max_new_tokens=1))
     scorer = load_scorer(weights / "scorer")
     leaves = evaluation_leaves("scorer", keep, batch, tree_of((256, 384)), scorer, torch.Generator())
     assert sorted(map(tuple, answer.allocation.leaf_cells().tolist())) == sorted(map(tuple, leaves[0].tolist()))
@@ -110,10 +111,10 @@ def test_keeping_everything_asks_no_scorer(weights, monkeypatch):
         raise AssertionError("there was nothing to choose")
 
     monkeypatch.setattr(ScorerRelevance, "__call__", refuse)
-    assert eye.ask("x", keep=1.0, max_new_tokens=1).tokens == 16
+    assert eye.ask("x", budget=1.0, options=Options(max_new_tokens=1)).tokens == 16
     with pytest.raises(AssertionError, match="nothing to choose"):
-        eye.ask("x", keep=0.5, max_new_tokens=1)
-    assert eye.ask("x", keep=0.5, relevance="detail", max_new_tokens=1).tokens <= 8
+        eye.ask("x", budget=0.5, options=Options(max_new_tokens=1))
+    assert eye.ask("x", budget=0.5, options=Options(relevance="detail", max_new_tokens=1)).tokens <= 8
 
 
 def test_the_calibrated_temperature_and_levels_are_used(weights, tmp_path):
@@ -135,10 +136,10 @@ def test_the_calibrated_temperature_and_levels_are_used(weights, tmp_path):
 def test_one_shot_questions_do_not_share_a_picture(weights):
     name, before = str(weights / "mini"), quick._loaded.cache_info().misses
     small, large = picture(128, 128), picture(256, 256)
-    first = ask(small, "x", 8, model=name, max_new_tokens=2)
-    second = ask(large, "x", 8, model=name, max_new_tokens=2)
+    first = ask(small, "x", 8, model=name, options=Options(max_new_tokens=2))
+    second = ask(large, "x", 8, model=name, options=Options(max_new_tokens=2))
     assert (first.full, second.full) == (16, 64)
-    assert ask(small, "x", 8, model=name, max_new_tokens=2).allocation == first.allocation
+    assert ask(small, "x", 8, model=name, options=Options(max_new_tokens=2)).allocation == first.allocation
     assert quick._loaded(name, "cpu")._view is None, "what is shared never sees a picture"
     assert quick._loaded.cache_info().misses == before + 1, "read once"
 
@@ -176,7 +177,7 @@ def test_the_stock_class_gives_the_same_answer_without_this_library(tmp_path):
     command = [sys.executable, "-c", STOCK, str(part_folder("mini")), str(tmp_path / "signs.png"), question]
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    answer = Eye.from_pretrained("mini").set_image(tmp_path / "signs.png").ask(question, keep=1.0)
+    answer = Eye.from_pretrained("mini").set_image(tmp_path / "signs.png").ask(question, budget=1.0)
     assert answer.text == done.stdout.strip()
     assert answer.text
     assert answer.tokens == answer.full == 80

@@ -34,14 +34,26 @@ def page() -> np.ndarray:
 
 
 DOORS = {
-    "look": lambda eye, page, scale: arr_coc.look(page, QUERY, TOKENS, scale=scale, grip="mini"),
+    "look": lambda eye, page, scale: arr_coc.look(
+        page, QUERY, TOKENS, scale=scale, options=arr_coc.Options(grip="mini")
+    ),
     "ask": lambda eye, page, scale: arr_coc.ask(page, QUERY, TOKENS, scale=scale).allocation,
-    "quick eye": lambda eye, page, scale: quick_eye().set_image(page).ask(QUERY, TOKENS, scale=scale).allocation,
-    "eye": lambda eye, page, scale: eye.set_image(page).ask(QUERY, TOKENS, scale=scale).allocation,
-    "turns": lambda eye, page, scale: eye.ask([Turn("user", (page, QUERY))], TOKENS, scale=scale).allocation,
-    "many": lambda eye, page, scale: eye.ask_many(page, [QUERY], TOKENS, scale=scale)[0].allocation,
-    "chat": lambda eye, page, scale: eye.chat(page).ask(QUERY, TOKENS, scale=scale).allocation,
-    "passes": lambda eye, page, scale: Esper(eye).set_image(page).ask(QUERY, TOKENS, passes=2, scale=scale).allocation,
+    "quick eye": lambda eye, page, scale: (
+        quick_eye().set_image(page).ask(QUERY, TOKENS, options=arr_coc.Options(scale=scale)).allocation
+    ),
+    "eye": lambda eye, page, scale: (
+        eye.set_image(page).ask(QUERY, TOKENS, options=arr_coc.Options(scale=scale)).allocation
+    ),
+    "turns": lambda eye, page, scale: (
+        eye.ask([Turn("user", (page, QUERY))], TOKENS, options=arr_coc.Options(scale=scale)).allocation
+    ),
+    "many": lambda eye, page, scale: (
+        eye.ask_many(page, [QUERY], TOKENS, options=arr_coc.Options(scale=scale))[0].allocation
+    ),
+    "chat": lambda eye, page, scale: eye.chat(page).ask(QUERY, TOKENS, options=arr_coc.Options(scale=scale)).allocation,
+    "passes": lambda eye, page, scale: (
+        Esper(eye).set_image(page).ask(QUERY, TOKENS, passes=2, options=arr_coc.Options(scale=scale)).allocation
+    ),
 }
 
 

@@ -14,6 +14,7 @@ from tiny_models import picture, save_stock
 
 from arr_coc import Eye, InputError, ask, look
 from arr_coc.attending.strategies import DEFAULT_STRATEGY
+from arr_coc.options import Options
 from arr_coc.realizing.bundled import Calibration
 from arr_coc_lab.classic.scorer import Scorer
 from arr_coc_lab.train.checkpoints import ship
@@ -36,7 +37,7 @@ def mini(tmp_path_factory) -> Path:
 @pytest.mark.parametrize("relevance", ["auto", "detail", "look"])
 def test_an_answer_says_what_was_seen_and_what_it_cost(stock, relevance):
     eye = Eye.from_pretrained(str(stock), relevance=relevance).set_image(picture(250, 380))
-    answer = eye.ask("what colour is the square", budget=24, strategy="quadtree", max_new_tokens=4)
+    answer = eye.ask("what colour is the square", budget=24, options=Options(strategy="quadtree", max_new_tokens=4))
     allocation = answer.allocation
     assert answer.tokens == allocation.tokens <= 24 < allocation.full == answer.full
     assert 0 <= answer.uncertainty <= 1
@@ -52,7 +53,11 @@ def test_all_tokens_give_the_stock_answer(mini):
     from transformers import AutoImageProcessor, AutoTokenizer, Qwen3VLForConditionalGeneration
 
     image = picture(128, 192, 3)
-    answer = Eye.from_pretrained(str(mini)).set_image(image).ask("what is it?", keep=1.0, max_new_tokens=6)
+    answer = (
+        Eye.from_pretrained(str(mini))
+        .set_image(image)
+        .ask("what is it?", budget=1.0, options=Options(max_new_tokens=6))
+    )
     model = Qwen3VLForConditionalGeneration.from_pretrained(mini).float().eval()
     tokenizer = AutoTokenizer.from_pretrained(mini)
     pixels = AutoImageProcessor.from_pretrained(mini)(images=[image], return_tensors="pt")
@@ -75,7 +80,7 @@ def test_words_in_pixels_of_the_picture_as_given_steer_the_look(stock):
     words = [("Total", (20, 10, 70, 26)), ("$48.50", (300, 10, 350, 26)), ("Date", (20, 200, 60, 216))]
     words += [("03/04/1997", (290, 200, 370, 216))]
     eye = Eye.from_pretrained(str(stock)).set_image(picture(250, 380))
-    answer = eye.ask("What is the date?", budget=20, words=words, max_new_tokens=2)
+    answer = eye.ask("What is the date?", budget=20, options=Options(words=words, max_new_tokens=2))
     assert any("4 words" in note and "03/04/1997" in note for note in answer.notes)
     fine = answer.allocation.boxes[answer.allocation.levels == 0]
     middle = fine[:, :2] + fine[:, 2:] / 2
@@ -85,11 +90,11 @@ def test_words_in_pixels_of_the_picture_as_given_steer_the_look(stock):
 def test_one_picture_many_questions_and_the_one_shot_agree(stock):
     image = picture(256, 256, 1)
     eye = Eye.from_pretrained(str(stock)).set_image(image)
-    first = eye.ask("where is the red square", budget=20, max_new_tokens=3)
-    eye.ask("what colour", budget=20, max_new_tokens=3)
-    again = eye.ask("where is the red square", budget=20, max_new_tokens=3)
+    first = eye.ask("where is the red square", budget=20, options=Options(max_new_tokens=3))
+    eye.ask("what colour", budget=20, options=Options(max_new_tokens=3))
+    again = eye.ask("where is the red square", budget=20, options=Options(max_new_tokens=3))
     assert (again.text, again.allocation) == (first.text, first.allocation)
-    alone = ask(image, "where is the red square", 20, model=eye, max_new_tokens=3)
+    alone = ask(image, "where is the red square", 20, model=eye, options=Options(max_new_tokens=3))
     assert (alone.text, alone.allocation) == (first.text, first.allocation)
     assert alone.uncertainty == pytest.approx(first.uncertainty, abs=1e-5)
 
@@ -103,14 +108,18 @@ def test_relevance_may_come_from_any_function(stock):
         return spot
 
     eye = Eye.from_pretrained(str(stock), relevance=lower_right).set_image(picture(256, 256))
-    levels = eye.ask("anything", budget=16, max_new_tokens=2).allocation.level_map()
+    levels = eye.ask("anything", budget=16, options=Options(max_new_tokens=2)).allocation.level_map()
     assert levels[7, 7] == 0 < levels[0, 0]
 
 
 def test_an_allocation_of_look_can_be_asked_with(stock):
     image = picture(256, 256)
     allocation = look(image, "the red square", budget=32)
-    answer = Eye.from_pretrained(str(stock)).set_image(image).ask("x", allocation=allocation, max_new_tokens=2)
+    answer = (
+        Eye.from_pretrained(str(stock))
+        .set_image(image)
+        .ask("x", options=Options(allocation=allocation, max_new_tokens=2))
+    )
     assert answer.allocation.level_map().tolist() == allocation.level_map().tolist()
 
 
@@ -126,9 +135,11 @@ def test_a_model_is_asked_by_the_strategy_that_it_was_trained_with(stock, mini, 
     Calibration(strategy="quadtree").write(tiled)
     for folder, strategy in ((stock, DEFAULT_STRATEGY), (mini, "overlay"), (tiled, "quadtree")):
         eye = Eye.from_pretrained(str(folder)).set_image(picture(128, 192))
-        assert eye.ask("what?", 9, max_new_tokens=1).allocation.strategy == strategy
-        assert eye.ask("what?", 9, strategy="uniform", max_new_tokens=1).allocation.strategy == "uniform"
-    assert any("all of it is seen" in note for note in eye.ask("what?", 999, max_new_tokens=1).notes)
+        assert eye.ask("what?", 9, options=Options(max_new_tokens=1)).allocation.strategy == strategy
+        assert (
+            eye.ask("what?", 9, options=Options(strategy="uniform", max_new_tokens=1)).allocation.strategy == "uniform"
+        )
+    assert any("all of it is seen" in note for note in eye.ask("what?", 999, options=Options(max_new_tokens=1)).notes)
 
 
 def test_mistakes_get_one_clear_line(stock, tmp_path):
@@ -156,16 +167,16 @@ def test_mistakes_get_one_clear_line(stock, tmp_path):
 
 def test_a_family_that_merges_after_its_encoder_can_be_asked(tmp_path):
     eye = Eye.from_pretrained(str(save_family(tmp_path, "qwen2_5_vl"))).set_image(picture(60, 90))
-    answer = eye.ask("w20 w21", keep=0.25, max_new_tokens=3)
+    answer = eye.ask("w20 w21", budget=0.25, options=Options(max_new_tokens=3))
     assert (answer.tokens, answer.full) == (13, 54)
     assert answer.tokens == answer.allocation.tokens
-    assert eye.ask("w20 w21", keep=1.0, max_new_tokens=3).tokens == 54
+    assert eye.ask("w20 w21", budget=1.0, options=Options(max_new_tokens=3)).tokens == 54
 
 
 def test_a_picture_in_several_views_counts_all_of_them():
     """LLaVA-OneVision sees this picture twice and adds newlines: one allocation would hide most of the cost."""
     eye = Eye(build_model("llava_onevision"), FamilyProcessor("llava_onevision")).set_image(picture(60, 90))
-    answer = eye.ask("w20 w21", keep=0.25, max_new_tokens=2)
+    answer = eye.ask("w20 w21", budget=0.25, options=Options(max_new_tokens=2))
     assert len(answer.passes) == 2
     assert sum(one.allocation.tokens for one in answer.passes) < answer.tokens < answer.full
 
@@ -178,4 +189,9 @@ def test_an_eye_says_which_transformers_it_needs(stock, monkeypatch, version, re
         with pytest.raises(InputError, match=r"needs transformers >= 5.17.0, found 5.16.2"):
             Eye.from_pretrained(str(stock))
     else:
-        assert Eye.from_pretrained(str(stock)).set_image(picture(64, 64)).ask("what", budget=4, max_new_tokens=2).tokens
+        assert (
+            Eye.from_pretrained(str(stock))
+            .set_image(picture(64, 64))
+            .ask("what", budget=4, options=Options(max_new_tokens=2))
+            .tokens
+        )

@@ -63,7 +63,7 @@ def test_a_conversation_at_full_budget_is_what_the_stock_model_says(stock: Eye) 
         Turn("assistant", ("red",)),
         Turn("user", ("where", second, "is the number")),
     ]
-    answer = stock.ask(turns, keep=1.0, max_new_tokens=6)
+    answer = stock.ask(turns, budget=1.0, options=arr_coc.Options(max_new_tokens=6))
     chat = [
         {"role": "system", "content": [{"type": "text", "text": "describe please"}]},
         {"role": "user", "content": [{"type": "image"}, {"type": "text", "text": "what colour is the square"}]},
@@ -131,7 +131,7 @@ def test_a_chat_is_the_turns_it_remembers(eye: Eye) -> None:
 def test_what_was_said_before_changes_the_answer(stock: Eye) -> None:
     image = picture(128, 192)
     texts = {
-        stock.chat(image, system=system).ask("what colour", 10, max_new_tokens=12).text
+        stock.chat(image, system=system).ask("what colour", 10, options=arr_coc.Options(max_new_tokens=12)).text
         for system in (None, "describe the picture please", "how many")
     }
     assert len(texts) > 1
@@ -209,9 +209,12 @@ def test_a_batch_of_glances_and_of_lengths_is_one_by_one() -> None:
     eye = Eye.from_pretrained("mini")
     images = [picture(128, 160), signs()[:160, :224], picture(160, 128, 2), picture(64, 128)]
     queries, budgets = [PINK, PINK, GRAY, GRAY], [10, 20, 12, 2]
-    together = eye.ask_many(images, queries, budgets, relevance="glance", max_new_tokens=8)
+    together = eye.ask_many(images, queries, budgets, options=arr_coc.Options(relevance="glance", max_new_tokens=8))
     for found, image, query, budget in zip(together, images, queries, budgets, strict=True):
-        equal(found, eye.set_image(image).ask(query, budget, relevance="glance", max_new_tokens=8))
+        equal(
+            found,
+            eye.set_image(image).ask(query, budget, options=arr_coc.Options(relevance="glance", max_new_tokens=8)),
+        )
 
 
 @needs_weights
@@ -235,7 +238,7 @@ def test_a_large_model_beside_a_scorer_reads_all_turns(stock: Eye) -> None:
     pixels = picture(96, 96, 3)
     asked, again = "What colour is it?", "And where is it?"
     turns = [Turn("user", (pixels, asked)), Turn("assistant", ("red",)), Turn("user", (again,))]
-    long, short = (eye.prepare(some, keep=1.0) for some in (turns, [Turn("user", (pixels, again))]))
+    long, short = (eye.prepare(some, arr_coc.Options(budget=1.0)) for some in (turns, [Turn("user", (pixels, again))]))
     assert long.inputs["input_ids"].shape[1] > short.inputs["input_ids"].shape[1]
     assert not any("said before" in note for note in long.plan.notes)
 

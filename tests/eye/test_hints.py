@@ -14,6 +14,7 @@ from arr_coc.core.unsure import check_sureness, withheld
 from arr_coc.core.values import Answer
 from arr_coc.knowing.words.answer import WordsAnswer
 from arr_coc.looking import look
+from arr_coc.options import Options
 from arr_coc.pictures.words import make_words
 
 ROWS = (("Subtotal", "$120.00"), ("Tax", "$24.00"), ("Total", "$144.00"))
@@ -35,15 +36,15 @@ def stock(tmp_path_factory) -> Eye:
 
 def test_a_stock_model_reads_the_words_in_its_prompt_and_their_price_is_told(stock):
     eye = stock.set_image(picture(256, 384))
-    plain = eye.prepare("What is the total?", 24, words=words(), hints="none")
-    helped = eye.prepare("What is the total?", 24, words=words())
+    plain = eye.prepare("What is the total?", Options(budget=24, words=words(), hints="none"))
+    helped = eye.prepare("What is the total?", Options(budget=24, words=words()))
     assert [one.to_json() for one in plain.plan.allocations] == [one.to_json() for one in helped.plan.allocations]
     more = helped.inputs["input_ids"].shape[1] - plain.inputs["input_ids"].shape[1]
     assert more > 0
     note = next(note for note in helped.plan.notes if "text tokens" in note)
     assert abs(int(note.split(": ")[1].split()[0]) - more) <= 2, "a tokenizer may join the ends of two texts"
     assert not any("text tokens" in note for note in plain.plan.notes)
-    said = eye.ask("What is the total?", 24, words=words(), max_new_tokens=4)
+    said = eye.ask("What is the total?", 24, options=Options(words=words(), max_new_tokens=4))
     assert (said.source, said.tokens) == (PIXELS, plain.plan.allocations[0].tokens)
 
 
@@ -52,7 +53,7 @@ def test_hints_are_the_words_in_detail_in_reading_order():
     allocation = look(np.full((256, 384, 3), 255, np.uint8), "total", 12, relevance="words", words=known)
     text = hint_text(known, allocation)
     assert "Total $144.00" in text
-    everything = look(np.full((256, 384, 3), 255, np.uint8), "total", keep=1.0)
+    everything = look(np.full((256, 384, 3), 255, np.uint8), "total", budget=1.0)
     assert hint_text(known, everything).splitlines()[1:] == [" ".join(row) for row in ROWS]
     many = make_words(["a"] * 900, np.tile([[10.0, 10, 20, 20]], (900, 1)), size=(256, 384), source="a test")
     assert len(seen_words(many, everything)) == MOST_HINTS
@@ -64,14 +65,14 @@ def test_mini_copies_what_it_cannot_read_and_says_so():
     assert (helped.text, helped.source) == ("$144.00", COPIED)
     assert any("copied from the page's words" in note for note in helped.notes)
     assert helped.to_json()["source"] == COPIED
-    alone = ask(blank, "What is the total?", 24, words=words(), hints="none")
+    alone = ask(blank, "What is the total?", 24, words=words(), options=Options(hints="none"))
     assert alone.source == PIXELS
     assert alone.text != "$144.00"
     eye = Eye.from_pretrained("mini").set_image(blank)
     held = {}
 
     def spoken():
-        held["answer"] = yield from eye.stream("What is the total?", 24, words=words())
+        held["answer"] = yield from eye.stream("What is the total?", 24, options=Options(words=words()))
 
     assert "".join(spoken()) == "$144.00"
     assert held["answer"].source == COPIED
@@ -109,4 +110,4 @@ def test_an_answer_that_is_not_sure_enough_is_withheld_and_told():
 @pytest.mark.parametrize("wrong", ["yes", "", 5, True])
 def test_a_wrong_hint_is_told_at_once(wrong):
     with pytest.raises(InputError, match="hints="):
-        ask(Path("no such picture.png"), "What is it?", hints=wrong)
+        ask(Path("no such picture.png"), "What is it?", options=Options(hints=wrong))

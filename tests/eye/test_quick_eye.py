@@ -44,7 +44,7 @@ def quick() -> Eye:
 @needs_weights
 @pytest.mark.parametrize(("budget", "strategy"), [(48, None), (33, "quadtree"), (17, None), (1, None)])
 def test_the_answer_is_that_of_the_stock_class(eye: Eye, quick: Eye, budget: int, strategy: str | None) -> None:
-    wanted, got = (one.ask(QUERY, budget, strategy=strategy) for one in (eye, quick))
+    wanted, got = (one.ask(QUERY, budget, options=arr_coc.Options(strategy=strategy)) for one in (eye, quick))
     assert got.text == wanted.text
     assert (got.tokens, got.full, got.notes) == (wanted.tokens, wanted.full, wanted.notes)
     assert got.allocation.to_json() == wanted.allocation.to_json()
@@ -76,7 +76,7 @@ def test_a_picture_that_is_read_larger_costs_as_much_and_is_told_in_its_own_pixe
 def test_every_logit_is_that_of_the_stock_class(eye: Eye, budget: int) -> None:
     from arr_coc.answering.decoding import generate
 
-    looked = eye.prepare(QUERY, budget)
+    looked = eye.prepare(QUERY, arr_coc.Options(budget=budget))
     realized = eye.engine.realize(looked)
     said = generate(eye.model, realized, 32)
     reader = OnnxQwen3VL(part_folder(MINI))
@@ -184,7 +184,7 @@ def test_an_allocation_that_cannot_be_read_is_told_as_the_stock_class_tells_it(e
         told = []
         for one in (eye, quick):
             with pytest.raises(InputError) as caught:
-                one.ask(QUERY, allocation=allocation)
+                one.ask(QUERY, options=arr_coc.Options(allocation=allocation))
             told.append(str(caught.value))
         assert told[0] == told[1]
 

@@ -8,6 +8,7 @@ from tiny_weights import tiny_weights
 
 from arr_coc import Eye
 from arr_coc.answering.esper import Esper
+from arr_coc.options import Options
 from arr_coc.pictures.load import load_picture
 from arr_coc.realizing.bundled import marked
 
@@ -23,8 +24,8 @@ def eye(tmp_path_factory) -> Eye:
 
 @pytest.mark.parametrize(("pixels", "strange"), [(NOISE, True), (PAGE, False)])
 def test_the_answer_says_so_in_one_pass_and_in_several(eye, pixels, strange):
-    one = eye.set_image(pixels).ask("what?", 8, max_new_tokens=1)
-    several = Esper(eye).set_image(pixels).ask("what?", 8, passes=1, max_new_tokens=1)
+    one = eye.set_image(pixels).ask("what?", 8, options=Options(max_new_tokens=1))
+    several = Esper(eye).set_image(pixels).ask("what?", 8, passes=1, options=Options(max_new_tokens=1))
     for answer in (one, several):
         assert any(LINE in note for note in answer.notes) == strange
         assert any(LINE in note for note in answer.to_json()["notes"]) == strange

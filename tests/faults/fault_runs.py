@@ -92,12 +92,12 @@ def assert_whole(root: Path) -> None:
 # Name → arguments of a first run that ends, and of the one that is killed over its results.
 COMMANDS = {
     "look": (
-        "look {things}/street.png red --compare quadtree,uniform --relevance look --out out",
-        "look {things}/street.png blue --compare overlay,quadtree --relevance look --out out",
+        "look {things}/street.png red --compare quadtree,uniform --set relevance=look --out out",
+        "look {things}/street.png blue --compare overlay,quadtree --set relevance=look --out out",
     ),
     "passes": (
-        "ask {things}/street.png red --model {things}/mini --new-tokens 2 --budget 8 --passes 2 --out out",
-        "ask {things}/street.png blue --model {things}/mini --new-tokens 2 --budget 9 --passes 2 --out out",
+        "ask {things}/street.png red --model {things}/mini --set max_new_tokens=2 --budget 8 --passes 2 --out out",
+        "ask {things}/street.png blue --model {things}/mini --set max_new_tokens=2 --budget 9 --passes 2 --out out",
     ),
     "video": ("video {things}/clip.gif red --out out", "video {things}/clip.gif blue --budget 9 --out out"),
     "needle": (

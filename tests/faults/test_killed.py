@@ -98,6 +98,6 @@ def test_leftovers_of_a_killed_command_are_not_taken_for_pictures(run: Run, thin
     (tmp_path / "scans").mkdir()
     shutil.copy(things / "street.png", tmp_path / "scans" / "street.png")
     (tmp_path / "scans" / ".street.homunculus-x1y2.png").write_bytes((things / "street.png").read_bytes()[:100])
-    ended = run("look", "scans", "red", "--json", "--no-draw", "--out", "out")
+    ended = run("look", "scans", "red", "--json", "--out", "out")
     assert ended.code == 0, ended.err
     assert len(json.loads(ended.out)["looks"]) == 1

@@ -170,7 +170,11 @@ def page(folder: Path) -> Callable[[random.Random], Case]:
         assert answer.status_code < 500 or answer.status_code == 503, answer.text[:300]
         if answer.status_code != 200:
             return
-        with client.stream("GET", "/gradio_api/queue/data", params={"session_hash": session}) as stream:
+        with client.stream(
+            "GET",
+            "/gradio_api/queue/data",
+            options=arr_coc.Options(strategy_options={"params": {"session_hash": session}}),
+        ) as stream:
             for line in stream.iter_lines():
                 if line.startswith("data:"):
                     heard = json.loads(line[5:])

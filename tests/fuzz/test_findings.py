@@ -72,9 +72,9 @@ def test_settings_of_an_eye(eye: Any, keyword: str, value: Any) -> None:
 @pytest.mark.parametrize("most", [None, MANY, "many", 0, -3, 2.5])
 def test_lengths_of_answers(eye: Any, most: Any) -> None:
     with pytest.raises(InputError, match="max_new_tokens"):
-        eye.ask("red", 3, max_new_tokens=most)
+        eye.ask("red", 3, options=arr_coc.Options(max_new_tokens=most))
     with pytest.raises(InputError, match="max_new_tokens"):
-        list(eye.stream("red", 3, max_new_tokens=most))
+        list(eye.stream("red", 3, options=arr_coc.Options(max_new_tokens=most)))
 
 
 @pytest.mark.parametrize("query", [Path("x"), (2.5, "x"), 3, MANY, None, {}, b"red", object()])
@@ -98,7 +98,7 @@ def test_needs_of_a_source(needs: Any) -> None:
 
 def test_other_arguments() -> None:
     with pytest.raises(InputError, match="photos"):
-        arr_coc.look(PICTURE, "red", 3, photos=MANY)  # type: ignore[arg-type]
+        arr_coc.look(PICTURE, "red", 3, options=arr_coc.Options(photos=MANY))  # type: ignore[arg-type]
     for relevance in (0.3, None, "x", b"", {}, [(0.1, 0.2), "x"]):
         with pytest.raises(InputError):
             arr_coc.allocate(relevance, 3)  # type: ignore[arg-type]
@@ -115,7 +115,7 @@ def test_other_arguments() -> None:
         with pytest.raises(InputError, match="scanpath"):
             replace(whole, scanpath=path)
     with pytest.raises(InputError, match="unknown strategy"):
-        arr_coc.ask(PICTURE, "red", 3, strategy=MANY)  # type: ignore[arg-type]
+        arr_coc.ask(PICTURE, "red", 3, options=arr_coc.Options(strategy=MANY))  # type: ignore[arg-type]
 
 
 def test_a_line_is_of_bearable_length_and_keeps_its_remedy() -> None:

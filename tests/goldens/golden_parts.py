@@ -46,7 +46,7 @@ def call(function: Callable[..., Any], *given: object, **how: object) -> Any:
     """Call a public function; keywords that are not its own go into `options=`."""
     own = {name: value for name, value in how.items() if name in signature(function).parameters}
     rest = {name: value for name, value in how.items() if name not in own}
-    return function(*given, **own, **({"options": arr_coc.Options(**rest)} if rest else {}))  # ty: ignore
+    return function(*given, **own, **({"options": arr_coc.Options.of(rest)} if rest else {}))  # ty: ignore
 
 
 def command(*arguments: object) -> str:

@@ -54,7 +54,7 @@ def running(*arguments: object) -> Iterator[str]:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    line = [sys.executable, "-m", "arr_coc", *map(str, arguments), "--port", str(port)]
+    line = [sys.executable, "-m", "arr_coc", *map(str, arguments), "--bind", str(port)]
     process = subprocess.Popen(line, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     address, end = f"http://127.0.0.1:{port}", time.monotonic() + 120
     try:
@@ -179,7 +179,7 @@ def proxy() -> Iterator[Golden]:
     }
     with (
         Upstream() as upstream,
-        running("proxy", "--upstream", upstream.address, "--budget", 200, "--relevance", "look") as front,
+        running("proxy", "--upstream", upstream.address, "--budget", 200, "--set", "relevance=look") as front,
     ):
         for key, (path, body, headers) in asked.items():
             upstream.seen, upstream.status = ("", b""), 429 if key == "another path" else 200

@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from arr_coc.options import Options
+
 pytest.importorskip("lmms_eval", reason="lmms-eval has an environment of its own: make test-lmms")
 
 from arr_coc.answering.eye import Eye
@@ -40,7 +42,9 @@ def test_a_local_task_runs_offline_and_answers_as_ask_does(tmp_path: Path) -> No
     score = json.loads(found.read_text())["results"]["needle_local"]["exact_match,none"]
     eye = Eye.from_pretrained("mini")
     right = [
-        eye.set_image(tmp_path / "needle" / str(one["image"])).ask(str(one["query"]), BUDGET, max_new_tokens=24).text
+        eye.set_image(tmp_path / "needle" / str(one["image"]))
+        .ask(str(one["query"]), BUDGET, options=Options(max_new_tokens=24))
+        .text
         == one["answer"]
         for one in records
     ]

@@ -16,6 +16,8 @@ import httpx
 import numpy as np
 from PIL import Image
 
+from arr_coc.options import Options
+
 # Milliseconds that a browser waits: a machine that others use too is slow, not wrong; speed has a test of its own.
 PATIENCE = 180_000
 
@@ -44,7 +46,9 @@ class Visit:
 
     def wait(self) -> dict[str, Any]:
         """The queue's last word about it."""
-        with self.http.stream("GET", "gradio_api/queue/data", params={"session_hash": self.session}) as stream:
+        with self.http.stream(
+            "GET", "gradio_api/queue/data", options=Options(strategy_options={"params": {"session_hash": self.session}})
+        ) as stream:
             for line in stream.iter_lines():
                 if line.startswith("data:"):
                     message = json.loads(line[5:])

@@ -17,6 +17,7 @@ from arr_coc.app.microscope.ask_tab import show_answer, show_pages, show_ways
 from arr_coc.app.microscope.compare_tab import OFFERED, show_comparison
 from arr_coc.app.microscope.kit import exporting, json_file, png_file
 from arr_coc.app.microscope.linking import PageState, read_link
+from arr_coc.options import Options
 
 
 @pytest.fixture
@@ -45,7 +46,7 @@ def test_ask_shows_and_exports_the_answer_of_the_library(desk, drawn, passes, sc
     assert document["answer"]["tokens"] <= 40
     assert document["answer"]["text"] in shown.html
     if passes == 1:
-        alone = desk.eye("mini").set_image(path).ask(state.q, 40, scale=scale or None)
+        alone = desk.eye("mini").set_image(path).ask(state.q, 40, options=Options(scale=scale or None))
         assert Allocation.from_json(document) == alone.allocation
         assert document["answer"]["text"] == alone.text
     else:

@@ -54,7 +54,7 @@ def test_the_command_line_refuses_too(capsys, monkeypatch):
 
     monkeypatch.delenv("ARR_COC_PASSWORD", raising=False)
     with pytest.raises(SystemExit) as exit_code:
-        main(["microscope", "--host", "0.0.0.0"])
+        main(["microscope", "--bind", "0.0.0.0:0"])
     assert exit_code.value.code == 2
     assert "password" in capsys.readouterr().err
 

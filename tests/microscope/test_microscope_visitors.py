@@ -16,6 +16,7 @@ from microscope_visits import Visit, in_own_loop, png
 
 from arr_coc.app.microscope.desk import Desk
 from arr_coc.app.microscope.limits import PageLimits
+from arr_coc.options import Options
 
 
 def test_six_questions_at_once_each_get_their_own_answer(server, tmp_path):
@@ -93,11 +94,15 @@ def test_closing_leaves_nothing_behind():
 
 def test_told_to_end_it_removes_what_visitors_left(zygote, tmp_path):
     pytest.importorskip("gradio")
-    with zygote.going(tmp_path, "microscope", "--port", "0", environment={"TMPDIR": str(tmp_path)}) as process:
+    with zygote.going(tmp_path, "microscope", "--bind", "0", environment={"TMPDIR": str(tmp_path)}) as process:
         assert process.line.startswith("The microscope is at http://127.0.0.1:")
         assert list(tmp_path.glob("arr-coc-microscope-*"))
         # An open page holds a stream that never ends by itself.
-        with httpx.stream("GET", f"{process.line.split()[4]}gradio_api/heartbeat/somebody", timeout=60) as heartbeat:
+        with httpx.stream(
+            "GET",
+            f"{process.line.split()[4]}gradio_api/heartbeat/somebody",
+            options=Options(strategy_options={"timeout": 60}),
+        ) as heartbeat:
             assert heartbeat.status_code == 200
             os.kill(process.pid, signal.SIGTERM)
             ended = process.ended()

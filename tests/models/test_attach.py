@@ -26,7 +26,7 @@ def test_keeping_everything_generates_the_same_text(processor: Any, attention: s
     expected = model.generate(**inputs, **GREEDY)
     with torch.no_grad():
         logits = model(**inputs).logits
-    with attach(model, processor, keep=1.0):
+    with attach(model, processor, budget=1.0):
         assert torch.equal(model.generate(**inputs, **GREEDY), expected)
         with torch.no_grad():
             assert torch.equal(model(**inputs).logits, logits)
@@ -112,7 +112,7 @@ def test_ways_of_generating_agree_with_the_stock_model_on_the_short_prompt(
 
 
 def test_cache_and_no_cache_agree(model: Any, processor: Any, inputs: dict[str, Any]) -> None:
-    with attach(model, processor, keep=0.25):
+    with attach(model, processor, budget=0.25):
         outputs = [
             model.generate(**inputs, **GREEDY, **how)
             for how in ({}, {"use_cache": False}, {"cache_implementation": "static"})
@@ -211,9 +211,9 @@ def test_a_folder_saved_by_the_stock_class(
     assert model.dtype == dtype
     inputs = prompt(processor, rows)
     expected = model.generate(**inputs, **GREEDY)
-    with attach(model, processor, keep=1.0):
+    with attach(model, processor, budget=1.0):
         assert torch.equal(model.generate(**inputs, **GREEDY), expected)
-    with attach(model, processor, keep=0.25) as foveation:
+    with attach(model, processor, budget=0.25) as foveation:
         assert model.generate(**inputs, **GREEDY).shape[1] <= expected.shape[1]
         assert foveation.last[0].tokens == tokens
         model.save_pretrained(tmp_path / "again")

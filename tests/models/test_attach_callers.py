@@ -11,6 +11,7 @@ from transformers import LogitsProcessorList, MaxLengthCriteria, StoppingCriteri
 
 from arr_coc import Eye, InputError, attach
 from arr_coc.answering.esper import Esper
+from arr_coc.options import Options
 
 ROWS = [([picture(128, 192)], "what colour is the square"), ([picture(96, 96, 1)], "how many")]
 GREEDY = {"do_sample": False, "max_new_tokens": 6}
@@ -88,9 +89,13 @@ def test_markers_in_a_question_change_nothing_but_the_words(question: str) -> No
     for marker in ("<|image_pad|>", "<|im_end|>", "<|im_start|>"):
         number = eye.processor.tokenizer.convert_tokens_to_ids(marker)
         assert ids.count(number) == plain.count(number)
-    asked = eye.ask(question, budget=8, max_new_tokens=3)
+    asked = eye.ask(question, budget=8, options=Options(max_new_tokens=3))
     assert asked.tokens == 8
-    once = Esper(eye, "two_pass").set_image(picture(128, 192)).ask(question, budget=8, passes=1, max_new_tokens=3)
+    once = (
+        Esper(eye, "two_pass")
+        .set_image(picture(128, 192))
+        .ask(question, budget=8, passes=1, options=Options(max_new_tokens=3))
+    )
     assert once.text == asked.text
 
 

@@ -11,6 +11,7 @@ from tiny_models import picture, prompt, tiny_model, tiny_processor
 from arr_coc import Eye, InputError
 from arr_coc.answering.decoding import end_tokens, generate_greedily, greedy_steps, steps
 from arr_coc.core.cuda_graph import CudaGraph, OthersAtWork
+from arr_coc.options import Options
 from arr_coc.realizing.base import LeafPrompt, backbone_for
 from arr_coc.realizing.glance import coarse_allocation
 from arr_coc.realizing.qwen3_vl import graph
@@ -107,7 +108,7 @@ def test_captured_on_a_gpu() -> None:
             for graphs in (True, False)
         ]
         for question in ("how many", "what colour is the red square on the left"):
-            ours, plain = (eye.ask(question, budget=16, max_new_tokens=8) for eye in asked)
+            ours, plain = (eye.ask(question, budget=16, options=Options(max_new_tokens=8)) for eye in asked)
             assert ours.text == plain.text
             assert ours.uncertainty == pytest.approx(plain.uncertainty, abs=1e-3)
     finally:

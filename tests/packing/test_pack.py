@@ -223,12 +223,12 @@ def test_pages_share_a_budget() -> None:
     def relevance(pixels: np.ndarray, question: str) -> np.ndarray:
         return next(maps)
 
-    packed = pack(pages, QUESTION, 150, model="mini", relevance=relevance)
+    packed = pack(pages, QUESTION, 150, model="mini", options=arr_coc.Options(relevance=relevance))
     spent = [sum(one.tokens for one in packed.pictures if one.panes[0].page == number) for number in range(3)]
     assert packed.tokens <= 150
     assert spent[1] > max(spent[0], spent[2])
     assert "page 2" in packed.text
-    tight = pack(pages, QUESTION, 9, model="mini", relevance=lambda pixels, question: flat)
+    tight = pack(pages, QUESTION, 9, model="mini", options=arr_coc.Options(relevance=lambda pixels, question: flat))
     assert tight.tokens <= 9
     assert tight.left_out["pages"]
     assert "Not shown: page" in tight.text
@@ -277,7 +277,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
 
     path = tmp_path / "page.png"
     Image.fromarray(page(256, 320)).save(path)
-    arguments = ["pack", str(path), QUESTION, "--for", "mini", "--relevance", "detail", "--budget", "20"]
+    arguments = ["pack", str(path), QUESTION, "--for", "mini", "--set", "relevance=detail", "--budget", "20"]
     with pytest.raises(SystemExit) as end:
         main([*arguments, "--out", str(tmp_path / "out"), "--json"])
     assert end.value.code == 0

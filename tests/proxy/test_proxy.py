@@ -13,6 +13,7 @@ import pytest
 from PIL import Image
 from proxy_parts import PAGE, QUESTION, SMALL, Upstream, chat, data_url, page_bytes, pictures_of, running, sizes
 
+from arr_coc.options import Options
 from arr_coc.packing.prices.tables import table_for
 
 CHAT = "/v1/chat/completions"
@@ -109,7 +110,11 @@ def test_streams_are_equal_byte_for_byte(upstream: Upstream, address: str) -> No
     upstream.pieces = pieces
     upstream.headers = [(b"content-type", b"text/event-stream")]
     with httpx.stream(
-        "POST", f"{address}{CHAT}", json=chat(stream=True), headers={"accept-encoding": "identity"}, timeout=60
+        "POST",
+        f"{address}{CHAT}",
+        options=Options(
+            strategy_options={"json": chat(stream=True), "headers": {"accept-encoding": "identity"}, "timeout": 60}
+        ),
     ) as answer:
         assert answer.headers["content-type"] == "text/event-stream"
         assert b"".join(answer.iter_raw()) == b"".join(pieces)
@@ -120,7 +125,11 @@ def test_compressed_answers_stay_compressed(upstream: Upstream, address: str) ->
 
     upstream.body = gzip.compress(b'{"choices": []}')
     upstream.headers.append((b"content-encoding", b"gzip"))
-    with httpx.stream("POST", f"{address}{CHAT}", json=chat(), headers={"accept-encoding": "gzip"}) as answer:
+    with httpx.stream(
+        "POST",
+        f"{address}{CHAT}",
+        options=Options(strategy_options={"json": chat(), "headers": {"accept-encoding": "gzip"}}),
+    ) as answer:
         assert b"".join(answer.iter_raw()) == upstream.body
 
 
@@ -308,7 +317,9 @@ def test_an_upstream_that_breaks_off(upstream: Upstream, address: str) -> None:
     upstream.pieces, upstream.break_off = [b"data: 1\n\n"], True
     with (
         pytest.raises(httpx.RemoteProtocolError),
-        httpx.stream("POST", f"{address}{CHAT}", json=chat(), timeout=60) as answer,
+        httpx.stream(
+            "POST", f"{address}{CHAT}", options=Options(strategy_options={"json": chat(), "timeout": 60})
+        ) as answer,
     ):
         b"".join(answer.iter_raw())
     upstream.pieces, upstream.break_off = None, False

@@ -31,6 +31,7 @@ from arr_coc.balancing.learned import ArousalConfig, ArousalEstimator
 from arr_coc.core.errors import InputError
 from arr_coc.core.values import Relevance, compare
 from arr_coc.looking import examine
+from arr_coc.options import Options
 
 
 def a_map(seed: int = 0) -> torch.Tensor:
@@ -246,8 +247,8 @@ def test_the_first_look_is_aroused_by_question_and_picture():
     picture = np.full((128, 192, 3), 245, np.uint8)
     picture[24:104:6, 8:80] = 20  # print on the left, nothing on the right
     picture[24:104, 8:80:9] = 240
-    calm = examine(picture, "What is on the left?", relevance="look")
-    afraid = examine(picture, "Is there danger on the right?", relevance="look")
+    calm = examine(picture, "What is on the left?", Options(relevance="look"))
+    afraid = examine(picture, "Is there danger on the right?", Options(relevance="look"))
     assert not any("arousal" in note for note in calm.notes)
     assert any("(fear)" in note and "'danger'" in note for note in afraid.notes), afraid.notes
     # Tunnel vision: two regions, and little of everything else.

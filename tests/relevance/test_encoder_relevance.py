@@ -12,6 +12,7 @@ from tiny_encoders import save_encoder
 from arr_coc import InputError, look
 from arr_coc.knowing.encoder import NOTHING, likeness, load_encoder, phrase, windows
 from arr_coc.looking import examine
+from arr_coc.options import Options
 from arr_coc.video.stream import VideoStream
 
 QUERY = "Where is the red car?"
@@ -28,14 +29,14 @@ def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 
 def test_any_encoder_serves_look_and_clips(folder):
-    found = examine(patchwork(), QUERY, keep=0.25, relevance=f"encoder:{folder}")
+    found = examine(patchwork(), QUERY, Options(budget=0.25, relevance=f"encoder:{folder}"))
     assert found.relevance.map.min() == 0
     assert found.relevance.map.max() == 1
     assert found.notes[0].startswith(f"relevance 'encoder:{folder}'")
     assert "red car" in found.notes[1]
-    other = examine(patchwork(), "Where is the blue dog?", keep=0.25, relevance=f"encoder:{folder}")
+    other = examine(patchwork(), "Where is the blue dog?", Options(budget=0.25, relevance=f"encoder:{folder}"))
     assert np.abs(other.relevance.map - found.relevance.map).max() > 1e-3, "the question matters"
-    seen = VideoStream(QUERY, relevance=f"encoder:{folder}").see(patchwork())
+    seen = VideoStream(QUERY, options=Options(relevance=f"encoder:{folder}")).see(patchwork())
     assert seen.relevance.notes[0].startswith("relevance 'encoder")
 
 
@@ -88,13 +89,13 @@ def test_an_encoder_of_ones_own_is_weighed_by_auto_where_it_is_named(folder, mon
 
     photograph = cloudy(300, 420)
     monkeypatch.delenv("ARR_COC_ENCODER", raising=False)
-    without = examine(photograph, QUERY, keep=0.25)
+    without = examine(photograph, QUERY, Options(budget=0.25))
     monkeypatch.setenv("ARR_COC_ENCODER", str(folder))
-    found = examine(photograph, QUERY, keep=0.25)
+    found = examine(photograph, QUERY, Options(budget=0.25))
     assert any(note.startswith("weighed: ") and "encoder 0." in note for note in found.notes)
     assert any(f"image-text encoder {folder}" in note for note in found.notes)
     assert not any("encoder" in note for note in without.notes)
     assert np.abs(found.relevance.map - without.relevance.map).max() > 1e-3
     page = np.full((256, 256, 3), 255, np.uint8)
-    assert not any("encoder" in note for note in examine(page, "What is the total?", keep=0.25).notes)
-    assert not any("encoder" in note for note in examine(photograph, QUERY, keep=0.25, photos=False).notes)
+    assert not any("encoder" in note for note in examine(page, "What is the total?", Options(budget=0.25)).notes)
+    assert not any("encoder" in note for note in examine(photograph, QUERY, Options(budget=0.25, photos=False)).notes)

@@ -6,6 +6,7 @@ import dataclasses
 
 import numpy as np
 import pytest
+from arr_coc.attending.request import Request
 from PIL import Image, ImageDraw
 from plain_pages import cloudy
 
@@ -15,13 +16,13 @@ from arr_coc.answering.hints import COPIED, READ, READ_BOTH, settled
 from arr_coc.app.batch.looker import LookerOptions
 from arr_coc.app.serve.chat import OwnFields, how_of
 from arr_coc.app.vllm.wishes import VllmServer
-from arr_coc.attending.request import Request
 from arr_coc.balancing.choosing import choose_source, relevance_for, relevances_for
 from arr_coc.core.folders import MINI, part_folder
 from arr_coc.knowing.scene import Scene
 from arr_coc.knowing.words import reading
 from arr_coc.knowing.words.answer import WordsAnswer, copied_answer
 from arr_coc.looking import examine, prepare
+from arr_coc.options import Options
 from arr_coc.pictures import ocr
 from arr_coc.pictures.words import OCR, make_words
 from arr_coc.realizing.base import Settings
@@ -110,17 +111,20 @@ def test_with_most_of_the_picture_shown_nothing_is_read():
     assert not Request.of(keep=0.25, ocr=False).reads(400)
     assert not Request.of(keep=0.25).reads(400, "scorer")
     with pytest.raises(InputError, match="ocr"):
-        look(table()[0], QUERY, ocr="no")
+        look(table()[0], QUERY, options=Options(ocr="no"))
 
 
 def test_without_ocr_a_page_is_told_what_it_would_add(monkeypatch):
     for room in (reading, ocr):
         monkeypatch.setattr(room, "ocr_missing", lambda: f"run: {ocr.REMEDY}")
-    told = look(table()[0], QUERY, keep=0.25).notes
+    told = look(table()[0], QUERY, budget=0.25).notes
     assert any("words by OCR would count too (pip install" in note for note in told)
-    answered = ask(table()[0], QUERY, keep=0.25).notes
+    answered = ask(table()[0], QUERY, budget=0.25).notes
     assert any("words by OCR would count too (pip install" in note for note in answered)
-    for quiet in (look(table()[0], QUERY, keep=0.25, ocr=False), look(cloudy(401, 613), QUERY, keep=0.25)):
+    for quiet in (
+        look(table()[0], QUERY, budget=0.25, options=Options(ocr=False)),
+        look(cloudy(401, 613), QUERY, budget=0.25),
+    ):
         assert not any("rapidocr" in note for note in quiet.notes)
 
 
@@ -129,7 +133,7 @@ def test_an_answer_copied_from_what_ocr_read_is_marked():
     copied = copied_answer(scene.words, QUERY)
     assert copied.text == str(211 + 137 + 29 * 2), "row × column"
     assert copied.by_ocr
-    pixels = ask(scene.pixels, QUERY, keep=0.25, ocr=False)
+    pixels = ask(scene.pixels, QUERY, budget=0.25, options=Options(ocr=False))
     sure, other = WordsAnswer("8", 0.99, copied.boxes, True), WordsAnswer("8", 0.99, copied.boxes)
     said = dataclasses.replace(pixels, text="7", uncertainty=0.6)
     assert settled(said, sure).source == READ
@@ -143,19 +147,19 @@ def test_look_and_ask_read_a_page_once_and_tell_the_seconds(tmp_path, monkeypatc
     monkeypatch.setenv("ARR_COC_CACHE", str(tmp_path))
     pixels, texts, boxes = table()
     prepared = prepare(pixels)
-    first, again = (prepared.look(QUERY, keep=0.1) for _ in range(2))
+    first, again = (prepared.look(QUERY, Options(budget=0.1)) for _ in range(2))
     assert any("(OCR, " in note and note.split("(OCR, ")[1].split(")")[0].endswith(" s") for note in first.notes)
     assert any("(OCR, read before)" in note for note in again.notes)
     assert first.seconds["read"] > again.seconds["read"]
     answer = boxes[texts.index("406")]
     assert at(first.relevance.map, answer, pixels.shape) > 5 * first.relevance.map.mean()
-    off = examine(pixels, QUERY, keep=0.1, ocr=False)
+    off = examine(pixels, QUERY, Options(budget=0.1, ocr=False))
     assert "read" not in off.seconds
     assert np.array_equal(off.relevance.map, relevance_for("scorer", Scene(pixels), QUERY).map)
     eye = Eye.from_pretrained("mini").set_image(pixels)
-    assert any("(OCR, read before)" in note for note in eye.ask(QUERY, keep=0.1).notes)
-    assert eye.ask(QUERY, keep=0.1, ocr=False).source == "pixels"
-    assert not any("OCR" in note for note in eye.ask(QUERY, keep=0.1, ocr=False).notes)
+    assert any("(OCR, read before)" in note for note in eye.ask(QUERY, budget=0.1).notes)
+    assert eye.ask(QUERY, budget=0.1, options=Options(ocr=False)).source == "pixels"
+    assert not any("OCR" in note for note in eye.ask(QUERY, budget=0.1, options=Options(ocr=False)).notes)
 
 
 def test_every_door_has_the_switch():

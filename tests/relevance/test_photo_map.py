@@ -14,6 +14,7 @@ from arr_coc.knowing.photos.nets import Anchors, detect
 from arr_coc.knowing.photos.source import PhotoSight, couple, distinct, overlap, painted, photos_installed
 from arr_coc.knowing.photos.things import WHOLE, known, photo_question, thesaurus
 from arr_coc.looking import examine
+from arr_coc.options import Options
 
 real = pytest.mark.skipif(not photos_installed(), reason="the detector is not there: arr-coc doctor --download")
 CLASSES, NAMES, GROUPS, PARTS, GROUNDS, _ = thesaurus()
@@ -156,7 +157,7 @@ def test_options_and_missing_weights_are_one_line(monkeypatch, tmp_path):
     assert photos.photo_coupling(np.zeros((9, 9, 3), np.uint8), "Where is the dog?") is None
     for relevance in ("photos", "photos:fast"):
         with pytest.raises(InputError, match="arr-coc doctor --download"):
-            examine(np.zeros((64, 64, 3), np.uint8), "Where is the dog?", relevance=relevance)
+            examine(np.zeros((64, 64, 3), np.uint8), "Where is the dog?", Options(relevance=relevance))
     with pytest.raises(InputError, match="fetch it: arr-coc doctor --download"):
         detect(np.zeros((64, 64, 3), np.uint8))
 
@@ -188,11 +189,11 @@ def test_the_real_map_is_a_map_for_every_kind_of_question():
     pixels = np.random.default_rng(1).integers(0, 256, (120, 200, 3), dtype=np.uint8)
     for query in ("Where is the dog?", "Where is the sky?", "zzz", "the second red car on the left"):
         for relevance in ("photos", "photos:fast"):
-            look = examine(pixels, query, keep=0.25, relevance=relevance)
+            look = examine(pixels, query, Options(budget=0.25, relevance=relevance))
             assert look.relevance.map.max() == 1
             assert any("photo map:" in note for note in look.notes)
     with pytest.raises(InputError, match="use 'photos' or 'photos:fast'"):
-        examine(pixels, "Where is the dog?", relevance="photos:slow")
+        examine(pixels, "Where is the dog?", Options(relevance="photos:slow"))
 
 
 def test_whole_and_part_differ():

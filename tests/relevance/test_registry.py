@@ -21,6 +21,7 @@ from arr_coc.knowing.photos.source import photos_installed
 from arr_coc.knowing.registry import BUILT_IN, Source, names_for, relevance_source, remove_source, source_names
 from arr_coc.knowing.scene import Scene
 from arr_coc.looking import examine
+from arr_coc.options import Options
 from arr_coc.pictures.ocr import ocr_missing
 from arr_coc.pictures.words_files import as_words
 from arr_coc.video.stream import VideoStream
@@ -74,7 +75,7 @@ def decorated():
 def test_a_decorated_function_serves_look_and_attach(decorated):
     assert decorated in source_names()
     assert sees_the_corner(look(PIXELS, QUERY, 16, relevance="corner"))
-    assert examine(PIXELS, QUERY, relevance="corner").notes == ("relevance 'corner': the bottom right",)
+    assert examine(PIXELS, QUERY, Options(relevance="corner")).notes == ("relevance 'corner': the bottom right",)
     allocation, notes = attached_look("corner")
     assert sees_the_corner(allocation)
     assert notes == ("relevance 'corner': the bottom right",)
@@ -136,14 +137,14 @@ def doors(eye: Eye) -> dict[str, Any]:
     """Name → a function that takes `relevance=` and returns what was noted about it."""
 
     def stream(relevance: Any) -> tuple[str, ...]:
-        return VideoStream(QUERY, relevance=relevance).see(PIXELS).relevance.notes
+        return VideoStream(QUERY, options=Options(relevance=relevance)).see(PIXELS).relevance.notes
 
     def passes(relevance: Any) -> tuple[str, ...]:
-        Esper(eye).set_image(PIXELS).ask(QUERY, 24, passes=1, relevance=relevance, max_new_tokens=1)
+        Esper(eye).set_image(PIXELS).ask(QUERY, 24, passes=1, options=Options(relevance=relevance, max_new_tokens=1))
         return ("relevance",)
 
     return {
-        "look": lambda relevance: examine(PIXELS, QUERY, relevance=relevance).notes,
+        "look": lambda relevance: examine(PIXELS, QUERY, Options(relevance=relevance)).notes,
         "ask": lambda relevance: asked(eye, 16, relevance=relevance),
         "attach": lambda relevance: attached_look(relevance)[1],
         "video": stream,
@@ -213,7 +214,7 @@ def test_needs_are_met_or_told(decorated):
             look(PIXELS, QUERY, relevance="reader")
         with pytest.raises(InputError, match="needs a frame before"):
             look(PIXELS, QUERY, relevance="follower")
-        stream = VideoStream(QUERY, relevance="follower")
+        stream = VideoStream(QUERY, options=Options(relevance="follower"))
         stream.see(PIXELS)
         stream.see(255 - PIXELS)
         assert not before[0].any()

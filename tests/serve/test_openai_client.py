@@ -15,6 +15,8 @@ import pytest
 from PIL import Image
 from serve_client import PINK, SIGNS, STREET, Served, data_url, until
 
+from arr_coc.options import Options
+
 GRAY = "What does the gray sign say?"
 
 
@@ -81,7 +83,10 @@ WORDS = [{"text": "coffee", "box": [0.1, 0.1, 0.2, 0.15]}, {"text": "open", "box
     ids=lambda value: "-".join(f"{name}={str(one)[:12]}" for name, one in value.items()) or "nothing",
 )
 def test_every_field_means_what_it_does_in_ask(server: Served, eye: Any, own: Any, how: Any) -> None:
-    agree(server.ask(own={**own, **WANT}), copy(eye).set_image(SIGNS).ask(PINK, **how))
+    agree(
+        server.ask(options=Options(strategy_options={"own": {**own, **WANT}})),
+        copy(eye).set_image(SIGNS).ask(PINK, **how),
+    )
 
 
 CHATS: dict[str, tuple[list[Any], Any]] = {
@@ -171,7 +176,10 @@ def test_what_steers_is_the_last_question_or_the_query(server: Served, eye: Any)
 def test_words_and_allocations_are_lists_for_several_pictures(server: Served, eye: Any) -> None:
     chat, _ = CHATS["two pictures"]
     turns = turns_of(chat)
-    agree(server.talk(chat, {"budget": 24, "words": [WORDS, None], **WANT}), eye.ask(turns, 24, words=[WORDS, None]))
+    agree(
+        server.talk(chat, {"budget": 24, "words": [WORDS, None], **WANT}),
+        eye.ask(turns, 24, options=Options(words=[WORDS, None])),
+    )
     answer = eye.ask(turns, [12, 20])
     decided = [look.allocation.to_json() for look in answer.passes]
     again = server.talk(chat, {"allocation": decided, **WANT})
@@ -217,19 +225,21 @@ def test_budgets_have_a_default_and_a_ceiling(serving: Callable[..., Any], eye: 
 
     own = copy(eye).set_image(SIGNS)
     with serving(max_budget=20, default={"budget": 12}) as served:
-        plain = served.ask(own={})
+        plain = served.ask(options=Options(strategy_options={"own": {}}))
         assert plain.arr_coc["tokens"] == 12
         assert not any("may cost" in note for note in plain.arr_coc["notes"])
         wanted = own.ask(PINK, budget=20).allocation.to_json()
         for asked in ({"budget": 64}, {"keep": 0.5}, {"budget": "100%"}):
-            lowered = served.ask(own={**asked, **WANT})
+            lowered = served.ask(options=Options(strategy_options={"own": {**asked, **WANT}}))
             assert lowered.arr_coc["tokens"] == 20
             assert any("20 tokens" in note for note in lowered.arr_coc["notes"])
             assert lowered.arr_coc["allocation"] == wanted
         two = served.talk(CHATS["two pictures"][0], {"budget": [64, 4], **WANT})
         assert [Allocation.from_json(one).tokens for one in two.arr_coc["allocation"]] == [20, 4]
         with pytest.raises(BadRequestError, match="at most 20"):
-            served.ask(own={"allocation": own.ask(PINK, budget=24).allocation.to_json()})
+            served.ask(
+                options=Options(strategy_options={"own": {"allocation": own.ask(PINK, budget=24).allocation.to_json()}})
+            )
 
 
 def test_two_dozen_at_once(serving: Callable[..., Any], eye: Any) -> None:
@@ -323,7 +333,7 @@ def test_a_family_that_merges_is_served_by_its_path(
     folder = tmp_path_factory.mktemp("merging")
     model = Eye.from_pretrained(str(save_family(folder, "qwen2_5_vl")), relevance="detail")
     chat = [system("w30"), user(image(SIGNS), text("w20 w21")), said("w22"), user(image(OTHER), text("w23"))]
-    answer = model.ask(turns_of(chat), [9, 6], max_new_tokens=5)
+    answer = model.ask(turns_of(chat), [9, 6], options=Options(max_new_tokens=5))
     with serving(model=model) as served, ThreadPoolExecutor(4) as pool:
         how = {"max_tokens": 5, "stream": stream}
         asked = [pool.submit(served.talk, chat, {"budget": [9, 6], **WANT}, **how) for _ in range(4)]

@@ -18,6 +18,7 @@ from serve_client import JSON, PINK, SIGNS, Gate, Served, messages, until
 from arr_coc.core.errors import InputError
 from arr_coc.core.stopping import Stopped, check_stop, stopping
 from arr_coc.knowing.registry import relevance_source, remove_source
+from arr_coc.options import Options
 
 
 @contextmanager
@@ -46,7 +47,10 @@ def test_what_costs_as_much_as_many_others_is_answered_beside_them(
     with ThreadPoolExecutor(1) as pool:
         held = pool.submit(server.ask, own={"budget": 12, "relevance": "gate", "words": MANY})
         assert gate.reached.wait(60)
-        assert server.ask(own={"budget": 48}).choices[0].message.content == wanted(PINK, budget=48).text
+        assert (
+            server.ask(options=Options(strategy_options={"own": {"budget": 48}})).choices[0].message.content
+            == wanted(PINK, budget=48).text
+        )
         assert not held.done()
         gate.opened.set()
         assert held.result().arr_coc["batch"] == 1
@@ -81,7 +85,10 @@ def test_a_worker_that_does_not_answer_is_replaced(
         with asking(served, {"budget": 12, "relevance": "gate"}):
             assert gate.reached.wait(60)
         # The gate is still closed: the thread behind it will not come back.
-        assert served.ask(own={"budget": 48}).choices[0].message.content == wanted(PINK, budget=48).text
+        assert (
+            served.ask(options=Options(strategy_options={"own": {"budget": 48}})).choices[0].message.content
+            == wanted(PINK, budget=48).text
+        )
         assert not gate.opened.is_set()
         gate.opened.set()
 
@@ -120,7 +127,7 @@ def test_the_time_of_a_request_holds_while_looking(serving: Callable[..., Any]) 
     try:
         with serving(seconds=1) as served:
             with pytest.raises(APIStatusError) as raised:
-                served.ask(own={"relevance": "endless"})
+                served.ask(options=Options(strategy_options={"own": {"relevance": "endless"}}))
             assert raised.value.status_code == 504
             until(lambda: not any(job.asked for job in served.engine._jobs))
     finally:
@@ -133,7 +140,7 @@ def test_words_and_layers_ask_whether_anybody_waits(eye: Any) -> None:
 
     with stopping(lambda: True), pytest.raises(Stopped):
         as_words(MANY, (100, 100))
-    looked = eye.prepare([_turn()], budget=12)
+    looked = eye.prepare([_turn()], Options(budget=12))
     hooks = [len(module._forward_pre_hooks) for module in eye.model.modules()]
     with asking_layers(eye.model):
         eye.engine.realize(looked)
@@ -285,10 +292,13 @@ def test_pages_of_other_sites_are_not_answered(serving: Callable[..., Any], serv
 
 
 def test_a_client_that_sends_its_default_temperature_is_answered(server: Served, wanted: Callable[..., Any]) -> None:
-    said = server.ask(own={"budget": 48}, temperature=1.0)
+    said = server.ask(options=Options(strategy_options={"own": {"budget": 48}, "temperature": 1.0}))
     assert said.choices[0].message.content == wanted(PINK, budget=48).text
     assert any("temperature 1 was not used" in note for note in said.arr_coc["notes"])
-    assert not any("temperature" in note for note in server.ask(own={"budget": 48}).arr_coc["notes"])
+    assert not any(
+        "temperature" in note
+        for note in server.ask(options=Options(strategy_options={"own": {"budget": 48}})).arr_coc["notes"]
+    )
 
 
 def test_models_and_places_that_are_not_there_are_told_in_its_form(server: Served) -> None:

@@ -52,12 +52,12 @@ def test_adapters_lower_the_loss_and_load_again(data, tmp_path, capsys, monkeypa
     assert all(1 in value.shape or 8 in value.shape for value in held.values()), "adapters of rank 8, not the model"
     # Two routes to the same answer: adapters beside the weights, and merged into them.
     eye = Eye.from_pretrained(str(stock), relevance="detail")
-    alone = eye.set_image(data / "1.png").ask("what colour is the 1", keep=0.5)
+    alone = eye.set_image(data / "1.png").ask("what colour is the 1", budget=0.5)
     adapted = peft.PeftModel.from_pretrained(eye.model, tmp_path / "out")
     assert any("lora" in name for name, _ in adapted.named_parameters())
-    one = eye.set_image(data / "1.png").ask("what colour is the 1", keep=0.5)
+    one = eye.set_image(data / "1.png").ask("what colour is the 1", budget=0.5)
     merged = Eye.from_pretrained(str(tmp_path / "out"), relevance="detail").set_image(data / "1.png")
-    two = merged.ask("what colour is the 1", keep=0.5)
+    two = merged.ask("what colour is the 1", budget=0.5)
     assert merged.name == str(tmp_path / "out")
     assert (two.text, two.uncertainty) == (one.text, pytest.approx(one.uncertainty, abs=1e-4))
     assert one.uncertainty != pytest.approx(alone.uncertainty, abs=1e-4)

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 import torch
 
+from arr_coc.options import Options
 from arr_coc.video.settings import TemporalSettings
 from arr_coc.video.spending import cells_of
 from arr_coc.video.stream import VideoStream
@@ -30,7 +31,7 @@ def test_a_lesson_has_the_maps_that_a_stream_begins_with() -> None:
     clip = render_clip("cards", range(2), 2, (128, 128), 0, "train", cuts=1)
     found = maps_of(LOOK, torch.nn.Module(), clip, 1)
     assert found.shape == (2, 2, 4, 4)
-    stream = VideoStream(clip.questions[1], keep=0.25, photos=False, settings=TemporalSettings())
+    stream = VideoStream(clip.questions[1], budget=0.25, settings=TemporalSettings(), options=Options(photos=False))
     begun = stream.see(clip.pictures[1, 0].permute(1, 2, 0).contiguous().numpy())
     cells = torch.from_numpy(cells_of(begun.relevance.map, (4, 4)))
     torch.testing.assert_close(found[1, 0], cells, atol=1e-5, rtol=1e-4)

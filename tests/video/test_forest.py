@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from arr_coc import InputError
 from arr_coc.attending.overlay import overlay, token_gains
+from arr_coc.options import Options
 from arr_coc.video.answering import as_seen, group_allocations, side_by_side
 from arr_coc.video.spending import demand_of, grow_forest, share_tokens
 from arr_coc.video.watching import watch
@@ -20,7 +21,7 @@ from arr_coc.video.watching import watch
 @pytest.mark.parametrize("scale", [0.5, 1, 1.5, 2])
 def test_a_clip_seen_from_another_distance_costs_as_much(scale: float) -> None:
     frames = scene(1, 3, step=4)
-    watched = watch(frames, "What number is on the red card?", budget=41, scale=scale)
+    watched = watch(frames, "What number is on the red card?", budget=41, options=Options(scale=scale))
     side = 32 * round(8 * scale)
     assert watched.tokens == 41
     assert watched.full == 3 * 64
@@ -48,7 +49,7 @@ def test_auto_enlarges_a_clip_whose_letters_are_small_and_by_default_none() -> N
     assert nearer.tokens == plain.tokens == 60
     assert any("times as large" in note for note in nearer.notes)
     with pytest.raises(InputError, match="is not possible"):
-        watch(frames, "What is the total?", scale=0)
+        watch(frames, "What is the total?", options=Options(scale=0))
 
 
 @given(

@@ -10,6 +10,7 @@ from clip_scenes import ground, pan, scene
 from arr_coc import InputError
 from arr_coc.core.folders import EXAMPLES
 from arr_coc.knowing.language.lexical import Coupling
+from arr_coc.options import Options
 from arr_coc.pictures.load import load_picture
 from arr_coc.texture.motion import measure_motion, quick_pan, view_of
 from arr_coc.video.settings import TemporalSettings
@@ -35,10 +36,10 @@ def test_two_interleaved_streams_are_each_alone() -> None:
     queries = QUERY, "What number is on the blue card?"
 
     def alone(clip: list[np.ndarray], query: str) -> list[object]:
-        stream = VideoStream(query, keep=0.3)
+        stream = VideoStream(query, budget=0.3)
         return [stream.see(frame).allocation.to_json() for frame in clip]
 
-    streams = [VideoStream(query, keep=0.3) for query in queries]
+    streams = [VideoStream(query, budget=0.3) for query in queries]
     woven = [
         [stream.see(frame).allocation.to_json() for stream, frame in zip(streams, pair, strict=True)]
         for pair in zip(*clips, strict=True)
@@ -49,7 +50,7 @@ def test_two_interleaved_streams_are_each_alone() -> None:
 
 @pytest.mark.parametrize("after", [3, 5, 6])
 def test_saved_and_resumed_gives_the_same_next_frames(tmp_path, after: int) -> None:
-    stream = VideoStream(QUERY, keep=0.3, total=150, frames=9)
+    stream = VideoStream(QUERY, budget=0.3, total=150, frames=9)
     for frame in TWO_SCENES[:after]:
         stream.see(frame)
     stream.save(tmp_path / "stream.npz")
@@ -74,7 +75,7 @@ def test_a_state_that_is_none_is_said_in_a_line(tmp_path) -> None:
 
 
 def test_a_moving_camera_is_no_cut() -> None:
-    stream = VideoStream(QUERY, keep=0.3)
+    stream = VideoStream(QUERY, budget=0.3)
     assert not any(stream.see(frame).cut for frame in pan(7, 8, 6))
 
 
@@ -94,7 +95,7 @@ def test_only_weak_ground_is_looked_at_again() -> None:
     """Something appears in one corner: a band there is looked at again, the rest is carried."""
     frames = [ground(3) for _ in range(3)]
     frames[2][204:228, 20:80] = 255 - frames[2][204:228, 20:80]
-    stream = VideoStream(QUERY, keep=0.3)
+    stream = VideoStream(QUERY, budget=0.3)
     looked = [stream.see(frame).looked for frame in frames]
     assert looked[0] == 1
     assert looked[1] == 0
@@ -109,7 +110,7 @@ def test_a_function_is_asked_only_when_it_has_to_be() -> None:
         return np.eye(8, dtype=np.float32)
 
     settings = TemporalSettings(keyframe=4)
-    stream = VideoStream(QUERY, keep=0.3, relevance=relevance, settings=settings)
+    stream = VideoStream(QUERY, budget=0.3, settings=settings, options=Options(relevance=relevance))
     counts = []
     for frame in scene(1, 6) + scene(2, 2):
         stream.see(frame)
@@ -122,7 +123,10 @@ def test_decay_is_the_share_of_the_past() -> None:
     given = iter((0.2, 1.0))
     settings = TemporalSettings(decay=0.9, keyframe=1)
     stream = VideoStream(
-        QUERY, keep=0.3, settings=settings, relevance=lambda *_: np.full((8, 8), next(given), dtype=np.float32)
+        QUERY,
+        budget=0.3,
+        settings=settings,
+        options=Options(relevance=lambda *_: np.full((8, 8), next(given), dtype=np.float32)),
     )
     seen = [stream.see(frame) for frame in scene(1, 2)][-1]
     past = 0.9 * settings.fade
@@ -131,7 +135,9 @@ def test_decay_is_the_share_of_the_past() -> None:
 
 def test_what_moves_on_its_own_is_boosted() -> None:
     def moving_share(boost: float) -> float:
-        stream = VideoStream(QUERY, keep=0.3, settings=TemporalSettings(boost=boost), relevance=lambda *_: flat)
+        stream = VideoStream(
+            QUERY, budget=0.3, settings=TemporalSettings(boost=boost), options=Options(relevance=lambda *_: flat)
+        )
         flat = np.full((8, 8), 0.5, dtype=np.float32)
         seen = [stream.see(frame) for frame in scene(4, 3, step=6)][-1]
         return float(seen.relevance.map.max() - np.median(seen.relevance.map))
@@ -152,7 +158,7 @@ def test_frames_that_cannot_be_used_are_said_in_a_line() -> None:
 
 
 def test_another_size_starts_afresh() -> None:
-    stream = VideoStream(QUERY, keep=0.3)
+    stream = VideoStream(QUERY, budget=0.3)
     stream.see(scene(1, 1)[0])
     seen = stream.see(np.ascontiguousarray(scene(1, 1)[0][:, :192]))
     assert seen.cut
@@ -188,7 +194,7 @@ def test_a_map_of_whole_frames_is_carried_between_them(monkeypatch) -> None:
     monkeypatch.setattr("arr_coc.video.sources.photo_map", photo_map)
     monkeypatch.setattr("arr_coc.knowing.photos.source.worth_asking", lambda query: True)
     clip = pan(5, 6, 8) + scene(2, 3, step=2)
-    stream = VideoStream("Where is the dog?", keep=0.3)
+    stream = VideoStream("Where is the dog?", budget=0.3)
     seen, carried = [], []
     for frame in clip:
         seen.append(stream.see(frame))
@@ -201,16 +207,16 @@ def test_a_map_of_whole_frames_is_carried_between_them(monkeypatch) -> None:
     assert carried[0][-8:, 48:54].mean() < 0.1
     assert carried[5][-8:, 48:54].mean() > 0.5
     assert carried[5][:64].max() < 0.1
-    still = VideoStream("Where is the dog?", keep=0.3)
+    still = VideoStream("Where is the dog?", budget=0.3)
     for frame in scene(2, 12):
         still.see(frame)
     assert len(asked) == 4, "trust in it fades even where nothing moves"
-    without = VideoStream("Where is the dog?", keep=0.3, photos=False)
+    without = VideoStream("Where is the dog?", budget=0.3, options=Options(photos=False))
     assert without.see(clip[0]).relevance.map.mean() != pytest.approx(seen[0].relevance.map.mean())
 
 
 def test_a_stream_is_not_resumed_with_another_kind_of_source(tmp_path) -> None:
-    stream = VideoStream(QUERY, keep=0.3)
+    stream = VideoStream(QUERY, budget=0.3)
     stream.see(TWO_SCENES[0])
     stream.save(tmp_path / "stream.npz")
     with pytest.raises(InputError, match="3 maps and its source gives 1"):
@@ -225,7 +231,7 @@ def window(step: int, frames: int = 6) -> list[np.ndarray]:
 
 def test_a_quick_pan_is_no_cut_and_a_cut_within_one_is():
     clip = window(43)
-    stream = VideoStream(QUERY, keep=0.2)
+    stream = VideoStream(QUERY, budget=0.2)
     seen = [stream.see(frame) for frame in clip]
     assert not any(one.cut for one in seen[1:])
     assert min(one.same_ground.mean() for one in seen[1:]) > 0.8, "all but the strip that is new is the same ground"

@@ -8,6 +8,7 @@ import torch
 from clip_scenes import pan, scene
 
 from arr_coc import InputError
+from arr_coc.options import Options
 from arr_coc.texture.motion import view_of
 from arr_coc.video.settings import TemporalSettings, load_settings
 from arr_coc.video.stream import VideoStream
@@ -27,7 +28,7 @@ def test_the_batch_is_the_stream() -> None:
     coarse = random.random((len(FRAMES), 8, 8)).astype(np.float32)
     maps = torch.nn.functional.interpolate(torch.from_numpy(coarse)[None], (128, 128), mode="bilinear")[0]
     given = iter(maps.numpy())
-    stream = VideoStream("a card", keep=0.3, settings=settings, relevance=lambda *_: next(given))
+    stream = VideoStream("a card", budget=0.3, settings=settings, options=Options(relevance=lambda *_: next(given)))
     seen = [stream.see(frame) for frame in FRAMES]
     motion = clip_motion(tensor_of(FRAMES), settings)
     assert motion.cuts[0].tolist() == [one.cut for one in seen] == [False] * 3 + [True] + [False] * 2

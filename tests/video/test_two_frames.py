@@ -35,7 +35,7 @@ def test_frames_side_by_side_keep_their_regions() -> None:
 
 def test_every_frame_that_got_tokens_has_a_say() -> None:
     frames = scene(1, 3) + scene(2, 3)
-    watched = watch(iter(frames), QUERY, keep=0.3)
+    watched = watch(iter(frames), QUERY, budget=0.3)
     funded = watched.funded(4)
     assert {watched.frames[number].scene for number in funded} == {0, 1}
     assert max(watched.frames[number].tokens for number in set(range(6)) - set(funded)) < max(

@@ -54,7 +54,7 @@ def test_it_prints_a_table(clip, tmp_path, capsys) -> None:
 
 
 def test_a_model_answers(clip, tmp_path, tiny, capsys) -> None:
-    how = ("--model", tiny, "--frames", "5", "--keep", "0.2", "--out", str(tmp_path), "--json")
+    how = ("--model", tiny, "--frames", "5", "--budget", "0.2", "--out", str(tmp_path), "--json")
     assert run(clip, QUERY, *how) == 0
     found = json.loads(capsys.readouterr().out)
     assert isinstance(found["answer"]["text"], str)
@@ -67,7 +67,7 @@ def test_a_model_answers(clip, tmp_path, tiny, capsys) -> None:
 def test_frames_are_read_from_where_they_are_told_to_be(clip, tmp_path, tiny, capsys, monkeypatch, scale) -> None:
     """As many tokens, on a grid of frames of another size, which the model then sees."""
     monkeypatch.setattr("arr_coc.app.cli.video.write_files", lambda *_: {})
-    how = ("--model", tiny, "--scale", scale, "--frames", "3", "--budget", "40", "--json")
+    how = ("--model", tiny, "--set", f"scale={scale}", "--frames", "3", "--budget", "40", "--json")
     assert run(clip, QUERY, *how, "--out", str(tmp_path)) == 0
     found = json.loads(capsys.readouterr().out)
     assert (found["tokens"], found["full"], found["scale"]) == (40, 3 * 64, float(scale))
@@ -80,10 +80,13 @@ def test_frames_are_read_from_where_they_are_told_to_be(clip, tmp_path, tiny, ca
     [
         (("missing.mp4", QUERY), "no file missing.mp4"),
         (("CLIP", " "), "question is empty"),
-        (("CLIP", QUERY, "--relevance", "taste"), "relevance='taste' is unknown"),
+        (("CLIP", QUERY, "--set", "relevance=taste"), "relevance='taste' is unknown"),
         (("CLIP", QUERY, "--budget", "2"), "does not fit 7 frames"),
         (("CLIP", QUERY, "--every", "0"), "every=0"),
-        *((("CLIP", QUERY, "--scale", wrong), "is not possible; give auto") for wrong in ("0", "nan", "1000", "near")),
+        *(
+            (("CLIP", QUERY, "--set", f"scale={wrong}"), "is not possible; give auto")
+            for wrong in ("0", "nan", "1000", "near")
+        ),
     ],
 )
 def test_what_is_wrong_is_said_in_one_line(clip, capsys, tmp_path, arguments, words) -> None:

@@ -112,7 +112,7 @@ def test_patches_equal_those_of_the_stock_picture_processor(processor: Any, inpu
 @torch.no_grad()
 def test_attach_serves_video_prompts_too(processor: Any, inputs: dict[str, Any]) -> None:
     model = tiny_model()
-    with attach(model, processor, keep=0.5, videos=True) as attachment:
+    with attach(model, processor, budget=0.5, videos=True) as attachment:
         model.generate(**inputs, max_new_tokens=3, do_sample=False)
         assert [one.tokens for one in attachment.last] == [tokens_for((96, 128), 6)] * 3
 

@@ -96,7 +96,7 @@ def test_several_pictures_of_one_prompt_each_as_wished(llm):
     eye = arr_coc.Eye.from_pretrained()
     pictures = [vllm_cases.shown()[number][0] for number in (2, 4, 2)]
     plans = [
-        eye.set_image(picture).prepare(PINK, budget=budget).plan.allocations[0]
+        eye.set_image(picture).prepare(PINK, arr_coc.Options(budget=budget)).plan.allocations[0]
         for picture, budget in zip(pictures, (50, 31, 70), strict=True)
     ]
     wishes = [{"budget": 50}, {"leaves": leaves_of(plans[1]).tolist()}, {"budget": 70}]
@@ -128,7 +128,9 @@ def test_one_budget_for_all_pictures_of_a_prompt(llm):
     pictures = [vllm_cases.shown()[number][0] for number in (2, 3, 4)]
     wish = {"budget": 90, "total": True, "scale": 1}
     eye = arr_coc.Eye.from_pretrained()
-    plans = eye.prepare([Turn("user", (*pictures, PINK))], 90, total=True, scale=1).plan.allocations
+    plans = eye.prepare(
+        [Turn("user", (*pictures, PINK))], arr_coc.Options(budget=90, total=True, scale=1)
+    ).plan.allocations
     assert sum(one.tokens for one in plans) == 90
     assert len({one.tokens for one in plans}) > 1
     for _ in range(2):  # the second time by the caches
@@ -163,7 +165,7 @@ def test_a_pdf_is_read_at_the_pages_that_get_tokens(llm, tmp_path):
 def test_words_of_the_caller_steer(llm):
     words = [{"text": "COFFEE", "box": [0.40332, 0.26432, 0.45215, 0.28646]}]
     eye = arr_coc.Eye.from_pretrained().set_image(street())
-    answer = eye.ask("Where is COFFEE?", budget=31, words=words)
+    answer = eye.ask("Where is COFFEE?", budget=31, options=arr_coc.Options(words=words))
     (out,) = asked(llm, ("Where is COFFEE?", [street()], {"budget": 31, "words": words}))
     assert (out.outputs[0].text.strip(), visual(llm, out)) == (answer.text, 31)
 

@@ -25,6 +25,7 @@ import numpy as np
 from arr_coc.core.errors import InputError
 from arr_coc.core.folders import MINI
 from arr_coc.looking import prepare
+from arr_coc.options import Options
 from arr_coc.packing.layout import PackPart, PackSheet
 from arr_coc.packing.pack import PackPage, pack
 from arr_coc.packing.packed import encode
@@ -244,7 +245,7 @@ class AttachedQuestion:
 
 def full_tokens(eye: Eye, text: str) -> int:
     """Visual tokens of the untouched prompt about the eye's picture."""
-    return eye.prepare(text, keep=1.0).full
+    return eye.prepare(text, Options(budget=1.0)).full
 
 
 def show_smaller(eye: Eye, question: Question, budget: int) -> None:
@@ -277,7 +278,9 @@ class PackedQuestion:
     def __call__(self, system: str, budget: int) -> Said:
         if system == ATTACH:
             eye = eye_of(self.work.model, self.work.device).set_image(self.page.picture)
-            answer = eye.ask(self.asked, budget, relevance=self.map, max_new_tokens=TASKS[self.work.task].new_tokens)
+            answer = eye.ask(
+                self.asked, budget, options=Options(relevance=self.map, max_new_tokens=TASKS[self.work.task].new_tokens)
+            )
             return Said(answer.text, answer.tokens, self.full, answer.uncertainty)
         text, headers, pictures = "", {"x-arr-coc": "off"}, [self.page.picture.pixels]
         if system == PACK and self.work.door == "proxy":
@@ -300,14 +303,21 @@ class PackedQuestion:
         # The small model was trained on questions alone: no marks, no text beside them.
         relevance = self.map if self.work.model == MINI else self.work.relevance
         marks = self.work.model != MINI
-        return pack(self.page.picture, self.question.bare, budget, model=self.table, relevance=relevance, marks=marks)
+        return pack(
+            self.page.picture,
+            self.question.bare,
+            budget,
+            model=self.table,
+            marks=marks,
+            options=Options(relevance=relevance),
+        )
 
     @property
     def map(self) -> np.ndarray:
         """The relevance that all systems of one question share."""
         if self._map is None:
             found = prepare(self.page.picture).look(
-                self.question.bare, keep=0.25, relevance=self.work.relevance, device=self.work.device
+                self.question.bare, Options(budget=0.25, relevance=self.work.relevance, device=self.work.device)
             )
             self._map = np.asarray(found.relevance.map)
         return self._map

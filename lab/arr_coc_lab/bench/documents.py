@@ -15,13 +15,13 @@ from typing import Any
 import numpy as np
 
 from arr_coc.attending.allocate import allocate
-from arr_coc.attending.document_look import allocate_pages
-from arr_coc.attending.request import Request
 from arr_coc.balancing.document import PageOffers, page_relevances
 from arr_coc.core.document_values import DocumentAllocation, PageShare
 from arr_coc.core.errors import InputError
 from arr_coc.core.values import Allocation
+from arr_coc.decide_document import allocate_pages
 from arr_coc.knowing.words.joint import text_scores
+from arr_coc.options import Options
 from arr_coc.pictures.document import Document
 
 from ..worlds.pages.documents import document_questions, scanned
@@ -129,7 +129,7 @@ def allocated(asked: AskedDocument, system: str, budget: int) -> DocumentAllocat
     """What a system does with a budget."""
     pages = asked.document.pages
     if system == OURS:
-        return allocate_pages(asked.document, asked.relevances, Request.of(budget))
+        return allocate_pages(asked.document, asked.relevances, Options(budget=budget))
     if system == FIRST:
         return uniform(asked.document, {pages[0].number: budget})
     if system == SEARCH:
@@ -162,12 +162,12 @@ def answered(asked: AskedDocument, key: Key) -> tuple[dict[str, float], int]:
 
     pages, budget = asked.document.pages, int(key.keep)
     if key.system == OURS:
-        answers = [ask(asked.document, asked.query, budget, device=asked.device, max_new_tokens=24)]
+        answers = [ask(asked.document, asked.query, budget, device=asked.device, options=Options(max_new_tokens=24))]
     else:
         chosen = {FIRST: pages[:1], SEARCH: pages[asked.searched :][:1]}.get(key.system, pages)
         each = max(1, budget // len(pages)) if key.system == ALIKE else budget
-        how: dict[str, Any] = {"relevance": np.ones((1, 1), np.float32), "device": asked.device}
-        answers = [ask(page.draw(), asked.query, each, max_new_tokens=24, **how) for page in chosen]
+        options = Options(relevance=np.ones((1, 1), np.float32), device=asked.device, max_new_tokens=24)
+        answers = [ask(page.draw(), asked.query, each, options=options) for page in chosen]
     said = min(answers, key=lambda answer: answer.uncertainty).text
     right = "".join(said.lower().split()) == "".join(asked.answer.lower().split())
     return {"exact": float(right)}, sum(answer.tokens for answer in answers)

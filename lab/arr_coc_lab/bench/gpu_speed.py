@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from arr_coc.core.folders import MINI, part_folder
+from arr_coc.options import Options
 
 from .machine import machine_facts
 from .report import Quantity, Report, Table, TableCell, share_name
@@ -224,7 +225,7 @@ class MixedAsks:
         width, height = (max(96, side // 6) if self.tiny else side for side in size)
         page, budget = page_of_words(width, height, number), source.choice((16, 64, 256))
         try:
-            said = [eye.set_image(page).ask(QUESTION, budget, max_new_tokens=16) for eye in eyes]
+            said = [eye.set_image(page).ask(QUESTION, budget, options=Options(max_new_tokens=16)) for eye in eyes]
         except Exception as error:  # whatever it is, it is counted, and the others go on
             with self.lock:
                 self.errors.append(" ".join(f"{page.shape}, {budget}: {error!r}".split())[:300])

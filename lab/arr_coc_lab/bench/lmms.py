@@ -14,11 +14,11 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from arr_coc.attending.request import check_amount
 from arr_coc.core.errors import InputError
 from arr_coc.core.files import write_json
 from arr_coc.core.folders import MINI
 from arr_coc.core.records import first_of
+from arr_coc.options import Options
 
 from .questions import QUESTIONS, bare_question
 
@@ -52,7 +52,6 @@ def adapter() -> type[object]:
             pretrained: str = MINI,
             device: str | None = None,
             budget: object = None,
-            keep: object = None,
             strategy: str | None = None,
             relevance: str = "auto",
             tokens: str | None = None,
@@ -61,9 +60,7 @@ def adapter() -> type[object]:
             from arr_coc.answering.eye import Eye
 
             super().__init__()
-            budget, keep = check_amount(None if budget is None else str(budget), None if keep is None else str(keep))
-            self.how = {"budget": budget, "keep": 1.0 if budget is None and keep is None else keep}
-            self.how["strategy"] = strategy
+            self.options = Options(budget=1.0 if budget is None else str(budget), strategy=strategy)
             self.eye = Eye.from_pretrained(pretrained, device=device or "cpu", relevance=relevance)
             self.file = None if tokens is None else Path(tokens)
             self.spent = self.full = self.number = 0
@@ -83,8 +80,7 @@ def adapter() -> type[object]:
                 raise InputError(f"{NAME} answers about one picture; row {number} of {task} has {len(pictures)}")
             most = int(settings.get("max_new_tokens") or NEW_TOKENS)
             self.eye.set_image(pictures[0].convert("RGB"))
-            how: dict[str, object] = {**self.how, "max_new_tokens": most, "look_for": looked_for(row, context)}
-            answer = self.eye.ask(context, **how)
+            answer = self.eye.answer(self.eye.prepare(context, self.options, look_for=looked_for(row, context)), most)
             self.number, self.spent, self.full = self.number + 1, self.spent + answer.tokens, self.full + answer.full
             text = until(answer.text, settings.get("until"))
             self.cache_hook.add_partial("generate_until", (context, settings), text)

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from arr_coc.attending.request import Request
 from arr_coc.core.alphabet import decode
 from arr_coc.core.folders import MINI
 from arr_coc.core.unsure import comparable
+from arr_coc.options import Options
 from arr_coc.pictures.load import load_picture
 
 from ..classic.source_line import STAGES, SourceLine, seen_levels, source_texture
@@ -68,10 +68,10 @@ class SourceWork:
         texture = source_texture(eye, picture.pixels, query)
         for key in wanted:
             if key.system == OURS:
-                answer = eye.ask(query, keep=key.keep, scale=1)
+                answer = eye.ask(query, budget=key.keep, options=Options(scale=1))
             else:
                 stages = frozenset({key.system.removeprefix(WITHOUT)} - {LINE})
-                request = Request.of(keep=key.keep, scale=1)
+                request = Options(budget=float(key.keep), scale=1)
                 answer = SourceLine(stages).ask(eye, picture, query, request, texture=texture)
             seen = np.logical_or.reduce([seen_levels(step.allocation) == 0 for step in answer.passes])
             scores = {"right": float(comparable(answer.text) == true)}

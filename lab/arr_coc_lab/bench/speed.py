@@ -13,6 +13,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from arr_coc.options import Options
+
 from . import gpu_speed
 from .machine import CommandRun, machine_facts, processors, run_command, time_in_turns
 from .report import Quantity, Report, Table, TableCell
@@ -140,7 +142,10 @@ def measure_look(repeats: int) -> Measured:
     from arr_coc.looking import prepare
 
     pixels = made_picture(1024)
-    return _medians({("look, 1024²", OURS): lambda: prepare(pixels).look(QUESTION, BUDGET, relevance="look")}, repeats)
+    return _medians(
+        {("look, 1024²", OURS): lambda: prepare(pixels).look(QUESTION, Options(budget=BUDGET, relevance="look"))},
+        repeats,
+    )
 
 
 def measure_video(repeats: int) -> Measured:
@@ -156,7 +161,7 @@ def measure_video(repeats: int) -> Measured:
     frames = [cv2.resize(one, (FRAME_SIDE, FRAME_SIDE), interpolation=cv2.INTER_CUBIC) for one in small]
     first, later = [], []
     for _ in range(min(repeats, MOST_COMMANDS) + 1):
-        stream, seconds = VideoStream(QUESTION, keep=0.25), []
+        stream, seconds = VideoStream(QUESTION, budget=0.25), []
         for frame in frames:
             started = perf_counter()
             stream.see(frame)

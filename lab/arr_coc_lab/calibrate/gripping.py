@@ -17,6 +17,7 @@ import numpy as np
 
 from arr_coc.attending.grip import GRIP, SCHEMA, best_of
 from arr_coc.core.alphabet import IDS
+from arr_coc.options import Options
 
 from ..bench.rows import BenchRow, Key, RowStore
 from ..bench.scores import anls, box_map
@@ -170,7 +171,7 @@ def cells_of(heights: Sequence[float], sides: Sequence[int], number: int) -> lis
 def score(eye: Eye, text: Sample) -> float:
     """How much of the value was read right, 0 to 1."""
     eye.set_image(text.pixels)
-    answer = eye.ask(text.question, TOKENS, relevance=box_map(text.box), max_new_tokens=32)
+    answer = eye.ask(text.question, TOKENS, options=Options(relevance=box_map(text.box), max_new_tokens=32))
     return anls(answer.text, [text.answer])
 
 

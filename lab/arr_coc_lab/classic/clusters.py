@@ -11,8 +11,8 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from arr_coc.attending.frame import to_cells
 from arr_coc.attending.allocate import AllocationJob, as_maps
+from arr_coc.attending.frame import to_cells
 from arr_coc.attending.strategies import SHAPED, Strategy
 from arr_coc.attending.tree import Leaves
 from arr_coc.core.errors import InputError

@@ -19,7 +19,6 @@ from __future__ import annotations
 
 from copy import copy
 from dataclasses import dataclass, replace
-from functools import partial
 from math import prod
 from time import perf_counter
 from typing import TYPE_CHECKING
@@ -41,6 +40,7 @@ from arr_coc.core.values import Allocation, Answer, Relevance
 from arr_coc.knowing.language.lexical import Coupling, lexical
 from arr_coc.knowing.scene import SENSE_SIDE
 from arr_coc.knowing.ways import perspectival, propositional
+from arr_coc.options import Options
 from arr_coc.pictures.kind import is_photograph
 from arr_coc.pictures.load import load_picture
 from arr_coc.realizing.glance import glance_relevance
@@ -55,7 +55,6 @@ from .texture.superpixels import superpixels
 
 if TYPE_CHECKING:
     from arr_coc.answering.eye import Eye
-    from arr_coc.attending.request import Request
     from arr_coc.pictures.load import Picture
 
 STAGES = ("texture", "mips", "clusters", "balancing", "scale", "passes")
@@ -78,9 +77,9 @@ OUTSIDE = 1e-3
 PLAIN_TEXTS = ("a photo", "a word", "a number", "a person", "an animal", "a car", "the ground", "the sky", "a sign")
 
 
-def ask_by_source(eye: Eye, picture: Picture, query: str, request: Request, most: int) -> Answer:
+def ask_by_source(eye: Eye, picture: Picture, query: str, options: Options, most: int) -> Answer:
     """Answer as the preset "source" of `Eye.ask` does, with all stages."""
-    return SourceLine().ask(eye, picture, query, request, most)
+    return SourceLine().ask(eye, picture, query, options, most)
 
 
 def source_texture(eye: Eye, pixels: np.ndarray, query: str) -> BatchTexture:
@@ -104,7 +103,7 @@ def model_view(eye: Eye, pixels: np.ndarray, query: str) -> tuple[np.ndarray, to
         Where it looks, (rows, cols) in [0, 1]; what its vision tower makes of each cell, (rows, cols, D); and the words
         of the question and of plain texts as its language model reads them, (L, D).
     """
-    inputs = eye.set_image(pixels).prepare(query, keep=1.0, scale=1).inputs
+    inputs = eye.set_image(pixels).prepare(query, Options(budget=1.0, scale=1)).inputs
     glimpse: Relevance = glance_relevance(eye.backbone, eye.model, inputs, [query]).relevance[0]
     (grid,) = eye.backbone.grids(eye.model, inputs)
     found = eye.model.get_image_features(**{name: inputs[name] for name in eye.backbone.picture_keys})
@@ -134,7 +133,7 @@ class SourceLine:
         eye: Eye,
         picture: Picture,
         query: str,
-        request: Request,
+        options: Options,
         most: int = 64,
         texture: BatchTexture | None = None,
     ) -> Answer:
@@ -144,7 +143,7 @@ class SourceLine:
             eye: The model; it shows this picture already.
             picture: The picture.
             query: The question.
-            request: How many tokens all looks together may cost. The line reads at its own scale, 1, unless it says
+            options: How many tokens all looks together may cost. The line reads at its own scale, 1, unless they say
                 another number.
             most: The longest answer, in tokens.
             texture: Of `source_texture`, where it is known.
@@ -152,25 +151,25 @@ class SourceLine:
         Returns:
             The surest look's answer, with a note for each stage.
         """
-        if isinstance(request.budget, list | tuple):
-            raise InputError(f"got {len(request.budget)} budgets for one picture; give one")
+        if isinstance(options.budget, list | tuple):
+            raise InputError(f"got {len(options.budget)} budgets for one picture; give one")
         started = perf_counter()
         found = self.relevance(eye, picture.pixels, query, texture)
         seconds = perf_counter() - started
-        total = request.tokens(eye.full)
+        total = options.tokens(eye.full)
         later = total // 3
         first = total - later
         looks = self.has("passes") and (not self.has("scale") or first >= LEAST)
         strategy = "classic" if self.has("scale") else "overlay"
-        scale = 1 if request.scale in (None, "auto") else request.scale
-        ask = partial(eye.ask, query, seed=request.seed, scale=scale, levels=request.levels, max_new_tokens=most)
-        answers = [ask(first if looks else total, relevance=found, strategy=strategy)]
+        scale = 1 if options.scale in (None, "auto") else options.scale
+        own = Options(seed=options.seed, scale=scale, levels=options.levels, max_new_tokens=most)
+        answers = [eye.ask(query, first if looks else total, replace(own, relevance=found, strategy=strategy))]
         doubt = answers[0].uncertainty
         told = f"passes: one look, uncertainty {doubt:.2f}"
         if looks and doubt >= UNSURE:
             again = open_ground(found, answers[0], query)
             # What is left over would buy no patch: a second look is an overlay, as in the library's own passes.
-            answers.append(ask(later, relevance=again, strategy="overlay"))
+            answers.append(eye.ask(query, later, replace(own, relevance=again, strategy="overlay")))
             told = f"passes: two looks, uncertainty {doubt:.2f} then {answers[1].uncertainty:.2f}; the surest wins"
         elif self.has("passes") and not looks:
             told += f"; for two, the first needs {LEAST} tokens, two thirds of the budget, which has {total}"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import torch
 
-from arr_coc.attending.quadtree import pool
 from arr_coc.attending.allocate import AllocationJob
+from arr_coc.attending.quadtree import pool
 from arr_coc.attending.strategies import Strategy
 from arr_coc.attending.tree import Leaves
 from arr_coc.core.errors import InputError

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from arr_coc.app.cli.console import print_json, progress, say, show, table, wait_asleep, writing
-from arr_coc.app.cli.options import Device, OnlyJson, with_options
+from arr_coc.app.cli.options import OnlyJson, with_options
 from arr_coc.core.errors import InputError
 from arr_coc.core.folders import MINI
 
@@ -54,7 +54,7 @@ class CalibrateCommand:
         ),
     ] = None
     texts: Annotated[int, typer.Option(help="For the grip: how many texts of each height.")] = 8
-    device: Device = "cpu"
+    device: Annotated[str, typer.Option(help="cpu, cuda, cuda:1, mps.")] = "cpu"
     as_json: OnlyJson = False
 
 

@@ -12,6 +12,7 @@ import typer
 from arr_coc.app.cli.console import print_json, progress, say, show, table, wait_asleep, writing
 from arr_coc.core.errors import InputError
 from arr_coc.core.folders import EXAMPLES
+from arr_coc.options import Options
 
 if TYPE_CHECKING:
     from arr_coc.core.values import JsonObject
@@ -127,7 +128,10 @@ def look(
         for shown in SHOWN:
             advance(shown.picture)
             prepared = prepare(EXAMPLES / shown.picture)  # sensed once, asked twice
-            looks = [prepared.look(question, shown.budget, relevance="scorer") for question in shown.questions]
+            looks = [
+                prepared.look(question, Options(budget=shown.budget, relevance="scorer"))
+                for question in shown.questions
+            ]
             shown_all.append(draw_looks(shown, looks, out))
     results = [result for one in shown_all for result in one["looks"]]
     if as_json:

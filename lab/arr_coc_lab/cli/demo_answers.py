@@ -17,7 +17,7 @@ from arr_coc.core.files import write_json
 from arr_coc.core.folders import MINI, SCORER, WEIGHTS
 from arr_coc.core.values import JsonObject
 from arr_coc.draw import AnswerPanel, answer_sheet, homunculus
-from arr_coc.looking import check_device, check_request
+from arr_coc.options import check_budget, check_device
 from arr_coc.pictures.load import Picture, load_picture
 
 from ..worlds.needle import FAMILIES, render
@@ -55,7 +55,7 @@ def run(
     *, keep: float, questions: int, seed: int, out: Path, device: str, quiet: bool, number: int = 1
 ) -> dict[str, object]:
     """Ask everything, write pages and JSON, print a table or the JSON."""
-    check_request(["x"], None, keep)
+    check_budget(keep)
     check_device(device)
     if questions < 0:
         raise InputError(f"--questions {questions} is less than none; give 0 or more")
@@ -120,7 +120,7 @@ def write_gallery(document: JsonObject, page: Path) -> None:
 
 def ask_and_draw(eye: Eye, one: Posed, keep: float, out: Path) -> tuple[AnswerPanel, dict[str, object]]:
     shown: Picture = load_picture(one.image)
-    answer = eye.set_image(shown.pixels).ask(one.query, keep=keep)
+    answer = eye.set_image(shown.pixels).ask(one.query, budget=keep)
     asked = AnswerPanel(shown, one.query, answer, one.truth)
     file = out / f"{one.name}.png"
     page = homunculus(shown, answer.allocation, eye.scored(one.query), one.query, answer=answer, truth=one.truth)

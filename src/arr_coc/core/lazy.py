@@ -1,6 +1,6 @@
 """Packages whose public names are imported on first use (PEP 562, and one step further).
 
-One step further, because a room may have a function named like the file it lives in (`serve.serve`). Importing
+One step further, because a package may have a function named like the file it lives in (`serve.serve`). Importing
 that file makes Python bind the module under this name in the package; here the function is bound in its place, so that
 `from arr_coc.attending.quadtree import quadtree` is the function whoever came first.
 """
@@ -38,9 +38,18 @@ class LazyPackage(ModuleType):
         return sorted({*super().__dir__(), *self._public})
 
 
-def resolve_lazily(package: str, public: Mapping[str, str]) -> list[str]:
-    """Make `package` resolve `public` (name → file that defines it) on first use; returns the names, for `__all__`."""
+def resolve_lazily(package: str, public: Mapping[str, str], older: Mapping[str, str] | None = None) -> list[str]:
+    """Make `package` resolve names (name → file that defines it) on first use.
+
+    Args:
+        package: The package.
+        public: Its public names.
+        older: Names that were public before; programs that import them keep working.
+
+    Returns:
+        The public names, for `__all__`.
+    """
     module = sys.modules[package]
-    module.__dict__["_public"] = dict(public)
+    module.__dict__["_public"] = {**public, **(older or {})}
     module.__class__ = LazyPackage
     return sorted(public)

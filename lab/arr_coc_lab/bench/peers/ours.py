@@ -9,9 +9,8 @@ from collections.abc import Callable
 
 from torch import Tensor
 
-from arr_coc.attending.quadtree import Criterion
 from arr_coc.attending.overlay import overlay
-from arr_coc.attending.quadtree import quadtree
+from arr_coc.attending.quadtree import Criterion, quadtree
 from arr_coc.attending.tree import build_tree
 
 from .model import LEVELS, Make, PeerScene, PrunableMini, Told, Way
