@@ -76,8 +76,8 @@ def ask(
     check_device(options.device)
     document = document_of(image, pages)
     if document is not None and len(document) > 1:
-        if not (options.allocation is options.words is options.preset is None):
-            raise InputError("allocation, words and preset apply to one picture; this document has several pages")
+        if options.allocation is not None or options.words is not None:
+            raise InputError("allocation and words apply to one picture; this document has several pages")
         return _ask_document(document, query, model, options)
     picture, known = load_page(image if document is None else document.pages[0].source)
     if options.preset is None:
@@ -91,7 +91,7 @@ def ask(
 
 def _ask_document(document: Document, query: str, model: Any, options: Options) -> Answer:
     """Show all pages in one prompt, or where `mini` is asked, page by page and without torch where that will do."""
-    if not (isinstance(model, str) and model == MINI):
+    if options.preset is not None or not (isinstance(model, str) and model == MINI):
         eye = model if hasattr(model, "set_image") else copy(_loaded(str(model), options.device))
         return eye.set_image(document).ask(query, options=options)
     scorer = scorer_beside(part_folder(MINI))

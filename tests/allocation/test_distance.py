@@ -79,7 +79,10 @@ def test_a_picture_without_type_gets_what_it_always_got_to_the_leaf():
     soft = np.random.default_rng(1).integers(0, 256, (20, 20, 3), dtype=np.uint8)
     photo = np.asarray(Image.fromarray(soft).resize((640, 640), Image.Resampling.BICUBIC))
     assert chosen(photo).same
-    plain, asked = (arr_coc.look(photo, "the dog", 100, relevance="detail", **how) for how in ({}, {"grip": "mini"}))
+    plain, asked = (
+        arr_coc.look(photo, "the dog", 100, relevance="detail", options=arr_coc.Options(grip=grip))
+        for grip in (None, "mini")
+    )
     assert plain == asked
 
 
@@ -133,7 +136,7 @@ def test_what_is_read_as_well_from_afar_gets_fewer_fine_cells_and_the_budget_sta
     random = np.random.default_rng(seed)
     relevance, budget = random.random((rows, cols)).astype(np.float32), min(budget, rows * cols)
     shares = np.where(random.random((rows, cols)) < 0.5, 0.5, 1.0).astype(np.float32)
-    plain, weighed = (allocate(relevance, budget, **how) for how in ({}, {"reading": shares}))
+    plain, weighed = (allocate(relevance, budget, strategy_options=how) for how in ({}, {"reading": shares}))
     assert weighed.tokens == plain.tokens == budget
     same = allocate(relevance, budget, strategy_options={"reading": np.ones_like(shares)})
     assert same == plain

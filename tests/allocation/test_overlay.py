@@ -248,14 +248,14 @@ def test_the_overview_is_a_quarter_of_the_budget_at_most_and_can_be_chosen():
 def test_controls_are_made_by_the_allocator_that_they_control(strategy):
     relevance = quiet_map(16, 16, 2)
     more = {"edge": {"edges": relevance}, "oracle": {"boxes": [[0.1, 0.1, 0.3, 0.2]]}}.get(strategy, {})
-    overlaid = allocate(relevance, 50, strategy=strategy, **more)
-    assert overlaid == allocate(relevance, 50, strategy=strategy, shape="overlay", **more)
+    overlaid = allocate(relevance, 50, strategy=strategy, strategy_options=more)
+    assert overlaid == allocate(relevance, 50, strategy=strategy, strategy_options={"shape": "overlay", **more})
     assert overlaid.tokens == 50
-    tiled = allocate(relevance, 50, strategy=strategy, shape="quadtree", **more)
+    tiled = allocate(relevance, 50, strategy=strategy, strategy_options={"shape": "quadtree", **more})
     assert tiled.tokens == tokens_for((512, 512), 50, strategy="quadtree") == 49
     assert (4.0**tiled.levels).sum() == 256, "leaves of a tiling fill the picture once"
     with pytest.raises(InputError, match="shape"):
-        allocate(relevance, 50, strategy=strategy, shape="heap", **more)
+        allocate(relevance, 50, strategy=strategy, strategy_options={"shape": "heap", **more})
 
 
 def test_shuffled_has_leaves_of_the_same_sizes():

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from arr_coc.attending.quadtree_numpy import quadtree_numpy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -36,10 +35,10 @@ def test_the_leaves_are_those_of_the_batched_tree(grid, share, criterion, steps)
     tree = build_tree(rows, cols, levels)
     budget = round(tree.floor + share * (tree.full - tree.floor))
     relevance = random_map(rows, cols, seed, steps)
-    one = quadtree_numpy(relevance, tree, budget, criterion)
+    one = quadtree(relevance[None], tree, budget, criterion)
     batch = quadtree(torch.from_numpy(relevance)[None], tree, budget, criterion)
-    assert np.array_equal(one.cells, batch.cells[0].numpy())
-    assert np.array_equal(one.scores, batch.scores[0].numpy())
+    assert np.array_equal(one.cells, batch.cells.numpy())
+    assert np.array_equal(one.scores, batch.scores.numpy())
 
 
 @pytest.mark.parametrize("grid", [(5, 13), (9, 6), (13, 11), (23, 23), (94, 125)])
@@ -49,9 +48,9 @@ def test_every_count_of_an_odd_grid_is_settled_alike(grid):
     step = max(1, (tree.full - tree.floor) // 150)
     for seed, budget in enumerate(range(tree.floor, tree.full + 1, step)):
         relevance = random_map(*grid, seed, (None, 2)[seed % 2])
-        one = quadtree_numpy(relevance, tree, budget)
-        assert len(one.cells) == tree.reach(budget)
-        assert np.array_equal(one.cells, quadtree(torch.from_numpy(relevance)[None], tree, budget).cells[0].numpy())
+        one = quadtree(relevance[None], tree, budget)
+        assert one.cells.shape[1] == tree.reach(budget)
+        assert np.array_equal(one.cells, quadtree(torch.from_numpy(relevance)[None], tree, budget).cells.numpy())
 
 
 @settings(max_examples=60, deadline=None)
@@ -87,9 +86,9 @@ def test_a_flat_map_ties_everywhere_and_is_split_in_order(strategy):
 
 def test_both_refuse_the_same():
     tree = build_tree(4, 4, 2)
-    for relevance in (np.ones((4, 5), dtype=np.float32), np.ones((1, 4, 4), dtype=np.float32)):
+    for relevance in (np.ones((1, 4, 5), dtype=np.float32), np.ones((4, 4), dtype=np.float32)):
         with pytest.raises(InputError, match="relevance"):
-            quadtree_numpy(relevance, tree, 8)
+            quadtree(relevance, tree, 8)
     with pytest.raises(InputError, match="criterion"):
         allocate(np.ones((4, 4)), 8, strategy="quadtree", strategy_options={"criterion": "beauty"})
     with pytest.raises(InputError, match="strategy"):

@@ -37,7 +37,7 @@ BUDGET = 256
 @pytest.mark.parametrize("strategy", strategy_names())
 @pytest.mark.parametrize("size", [(1024, 1024), (1000, 700)])
 def test_every_strategy_keeps_the_contract(strategy, size):
-    allocation = allocate(SPOT, BUDGET, image_size=size, strategy=strategy, **extras(strategy))
+    allocation = allocate(SPOT, BUDGET, image_size=size, strategy=strategy, strategy_options=extras(strategy))
     assert allocation.strategy == strategy
     assert allocation.tokens <= allocation.budget
     assert (allocation.counts >= 1).all()
@@ -60,22 +60,22 @@ def test_a_batch_equals_one_by_one(strategy):
     more = extras(strategy)
     if strategy == "oracle":
         more = {"boxes": [[[0.6, 0.1, 0.8, 0.25]], [[0.1, 0.6, 0.25, 0.8]], [[0, 0, 0.1, 0.1]]]}
-    together = allocate_batch(maps, BUDGET, strategy=strategy, seed=5, **more)
-    again = allocate_batch(maps, BUDGET, strategy=strategy, seed=5, **more)
+    together = allocate_batch(maps, BUDGET, strategy=strategy, seed=5, strategy_options=more)
+    again = allocate_batch(maps, BUDGET, strategy=strategy, seed=5, strategy_options=more)
     assert together == again, "the same seed must give the same result"
     if strategy in ("random", "shuffled"):
         return  # drawn for the batch as a whole
     for index, one in enumerate(together):
         own = {"boxes": more["boxes"][index]} if strategy == "oracle" else more
-        assert allocate(maps[index], BUDGET, strategy=strategy, **own) == one
+        assert allocate(maps[index], BUDGET, strategy=strategy, strategy_options=own) == one
 
 
 @pytest.mark.parametrize("strategy", strategy_names())
 def test_an_option_that_a_strategy_does_not_take_is_refused_and_the_nearest_name_said(strategy):
     with pytest.raises(InputError, match=r"budegt=.*did you mean budget\?"):
-        allocate(SPOT, BUDGET, strategy=strategy, budegt=3, **extras(strategy))
+        allocate(SPOT, BUDGET, strategy=strategy, strategy_options={"budegt": 3, **extras(strategy)})
     with pytest.raises(InputError, match=r"levelz=.*did you mean levels?\?"):
-        allocate(SPOT, BUDGET, strategy=strategy, levelz=3, **extras(strategy))
+        allocate(SPOT, BUDGET, strategy=strategy, strategy_options={"levelz": 3, **extras(strategy)})
 
 
 @pytest.mark.parametrize(

@@ -74,7 +74,7 @@ def test_presets_are_those_of_ask_and_others_are_refused(tmp_path):
     assert json.loads(line)["tokens"] == answer.tokens, "all passes are one record"
     for wrong in ({"preset": "nope"}, {"preset": "two_pass", "relevance": "detail"}):
         with pytest.raises(InputError, match="preset"):
-            eye.ask("what", **wrong)
+            eye.ask("what", options=Options(**wrong))
     with pytest.raises(InputError, match="eye"):
         Esper(5)
     with pytest.raises(InputError, match="unknown"):

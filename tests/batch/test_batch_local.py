@@ -24,7 +24,7 @@ from batch_runs import (
 from PIL import Image
 from tiny_weights import signs
 
-from arr_coc import look
+from arr_coc import Options, look
 from arr_coc.app.batch.local import look_locally
 from arr_coc.app.batch.looker import COLUMNS, Looker, LookerOptions, failed
 from arr_coc.app.batch.rows import BatchRow, Todo, key_of, read_questions
@@ -66,7 +66,7 @@ def test_parquet_and_lines_hold_the_same_rows(tmp_path: Path) -> None:
     store = Store(out, {})
     street = tmp_path / "signs.png"
     Image.fromarray(signs()).save(street)
-    looker = Looker(LookerOptions(budget=64))
+    looker = Looker(LookerOptions(options=Options(budget=64)))
     store.add(looker({"path": [str(street), "nowhere.png"], "query": ["the red sign", "what?"]}))
     store.close()
     (good, bad), lines = parquet.read_table(out / "part-000001.parquet").to_pylist(), written(out)
@@ -91,7 +91,7 @@ def test_asking_answers_as_ask_does(tmp_path: Path) -> None:
     street = tmp_path / "signs.png"
     Image.fromarray(signs()).save(street)
     query = "What does the pink sign say?"
-    found = Looker(LookerOptions(ask=True, budget=24))({"path": [str(street)], "query": [query]})
+    found = Looker(LookerOptions("mini", Options(budget=24)))({"path": [str(street)], "query": [query]})
     alone = ask(street, query, 24)
     assert found["text"][0] == alone.text
     assert found["tokens"][0] == alone.tokens
@@ -102,7 +102,7 @@ def test_asking_answers_as_ask_does(tmp_path: Path) -> None:
 @pytest.mark.parametrize("asking", [False, True])
 def test_rows_are_read_from_where_they_are_told_and_say_so(asking: bool) -> None:
     street = Path(__file__).parents[2] / "src" / "arr_coc" / "examples" / "street.png"
-    looker = Looker(LookerOptions(ask=asking, budget=24, scale=0.5, relevance="detail"))
+    looker = Looker(LookerOptions("mini" if asking else None, Options(budget=24, scale=0.5, relevance="detail")))
     found = looker({"path": [str(street)], "query": ["Who signed it?"]})
     assert (found["error"][0], found["scale"][0], found["tokens"][0], found["full"][0]) == ("", 0.5, 24, 768)
     leaves = np.frombuffer(found["leaves"][0], dtype="<i2").reshape(-1, 3)
@@ -138,8 +138,8 @@ def test_memory_does_not_grow_with_the_number_of_pictures(tmp_path: Path) -> Non
     script = (
         "import resource, sys\n"
         "from arr_coc.app.batch.looker import Looker, LookerOptions\n"
-        "from pathlib import Path\n"
-        "data, looker = Path(sys.argv[1]).read_bytes(), Looker(LookerOptions(budget=16, relevance='look'))\n"
+        "from pathlib import Path\nfrom arr_coc import Options\n"
+        "data, looker = Path(sys.argv[1]).read_bytes(), Looker(LookerOptions(options=Options(budget=16, relevance='look')))\n"
         "for n in range(1, 21):\n"
         "    looker({'path': [str(n)], 'query': ['what?'], 'data': [data]})\n"
         "    if n in (5, 20):\n"
@@ -214,7 +214,6 @@ def test_a_row_that_comes_twice_is_written_once_also_after_a_restart(tmp_path: P
         (("--budget", "0"), "budget"),
         (("--set", "scale=0"), "is not possible; give auto"),
         (("--set", "scale=nan"), "is not possible; give auto"),
-        (("--address", "auto"), "--engine ray"),
         (("--set", "strategy=classic"), "leaves"),
         (("--set", "relevance=glance"), "glance"),
         (("--questions", "nowhere.jsonl"), "nowhere.jsonl"),

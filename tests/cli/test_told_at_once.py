@@ -49,7 +49,7 @@ WRONG: list[tuple[list[str], str]] = [
     (["look", STREET, "red", "--set", "strategy=zzz"], "zzz"),
     (["look", STREET, "red", "--set", "device=zzz"], "zzz"),
     (["look", STREET, "red", "--set", "relevance=zzz"], "zzz"),
-    (["video", "http://127.0.0.1:9/a.mp4", "red"], "--allow-url"),
+    (["video", "http://127.0.0.1:9/a.mp4", "red"], "download"),
     (["needle", "--out", "AFILE"], "AFILE"),
     (["serve", "--upload", "nan"], "--upload"),
     (["serve", "--upload", "inf"], "--upload"),
@@ -57,13 +57,11 @@ WRONG: list[tuple[list[str], str]] = [
     (["serve", "--seconds", "nan"], "seconds"),
     (["serve", "--seconds", "inf"], "seconds"),
     (["serve", "--limit", "upload=0"], "upload"),
-    (["serve", "--allow-origin", "example.org"], "--allow-origin"),
     (["serve", "--model", "/nope"], "/nope"),
     (["serve", "--record", "/nope/x.jsonl"], "/nope"),
     (["microscope", "--limit", "upload=nan"], "upload"),
     (["microscope", "--limit", "pixels=nan"], "pixels"),
     (["microscope", "--limit", "pixels=inf"], "pixels"),
-    (["microscope", "--allow-origin", "example.org"], "--allow-origin"),
 ]
 
 

@@ -13,7 +13,7 @@ from PIL import Image
 from small_pdf import small_pdf
 from tiny_models import save_stock
 
-from arr_coc import InputError, tokens_for
+from arr_coc import InputError, Options, tokens_for
 from arr_coc.app.batch.looker import Looker, LookerOptions
 from arr_coc.app.batch.store import Store, plain
 from arr_coc.app.cli import main
@@ -72,7 +72,7 @@ def test_ask_tells_the_page(capsys, report, tmp_path) -> None:
 
 def test_batch_rows_of_documents_tell_their_pages(report, tmp_path) -> None:
     Image.new("RGB", (96, 64)).save(tmp_path / "a.png")
-    looker = Looker(LookerOptions(budget=18))
+    looker = Looker(LookerOptions(options=Options(budget=18)))
     columns = looker({"path": [str(report), str(tmp_path / "a.png")], "query": [QUERY] * 2})
     row, other = (plain({name: columns[name][place] for name in columns}) for place in (0, 1))
     assert row["tokens"] == 18 == sum(tokens for _, tokens in row["pages"]) == len(row["leaves"])
@@ -128,7 +128,7 @@ def test_the_server_reads_files_and_tells_tokens_before_and_after(report, tmp_pa
         assert "warnings" not in told
         few = client.post("/v1/chat/completions", content=body(report, budget=6), headers=headers).json()["arr_coc"]
         assert any(line.startswith("without a token: page") for line in few["warnings"])
-        for own, words in (({"words": []}, "documents"), ({"total": 3}, "valid boolean")):
+        for own, words in (({"words": []}, "documents"), ({"total": 3}, "total must be")):
             refused = client.post("/v1/chat/completions", content=body(report, **own), headers=headers)
             assert refused.status_code == 400
             assert words in refused.json()["error"]["message"]

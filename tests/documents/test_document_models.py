@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from arr_coc.attending.request import Request
 from small_pdf import small_pdf
 from tiny_models import GREEDY, picture, prompt, save_stock, tiny_model, tiny_processor
 
@@ -92,7 +91,7 @@ def test_pages_that_share_a_budget_are_read_from_the_distance_that_is_asked_for(
     assert [one.scale for one in nearer] == [1.5 if one.tokens > 4 else 1.0 for one in plain]
     pictures = Eye.from_pretrained(str(stock))
     turns = (Turn(USER, (picture(128, 96), picture(96, 128, 4), "where is it")),)
-    shared = pictures.prepare(turns, budget=14, total=True, scale=1.5).plan.allocations
+    shared = pictures.prepare(turns, Options(budget=14, total=True, scale=1.5)).plan.allocations
     assert sum(one.tokens for one in shared) == 14
 
 
@@ -132,7 +131,7 @@ def test_page_by_page_the_next_is_asked_where_the_first_is_unsure(report) -> Non
         asked.append((words.texts[2], tokens))
         return Answer(f"said of {words.texts[2]}", unsure[len(asked) - 1], seconds={"answer": 1.0})
 
-    how = (Document.of(report), "What is the total of 3?", Request.of(60), "auto", PageOffers(), asker)
+    how = (Document.of(report), "What is the total of 3?", Options(budget=60, relevance="auto"), PageOffers(), asker)
     unsure = [0.1]
     assert ask_page_by_page(*how).text == "said of 3:"
     assert len(asked) == 1
@@ -154,7 +153,7 @@ def test_mini_reads_the_best_page(report) -> None:
     one = ask(report, "What is the total of 4?", budget=64, pages=4, options=Options(max_new_tokens=6))
     assert one.pages == ()
     with pytest.raises(InputError, match="several pages"):
-        ask(report, "What?", budget=64, options=Options(preset="two_pass"))
+        ask(report, "What?", budget=64, words=[])
 
 
 def test_passes_go_over_the_best_pages_and_share_the_budget(report, capsys) -> None:

@@ -6,8 +6,6 @@ import json
 
 import numpy as np
 import pytest
-from arr_coc.attending.document_look import allocate_pages, listed
-from arr_coc.attending.request import Request
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_pdf import small_pdf
@@ -17,6 +15,8 @@ from arr_coc.attending.allocate import allocate
 from arr_coc.attending.document import page_gains, share_tokens
 from arr_coc.balancing.document import PageRelevance
 from arr_coc.core.document_values import DocumentAllocation
+from arr_coc.decide_document import allocate_pages, listed
+from arr_coc.options import Options
 from arr_coc.pictures.document import Document
 
 maps = (
@@ -70,7 +70,7 @@ def a_document(shapes):
 def test_one_page_is_an_ordinary_allocation_to_the_leaf(budget):
     found = np.random.default_rng(3).random((9, 7)).astype(np.float32)
     given_page = PageRelevance(Relevance(found))
-    (page,) = allocate_pages(a_document([(280, 220)]), [given_page], Request.of(budget)).pages
+    (page,) = allocate_pages(a_document([(280, 220)]), [given_page], Options(budget=budget)).pages
     alone = allocate(found, budget, image_size=(280, 220))
     assert page.allocation.to_json()["regions"] == alone.to_json()["regions"]
 
@@ -81,17 +81,17 @@ def test_pages_without_a_token_are_told_and_tokens_follow_relevance():
     strong[4, 4:7] = 0.9
     relevances = [PageRelevance() for _ in range(8)]
     relevances[5] = PageRelevance(Relevance(strong))
-    few = allocate_pages(document, relevances, Request.of(12))
+    few = allocate_pages(document, relevances, Options(budget=12))
     assert few.tokens == 12
     assert few.ranked[0].number == 6
     assert few.left_out
     assert "without a token: pages 1-5, 7-8" in few.notes
-    more = allocate_pages(document, relevances, Request.of(40))
+    more = allocate_pages(document, relevances, Options(budget=40))
     assert more.tokens == 40
     assert not more.left_out
     assert [page.tokens for page in more.pages] == [1] * 5 + [33] + [1] * 2
     assert (more.page(6).allocation.level_map()[4, 4:7] == 0).all()
-    assert allocate_pages(document, relevances, Request.of(99999)).tokens == 800
+    assert allocate_pages(document, relevances, Options(budget=99999)).tokens == 800
 
 
 def test_the_best_page_is_the_one_that_most_likely_answers_not_the_one_with_most_tokens():

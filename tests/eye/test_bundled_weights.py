@@ -123,8 +123,8 @@ def test_the_calibrated_temperature_and_levels_are_used(weights, tmp_path):
     plain, calibrated = (Eye.from_pretrained(str(folder / "mini")) for folder in (weights, tmp_path))
     spot = np.zeros((8, 8), dtype=np.float32)
     spot[:4, :4] = 1
-    question = {"query": "x", "keep": 0.3, "relevance": spot, "max_new_tokens": 2}
-    answers = [eye.set_image(picture(256, 256)).ask(**question) for eye in (plain, calibrated)]
+    options = Options(budget=0.3, relevance=spot, max_new_tokens=2)
+    answers = [eye.set_image(picture(256, 256)).ask("x", options=options) for eye in (plain, calibrated)]
     assert calibrated.temperature == 3.0
     assert answers[1].uncertainty > answers[0].uncertainty
     assert answers[1].passes[0].entropy > answers[0].passes[0].entropy

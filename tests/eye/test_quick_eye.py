@@ -150,13 +150,14 @@ def test_sureness_is_that_of_torch() -> None:
 @needs_weights
 def test_it_is_taken_only_where_it_will_do() -> None:
     size = (512, 512)
-    assert can_be_quick("mini", "cpu", size)
-    assert can_be_quick("mini", "cpu", size, 256, relevance="scorer", strategy="quadtree")
-    assert not can_be_quick("mini", "cuda", size)
-    assert not can_be_quick("runs/mini", "cpu", size)
-    assert not can_be_quick("mini", "cpu", size, strategy="random")
-    assert not can_be_quick("mini", "cpu", size, relevance="glance")
-    assert not can_be_quick("mini", "cpu", (2048, 2048), 512)
+    options = arr_coc.Options
+    assert can_be_quick("mini", size, options())
+    assert can_be_quick("mini", size, options(budget=256, relevance="scorer", strategy="quadtree"))
+    assert not can_be_quick("mini", size, options(device="cuda"))
+    assert not can_be_quick("runs/mini", size, options())
+    assert not can_be_quick("mini", size, options(strategy="random"))
+    assert not can_be_quick("mini", size, options(relevance="glance"))
+    assert not can_be_quick("mini", (2048, 2048), options(budget=512))
     with pytest.raises(InputError, match="no picture yet"):
         quick_eye().ask(QUERY)
 
@@ -193,13 +194,13 @@ def test_an_allocation_that_cannot_be_read_is_told_as_the_stock_class_tells_it(e
 def test_an_answer_is_less_sure_where_the_scorer_was_not_sure_of_its_place(quick: Eye) -> None:
     plain, doubting = copy(quick), copy(quick)
     plain.place, doubting.place = None, PlaceDoubt(1.0, 2.0, -3.0)
-    looked = doubting.prepare([Turn(USER, (signs(), QUERY))], budget=32)
+    looked = doubting.prepare([Turn(USER, (signs(), QUERY))], arr_coc.Options(budget=32))
     (found,) = looked.plan.relevance
     peak = float(np.max(found))
-    told, given_map = [one.ask(QUERY, 32) for one in (plain, doubting)], {"relevance": found}
+    told, given_map = [one.ask(QUERY, 32) for one in (plain, doubting)], arr_coc.Options(relevance=found)
     assert told[0].text == told[1].text
     wanted = doubting.place.sureness(1 - told[0].uncertainty, peak)
     assert 1 - told[1].uncertainty == pytest.approx(wanted, abs=1e-5)
     assert told[1].uncertainty > told[0].uncertainty
-    same = [one.ask(QUERY, 32, **given_map).uncertainty for one in (plain, doubting)]
+    same = [one.ask(QUERY, 32, given_map).uncertainty for one in (plain, doubting)]
     assert same[0] == same[1], "nobody knows how sure a map is that the caller gives"

@@ -13,16 +13,14 @@ from PIL import Image
 from arr_coc.app.microscope.kit import in_a_sentence, without_folders
 from arr_coc.app.microscope.limits import PageLimits, check_exposure
 from arr_coc.app.microscope.serving import USER, PageGuard, serve
-from arr_coc.app.web import Origins
 from arr_coc.core.errors import InputError
 
 PASSWORD = "correct horse"
 
 
-def guard(application, host="127.0.0.1", password=None, limits=None, origins=()):
+def guard(application, host="127.0.0.1", password=None, limits=None):
     """The page behind another guard."""
-    limits, origins = limits or PageLimits(), Origins(origins)
-    return PageGuard(application.application, host, password, application.desk, limits, origins=origins)
+    return PageGuard(application.application, host, password, application.desk, limits or PageLimits())
 
 
 # ---- who may reach it -----------------------------------------------------------------------------------------------
@@ -85,11 +83,6 @@ def test_a_page_of_another_site_cannot_ask_in_disguise(application):
     files = {"files": ("a.png", png(8, 8))}
     assert request(application, "POST", "/gradio_api/upload", headers=evil, files=files).status_code == 403
     assert request(application, "GET", "/config", headers=evil).status_code == 403
-    named = guard(application, origins=["http://evil.example"])
-    answer = request(named, "GET", "/config", headers=evil)
-    assert (answer.status_code, answer.headers["access-control-allow-origin"]) == (200, "http://evil.example")
-    with pytest.raises(InputError, match="--allow-origin"):
-        guard(application, origins=["evil.example/page"])
 
 
 # ---- what may be uploaded -------------------------------------------------------------------------------------------

@@ -41,7 +41,9 @@ def spot(*places: tuple[int, int, int, int], shape: tuple[int, int] = (20, 28)) 
 
 
 def packed_of(pixels: np.ndarray, relevance: np.ndarray, budget: Any, **how: Any) -> Packed:
-    return pack(pixels, QUESTION, budget, **{"model": "mini", **how}, relevance=relevance)
+    own = {name: how.pop(name) for name in ("scale", "grip") if name in how}
+    options = arr_coc.Options(relevance=relevance, **own)
+    return pack(pixels, QUESTION, budget, **{"model": "mini", **how}, options=options)
 
 
 def cut_words(words: np.ndarray, box: tuple[float, float, float, float]) -> float:

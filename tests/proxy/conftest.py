@@ -21,12 +21,13 @@ def fronting() -> Callable[..., Any]:
     """(upstream's address, settings) → a proxy for the length of a `with`. Relevance is detail, which is quick."""
 
     @contextmanager
-    def start(upstream: str, key: str | None = None, origins: tuple[str, ...] = (), **how: Any) -> Iterator[str]:
+    def start(upstream: str, key: str | None = None, budget: Any = 60, **how: Any) -> Iterator[str]:
         from arr_coc.app.proxy.api import build_proxy
         from arr_coc.app.proxy.settings import ProxySettings
+        from arr_coc.options import Options
 
-        settings = ProxySettings(upstream, **{"budget": 60, "relevance": "detail", **how})
-        with running(build_proxy(settings, key=key, origins=origins)) as address:
+        options = Options(budget=budget, relevance="detail")
+        with running(build_proxy(ProxySettings(upstream, options=options, **how), key=key)) as address:
             yield address
 
     return start

@@ -31,7 +31,7 @@ def serving() -> Iterator[str]:
     from arr_coc.app.web import Limits
 
     engine = Engine(copy(arr_coc.Eye.from_pretrained("mini")), Limits())
-    with running(build_api(engine, default={"keep": 1.0})) as address:
+    with running(build_api(engine, budget=1.0)) as address:
         yield address
 
 

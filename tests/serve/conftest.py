@@ -36,8 +36,7 @@ def serving(eye: Any) -> Callable[..., Any]:
         key: str | None = None,
         media: tuple[str, ...] = (),
         model: Any = None,
-        default: Any = None,
-        origins: tuple[str, ...] = (),
+        budget: Any = None,
         **limits: Any,
     ) -> Iterator[Served]:
         import uvicorn
@@ -46,7 +45,7 @@ def serving(eye: Any) -> Callable[..., Any]:
         from arr_coc.app.web import Limits
 
         engine = Engine(copy(eye) if model is None else model, Limits(**limits))
-        api = build_api(engine, key=key, media=media, default=default, origins=origins)
+        api = build_api(engine, key=key, media=media, budget=budget)
         config = uvicorn.Config(api, port=0, log_level="warning")
         server = uvicorn.Server(config)
         thread = threading.Thread(target=server.run, daemon=True)
@@ -87,7 +86,7 @@ def wanted(eye: Any) -> Callable[..., Any]:
     def ask(question: str, **how: Any) -> Any:
         key = (question, *how.items())
         if key not in known:
-            known[key] = own.ask(question, **how)
+            known[key] = own.ask(question, options=arr_coc.Options(**how))
         return known[key]
 
     return ask

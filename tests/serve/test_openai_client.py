@@ -70,10 +70,10 @@ WORDS = [{"text": "coffee", "box": [0.1, 0.1, 0.2, 0.15]}, {"text": "open", "box
     ("own", "how"),
     [
         ({"budget": 24}, {"budget": 24}),
-        ({"budget": "50%"}, {"keep": 0.5}),
+        ({"budget": "50%"}, {"budget": 0.5}),
         ({"keep": "30%"}, {"keep": 0.3}),
         ({"budget": 999}, {"budget": 999}),
-        ({}, {"keep": 0.25}),
+        ({}, {"budget": 0.25}),
         ({"budget": 24, "relevance": "detail"}, {"budget": 24, "relevance": "detail"}),
         ({"budget": 24, "relevance": "glance"}, {"budget": 24, "relevance": "glance"}),
         ({"budget": 24, "strategy": "uniform"}, {"budget": 24, "strategy": "uniform"}),
@@ -83,10 +83,7 @@ WORDS = [{"text": "coffee", "box": [0.1, 0.1, 0.2, 0.15]}, {"text": "open", "box
     ids=lambda value: "-".join(f"{name}={str(one)[:12]}" for name, one in value.items()) or "nothing",
 )
 def test_every_field_means_what_it_does_in_ask(server: Served, eye: Any, own: Any, how: Any) -> None:
-    agree(
-        server.ask(options=Options(strategy_options={"own": {**own, **WANT}})),
-        copy(eye).set_image(SIGNS).ask(PINK, **how),
-    )
+    agree(server.ask(own={**own, **WANT}), copy(eye).set_image(SIGNS).ask(PINK, options=Options(**how)))
 
 
 CHATS: dict[str, tuple[list[Any], Any]] = {
@@ -224,22 +221,20 @@ def test_budgets_have_a_default_and_a_ceiling(serving: Callable[..., Any], eye: 
     from arr_coc import Allocation
 
     own = copy(eye).set_image(SIGNS)
-    with serving(max_budget=20, default={"budget": 12}) as served:
-        plain = served.ask(options=Options(strategy_options={"own": {}}))
+    with serving(max_budget=20, budget=12) as served:
+        plain = served.ask(own={})
         assert plain.arr_coc["tokens"] == 12
         assert not any("may cost" in note for note in plain.arr_coc["notes"])
         wanted = own.ask(PINK, budget=20).allocation.to_json()
-        for asked in ({"budget": 64}, {"keep": 0.5}, {"budget": "100%"}):
-            lowered = served.ask(options=Options(strategy_options={"own": {**asked, **WANT}}))
+        for asked in ({"budget": 64}, {"budget": 0.5}, {"budget": "100%"}):
+            lowered = served.ask(own={**asked, **WANT})
             assert lowered.arr_coc["tokens"] == 20
             assert any("20 tokens" in note for note in lowered.arr_coc["notes"])
             assert lowered.arr_coc["allocation"] == wanted
         two = served.talk(CHATS["two pictures"][0], {"budget": [64, 4], **WANT})
         assert [Allocation.from_json(one).tokens for one in two.arr_coc["allocation"]] == [20, 4]
         with pytest.raises(BadRequestError, match="at most 20"):
-            served.ask(
-                options=Options(strategy_options={"own": {"allocation": own.ask(PINK, budget=24).allocation.to_json()}})
-            )
+            served.ask(own={"allocation": own.ask(PINK, budget=24).allocation.to_json()})
 
 
 def test_two_dozen_at_once(serving: Callable[..., Any], eye: Any) -> None:
@@ -253,11 +248,11 @@ def test_two_dozen_at_once(serving: Callable[..., Any], eye: Any) -> None:
             (GRAY, {"budget": 12}, True),
             (PINK, {"budget": 12, "relevance": "glance"}, True),
             (GRAY, {"budget": 8, "relevance": "glance"}, False),
-            (GRAY, {"keep": 1.0}, False),
+            (GRAY, {"budget": 1.0}, False),
         )
     ]
     kinds.append((chat, {"budget": budget}, False))
-    wanted = [own.ask(messages[-1]["content"][-1]["text"], **how) for messages, how, _ in kinds[:-1]]
+    wanted = [own.ask(messages[-1]["content"][-1]["text"], options=Options(**how)) for messages, how, _ in kinds[:-1]]
     wanted.append(eye.ask(turns_of(chat), budget))
 
     def ask(number: int) -> tuple[str, int]:

@@ -50,10 +50,7 @@ def test_models_and_health(server: Served) -> None:
 
 
 def test_an_answer_is_that_of_ask_and_says_what_it_cost(server: Served, eye: Any, wanted: Callable[..., Any]) -> None:
-    said, answer = (
-        server.ask(options=Options(strategy_options={"own": {"budget": 48, "want": ["allocation"]}})),
-        wanted(PINK, budget=48),
-    )
+    said, answer = server.ask(own={"budget": 48, "want": ["allocation"]}), wanted(PINK, budget=48)
     own = said.arr_coc
     assert said.choices[0].message.content == answer.text == "COFFEE"
     assert said.choices[0].finish_reason == "stop"
@@ -70,11 +67,7 @@ def test_an_answer_is_that_of_ask_and_says_what_it_cost(server: Served, eye: Any
 
 def test_a_stream_is_the_same_answer_in_pieces(server: Served, wanted: Callable[..., Any]) -> None:
     own = {"keep": 0.25, "want": ["allocation"]}
-    chunks = list(
-        server.ask(
-            options=Options(strategy_options={"own": own, "stream": True, "stream_options": {"include_usage": True}})
-        )
-    )
+    chunks = list(server.ask(own=own, stream=True, stream_options={"include_usage": True}))
     answer = wanted(PINK, keep=0.25)
     pieces = [chunk.choices[0].delta.content for chunk in chunks if chunk.choices and chunk.choices[0].delta.content]
     assert "".join(pieces) == answer.text
@@ -87,39 +80,29 @@ def test_a_stream_is_the_same_answer_in_pieces(server: Served, wanted: Callable[
 
 
 def test_answers_end_where_they_are_told_to(server: Served) -> None:
-    short = server.ask(options=Options(strategy_options={"max_tokens": 2, "own": {"budget": 48}}))
+    short = server.ask(max_tokens=2, own={"budget": 48})
     assert (short.choices[0].message.content, short.choices[0].finish_reason) == ("CO", "length")
     assert short.usage.completion_tokens == 2
-    stopped = server.ask(options=Options(strategy_options={"stop": ["FE"], "own": {"budget": 48}}))
+    stopped = server.ask(stop=["FE"], own={"budget": 48})
     assert (stopped.choices[0].message.content, stopped.choices[0].finish_reason) == ("COF", "stop")
 
 
 def test_a_caller_may_say_where_to_look(server: Served, wanted: Callable[..., Any]) -> None:
     other = wanted(GRAY, budget=24)
     own = {"budget": 24, "query": GRAY, "want": ["allocation"]}
-    assert (
-        server.ask(options=Options(strategy_options={"own": own})).arr_coc["allocation"] == other.allocation.to_json()
-    )
-    again = server.ask(GRAY, options=Options(strategy_options={"own": {"allocation": other.allocation.to_json()}}))
+    assert server.ask(own=own).arr_coc["allocation"] == other.allocation.to_json()
+    again = server.ask(GRAY, own={"allocation": other.allocation.to_json()})
     assert again.choices[0].message.content == other.text
     assert again.arr_coc["relevance"] == "the caller's allocation"
-    named = server.ask(
-        options=Options(strategy_options={"own": {"budget": 24, "relevance": "detail", "strategy": "quadtree"}})
-    )
+    named = server.ask(own={"budget": 24, "relevance": "detail", "strategy": "quadtree"})
     assert named.arr_coc["relevance"].startswith("relevance 'detail'")
     words = [{"text": "coffee", "box": [0.1, 0.1, 0.2, 0.15]}]
-    assert (
-        server.ask(options=Options(strategy_options={"own": {"budget": 24, "words": words}}))
-        .arr_coc["relevance"]
-        .startswith("relevance 'words'")
-    )
+    assert server.ask(own={"budget": 24, "words": words}).arr_coc["relevance"].startswith("relevance 'words'")
 
 
 def test_a_picture_is_read_from_where_the_request_says(server: Served, wanted: Callable[..., Any]) -> None:
     for scale in ("auto", 0.5, 1, 2):
-        said = server.ask(
-            options=Options(strategy_options={"own": {"budget": 24, "scale": scale, "want": ["allocation"]}})
-        )
+        said = server.ask(own={"budget": 24, "scale": scale, "want": ["allocation"]})
         assert said.arr_coc["allocation"] == wanted(PINK, budget=24, scale=scale).allocation.to_json()
         assert said.arr_coc["allocation"].get("scale", 1) == (1 if scale == "auto" else scale)
 
@@ -273,11 +256,11 @@ def test_a_client_that_leaves_gives_up_its_place(server: Served, gate: Gate, str
         held = pool.submit(server.ask, own={"budget": 12, "relevance": "gate"})
         assert gate.reached.wait(60)
         with pytest.raises(APITimeoutError):
-            server.ask(options=Options(strategy_options={"stream": stream, "timeout": 0.5}))
+            server.ask(stream=stream, timeout=0.5)
         until(lambda: server.engine.waiting == 0)
         gate.opened.set()
         held.result()
-    server.ask(options=Options(strategy_options={"own": {"budget": 12}}))
+    server.ask(own={"budget": 12})
     assert server.counted("arr_coc_batch_size_sum") == before + 2
     assert server.counted('arr_coc_requests_total{status="499"}') >= 1
 

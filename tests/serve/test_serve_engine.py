@@ -11,10 +11,11 @@ from serve_client import GRAY, PINK, SIGNS
 
 
 def asked_of(question: str, how: dict[str, Any], picture: Any = SIGNS, **more: Any) -> Any:
-    from arr_coc.answering.chat import Turn
+    from arr_coc.options import Options
+from arr_coc.answering.chat import Turn
     from arr_coc.app.serve.chat import ChatRequest
 
-    return ChatRequest((Turn("user", (picture, question)),), how, **more)
+    return ChatRequest((Turn("user", (picture, question)),), Options(**how), **more)
 
 
 def answered(eye: Any, asked: list[Any], leave: int | None = None, lookers: int = 1) -> list[list[Any]]:
@@ -63,9 +64,9 @@ def test_a_model_that_needs_its_own_generate_is_served_one_by_one() -> None:
     model.generation_config.repetition_penalty = 1.5  # which the lean loop does not know
     eye = Eye(model, tiny_processor(), relevance="detail")
     how = {"budget": 12}
-    told = answered(eye, [asked_of(PINK, how, new_tokens=number) for number in (5, 9)])
+    told = answered(eye, [asked_of(PINK, {**how, "max_new_tokens": number}) for number in (5, 9)])
     for number, items in zip((5, 9), told, strict=True):
-        answer = copy(eye).set_image(SIGNS).ask(PINK, max_new_tokens=number, **how)
+        answer = copy(eye).set_image(SIGNS).ask(PINK, options=Options(max_new_tokens=number, **how))
         assert items[-1].answer.text == answer.text
         assert items[-1].answer.uncertainty == pytest.approx(answer.uncertainty, abs=1e-5)
         assert (items[0].tokens, items[0].batch) == (answer.tokens, 1) == (12, 1)

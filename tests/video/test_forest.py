@@ -42,7 +42,8 @@ def test_auto_enlarges_a_clip_whose_letters_are_small_and_by_default_none() -> N
         cv2.putText(page, line, (8, 24 + 24 * number), cv2.FONT_HERSHEY_SIMPLEX, 0.3, (20, 20, 20))
     frames = [page, np.roll(page, 4, axis=0), np.roll(page, 8, axis=0)]
     plain, nearer = (
-        watch(frames, "What is the total?", budget=60, grip="mini", **how) for how in ({}, {"scale": "auto"})
+        watch(frames, "What is the total?", budget=60, options=Options(grip="mini", scale=scale))
+        for scale in (None, "auto")
     )
     assert plain.distance.scale == 1
     assert nearer.distance.scale > 1.2

@@ -439,12 +439,15 @@ class Eye:
         """Answer one question about the current picture as a preset does; only the final answer is recorded."""
         options.check_preset()
         function = load_function("arr_coc.answering.esper:find_preset")(options.preset)
-        if not isinstance(query, str) or self._view is None:
-            raise InputError(f"preset {options.preset!r} answers one question about one picture; call set_image first")
+        if not isinstance(query, str):
+            raise InputError(f"preset {options.preset!r} answers one question, not a conversation")
         check_question(query)
-        own = copy(self)
+        own, plain = copy(self), replace(options, preset=None)
         own.record = None
-        plain = replace(options, preset=None)
+        if self._view is None and self._pages is not None:
+            return load_function("arr_coc.answering.esper:Esper")(own, options.preset).ask(query, options=plain)
+        if self._view is None:
+            raise InputError("no picture is set; call set_image(image) first")
         return self.recorded(function(own, self._view.picture, query, plain, options.max_new_tokens), query)
 
     def recorded(self, answer: Answer, query: str) -> Answer:

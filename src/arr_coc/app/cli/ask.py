@@ -132,7 +132,7 @@ def ask_document(given: AskCommand, options: Options, document: Document) -> tup
     from .inputs import check_model
     from .results import write_document_answer
 
-    refused = {"preset": options.preset, "words": options.words, "--record": given.record}
+    refused = {"words": options.words, "--record": given.record}
     for name, value in refused.items():
         if value is not None:
             raise InputError(f"{name} is for one picture, and this has {len(document)} pages; choose one: --pages 1")
