@@ -1,23 +1,16 @@
-"""The homunculus as a clip, and the plot of its coherence."""
+"""The homunculus as a clip."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from os import PathLike
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from ..core.files import replacing
 from ..pictures.lettering import BOLD, line_height, shorten, write
 from ..video.watching import Watched
 from .layout import GAP, MARGIN, fit, page, place, resize
 from .palette import MUTED, RULE, level_colour
 from .panes import foveated, overlay
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 WIDTH = 1280
 TITLE, TEXT = 22, 15
@@ -74,35 +67,3 @@ def strip_of(watched: Watched, width: int) -> np.ndarray:
         colour = np.array(CUT, dtype=np.uint8) if frame.cut else level_colour(0)
         strip[STRIP - tall :, left : max(left + 1, right - (right - left > 3))] = colour
     return strip
-
-
-def coherence_plot(path: str | PathLike[str], watched: Watched) -> None:
-    """Similarity of each frame's standing allocation to the last one's, its tokens, and the cuts, as a PNG."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(9, 4.2), dpi=130, layout="constrained")
-    drawn = draw_coherence(figure, watched, "#1868a8", "#888888", "#e0902c", "#c43c28")
-    drawn[0].set_title(watched.query)
-    for axes in drawn:
-        axes.spines[["top", "right"]].set_visible(False)
-    with replacing(path) as temporary:
-        figure.savefig(temporary)
-
-
-def draw_coherence(figure: Figure, watched: Watched, line: str, mark: str, bars: str, cut: str) -> tuple[Axes, Axes]:
-    """The two plots of it, one above the other; the rest are colours."""
-    top, bottom = figure.subplots(2, 1, sharex=True, height_ratios=(2, 1))
-    times: Sequence[float] = watched.seconds or range(len(watched.frames))
-    known = [
-        (time, one.similarity) for time, one in zip(times, watched.frames, strict=True) if one.similarity is not None
-    ]
-    top.plot([time for time, _ in known], [value for _, value in known], color=line, marker=".", linewidth=1.2)
-    top.axhline(0.8, color=mark, linewidth=0.8, linestyle=":")
-    top.set(ylim=(-0.02, 1.04), ylabel="similarity to the\nframe before")
-    spacing = (times[-1] - times[0]) / max(1, len(times) - 1) if len(times) > 1 else 1.0
-    bottom.bar(times, [frame.tokens for frame in watched.frames], width=0.9 * spacing, color=bars)
-    bottom.set(ylabel="tokens", xlabel="seconds" if watched.seconds else "frame", ylim=(0, None))
-    for number in watched.cuts:
-        for axes in (top, bottom):
-            axes.axvline(times[number], color=cut, linewidth=1.0, alpha=0.8)
-    return top, bottom

@@ -16,7 +16,7 @@ from ..pictures.words import Words
 from .layout import GAP, MARGIN, TALLEST, fit, page, place, resize
 from .legend import BAR_HEIGHT, budget_bar, level_legend, relevance_bar, share_words, spent_words
 from .palette import MUTED
-from .panes import foveated, heat, lens, overlay, places_of_interest
+from .panes import foveated, heat, overlay
 
 TITLE, TEXT, CAPTION = 26, 15, 14
 LEGEND_HEIGHT = 56
@@ -50,7 +50,6 @@ def homunculus(
     shown = fit(picture.height, picture.width, round(TALLEST * width), pane)
     caption_height = line_height(CAPTION) + 8
 
-    closer = _closer(picture, allocation, inner)
     lines = wrap(query, inner - 300, TITLE, weight=BOLD, lines=2)
     told = [] if answer is None else [answer_words(answer, truth)]
     earned = [] if words is None else words_seen(allocation, words)
@@ -65,8 +64,7 @@ def homunculus(
         + BAR_HEIGHT
         + 22
     )
-    closer_top = top + rows * (caption_height + shown[0] + GAP)
-    legend_top = closer_top + (caption_height + closer[0][1].shape[0] + GAP if closer else 0)
+    legend_top = top + rows * (caption_height + shown[0] + GAP)
     canvas = page(legend_top + LEGEND_HEIGHT + MARGIN, width)
 
     heading(
@@ -84,22 +82,8 @@ def homunculus(
         if relevance is not None and number == 1:
             relevance_bar(canvas, x + pane, y, width=min(120, pane // 3))
         place(canvas, image, x, y + caption_height, (shown[0], pane))
-    for number, (caption, image) in enumerate(closer):
-        x = MARGIN + number * (image.shape[1] + GAP)
-        write(canvas, caption, x, closer_top, size=CAPTION, weight=BOLD)
-        place(canvas, image, x, closer_top + caption_height, image.shape[:2])
     level_legend(canvas, allocation, MARGIN, legend_top, inner)
     return Image.fromarray(canvas)
-
-
-def _closer(picture: Picture, allocation: Allocation, inner: int) -> list[tuple[str, np.ndarray]]:
-    """The row of cut-outs: the best-scored place and a coarsely seen one, as they are and as they are seen."""
-    pane = (inner - 3 * GAP) // 4
-    result = []
-    for level, centre in places_of_interest(picture, allocation).items():
-        given, seen = lens(picture, allocation, centre, (round(0.62 * pane), pane))
-        result += [(f"Close-up at level {level + allocation.finest}", given), ("As the model sees it", seen)]
-    return result
 
 
 def answer_words(answer: Answer, truth: str | None = None) -> str:

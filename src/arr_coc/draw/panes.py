@@ -1,5 +1,5 @@
 """The panes that every page is made of: leaves over a picture (`overlay`), the relevance as colour (`heat`), what the
-model will see (`foveated`), and a closer look at one place (`lens`). Where leaves lie on one another, the finest shows.
+model will see (`foveated`). Where leaves lie on one another, the finest shows.
 """
 
 from __future__ import annotations
@@ -10,12 +10,11 @@ import cv2
 import numpy as np
 
 from ..attending.frame import token_grids
-from ..core.arrays import sized
-from ..core.values import Allocation, Relevance
+from ..core.values import Allocation, Relevance, token_density
 from ..pictures.lettering import write
-from ..pictures.load import Picture, load_picture
+from ..pictures.load import load_picture
 from .layout import Window, boxes_at, covered, cut, levels_at, resize, tokens_at
-from .palette import UNSEEN, level_colour, relevance_scale
+from .palette import UNSEEN, difference_scale, level_colour, relevance_scale
 
 _VEIL = (84, 88, 100)
 _PATH, _PATH_EDGE = (255, 255, 255), (20, 20, 24)
@@ -200,81 +199,26 @@ def _canvas_index(display: int, start: int, length: int, canvas: int, given: int
     return np.minimum(at.astype(np.int64), canvas - 1)
 
 
-# ---- a closer look --------------------------------------------------------------------------------------------------
+# ---- two allocations ------------------------------------------------------------------------------------------------
 
 
-def places_of_interest(picture: Picture, allocation: Allocation) -> dict[int, tuple[float, float]]:
-    """Level → centre (y, x) in pixels as given: the finest level's best-scored leaf, the coarsest level's busiest."""
-    centres = allocation.boxes[:, :2] + allocation.boxes[:, 2:] / 2
-    finest, coarsest = int(allocation.levels.min()), int(allocation.levels.max())
-    fine = np.flatnonzero(allocation.levels == finest)
-    places = {finest: tuple(centres[fine[np.argmax(allocation.scores[fine])]])}
-    if coarsest > finest:
-        coarse = _seen_centres(allocation, coarsest)
-        places[coarsest] = tuple(coarse[np.argmax(_contrast_at(picture, coarse))])
-    return places
+def difference_map(
+    first: Allocation, second: Allocation, size: tuple[int, int], pixels: np.ndarray | None = None
+) -> np.ndarray:
+    """(H, W, 3) uint8 RGB: orange where the first spends more tokens, blue where the second does, paper where neither.
 
-
-def _seen_centres(allocation: Allocation, level: int) -> np.ndarray:
-    """(K, 2) y, x in pixels as given: centres of the leaves of a level that are seen there, or, where finer leaves lie
-    on all of those, of the cells at which the level is seen; of its leaves where nothing of it is seen."""
-    leaf = allocation.leaf_map()
-    cell = (
-        allocation.cell
-        * np.array([allocation.height, allocation.width])
-        / (allocation.canvas or (allocation.height, allocation.width))
-    )
-    chosen = np.flatnonzero(allocation.levels == level)
-    centres = allocation.boxes[chosen, :2] + allocation.boxes[chosen, 2:] / 2
-    at = np.minimum((centres / cell).astype(int), np.array(leaf.shape) - 1)
-    own = leaf[at[:, 0], at[:, 1]] == chosen
-    if own.any():
-        return centres[own]
-    cells = np.argwhere(np.isin(leaf, chosen))
-    last = np.array([allocation.height, allocation.width]) - 1
-    return np.minimum((cells + 0.5) * cell, last) if len(cells) else centres
-
-
-def places_apart(first: Allocation, second: Allocation) -> tuple[tuple[float, float], tuple[float, float]]:
-    """Centres (y, x) in pixels as given: where the first sees finer than the second by most, and the reverse."""
-    return _most_ahead(first, second), _most_ahead(second, first)
-
-
-def _most_ahead(ours: Allocation, theirs: Allocation) -> tuple[float, float]:
-    centres = ours.boxes[:, :2] + ours.boxes[:, 2:] / 2
-    other = theirs.level_map()
-    at = (centres * (np.array(theirs.canvas or (theirs.height, theirs.width)) / (theirs.height, theirs.width))).astype(
-        int
-    )
-    other = other[tuple(np.minimum(at // theirs.cell, np.array(other.shape) - 1).T)]
-    # Ground the other one does not look at at all counts as coarser than its coarsest.
-    other = np.where(other < 0, theirs.levels.max() + 1, other)
-    return tuple(centres[np.lexsort((ours.scores, other - ours.levels))[-1]])
-
-
-def _contrast_at(picture: Picture, centres: np.ndarray) -> np.ndarray:
-    """(N,) local standard deviation of the brightness around each centre, on a small version of the picture."""
-    size = sized(picture.pixels.shape[:2], 256)
-    grey = cv2.cvtColor(resize(picture.pixels, size), cv2.COLOR_RGB2GRAY).astype(np.float32)
-    mean, square = cv2.blur(grey, (9, 9)), cv2.blur(grey * grey, (9, 9))
-    at = (centres * (np.array(size) / np.array(picture.size))).astype(int)
-    at = np.minimum(at, np.array(size) - 1)
-    return np.sqrt(np.maximum(square - mean * mean, 0))[at[:, 0], at[:, 1]]
-
-
-def lens(
-    picture: Picture, allocation: Allocation, centre: tuple[float, float], size: tuple[int, int], cells: float = 4.0
-) -> tuple[np.ndarray, np.ndarray]:
-    """Two (H, W, 3) uint8 cut-outs of `size`: the picture, and what the model sees there.
-
-    cells: how many level-0 cells the shorter side of the cut-out spans.
+    Tokens per cell are compared by their logarithm, because one level of detail is a factor of four.
     """
-    given = np.array(picture.size)
-    # Pixels as given that one level-0 cell covers: the backbone may resize before it cuts cells.
-    cell = allocation.cell * (given / np.array(allocation.canvas or picture.size)).mean()
-    extent = np.array(size) * (cells * cell / min(size))
-    # A small picture limits both sides alike, so that nothing is stretched.
-    extent = np.maximum(np.rint(extent * min(1.0, (given / extent).min())), 1).astype(int)
-    start = np.clip(np.rint(np.array(centre) - extent / 2), 0, given - extent).astype(int)
-    window = Window(*start.tolist(), *extent.tolist())
-    return cut(picture.pixels, window, picture.size, size), foveated(picture, allocation, size, window)
+    densities = [np.log2(np.maximum(token_density(allocation), 4.0**-6)) / 2 for allocation in (first, second)]
+    change = densities[1] - densities[0]
+    strongest = max(float(np.abs(change).max()), 1.0)
+    at = np.rint((change / strongest + 1) * 127.5).astype(np.uint8)
+    cells = difference_scale()[at]
+    scale = np.array(first.canvas or (first.height, first.width)) / np.array(size) / first.cell
+    row = np.minimum(((np.arange(size[0]) + 0.5) * scale[0]).astype(int), cells.shape[0] - 1)
+    col = np.minimum(((np.arange(size[1]) + 0.5) * scale[1]).astype(int), cells.shape[1] - 1)
+    colours = cells[row[:, None], col[None, :]]
+    if pixels is None:
+        return colours
+    grey = cv2.cvtColor(pixels, cv2.COLOR_RGB2GRAY).astype(np.float32)[..., None] / 255
+    return np.rint(colours * (0.6 + 0.4 * grey)).astype(np.uint8)

@@ -44,7 +44,7 @@ class VideoCommand(Choices):
 def command(given: VideoCommand) -> int:
     """Show where the tokens of a clip go, frame by frame. With --model, answer the question.
 
-    Writes homunculus.mp4, coherence.png and video.json, and prints a table. One budget covers all frames: a
+    Writes homunculus.mp4 and video.json, and prints a table. One budget covers all frames: a
     new scene gets a full look, and what was shown before costs hardly anything again.
 
     \b
@@ -107,18 +107,14 @@ def write_files(
     out: Path, watched: Watched, pixels: list[np.ndarray], rate: float, answer: Answer | None, clip: str
 ) -> dict[str, str]:
     from ...core.files import write_json
-    from ...draw.film import coherence_plot, homunculus_frames
+    from ...draw.film import homunculus_frames
     from ...video.decode import write_clip
 
-    paths = {name: out / name for name in ("homunculus.mp4", "coherence.png", "video.json")}
-    try:
-        with writing(out):
-            write_clip(paths["homunculus.mp4"], homunculus_frames(watched, pixels), rate)
-            coherence_plot(paths["coherence.png"], watched)
-            detail = {**document(watched, answer, clip), "allocations": [one.to_json() for one in watched.allocations]}
-            write_json(paths["video.json"], detail)
-    except ImportError as error:
-        raise InputError("the coherence plot needs matplotlib: pip install 'arr-coc[video]'") from error
+    paths = {name: out / name for name in ("homunculus.mp4", "video.json")}
+    with writing(out):
+        write_clip(paths["homunculus.mp4"], homunculus_frames(watched, pixels), rate)
+        detail = {**document(watched, answer, clip), "allocations": [one.to_json() for one in watched.allocations]}
+        write_json(paths["video.json"], detail)
     return {name: str(path) for name, path in paths.items()}
 
 

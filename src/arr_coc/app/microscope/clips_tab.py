@@ -1,8 +1,7 @@
-"""Clips: a clip with its homunculus, frame by frame, the coherence of what is looked at, and the cuts."""
+"""Clips: a clip with its homunculus, frame by frame, and the cuts."""
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable
 from dataclasses import dataclass
 from html import escape
@@ -33,13 +32,12 @@ EXAMPLE_FRAMES, EXAMPLE_SIZE, EXAMPLE_CUTS, EXAMPLE_RATE = 20, (384, 384), 1, 6.
 
 @dataclass(frozen=True, eq=False)
 class Clip:
-    """A watched clip. frames: (H, W, 3) uint8 each. film: the file of its homunculus. plot: of its coherence."""
+    """A watched clip. frames: (H, W, 3) uint8 each. film: the file of its homunculus."""
 
     watched: Watched
     frames: list[np.ndarray]
     answer: Answer
     film: str
-    plot: Image.Image
 
 
 def draw_example(desk: Desk, family: str, seed: int) -> tuple[str, str, str]:
@@ -57,7 +55,7 @@ def watch_clip(desk: Desk, path: str | None, query: str, keep: float, progress: 
     """Watch a clip, and let the first model answer."""
     file = desk.own_file(path, "clip")
     check_question(query)
-    from ...draw.film import coherence_plot, homunculus_frames
+    from ...draw.film import homunculus_frames
     from ...video.answering import answer_clip
     from ...video.decode import open_film, write_clip
     from ...video.watching import watch_film
@@ -79,9 +77,7 @@ def watch_clip(desk: Desk, path: str | None, query: str, keep: float, progress: 
     answer = answer_clip(eye, watched, frames)
     folder = desk.clip_folder()
     write_clip(folder / "homunculus.mp4", homunculus_frames(watched, frames, width=960), min(rate, 12.0))
-    coherence_plot(folder / "coherence.png", watched)
-    plot = Image.open(io.BytesIO((folder / "coherence.png").read_bytes())).convert("RGB")
-    return Clip(watched, frames, answer, str(folder / "homunculus.mp4"), plot)
+    return Clip(watched, frames, answer, str(folder / "homunculus.mp4"))
 
 
 def show_film(clip: Clip, truth: str | None) -> str:
@@ -103,7 +99,7 @@ def show_film(clip: Clip, truth: str | None) -> str:
 
 
 def show_frame(clip: Clip, number: int, state: PageState) -> kit.SheetContent:
-    """One frame under the scrubber, and the coherence of the clip."""
+    """One frame under the scrubber."""
     watched = clip.watched
     number = min(max(number, 0), len(watched.frames) - 1)
     seen, pixels = watched.frames[number], clip.frames[number]
@@ -117,12 +113,12 @@ def show_frame(clip: Clip, number: int, state: PageState) -> kit.SheetContent:
     words = [f"frame {number + 1} of {len(watched.frames)}", f"{watched.seconds[number]:.2f} s"]
     words += [f"scene {seen.scene + 1}", *(["a cut"] if seen.cut else [])]
     words += [] if seen.similarity is None else [f"similarity {seen.similarity:.2f}"]
-    coherence = Figure(np.asarray(clip.plot), "Coherence", "Similarity to the frame before, tokens, and cuts.")
-    html = f'<p class="summary">{escape(", ".join(words))}</p>{figures(panes, "thirds")}{figures([coherence], "one")}'
+    html = f'<p class="summary">{escape(", ".join(words))}</p>{figures(panes, "thirds")}'
     facts = {"query": watched.query, "tokens": watched.tokens, "full": watched.full, "cuts": watched.cuts}
     frames = [{**one.allocation.to_json(), "cut": one.cut} for one in watched.frames]
     document = {**facts, "coherence": watched.coherence, "frames": frames}
-    return kit.SheetContent("clips", html, lambda: clip.plot, lambda: document, state.link())
+    drawn = np.hstack([pane.pixels for pane in panes])
+    return kit.SheetContent("clips", html, lambda: Image.fromarray(drawn), lambda: document, state.link())
 
 
 def clips_tab(page: kit.MicroscopePage) -> None:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
+import numpy as np
+from PIL import Image
+
 from ...attending.frame import Frame
 from ...attending.strategies import strategy_names
 from ...core.errors import InputError
 from ...core.values import compare
-from ...draw import comparison, difference_map, foveated, overlay
+from ...draw import difference_map, foveated, overlay
 from ...knowing.registry import names_for
 from ...options import Options, check_question
 from . import kit
@@ -69,7 +72,7 @@ def show_comparison(desk: Desk, path: str | None, state: PageState, tokens: int)
     return kit.SheetContent(
         "compare",
         figures(panes, "pairs") + beside + notes([note for look in looks for note in look.notes]),
-        lambda: comparison(picture, [first, second], titles, "" if state.by == "questions" else state.q),
+        lambda: Image.fromarray(np.hstack([pane.pixels for pane in (*panes[:2], difference)])),
         lambda: {
             "titles": titles,
             "comparison": asdict(result),
