@@ -82,7 +82,7 @@ test-browser: setup
 	ARR_COC_BROWSER=all $(BIN)/python -m pytest -rs tests/microscope
 
 test-ray: setup
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[dev,ray]"
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[dev]" "ray[data]>=2.60" "pyarrow>=17"
 	ARR_COC_RAY=all OMP_NUM_THREADS=1 $(BIN)/python -m pytest -rs --durations=5 tests/batch
 
 # lmms-eval wants other versions of much that we need, and most of it only for tasks that fetch: so it gets an environment

@@ -65,7 +65,7 @@ def test_the_three_ways_follow_the_tensions(desk, drawn):
 
 
 def test_all_pages_of_a_document_share_a_budget(desk):
-    pytest.importorskip("pypdfium2", reason="pypdfium2 is not installed: pip install 'arr-coc[pdf]'")
+    pytest.importorskip("pypdfium2", reason="pypdfium2 is not installed: pip install pypdfium2")
     path = desk.folder / "pdf" / "two.pdf"
     path.parent.mkdir(exist_ok=True)
     pages = [Image.fromarray(np.full((300, 200, 3), shade, np.uint8)) for shade in (200, 250)]

@@ -13,7 +13,7 @@ from proxy_parts import Upstream, running
 @pytest.fixture(scope="session", autouse=True)
 def needed() -> None:
     for package in ("fastapi", "uvicorn", "prometheus_client", "httpx"):
-        pytest.importorskip(package, reason=f"{package} is not installed: pip install 'arr-coc[proxy]'")
+        pytest.importorskip(package, reason=f"{package} is not installed: pip install 'arr-coc[serve]'")
 
 
 @pytest.fixture(scope="session")

@@ -89,7 +89,7 @@ def with_adapters(model: PreTrainedModel, options: PromptOptions) -> Any:
     try:
         peft = import_module("peft")
     except ModuleNotFoundError as error:
-        raise InputError("`train lora` needs peft; install the extra: pip install 'arr-coc[lora]'") from error
+        raise InputError("`train lora` needs peft; install the extra: pip install peft") from error
     # Not those of the vision tower: its tokens are what the allocation is made of.
     named = [
         name

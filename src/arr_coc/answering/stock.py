@@ -403,7 +403,7 @@ def with_adapters(model: object, folder: Path) -> object:
     try:
         peft = import_module("peft")
     except ImportError as error:
-        raise InputError(f"{folder} holds adapters, which need peft: pip install 'arr-coc[lora]'") from error
+        raise InputError(f"{folder} holds adapters, which need peft: pip install peft") from error
     try:
         return peft.PeftModel.from_pretrained(model, str(folder)).merge_and_unload().eval()
     except (OSError, ValueError, RuntimeError) as error:

@@ -11,7 +11,7 @@ from typing import Any
 from .errors import InputError
 
 # What `pip` installs the laboratory by: worlds, trainings, benchmarks and the classic parts.
-LAB = "pip install 'arr-coc[lab]'"
+LAB = "pip install arr-coc-lab"
 
 
 @cache

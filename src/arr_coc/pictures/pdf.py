@@ -1,4 +1,4 @@
-"""Pages of a PDF as pictures with their words (pypdfium2, extra `[pdf]`): the text layer gives words for nothing."""
+"""Pages of a PDF as pictures with their words (pypdfium2): the text layer gives words for nothing."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def opened_pdf(path: PdfFile) -> Generator[pypdfium2.PdfDocument]:
     """A PDF while it is read, as pypdfium2 has it."""
     name = pdf_name(path)
     if find_spec("pypdfium2") is None:
-        raise InputError(f"{name} is a PDF; reading it needs pypdfium2, install: pip install 'arr-coc[pdf]'")
+        raise InputError(f"{name} is a PDF; reading it needs pypdfium2, install: pip install pypdfium2")
     pdfium = import_module("pypdfium2")
     if not isinstance(path, bytes) and not os.path.isfile(path):
         raise InputError(f"{path} does not exist; check the path")

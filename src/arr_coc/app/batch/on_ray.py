@@ -25,7 +25,7 @@ READER_CPUS = 0.5
 
 
 def ray_missing() -> str:
-    return "" if find_spec("ray") is not None else "--engine ray needs Ray; pip install 'arr-coc[ray]'"
+    return "" if find_spec("ray") is not None else "--engine ray needs Ray; pip install 'ray[data]' pyarrow"
 
 
 def connect() -> ModuleType:

@@ -32,23 +32,24 @@ def extra(name: str) -> str:
 WEB = {"fastapi": "fastapi", "uvicorn": "uvicorn", "prometheus_client": "prometheus-client"}
 CORE = "look, without a model"
 FEATURES = (
-    Feature(CORE, {"numpy": "numpy", "PIL": "pillow", "cv2": "opencv-python-headless"}, "pip install arr-coc"),
+    Feature(
+        CORE,
+        {"numpy": "numpy", "PIL": "pillow", "cv2": "opencv-python-headless", "pypdfium2": "pypdfium2"},
+        "pip install arr-coc",
+    ),
     Feature(
         "ask, attach, batches",
         {name: name for name in ("torch", "transformers", "safetensors", "scipy")},
         extra("torch"),
         "other models than mini, attach, serve and the trainings",
     ),
-    Feature("clips", {"av": "av", "matplotlib": "matplotlib"}, extra("video"), "arr-coc video"),
+    Feature("clips", {"av": "av"}, extra("video"), "arr-coc video"),
     Feature("microscope", {"gradio": "gradio", "av": "av"}, extra("microscope"), "the web page, arr-coc microscope"),
     Feature("serve", WEB, extra("serve"), "a server for OpenAI's clients, arr-coc serve"),
-    Feature("proxy", {**WEB, "httpx": "httpx"}, extra("proxy"), "packed pictures in front of any API, arr-coc proxy"),
+    Feature("proxy", {**WEB, "httpx": "httpx"}, extra("serve"), "packed pictures in front of any API, arr-coc proxy"),
     Feature("parquet", {"pyarrow": "pyarrow"}, extra("batch"), "tables of pictures for arr-coc batch and bench"),
-    Feature("batch --engine ray", {"ray": "ray", "pyarrow": "pyarrow"}, extra("ray")),
+    Feature("batch --engine ray", {"ray": "ray", "pyarrow": "pyarrow"}, "pip install 'ray[data]' pyarrow"),
     Feature("inside vLLM", {"vllm": "vllm"}, f"in an environment of its own: {extra('vllm')}"),
-    Feature(
-        "PDF", {"pypdfium2": "pypdfium2"}, extra("pdf"), "pages of a PDF, and their words, which say where to look"
-    ),
     Feature(
         "text by OCR",
         {"rapidocr": "rapidocr", "onnxruntime": "onnxruntime"},

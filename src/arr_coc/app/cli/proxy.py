@@ -32,7 +32,7 @@ def command(given: ProxyCommand) -> None:
     request goes on with its own pictures, and the header x-arr-coc-fallback says why. Clients may send
     x-arr-coc-budget: 400, or x-arr-coc: off. Also here: POST /v1/tokens, GET /v1/savings, /metrics, /health. Limits:
     upload and cache (megabytes), pixels (megapixels), pictures, batch, queue, seconds, look_seconds. Another host
-    needs a key in ARR_COC_API_KEY, which clients send as x-arr-coc-key. Needs 'arr-coc[proxy]'.
+    needs a key in ARR_COC_API_KEY, which clients send as x-arr-coc-key. Needs 'arr-coc[serve]'.
 
     \b
     Examples:
@@ -40,7 +40,7 @@ def command(given: ProxyCommand) -> None:
       arr-coc proxy --upstream https://api.anthropic.com --budget 25%
       arr-coc proxy --upstream http://127.0.0.1:11434 --for qwen2.5-vl
     """
-    check_packages("proxy", "fastapi", "uvicorn", "prometheus_client", "httpx")
+    check_packages("serve", "fastapi", "uvicorn", "prometheus_client", "httpx")
     from ...looking import check_relevance
     from ..proxy.settings import LIMITS, ProxySettings, proxy_limits
     from ..web import check_exposure
