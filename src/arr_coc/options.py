@@ -255,7 +255,9 @@ def check_budget(budget: Any) -> int | float | list[int] | None:
     """A number of tokens as int, a share as float, or one number for each picture."""
     if budget is None:
         return None
-    if isinstance(budget, str):
+    if isinstance(budget, str) and budget.strip().isdigit():
+        budget = int(budget)
+    elif isinstance(budget, str):
         budget = percentage(budget, "budget") if budget.strip().endswith("%") else as_number(budget)
     if isinstance(budget, Sequence) and not isinstance(budget, str):
         return [whole(one, "budget", 1) for one in budget]

@@ -109,10 +109,9 @@ REQUESTS = {
     "negative budget": (["what?", "--budget", "-5"], {"budget": -5}, "at least 1"),
     "budget not whole": (["what?", "--budget", "2.5"], {"budget": 2.5}, "budget"),
     "budget no number": (["what?", "--budget", "many"], {"budget": "many"}, "budget"),
-    "budget and keep": (["what?", "--budget", "9", "--budget", ".5"], {"budget": 9, "keep": 0.5}, "one of them"),
-    "keep 0": (["what?", "--budget", "0"], {"keep": 0}, "keep"),
-    "keep above 1": (["what?", "--budget", "1.5"], {"keep": 1.5}, "keep"),
-    "keep NaN": (["what?", "--budget", "nan"], {"keep": float("nan")}, "keep"),
+    "share 0": (["what?", "--budget", "0.0"], {"budget": 0.0}, "budget"),
+    "share above 1": (["what?", "--budget", "1.5"], {"budget": 1.5}, "budget"),
+    "share NaN": (["what?", "--budget", "nan"], {"budget": float("nan")}, "budget"),
     "strategy": (["what?", "--set", "strategy=magic"], {"strategy": "magic"}, "unknown strategy"),
     "strategy with needs": (["what?", "--set", "strategy=oracle"], {"strategy": "oracle"}, "needs boxes"),
     "device": (["what?", "--set", "device=abacus"], {"device": "abacus"}, "device"),
@@ -141,8 +140,7 @@ def test_usage_errors_are_one_line_too(arr_coc: ArrCoc, photo: Path, tmp_path: P
     refused(arr_coc("look", photo), "no question")
     refused(arr_coc("peek"), "peek")
     refused(arr_coc("look", photo, "what?", "--colour", "red"), "--colour")
-    refused(arr_coc("look", photo, "what?", "--compare", "quadtree"), "two strategies")
-    refused(arr_coc("look", photo, "-q", "a", "-q", "b", "--compare", "quadtree,uniform"), "--compare")
+    refused(arr_coc("look", photo, "what?", "--set", "levels"), "NAME=VALUE")
     refused(arr_coc("look", tmp_path / "*.bmp", "what?"), "no file matches")
     empty = tmp_path / "nothing"
     empty.mkdir()

@@ -11,7 +11,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from arr_coc.attending.request import DEFAULT_KEEP
 from cli_pictures import Outcome, street
 from PIL import Image
 
@@ -19,6 +18,7 @@ import arr_coc as library
 from arr_coc.app.cli import summaries
 from arr_coc.app.cli.inputs import expand, result_names
 from arr_coc.looking import prepare
+from arr_coc.options import DEFAULT_SHARE
 from arr_coc.pictures.load import Picture
 
 ArrCoc = Callable[..., Outcome]
@@ -91,27 +91,16 @@ def test_json_is_all_that_is_printed(arr_coc: ArrCoc, photo: Path, tmp_path: Pat
     assert "does not exist" in json.loads(broken.out)["errors"][0]["error"]
 
 
-def test_compare_spends_equal_tokens(arr_coc: ArrCoc, photo: Path, tmp_path: Path) -> None:
-    outcome = arr_coc("look", photo, "the red sign", "--compare", "quadtree, uniform", "--json", "--out", tmp_path)
-    first, second = json.loads(outcome.out)["looks"]
-    assert (first["strategy"], second["strategy"]) == ("quadtree", "uniform")
-    assert first["tokens"] == second["tokens"]
-    names = {path.name for path in tmp_path.glob("*.*")}
-    assert {"street.comparison.png", "street.homunculus.quadtree.png", "street.allocation.uniform.json"} <= names
-
-
-def test_two_questions_are_compared_side_by_side(arr_coc: ArrCoc, photo: Path, tmp_path: Path) -> None:
+def test_two_questions_are_two_looks(arr_coc: ArrCoc, photo: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     outcome = arr_coc("look", photo, "-q", "the red sign", "-q", "the blue sign", "--out", out)
     assert outcome.code == 0, outcome.err
     assert sorted(path.name for path in out.iterdir()) == [
         "street.allocation.1.json",
         "street.allocation.2.json",
-        "street.comparison.png",
         "street.homunculus.1.png",
         "street.homunculus.2.png",
     ]
-    assert "side by side" in outcome.out
 
 
 def test_folders_globs_and_lists_are_batches(arr_coc: ArrCoc, tmp_path: Path) -> None:
@@ -183,7 +172,7 @@ def test_relevance_is_higher_on_what_the_question_names(photo: Path) -> None:
     prepared = prepare(photo)
     means = {}
     for colour in ("red", "blue"):
-        relevance = prepared.look(f"the {colour} sign", relevance="look").relevance.map
+        relevance = prepared.look(f"the {colour} sign", library.Options(relevance="look")).relevance.map
         means[colour] = relevance[38:76, 25:67].mean(), relevance[67:105, 102:144].mean()  # the red, the blue sign
     assert means["red"][0] > 2 * means["red"][1]
     assert means["blue"][1] > 2 * means["blue"][0]
@@ -191,4 +180,4 @@ def test_relevance_is_higher_on_what_the_question_names(photo: Path) -> None:
 
 def test_the_default_is_a_quarter(photo: Path) -> None:
     allocation = library.look(photo, "the red sign")
-    assert allocation.budget == DEFAULT_KEEP * allocation.full == 12
+    assert allocation.budget == DEFAULT_SHARE * allocation.full == 12

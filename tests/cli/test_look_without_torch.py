@@ -83,7 +83,7 @@ def test_the_command_runs_where_torch_cannot_be_imported_and_finds_the_same(tmp_
         budget = max(1, (full // 10, full // 4, full * 2 // 3)[number % 3])
         query, out = QUESTIONS[number % len(QUESTIONS)], tmp_path / name
         calls.append(["look", str(tmp_path / f"{name}.png"), query, "--budget", str(budget), "--out", str(out)])
-        calls[-1] += ["--set", "relevance=look", *(["--no-draw"] if number else [])]
+        calls[-1] += ["--set", "relevance=look"]
         relevance = in_process(pixels, query)
         expected[out] = allocate_batch(relevance, budget, image_size=pixels.shape[:2], strategy=DEFAULT_STRATEGY)[0]
     done = subprocess.run([sys.executable, "-c", WITHOUT, json.dumps(calls)], capture_output=True, text=True)

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import arr_coc
-from arr_coc import InputError, ask, look, tokens_for
+from arr_coc import InputError, Options, ask, look, tokens_for
 
 STREET = str(Path(arr_coc.__file__).parent / "examples" / "street.png")
 # Runs each line of arguments in one process whose torch and transformers are gone; prints code and lines of each.
@@ -95,7 +95,7 @@ def test_a_wrong_option_is_told_before_torch_is_imported(
 def test_what_look_cannot_use_is_told() -> None:
     for how, part in (({"budget": [5]}, "several pictures"), ({"canvas": (10**9, 10**9)}, "canvas")):
         with pytest.raises(InputError, match=part) as raised:
-            look(STREET, "red", **how)  # type: ignore[arg-type]
+            look(STREET, "red", options=Options(**how))
         assert "\n" not in str(raised.value)
     with pytest.raises(InputError, match="zzz"):
         tokens_for((64, 64), strategy="zzz")
@@ -105,10 +105,10 @@ def test_what_look_cannot_use_is_told() -> None:
 
 def test_an_allocation_and_a_budget_are_one_too_many() -> None:
     allocation = look(STREET, "red", budget=12, relevance="look")
-    several: list[dict[str, Any]] = [{"budget": 5}, {"keep": 0.5}, {"strategy": "quadtree"}, {"relevance": "detail"}]
+    several: list[dict[str, Any]] = [{"budget": 5}, {"strategy": "quadtree"}, {"relevance": "detail"}]
     for how in several:
-        with pytest.raises(InputError, match="allocation= says all"):
-            ask(STREET, "red", allocation=allocation, **how)
+        with pytest.raises(InputError, match="allocation cannot be combined"):
+            ask(STREET, "red", options=Options(allocation=allocation, **how))
 
 
 # ---- closed and narrow terminals ------------------------------------------------------------------------------------

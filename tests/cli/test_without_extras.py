@@ -62,7 +62,7 @@ LINES = [
     # More tokens than are taken where torch is there.
     f"from arr_coc.answering import light; light.MOST_TOKENS = 8; "
     f"import arr_coc; arr_coc.ask({SIGNS!r}, 'pink', budget=24)",
-    f"import arr_coc; arr_coc.ask({SIGNS!r}, 'red', keep=1.0)",
+    f"import arr_coc; arr_coc.ask({SIGNS!r}, 'red', budget=1.0)",
     "from arr_coc import attach",
     "import arr_coc; arr_coc.Eye.from_pretrained('mini')",
     "from arr_coc.app.serve import serve; serve('mini')",
@@ -129,7 +129,7 @@ for name in ("fork", "setpriority", "getpriority", "getloadavg", "sched_getaffin
 sys.platform = "win32"
 import arr_coc.app.cli as cli
 import arr_coc.app.serve.engine, arr_coc.app.serve.api, arr_coc.app.microscope.serving, arr_coc.app.batch.local
-import arr_coc.answering.feedback, arr_coc.pictures.svg, arr_coc.video.decode, arr_coc.answering
+import arr_coc.answering.eye, arr_coc.video.decode, arr_coc.answering
 arr_coc.app.serve.engine.step_back()
 from arr_coc.core.files import replacing, check_folder
 check_folder("results")

@@ -23,7 +23,6 @@ from typer.main import get_command
 from ...core.errors import InputError, naming_extras
 from ...core.files import check_folder
 from ...core.plugins import LAB, load_plugin, plugins
-from .config import defaults_for
 from .console import INTERRUPTED, complain, flush, plain_streams, unwritten
 
 
@@ -148,7 +147,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def run(arguments: list[str]) -> object:
-    """Call the command that `arguments` name, with the defaults of files and of the environment; its exit code."""
+    """Call the command that `arguments` name; its exit code."""
     completing = os.environ.get(COMPLETE)
     # A shell that wants completions calls the program without arguments and leaves its line in a variable.
     line = os.environ.get("_TYPER_COMPLETE_ARGS") or os.environ.get("COMP_WORDS") or ""
@@ -157,11 +156,7 @@ def run(arguments: list[str]) -> object:
     if not completing:
         check_out(chosen, arguments)
     group: Any = get_command(build(words))
-    settings = {}
-    known = summaries()
-    if chosen in known and not completing:
-        settings[chosen] = defaults_for(chosen, group.commands[chosen], {**IN_THE_LAB, **known})
-    return group(args=arguments, prog_name="arr-coc", standalone_mode=False, default_map=settings)
+    return group(args=arguments, prog_name="arr-coc", standalone_mode=False)
 
 
 # Commands whose --out is a file.

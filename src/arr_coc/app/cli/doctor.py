@@ -93,7 +93,6 @@ def command(
       arr-coc doctor --json | jq '.findings[] | select(.works == false)'
     """
     from ... import __version__
-    from .config import config_files
 
     if download:
         from ...knowing.photos.parts import PARTS, fetch_part
@@ -104,9 +103,8 @@ def command(
     code = 0 if all(one.works for one in findings if one.core) else USAGE_ERROR
     machine = {"arr-coc": __version__, "python": platform.python_version()}
     machine["system"] = f"{platform.system()} {platform.machine()}"
-    settings = [str(path) for path in config_files() if path.is_file()]
     if as_json:
-        print_json({"machine": machine, "findings": [asdict(one) for one in findings], "settings": settings})
+        print_json({"machine": machine, "findings": [asdict(one) for one in findings]})
         return code
     rows = [
         (one.feature, "works" if one.works else "MISSING" if one.core else "missing", one.detail, one.remedy)
@@ -114,7 +112,7 @@ def command(
     ]
     columns = {"what": "left", "": "left", "installed, or missing": "fold", "remedy": "fold"}
     show(table("What works here", columns, rows, narrow=True))
-    say(*(f"{key}: {value}" for key, value in machine.items()), *(f"settings: {path}" for path in settings))
+    say(*(f"{key}: {value}" for key, value in machine.items()))
     return code
 
 
