@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
-import numpy as np
-
 from . import notebook
-from .checks import frozen, of_kind, shown, whole
+from .checks import of_kind, whole
 from .errors import InputError
-from .values import Allocation, Comparison, JsonObject, compare, read_document
+from .values import Allocation, JsonObject
 
 DOCUMENT_SCHEMA = 1
 
@@ -107,16 +104,8 @@ class DocumentAllocation:
         """The page that most likely answers."""
         return max(self.pages, key=lambda page: (page.worth, page.tokens, -page.number))
 
-    def page(self, number: int) -> PageShare:
-        """The page of a number."""
-        found = next((page for page in self.pages if page.number == number), None)
-        if found is None:
-            raise InputError(f"page {shown(number)} is not in this allocation; it has {self.pages[0].number} to "
-                             f"{self.pages[-1].number}")  # fmt: skip
-        return found
-
     def to_json(self) -> JsonObject:
-        """A JSON-ready dictionary; `from_json` reads it back."""
+        """This allocation as JSON."""
         pages = [
             {
                 **{"number": page.number, "name": page.name, "full": page.full, "tokens": page.tokens, "why": page.why},
@@ -128,62 +117,3 @@ class DocumentAllocation:
         own = {"name": self.name, "of_pages": self.of_pages, "budget": self.budget, "strategy": self.strategy}
         told = {"tokens": self.tokens, "full": self.full, "notes": list(self.notes)}
         return {"document_schema": DOCUMENT_SCHEMA, **own, **told, "pages": pages}
-
-    @classmethod
-    def from_json(cls, document: str | bytes | Mapping[str, object]) -> DocumentAllocation:
-        """The inverse of `to_json`; also takes the text of such a file."""
-        data = read_document(document)
-        if not isinstance(data, Mapping) or data.get("document_schema") != DOCUMENT_SCHEMA:
-            raise InputError(f"not an allocation of a document of schema {DOCUMENT_SCHEMA}: {shown(data)}")
-        pages = data.get("pages")
-        if not isinstance(pages, list) or not all(isinstance(page, Mapping) for page in pages):
-            raise InputError("not an allocation of a document: pages must be a list of objects")
-        return cls(
-            tuple(_page_of(page) for page in pages),
-            whole(data.get("budget"), "budget of a document"),
-            str(data.get("strategy", "")),
-            str(data.get("name", "document")),
-            whole(data.get("of_pages", len(pages)), "of_pages"),
-            tuple(map(str, data.get("notes") or ())),
-        )
-
-    def compared(self, other: object) -> Comparison:
-        """As `compare` of two allocations, over all pages; a page that one of them lacks counts in full."""
-        other = of_kind(other, DocumentAllocation, "what is compared")
-        mine, theirs = ({page.number: page for page in one.pages} for one in (self, other))
-        shared = moved = union = 0.0
-        for number in mine.keys() | theirs.keys():
-            first, second = (one[number].allocation if number in one else None for one in (mine, theirs))
-            if first is None or second is None:
-                only = sum(one.tokens for one in (first, second) if one is not None)
-                moved, union = moved + only / 2, union + only
-                continue
-            found = compare(first, second)
-            # Of the tokens of one page: what either spends, and what both do.
-            either = (first.tokens + second.tokens) / (1 + found.overlap)
-            shared, union = shared + found.overlap * either, union + either
-            moved += found.moved - abs(first.tokens - second.tokens) / 2
-        moved += abs(self.tokens - other.tokens) / 2
-        most = max(self.tokens, other.tokens, 1)
-        return Comparison(shared / union if union else 1.0, moved, 1.0 - moved / most)
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, DocumentAllocation):
-            return NotImplemented
-        return self.to_json() == other.to_json()
-
-    __hash__ = None  # type: ignore[assignment]  # arrays inside: equal by value, not hashable
-
-
-def _page_of(data: JsonObject) -> PageShare:
-    held, worth = data.get("allocation"), frozen(data.get("worth", 0.0), "worth of a page", np.float64)
-    if worth.ndim:
-        raise InputError(f"worth of a page must be a number, got {shown(data.get('worth'))}")
-    return PageShare(
-        whole(data.get("number"), "number of a page", 1),
-        str(data.get("name", "")),
-        whole(data.get("full"), "full of a page"),
-        None if held is None else Allocation.from_json(held),
-        str(data.get("why", "")),
-        float(worth),
-    )

@@ -9,7 +9,7 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -370,25 +370,6 @@ class Allocation:
             finest=data.get("finest", 0),
         )
 
-    def compared(self, other: object) -> Comparison:
-        """How this allocation and another differ (see `compare`).
-
-        Args:
-            other: An allocation of the same picture.
-
-        Returns:
-            A `Comparison`.
-        """
-        other = of_kind(other, Allocation, "what is compared")
-        sizes = [f"{one.height}×{one.width} with grid {one.grid}" for one in (self, other)]
-        if sizes[0] != sizes[1]:
-            raise InputError(f"cannot compare allocations of different pictures: {sizes[0]} and {sizes[1]}")
-        first, second = map(token_density, (self, other))
-        moved = float((np.abs(first - second).sum() + abs(self.tokens - other.tokens)) / 2)
-        union = np.maximum(first, second).sum()
-        overlap = float(np.minimum(first, second).sum() / union) if union else 1.0
-        return Comparison(overlap=overlap, moved=moved, similarity=1.0 - moved / max(self.tokens, other.tokens, 1))
-
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Allocation):
             return NotImplemented
@@ -526,14 +507,8 @@ def token_density(allocation: Allocation) -> np.ndarray:
     return density
 
 
-class ComparableAllocation(Protocol):
-    """An allocation that can be compared with another of its kind: of a picture, or of a document."""
-
-    def compared(self, other: object) -> Comparison: ...
-
-
-def compare(a: ComparableAllocation, b: ComparableAllocation) -> Comparison:
-    """Compare two allocations of the same picture, or of the same document.
+def compare(a: Allocation, b: Allocation) -> Comparison:
+    """Compare two allocations of the same picture.
 
     Args:
         a: One.
@@ -546,6 +521,13 @@ def compare(a: ComparableAllocation, b: ComparableAllocation) -> Comparison:
         >>> compare(red, blue).moved  # doctest: +SKIP
         41.0
     """
-    if not hasattr(a, "compared"):
-        of_kind(a, Allocation, "what is compared")
-    return a.compared(b)
+    for one in (a, b):
+        of_kind(one, Allocation, "what is compared")
+    sizes = [f"{one.height}×{one.width} with grid {one.grid}" for one in (a, b)]
+    if sizes[0] != sizes[1]:
+        raise InputError(f"cannot compare allocations of different pictures: {sizes[0]} and {sizes[1]}")
+    first, second = token_density(a), token_density(b)
+    moved = float((np.abs(first - second).sum() + abs(a.tokens - b.tokens)) / 2)
+    union = np.maximum(first, second).sum()
+    overlap = float(np.minimum(first, second).sum() / union) if union else 1.0
+    return Comparison(overlap=overlap, moved=moved, similarity=1.0 - moved / max(a.tokens, b.tokens, 1))
