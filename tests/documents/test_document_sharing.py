@@ -10,11 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_pdf import small_pdf
 
-from arr_coc import InputError, Relevance, compare, look
+from arr_coc import Relevance, look
 from arr_coc.attending.allocate import allocate
 from arr_coc.attending.document import page_gains, share_tokens
 from arr_coc.balancing.document import PageRelevance
-from arr_coc.core.document_values import DocumentAllocation
 from arr_coc.decide_document import allocate_pages, listed
 from arr_coc.options import Options
 from arr_coc.pictures.document import Document
@@ -101,7 +100,6 @@ def test_the_best_page_is_the_one_that_most_likely_answers_not_the_one_with_most
     assert found.ranked[0].number == 1
     assert found.best.number == 2
     assert found.best.worth == 1.0
-    assert DocumentAllocation.from_json(found.to_json()).best.number == 2
 
 
 def test_an_allocation_of_a_document_is_a_value(tmp_path):
@@ -109,17 +107,9 @@ def test_an_allocation_of_a_document_is_a_value(tmp_path):
     path = small_pdf(tmp_path / "a.pdf", tuple((f"72 700 Td (Total of {n}: {n}0.50) Tj", "") for n in (1, 2, 3)))
     found = look(path, "What is the total of 2?", budget=64)
     assert found.tokens == found.budget == 64
-    assert DocumentAllocation.from_json(json.dumps(found.to_json())) == found
+    assert json.loads(json.dumps(found.to_json()))["tokens"] == 64
     assert repr(found).startswith("DocumentAllocation(a.pdf: 64 of")
     assert found._repr_png_()[:4] == b"\x89PNG"
-    other = look(path, "What is the total of 3?", budget=64)
-    assert compare(found, found).similarity == 1
-    same, moved = compare(found, other), compare(other, found)
-    assert 0 < same.overlap < 1
-    assert same.moved == pytest.approx(moved.moved)
     alone = look(path, "What is the total of 2?", budget=64, pages=2)
     assert alone == look(path, "What is the total of 2?", budget=64, pages="2")
-    for wrong in ("[]", '{"document_schema": 9}', '{"document_schema": 1, "pages": 3}', "{"):
-        with pytest.raises(InputError):
-            DocumentAllocation.from_json(wrong)
     assert listed([1, 2, 3, 5]) == "1-3, 5"
