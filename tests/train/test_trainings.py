@@ -18,7 +18,6 @@ from arr_coc.app.cli import main as arr_coc
 from arr_coc.core.errors import InputError
 from arr_coc.knowing.scorer.reading_scorer import ReadingScorer, ReadingScorerConfig
 from arr_coc.knowing.scorer.source import load_scorer
-from arr_coc.video.settings import load_settings
 from arr_coc_lab.classic import phases, tensions
 from arr_coc_lab.classic.balancers import AdaptiveTensionBalancer
 from arr_coc_lab.classic.scorer import Scorer, ScorerConfig
@@ -87,8 +86,6 @@ def line(home: Path, name: str) -> list[str]:
         "words, own": f"words {own} --needle 2 --bills 2 --batch 8",
         "tensions": "tensions --pictures 7 --judged 7 --batch 2",
         "tensions, own": f"tensions {own}",
-        "temporal": f"video temporal --weights {home} --clips 2 --frames 3 --size 128 --families cards signs "
-        "--evaluate 2 --threads 1",
     }
     return lines[name].split()
 
@@ -113,7 +110,7 @@ def lose(home: Path, name: str, folder: Path, steps: int, after: int) -> None:
 
     places = ["--folder", str(folder), "--out", str(folder / "export"), "--device", "cpu"]
     kind, *given = line(home, name)
-    main = {"video": "train.train_video", "tensions": "classic.tensions"}.get(kind, f"train.train_{kind}")
+    main = {"tensions": "classic.tensions"}.get(kind, f"train.train_{kind}")
     with pytest.MonkeyPatch.context() as patch, torch_scope(threads=1):
         patch.setattr(Loop, "take_step", take_step)
         with pytest.raises(ConnectionError):
@@ -131,7 +128,7 @@ def without_seconds(curve: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [{name: value for name, value in point.items() if name != "seconds"} for point in curve]
 
 
-RESUMED = ["mini", "mini on print", "scorer", "scorer, own answers", "outcomes", "words", "temporal"]
+RESUMED = ["mini", "mini on print", "scorer", "scorer, own answers", "outcomes", "words"]
 
 
 @pytest.mark.parametrize("name", RESUMED)
@@ -175,7 +172,6 @@ USES: dict[str, Callable[[Path, Path], object]] = {
     "words, own": lambda home, out: looked(home, f"words:{out}"),
     "tensions": lambda home, out: AdaptiveTensionBalancer.from_pretrained(out / "adaptive"),
     "tensions, own": lambda home, out: looked(home, f"look:{out}"),
-    "temporal": lambda home, out: load_settings(out / "video"),
 }
 
 
@@ -241,8 +237,7 @@ def test_selectors_of_the_first_phases_are_taught_together(tmp_path, capsys):
         ("scorer --from outcomes --canvas 100", "--canvas"),
         ("scorer --from outcomes --reader .", "no reader"),
         ("words --data . --mix 1", "--mix"),
-        ("video temporal --look-share 2", "--look-share"),
-        ("video temporal --data .", "takes no --data"),
+        ("video --data .", "takes no --data"),
     ],
 )
 def test_a_wrong_option_is_one_line(given, words, tmp_path, capsys):

@@ -24,7 +24,7 @@ from ..train.mini_model import IMAGE, VIDEO, VISION_END, VISION_START
 from ..train.prompts import HEAD, Prompt, chat_tail
 from ..train.reader import AnswerReading, answer_logits, judged, normalise_pictures
 from ..train.swift import pair
-from ..train.temporal_model import ClipMaps
+from ..train.train_video import ClipMaps
 from ..worlds.needle.clips import NeedleClip
 
 if TYPE_CHECKING:

@@ -14,17 +14,9 @@ import torch
 from torch import Tensor
 
 from arr_coc.core.errors import InputError
-from arr_coc.video.settings import SETTINGS_NAME, load_settings, same_ground
+from arr_coc.video.settings import SETTINGS_NAME, TemporalSettings, load_settings, same_ground
 
-from ..train.temporal_model import (
-    ClipMaps,
-    ClipMotion,
-    TemporalBlend,
-    carry_scores,
-    clip_motion,
-    require_opencv,
-    to_grid,
-)
+from ..train.train_video import ClipMaps, ClipMotion, carry, clip_motion, require_opencv, to_grid
 from ..worlds.needle.clips import render_clip
 from .clip_reading import (
     STANDING,
@@ -113,14 +105,14 @@ class ClipWork:
     def __call__(self, what: tuple[str, int, int, int], wanted: tuple[Key, ...]) -> Iterator[BenchRow]:
         family, start, count, cuts = what
         weights, missing = loaded(self.weights, self.device), set(wanted)
-        temporal = blend_of(self.weights, self.device)
+        settings = settings_of(self.weights)
         numbers = range(start, start + count)
         clip = render_clip(family, numbers, self.frames, SIZE, self.seed, "test", weights.device, cuts=cuts)
-        motion = clip_motion(clip.pictures, temporal.settings, self.threads)
+        motion = clip_motion(clip.pictures, settings, self.threads)
         half = weights.device.type == "cuda"
         with torch.autocast(weights.device.type, torch.bfloat16, enabled=half):
             scores = weights.scorer.score(clip.frames.pictures, clip.frames.question_ids)
-            maps = carry_scores(scores.unflatten(0, (count, self.frames)), motion, temporal)
+            maps = carry(scores.unflatten(0, (count, self.frames)), motion, settings)
             for system, keep in dict.fromkeys((key.system, key.keep) for key in wanted):
                 if system == COHERENCE:
                     found, tokens = coherence(maps, motion, clip.cuts), None
@@ -152,11 +144,10 @@ class ClipWork:
 
 
 @cache
-def blend_of(weights: Path | None, device: str) -> TemporalBlend:
+def settings_of(weights: Path | None) -> TemporalSettings:
     """The temporal numbers, once in every process."""
     folder = None if weights is None else weights / "video"
-    there = folder is not None and (folder / SETTINGS_NAME).is_file()
-    return TemporalBlend.of(load_settings(folder if there else None)).to(device).eval()
+    return load_settings(folder if folder is not None and (folder / SETTINGS_NAME).is_file() else None)
 
 
 def coherence(maps: ClipMaps, motion: ClipMotion, true: Tensor) -> list[dict[str, float]]:
