@@ -26,7 +26,6 @@ from arr_coc_lab.bench.questions import load_questions, parse_limits, table_ques
 from arr_coc_lab.bench.run import bench
 from arr_coc_lab.bench.scores import coverage, tokens_to_reach
 from arr_coc_lab.bench.suite import HypothesesBenchOptions, NeedleOptions, PeersOptions, SpeedOptions, VideoBenchOptions
-from arr_coc_lab.train.evaluate import accuracy
 from arr_coc_lab.worlds.needle.export import write_dataset
 
 SIZE = (320, 448)
@@ -49,17 +48,10 @@ def tiny(monkeypatch: pytest.MonkeyPatch) -> Any:
 # ---- Needle World ----------------------------------------------------------------------------------------------------
 
 
-def test_needle_is_what_the_evaluation_of_trainings_finds(tiny: Any, tmp_path: Path) -> None:
-    """Two routes to one number; and a run that was stopped draws the same chance for what is left."""
+def test_a_needle_run_that_was_stopped_draws_the_same_chance_for_what_is_left(tiny: Any, tmp_path: Path) -> None:
     options = {"n": 3, "size": "128x128", "family": ("cards",), "seed": 5}
     report = bench("needle", **options, out=tmp_path)
-    shown = {"number": 3, "size": (128, 128), "seed": 5, "batch_size": 2}
-    from arr_coc_lab.train.evaluate import DrawnPictures
-
-    for system, keep in (("full", 1.0), ("scorer", 0.25), ("oracle", 0.25)):
-        expected = accuracy(tiny.mini, tiny.scorer, "cards", system, keep, DrawnPictures(**shown))
-        cell = report.cell(system, keep)
-        assert (cell.estimate.value, cell.tokens, cell.n) == (expected["accuracy"], expected["tokens"], 3)
+    assert [report.cell(*cell).tokens for cell in (("full", 1.0), ("scorer", 0.25), ("oracle", 0.25))] == [16, 4, 4]
     path = tmp_path / "needle.jsonl"
     lines = path.read_text().splitlines(keepends=True)
     path.write_text("".join(lines[:50]))

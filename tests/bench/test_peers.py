@@ -18,8 +18,9 @@ from arr_coc_lab.bench.peers.cost import counted_cost, language_operations, towe
 from arr_coc_lab.bench.peers.maths import best, bipartite, cosines, max_min, others, pool, stages
 from arr_coc_lab.bench.peers.model import BEFORE, LEVELS, Flow, PeerScene, PrunableMini, Told
 from arr_coc_lab.bench.peers.registry import FULL, WAYS
-from arr_coc_lab.train.pictures import cut, render_family
+from arr_coc_lab.train.pictures import take
 from arr_coc_lab.train.swift import cut_patches, run_language, run_tower
+from arr_coc_lab.worlds.needle import render
 
 by_name = pytest.mark.parametrize("way", WAYS, ids=lambda way: way.name)
 TILED = {way.name for way in WAYS if "quadtree" in way.name or way.name == "uniform down-sampling"}
@@ -139,7 +140,7 @@ def test_formulas_count_what_torch_counts(name):
 
 
 def test_a_chooser_pays_for_what_it_does():
-    batch = cut(pictures(), 0, 1)
+    batch = take(pictures(), slice(0, 1))
     mini = tiny_mini()
     costs = {way.name: counted_cost(mini, way, 16, batch) for way in (FULL, *WAYS)}
     assert costs["full"].chooser == pytest.approx(0, abs=1e-9)
@@ -242,7 +243,7 @@ def test_half_precision_reads_by_every_way():
         parameter.data = parameter.data.to(torch.bfloat16)
     mini = PrunableMini(model, weights.scorer)
     with torch.inference_mode():
-        here = PeerScene(render_family("cards", 1, (128, 128), 77, 0, "cpu", None, "test"), mini.dtype, 5)
+        here = PeerScene(render("cards", 1, (128, 128), 77, "test"), mini.dtype, 5)
         for way in WAYS:
             right, counts = mini.right(here, way.make(mini, here, 4))
             assert right.shape == (1,)

@@ -129,11 +129,8 @@ def test_the_layers_that_read_stay_unless_all_are_asked_for(folder, tmp_path):
     begun = ReadingScorer.from_pretrained(folder / "start").state_dict()
     for every in (False, True):
         where = tmp_path / str(every)
-        made = train(
-            OwnTraining,
-            OwnOptions(**options, steps=2, folder=where, out=where, all_layers=every, device="cpu"),
-            ships=False,
-        )
+        given = OwnOptions(**options, steps=2, folder=where, out=where, all_layers=every, device="cpu")
+        made = train(OwnTraining, given)
         moved = {
             key.split(".")[0] for key, value in made.scorer.state_dict().items() if not torch.equal(value, begun[key])
         }

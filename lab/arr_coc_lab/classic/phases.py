@@ -99,8 +99,6 @@ class ClassicOptions(RunOptions):
 class ClassicTraining(Training[ClassicOptions]):
     """The selectors and their words, on the same pictures."""
 
-    title = "classic"
-
     def __init__(self, options: ClassicOptions, accelerator: Accelerator) -> None:
         super().__init__(options, accelerator)
         if options.pictures < len(FAMILIES):

@@ -100,8 +100,6 @@ class TensionOptions(RunOptions):
 class TensionTraining(Training[TensionOptions]):
     """Two balancers over the same three ways; the words' table belongs to the adaptive one."""
 
-    title = "tensions"
-
     def __init__(self, options: TensionOptions, accelerator: Accelerator) -> None:
         super().__init__(options, accelerator)
         self.words, self.fixed = QuestionWords(), TensionBalancer()
@@ -194,8 +192,6 @@ def seen_ways(records: Sequence[OwnRecord]) -> tuple[Tensor, Tensor]:
 
 class OwnTensionTraining(Training[OwnTensionOptions]):
     """Three numbers, on maps that are made once."""
-
-    title = "tensions"
 
     def __init__(self, options: OwnTensionOptions, accelerator: Accelerator) -> None:
         super().__init__(options, accelerator)

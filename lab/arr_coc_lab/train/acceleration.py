@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import copy
 import math
-import queue
-import threading
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import fields, is_dataclass
 from typing import Any, Generic, TypeVar
 
@@ -20,6 +19,7 @@ from torch import Tensor, nn
 # demand, which also keeps runs there repeatable.
 
 Item = TypeVar("Item")
+AHEAD = 3
 
 
 def each_tensor(value: object, do: Callable[[torch.Tensor], object]) -> None:
@@ -37,53 +37,38 @@ def each_tensor(value: object, do: Callable[[torch.Tensor], object]) -> None:
 class Prefetcher(Generic[Item]):
     """`next()` gives what `make()` makes, on a CUDA device a few items ahead. A context manager; it ends its thread."""
 
-    def __init__(self, make: Callable[[], Item], device: torch.device, ahead: int = 3) -> None:
-        self._make = make
-        self._device = device
-        self._ready: queue.Queue[tuple[Item, torch.cuda.Event] | BaseException] = queue.Queue(maxsize=ahead)
-        self._stopping = threading.Event()
-        self._thread: threading.Thread | None = None
+    def __init__(self, make: Callable[[], Item], device: torch.device) -> None:
+        self.make, self.device = make, device
+        self.pool: ThreadPoolExecutor | None = None
+        self.waiting: deque[Future[tuple[Item, torch.cuda.Event]]] = deque()
 
     def __enter__(self) -> Prefetcher[Item]:
-        if self._device.type == "cuda":
-            self._thread = threading.Thread(target=self._run, name="prefetch", daemon=True)
-            self._thread.start()
+        if self.device.type == "cuda":
+            self.pool, self.stream = ThreadPoolExecutor(1, "prefetch"), torch.cuda.Stream(self.device)
+            self.waiting.extend(self.pool.submit(self._work) for _ in range(AHEAD))
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._stopping.set()
-        if self._thread is not None:
-            while self._thread.is_alive():
-                try:  # make room, so that a thread waiting to hand over can see that it should stop
-                    self._ready.get_nowait()
-                except queue.Empty:
-                    self._thread.join(timeout=0.05)
+        if self.pool is not None:
+            self.pool.shutdown(cancel_futures=True)
 
-    def _run(self) -> None:
-        stream = torch.cuda.Stream(self._device)
-        try:
-            with torch.cuda.device(self._device), torch.cuda.stream(stream):
-                while not self._stopping.is_set():
-                    item = self._make()
-                    done = torch.cuda.Event()
-                    done.record(stream)
-                    self._ready.put((item, done))
-        except BaseException as error:  # handed to the reader, who raises it
-            self._ready.put(error)
+    def _work(self) -> tuple[Item, torch.cuda.Event]:
+        with torch.cuda.device(self.device), torch.cuda.stream(self.stream):
+            item, done = self.make(), torch.cuda.Event()
+            done.record(self.stream)
+            return item, done
 
     @property
     def ready(self) -> bool:
         """Whether `next()` would return at once, or is the only way to get anything."""
-        return self._thread is None or not self._ready.empty()
+        return self.pool is None or self.waiting[0].done()
 
     def next(self) -> Item:
-        if self._thread is None:
-            return self._make()
-        found = self._ready.get()
-        if isinstance(found, BaseException):
-            raise found
-        item, done = found
-        present = torch.cuda.current_stream(self._device)
+        if self.pool is None:
+            return self.make()
+        item, done = self.waiting.popleft().result()
+        self.waiting.append(self.pool.submit(self._work))
+        present = torch.cuda.current_stream(self.device)
         present.wait_event(done)
         # The memory belongs to the other stream: it must not be handed out again while this one still reads it.
         each_tensor(item, lambda tensor: tensor.record_stream(present))
@@ -97,42 +82,26 @@ Worker = TypeVar("Worker", bound=nn.Module)
 
 
 class Twin(Generic[Worker]):
-    """`worker` runs forward and backward in bfloat16; `master` keeps the weights and is what optimizers see.
-
-    The master's gradients keep their memory: do not set them to None. Buffers stay in float32: the rotary frequencies
-    among them cannot be held in bfloat16.
-    """
+    """`worker` runs forward and backward in bfloat16; `master` keeps the weights and is what optimizers see. Buffers
+    stay in float32: the rotary frequencies among them cannot be held in bfloat16."""
 
     def __init__(self, master: Worker, dtype: torch.dtype = torch.bfloat16) -> None:
         self.master = master
         self.worker = copy.deepcopy(master)
         for parameter in self.worker.parameters():
             parameter.data = parameter.data.to(dtype)
-        self._masters: list[torch.Tensor] = list(master.parameters())
-        self._workers: list[torch.Tensor] = list(self.worker.parameters())
-        for parameter in self._masters:
-            parameter.grad = torch.zeros_like(parameter)
+        self._pairs = list(zip(master.parameters(), self.worker.parameters(), strict=True))
 
-    @torch.no_grad()
     def pull_gradients(self) -> None:
-        """After backward: the worker's gradients, in float32, to the master."""
-        pairs = [
-            (mine.grad, theirs.grad)
-            for mine, theirs in zip(self._masters, self._workers, strict=True)
-            if mine.grad is not None and theirs.grad is not None
-        ]
-        torch._foreach_copy_([mine for mine, _ in pairs], [theirs for _, theirs in pairs])
-        for parameter in self._workers:
-            parameter.grad = None
-
-    def without_gradient(self) -> list[Tensor]:
-        """After backward, before `pull_gradients`: the master's weights that had no part in it."""
-        return [mine for mine, theirs in zip(self._masters, self._workers, strict=True) if theirs.grad is None]
+        """After backward: the worker's gradients, in the master's precision; none where the weights had no part."""
+        for mine, theirs in self._pairs:
+            mine.grad = None if theirs.grad is None else theirs.grad.to(mine.dtype)
+            theirs.grad = None
 
     @torch.no_grad()
     def push_weights(self) -> None:
         """After the update: the master's weights to the worker."""
-        torch._foreach_copy_(self._workers, self._masters)
+        torch._foreach_copy_([theirs for _, theirs in self._pairs], [mine for mine, _ in self._pairs])
 
 
 # ---- Which optimizer moves which weights, and torch's Muon for all matrices of one shape at once ---------------------
@@ -141,38 +110,28 @@ class Twin(Generic[Worker]):
 
 
 class BatchedMuon(torch.optim.Muon):
-    """Same arguments, same result, a few launches for each shape instead of dozens for each matrix."""
+    """Nesterov's momentum and AdamW's scale as the stock class has them, with a few launches for each shape instead of
+    dozens for each matrix."""
 
     @torch.no_grad()
     def step(self, closure: Callable[[], object] | None = None) -> Any:
-        loss = closure() if closure is not None else None
         for group in self.param_groups:
             shapes: dict[torch.Size, list[Tensor]] = defaultdict(list)
             for parameter in group["params"]:
                 if parameter.grad is not None:
                     shapes[parameter.shape].append(parameter)
             for shape, parameters in shapes.items():
-                self._step_shape(group, shape, parameters)
-        return loss
-
-    def _step_shape(self, group: dict[str, Any], shape: torch.Size, parameters: list[Tensor]) -> None:
-        buffers = []
-        for parameter in parameters:
-            state = self.state[parameter]
-            if "momentum_buffer" not in state:
-                state["momentum_buffer"] = torch.zeros_like(parameter)
-            buffers.append(state["momentum_buffer"])
-        gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
-        torch._foreach_lerp_(buffers, gradients, 1 - group["momentum"])
-        wanted = torch._foreach_lerp(gradients, buffers, group["momentum"]) if group["nesterov"] else buffers
-        update = orthogonalise(torch.stack(list(wanted)), group["ns_coefficients"], group["ns_steps"], group["eps"])
-        rate = group["lr"] * (
-            0.2 * math.sqrt(max(shape))
-            if group["adjust_lr_fn"] == "match_rms_adamw"
-            else math.sqrt(max(1, shape[0] / shape[1]))
-        )
-        torch._foreach_mul_(parameters, 1 - group["lr"] * group["weight_decay"])
-        torch._foreach_add_(parameters, list(update.to(parameters[0].dtype).unbind(0)), alpha=-rate)
+                states = [self.state[parameter] for parameter in parameters]
+                for state, parameter in zip(states, parameters, strict=True):
+                    state.setdefault("momentum_buffer", torch.zeros_like(parameter))
+                buffers = [state["momentum_buffer"] for state in states]
+                gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
+                torch._foreach_lerp_(buffers, gradients, 1 - group["momentum"])
+                wanted = torch.stack(list(torch._foreach_lerp(gradients, buffers, group["momentum"])))
+                update = orthogonalise(wanted, group["ns_coefficients"], group["ns_steps"], group["eps"])
+                torch._foreach_mul_(parameters, 1 - group["lr"] * group["weight_decay"])
+                rate = group["lr"] * 0.2 * math.sqrt(max(shape))
+                torch._foreach_add_(parameters, list(update.to(parameters[0].dtype).unbind(0)), alpha=-rate)
 
 
 def orthogonalise(gradients: Tensor, coefficients: tuple[float, float, float], steps: int, eps: float) -> Tensor:

@@ -42,11 +42,12 @@ from arr_coc.realizing.qwen3_vl.encode import dense_vision_attention
 from arr_coc.realizing.tokens.patches import LeafBatch, gather_leaf_patches, leaf_patches, mip_pyramid
 
 from ..options import option
+from ..worlds.needle.batch import NeedleBatch, concatenate
 from .acceleration import make_optimizers
 from .allocations import box_cover, target_cells
 from .checkpoints import TrainingState
 from .own_data import OwnRecord
-from .pictures import TrainingBatch, cut, every_family, join
+from .pictures import every_family, take
 from .prompts import chat_tail
 from .reader import normalise_pictures
 from .run import Moment, Notes, RunOptions, Schedule, Training, command, door
@@ -79,8 +80,23 @@ def load_reader(name: str | Path, device: torch.device) -> PreTrainedModel:
     return model
 
 
-@dataclass(frozen=True)
-class Judgement:
+class AskedPictures(NamedTuple):
+    """Pictures (B, 3, H, W) uint8 of whole cells, questions (B, Q) and true answers (B, A), 0 = padding."""
+
+    pictures: Tensor
+    question_ids: Tensor
+    answer_ids: Tensor
+
+    @classmethod
+    def of(cls, batch: NeedleBatch) -> AskedPictures:
+        return cls(batch.pictures, batch.question_ids, batch.answer_ids)
+
+    def split(self, number: int) -> list[AskedPictures]:
+        """As parts of at most `number` pictures."""
+        return [AskedPictures(*part) for part in zip(*(value.split(number) for value in self), strict=True)]
+
+
+class Judgement(NamedTuple):
     """Both (B, G). right: every character of the answer. log_likelihood: of the right answer, mean over characters."""
 
     right: Tensor
@@ -110,30 +126,30 @@ def answer_chances(
 
 
 @torch.no_grad()
-def judge(model: PreTrainedModel, batch: TrainingBatch, leaves: Tensor, most: int = 2048) -> Judgement:
+def judge(model: PreTrainedModel, asked: AskedPictures, leaves: Tensor, most: int = 2048) -> Judgement:
     """Leaves (B, G, N, 3), or boxes in cells (B, G, N, 4), G allocations of each picture → the reader's answers.
 
     The same as `reader.read` on pictures repeated G times, but pictures and their mip levels are held once, and are
     read by the swift path. most: readings at a time, for memory.
     """
-    pictures = max(1, most // leaves.shape[1])
-    if len(batch) > pictures:
-        starts = range(0, len(batch), pictures)
-        parts = [judge(model, cut(batch, at, at + pictures), leaves[at : at + pictures], most) for at in starts]
-        return Judgement(*(torch.cat([getattr(part, name) for part in parts]) for name in Judgement.__annotations__))
+    at_once = max(1, most // leaves.shape[1])
+    if len(asked.pictures) > at_once:
+        parts = [judge(model, *one, most) for one in zip(asked.split(at_once), leaves.split(at_once), strict=True)]
+        return Judgement(*map(torch.cat, zip(*parts, strict=True)))
+    pictures = asked.pictures
     group = leaves.shape[1]
     vision = model.config.vision_config
     merge, size = vision.spatial_merge_size, vision.patch_size
-    grid = batch.pictures.shape[2] // (merge * size), batch.pictures.shape[3] // (merge * size)
+    grid = pictures.shape[2] // (merge * size), pictures.shape[3] // (merge * size)
     levels = int(leaves[..., 2].max()) + 1 if leaves.shape[-1] == 3 else 1
-    owner = torch.arange(len(batch), device=leaves.device).repeat_interleave(group * leaves.shape[2])
-    size_of_grid = torch.tensor(grid, device=leaves.device).expand(len(batch), 2)
-    each = LeafBatch(leaves.flatten(0, 2), owner, size_of_grid, (group * leaves.shape[2],) * len(batch), levels)
+    owner = torch.arange(len(pictures), device=leaves.device).repeat_interleave(group * leaves.shape[2])
+    size_of_grid = torch.tensor(grid, device=leaves.device).expand(len(pictures), 2)
+    each = LeafBatch(leaves.flatten(0, 2), owner, size_of_grid, (group * leaves.shape[2],) * len(pictures), levels)
     cutter = leaf_patches(
-        normalise_pictures(batch.pictures), each, merge=merge, patch_size=size, temporal=vision.temporal_patch_size
+        normalise_pictures(pictures), each, merge=merge, patch_size=size, temporal=vision.temporal_patch_size
     )
     patches = cutter(each)
-    questions, answers = (ids.repeat_interleave(group, dim=0) for ids in (batch.question_ids, batch.answer_ids))
+    questions, answers = (ids.repeat_interleave(group, dim=0) for ids in asked[1:])
     said, wanted, chances = answer_chances(model, questions, answers, patches, leaves.flatten(0, 1), grid)
     right, log_likelihood = answers_of(said, wanted, chances)
     return Judgement(right.unflatten(0, (-1, group)), log_likelihood.unflatten(0, (-1, group)))
@@ -166,20 +182,14 @@ class Credit(NamedTuple):
     right: Tensor
 
 
-def detail_credit(model: PreTrainedModel, batch: TrainingBatch, most: int = 256) -> Credit:
+def detail_credit(model: PreTrainedModel, asked: AskedPictures, most: int = 256) -> Credit:
     """Read whole pictures once, with the derivative. most: pictures of 512² at a time (more of smaller ones)."""
-    height, width = batch.pictures.shape[2:]
-    at_once = max(1, most * 512**2 // (height * width))
-    several = zip(
-        *(part.split(at_once) for part in (batch.pictures, batch.question_ids, batch.answer_ids)), strict=True
-    )
-    parts = [picture_credit(model, *part) for part in several]
-    return Credit(*(torch.cat(items) for items in zip(*parts, strict=True)))
-
-
-def picture_credit(model: PreTrainedModel, pictures: Tensor, question_ids: Tensor, answer_ids: Tensor) -> Credit:
-    """The same for pictures (B, 3, H, W) uint8 of whole cells, questions (B, Q) and answers (B, A), 0 = padding."""
+    pictures, question_ids, answer_ids = asked
     height, width = pictures.shape[2:]
+    at_once = max(1, most * 512**2 // (height * width))
+    if len(pictures) > at_once:
+        parts = [detail_credit(model, part, most) for part in asked.split(at_once)]
+        return Credit(*map(torch.cat, zip(*parts, strict=True)))
     rows, cols = height // CELL, width // CELL
     pixels = normalise_pictures(pictures)
     blurred = F.interpolate(F.avg_pool2d(pixels, BLUR), scale_factor=BLUR, mode="bilinear", align_corners=False)
@@ -216,15 +226,15 @@ class Proven(NamedTuple):
     right: Tensor
 
 
-def proven_credit(model: PreTrainedModel, batch: TrainingBatch, keep: float = PROOF_KEEP, most: int = 2048) -> Proven:
+def proven_credit(model: PreTrainedModel, asked: AskedPictures) -> Proven:
     """Try the derivative as it is, spread along its row (as print runs), and spread all around (as things are): leaves
     are laid by each, and the one from which the answer is likeliest is the credit."""
-    found = detail_credit(model, batch)
+    found = detail_credit(model, asked)
     plain = credit_shares(found.cells)[:, None]
     several = torch.cat([plain, F.avg_pool2d(plain, (1, 3), 1, (0, 1)), F.avg_pool2d(plain, 3, 1, 1)], 1)
-    budget = max(1, round(keep * several[0, 0].numel()))
+    budget = max(1, round(PROOF_KEEP * several[0, 0].numel()))
     leaves = overlay(several.flatten(0, 1), [budget] * (3 * len(plain))).cells.unflatten(0, (-1, 3))
-    judged = judge(model, batch, leaves, most)
+    judged = judge(model, asked, leaves)
     best = judged.log_likelihood.argmax(1)
     each = torch.arange(len(best), device=best.device)
     shares, right = several[each, best], judged.right[each, best]
@@ -239,7 +249,7 @@ def credit_marks(shares: Tensor) -> Tensor:
     return torch.where(size < SLIGHT, 0.0, size)
 
 
-def box_marks(batch: TrainingBatch, rows: int, cols: int) -> Tensor:
+def box_marks(batch: NeedleBatch, rows: int, cols: int) -> Tensor:
     """(B, rows, cols): 1 for the cells of the answer, less for those that identify it."""
     answer = (box_cover(batch.boxes, batch.box_mask, rows, cols) > 0.02).float()
     return torch.maximum(answer, CONTEXT * target_cells(batch, rows, cols))
@@ -308,15 +318,13 @@ class Judged(NamedTuple):
 
     number: int
     side: int
-    batch: TrainingBatch
+    batch: NeedleBatch
     wanted: Tensor
     weights: Tensor
 
 
 class OutcomeTraining(Training[OutcomeOptions]):
     """A scorer whose layers that read letters stay as they are, and a frozen reader."""
-
-    title = "outcomes"
 
     def __init__(self, options: OutcomeOptions, accelerator: Accelerator) -> None:
         super().__init__(options, accelerator)
@@ -331,20 +339,20 @@ class OutcomeTraining(Training[OutcomeOptions]):
         self.schedule = Schedule(warm_up=50, decay_from=0.6, floor=0.05)
         self.kept: deque[Judged] = deque(maxlen=KEPT)
         self.done["batches"] = 0
-        self.aside: TrainingBatch | None = None
+        self.aside: NeedleBatch | None = None
 
     def running(self) -> AbstractContextManager[object]:
         return dense_vision_attention(self.reader)
 
-    def draw(self, number: int, side: int) -> TrainingBatch:
+    def draw(self, number: int, side: int) -> NeedleBatch:
         """Batch `number`: a function of its number and the seed, so that a resumed run draws the same."""
         pictures = self.options.batch * (self.options.canvas // side) ** 2
         seed = self.own_seed(self.options.seed) + 7919 * number
-        drawn = join(list(every_family(pictures, (side, side), seed, "train", device=self.device)))
+        drawn = concatenate(list(every_family(pictures, (side, side), seed, "train", device=self.device)))
         order = torch.randperm(len(drawn), generator=torch.Generator().manual_seed(seed))[:pictures]
-        return drawn.take(order.to(self.device))
+        return take(drawn, order.to(self.device))
 
-    def logits(self, batch: TrainingBatch) -> Tensor:
+    def logits(self, batch: NeedleBatch) -> Tensor:
         pictures = batch.pictures.contiguous(memory_format=torch.channels_last)
         with self.accelerator.autocast():
             return self.scorer(pictures, batch.question_ids).float()
@@ -358,7 +366,7 @@ class OutcomeTraining(Training[OutcomeOptions]):
         if at.since < options.box_start:
             marks = box_marks(batch, side // CELL, side // CELL)
             return Judged(number, side, batch, marks, marks.new_ones(len(marks))), {}
-        credit = proven_credit(self.reader, batch)
+        credit = proven_credit(self.reader, AskedPictures.of(batch))
         found = Judged(number, side, batch, credit_marks(credit.shares), credit.weights)
         self.kept.append(found)
         return found, {"right full": credit.right.float().mean(), "proven": credit.weights.mean()}
@@ -390,13 +398,13 @@ class OutcomeTraining(Training[OutcomeOptions]):
             return None
         if self.aside is None:
             size = self.options.canvas, self.options.canvas
-            self.aside = join(list(every_family(self.options.judged, size, 7, "validation", device=self.device)))
-        parts = [cut(self.aside, first, first + 64) for first in range(0, len(self.aside), 64)]
+            self.aside = concatenate(list(every_family(self.options.judged, size, 7, "validation", device=self.device)))
         right = []
-        for part in parts:
+        for first in range(0, len(self.aside), 64):
+            part = take(self.aside, slice(first, first + 64))
             maps = self.logits(part).sigmoid()
             leaves = overlay(maps, [max(1, round(JUDGED_KEEP * maps[0].numel()))] * len(maps)).cells
-            right.append(judge(self.reader, part, leaves[:, None]).right[:, 0])
+            right.append(judge(self.reader, AskedPictures.of(part), leaves[:, None]).right[:, 0])
         return {"judged right": float(torch.cat(right).float().mean())}
 
     def data_state(self) -> TrainingState:
@@ -428,28 +436,20 @@ class Creditor:
 
     def __init__(self, reader: str, pixels: Callable[[OwnRecord], np.ndarray], device: torch.device) -> None:
         self.reader, self.pixels = load_reader(reader, device), pixels
-        self.found: dict[tuple[str, str, str], np.ndarray] = {}
-        self.logs: list[float] = []
+        self.found: dict[tuple[str, str, str], tuple[list[list[float]], float]] = {}
 
     def placed(self, record: OwnRecord) -> OwnRecord:
         key = record.picture, record.query, record.answer
         if key not in self.found:
-            self.found[key], log = window_boxes(self.reader, self.pixels(record), record.query, record.answer)
-            self.logs.append(log)
-        return replace(record, boxes=self.found[key], context=np.zeros((0, 4)))
-
-    def state(self) -> dict[str, object]:
-        """What was found, as a checkpoint keeps it: a run that goes on asks no question twice."""
-        return {"found": [(key, boxes.tolist()) for key, boxes in self.found.items()], "logs": list(self.logs)}
-
-    def load_state(self, state: TrainingState) -> None:
-        self.found = {tuple(key): np.array(boxes).reshape(-1, 4) for key, boxes in state["found"]}
-        self.logs = list(state["logs"])
+            boxes, log = window_boxes(self.reader, self.pixels(record), record.query, record.answer)
+            self.found[key] = boxes.tolist(), log
+        boxes = np.array(self.found[key][0]).reshape(-1, 4)
+        return replace(record, boxes=boxes, context=np.zeros((0, 4)))
 
     @property
     def likelihood(self) -> float:
         """Geometric mean over the characters of the answers."""
-        return float(np.exp(np.mean(self.logs))) if self.logs else 0.0
+        return float(np.exp(np.mean([log for _, log in self.found.values()]))) if self.found else 0.0
 
 
 def window_boxes(reader: PreTrainedModel, pixels: np.ndarray, query: str, answer: str) -> tuple[np.ndarray, float]:
@@ -465,7 +465,7 @@ def window_boxes(reader: PreTrainedModel, pixels: np.ndarray, query: str, answer
         resized = F.interpolate(picture.float(), (rows * CELL, cols * CELL), mode="bilinear", antialias=True)
         picture = resized.round().clamp(0, 255).to(torch.uint8)
     asked = (torch.tensor([[IDS.get(letter, IDS["?"]) for letter in text]]) for text in (query, answer))
-    batch = TrainingBatch.unmarked(picture, *(ids.to(device) for ids in asked))
+    batch = AskedPictures(picture, *(ids.to(device) for ids in asked))
     said = len(answer) + 1  # and the end of the turn
 
     def worth(windows: np.ndarray) -> np.ndarray:

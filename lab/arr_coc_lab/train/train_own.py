@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -31,7 +31,6 @@ from arr_coc.core.values import JsonObject
 from arr_coc.knowing.scorer.reading_scorer import CELL, ReadingScorer
 
 from ..options import option
-from .checkpoints import TrainingState
 from .own_data import OwnRecord, read_own, split_by_picture, write_records
 from .run import Moment, Notes, RunOptions, Schedule, command, door
 from .scorer_worlds import (
@@ -141,7 +140,7 @@ def own_shelf(album: Album, records: Sequence[OwnRecord], device: torch.device) 
 class OwnTraining(MeanTraining[OwnOptions]):
     """The scorer on own records; its running mean is judged and exported."""
 
-    title, stays, early = "own scorer", 0.98, 10
+    stays, early = 0.98, 10
 
     def __init__(self, options: OwnOptions, accelerator: Accelerator) -> None:
         super().__init__(options, accelerator)
@@ -210,11 +209,11 @@ class OwnTraining(MeanTraining[OwnOptions]):
         return loss, notes
 
     def data_state(self) -> object:
-        return None if self.creditor is None else self.creditor.state()
+        return None if self.creditor is None else self.creditor.found
 
-    def load_data_state(self, state: TrainingState | None) -> None:
-        if self.creditor is not None and state is not None:
-            self.creditor.load_state(state)
+    def load_data_state(self, state: Any) -> None:
+        if self.creditor is not None:
+            self.creditor.found = state
 
     # ---- how well it does
 

@@ -131,8 +131,6 @@ def answered_prompt(eye: Eye, prompt: Inputs, answer: str) -> dict[str, object]:
 class PromptTraining(Training[PromptOptions]):
     """A model in an `Eye`, one's own records, and drawn ones in between."""
 
-    title = "prompts"
-
     def __init__(self, options: PromptOptions, accelerator: Accelerator) -> None:
         super().__init__(options, accelerator)
         self.data = read_own(options.data, "outcomes", strict=options.strict)

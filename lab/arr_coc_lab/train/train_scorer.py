@@ -189,8 +189,6 @@ class MeanTraining(Training[Own]):
 class ScorerTraining(MeanTraining[ScorerOptions]):
     """The scorer on drawn pictures of every world that the options name."""
 
-    title = "scorer"
-
     def __init__(self, options: ScorerOptions, accelerator: Accelerator) -> None:
         super().__init__(options, accelerator)
         self.keep_mean(ReadingScorer() if options.start is None else ReadingScorer.from_pretrained(options.start))

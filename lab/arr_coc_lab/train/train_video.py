@@ -203,7 +203,8 @@ def look_maps(clip: NeedleClip) -> Tensor:
     frames = clip.frames.pictures.permute(0, 2, 3, 1).contiguous().cpu().numpy()
     sources = [source_of(LOOK, question, photos=False) for question in clip.frames.questions]
     maps = torch.from_numpy(np.stack([relevance_alone(*pair) for pair in zip(sources, frames, strict=True)]))
-    return to_grid(maps.unflatten(0, tuple(clip.cuts.shape)), tuple(clip.frames.cell_labels.shape[1:3]))
+    rows, cols = clip.frames.cell_labels.shape[1:3]
+    return to_grid(maps.unflatten(0, tuple(clip.cuts.shape)), (rows, cols))
 
 
 def needed_loss(relevance: Tensor, truth: Tensor) -> Tensor:

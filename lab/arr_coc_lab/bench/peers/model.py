@@ -23,9 +23,9 @@ from arr_coc.realizing.tokens.patches import PatchPyramid, gather_leaf_patches, 
 from arr_coc.realizing.tokens.positions import language_positions
 
 from ...train.mini_model import VISION_END
-from ...train.pictures import TrainingBatch
 from ...train.prompts import HEAD, TURN_LENGTH, chat_tail
 from ...train.swift import pair
+from ...worlds.needle.batch import NeedleBatch
 from .maths import bipartite, gather, pool
 
 CELL, LEVELS, BEFORE = 32, 3, len(HEAD)
@@ -76,7 +76,7 @@ class PeerScene:
     answers: False leaves the prompt alone, as a model gets it.
     """
 
-    def __init__(self, batch: TrainingBatch, dtype: torch.dtype, seed: int = 0, answers: bool = True) -> None:
+    def __init__(self, batch: NeedleBatch, dtype: torch.dtype, seed: int = 0, answers: bool = True) -> None:
         self.batch, self.dtype, self.seed = batch, dtype, seed
         self.grid = batch.pictures.shape[2] // CELL, batch.pictures.shape[3] // CELL
         self.tails, self.said = chat_tail(batch.question_ids, batch.answer_ids)
