@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import nn
 
-from arr_coc_lab.train.acceleration import BatchedMuon, Prefetcher, Twin, each_tensor
+from arr_coc_lab.train.swift import BatchedMuon, Prefetcher, Twin, each_tensor
 
 
 def test_batched_muon_equals_the_stock_one():

@@ -18,10 +18,10 @@ from tiny_weights import ship_tiny
 from arr_coc.core.errors import InputError
 from arr_coc.knowing.scorer.reading_scorer import ReadingScorer, ReadingScorerConfig
 from arr_coc.looking import look
-from arr_coc_lab.train import train_own, train_scorer
+from arr_coc_lab.train import train_scorer
 from arr_coc_lab.train.own_data import read_own
 from arr_coc_lab.train.run import torch_scope, train
-from arr_coc_lab.train.train_own import Album, OwnOptions, OwnTraining, own_shelf
+from arr_coc_lab.train.train_scorer import OwnOptions, OwnTraining, own_shelf
 
 TINY = ReadingScorerConfig(
     narrow=8, middle=16, wide=16, query_width=16, fine=1, before=1, after=1, coarse=1, heads=4, waves=4
@@ -37,7 +37,7 @@ WATCHED = ("--log", "tensorboard") if find_spec("tensorboard") else ()
 def _judged_on_small_pictures():
     """Of Needle World, beside one's own: drawing large ones would take most of the time."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(train_own, "JUDGED_CANVAS", 128)
+        patch.setattr(train_scorer, "JUDGED_CANVAS", 128)
         yield
 
 
@@ -86,7 +86,7 @@ def test_the_folder_is_taken_by_path_and_torch_finds_what_the_runtime_finds(trai
     from arr_coc.knowing.scorer.source import ScorerRelevance
 
     out = trained / "out"
-    assert {path.name for path in out.iterdir()} >= {"config.json", "model.safetensors", "record.json", "README.md"}
+    assert {path.name for path in out.iterdir()} >= {"config.json", "model.safetensors", "record.json"}
     pixels = np.asarray(Image.open(folder / "3.png"))
     scorer = ScorerRelevance(out)
     by_torch = scorer.of_batch(torch.from_numpy(pixels.copy()).permute(2, 0, 1)[None], ["the square?"])[0]
@@ -107,9 +107,6 @@ def test_what_is_left_tells_the_run(trained):
     record = json.loads((trained / "out" / "record.json").read_text())
     assert (record["records"], record["skipped"], record["step"]) == (12, 0, 8)
     assert record["before"].keys() == record["after"].keys() >= {"held out 1/8", "needle 1/8"}
-    card = (trained / "out" / "README.md").read_text()
-    assert "12 records of 12" in card
-    assert f"| held out 1/8 | {100 * record['before']['held out 1/8']:.1f} %" in card
     held = read_own(trained / "out" / "held_out.jsonl").records
     assert len(held) == record["held_out"] == 2
     events = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
@@ -140,20 +137,11 @@ def test_the_layers_that_read_stay_unless_all_are_asked_for(folder, tmp_path):
 
 def test_a_shelf_holds_each_record_where_its_picture_has_it(folder):
     records = read_own(folder).records[:3]
-    shelf = own_shelf(Album(), records, torch.device("cpu"))
+    shelf = own_shelf(records, torch.device("cpu"))
     assert shelf.pictures.sizes.tolist() == [[128, 128]] * 3
     assert shelf.boxes[0, 0].numpy() == pytest.approx(records[0].boxes[0] * 128)
     x, y = (shelf.boxes[0, 0, :2] + 4).int().tolist()
     assert shelf.pictures.pixels[y * 128 + x].tolist() == [0, 0, 0], "the square is black"
-
-
-def test_an_album_keeps_what_it_may(folder):
-    album = Album(most=2 * 128 * 128 * 3)
-    records = read_own(folder).records[:4]
-    for record in (*records, records[0]):
-        assert np.array_equal(album.pixels(record), record.load().pixels)
-    assert len(album.kept) == 2
-    assert album.held == sum(one.nbytes for one in album.kept.values())
 
 
 def test_a_push_uploads_the_whole_folder(trained, monkeypatch):
@@ -171,10 +159,10 @@ def test_a_push_uploads_the_whole_folder(trained, monkeypatch):
     assert scorer.push_to_hub("me/scorer", folder=trained / "out", private=True) == "https://hub/me/scorer"
     assert sent["name"] == "me/scorer"
     assert sent["private"] is True
-    assert {"README.md", "model.safetensors"} <= set(sent["files"])
+    assert {"held_out.jsonl", "model.safetensors"} <= set(sent["files"])
     scorer.push_to_hub("me/scorer")
     assert {"config.json", "model.safetensors"} <= set(sent["files"])
-    assert "README.md" not in sent["files"]
+    assert "held_out.jsonl" not in sent["files"]
     monkeypatch.setattr(hub.HfApi, "create_repo", lambda self, name, **how: (_ for _ in ()).throw(OSError("no net")))
     with pytest.raises(InputError, match="cannot push to 'me/scorer' \\(no net\\)"):
         scorer.push_to_hub("me/scorer")

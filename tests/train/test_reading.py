@@ -14,7 +14,15 @@ from arr_coc.attending.gains import split_gains
 from arr_coc.attending.quadtree import gather_leaves, quadtree, select_splits
 from arr_coc.core.alphabet import IDS, NUMBER_OF_IDS, encode
 from arr_coc_lab.train.allocations import KINDS, LOOK_AGAIN, Kind, LeafTable, even_tree_of, target_cells, tree_of
-from arr_coc_lab.train.mini_model import CHAT_TEMPLATE, IMAGE, VOCABULARY, MiniConfig, build_mini, build_tokenizer
+from arr_coc_lab.train.mini_model import (
+    CHAT_TEMPLATE,
+    IMAGE,
+    VOCABULARY,
+    MiniConfig,
+    build_mini,
+    build_prompt,
+    build_tokenizer,
+)
 from arr_coc_lab.train.pictures import (
     IGNORE,
     READING_LEVELS,
@@ -25,7 +33,6 @@ from arr_coc_lab.train.pictures import (
     thing_targets,
     vary,
 )
-from arr_coc_lab.train.prompts import build_prompt
 from arr_coc_lab.train.reader import (
     DenseHeads,
     PictureWindow,

@@ -209,7 +209,8 @@ def test_a_tracker_that_is_not_installed_is_named(tmp_path, monkeypatch, name):
 
 def test_accelerate_is_only_needed_where_a_training_runs(tmp_path):
     script = "import sys; sys.modules['accelerate'] = None\n"
-    script += "from arr_coc_lab.train import outcomes, train_mini, train_own, train_prompts, train_video, train_words\n"
+    names = "outcomes, train_mini, train_prompts, train_scorer, train_video, train_words"
+    script += f"from arr_coc_lab.train import {names}\n"
     script += "from arr_coc_lab.classic import phases, tensions\n"
     script += f"train_words.main(['--steps', '1', '--cpu', '--folder', {str(tmp_path)!r}])"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)

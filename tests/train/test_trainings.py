@@ -22,9 +22,8 @@ from arr_coc_lab.classic import phases, tensions
 from arr_coc_lab.classic.balancers import AdaptiveTensionBalancer
 from arr_coc_lab.classic.scorer import Scorer, ScorerConfig
 from arr_coc_lab.classic.selectors import QuestionWords
-from arr_coc_lab.train import train_own, train_scorer
-from arr_coc_lab.train.checkpoints import load_shipped, ship
-from arr_coc_lab.train.mini_model import MiniConfig, build_mini
+from arr_coc_lab.train import train_scorer
+from arr_coc_lab.train.mini_model import MiniConfig, build_mini, load_shipped, ship
 from arr_coc_lab.train.run import Loop, torch_scope
 
 TINY = ReadingScorerConfig(
@@ -39,7 +38,7 @@ def _small():
     with pytest.MonkeyPatch.context() as patch:
         stages = [stage._replace(until=until) for stage, until in zip(train_scorer.STAGES, (0.5, 1.01), strict=False)]
         patch.setattr(train_scorer, "STAGES", stages)
-        patch.setattr(train_own, "JUDGED_CANVAS", 128)
+        patch.setattr(train_scorer, "JUDGED_CANVAS", 128)
         patch.setattr(phases, "SHAPES", ((192, 192),))
         patch.setattr(tensions, "SIDE", 192)
         yield

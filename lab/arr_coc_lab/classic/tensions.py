@@ -28,12 +28,13 @@ from arr_coc.core.errors import InputError
 from arr_coc.core.files import write_json
 from arr_coc.core.values import JsonObject, Relevance
 from arr_coc.looking import prepare
+from arr_coc.pictures.load import load_picture
 
 from ..options import option
 from ..statistics import mean_intervals
 from ..train.allocations import target_cells
-from ..train.checkpoints import ship
 from ..train.evaluate import covered
+from ..train.mini_model import ship
 from ..train.outcomes import share_loss
 from ..train.own_data import HELD_OUT, OwnRecord, ground_of, read_own, split_by_picture, write_records
 from ..train.pictures import every_family
@@ -185,7 +186,7 @@ class Balanced(nn.Module):
 
 def seen_ways(records: Sequence[OwnRecord]) -> tuple[Tensor, Tensor]:
     """(N, 3, side, side) what each way of knowing finds, and (N, side, side) the share of the truth in each place."""
-    maps = torch.stack([ways_of(record.load(), record.query, OWN_SIDE) for record in records])
+    maps = torch.stack([ways_of(load_picture(record.pixels), record.query, OWN_SIDE) for record in records])
     ground = torch.stack([torch.from_numpy(ground_of(record.boxes, OWN_SIDE, OWN_SIDE)) for record in records])
     return maps, ground / ground.sum((1, 2), keepdim=True)
 

@@ -31,8 +31,7 @@ from ..statistics import BINS, chance_error, expected_calibration_error
 from ..worlds.needle import render
 from ..worlds.needle.batch import NeedleBatch
 from .allocations import LEVELS, Kind, budget_of, fine_cells, target_cells, tree_of
-from .mini_model import IMAGE, TURN_END
-from .prompts import build_prompt
+from .mini_model import IMAGE, TURN_END, build_prompt
 from .reader import see
 
 if TYPE_CHECKING:

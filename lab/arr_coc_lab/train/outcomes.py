@@ -18,7 +18,6 @@ from __future__ import annotations
 import math
 import os
 from collections import deque
-from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -43,15 +42,13 @@ from arr_coc.realizing.tokens.patches import LeafBatch, gather_leaf_patches, lea
 
 from ..options import option
 from ..worlds.needle.batch import NeedleBatch, concatenate
-from .acceleration import make_optimizers
 from .allocations import box_cover, target_cells
-from .checkpoints import TrainingState
+from .mini_model import TrainingState, chat_tail
 from .own_data import OwnRecord
 from .pictures import every_family, take
-from .prompts import chat_tail
 from .reader import normalise_pictures
 from .run import Moment, Notes, RunOptions, Schedule, Training, command, door
-from .swift import run_language, run_tower
+from .swift import make_optimizers, run_language, run_tower
 from .train_scorer import CONTEXT, DECAY, EDGES, READING, export_scorer
 
 if TYPE_CHECKING:
@@ -434,14 +431,14 @@ CELL_PRICE, SURE = 0.5, 0.5
 class Creditor:
     """Records → the same with boxes, each found once. likelihood: of the right answers, mean over those asked."""
 
-    def __init__(self, reader: str, pixels: Callable[[OwnRecord], np.ndarray], device: torch.device) -> None:
-        self.reader, self.pixels = load_reader(reader, device), pixels
+    def __init__(self, reader: str, device: torch.device) -> None:
+        self.reader = load_reader(reader, device)
         self.found: dict[tuple[str, str, str], tuple[list[list[float]], float]] = {}
 
     def placed(self, record: OwnRecord) -> OwnRecord:
         key = record.picture, record.query, record.answer
         if key not in self.found:
-            boxes, log = window_boxes(self.reader, self.pixels(record), record.query, record.answer)
+            boxes, log = window_boxes(self.reader, record.pixels, record.query, record.answer)
             self.found[key] = boxes.tolist(), log
         boxes = np.array(self.found[key][0]).reshape(-1, 4)
         return replace(record, boxes=boxes, context=np.zeros((0, 4)))

@@ -16,7 +16,7 @@ from arr_coc.realizing.tokens.patches import LeafBatch
 
 from ..worlds.needle.batch import CELL_CLASSES, FIRST_COLOUR, NeedleBatch
 from . import swift
-from .mini_model import IMAGE
+from .mini_model import HEAD, IMAGE, Prompt, build_prompt
 from .pictures import (
     IGNORE,
     READING_LEVELS,
@@ -27,7 +27,6 @@ from .pictures import (
     board_targets,
     thing_targets,
 )
-from .prompts import HEAD, Prompt, build_prompt
 from .reader_examples import ReaderBatch
 
 if TYPE_CHECKING:

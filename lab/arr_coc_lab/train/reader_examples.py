@@ -35,9 +35,8 @@ from .allocations import (
     even_tree_of,
     target_cells,
 )
-from .checkpoints import TrainingState
+from .mini_model import ADDITIONS, TURN_LENGTH, TrainingState, chat_tail, reworded
 from .pictures import IGNORE, READING_LEVELS, SUB_HEIGHT, SUB_WIDTH, Glyphs, glyph_board, glyphs_of, unknown_things
-from .prompts import ADDITIONS, TURN_LENGTH, chat_tail, reworded
 
 # Longest question and answer with the turn between them; the longest of Needle World has 69 tokens, and 98 in 100
 # questions about pages fit.

@@ -50,7 +50,7 @@ from arr_coc.core.plugins import load_function
 from arr_coc.core.values import JsonObject
 
 from ..options import option, parse, plain
-from .checkpoints import TrainingState, ship
+from .mini_model import TrainingState, ship
 
 if TYPE_CHECKING:
     from accelerate import Accelerator

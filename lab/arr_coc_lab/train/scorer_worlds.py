@@ -27,9 +27,9 @@ from ..worlds.needle.renderer import Asked
 from ..worlds.pages.pack import decoded, read_pack
 from ..worlds.pages.page import DrawnPage
 from .allocations import box_cover
+from .mini_model import ADDITIONS
 from .pictures import Glyphs, render_glyphs
 from .print_world import PrintWorld
-from .prompts import ADDITIONS
 
 Uniform = Callable[..., Tensor]  # shape → numbers in [0, 1)
 BLOCK = 8  # pixels of the blocks whose letters are asked for

@@ -26,11 +26,9 @@ from arr_coc.knowing.scorer.reading_scorer import ReadingScorer
 
 from ..options import option
 from ..worlds.print.sheets import SMALLEST
-from .acceleration import Prefetcher, Twin, make_optimizers
 from .allocations import Kind, LeafTable, coarsest_of, even_tree_of
-from .checkpoints import TrainingState, load_shipped
 from .evaluate import FAMILIES
-from .mini_model import MiniConfig, build_mini
+from .mini_model import MiniConfig, TrainingState, build_mini, load_shipped
 from .pictures import board_targets, vary
 from .print_world import PrintWorld
 from .reader import DenseHeads, PictureWindow, Reader, cut_blocks, named_letters, reader_losses
@@ -54,7 +52,7 @@ from .reader_examples import (
     whose_turn,
 )
 from .run import Moment, Notes, RunOptions, Schedule, Training, command, door
-from .swift import compile_pieces
+from .swift import Prefetcher, Twin, compile_pieces, make_optimizers
 
 if TYPE_CHECKING:
     from accelerate import Accelerator

@@ -33,10 +33,9 @@ from arr_coc.realizing.bundled import CALIBRATION
 
 from ..options import option
 from ..worlds.needle import FAMILIES, render
-from .checkpoints import save_model
+from .mini_model import save_model
 from .own_data import OwnRecord, read_own, spelt, split_by_picture, write_records
 from .run import Moment, Notes, RunOptions, Schedule, Training, command, door
-from .train_own import Album
 
 if TYPE_CHECKING:
     from accelerate import Accelerator
@@ -135,7 +134,6 @@ class PromptTraining(Training[PromptOptions]):
         super().__init__(options, accelerator)
         self.data = read_own(options.data, "outcomes", strict=options.strict)
         self.learned, self.held = split_by_picture(self.data.records, options.held_out, options.seed)
-        self.album = Album()
         self.eye = Eye.from_pretrained(options.model, device=str(self.device), relevance=options.relevance)
         self.adapted = None
         if options.weights == LORA:
@@ -162,7 +160,7 @@ class PromptTraining(Training[PromptOptions]):
         several = [chance.choice(self.drawn) for _ in range(of_drawn)]
         for _ in range(options.batch - of_drawn):
             record = chance.choice(self.learned)
-            several.append((self.album.pixels(record), record.query, record.answer))
+            several.append((record.pixels, record.query, record.answer))
         losses = [self.answer_loss(*one, keep=chance.choice(options.keeps)) for one in several]
         own = torch.stack(losses[of_drawn:]).detach().mean()
         return torch.stack(losses).mean(), {"own": own}
@@ -184,14 +182,14 @@ class PromptTraining(Training[PromptOptions]):
         self.eye.model.eval()
         right = [self.right(record, keep) for record in chosen]
         with torch.no_grad():
-            losses = [float(self.answer_loss(self.album.pixels(one), one.query, one.answer, keep)) for one in chosen]
+            losses = [float(self.answer_loss(one.pixels, one.query, one.answer, keep)) for one in chosen]
         found = {"held out right": sum(right) / number, "held out loss": math.fsum(losses) / number}
         self.done.setdefault("before", found)
         self.done["after"] = found
         return found
 
     def right(self, record: OwnRecord, keep: float) -> bool:
-        said = self.eye.set_image(self.album.pixels(record)).ask(record.query, keep=keep).text
+        said = self.eye.set_image(record.pixels).ask(record.query, keep=keep).text
         return spelt(said) == spelt(record.answer)
 
     def export(self) -> None:

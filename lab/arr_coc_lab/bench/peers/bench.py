@@ -26,7 +26,7 @@ from ..run import Job, Plan, in_turn
 from ..suite import PeersOptions, chosen_families
 from .cost import counted_cost, model_cost, prompt_length
 from .model import PeerScene, PrunableMini, Way
-from .registry import FULL, chosen_ways
+from .ways import FULL, chosen_ways
 
 NUMBER, QUICK = 2048, 8
 KEEPS, QUICK_KEEPS = (1 / 4, 1 / 8, 1 / 16, 1 / 32), (1 / 4, 1 / 16)

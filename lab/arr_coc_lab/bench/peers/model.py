@@ -22,8 +22,7 @@ from arr_coc.realizing.qwen3_vl.encode import LanguageWalk, PatchPlaces, TowerWa
 from arr_coc.realizing.tokens.patches import PatchPyramid, gather_leaf_patches, mip_pyramid
 from arr_coc.realizing.tokens.positions import language_positions
 
-from ...train.mini_model import VISION_END
-from ...train.prompts import HEAD, TURN_LENGTH, chat_tail
+from ...train.mini_model import HEAD, TURN_LENGTH, VISION_END, chat_tail
 from ...train.swift import pair
 from ...worlds.needle.batch import NeedleBatch
 from .maths import bipartite, gather, pool
@@ -427,21 +426,17 @@ Make = Callable[[PrunableMini, PeerScene, int], Told]
 # before: the tower reads less. tower: it reads less as it goes. after: tokens go behind it. inside: in the language
 # model. Only the first two spare the tower anything.
 Where = Literal["before", "tower", "after", "inside"]
-Group = Literal["ours", "peer", "control", "oracle"]
 
 
 @dataclass(frozen=True)
 class Way:
     """make: (mini, scene, tokens) → what the language model is told, with that many visual tokens in its last layer.
-    asks: does it know the question? paper: where it was published. more: is it also read at larger budgets, so that
-    there is something to set beside what others spend on the whole tower?"""
+    more: is it also read at larger budgets, so that there is something to set beside what others spend on the whole
+    tower?"""
 
     name: str
-    group: Group
     where: Where
-    asks: bool
     make: Make
-    paper: str = ""
     more: bool = False
 
     @property
