@@ -63,9 +63,6 @@ TASKS = {
     "docvqa": Task("anls", "ANLS", SHORT, 32),
     "infovqa": Task("anls", "ANLS", SHORT, 32),
     "chartqa": Task("relaxed_accuracy", "Relaxed accuracy", "\nAnswer the question with a single word.", 16),
-    "textvqa": Task("textvqa_accuracy", "VQA accuracy", SHORT, 32),
-    "vqav2": Task("vqa_accuracy", "VQA accuracy", SHORT, 16),
-    "vstar": Task("choice", "Accuracy", "\nAnswer with the option's letter from the given choices directly.", 16),
 }
 
 

@@ -61,7 +61,7 @@ class RealOptions(BenchOptions):
     seed: int = option(0, "Seed of the drawn questions and of the controls.")
     ask: bool = option(False, "Let a model answer: exact match and ANLS, or the score of --task.", flag="--ask")
     model: str = option(MINI, "For --ask: mini, a folder, or a name on the hub.", flag=("--model", "-m"))
-    task: str = option("", "For --ask: docvqa, infovqa, chartqa, textvqa, vqav2 or vstar: its prompt and its score.")
+    task: str = option("", "For --ask: docvqa, infovqa or chartqa: its prompt and its score.")
     door: str = option(
         "attach", "For --ask: attach, or pack: an unchanged model is shown packed pictures.", choices=("attach", "pack")
     )
