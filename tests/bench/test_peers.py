@@ -17,7 +17,6 @@ from arr_coc_lab.bench.peers.cost import counted_cost, language_operations, towe
 from arr_coc_lab.bench.peers.maths import best, bipartite, cosines, max_min, others, pool, stages
 from arr_coc_lab.bench.peers.model import BEFORE, LEVELS, Flow, PeerScene, PrunableMini, Told
 from arr_coc_lab.bench.peers.ways import FULL, WAYS, cluster_count, merge_plan, raters_of, sparsified
-from arr_coc_lab.train.pictures import take
 from arr_coc_lab.train.swift import cut_patches, run_language, run_tower
 from arr_coc_lab.worlds.needle import render
 
@@ -139,7 +138,7 @@ def test_formulas_count_what_torch_counts(name):
 
 
 def test_a_chooser_pays_for_what_it_does():
-    batch = take(pictures(), slice(0, 1))
+    batch = render("forms", 1, (256, 256), 77, "test")
     mini = tiny_mini()
     costs = {way.name: counted_cost(mini, way, 16, batch) for way in (FULL, *WAYS)}
     assert costs["full"].chooser == pytest.approx(0, abs=1e-9)

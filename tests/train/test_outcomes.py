@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,19 +17,14 @@ from arr_coc.realizing.qwen3_vl.encode import dense_vision_attention
 from arr_coc_lab.train import outcomes
 from arr_coc_lab.train.outcomes import (
     AskedPictures,
-    balance_penalty,
-    credit_marks,
     credit_shares,
     detail_credit,
     judge,
     load_reader,
-    map_entropy,
-    marked_loss,
     proven_credit,
     window_boxes,
     windows_inside,
 )
-from arr_coc_lab.train.pictures import take
 from arr_coc_lab.train.reader import read
 from arr_coc_lab.worlds.needle import NeedleBatch, render
 from arr_coc_lab.worlds.needle.batch import concatenate
@@ -45,6 +41,10 @@ def batch() -> NeedleBatch:
     return concatenate([render(family, 2, (256, 256), 0) for family in ("cards", "scenes")])
 
 
+def one_of(batch: NeedleBatch, place: int) -> NeedleBatch:
+    return replace(batch, **{name: value[place : place + 1] for name, value in batch.tensors().items()})
+
+
 def test_judging_a_group_is_reading_each_of_its_allocations(reader, batch):
     """Two routes: groups that share their pictures, and plain reading of every allocation by itself."""
     model = load_reader(reader, torch.device("cpu"))
@@ -57,7 +57,7 @@ def test_judging_a_group_is_reading_each_of_its_allocations(reader, batch):
         in_parts = judge(model, asked, leaves, most=6)
         for member in range(3):
             for picture in range(4):
-                one = read(model, take(batch, slice(picture, picture + 1)), leaves[picture : picture + 1, member])
+                one = read(model, one_of(batch, picture), leaves[picture : picture + 1, member])
                 assert float(-found.log_likelihood[picture, member]) == pytest.approx(float(one.loss), abs=1e-4)
                 assert bool(found.right[picture, member]) == bool(one.right)
     assert torch.allclose(found.log_likelihood, in_parts.log_likelihood, atol=1e-5)
@@ -66,7 +66,7 @@ def test_judging_a_group_is_reading_each_of_its_allocations(reader, batch):
 def test_the_credit_of_a_cell_is_what_fading_it_does(reader, batch):
     """The derivative against finite differences: the picture itself with one cell a little blurred."""
     model = load_reader(reader, torch.device("cpu"))
-    one = take(batch, slice(0, 1))
+    one = one_of(batch, 0)
     found = detail_credit(model, AskedPictures.of(one))
     pixels = outcomes.normalise_pictures(one.pictures)
     blurred = torch.nn.functional.interpolate(
@@ -107,24 +107,13 @@ def test_proof_weighs_what_the_reader_can_answer_from(reader, batch, monkeypatch
     assert (proven_credit(model, AskedPictures.of(batch)).weights == 1).all()
 
 
-def test_marks_and_losses_have_the_right_sign():
+def test_shares_of_the_credit_are_of_what_mattered():
     cells = torch.zeros(2, 4, 4)
     cells[0, 1, 2], cells[0, 1, 3], cells[0, 0, 0] = 10, -5, 0.1
     shares = credit_shares(cells)
     assert shares[0].sum() == pytest.approx(1)
+    assert shares[0, 1, 2] == pytest.approx(4 * float(shares[0, 1, 3]), rel=1e-5), "by size, whatever the sign"
     assert shares[1].sum() == 0, "nothing mattered"
-    marks = credit_marks(shares)
-    assert (marks[0, 1, 2], marks[0, 0, 0]) == (1, 0)
-    assert float(marks[0, 1, 3]) == pytest.approx(0.5), "by size, whatever the sign"
-    weights = torch.tensor([1.0, 0.0])
-    right, wrong = (marked_loss(sign * (8 * marks - 4), marks, weights) for sign in (1, -1))
-    assert right < wrong
-    flat, single = torch.zeros(1, 8, 8), torch.full((1, 8, 8), -30.0)
-    single[0, 3, 3] = 30
-    assert float(map_entropy(flat)) == pytest.approx(1)
-    assert float(map_entropy(single)) < 0.01
-    assert balance_penalty(torch.tensor([0.5]), (0.15, 0.98)) == 0
-    assert float(balance_penalty(map_entropy(single), (0.15, 0.98))) == pytest.approx(0.15, abs=0.01)
 
 
 def test_the_window_that_is_credited_is_the_answers_own_and_no_larger(monkeypatch):

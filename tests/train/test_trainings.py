@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
@@ -24,6 +26,7 @@ from arr_coc_lab.classic.scorer import Scorer, ScorerConfig
 from arr_coc_lab.classic.selectors import QuestionWords
 from arr_coc_lab.train import train_scorer
 from arr_coc_lab.train.mini_model import MiniConfig, build_mini, load_shipped, ship
+from arr_coc_lab.train.own_data import read_own
 from arr_coc_lab.train.run import Loop, torch_scope
 
 TINY = ReadingScorerConfig(
@@ -78,8 +81,6 @@ def line(home: Path, name: str) -> list[str]:
         "scorer, own": f"scorer {own} --start {home / 'start'} --canvas 128 --batch 3 --drawn 14 --judged 4",
         "scorer, own answers": f"scorer {own} --from outcomes --reader {home} --start {home / 'start'} --canvas 128 "
         "--batch 2 --drawn 14 --judged 2",
-        "outcomes": f"scorer --from outcomes --reader {home} --start {home / 'start'} --canvas 128 --batch 4 "
-        "--judged 7 --box-start 1",
         "words": "words --needle 2 --bills 2 --batch 8",
         "words, own": f"words {own} --needle 2 --bills 2 --batch 8",
         "tensions": "tensions --pictures 7 --judged 7 --batch 2",
@@ -126,7 +127,7 @@ def without_seconds(curve: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [{name: value for name, value in point.items() if name != "seconds"} for point in curve]
 
 
-RESUMED = ["mini", "mini on print", "scorer", "scorer, own answers", "outcomes", "words"]
+RESUMED = ["mini", "mini on print", "scorer", "scorer, own answers", "words"]
 
 
 @pytest.mark.parametrize("name", RESUMED)
@@ -165,7 +166,6 @@ USES: dict[str, Callable[[Path, Path], object]] = {
     "scorer": lambda home, out: looked(home, str(out / "scorer")),
     "scorer on print": lambda home, out: looked(home, str(out / "scorer")),
     "scorer, own": lambda home, out: looked(home, str(out)),
-    "outcomes": lambda home, out: looked(home, str(out / "scorer")),
     "words": lambda home, out: looked(home, f"words:{out}"),
     "words, own": lambda home, out: looked(home, f"words:{out}"),
     "tensions": lambda home, out: AdaptiveTensionBalancer.from_pretrained(out / "adaptive"),
@@ -231,8 +231,6 @@ def test_selectors_of_the_first_phases_are_taught_together(tmp_path, capsys):
         ("scorer --data none.jsonl", "does not exist"),
         ("scorer --data . --mix 1", "--mix"),
         ("scorer --data . --canvas 100", "--canvas"),
-        ("scorer --from outcomes --canvas 100", "--canvas"),
-        ("scorer --from outcomes --reader .", "no reader"),
         ("words --data . --mix 1", "--mix"),
         ("video --data .", "takes no --data"),
     ],
@@ -242,3 +240,78 @@ def test_a_wrong_option_is_one_line(given, words, tmp_path, capsys):
         arr_coc(["train", *given.split(), "--device", "cpu", "--folder", str(tmp_path)])
     assert ended.value.code == 2
     assert words in capsys.readouterr().err
+
+
+# ---- the scorer on one's own pictures --------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def trained(home, tmp_path_factory) -> Path:
+    return run(home, "scorer, own", tmp_path_factory.mktemp("trained"), 8)
+
+
+def test_the_folder_is_taken_by_path_and_torch_finds_what_the_runtime_finds(trained, home):
+    """Two routes to one map: by torch, and without it."""
+    from arr_coc.knowing.scorer.source import ScorerRelevance
+
+    pixels = np.asarray(Image.open(home / "3.png"))
+    scorer = ScorerRelevance(trained)
+    by_torch = scorer.of_batch(torch.from_numpy(pixels.copy()).permute(2, 0, 1)[None], [QUERY])[0]
+    assert scorer.of_pixels(pixels, QUERY).map == pytest.approx(by_torch.map, abs=0.03)
+    script = "import sys; sys.modules['torch'] = None\nfrom arr_coc import look\n"
+    script += f"print(look({str(home / '3.png')!r}, {QUERY!r}, budget=6, relevance={str(trained)!r}))"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "6 of 16 tokens" in done.stdout
+
+
+def test_what_is_left_tells_the_run(trained):
+    record = json.loads((trained / "record.json").read_text())
+    assert (record["records"], record["skipped"], record["step"]) == (12, 0, 8)
+    assert record["before"].keys() == record["after"].keys() >= {"held out 1/8", "needle 1/8"}
+    assert len(read_own(trained / "held_out.jsonl").records) == record["held_out"] == 2
+
+
+def test_the_layers_that_read_stay_unless_all_are_asked_for(home, tmp_path):
+    begun = ReadingScorer.from_pretrained(home / "start").state_dict()
+    given = [*line(home, "scorer, own")[1:], "--steps", "2", "--cpu"]
+    for every in (False, True):
+        where = tmp_path / str(every)
+        train_scorer.main([*given, "--folder", str(where), *(["--all-layers"] if every else [])])
+        after = state_of(where)["modules"]["scorer"]
+        moved = {key.split(".")[0] for key, value in after.items() if not torch.equal(value, begun[key])}
+        assert ("stem" in moved) is every
+        assert "head" in moved
+
+
+def test_a_shelf_holds_each_record_where_its_picture_has_it(home):
+    records = read_own(home).records[:3]
+    shelf = train_scorer.own_shelf(records, torch.device("cpu"))
+    assert shelf.pictures.sizes.tolist() == [[128, 128]] * 3
+    assert shelf.boxes[0, 0].numpy() == pytest.approx(records[0].boxes[0] * 128)
+    x, y = (shelf.boxes[0, 0, :2] + 4).int().tolist()
+    assert shelf.pictures.pixels[y * 128 + x].tolist() == [0, 0, 0], "the square is black"
+
+
+def test_a_push_uploads_the_whole_folder(trained, monkeypatch):
+    """Offline: what would be uploaded, by the hub's own client up to its two calls."""
+    hub = pytest.importorskip("huggingface_hub")
+    sent: dict[str, Any] = {}
+    monkeypatch.setattr(hub.HfApi, "create_repo", lambda self, name, **how: sent.update(name=name, **how))
+
+    def upload(self, *, repo_id, folder_path):
+        sent["files"] = sorted(path.name for path in Path(folder_path).iterdir())
+        return f"https://hub/{repo_id}"
+
+    monkeypatch.setattr(hub.HfApi, "upload_folder", upload)
+    scorer = ReadingScorer.from_pretrained(trained)
+    assert scorer.push_to_hub("me/scorer", folder=trained, private=True) == "https://hub/me/scorer"
+    assert sent["name"] == "me/scorer"
+    assert sent["private"] is True
+    assert {"held_out.jsonl", "model.safetensors"} <= set(sent["files"])
+    scorer.push_to_hub("me/scorer")
+    assert {"config.json", "model.safetensors"} <= set(sent["files"])
+    assert "held_out.jsonl" not in sent["files"]
+    monkeypatch.setattr(hub.HfApi, "create_repo", lambda self, name, **how: (_ for _ in ()).throw(OSError("no net")))
+    with pytest.raises(InputError, match="cannot push to 'me/scorer' \\(no net\\)"):
+        scorer.push_to_hub("me/scorer")

@@ -29,7 +29,6 @@ def train() -> None:
       arr-coc train mini --seconds 520 --total 1040 --folder runs/mini --out runs/mini/export
       arr-coc train mini --steps 20 --scale 0.004 --width 64 --largest 256
       arr-coc train scorer --data invoices --start bundled --seconds 420 --out my-scorer
-      arr-coc train scorer --from outcomes --reader runs/mini/export --seconds 480
       arr-coc train calibration --weights src/arr_coc/weights
     """
 

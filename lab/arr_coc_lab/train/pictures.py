@@ -7,7 +7,7 @@ has a signal in every token from the first step; without one, runs never left ch
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -55,11 +55,6 @@ def every_family(
     for family in FAMILIES:
         for start in range(0, each, at_once or each):
             yield render(family, min(at_once or each, each - start), size, seed, split, None, device, start)
-
-
-def take(batch: NeedleBatch, chosen: slice | Tensor) -> NeedleBatch:
-    """Some of the pictures, by a slice or by places (n,)."""
-    return replace(batch, **{name: value[chosen] for name, value in batch.tensors().items()})
 
 
 @torch.no_grad()

@@ -2,25 +2,22 @@
 
     arr-coc train scorer --pages 'packs/train-*' --aside 'packs/val-*' --print atlas.npz --seconds 1000 --out OUT
     arr-coc train scorer --data invoices --start bundled --seconds 420 --out my-scorer
-    arr-coc train scorer --from outcomes --reader runs/mini/export --out OUT
 
 Without `--data` the scorer learns from boxes of drawn pictures: Needle World, pages and print together. Small canvases
 zoomed in come first, then larger ones, earlier ones coming back: a scorer that cannot read learns nothing from a whole
 page. Three losses: which cells (as a distribution and one by one), and which letters stand in each block.
 
-`--from outcomes` learns from answers alone, without boxes (`outcomes`). `--data` goes on from the bundled scorer on
-your own pictures (records as `own_data` reads them): from boxes; from words, among which the answer is looked for; or
-from outcomes. Little data must not ruin what the scorer knows: a share of every batch is drawn, the layers that read
-letters stay as they are unless `--all-layers`, and a running mean of the weights is exported. The folder that `--out`
-names is used by path: look(image, question, relevance="my-scorer"). Both have other options; `--data . --help` and
-`--from outcomes --help` list them.
+`--data` goes on from the bundled scorer on your own pictures (records as `own_data` reads them): from boxes; from
+words, among which the answer is looked for; or, with `--from outcomes`, from answers alone (`outcomes`). Little data
+must not ruin what the scorer knows: a share of every batch is drawn, the layers that read letters stay as they are
+unless `--all-layers`, and a running mean of the weights is exported. The folder that `--out` names is used by path:
+look(image, question, relevance="my-scorer"). That training has other options; `--data . --help` lists them.
 """
 
 from __future__ import annotations
 
 import copy
-import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -40,11 +37,11 @@ from arr_coc.core.plugins import load_function
 from arr_coc.core.values import JsonObject
 from arr_coc.knowing.scorer.reading_scorer import CELL, ReadingScorer
 
-from ..options import option, parse
+from ..options import option
 from .onnx_graphs import write_scorer_graphs
 from .own_data import OwnRecord, read_own, split_by_picture, write_records
 from .print_world import PrintWorld
-from .run import Moment, Notes, Own, RunOptions, Schedule, Training, door, train
+from .run import Moment, Notes, Own, RunOptions, Schedule, Training, command, door
 from .scorer_worlds import (
     MOST_BOXES,
     MOST_CONTEXTS,
@@ -99,7 +96,6 @@ NEEDLE_GREY, PAGE_GREY = 0.08, 0.45
 class ScorerOptions(RunOptions):
     """Options of the scorer on drawn pictures."""
 
-    source: str = option("boxes", "what is learned from", flag="--from", choices=("boxes", "outcomes"))
     pages: str = option("", "packs of pages to learn from: a pattern such as 'packs/train-*'; empty: Needle World only")
     aside: str = option("", "packs of pages kept aside, to judge on")
     learning_rate: float = option(1.6e-3, "of both optimizers, at its highest")
@@ -465,16 +461,8 @@ class OwnTraining(MeanTraining[OwnOptions]):
         print(f"{self.options.target}: use it by path, relevance={str(self.options.target)!r}", flush=True)
 
 
-def main(arguments: Iterable[str] | None = None) -> None:
-    """Run the training that the command line names: on own data, from outcomes, or on drawn pictures."""
-    given = sys.argv[1:] if arguments is None else list(arguments)
-    words = [part for one in given for part in one.split("=", 1)]
-    if "--data" in words:
-        train(OwnTraining, parse(OwnOptions, given, __doc__))
-    elif "outcomes" in words and "--from" in words:
-        load_function("arr_coc_lab.train.outcomes:main")(given)
-    else:
-        train(ScorerTraining, parse(ScorerOptions, given, __doc__))
+main = command(ScorerTraining, ScorerOptions, __doc__, own="arr_coc_lab.train.train_scorer:own_main")
+own_main = command(OwnTraining, OwnOptions, __doc__)
 
 
 if __name__ == "__main__":
