@@ -18,8 +18,6 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 CANNOT = 3
-# Both own the name cv2; the contrib build has what this library needs, and all that vLLM asks for.
-RIVAL, OPENCV = "opencv-python-headless", "opencv-contrib-python-headless"
 
 
 def imports(python: Path, module: str) -> bool:
@@ -36,8 +34,6 @@ def install(python: Path, *what: str) -> str | None:
 
 def mend(python: Path) -> None:
     """Make what was built for CUDA loadable beside a torch for processors."""
-    subprocess.run([python, "-m", "pip", "uninstall", "--quiet", "--yes", RIVAL], check=False)
-    install(python, "--force-reinstall", "--no-deps", OPENCV)
     if not imports(python, "torchvision"):
         for path in python.parents[1].glob("lib/python*/site-packages/torchvision/_meta_registrations.py"):
             path.write_text("")

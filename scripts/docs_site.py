@@ -1,7 +1,7 @@
 """Hooks of the documentation site (`mkdocs.yml`): pages that are made of what lies elsewhere, none of it written twice.
 
-The README is the first page; CONTRIBUTING, CHANGELOG and SECURITY are pages; every room of the library gets a page of
-its API from its docstrings; the page of the commands is what the program prints.
+The README is the first page; CONTRIBUTING, CHANGELOG and SECURITY are pages; every package of the library gets a page
+of its API from its docstrings; the page of the commands is what the program prints.
 """
 
 from __future__ import annotations
@@ -16,22 +16,9 @@ from typing import Any
 ROOT = Path(__file__).parents[1]
 PAGES = {"README.md": "index.md", "CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md",
          "SECURITY.md": "security.md"}  # fmt: skip
-# What a user calls, first; then the rooms by their path through a question.
-FACES = ("looking", "asking", "texturing")
-ROOMS = (
-    *FACES,
-    "core",
-    "pricing",
-    "pictures",
-    "sensing",
-    "relevance",
-    "allocation",
-    "draw",
-    "models",
-    "eye",
-    "video",
-    "packing",
-)
+# What a user calls, first; then the packages by their path through a question.
+PACKAGES = ("looking", "asking", "core", "pictures", "texture", "knowing", "balancing", "attending", "realizing")
+PACKAGES += ("answering", "video", "packing", "draw")
 PROGRAM = ROOT / ".venv" / "bin" / "arr-coc"
 LINK = re.compile(r"(!?\[[^\]]*\])\((?!https?:|#)([^)#\s]+)(#[^)\s]*)?\)")
 
@@ -41,7 +28,10 @@ def on_config(config: Any) -> Any:
     reference = next(entry["Reference"] for entry in config.nav if "Reference" in entry)
     for entry in reference:
         if "API" in entry:
-            entry["API"] = [{"arr_coc": "api/index.md"}, *({f"arr_coc.{room}": f"api/{room}.md"} for room in ROOMS)]
+            entry["API"] = [
+                {"arr_coc": "api/index.md"},
+                *({f"arr_coc.{package}": f"api/{package}.md"} for package in PACKAGES),
+            ]
     return config
 
 
@@ -49,11 +39,11 @@ def on_files(files: Any, config: Any) -> Any:
     made = import_module("mkdocs.structure.files").File.generated
     for source, page in PAGES.items():
         files.append(made(config, page, content=inside((ROOT / source).read_text(encoding="utf-8"))))
-    files.append(made(config, "api/index.md", content=front_door()))
+    files.append(made(config, "api/index.md", content=entry_points()))
     files.append(made(config, "reference/commands.md", content=commands_page()))
-    for room in ROOMS:
-        content = f"::: arr_coc.{room}\n    options:\n      heading_level: 1\n"
-        files.append(made(config, f"api/{room}.md", content=content))
+    for package in PACKAGES:
+        content = f"::: arr_coc.{package}\n    options:\n      heading_level: 1\n"
+        files.append(made(config, f"api/{package}.md", content=content))
     return files
 
 
@@ -87,8 +77,8 @@ def told(*arguments: str) -> str:
     ).stdout.strip()
 
 
-def front_door() -> str:
-    """What `import arr_coc` gives, each from the room where it lives."""
+def entry_points() -> str:
+    """What `import arr_coc` gives, each from the module where it lives."""
     text = (ROOT / "src" / "arr_coc" / "__init__.py").read_text(encoding="utf-8")
     names = re.findall(r"^    from \.([\w.]+) import (\w+) as \2$", text, flags=re.MULTILINE)
     rows = [f"| `arr_coc.{name}` | [`arr_coc.{room}`]({room.split('.')[0]}.md) |" for room, name in names]
@@ -98,7 +88,7 @@ def front_door() -> str:
 
 
 def home(room: str, name: str) -> str:
-    """The module of a room that defines a function."""
+    """The module that defines a function."""
     package = ROOT / "src" / "arr_coc"
     inside_it = sorted((package / room.replace(".", "/")).glob("*.py")) or [package / f"{room.replace('.', '/')}.py"]
     file = next(one for one in inside_it if re.search(rf"^def {name}\(", one.read_text("utf-8"), flags=re.MULTILINE))

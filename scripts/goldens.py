@@ -232,7 +232,7 @@ def own_records() -> Path:
 
 def trainings() -> Iterator[Golden]:
     """The curve of some steps of each training: losses and whatever else it records, without times."""
-    mini = ("mini", "--scale", 0.004, "--width", 64, "--evaluate", 0, "--largest", 128, "--eager")
+    mini = ("mini", "--scale", 0.004, "--width", 64, "--largest", 128, "--eager")
     own = own_records()
     table: dict[str, tuple[object, ...]] = {
         "mini": (*mini, "--steps", 20),

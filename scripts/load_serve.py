@@ -1,13 +1,10 @@
-"""Load on `arr-coc serve`, over loopback only: what fewer tokens are worth, and whether it lasts.
+"""Overload `arr-coc serve`, over loopback only: does it last?
 
-    python scripts/load_serve.py --clients 1,8,32 --rounds 6        requests per second, full against a quarter
     python scripts/load_serve.py --minutes 30 --overload 2          twice what it can take; exits with 1 unless it held
 
-The server is a process of its own, on `mini`. Ratios are taken between neighbours in time: each round asks the same
-questions in every way, one way after the other, in changing order; intervals are over the rounds. The server's own
-processor time a request stands beside them: it hardly minds what else a machine does. Under overload, what is offered
-follows what was answered in the last seconds, twofold, so that a machine whose other work comes and goes stays
-overloaded. Every answer is held against `Eye.ask` in this process; every status but 200 and 429 is a failure.
+The server is a process of its own, on `mini`. What is offered follows what was answered in the last seconds, twofold,
+so that a machine whose other work comes and goes stays overloaded. Every answer is held against `Eye.ask` in this
+process; every status but 200 and 429 is a failure.
 """
 
 from __future__ import annotations
@@ -25,7 +22,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
@@ -37,7 +34,6 @@ from PIL import Image
 
 import arr_coc
 from arr_coc.answering.chat import Turn
-from arr_coc_lab.statistics import mean
 
 STREET = Path(arr_coc.__file__).parent / "examples" / "street.png"
 SIGNS = ("pink", "gray", "blue", "red")
@@ -61,11 +57,6 @@ class StartedServer:
             return answer.status, {name.lower(): value for name, value in answer.getheaders()}, answer.read()
         finally:
             connection.close()
-
-    def processor(self) -> float:
-        """Seconds that it has kept a processor busy."""
-        fields = Path(f"/proc/{self.process}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def memory(self) -> float:
         """Resident megabytes."""
@@ -121,61 +112,14 @@ def say(sign: str) -> str:
     return f"What does the {sign} sign say?"
 
 
-# ---- ratios ----------------------------------------------------------------------------------------------------------
-
-
-def ways(eye: arr_coc.Eye, picture: bytes) -> dict[str, list[bytes]]:
-    """The same questions about one picture, at every cost that is compared."""
-    eye.set_image(picture)
-    given = {sign: eye.ask(say(sign), budget=0.25).allocation.to_json() for sign in SIGNS}
-    how: dict[str, Callable[[str], dict[str, Any]]] = {
-        "full": lambda sign: {"keep": 1.0},
-        "quarter": lambda sign: {"keep": 0.25},
-        "quarter, allocation given": lambda sign: {"allocation": given[sign]},
-    }
-    return {name: [body_of([message(say(sign), picture)], own(sign)) for sign in SIGNS] for name, own in how.items()}
-
-
 def per_second(server: StartedServer, bodies: Sequence[bytes], clients: int, number: int) -> float:
     """Closed loop: each client sends its next request when it has the answer to its last."""
-    return 1 / seconds_of(server, bodies, clients, number)[0]
-
-
-def seconds_of(server: StartedServer, bodies: Sequence[bytes], clients: int, number: int) -> tuple[float, float]:
-    """Seconds and processor seconds a request."""
-    started, before = time.perf_counter(), server.processor()
+    started = time.perf_counter()
     with ThreadPoolExecutor(clients) as pool:
         statuses = list(pool.map(lambda turn: server.post(bodies[turn % len(bodies)])[0], range(number)))
     if set(statuses) != {200}:
         raise SystemExit(f"requests failed: {Counter(statuses)}")
-    return (time.perf_counter() - started) / number, (server.processor() - before) / number
-
-
-def compare(clients: Sequence[int], rounds: int, number: int) -> None:
-    """Print a line for each way and number of clients."""
-    picture = png()
-    bodies = ways(arr_coc.Eye.from_pretrained("mini"), picture)
-    with served("--queue", "256", "--seconds", "600") as server:
-        for kind in bodies.values():  # warm
-            server.post(kind[0])
-        for many in clients:
-            found: dict[str, list[tuple[float, float]]] = {name: [] for name in bodies}
-            for turn in range(rounds):
-                order = list(bodies)[turn % 3 :] + list(bodies)[: turn % 3]
-                for name in order:
-                    found[name].append(seconds_of(server, bodies[name], many, max(number, many)))
-            full = np.array(found["full"])
-            for name, values in found.items():
-                seconds = np.array(values)
-                rates, spent = (mean(column) for column in (1 / seconds[:, 0], seconds[:, 1]))
-                ratios = [mean(column) for column in (full / seconds).T]
-                shown = [
-                    f"{one.value:.2f} ({one.low:.2f} to {one.high:.2f})" for one in (rates, ratios[0], spent, ratios[1])
-                ]
-                print(f"| {many} | {name} | {' | '.join(shown)} |", flush=True)
-
-
-# ---- overload --------------------------------------------------------------------------------------------------------
+    return number / (time.perf_counter() - started)
 
 
 @dataclass
@@ -205,15 +149,9 @@ class Tally:
             "wrong answers": len(self.wrong),
             "429 without Retry-After": self.without_retry,
             "median seconds of a 200": round(float(np.median(self.waits)), 2) if self.waits else None,
-            "memory, MB: first, median of first, middle and last third, most": [
+            "memory, MB: first, median of the first and of the last third, most": [
                 round(float(one), 1)
-                for one in (
-                    megabytes[0],
-                    np.median(megabytes[:third]),
-                    np.median(megabytes[third : 2 * third]) if len(megabytes) >= 3 else megabytes[-1],
-                    np.median(megabytes[-third:]),
-                    megabytes.max(),
-                )
+                for one in (megabytes[0], np.median(megabytes[:third]), np.median(megabytes[-third:]), megabytes.max())
             ],
             "memory, MB a minute after the first tenth": round(slope, 3),
         }
@@ -225,20 +163,18 @@ class Tally:
 def cases(eye: arr_coc.Eye) -> list[tuple[bytes, str, int]]:
     """(body, the words and the tokens of `Eye.ask`): pictures, budgets, sources and conversations of several kinds."""
     boxes = ((229, 0, 613, 256), (100, 50, 420, 274), (300, 0, 620, 320))
-    kinds: list[dict[str, Any]] = [{"budget": 24}, {"budget": 0.5}, {"budget": 30, "relevance": "detail"}]
+    kinds: list[dict[str, Any]] = [{"budget": 24}, {"keep": 0.5}, {"budget": 30, "relevance": "detail"}]
     pictures = [png(box) for box in boxes]
     found = []
     for sign, picture in zip(SIGNS, pictures, strict=False):
         eye.set_image(picture)
         for own in kinds:
-            answer = eye.ask(say(sign), options=arr_coc.Options(**own, max_new_tokens=16))
+            answer = eye.ask(say(sign), **own, max_new_tokens=16)
             found.append((body_of([message(say(sign), picture)], own, eye.name), answer.text, answer.tokens))
     chat = [message(say("pink"), pictures[0]), {"role": "assistant", "content": "COFFEE"}]
     chat += [message(say("gray"), pictures[1])]
     turns = [Turn("user", (pictures[0], say("pink"))), Turn("assistant", ("COFFEE",))]
-    answer = eye.ask(
-        [*turns, Turn("user", (pictures[1], say("gray")))], [24, 30], options=arr_coc.Options(max_new_tokens=16)
-    )
+    answer = eye.ask([*turns, Turn("user", (pictures[1], say("gray")))], [24, 30], max_new_tokens=16)
     found.append((body_of(chat, {"budget": [24, 30]}, eye.name), answer.text, answer.tokens))
     return found
 
@@ -292,18 +228,10 @@ def offer(
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--clients", default="1,8,32", help="how many ask at once")
-    parser.add_argument("--rounds", type=int, default=6)
-    parser.add_argument("--number", type=int, default=16, help="requests of each way in a round, at least one a client")
-    parser.add_argument("--minutes", type=float, help="overload for so long, instead of ratios")
+    parser.add_argument("--minutes", type=float, default=30)
     parser.add_argument("--overload", type=float, default=2, help="how many times what it can take")
     given = parser.parse_args()
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # told to end, it takes its server along
-    if given.minutes is None:
-        head = ("clients", "tokens", "requests per second", "times full", "processor seconds a request", "times full")
-        print(f"| {' | '.join(head)} |\n|{'---|' * len(head)}", flush=True)
-        compare([int(one) for one in given.clients.split(",")], given.rounds, given.number)
-        return 0
     tally, report = overload(60 * given.minutes, given.overload)
     print(json.dumps(report, indent=1))
     for words in tally.wrong[:20]:

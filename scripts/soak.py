@@ -2,11 +2,11 @@
 
     python scripts/soak.py [--minutes 30] [--only look,ask] [--out soak.json]        make soak MINUTES=60
 
-A round looks, asks, attaches to a model and generates, looks again and again, watches a clip and serves requests on a
-loopback port, on a tiny random model. After each round the process is weighed, garbage collected and given back. The
-first quarter of the rounds warms up. Of the rest, the growth is Theil and Sen's slope (the median of the slopes of all
-pairs of rounds, which single jumps do not move) times the number of rounds; the soak fails where it is above 24 MB, 2
-open files or 2 threads, and the median of the last third is above that of the first third by as much.
+A round looks, asks, attaches to a model and generates, looks again and again, and watches a clip, on a tiny random
+model; `load_serve.py` does the same to a server. After each round the process is weighed, garbage collected and given
+back. The first quarter of the rounds warms up. Of the rest, the growth is Theil and Sen's slope (the median of the
+slopes of all pairs of rounds, which single jumps do not move) times the number of rounds; the soak fails where it is
+above 24 MB, 2 open files or 2 threads, and the median of the last third is above that of the first third by as much.
 """
 
 from __future__ import annotations
@@ -14,20 +14,15 @@ from __future__ import annotations
 import argparse
 import ctypes
 import gc
-import itertools
 import json
 import os
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
-from urllib.request import Request as WebRequest
-from urllib.request import urlopen
 
 import numpy as np
 from PIL import Image
@@ -55,14 +50,11 @@ def weigh() -> dict[str, float]:
 
 def growth(values: np.ndarray) -> tuple[float, float]:
     """Over all rounds: by Theil and Sen's slope, and from the first third's median to the last third's."""
-    first, second = np.triu_indices(len(values), 1)
-    slope = float(np.median((values[second] - values[first]) / (second - first)))
+    from scipy.stats import theilslopes
+
     third = max(1, len(values) // 3)
+    slope = float(theilslopes(values)[0])
     return slope * (len(values) - 1), float(np.median(values[-third:]) - np.median(values[:third]))
-
-
-def is_flat(values: np.ndarray, tolerance: float) -> bool:
-    return min(growth(values)) <= tolerance
 
 
 def picture(number: int) -> np.ndarray:
@@ -77,8 +69,7 @@ def tiny_eye(folder: Path) -> Any:
 
     from arr_coc import Eye
     from arr_coc_lab.classic.scorer import Scorer, ScorerConfig
-    from arr_coc_lab.train.checkpoints import ship
-    from arr_coc_lab.train.mini_model import MiniConfig, build_mini
+    from arr_coc_lab.train.mini_model import MiniConfig, build_mini, ship
 
     torch.manual_seed(0)
     mini = build_mini(MiniConfig(width=64, vision_layers=2, language_layers=2, heads=2, deepstack=(0,)))
@@ -129,81 +120,27 @@ def activities(folder: Path) -> dict[str, Callable[[int], None]]:
         frames = [np.roll(picture(turn), 4 * step, axis=1) for step in range(6)]
         watch(frames, "the red sign", 30)
 
-    turns = {"look": look, "ask": ask, "attach": attach, "passes": passes, "video": video}
-    if all(find_spec(name) for name in ("fastapi", "uvicorn", "prometheus_client")):
-        turns["serve"] = serving(eye)
-    return turns
-
-
-def serving(eye: Any) -> Callable[[int], None]:
-    """A server is started, asked, asked badly, and stopped."""
-    import base64
-    import io
-    from urllib.error import HTTPError
-
-    def turn(number: int) -> None:
-        import uvicorn
-
-        from arr_coc.app.serve import Engine, build_api
-        from arr_coc.app.web import Limits
-
-        held = io.BytesIO()
-        Image.fromarray(picture(number)).save(held, "PNG")
-        shown = {"url": "data:image/png;base64," + base64.b64encode(held.getvalue()).decode()}
-        content = [{"type": "image_url", "image_url": shown}, {"type": "text", "text": "What is red?"}]
-        whole = {"model": eye.name, "messages": [{"role": "user", "content": content}], "max_tokens": 3}
-        server = uvicorn.Server(uvicorn.Config(build_api(Engine(eye, Limits())), port=0, log_level="error"))
-        thread = threading.Thread(target=server.run)
-        thread.start()
-        try:
-            while not server.started:
-                time.sleep(0.01)
-            port = server.servers[0].sockets[0].getsockname()[1]
-            for document in (whole, {**whole, "stream": True}, {**whole, "arr_coc": {"budget": -1}}):
-                request = WebRequest(f"http://127.0.0.1:{port}/v1/chat/completions", json.dumps(document).encode())
-                request.add_header("content-type", "application/json")
-                try:
-                    with urlopen(request, timeout=60) as answer:
-                        answer.read()
-                except HTTPError as error:
-                    error.close()
-        finally:
-            server.should_exit = True
-            thread.join()
-
-    return turn
+    return {"look": look, "ask": ask, "attach": attach, "passes": passes, "video": video}
 
 
 def soak(seconds: float, only: list[str] | None = None, steps: int = len(SIZES)) -> dict[str, Any]:
-    """Rounds of so many steps of each activity, until the time is over.
-
-    Gives what was weighed after each, and what every activity added on the whole.
-    """
+    """Rounds of so many steps of each activity, until the time is over; what was weighed after each."""
     with tempfile.TemporaryDirectory() as folder:
         turns = activities(Path(folder))
         unknown = set(only or ()) - set(turns)
         if unknown:
             raise SystemExit(f"unknown: {', '.join(sorted(unknown))}; choose from {', '.join(turns)}")
-        turns = {name: turn for name, turn in turns.items() if not only or name in only}
-        weights, added = [], dict.fromkeys(turns, 0.0)
-        over, told = time.monotonic() + seconds, 0.0
-        for number in itertools.count():
-            for name, turn in turns.items():
-                before = weigh()["megabytes"]
+        weights, over, told = [], time.monotonic() + seconds, 0.0
+        while time.monotonic() < over or len(weights) < LEAST_ROUNDS:
+            for name in only or turns:
                 for step in range(steps):
-                    turn(number * steps + step)
-                if number >= LEAST_ROUNDS:
-                    added[name] += weigh()["megabytes"] - before
+                    turns[name](len(weights) * steps + step)
             weights.append(weigh())
             if time.monotonic() - told > 30:
                 told = time.monotonic()
-                print(
-                    f"round {number}: " + ", ".join(f"{value:.0f} {name}" for name, value in weights[-1].items()),
-                    flush=True,
-                )
-            if time.monotonic() > over and len(weights) >= LEAST_ROUNDS:
-                break
-    return {"seconds": seconds, "rounds": len(weights), "weights": weights, "added": added, **judged(weights)}
+                held = ", ".join(f"{value:.0f} {name}" for name, value in weights[-1].items())
+                print(f"round {len(weights)}: {held}", flush=True)
+    return {"seconds": seconds, "rounds": len(weights), "weights": weights, **judged(weights)}
 
 
 def judged(weights: list[dict[str, float]]) -> dict[str, Any]:
@@ -219,7 +156,7 @@ def judged(weights: list[dict[str, float]]) -> dict[str, Any]:
             "slope": slope,
             "thirds": steps,
             "tolerance": tolerance,
-            "flat": is_flat(values, tolerance),
+            "flat": min(slope, steps) <= tolerance,
         }
     return {"judged": found, "flat": all(one["flat"] for one in found.values())}
 
@@ -230,7 +167,6 @@ def table(report: dict[str, Any]) -> str:
     for name, one in report["judged"].items():
         seen, grown = f"{one['first']:8.1f} {one['last']:8.1f}", f"{one['slope']:+17.2f} {one['thirds']:+11.2f}"
         lines.append(f"{name:9} {seen} {grown} {one['tolerance']:11.0f}   {'flat' if one['flat'] else 'GROWS'}")
-    lines += ["megabytes added: " + ", ".join(f"{name} {value:+.1f}" for name, value in report["added"].items())]
     return "\n".join(lines)
 
 

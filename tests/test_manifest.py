@@ -30,7 +30,7 @@ from arr_coc.realizing.bundled import Calibration
 from arr_coc.video.settings import load_settings
 from arr_coc_lab import LAB_WEIGHTS
 from arr_coc_lab.classic.scorer import Scorer
-from arr_coc_lab.train.checkpoints import load_shipped
+from arr_coc_lab.train.mini_model import load_shipped
 
 FILES = [*WEIGHTS.rglob("*"), *LAB_WEIGHTS.rglob("*")]
 HOLDERS = sorted({path.parent for path in FILES if path.suffix in (".safetensors", ".onnx", ".npz")})

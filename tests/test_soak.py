@@ -48,7 +48,6 @@ def test_a_few_rounds_of_everything(tmp_path: Path, capsys: pytest.CaptureFixtur
     code = soak.main(["--minutes", "0.01", "--steps", "1", "--out", str(tmp_path / "soak.json")])
     report = json.loads((tmp_path / "soak.json").read_text())
     assert report["rounds"] >= soak.LEAST_ROUNDS
-    assert {"look", "ask", "attach", "passes", "video"} <= set(report["added"])
     # So few rounds still warm up: what they hold in memory is no verdict, what they hold open is.
     assert report["judged"]["handles"]["flat"]
     assert report["judged"]["threads"]["flat"]

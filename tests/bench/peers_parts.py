@@ -12,7 +12,7 @@ from arr_coc_lab.bench.needle import Weights
 from arr_coc_lab.bench.peers.model import PeerScene, PrunableMini
 from arr_coc_lab.classic.scorer import Scorer, ScorerConfig
 from arr_coc_lab.train.mini_model import MiniConfig, build_mini
-from arr_coc_lab.train.pictures import TrainingBatch, render_family
+from arr_coc_lab.worlds.needle import NeedleBatch, render
 
 SIZE = (256, 256)
 SHAPE = MiniConfig(width=64, vision_layers=4, language_layers=4, heads=2, widening=2, deepstack=(0, 1))
@@ -30,8 +30,8 @@ def tiny_weights() -> Weights:
 
 
 @cache
-def pictures() -> TrainingBatch:
-    return render_family("forms", 2, SIZE, 77, 0, "cpu", None, "test")
+def pictures() -> NeedleBatch:
+    return render("forms", 2, SIZE, 77, "test")
 
 
 def tiny_mini() -> PrunableMini:

@@ -13,13 +13,12 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
 from arr_coc.attending.tree import build_tree
-from arr_coc_lab.bench.peers import sparse_vlm, tome
 from arr_coc_lab.bench.peers.cost import counted_cost, language_operations, tower_operations
 from arr_coc_lab.bench.peers.maths import best, bipartite, cosines, max_min, others, pool, stages
 from arr_coc_lab.bench.peers.model import BEFORE, LEVELS, Flow, PeerScene, PrunableMini, Told
-from arr_coc_lab.bench.peers.registry import FULL, WAYS
-from arr_coc_lab.train.pictures import cut, render_family
+from arr_coc_lab.bench.peers.ways import FULL, WAYS, cluster_count, merge_plan, raters_of, sparsified
 from arr_coc_lab.train.swift import cut_patches, run_language, run_tower
+from arr_coc_lab.worlds.needle import render
 
 by_name = pytest.mark.parametrize("way", WAYS, ids=lambda way: way.name)
 TILED = {way.name for way in WAYS if "quadtree" in way.name or way.name == "uniform down-sampling"}
@@ -131,7 +130,7 @@ def test_formulas_count_what_torch_counts(name):
     matching = 0
     if name == "ToMe":
         units, keys = 64, 4 * 32
-        for merged in tome.merge_plan(64, 16, 4):
+        for merged in merge_plan(64, 16, 4):
             matching += 2 * (units // 2) * (units - units // 2) * keys if merged else 0
             units -= merged
     expected = tower_operations(config.vision_config, told.visual.patches) + matching
@@ -139,7 +138,7 @@ def test_formulas_count_what_torch_counts(name):
 
 
 def test_a_chooser_pays_for_what_it_does():
-    batch = cut(pictures(), 0, 1)
+    batch = render("forms", 1, (256, 256), 77, "test")
     mini = tiny_mini()
     costs = {way.name: counted_cost(mini, way, 16, batch) for way in (FULL, *WAYS)}
     assert costs["full"].chooser == pytest.approx(0, abs=1e-9)
@@ -207,13 +206,13 @@ def test_sparse_vlm_counts_its_clusters_among_the_tokens():
     mini, here = tiny_mini(), scene()
     ratings = torch.rand(2, 64, generator=torch.Generator().manual_seed(0))
     for tokens in (63, 40, 8, 2):
-        left = sparse_vlm.sparsified(mini.full(here), ratings, tokens)
+        left = sparsified(mini.full(here), ratings, tokens)
         assert len(left) == tokens
-        clusters = min(sparse_vlm.cluster_count(64, tokens), tokens - 1)
+        clusters = min(cluster_count(64, tokens), tokens - 1)
         kept = best(ratings, tokens - clusters).sort(1).values
         places = mini.full(here).places.gather(1, kept[..., None].expand(-1, -1, 2))
         assert torch.equal(left.places[:, : tokens - clusters], places)
-    raters = sparse_vlm.raters_of(mini, here)
+    raters = raters_of(mini, here)
     assert raters.any(1).all()
     assert not (raters & ~here.prompt).any()
 
@@ -223,7 +222,7 @@ def test_sparse_vlm_counts_its_clusters_among_the_tokens():
 def test_plans_end_where_they_should(full, data):
     tokens = data.draw(st.integers(max(1, -(-full // 64)), full))
     assert stages(full, tokens)[-1] == tokens
-    plan = tome.merge_plan(full, tokens, 6)
+    plan = merge_plan(full, tokens, 6)
     assert full - sum(plan) == tokens
 
 
@@ -242,7 +241,7 @@ def test_half_precision_reads_by_every_way():
         parameter.data = parameter.data.to(torch.bfloat16)
     mini = PrunableMini(model, weights.scorer)
     with torch.inference_mode():
-        here = PeerScene(render_family("cards", 1, (128, 128), 77, 0, "cpu", None, "test"), mini.dtype, 5)
+        here = PeerScene(render("cards", 1, (128, 128), 77, "test"), mini.dtype, 5)
         for way in WAYS:
             right, counts = mini.right(here, way.make(mini, here, 4))
             assert right.shape == (1,)

@@ -16,7 +16,7 @@ from arr_coc.options import Options
 from arr_coc.pictures.load import load_picture
 from arr_coc_lab.classic.source_line import STAGES, SourceLine, open_ground, seen_levels, source_texture
 from arr_coc_lab.classic.texture.channels40 import SEMANTIC_NAMES
-from arr_coc_lab.train.pictures import render_family
+from arr_coc_lab.worlds.needle import render
 
 QUERY = "What does the red sign say?"
 SIZE = (384, 512)  # 12 × 16 cells: 192 tokens
@@ -30,7 +30,7 @@ def eye() -> Eye:
 @cache
 def seen(seed: int = 0):
     """A drawn picture and its texture."""
-    pixels = render_family("signs", 1, SIZE, 3, seed, "cpu", "hard", "train").pictures[0]
+    pixels = render("signs", 1, SIZE, 3, difficulty="hard", start=seed).pictures[0]
     shown = load_picture(pixels.permute(1, 2, 0).contiguous().numpy())
     return shown, source_texture(eye(), shown.pixels, QUERY)
 

@@ -9,21 +9,20 @@ from tiny_weights import tiny_weights
 from arr_coc.realizing.bundled import Calibration
 
 
-def test_train_mini_trains_and_draws_its_curve(arr_coc, tmp_path):
-    options = ["--scale", 0.004, "--width", 64, "--evaluate", 0, "--largest", 128, "--steps", 2]
+def test_train_mini_trains(arr_coc, tmp_path):
+    options = ["--scale", 0.004, "--width", 64, "--largest", 128, "--steps", 2]
     places = ["--folder", tmp_path / "run", "--out", tmp_path / "export"]
     outcome = arr_coc("train", "mini", *options, *places)
     assert outcome.code == 0, outcome.err
     record = json.loads((tmp_path / "export" / "record.json").read_text())
     assert record["step"] == 2
-    assert (tmp_path / "export" / "curve.png").stat().st_size > 1000
 
 
 def test_options_are_those_of_the_trainings(arr_coc):
     for name, option in (
         ("mini", "--start-from"),
         ("scorer", "--print-share"),
-        ("video", "--look-cost"),
+        ("video", "--tries"),
     ):
         outcome = arr_coc("train", name, "--help")
         assert outcome.code == 0

@@ -23,8 +23,7 @@ from arr_coc.realizing.bundled import Calibration, PlaceDoubt, as_trained
 from arr_coc_lab.train.allocations import LEVELS, tree_of
 from arr_coc_lab.train.evaluate import evaluation_leaves
 from arr_coc_lab.train.mini_model import build_tokenizer
-from arr_coc_lab.train.pictures import render_family
-from arr_coc_lab.worlds.needle import decode
+from arr_coc_lab.worlds.needle import decode, render
 
 
 @pytest.fixture(scope="module")
@@ -86,7 +85,7 @@ def test_asking_allocates_as_the_evaluation_does(weights, keep):
     """Two routes to the same leaves: the eye on a picture, and the tensors of the evaluation."""
     eye = Eye.from_pretrained(str(weights / "mini"))
     assert isinstance(eye.scorer, ScorerRelevance)
-    batch = render_family("forms", 1, (256, 384), 3, 0, "cpu", None, "validation")
+    batch = render("forms", 1, (256, 384), 3, "validation")
     pixels = batch.pictures[0].permute(1, 2, 0).numpy()
     answer = eye.set_image(pixels).ask(decode(batch.question_ids[0]), budget=keep, options=Options(max_new_tokens=1))
     scorer = load_scorer(weights / "scorer")

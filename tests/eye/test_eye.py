@@ -17,8 +17,7 @@ from arr_coc.attending.strategies import DEFAULT_STRATEGY
 from arr_coc.options import Options
 from arr_coc.realizing.bundled import Calibration
 from arr_coc_lab.classic.scorer import Scorer
-from arr_coc_lab.train.checkpoints import ship
-from arr_coc_lab.train.mini_model import MiniConfig, build_mini
+from arr_coc_lab.train.mini_model import MiniConfig, build_mini, ship
 
 
 @pytest.fixture(scope="module")

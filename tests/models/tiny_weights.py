@@ -18,8 +18,7 @@ import arr_coc
 from arr_coc.core.errors import InputError
 from arr_coc.core.folders import MINI, SCORER, part_folder
 from arr_coc_lab.classic.scorer import Scorer, ScorerConfig
-from arr_coc_lab.train.checkpoints import ship
-from arr_coc_lab.train.mini_model import MiniConfig, build_mini
+from arr_coc_lab.train.mini_model import MiniConfig, build_mini, ship
 
 
 def has_weights() -> bool:

@@ -16,18 +16,18 @@ from arr_coc.realizing.qwen3_vl.encode import dense_vision_attention
 from arr_coc_lab.bench.needle import Weights
 from arr_coc_lab.statistics import chance_error, expected_calibration_error
 from arr_coc_lab.train.allocations import LEVELS, tree_of
-from arr_coc_lab.train.calibration import (
+from arr_coc_lab.train.evaluate import (
     answer_batch,
     calibrate,
+    evaluation_leaves,
     fit_temperature,
     is_right,
     question_prompt,
     surprise,
 )
-from arr_coc_lab.train.evaluate import evaluation_leaves
 from arr_coc_lab.train.mini_model import IMAGE, TURN_END, build_tokenizer
-from arr_coc_lab.train.pictures import render_family
 from arr_coc_lab.train.reader import read
+from arr_coc_lab.worlds.needle import render
 
 
 def test_the_calibration_error_by_hand():
@@ -115,7 +115,7 @@ def test_calibrating_gives_what_the_file_needs(tmp_path):
 def test_speaking_finds_right_what_teaching_finds_right():
     """Two routes to exact match: the greedy answer, and the truth given a character at a time."""
     weights = Weights.load()
-    batch = render_family("scenes", 6, (256, 256), 4, 0, "cpu", None, "validation")
+    batch = render("scenes", 6, (256, 256), 4, "validation")
     with torch.inference_mode(), dense_vision_attention(weights.mini):
         leaves = evaluation_leaves("uniform", 0.25, batch, tree_of((256, 256)), None, torch.Generator())
         said = answer_batch(weights.mini, batch.pictures, batch.question_ids, leaves)

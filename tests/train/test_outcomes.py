@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,20 +16,18 @@ from arr_coc.attending.overlay import overlay
 from arr_coc.realizing.qwen3_vl.encode import dense_vision_attention
 from arr_coc_lab.train import outcomes
 from arr_coc_lab.train.outcomes import (
-    balance_penalty,
-    credit_marks,
+    AskedPictures,
     credit_shares,
+    detail_credit,
     judge,
     load_reader,
-    map_entropy,
-    marked_loss,
-    picture_credit,
     proven_credit,
     window_boxes,
     windows_inside,
 )
-from arr_coc_lab.train.pictures import TrainingBatch, cut, join, render_family
 from arr_coc_lab.train.reader import read
+from arr_coc_lab.worlds.needle import NeedleBatch, render
+from arr_coc_lab.worlds.needle.batch import concatenate
 
 
 @pytest.fixture(scope="module")
@@ -38,8 +37,12 @@ def reader(tmp_path_factory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def batch() -> TrainingBatch:
-    return join([render_family(family, 2, (256, 256), 0, 0, "cpu") for family in ("cards", "scenes")])
+def batch() -> NeedleBatch:
+    return concatenate([render(family, 2, (256, 256), 0) for family in ("cards", "scenes")])
+
+
+def one_of(batch: NeedleBatch, place: int) -> NeedleBatch:
+    return replace(batch, **{name: value[place : place + 1] for name, value in batch.tensors().items()})
 
 
 def test_judging_a_group_is_reading_each_of_its_allocations(reader, batch):
@@ -49,11 +52,12 @@ def test_judging_a_group_is_reading_each_of_its_allocations(reader, batch):
     maps = torch.rand(12, 8, 8, generator=torch.Generator().manual_seed(0)) ** 4
     leaves = overlay(maps, [16] * 12).cells.unflatten(0, (4, 3))
     with dense_vision_attention(model):
-        found = judge(model, batch, leaves)
-        in_parts = judge(model, batch, leaves, most=6)
+        asked = AskedPictures.of(batch)
+        found = judge(model, asked, leaves)
+        in_parts = judge(model, asked, leaves, most=6)
         for member in range(3):
             for picture in range(4):
-                one = read(model, cut(batch, picture, picture + 1), leaves[picture : picture + 1, member])
+                one = read(model, one_of(batch, picture), leaves[picture : picture + 1, member])
                 assert float(-found.log_likelihood[picture, member]) == pytest.approx(float(one.loss), abs=1e-4)
                 assert bool(found.right[picture, member]) == bool(one.right)
     assert torch.allclose(found.log_likelihood, in_parts.log_likelihood, atol=1e-5)
@@ -62,8 +66,8 @@ def test_judging_a_group_is_reading_each_of_its_allocations(reader, batch):
 def test_the_credit_of_a_cell_is_what_fading_it_does(reader, batch):
     """The derivative against finite differences: the picture itself with one cell a little blurred."""
     model = load_reader(reader, torch.device("cpu"))
-    one = cut(batch, 0, 1)
-    found = picture_credit(model, one.pictures, one.question_ids, one.answer_ids)
+    one = one_of(batch, 0)
+    found = detail_credit(model, AskedPictures.of(one))
     pixels = outcomes.normalise_pictures(one.pictures)
     blurred = torch.nn.functional.interpolate(
         torch.nn.functional.avg_pool2d(pixels, 4), scale_factor=4, mode="bilinear", align_corners=False
@@ -78,7 +82,7 @@ def test_the_credit_of_a_cell_is_what_fading_it_does(reader, batch):
     assert (logs[0] - logs[1]) / 0.04 == pytest.approx(float(found.cells[0, row, col]), rel=0.05, abs=1e-3)
 
 
-def read_log(model: Any, one: TrainingBatch, pixels: torch.Tensor) -> torch.Tensor:
+def read_log(model: Any, one: NeedleBatch, pixels: torch.Tensor) -> torch.Tensor:
     """The log-likelihood of the whole answer, with every cell of these pixels seen."""
     rows, cols = pixels.shape[2] // 32, pixels.shape[3] // 32
     table = torch.from_numpy(outcomes.build_tree(rows, cols, 0).nodes_table)[None]
@@ -94,33 +98,22 @@ def read_log(model: Any, one: TrainingBatch, pixels: torch.Tensor) -> torch.Tens
 
 def test_proof_weighs_what_the_reader_can_answer_from(reader, batch, monkeypatch):
     model = load_reader(reader, torch.device("cpu"))
-    found = proven_credit(model, batch)
+    found = proven_credit(model, AskedPictures.of(batch))
     assert found.shares.shape == (4, 8, 8)
     assert torch.allclose(found.shares.sum((1, 2)), torch.ones(4), atol=1e-4)
     assert (found.weights == outcomes.UNPROVEN).all(), "an untrained reader proves nothing"
     right = SimpleNamespace(log_likelihood=torch.eye(4)[:, :3] - 1, right=torch.ones(4, 3, dtype=torch.bool))
     monkeypatch.setattr(outcomes, "judge", lambda *_: right)
-    assert (proven_credit(model, batch).weights == 1).all()
+    assert (proven_credit(model, AskedPictures.of(batch)).weights == 1).all()
 
 
-def test_marks_and_losses_have_the_right_sign():
+def test_shares_of_the_credit_are_of_what_mattered():
     cells = torch.zeros(2, 4, 4)
     cells[0, 1, 2], cells[0, 1, 3], cells[0, 0, 0] = 10, -5, 0.1
     shares = credit_shares(cells)
     assert shares[0].sum() == pytest.approx(1)
+    assert shares[0, 1, 2] == pytest.approx(4 * float(shares[0, 1, 3]), rel=1e-5), "by size, whatever the sign"
     assert shares[1].sum() == 0, "nothing mattered"
-    marks = credit_marks(shares)
-    assert (marks[0, 1, 2], marks[0, 0, 0]) == (1, 0)
-    assert float(marks[0, 1, 3]) == pytest.approx(0.5), "by size, whatever the sign"
-    weights = torch.tensor([1.0, 0.0])
-    right, wrong = (marked_loss(sign * (8 * marks - 4), marks, weights) for sign in (1, -1))
-    assert right < wrong
-    flat, single = torch.zeros(1, 8, 8), torch.full((1, 8, 8), -30.0)
-    single[0, 3, 3] = 30
-    assert float(map_entropy(flat)) == pytest.approx(1)
-    assert float(map_entropy(single)) < 0.01
-    assert balance_penalty(torch.tensor([0.5]), (0.15, 0.98)) == 0
-    assert float(balance_penalty(map_entropy(single), (0.15, 0.98))) == pytest.approx(0.15, abs=0.01)
 
 
 def test_the_window_that_is_credited_is_the_answers_own_and_no_larger(monkeypatch):

@@ -91,10 +91,10 @@ def test_a_parquet_file_with_the_pictures_inside_says_the_same(tmp_path):
     lines, table = read_own(tmp_path).records, read_own(tmp_path / "all.parquet").records
     assert [(one.query, one.picture) for one in lines] == [(one.query, one.picture) for one in table]
     assert all(np.array_equal(one.boxes, two.boxes) for one, two in zip(lines, table, strict=True))
-    assert np.array_equal(lines[0].load().pixels, table[0].load().pixels)
+    assert np.array_equal(lines[0].pixels, table[0].pixels)
     write_records(tmp_path / "copy" / "held_out.jsonl", table)
     again = read_own(tmp_path / "copy" / "held_out.jsonl").records
-    assert np.array_equal(again[0].load().pixels, lines[0].load().pixels)
+    assert np.array_equal(again[0].pixels, lines[0].pixels)
     (tmp_path / "torn.parquet").write_bytes(b"PAR1")
     with pytest.raises(InputError, match="as parquet"):
         read_own(tmp_path / "torn.parquet")
@@ -143,7 +143,7 @@ def test_the_example_draws_records_that_can_be_learned_from(tmp_path):
     records = read_own(tmp_path, strict=True).records
     assert len(records) == 12
     for record in records:
-        pixels = record.load().pixels
+        pixels = record.pixels
         x0, y0, x1, y1 = (record.boxes[0] * (512, 640, 512, 640)).round().astype(int)
         assert np.ptp(pixels[y0:y1, x0:x1]) > 100
         asked = {word.strip("?.").lower() for word in record.query.split()}

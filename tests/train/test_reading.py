@@ -1,40 +1,55 @@
-"""The pieces of a reading step: prompts, dense targets, allocations, the table."""
+"""A reading step: prompts, dense targets, allocations; the swift path against the stock class, values and gradients."""
 
 from __future__ import annotations
 
-from functools import cache
+from dataclasses import replace
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from tiny_models import characters
 
-from arr_coc.attending.quadtree import quadtree
-from arr_coc.core.alphabet import encode
-from arr_coc_lab.train.allocations import (
-    KINDS,
-    LOOK_AGAIN,
-    LeafTable,
-    box_cover,
-    make_leaves,
-    target_cells,
-    tree_of,
+from arr_coc.attending.gains import split_gains
+from arr_coc.attending.quadtree import gather_leaves, quadtree, select_splits
+from arr_coc.core.alphabet import IDS, NUMBER_OF_IDS, encode
+from arr_coc_lab.train.allocations import KINDS, LOOK_AGAIN, Kind, LeafTable, even_tree_of, target_cells, tree_of
+from arr_coc_lab.train.mini_model import (
+    CHAT_TEMPLATE,
+    VOCABULARY,
+    MiniConfig,
+    build_mini,
+    build_prompt,
+    build_tokenizer,
 )
-from arr_coc_lab.train.evaluate import format_table
-from arr_coc_lab.train.mini_model import CHAT_TEMPLATE, IMAGE, VOCABULARY, MiniConfig, build_mini, build_tokenizer
 from arr_coc_lab.train.pictures import (
     IGNORE,
     READING_LEVELS,
-    TrainingBatch,
     board_targets,
-    cut,
     glyph_board,
-    join,
-    render_family,
+    render_glyphs,
     thing_targets,
 )
-from arr_coc_lab.train.prompts import build_prompt
+from arr_coc_lab.train.reader import (
+    DenseHeads,
+    PictureWindow,
+    Reader,
+    cut_blocks,
+    glyph_loss,
+    glyphs_read,
+    read,
+    reader_losses,
+    see,
+    see_blocks,
+    thing_loss,
+)
+from arr_coc_lab.train.reader_examples import render_reader_batch, whose_turn
+from arr_coc_lab.train.swift import PIECES, compile_pieces
 from arr_coc_lab.worlds.needle import render
 from arr_coc_lab.worlds.needle.batch import FIRST_COLOUR
+
+SIZE = (128, 256)
+COMPILED: dict = {}
 
 
 @pytest.fixture(scope="module")
@@ -82,7 +97,7 @@ def test_the_tokenizer_is_one_token_a_character_and_survives_a_round_trip(tokeni
 def test_glyph_targets_agree_with_the_cell_labels(family):
     """Another route to "what stands in this cell": the renderer's own labels."""
     size = (256, 256)
-    glyphs = render_family(family, 4, size, seed=3, start=0, device="cpu").glyphs
+    glyphs = render_glyphs(family, 4, size, 3, "train", "cpu", 0)[1]
     leaves = quadtree(torch.ones(4, 8, 8), tree_of(size), 64).cells
     targets = glyph_targets(glyphs, leaves, size)
     labels = render(family, 4, size, seed=3).cell_labels[..., :FIRST_COLOUR].view(4, 64, -1)
@@ -96,7 +111,7 @@ def test_glyph_targets_agree_with_the_cell_labels(family):
 
 def test_glyph_targets_of_coarse_leaves_ask_only_what_can_be_read():
     size = (256, 256)
-    glyphs = render_family("cards", 8, size, seed=3, start=0, device="cpu").glyphs
+    glyphs = render_glyphs("cards", 8, size, 3, "train", "cpu", 0)[1]
     tree = tree_of(size)
     coarse = quadtree(torch.ones(8, 8, 8), tree, 16).cells
     assert set(coarse[..., 2].flatten().tolist()) == {1}
@@ -120,25 +135,12 @@ def test_thing_targets_take_the_union_of_what_a_leaf_covers():
     assert asked[0].tolist() == [True, True, True, False]
 
 
-def test_boxes_cover_the_cells_they_touch():
-    cover = box_cover(torch.tensor([[[0.25, 0.0, 0.5, 0.125]]]), torch.ones(1, 1, dtype=torch.bool), 4, 4)
-    assert cover[0].tolist() == [[0, 0.5, 0, 0], [0] * 4, [0] * 4, [0] * 4]
-    hidden = box_cover(torch.tensor([[[0.0, 0.0, 1.0, 1.0]]]), torch.zeros(1, 1, dtype=torch.bool), 2, 2)
-    assert hidden.sum() == 0
-
-
-@cache
-def lessons(number: int) -> TrainingBatch:
-    drawn = join([render_family(family, number, (256, 256), 0, 0, "cpu") for family in ("cards", "forms")])
-    return cut(drawn, 1, number + 1)
-
-
 @pytest.mark.parametrize("kind", [*KINDS, LOOK_AGAIN], ids=lambda kind: f"{kind.name}-{kind.keep}")
 def test_every_kind_of_look_is_on_its_budget(kind):
     """Tilings reach what a tiling can, overlays every budget; what is dropped is dropped after the tower."""
-    batch = lessons(3)
+    batch = render("forms", 3, (256, 256), 0)
     table, truth = LeafTable(tree_of((256, 256)), "cpu"), target_cells(batch, 8, 8)
-    blocks, kept = table.looks(kind, truth, torch.Generator().manual_seed(0), truth)
+    blocks, kept = table.looks(kind, truth, torch.Generator().manual_seed(0))
     budget = round(kind.keep * table.tree.full)
     if kind.name == "again":
         first, second = (set(map(tuple, block[0].tolist())) for block in blocks)
@@ -158,47 +160,191 @@ def test_every_kind_of_look_is_on_its_budget(kind):
         assert fine > 0.5 * truth.sum()
 
 
-TILINGS = [kind for kind in KINDS if not kind.lays_over and kind.name != "dropped"]
+@pytest.fixture(scope="module")
+def reader() -> Reader:
+    torch.manual_seed(0)
+    config = MiniConfig(width=64, vision_layers=3, language_layers=3, heads=2, deepstack=(0, 1))
+    reader = Reader(build_mini(config), DenseHeads(64))
+    with torch.no_grad():  # far from the initial state, where many terms would vanish
+        for parameter in reader.parameters():
+            parameter.add_(0.05 * torch.randn_like(parameter))
+    return reader
 
 
-@pytest.mark.parametrize("kind", TILINGS, ids=lambda kind: f"{kind.name}-{kind.keep}")
-def test_every_tiling_has_one_length_and_its_budget(kind):
-    batch = lessons(4)
-    tree = tree_of((256, 256))
-    leaves = make_leaves(kind, batch, tree, torch.Generator().manual_seed(0), None)
-    assert leaves.shape[1] == tree.reach(max(tree.floor, round(kind.keep * tree.full)))
-    if kind.name == "oracle":
-        truth = target_cells(batch, 8, 8)
-        row, col, level = leaves.unbind(-1)
-        fine = [truth[b, row[b][level[b] == 0], col[b][level[b] == 0]].sum() for b in range(len(batch))]
-        if kind.keep == 0.25:
-            assert sum(fine) > 0.3 * truth.sum()
+def gradients(reader: Reader, loss: torch.Tensor) -> dict[str, torch.Tensor]:
+    reader.zero_grad()
+    loss.backward()
+    return {name: value.grad.clone() for name, value in reader.named_parameters() if value.grad is not None}
 
 
-def test_the_model_stays_inside_the_stock_class_and_its_size():
-    model = build_mini()
-    number = sum(value.numel() for value in model.parameters())
-    assert type(model).__name__ == "Qwen3VLForConditionalGeneration"
-    assert number < 30e6
-    assert model.config.image_token_id == IMAGE
+def stock_reading(reader, batch, glyphs_of_batch, leaves) -> dict[str, torch.Tensor]:
+    """Answers and dense losses by the stock class, leaf by leaf from the glyphs themselves."""
+    answers, tokens = read(reader.mini, batch, leaves), see(reader.mini, batch.pictures, leaves)[0]
+    glyphs, things = reader.heads(tokens.embeds)
+    boards = [glyph_board(glyphs_of_batch, SIZE, depth) for depth in range(READING_LEVELS)]
+    target = board_targets(boards, leaves).flatten(0, 1)
+    thing = thing_loss(
+        things, *(part.flatten(0, 1) for part in thing_targets(batch.cell_labels[..., FIRST_COLOUR:], leaves))
+    )
+    dense = {"glyph": glyph_loss(glyphs, target), "thing": thing, "glyph_right": glyphs_read(glyphs, target)}
+    return {"answer": answers.loss, "right": answers.right, **dense}
 
 
-def test_the_table_shows_every_number_with_its_interval():
-    row = {"family": "cards", "strategy": "full", "keep": 1.0, "tokens": 256, "accuracy": 0.5, "low": 0.4, "high": 0.6}
-    text = format_table([row, {**row, "family": "forms", "accuracy": 0.7}])
-    assert "50.0 (40.0–60.0)" in text
-    assert "| 60.0 |" in text
+@pytest.mark.parametrize("kind", [Kind("full", 1, 1), Kind("random", 0.5, 1)], ids=["full", "random"])
+def test_losses_and_gradients_are_those_of_the_stock_class(reader, kind):
+    batch, glyphs = render_glyphs("cards", 3, SIZE, 5, "train", "cpu", 0)
+    pages = render_reader_batch("cards", 3, SIZE, 5, 0, "cpu", questions=1)
+    tree = even_tree_of(SIZE)
+    leaves = LeafTable(tree, "cpu").leaves(kind, pages.targets[:, 0].float(), torch.Generator().manual_seed(1))
+    stock = stock_reading(reader, batch, glyphs, leaves)
+    swift = reader_losses(reader, pages, [leaves], cut_blocks(pages, [leaves], tree.levels + 1, torch.float32))
+    dense, answers = swift
+    made = {"answer": answers.answer, "glyph": dense.glyph, "thing": dense.thing, "glyph_right": dense.glyph_right}
+    for name, value in made.items():
+        torch.testing.assert_close(value, stock[name], rtol=1e-4, atol=1e-5)
+    assert torch.equal(answers.right, stock["right"])
+    assert min(dense.patches, answers.pointing, answers.copying) > 0
+    expected = gradients(reader, stock["answer"] + stock["glyph"] + stock["thing"])
+    found = gradients(reader, answers.answer + dense.glyph + dense.thing)
+    assert set(found) == set(expected)
+    for name, value in expected.items():
+        torch.testing.assert_close(
+            found[name], value, rtol=1e-3, atol=1e-5, msg=lambda text, name=name: f"{name} {text}"
+        )
 
 
-def test_a_tiny_model_has_the_requested_shape():
-    model = build_mini(MiniConfig(width=64, heads=1))
-    assert model.config.text_config.hidden_size == 64
+@pytest.fixture
+def compiled():
+    """Every piece compiled, for any number of pictures and leaves; without the kernels, which take minutes here."""
+    compile_pieces(backend="aot_eager")
+    COMPILED.update({piece: piece.run for piece in PIECES})
+    yield
+    compile_pieces(False)
 
 
-def test_cut_and_join_are_inverse():
-    cards = render_family("cards", 4, (128, 128), 0, 0, "cpu")
-    forms = render_family("forms", 2, (128, 128), 0, 0, "cpu")
-    both = join([cards, forms])
-    assert torch.equal(cut(both, 0, 4).pictures, cards.pictures)
-    assert torch.equal(cut(both, 4, 6).answer_ids, forms.answer_ids)
-    assert int((cut(both, 4, 6).glyphs.character > 0).sum()) == int((forms.glyphs.character > 0).sum())
+def test_compiled_it_is_the_same_and_once_for_all_lengths(reader, compiled):
+    """Two canvases and two allocations: same losses, same gradients, and nothing is compiled a second time."""
+    for number, size in ((3, (128, 256)), (2, (256, 256))):
+        pages = render_reader_batch("cards", number, size, 5, 0, "cpu", questions=2)
+        table = LeafTable(even_tree_of(size), "cpu")
+        found = {}
+        for kind in (Kind("full", 1, 1), Kind("overlay", 0.5, 1)):
+            blocks, _ = table.looks(kind, pages.targets[:, 0].float(), torch.Generator().manual_seed(0))
+            patches = cut_blocks(pages, blocks, 5, torch.float32, kind.whole)
+            for wanted in (False, True):
+                for piece in PIECES:
+                    piece.run = COMPILED[piece] if wanted else piece.work
+                loss = reader_losses(reader, pages, blocks, patches).total()
+                found[wanted] = loss.detach(), gradients(reader, loss)
+            torch.testing.assert_close(found[True][0], found[False][0], rtol=1e-4, atol=1e-5)
+            assert set(found[True][1]) == set(found[False][1])
+            for name, value in found[False][1].items():
+                torch.testing.assert_close(found[True][1][name], value, rtol=1e-3, atol=1e-5)
+
+
+def test_whole_pictures_are_cut_without_a_gather(reader):
+    pages = render_reader_batch("cards", 3, SIZE, 5, 0, "cpu", questions=1)
+    table = LeafTable(even_tree_of(SIZE), "cpu")
+    (leaves,), _ = table.looks(Kind("full", 1, 1), pages.targets[:, 0].float(), torch.Generator())
+    assert leaves.shape == (1, 32, 3)
+    (laid,), (gathered,) = (cut_blocks(pages, [leaves], 4, torch.float32, whole) for whole in (True, False))
+    assert torch.equal(laid, gathered)
+    # Leaves that are the same for all pictures give what the same leaves for each give.
+    one = reader_losses(reader, pages, [leaves], [laid]).answers
+    each = reader_losses(reader, pages, [leaves.expand(3, -1, -1)], [laid]).answers
+    torch.testing.assert_close(one.answer, each.answer)
+    torch.testing.assert_close(one.pointing, each.pointing)
+
+
+def test_a_window_is_read_as_that_part_of_the_larger_picture(reader):
+    """The leaves of a quarter of a picture, by themselves and as a window of the size of the quarter."""
+    pages = render_reader_batch("cards", 2, (256, 256), 5, 0, "cpu", questions=1)
+    row, col = torch.meshgrid(torch.arange(4, 8), torch.arange(4), indexing="ij")
+    quarter = torch.stack([row, col, torch.zeros_like(row)], -1).view(1, 16, 3)
+    core, parts = reader.mini.model, cut_blocks(pages, [quarter], 1, torch.float32)
+    whole = see_blocks(core, [quarter], parts, PictureWindow(0, 0, 8, 8))
+    small = replace(pages, pictures=pages.pictures[:, :, 128:, :128])
+    inside = quarter - torch.tensor([4, 0, 0])
+    window = see_blocks(core, [inside], cut_blocks(small, [inside], 1, torch.float32, True), PictureWindow(4, 0, 8, 8))
+    torch.testing.assert_close(window.embeds, whole.embeds)
+    alone = see_blocks(core, [inside], cut_blocks(small, [inside], 1, torch.float32, True), PictureWindow(0, 0, 4, 4))
+    assert not torch.allclose(alone.embeds, whole.embeds)
+
+
+def test_two_questions_at_once_are_the_same_as_each_alone(reader):
+    pages = render_reader_batch("forms", 4, SIZE, 5, 0, "cpu", questions=2)
+    table = LeafTable(even_tree_of(SIZE), "cpu")
+    leaves = table.leaves(Kind("uniform", 0.25, 1), pages.targets[:, 0].float(), torch.Generator())
+    patches = cut_blocks(pages, [leaves], table.tree.levels + 1, torch.float32)
+    both = reader_losses(reader, pages, [leaves], patches).answers
+    said = []
+    for question in range(2):
+        alone = pages.one_question(torch.full((4,), question))
+        one = reader_losses(reader, alone, [leaves], patches).answers
+        letters = pages.said[:, question].sum()
+        said.append((one.answer * letters, letters, one.right))
+    losses, letters, right = zip(*said, strict=True)
+    torch.testing.assert_close(both.answer, sum(losses) / sum(letters))
+    assert torch.equal(both.right.view(4, 2), torch.stack(right, 1))
+
+
+@pytest.mark.parametrize("budget", [4, 16, 32, 100, 128])
+def test_the_leaf_table_makes_the_very_leaves_of_the_quadtree(budget):
+    tree, maps = tree_of((256, 512)), torch.rand(5, 8, 16, generator=torch.Generator().manual_seed(4)) ** 4
+    chosen = select_splits(split_gains(maps, tree), tree, budget)
+    fast = LeafTable(tree, "cpu").gather(chosen, tree.reach(budget))
+    assert torch.equal(fast, gather_leaves(chosen, maps, tree).cells)
+
+
+def test_pages_hold_what_the_renderer_tells():
+    batch = render("zoo", 3, (256, 256), 9, start=40)
+    pages = render_reader_batch("zoo", 3, (256, 256), 9, 40, "cpu", questions=3)
+    assert torch.equal(pages.pictures, batch.pictures)
+    assert torch.equal(pages.questions[:, 0, :72].long(), batch.question_ids)
+    assert not pages.questions[..., 72:].any()
+    assert torch.equal(pages.things, batch.cell_labels[..., FIRST_COLOUR:])
+    assert (pages.questions[:, 1] != pages.questions[:, 0]).any()
+    assert int((pages.tails > 0).sum(2).max()) < pages.tails.shape[2]
+
+
+@given(st.lists(st.floats(0.2, 3), min_size=2, max_size=8), st.integers(0, 60))
+def test_every_family_has_its_share_at_any_time(shares, turns):
+    had = [whose_turn(tuple(shares), 1, turn) for turn in range(turns)]
+    for number, share in enumerate(shares):
+        assert abs(had.count(number) - turns * share / sum(shares)) < 2
+    assert [whose_turn(tuple(shares), len(shares), turn) for turn in range(len(shares))] == list(range(len(shares)))
+
+
+@pytest.mark.parametrize("family", ["cards", "forms", "receipts", "signs", "zoo"])
+def test_written_answers_are_copied_letter_by_letter_from_where_they_stand(family):
+    """The sub-cell named for each letter must hold that letter on the glyph board, wherever two do not share one."""
+    size = (512, 512)
+    pages = render_reader_batch(family, 12, size, 5, 0, "cpu", questions=2)
+    copied, tails = pages.copied.long(), pages.tails.long()
+    there = copied >= 0
+    assert there.any(2).float().mean() > 0.3  # many answers of every family are written in the picture
+    assert not (there & ~pages.said).any()
+    board = pages.fine[:, : size[0] // 8, : size[1] // 4].long().flatten(1)
+    found = board[:, None].expand(-1, 2, -1).gather(2, copied.clamp_min(0))
+    readable = there & (found != 255)
+    assert (found == tails)[readable].float().mean() > 0.95  # hardly any share a sub-cell
+    # Letters of a written answer are copied all or not at all.
+    letters = pages.said & (tails != IDS[" "]) & (tails < NUMBER_OF_IDS)
+    assert ((there.sum(2) == letters.sum(2)) | (there.sum(2) == 0)).all()
+
+
+def test_pointing_has_read_the_question_and_nothing_of_the_answer(reader):
+    size = (256, 256)
+    pages = render_reader_batch("cards", 4, size, 5, 0, "cpu", questions=1)
+    table = LeafTable(even_tree_of(size), "cpu")
+    leaves = table.leaves(Kind("full", 1, 1), pages.targets[:, 0].float(), torch.Generator())
+    patches = cut_blocks(pages, [leaves], table.tree.levels + 1, torch.float32)
+
+    def pointing(tails: torch.Tensor) -> torch.Tensor:
+        return reader_losses(reader, replace(pages, heard=tails), [leaves], patches).answers.pointing
+
+    before = pointing(pages.tails)
+    other_answer = torch.where(pages.said, IDS["x"], pages.tails)
+    torch.testing.assert_close(pointing(other_answer), before)
+    asked = (pages.tails > 0) & (pages.tails < NUMBER_OF_IDS) & ~pages.said
+    assert not torch.allclose(pointing(torch.where(asked, IDS["x"], pages.tails)), before)

@@ -8,16 +8,12 @@ import numpy as np
 import torch
 from PIL import Image
 
-from arr_coc.core.alphabet import IDS, decode
 from arr_coc_lab.train.print_world import PrintWorld
 from arr_coc_lab.train.scorer_worlds import (
-    MOST_CHARACTERS,
-    _most_characters,
     draw_lessons,
     laid_up,
     needle_shelf,
     print_shelf,
-    with_additions,
 )
 from arr_coc_lab.train.train_scorer import ScorerOptions, ScorerTraining, cell_losses, coverage, letter_losses
 from arr_coc_lab.worlds.pages.page import DrawnPage
@@ -67,16 +63,6 @@ def test_printed_pages_are_laid_up_with_their_letters_and_questions():
     assert (cells & (drawn.answer > 0)).flatten(1).any(1).float().mean() > 0.9
 
 
-def test_a_page_keeps_letters_of_all_of_it_where_it_has_too_many():
-    place = torch.stack([torch.arange(9000.0), torch.zeros(9000), torch.ones(9000)], -1)[None]
-    place[:, ::3] = -1e6
-    kept = _most_characters(place)[0, :, 0]
-    assert len(kept) == MOST_CHARACTERS
-    assert (kept >= 0).all()
-    assert (kept.diff() > 0).all()
-    assert kept[-1] > 8900
-
-
 def test_printed_pages_take_their_share_of_every_batch():
     training = object.__new__(ScorerTraining)
     training.pages = [None] * 3  # only counted here
@@ -103,21 +89,6 @@ def test_the_same_seed_draws_the_same_lessons_and_shapes_never_change():
     assert torch.equal(first.pictures, again.pictures)
     assert not torch.equal(first.pictures, other.pictures)
     assert first.pictures.shape == other.pictures.shape
-
-
-def test_capitals_are_lowered_in_questions_and_letters():
-    shelved = shelf()
-    capitals = torch.arange(IDS["A"], IDS["Z"] + 1)
-    assert not torch.isin(shelved.questions.long(), capitals).any()
-    assert not torch.isin(shelved.characters[..., 2].long(), capitals).any()
-
-
-def test_additions_follow_the_question():
-    questions = shelf().questions.long()
-    longer = with_additions(questions, torch.Generator().manual_seed(0))
-    texts, plain = [decode(row) for row in longer], [decode(row) for row in questions]
-    assert all(text.startswith(start) for text, start in zip(texts, plain, strict=True))
-    assert any(text.endswith("answer in one word.") or text.endswith("please.") for text in texts)
 
 
 class Knowing(torch.nn.Module):

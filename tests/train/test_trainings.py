@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
@@ -18,15 +20,13 @@ from arr_coc.app.cli import main as arr_coc
 from arr_coc.core.errors import InputError
 from arr_coc.knowing.scorer.reading_scorer import ReadingScorer, ReadingScorerConfig
 from arr_coc.knowing.scorer.source import load_scorer
-from arr_coc.options import Options
-from arr_coc.video.settings import load_settings
 from arr_coc_lab.classic import phases, tensions
 from arr_coc_lab.classic.balancers import AdaptiveTensionBalancer
 from arr_coc_lab.classic.scorer import Scorer, ScorerConfig
 from arr_coc_lab.classic.selectors import QuestionWords
-from arr_coc_lab.train import train_own, train_scorer
-from arr_coc_lab.train.checkpoints import load_shipped, ship
-from arr_coc_lab.train.mini_model import MiniConfig, build_mini
+from arr_coc_lab.train import train_scorer
+from arr_coc_lab.train.mini_model import MiniConfig, build_mini, load_shipped, ship
+from arr_coc_lab.train.own_data import read_own
 from arr_coc_lab.train.run import Loop, torch_scope
 
 TINY = ReadingScorerConfig(
@@ -41,7 +41,7 @@ def _small():
     with pytest.MonkeyPatch.context() as patch:
         stages = [stage._replace(until=until) for stage, until in zip(train_scorer.STAGES, (0.5, 1.01), strict=False)]
         patch.setattr(train_scorer, "STAGES", stages)
-        patch.setattr(train_own, "JUDGED_CANVAS", 128)
+        patch.setattr(train_scorer, "JUDGED_CANVAS", 128)
         patch.setattr(phases, "SHAPES", ((192, 192),))
         patch.setattr(tensions, "SIDE", 192)
         yield
@@ -73,23 +73,18 @@ def line(home: Path, name: str) -> list[str]:
     """The arguments of a training, as small as can be."""
     own = f"--data {home}"
     lines = {
-        "mini": f"mini --scale 0.004 --width 64 --largest 256 --evaluate 0 --guide {home / 'scorer'}",
-        "mini on print": f"mini --scale 0.004 --width 64 --largest 128 --evaluate 0 --guide {home / 'scorer'} "
-        "--print needle --letter-share 0.5",
+        "mini": "mini --scale 0.004 --width 64 --largest 256",
+        "mini on print": "mini --scale 0.004 --width 64 --largest 128 --print needle --letter-share 0.5",
         "mini, own": f"mini {own} --model {home / 'mini'} --batch 2 --judged 1 --keeps 0.5 --relevance look",
         "scorer": f"scorer --start {home / 'start'} --scale 0.01 --judged 14",
         "scorer on print": f"scorer --start {home / 'start'} --scale 0.002 --judged 14 --print needle",
         "scorer, own": f"scorer {own} --start {home / 'start'} --canvas 128 --batch 3 --drawn 14 --judged 4",
         "scorer, own answers": f"scorer {own} --from outcomes --reader {home} --start {home / 'start'} --canvas 128 "
         "--batch 2 --drawn 14 --judged 2",
-        "outcomes": f"scorer --from outcomes --reader {home} --start {home / 'start'} --canvas 128 --batch 4 "
-        "--judged 7 --box-start 1",
         "words": "words --needle 2 --bills 2 --batch 8",
         "words, own": f"words {own} --needle 2 --bills 2 --batch 8",
         "tensions": "tensions --pictures 7 --judged 7 --batch 2",
         "tensions, own": f"tensions {own}",
-        "temporal": f"video temporal --weights {home} --clips 2 --frames 3 --size 128 --families cards signs "
-        "--evaluate 2 --threads 1",
     }
     return lines[name].split()
 
@@ -114,7 +109,7 @@ def lose(home: Path, name: str, folder: Path, steps: int, after: int) -> None:
 
     places = ["--folder", str(folder), "--out", str(folder / "export"), "--device", "cpu"]
     kind, *given = line(home, name)
-    main = {"video": "train.train_video", "tensions": "classic.tensions"}.get(kind, f"train.train_{kind}")
+    main = {"tensions": "classic.tensions"}.get(kind, f"train.train_{kind}")
     with pytest.MonkeyPatch.context() as patch, torch_scope(threads=1):
         patch.setattr(Loop, "take_step", take_step)
         with pytest.raises(ConnectionError):
@@ -132,7 +127,7 @@ def without_seconds(curve: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [{name: value for name, value in point.items() if name != "seconds"} for point in curve]
 
 
-RESUMED = ["mini", "mini on print", "scorer", "scorer, own answers", "outcomes", "words", "temporal"]
+RESUMED = ["mini", "mini on print", "scorer", "scorer, own answers", "words"]
 
 
 @pytest.mark.parametrize("name", RESUMED)
@@ -161,9 +156,7 @@ def looked(home: Path, relevance: str) -> None:
 def answered(home: Path, model: str) -> None:
     from arr_coc.answering.eye import Eye
 
-    answer = (
-        Eye.from_pretrained(model).set_image(home / "3.png").ask(QUERY, budget=0.5, options=Options(max_new_tokens=2))
-    )
+    answer = Eye.from_pretrained(model).set_image(home / "3.png").ask(QUERY, keep=0.5, max_new_tokens=2)
     assert answer.allocation.tokens <= 8
 
 
@@ -173,12 +166,10 @@ USES: dict[str, Callable[[Path, Path], object]] = {
     "scorer": lambda home, out: looked(home, str(out / "scorer")),
     "scorer on print": lambda home, out: looked(home, str(out / "scorer")),
     "scorer, own": lambda home, out: looked(home, str(out)),
-    "outcomes": lambda home, out: looked(home, str(out / "scorer")),
     "words": lambda home, out: looked(home, f"words:{out}"),
     "words, own": lambda home, out: looked(home, f"words:{out}"),
     "tensions": lambda home, out: AdaptiveTensionBalancer.from_pretrained(out / "adaptive"),
     "tensions, own": lambda home, out: looked(home, f"look:{out}"),
-    "temporal": lambda home, out: load_settings(out / "video"),
 }
 
 
@@ -188,7 +179,6 @@ def test_an_export_loads_in_the_library_and_answers(home, tmp_path, name, capsys
     USES[name](home, out)
     record = out / ("tensions.json" if name == "tensions" else "record.json")
     assert record.is_file()
-    assert (out / "curve.png").read_bytes()[:4] == b"\x89PNG"
     first = json.loads(next(row for row in capsys.readouterr().out.splitlines() if row.startswith("{")))
     assert first["doing"] == "drawing and loading", "a line from the first second on"
 
@@ -241,11 +231,8 @@ def test_selectors_of_the_first_phases_are_taught_together(tmp_path, capsys):
         ("scorer --data none.jsonl", "does not exist"),
         ("scorer --data . --mix 1", "--mix"),
         ("scorer --data . --canvas 100", "--canvas"),
-        ("scorer --from outcomes --canvas 100", "--canvas"),
-        ("scorer --from outcomes --reader .", "no reader"),
         ("words --data . --mix 1", "--mix"),
-        ("video temporal --look-share 2", "--look-share"),
-        ("video temporal --data .", "takes no --data"),
+        ("video --data .", "takes no --data"),
     ],
 )
 def test_a_wrong_option_is_one_line(given, words, tmp_path, capsys):
@@ -253,3 +240,78 @@ def test_a_wrong_option_is_one_line(given, words, tmp_path, capsys):
         arr_coc(["train", *given.split(), "--device", "cpu", "--folder", str(tmp_path)])
     assert ended.value.code == 2
     assert words in capsys.readouterr().err
+
+
+# ---- the scorer on one's own pictures --------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def trained(home, tmp_path_factory) -> Path:
+    return run(home, "scorer, own", tmp_path_factory.mktemp("trained"), 8)
+
+
+def test_the_folder_is_taken_by_path_and_torch_finds_what_the_runtime_finds(trained, home):
+    """Two routes to one map: by torch, and without it."""
+    from arr_coc.knowing.scorer.source import ScorerRelevance
+
+    pixels = np.asarray(Image.open(home / "3.png"))
+    scorer = ScorerRelevance(trained)
+    by_torch = scorer.of_batch(torch.from_numpy(pixels.copy()).permute(2, 0, 1)[None], [QUERY])[0]
+    assert scorer.of_pixels(pixels, QUERY).map == pytest.approx(by_torch.map, abs=0.03)
+    script = "import sys; sys.modules['torch'] = None\nfrom arr_coc import look\n"
+    script += f"print(look({str(home / '3.png')!r}, {QUERY!r}, budget=6, relevance={str(trained)!r}))"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "6 of 16 tokens" in done.stdout
+
+
+def test_what_is_left_tells_the_run(trained):
+    record = json.loads((trained / "record.json").read_text())
+    assert (record["records"], record["skipped"], record["step"]) == (12, 0, 8)
+    assert record["before"].keys() == record["after"].keys() >= {"held out 1/8", "needle 1/8"}
+    assert len(read_own(trained / "held_out.jsonl").records) == record["held_out"] == 2
+
+
+def test_the_layers_that_read_stay_unless_all_are_asked_for(home, tmp_path):
+    begun = ReadingScorer.from_pretrained(home / "start").state_dict()
+    given = [*line(home, "scorer, own")[1:], "--steps", "2", "--cpu"]
+    for every in (False, True):
+        where = tmp_path / str(every)
+        train_scorer.main([*given, "--folder", str(where), *(["--all-layers"] if every else [])])
+        after = state_of(where)["modules"]["scorer"]
+        moved = {key.split(".")[0] for key, value in after.items() if not torch.equal(value, begun[key])}
+        assert ("stem" in moved) is every
+        assert "head" in moved
+
+
+def test_a_shelf_holds_each_record_where_its_picture_has_it(home):
+    records = read_own(home).records[:3]
+    shelf = train_scorer.own_shelf(records, torch.device("cpu"))
+    assert shelf.pictures.sizes.tolist() == [[128, 128]] * 3
+    assert shelf.boxes[0, 0].numpy() == pytest.approx(records[0].boxes[0] * 128)
+    x, y = (shelf.boxes[0, 0, :2] + 4).int().tolist()
+    assert shelf.pictures.pixels[y * 128 + x].tolist() == [0, 0, 0], "the square is black"
+
+
+def test_a_push_uploads_the_whole_folder(trained, monkeypatch):
+    """Offline: what would be uploaded, by the hub's own client up to its two calls."""
+    hub = pytest.importorskip("huggingface_hub")
+    sent: dict[str, Any] = {}
+    monkeypatch.setattr(hub.HfApi, "create_repo", lambda self, name, **how: sent.update(name=name, **how))
+
+    def upload(self, *, repo_id, folder_path):
+        sent["files"] = sorted(path.name for path in Path(folder_path).iterdir())
+        return f"https://hub/{repo_id}"
+
+    monkeypatch.setattr(hub.HfApi, "upload_folder", upload)
+    scorer = ReadingScorer.from_pretrained(trained)
+    assert scorer.push_to_hub("me/scorer", folder=trained, private=True) == "https://hub/me/scorer"
+    assert sent["name"] == "me/scorer"
+    assert sent["private"] is True
+    assert {"held_out.jsonl", "model.safetensors"} <= set(sent["files"])
+    scorer.push_to_hub("me/scorer")
+    assert {"config.json", "model.safetensors"} <= set(sent["files"])
+    assert "held_out.jsonl" not in sent["files"]
+    monkeypatch.setattr(hub.HfApi, "create_repo", lambda self, name, **how: (_ for _ in ()).throw(OSError("no net")))
+    with pytest.raises(InputError, match="cannot push to 'me/scorer' \\(no net\\)"):
+        scorer.push_to_hub("me/scorer")

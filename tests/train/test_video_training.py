@@ -1,41 +1,63 @@
-"""What the temporal training learns from: both sources of maps, those that a stream begins with, a loss of places."""
+"""How relevance is carried through clips, found by a search: the batch is the stream, and the loss asks for places."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+import json
 
+import numpy as np
 import pytest
 import torch
 
-from arr_coc.options import Options
-from arr_coc.video.settings import TemporalSettings
+from arr_coc.core.errors import InputError
+from arr_coc.video.settings import TemporalSettings, load_settings
 from arr_coc.video.spending import cells_of
 from arr_coc.video.stream import VideoStream
-from arr_coc_lab.train.train_video import LOOK, VideoOptions, maps_of, needed_loss, source_at
+from arr_coc_lab.train.train_video import carry, clip_motion, look_maps, main, needed_loss
 from arr_coc_lab.worlds.needle.clips import render_clip
 
 
-def test_both_sources_of_maps_are_studied_in_every_family() -> None:
-    """Families take turns too: none may see only the one source."""
-    plan = VideoOptions(families=("cards", "forms", "signs", "zoo"))
-    rounds = 10
-    seen = [(plan.families[number % 4], source_at(plan, number)) for number in range(rounds * 4)]
-    for family in plan.families:
-        assert sum(one == (family, "look") for one in seen) == rounds / 2
-    for share, expected in ((0.0, 0), (0.25, rounds), (1.0, rounds * 4)):
-        shares = [source_at(replace(plan, look_share=share), number) for number in range(rounds * 4)]
-        assert shares.count("look") == pytest.approx(expected, abs=2)
+def clip_frames(cuts: int = 1, frames: int = 4) -> tuple[torch.Tensor, list[bool], list[np.ndarray]]:
+    clip = render_clip("cards", range(1), frames, (128, 128), 0, "train", cuts=cuts)
+    frame_list = list(clip.pictures[0].permute(0, 2, 3, 1).contiguous().numpy())
+    return clip.pictures, clip.cuts[0].tolist(), frame_list
 
 
-def test_a_lesson_has_the_maps_that_a_stream_begins_with() -> None:
+def test_the_batch_is_the_stream() -> None:
+    """Looking at everything in every frame: decay · warped + (1 − decay) · current, boosted."""
+    pictures, cuts, frames = clip_frames()
+    settings = TemporalSettings(keyframe=1, decay=0.7, boost=1.6)
+    coarse = np.random.default_rng(0).random((len(frames), 8, 8)).astype(np.float32)
+    maps = torch.nn.functional.interpolate(torch.from_numpy(coarse)[None], (128, 128), mode="bilinear")[0]
+    given = iter(maps.numpy())
+    stream = VideoStream("a card", keep=0.3, settings=settings, relevance=lambda *_: next(given))
+    seen = [stream.see(frame) for frame in frames]
+    motion = clip_motion(pictures, settings)
+    assert motion.cuts[0].tolist() == [one.cut for one in seen] == cuts
+    carried = carry(maps[None], motion, settings)
+    for number, one in enumerate(seen):
+        # OpenCV warps in steps of 1/32 pixel, torch does not.
+        assert np.abs(one.relevance.map - carried.relevance[0, number].numpy()).max() < 0.03, f"frame {number}"
+
+
+def test_looking_only_where_it_is_weak_carries_the_rest() -> None:
+    pictures, cuts, _ = clip_frames()
+    cut = cuts.index(True)
+    carried = carry(torch.rand(1, 4, 4, 4), clip_motion(pictures, TemporalSettings()), TemporalSettings(), False)
+    for whole in (0, cut):
+        assert bool((carried.looked[:, whole] == 1).all()), "a scene's first frame is looked at in full"
+        assert not bool(carried.same_ground[:, whole].any())
+    rest = [time for time in range(4) if time not in (0, cut)]
+    assert float(carried.looked[:, rest].mean()) < 0.5
+
+
+def test_an_example_has_the_maps_that_a_stream_begins_with() -> None:
     clip = render_clip("cards", range(2), 2, (128, 128), 0, "train", cuts=1)
-    found = maps_of(LOOK, torch.nn.Module(), clip, 1)
-    assert found.shape == (2, 2, 4, 4)
-    stream = VideoStream(clip.questions[1], budget=0.25, settings=TemporalSettings(), options=Options(photos=False))
+    maps = look_maps(clip)
+    stream = VideoStream(clip.questions[1], keep=0.25, photos=False, settings=TemporalSettings())
     begun = stream.see(clip.pictures[1, 0].permute(1, 2, 0).contiguous().numpy())
     cells = torch.from_numpy(cells_of(begun.relevance.map, (4, 4)))
-    torch.testing.assert_close(found[1, 0], cells, atol=1e-5, rtol=1e-4)
-    assert not torch.allclose(found[1, 0], found[1, 1]), "after a cut everything is elsewhere"
+    torch.testing.assert_close(maps[1, 0], cells, atol=1e-5, rtol=1e-4)
+    assert not torch.allclose(maps[1, 0], maps[1, 1]), "after a cut everything is elsewhere"
 
 
 def test_the_loss_asks_where_and_not_how_loud() -> None:
@@ -45,3 +67,13 @@ def test_the_loss_asks_where_and_not_how_loud() -> None:
     near[..., 1, 1], far[..., 3, 3] = 0.2, 0.2
     assert needed_loss(near, truth) < needed_loss(far, truth)
     assert float(needed_loss(near / 4, truth)) == pytest.approx(float(needed_loss(near, truth)), rel=1e-5)
+
+
+def test_the_search_writes_settings_that_a_stream_reads(tmp_path) -> None:
+    main(["--out", str(tmp_path), "--clips", "1", "--frames", "3", "--size", "128", "--tries", "4"])
+    settings = load_settings(tmp_path / "video")
+    assert settings != TemporalSettings()
+    assert set(json.loads((tmp_path / "record.json").read_text())["validation"]) == {"before", "after"}
+    (tmp_path / "video" / "settings.json").write_text("{}x")
+    with pytest.raises(InputError, match="sha256"):
+        load_settings(tmp_path / "video")

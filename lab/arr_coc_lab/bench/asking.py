@@ -1,8 +1,7 @@
 """`bench real --ask`: what a model answers from all tokens, from ours, and from controls at as many.
 
 --door attach: the model itself is attached. --door pack: an unchanged model is shown packed pictures, the bundled one
-by its stock class or any at --upstream. --door proxy: pictures go as they are to a running `arr-coc proxy`, with a
-budget in a header.
+by its stock class or any at --upstream.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ import base64
 import json
 import math
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from time import perf_counter
@@ -25,11 +24,9 @@ import numpy as np
 from arr_coc.core.errors import InputError
 from arr_coc.core.folders import MINI
 from arr_coc.looking import prepare
-from arr_coc.options import Options
-from arr_coc.packing.layout import PackPart, PackSheet
-from arr_coc.packing.pack import PackPage, pack
+from arr_coc.packing.pack import pack
 from arr_coc.packing.packed import encode
-from arr_coc.packing.prices.tables import TokenTable, load_tables, table_for
+from arr_coc.packing.prices.tables import load_tables, table_for
 from arr_coc.pictures.load import load_picture
 
 from . import scores
@@ -44,7 +41,7 @@ if TYPE_CHECKING:
     from arr_coc.answering.eye import Eye
 
 FULL, OURS, WORDS, BOXES, SMALLER = "full", "ours", "by its words", "around the true boxes", "smaller picture"
-PACK, CENTRE, ZOOM, ATTACH = "pack", "centre crop", "overview + one crop", "attach"
+PACK = "pack"
 CONTROLS = ("uniform", "random", "shuffled")
 KEEPS = "1/2 1/4 1/8"
 KEY = "OPENAI_API_KEY"
@@ -66,9 +63,6 @@ TASKS = {
     "docvqa": Task("anls", "ANLS", SHORT, 32),
     "infovqa": Task("anls", "ANLS", SHORT, 32),
     "chartqa": Task("relaxed_accuracy", "Relaxed accuracy", "\nAnswer the question with a single word.", 16),
-    "textvqa": Task("textvqa_accuracy", "VQA accuracy", SHORT, 32),
-    "vqav2": Task("vqa_accuracy", "VQA accuracy", SHORT, 16),
-    "vstar": Task("choice", "Accuracy", "\nAnswer with the option's letter from the given choices directly.", 16),
 }
 
 
@@ -157,8 +151,6 @@ class AskWork:
         check_relevance(self.relevance, ("pixels", "texture", "model", "words", "scorer"))
         if self.door == "attach":
             check_model(self.model)
-        elif self.door == "proxy" and not self.upstream:
-            raise InputError("--door proxy needs --upstream, the address of a running arr-coc proxy")
         elif not self.upstream and self.model != MINI:
             raise InputError(f"--door pack asks {self.model} at an address; give it with --upstream")
         if self.upstream and not self.upstream.startswith(("http://", "https://")):
@@ -170,7 +162,7 @@ class AskWork:
             words = [WORDS] if all(one.words is not None for one in questions) else []
             boxes = [BOXES] if all(len(one.boxes) for one in questions) else []
             return [OURS, *words, *boxes, *CONTROLS, SMALLER]
-        return [PACK, SMALLER] if self.upstream else [PACK, SMALLER, CENTRE, ZOOM, ATTACH]
+        return [PACK, SMALLER]
 
     def __call__(self, question: Question, wanted: tuple[Key, ...]) -> Iterator[BenchRow]:
         task = TASKS[self.task]
@@ -245,7 +237,7 @@ class AttachedQuestion:
 
 def full_tokens(eye: Eye, text: str) -> int:
     """Visual tokens of the untouched prompt about the eye's picture."""
-    return eye.prepare(text, Options(budget=1.0)).full
+    return eye.prepare(text, keep=1.0).full
 
 
 def show_smaller(eye: Eye, question: Question, budget: int) -> None:
@@ -271,81 +263,30 @@ class PackedQuestion:
     def __init__(self, work: AskWork, question: Question, prompt: str) -> None:
         self.work, self.question, self.asked = work, question, question.text + prompt
         self.table = table_for(work.model, load_tables(None))
-        self.page = PackPage(load_picture(question.image))
-        self.full = self.table.tokens(self.page.size)
-        self._map: np.ndarray | None = None
+        self.picture = load_picture(question.image)
+        self.full = self.table.tokens(self.picture.size)
 
     def __call__(self, system: str, budget: int) -> Said:
-        if system == ATTACH:
-            eye = eye_of(self.work.model, self.work.device).set_image(self.page.picture)
-            answer = eye.ask(
-                self.asked, budget, options=Options(relevance=self.map, max_new_tokens=TASKS[self.work.task].new_tokens)
-            )
-            return Said(answer.text, answer.tokens, self.full, answer.uncertainty)
-        text, headers, pictures = "", {"x-arr-coc": "off"}, [self.page.picture.pixels]
-        if system == PACK and self.work.door == "proxy":
-            headers = {"x-arr-coc-budget": str(budget)}
-        elif system == PACK:
-            found = self.packed_by(budget)
-            text, pictures = "" if self.work.model == MINI else found.text, [one.pixels for one in found.pictures]
-        elif system != FULL:
-            pictures = shown_by(system, self.page, budget, self.map, self.table)
+        work, text, pictures = self.work, "", [self.picture.pixels]
+        if system != FULL:
+            how = {"layout": "overview"} if system == SMALLER else {"relevance": self.relevance()}
+            marks = work.model != MINI
+            found = pack(self.picture, self.question.bare, budget, model=self.table, marks=marks, **how)
+            text, pictures = "" if work.model == MINI else found.text, [one.pixels for one in found.pictures]
         tokens = sum(self.table.tokens((one.shape[0], one.shape[1])) for one in pictures)
-        if self.work.door == "proxy" and system == PACK:
-            tokens = budget
-        new_tokens = TASKS[self.work.task].new_tokens
-        if not self.work.upstream:
-            return Said(stock_reader(self.work.device).say(pictures, self.asked, new_tokens), tokens, self.full)
-        said = ask_address(self.work.upstream, self.work.model, pictures, (text, self.asked), headers, new_tokens)
+        new_tokens = TASKS[work.task].new_tokens
+        if not work.upstream:
+            return Said(stock_reader(work.device).say(pictures, self.asked, new_tokens), tokens, self.full)
+        said = ask_address(work.upstream, work.model, pictures, (text, self.asked), new_tokens)
         return Said(said, tokens, self.full)
 
-    def packed_by(self, budget: int) -> Any:
-        # The small model was trained on questions alone: no marks, no text beside them.
-        relevance = self.map if self.work.model == MINI else self.work.relevance
-        marks = self.work.model != MINI
-        return pack(
-            self.page.picture,
-            self.question.bare,
-            budget,
-            model=self.table,
-            marks=marks,
-            options=Options(relevance=relevance),
-        )
-
-    @property
-    def map(self) -> np.ndarray:
-        """The relevance that all systems of one question share."""
-        if self._map is None:
-            found = prepare(self.page.picture).look(
-                self.question.bare, Options(budget=0.25, relevance=self.work.relevance, device=self.work.device)
-            )
-            self._map = np.asarray(found.relevance.map)
-        return self._map
-
-
-def shown_by(system: str, page: PackPage, budget: int, relevance: np.ndarray, table: TokenTable) -> list[np.ndarray]:
-    """The pictures that a system shows of a page."""
-    if system == SMALLER:
-        return [one.pixels for one in pack(page.picture, "?", budget, model=table, layout="overview").pictures]
-    if system == CENTRE:
-        return [crop_at(page, (page.size[0] / 2, page.size[1] / 2), budget, table)]
-    first = shown_by(SMALLER, page, max(table.least, budget // 2), relevance, table)
-    left = budget - table.tokens((first[0].shape[0], first[0].shape[1]))
-    row, col = np.unravel_index(int(relevance.argmax()), relevance.shape)
-    peak = ((row + 0.5) / relevance.shape[0] * page.size[0], (col + 0.5) / relevance.shape[1] * page.size[1])
-    return [*first, crop_at(page, peak, max(table.least, left), table)]
-
-
-def crop_at(page: PackPage, middle: tuple[float, float], budget: int, table: TokenTable) -> np.ndarray:
-    """Ground of the picture's own shape around a place (y, x), as large as it is, within the budget."""
-    rows = max(1, min(budget, round((budget * page.size[0] / page.size[1]) ** 0.5)))
-    sides = rows * table.cell, max(1, budget // rows) * table.cell
-    tall, wide = (min(side, whole) for side, whole in zip(sides, page.size, strict=True))
-    y = int(min(max(0, middle[0] - tall / 2), page.size[0] - tall))
-    x = int(min(max(0, middle[1] - wide / 2), page.size[1] - wide))
-    size = max(table.cell, tall // table.cell * table.cell), max(table.cell, wide // table.cell * table.cell)
-    sheet = PackSheet(page.picture.pixels, page.size)
-    return sheet.picture(PackPart((y, x, tall, wide), size, "A"), size, table).pixels
+    def relevance(self) -> Any:
+        """The small model was trained on questions alone, without marks or text: it gets the map of a look."""
+        work = self.work
+        if work.model != MINI:
+            return work.relevance
+        found = prepare(self.picture).look(self.question.bare, keep=0.25, relevance=work.relevance, device=work.device)
+        return np.asarray(found.relevance.map)
 
 
 @cache
@@ -388,7 +329,6 @@ def ask_address(
     model: str,
     pictures: Sequence[np.ndarray],
     texts: tuple[str, str],
-    headers: Mapping[str, str],
     new_tokens: int,
 ) -> str:
     """What an OpenAI-compatible server says. The key is that of the variable OPENAI_API_KEY, and is kept nowhere.
@@ -403,7 +343,7 @@ def ask_address(
     own = {"content-type": "application/json", "authorization": f"Bearer {os.environ.get(KEY, 'none')}"}
     sent = json.dumps({**body, "max_tokens": new_tokens}).encode()
     try:
-        request = Request(f"{base}/v1/chat/completions", sent, {**own, **headers})
+        request = Request(f"{base}/v1/chat/completions", sent, own)
         with urlopen(request, timeout=SECONDS) as answer:
             return str(json.load(answer)["choices"][0]["message"]["content"] or "").strip()
     except HTTPError as error:

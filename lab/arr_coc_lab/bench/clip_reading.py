@@ -1,9 +1,9 @@
-"""`mini` on clips: video prompts, the tower on every frame at once, and answers from a clip or its clearest frame."""
+"""`mini` on clips: the tower on frames of different numbers of leaves, ways to spend a clip's tokens, and answers."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -13,66 +13,20 @@ from torch import Tensor
 from arr_coc.attending.controls import permute_along_tree
 from arr_coc.attending.overlay import overlay
 from arr_coc.attending.tree import DEFAULT_LEVELS, Leaves, build_tree
-from arr_coc.core.alphabet import IDS
 from arr_coc.core.errors import InputError
 from arr_coc.realizing.qwen3_vl.encode import VisualTokens, encode_leaves
 from arr_coc.realizing.tokens.patches import LeafBatch, gather_leaf_patches, mip_pyramid
 from arr_coc.video.spending import demand_of, grow_forest
 
 from ..train.allocations import LEVELS
-from ..train.mini_model import IMAGE, VIDEO, VISION_END, VISION_START
-from ..train.prompts import HEAD, Prompt, chat_tail
+from ..train.mini_model import HEAD, IMAGE, VISION_END, Prompt, chat_tail
 from ..train.reader import AnswerReading, answer_logits, judged, normalise_pictures
 from ..train.swift import pair
-from ..train.temporal_model import ClipMaps
+from ..train.train_video import ClipMaps
 from ..worlds.needle.clips import NeedleClip
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
-
-
-# The rate at which a clip of Needle World is taken to be filmed.
-FRAMES_PER_SECOND = 4.0
-
-
-def clip_seconds(frames: int) -> list[float]:
-    return [number / FRAMES_PER_SECOND for number in range(frames)]
-
-
-def time_words(seconds: float) -> list[int]:
-    """Token identifiers of a time, as the stock processor writes it."""
-    return [IDS[character] for character in f"<{seconds:.1f} seconds>"]
-
-
-def build_clip_prompt(
-    question_ids: Tensor, answer_ids: Tensor, counts: Tensor, seconds: Sequence[float] | None = None
-) -> Prompt:
-    """(N, Q) and (N, A) characters, counts (N, T) visual tokens of each frame → the whole chat of each clip.
-
-    seconds: T times, for the video prompt; None for clips of one frame that are shown as pictures.
-    """
-    number, device, longest = len(counts), counts.device, int(counts.max())
-    token = IMAGE if seconds is None else VIDEO
-    # Every frame gets room for the longest run; what it does not use is 0 and falls out when the row is packed.
-    runs = torch.where(torch.arange(longest, device=device) < counts[..., None], token, 0)
-
-    def constant(*tokens: int) -> Tensor:
-        return torch.tensor(tokens, device=device, dtype=torch.int64).expand(number, -1)
-
-    if seconds is None:
-        parts = [constant(*HEAD), runs[:, 0], constant(VISION_END)]
-    else:
-        parts = [constant(*HEAD)]
-        for frame, time in enumerate(seconds):
-            parts += [constant(*time_words(time), VISION_START), runs[:, frame], constant(VISION_END)]
-        parts.append(constant(VISION_END))
-    head = torch.cat(parts, dim=1)
-    tail, said = chat_tail(question_ids, answer_ids)
-    ids = torch.cat([head, tail.long()], dim=1)
-    answers = torch.cat([torch.zeros_like(head, dtype=torch.bool), said], dim=1)
-    there = ids > 0
-    order = (~there).to(torch.uint8).argsort(dim=1, stable=True)[:, : int(there.sum(1).max())]
-    return Prompt(ids.gather(1, order), answers.gather(1, order))
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -107,11 +61,8 @@ def see_frames(model: PreTrainedModel, pictures: Tensor, leaves: Leaves) -> tupl
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# Clips through `mini`: as one video prompt, from the clearest frame, or with the opinions of all frames pooled.
-#
-# A `mini` that was trained on single pictures has never seen a video prompt; `clearest` and `pooled` ask it about
-# frames as pictures. Whichever way, every character is judged with the right ones before it, which for exact match is
-# the same as greedy decoding.
+# Clips through `mini`, which was trained on single pictures: the frame with most evidence is asked. Every character is
+# judged with the right ones before it, which for exact match is the same as greedy decoding.
 
 
 @dataclass(frozen=True)
@@ -132,49 +83,29 @@ class Clips:
         return len(self.pictures)
 
 
-def read_video(model: PreTrainedModel, clips: Clips, leaves: Leaves) -> AnswerReading:
-    """All frames of a clip in one video prompt. leaves: of N · T frames, clip after clip."""
-    number, frames = clips.pictures.shape[:2]
-    tokens, batch = see_frames(model, clips.pictures.flatten(0, 1), leaves)
-    counts = leaves.lengths.unflatten(0, (number, frames))
-    prompt = build_clip_prompt(clips.question_ids, clips.answer_ids, counts, clip_seconds(frames))
-    return judged(*answer_logits(model, prompt, tokens, batch, VIDEO), number)
-
-
-def read_pictures(
-    model: PreTrainedModel, pictures: Tensor, question_ids: Tensor, answer_ids: Tensor, leaves: Leaves
-) -> tuple[Tensor, Tensor, Tensor]:
-    """`answer_logits` of pictures (M, 3, H, W), each with a question of its own and any number of leaves."""
-    tokens, batch = see_frames(model, pictures, leaves)
-    prompt = build_clip_prompt(question_ids, answer_ids, leaves.lengths[:, None])
-    return answer_logits(model, prompt, tokens, batch, IMAGE)
-
-
 def read_clearest(model: PreTrainedModel, clips: Clips, leaves: Leaves, evidence: Tensor) -> AnswerReading:
-    """Only the frame with most evidence (N, T), as a picture."""
+    """Only the frame with most evidence (N, T), as a picture. leaves: of N · T frames, clip after clip."""
     number, frames = evidence.shape
     chosen = torch.arange(number, device=evidence.device) * frames + evidence.argmax(1)
     picked = take_frames(leaves, chosen)
-    pictures = clips.pictures.flatten(0, 1)[chosen]
-    return judged(*read_pictures(model, pictures, clips.question_ids, clips.answer_ids, picked), number)
+    tokens, batch = see_frames(model, clips.pictures.flatten(0, 1)[chosen], picked)
+    prompt = clip_prompt(clips.question_ids, clips.answer_ids, picked.lengths)
+    return judged(*answer_logits(model, prompt, tokens, batch, IMAGE), number)
 
 
-def read_pooled(model: PreTrainedModel, clips: Clips, leaves: Leaves, evidence: Tensor) -> AnswerReading:
-    """Every frame as a picture; their opinions about each character are averaged, weighted by the evidence (N, T)."""
-    number, frames = evidence.shape
-    questions, answers = (ids.repeat_interleave(frames, 0) for ids in (clips.question_ids, clips.answer_ids))
-    logits, wanted, rows = read_pictures(model, clips.pictures.flatten(0, 1), questions, answers, leaves)
-    weights = (evidence / evidence.sum(1, keepdim=True).clamp_min(1e-9)).flatten()
-    # All frames of a clip say the same number of characters: rows of one clip are T blocks of equal length.
-    said = torch.bincount(rows, minlength=number * frames).view(number, frames)[:, 0]
-    clip = rows // frames
-    begin = (said * frames).cumsum(0) - said * frames
-    place = (torch.arange(len(rows), device=rows.device) - begin[clip]) % said[clip]
-    target = (said.cumsum(0) - said)[clip] + place
-    pooled = torch.zeros(int(said.sum()), logits.shape[1], device=logits.device)
-    pooled.index_add_(0, target, logits.log_softmax(-1) * weights[rows][:, None])
-    first = rows % frames == 0
-    return judged(pooled, wanted[first], clip[first], number)
+def clip_prompt(question_ids: Tensor, answer_ids: Tensor, counts: Tensor) -> Prompt:
+    """(N, Q) and (N, A) characters, counts (N,) visual tokens of the frame that is shown → the whole chat of each."""
+    number, device, longest = len(counts), counts.device, int(counts.max())
+    # Every frame gets room for the longest run; what it does not use is 0 and falls out when the row is packed.
+    runs = torch.where(torch.arange(longest, device=device) < counts[:, None], IMAGE, 0)
+    ends = [torch.tensor(tokens, device=device).expand(number, -1) for tokens in (HEAD, (VISION_END,))]
+    head = torch.cat([ends[0], runs, ends[1]], 1)
+    tail, said = chat_tail(question_ids, answer_ids)
+    ids = torch.cat([head, tail.long()], 1)
+    answers = torch.cat([torch.zeros_like(head, dtype=torch.bool), said], 1)
+    there = ids > 0
+    order = (~there).to(torch.uint8).argsort(dim=1, stable=True)[:, : int(there.sum(1).max())]
+    return Prompt(ids.gather(1, order), answers.gather(1, order))
 
 
 def take_frames(leaves: Leaves, chosen: Tensor) -> Leaves:

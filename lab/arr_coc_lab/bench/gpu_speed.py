@@ -5,16 +5,12 @@ its letters are sensed and its scorer runs each time. Stages, with a synchronisa
 `ask` before the tower (processor, relevance, allocation), `tower` the vision encoder, `prompt` the language model up to
 the first token, `decoding` the rest. Systems: every token; a quarter and an eighth by the scorer; the same by a given
 map, where the search is free. Each with CUDA graphs and without.
-
-Mixed asks: threads ask the bundled `mini` about pages of many sizes, with graphs and without; answers must be equal.
 """
 
 from __future__ import annotations
 
 import random
-import threading
 from collections.abc import Iterator, Mapping, Sequence
-from copy import copy
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
@@ -25,7 +21,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from arr_coc.core.folders import MINI, part_folder
-from arr_coc.options import Options
 
 from .machine import machine_facts
 from .report import Quantity, Report, Table, TableCell, share_name
@@ -42,9 +37,6 @@ NEW_TOKENS, LETTERS = 33, 98  # tokens of an answer; tokens of mini's alphabet t
 STAGES = ("search", "tower", "prompt", "decoding")
 SEARCHES = ("scorer", "map")
 PLAIN = ", no graphs"
-MIXED, THREADS, TINY_ASKS = "mixed asks", 3, 4
-MIXED_SECONDS = 40.0
-SIZES = ((640, 480), (800, 1000), (1024, 1024), (595, 842), (1240, 1754), (1500, 1000))
 QUESTION = "What does the line in the middle say?"
 TOKENS = ("image_token_id", "video_token_id", "vision_start_token_id", "vision_end_token_id")
 # Text and vision shapes of Qwen3-VL-2B, and of a model that only shows that this runs.
@@ -58,7 +50,6 @@ def plan(options: SpeedOptions) -> Plan:
     cells = [("full" + kind, 1.0) for kind in kinds]
     cells += [(name + kind, keep) for kind in kinds for name in SEARCHES for keep in KEEPS]
     jobs = [Job(side, tuple(Key(f"{side}²", *cell) for cell in cells)) for side in sides]
-    jobs.append(Job(MIXED, (Key(MIXED, MINI),)))
     repeats = 1 if options.tiny else min(options.repeats, 7)
     work = GpuWork(options.device, options.tiny, repeats)
     facts = machine_facts(("arr-coc", "torch", "transformers", "triton"))
@@ -74,45 +65,25 @@ def plan(options: SpeedOptions) -> Plan:
 
 @dataclass(frozen=True)
 class GpuWork:
-    """Times one size of pictures, or lets threads ask."""
+    """Times one size of pictures."""
 
     device: str
     tiny: bool
     repeats: int
 
-    def __call__(self, what: int | str, wanted: tuple[Key, ...]) -> Iterator[BenchRow]:
-        if what == MIXED:
-            yield self.mixed()
-            return
+    def __call__(self, side: int, wanted: tuple[Key, ...]) -> Iterator[BenchRow]:
         for key in wanted:
             name = key.system.removesuffix(PLAIN)
             eye = random_eye(self.device, self.tiny, None if name == key.system else False)
             taken, tokens = [], 0
             for number in range(self.repeats + (0 if self.tiny else 2)):  # two that do not count: graphs are captured
-                page = page_of_words(int(what), int(what), number + 1000 * wanted.index(key))
+                page = page_of_words(side, side, number + 1000 * wanted.index(key))
                 seconds, tokens = staged(eye, page, name, key.keep)
                 taken.append(seconds)
             counted = taken[-self.repeats :]
             scores = {stage: median(one[stage] for one in counted) for stage in STAGES}
             first = median(one["search"] + one["tower"] + one["prompt"] for one in counted)
             yield BenchRow("speed", *key, {**scores, "first token": first}, "", tokens, first)
-
-    def mixed(self) -> BenchRow:
-        from arr_coc.answering.eye import Eye
-
-        eyes = [Eye.from_pretrained(MINI, device=self.device, graphs=graphs) for graphs in (None, False)]
-        run = MixedAsks(eyes, TINY_ASKS if self.tiny else 1 << 20, self.tiny)
-        started = perf_counter()
-        run.until = started + (600.0 if self.tiny else MIXED_SECONDS)
-        threads = [threading.Thread(target=run.work, daemon=True) for _ in range(THREADS)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(run.until - started + 120)
-        run.errors += ["a thread did not come back" for thread in threads if thread.is_alive()]
-        scores = {"asks": run.asked, "errors": len(run.errors), "unequal": len(run.unequal)}
-        extras = {"errors": run.errors[:5], "unequal": run.unequal[:5], "threads": THREADS}
-        return BenchRow("speed", MIXED, MINI, 1.0, scores, "", None, perf_counter() - started, extras)
 
 
 # ---- one ask, stage by stage -----------------------------------------------------------------------------------------
@@ -199,49 +170,12 @@ def page_of_words(width: int, height: int, seed: int) -> np.ndarray:
     return np.asarray(page)
 
 
-class MixedAsks:
-    """Threads that ask two eyes, one with graphs and one without, until all is asked or the time is over."""
-
-    def __init__(self, eyes: Sequence[Eye], asks: int, tiny: bool) -> None:
-        self.eyes, self.asks, self.tiny = eyes, asks, tiny
-        self.until, self.lock, self.asked = 0.0, threading.Lock(), 0
-        self.errors: list[str] = []
-        self.unequal: list[str] = []
-
-    def work(self) -> None:
-        eyes = [copy(eye) for eye in self.eyes]
-        while True:
-            with self.lock:
-                if self.asked >= self.asks or perf_counter() > self.until:
-                    return
-                number, self.asked = self.asked, self.asked + 1
-            self.compare(eyes, random.Random(number), number)
-
-    def compare(self, eyes: Sequence[Eye], source: random.Random, number: int) -> None:
-        """One question to both, about a page of a common size or of any."""
-        size = source.choice(SIZES)
-        if source.random() < 0.5:
-            size = source.randrange(300, 1300), source.randrange(300, 1900)
-        width, height = (max(96, side // 6) if self.tiny else side for side in size)
-        page, budget = page_of_words(width, height, number), source.choice((16, 64, 256))
-        try:
-            said = [eye.set_image(page).ask(QUESTION, budget, options=Options(max_new_tokens=16)) for eye in eyes]
-        except Exception as error:  # whatever it is, it is counted, and the others go on
-            with self.lock:
-                self.errors.append(" ".join(f"{page.shape}, {budget}: {error!r}".split())[:300])
-            return
-        if len({(one.text, one.tokens) for one in said}) > 1:
-            with self.lock:
-                self.unequal.append(f"{page.shape}, {budget}: {[one.text for one in said]}")
-
-
 def report_of(rows: Sequence[BenchRow], facts: Mapping[str, str]) -> Report:
-    """Milliseconds by stage, against every token of the same kind; tokens a second; mixed asks."""
+    """Milliseconds by stage, against every token of the same kind; tokens a second."""
     lines: list[dict[str, TableCell]] = []
-    timed = [row for row in rows if row.question != MIXED]
-    for row in timed:
+    for row in rows:
         kind = PLAIN if row.system.endswith(PLAIN) else ""
-        full = next((one for one in timed if (one.question, one.system) == (row.question, "full" + kind)), None)
+        full = next((one for one in rows if (one.question, one.system) == (row.question, "full" + kind)), None)
         times = None if full is None else full.scores["first token"] / row.scores["first token"]
         lines.append(
             {
@@ -257,9 +191,4 @@ def report_of(rows: Sequence[BenchRow], facts: Mapping[str, str]) -> Report:
     columns = {"picture": "picture", "system": "system", "keep": "share", "tokens": "tokens", "search": "search, ms"}
     columns |= {"tower": "tower, ms", "prompt": "prompt, ms", "first token": "first token, ms"}
     tables = [Table("Stages of one ask", {**columns, "times": "× full", "rate": "tokens/s"}, lines)] if lines else []
-    for row in rows:
-        if row.question == MIXED:
-            counts = {**row.scores, "threads": THREADS, "rate": row.scores["asks"] / max(row.seconds or 0.0, 1e-6)}
-            names = {name: name for name in ("asks", "threads", "errors", "unequal")}
-            tables.append(Table("Mixed asks, with graphs against without", {**names, "rate": "asks/s"}, [counts]))
     return Report(rows, (), tables, facts)

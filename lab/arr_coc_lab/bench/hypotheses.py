@@ -27,9 +27,10 @@ from arr_coc.looking import prepare
 from .. import LAB_WEIGHTS
 from ..statistics import mean, paired
 from ..train.allocations import fine_cells, target_cells, tree_of
-from ..train.evaluate import FAMILIES, MapScorer, evaluation_leaves
-from ..train.pictures import TrainingBatch, render_family
+from ..train.evaluate import FAMILIES, MapScorer, evaluation_leaves, reading
 from ..train.reader import read
+from ..worlds.needle import render
+from ..worlds.needle.batch import NeedleBatch
 from .needle import NoScores, RememberedScores, device_facts, loaded, weights_name
 from .report import Quantity, Report, Score, Table, cells_of, share_name
 from .rows import BenchRow, Key
@@ -123,7 +124,7 @@ class HypothesesWork:
     def __call__(self, what: tuple[str, int, int], wanted: tuple[Key, ...]) -> Iterator[BenchRow]:
         family, start, count = what
         weights, missing = loaded(self.weights, self.device), set(wanted)
-        batch = render_family(family, count, SIZE, self.seed, start, weights.device, None, "test")
+        batch = render(family, count, SIZE, self.seed, "test", device=weights.device, start=start)
         tree = tree_of(SIZE)
         truth = target_cells(batch, tree.rows, tree.cols)
         scorer = RememberedScores(weights.scorer)
@@ -140,7 +141,7 @@ class HypothesesWork:
                 leaves = overlay(maps[name], [budget] * count).cells
             scores = {"recall": recall(leaves, truth).tolist()}
             if keep not in MOST_CELLS:
-                with weights.reading():
+                with reading(weights.mini):
                     scores["right"] = read(weights.mini, batch, leaves).right.float().tolist()
             for place in range(count):
                 key = Key(f"{family} {start + place}", name, keep)
@@ -152,7 +153,7 @@ class HypothesesWork:
 class RivalMaps:
     """The maps (B, rows, cols) of every rival on one batch, each made once."""
 
-    def __init__(self, batch: TrainingBatch, scorer: RememberedScores, device: str) -> None:
+    def __init__(self, batch: NeedleBatch, scorer: RememberedScores, device: str) -> None:
         self.batch, self.scorer, self.device = batch, scorer, device
         self._made: dict[str, Tensor] = {}
         self._looked: dict[str, list[Relevance]] = {}

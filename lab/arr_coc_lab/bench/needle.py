@@ -6,8 +6,7 @@ All systems see the very same pictures, so that differences are taken picture by
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Generator, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -20,13 +19,12 @@ from torch import Tensor
 from arr_coc.core.folders import MINI, SCORER, part_folder
 from arr_coc.knowing.scorer.source import load_scorer
 from arr_coc.realizing.bundled import Calibration, model_folder
-from arr_coc.realizing.qwen3_vl.encode import dense_vision_attention
 
 from ..train.allocations import tree_of
-from ..train.calibration import ASKED, answer_batch, calibration_row, is_right
-from ..train.evaluate import MapScorer, evaluation_leaves
-from ..train.pictures import TrainingBatch, render_family
+from ..train.evaluate import ASKED, MapScorer, answer_batch, calibration_row, evaluation_leaves, is_right, reading
 from ..train.reader import read
+from ..worlds.needle import render
+from ..worlds.needle.batch import NeedleBatch
 from .machine import machine_facts
 from .report import Report, Score, Table
 from .rows import BenchRow, Key
@@ -74,13 +72,6 @@ class Weights:
     @property
     def device(self) -> torch.device:
         return next(self.mini.parameters()).device
-
-    @contextmanager
-    def reading(self) -> Generator[None]:
-        """How the benches read: dense attention in the tower, half precision on a GPU."""
-        cuda = self.device.type == "cuda"
-        with dense_vision_attention(self.mini), torch.autocast(self.device.type, torch.bfloat16, enabled=cuda):
-            yield
 
     def confidence(self, said: Generated) -> np.ndarray:
         """(2, B): how sure the model was of what it said, at temperature 1 and at the calibrated one."""
@@ -149,14 +140,14 @@ class NeedleWork:
         at_once = BATCH.get(weights.device.type, BATCH["cpu"])
         for start in range(0, self.number, at_once):
             count = min(at_once, self.number - start)
-            batch = render_family(family, count, self.size, self.seed, start, weights.device, None, "test")
+            batch = render(family, count, self.size, self.seed, "test", device=weights.device, start=start)
             for cell in CELLS:
                 names = [f"{family} {number}" for number in range(start, start + count)]
                 unread = any(Key(name, *cell) in missing for name in names)
                 leaves = evaluation_leaves(*cell, batch, tree, scorer if unread else NoScores(), generator)
                 if not unread:
                     continue
-                with weights.reading():
+                with reading(weights.mini):
                     right, sure = answered(weights, batch, leaves, cell in ASKED)
                 for place, name in enumerate(names):
                     extras = {} if sure is None else {"sure": [round(float(one), 5) for one in sure[:, place]]}
@@ -165,7 +156,7 @@ class NeedleWork:
 
 
 def answered(
-    weights: Weights, batch: TrainingBatch, leaves: Tensor, with_confidence: bool
+    weights: Weights, batch: NeedleBatch, leaves: Tensor, with_confidence: bool
 ) -> tuple[np.ndarray, np.ndarray | None]:
     """Right (B,) bool and, where wanted, confidence (2, B) at temperature 1 and at the calibrated one.
 

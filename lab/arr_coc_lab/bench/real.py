@@ -1,7 +1,7 @@
 """`bench real`: how much of what a question needs is seen in full detail; with --ask, what a model answers.
 
 Without --ask no model answers. For every question, source of relevance and share of the tokens: does the allocation
-show the relevant box at level 0 (coverage), and how many tokens does that take? Of the pictures nothing is kept but the
+show the relevant box at level 0 (coverage)? Of the pictures nothing is kept but the
 numbers.
 """
 
@@ -32,9 +32,9 @@ from . import asking, documents
 from .machine import machine_facts
 from .questions import Question, by_picture, load_questions, parse_limits
 from .report import Report, Score
-from .rows import ANY, BenchRow, Key
+from .rows import BenchRow, Key
 from .run import Job, Plan
-from .scores import coverage, tokens_to_reach
+from .scores import coverage
 from .suite import RealOptions, parse_shares
 
 KEEPS = "1/4 1/8 1/16 1/32"
@@ -44,16 +44,11 @@ CONTROLS = ("centre", UNIFORM, "random", "saliency")
 RELEVANCE = ("auto", "look", "scorer", *CONTROLS)
 # As `look` has it: with words by OCR, where that is installed and pays. `auto` alone is measured without.
 WITH_OCR = "auto+ocr"
-REACHED = 0.9
 MAP_SIDE, CENTRE_SIDE = 256, 64
 SCORES = {
     "coverage": "Share of the relevant boxes seen at level 0",
     "coverage at half size": "The same, seen at level 1 or 0",
-    "share of tokens to 90 %": "Share of the tokens that shows nine tenths of the boxes at level 0",
-    "same map": "Of the other questions about the same picture, those whose map is the same",
-    "tokens to 90 %": "Tokens that show nine tenths of the boxes at level 0",
 }
-PLAIN = ("tokens to 90 %",)
 
 
 def plan(options: RealOptions) -> Plan:
@@ -68,7 +63,7 @@ def plan(options: RealOptions) -> Plan:
     check_systems(systems)
     jobs = []
     for several in by_picture(questions):
-        cells = [(system, keep) for system in systems for keep in (*keeps, ANY)]
+        cells = [(system, keep) for system in systems for keep in keeps]
         jobs.append(Job(several, tuple(Key(one.name, *cell) for one in several for cell in cells)))
     there = photos_installed()
     facts = {
@@ -102,10 +97,7 @@ def check_systems(relevance: Sequence[str]) -> None:
 
 
 def report_of(rows: Sequence[BenchRow], first: str, facts: Mapping[str, str]) -> Report:
-    scores = [
-        Score(name, title, 1.0 if name in PLAIN else 100.0, first if name == "coverage" else "", name not in PLAIN)
-        for name, title in SCORES.items()
-    ]
+    scores = [Score(name, title, baseline=first if name == "coverage" else "") for name, title in SCORES.items()]
     return Report.of(rows, scores, facts, ("source", "relevance"))
 
 
@@ -123,16 +115,12 @@ class CoverageWork:
         else:
             prepared = Prepared(load_picture(first.image, longest_side=VIEW_SIDE), words=first.words)
         views = Views(prepared, self.seed, self.strategy)
-        others = tuple(dict.fromkeys(one.text for one in several))
         for key in wanted:
             question = asked[key.question]
-            if key.keep == ANY:
-                scores, tokens = views.whole_scores(question, key.system, others), None
-            else:
-                shown = views.seen(question.text, key.system, max(1, math.floor(key.keep * views.full + 1e-9)))
-                scores, tokens = budget_scores(question, shown), shown.tokens
+            shown = views.seen(question.text, key.system, max(1, math.floor(key.keep * views.full + 1e-9)))
+            scores = budget_scores(question, shown)
             known = {name: round(value, 5) for name, value in scores.items() if not math.isnan(value)}
-            yield BenchRow("real", *key, known, question.group, tokens, None, {"scene": question.scene})
+            yield BenchRow("real", *key, known, question.group, shown.tokens, None, {"scene": question.scene})
 
 
 def budget_scores(question: Question, shown: Allocation) -> dict[str, float]:
@@ -189,24 +177,3 @@ class Views:
             found = self.map(relevance, query)
             self._allocations[key] = allocate(found, budget, strategy=strategy, image_size=self.size)
         return self._allocations[key]
-
-    def whole_scores(self, question: Question, relevance: str, queries: Sequence[str]) -> dict[str, float]:
-        """What no budget changes. queries: all about this picture."""
-        scores: dict[str, float] = {}
-        others = [query for query in queries if query != question.text]
-        if others and relevance not in CONTROLS:
-            own = self.map(relevance, question.text)
-            scores["same map"] = float(np.mean([same_map(own, self.map(relevance, query)) for query in others]))
-        if len(question.boxes):
-
-            def shown(budget: int) -> float:
-                return coverage(self.seen(question.text, relevance, budget), question.boxes, question.any_of)
-
-            tokens = tokens_to_reach(shown, self.full, REACHED)
-            scores |= {"tokens to 90 %": tokens, "share of tokens to 90 %": tokens / self.full}
-        return scores
-
-
-def same_map(first: np.ndarray, second: np.ndarray) -> bool:
-    """Do two questions get the same map, but for rounding?"""
-    return first.shape == second.shape and bool(np.abs(first - second).max() <= 1e-4)

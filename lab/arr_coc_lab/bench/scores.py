@@ -1,14 +1,12 @@
 """Scores: how an answer is held against the true ones, and how much of what matters an allocation shows.
 
 Answers are scored as each public set's own evaluation does it, 0 to 1. anls: DocVQA, InfographicVQA (Mathew et al.).
-relaxed_accuracy: ChartQA (Masry et al.), 5 %. vqa_accuracy: VQAv2 (Antol, Goyal et al.), ten people's answers, and
-TextVQA, whose texts are cut a little further. choice: multiple choice, V*.
+relaxed_accuracy: ChartQA (Masry et al.), 5 %. For other public sets there is lmms-eval (`lmms`).
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from rapidfuzz.distance import Levenshtein
@@ -16,26 +14,6 @@ from rapidfuzz.distance import Levenshtein
 from arr_coc.core.values import Allocation
 
 ANLS_THRESHOLD, RELAXED = 0.5, 0.05
-PUNCTUATION = ';/[]"{}()=+\\_-><@`,?!'
-NUMBERS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
-DIGITS = {"none": 0, **{name: number for number, name in enumerate(NUMBERS)}}
-ARTICLES = ("a", "an", "the")
-# An answer that lacks one of the apostrophes gets it back.
-APOSTROPHES = re.findall(
-    r"\S+",
-    """
-    ain't aren't can't could've couldn't couldn't've didn't doesn't don't hadn't hadn't've hasn't haven't he'd he'd've
-    he's how'd how'll how's I'd've I'm I've isn't it'd it'd've it'll ma'am mightn't mightn't've might've mustn't must've
-    needn't not've o'clock oughtn't 'ow's'at shan't she'd've should've shouldn't shouldn't've somebody'd've somebody'll
-    somebody's someone'd someone'd've someone'll someone's something'd something'd've something'll that's there'd
-    there'd've there're there's they'd they'd've they'll they're they've 'twas wasn't we'd've we've weren't what'll
-    what're what's what've when's where'd where's where've who'd who'd've who'll who's who've why'll why're why's won't
-    would've wouldn't wouldn't've y'all y'all'll y'all'd've you'd you'd've you'll you're you've
-    """,
-)
-CONTRACTIONS = {
-    word[: place.start()] + word[place.end() :]: word for word in APOSTROPHES for place in re.finditer("'", word)
-} | {"somebody'd": "somebodyd"}  # so in the official table
 
 
 def anls(said: str, answers: Sequence[str]) -> float:
@@ -67,47 +45,8 @@ def _number(text: str) -> float | None:
         return None
 
 
-def vqa_accuracy(said: str, answers: Sequence[str]) -> float:
-    """Three of ten people are enough; averaged over leaving each of them out."""
-    return _agreement(normalised(said), [normalised(answer) for answer in answers])
-
-
-def textvqa_accuracy(said: str, answers: Sequence[str]) -> float:
-    """The same behind the tokeniser of TextVQA's evaluation."""
-    return _agreement(normalised(_tokenised(said)), [normalised(_tokenised(answer)) for answer in answers])
-
-
-def _agreement(said: str, answers: Sequence[str]) -> float:
-    same = np.array([answer == said for answer in answers])
-    return float(np.minimum(1.0, (same.sum() - same) / 3).mean()) if len(same) else 0.0
-
-
-def _tokenised(text: str) -> str:
-    return text.lower().replace(",", "").replace("?", "").replace("'s", " 's").strip()
-
-
-def normalised(text: str) -> str:
-    """Without punctuation and articles, numbers as digits, apostrophes in their places."""
-    text = text.replace("\n", " ").replace("\t", " ").strip()
-    given, grouped = text, re.search(r"\d,\d", text) is not None
-    for mark in PUNCTUATION:
-        apart = f"{mark} " in given or f" {mark}" in given or grouped
-        text = text.replace(mark, "" if apart else " ")
-    text = re.sub(r"\.(?!\d)", "", text)
-    words = (str(DIGITS.get(word, word)) for word in text.lower().split())
-    return " ".join(CONTRACTIONS.get(word, word) for word in words if word not in ARTICLES)
-
-
 def exact(said: str, answers: Sequence[str]) -> float:
     return float(said.strip() in [answer.strip() for answer in answers])
-
-
-def choice(said: str, answers: Sequence[str]) -> float:
-    """answers: the letter. Said alone or first, in brackets, or behind "answer is"."""
-    said = said.strip()
-    patterns = (r"\(?([A-Za-z])\)?(?:[.:),]|\s*$)", r".*?\(([A-Z])\)", r".*?\b(?i:answer)(?: is)?:? *\(?([A-Za-z])\b")
-    found = next((match for match in (re.match(one, said, re.DOTALL) for one in patterns) if match), None)
-    return float(found is not None and found[1].upper() in [answer.strip().strip("()").upper() for answer in answers])
 
 
 # ---- what an allocation shows ----------------------------------------------------------------------------------------
@@ -138,17 +77,6 @@ def _outermost(allocation: Allocation, level: int) -> np.ndarray:
         name = ((row >> coarse) << 32) | (col >> coarse)
         alone &= ~((own < coarse) & np.isin(name, name[own == coarse]))
     return alone
-
-
-def tokens_to_reach(seen: Callable[[int], float], full: int, share: float) -> int:
-    """A budget that shows the share where one token less does not, found by halving: seen(budget) is asked
-    log2(full) times. It is the smallest such where more tokens never show less; an overlay's overview grows in steps,
-    so there it can be one of a few. The whole picture counts as reaching it."""
-    short, enough = 0, full
-    while enough - short > 1:
-        middle = (short + enough) // 2
-        short, enough = (short, middle) if seen(middle) >= share else (middle, enough)
-    return enough
 
 
 def box_map(*boxes: Sequence[float] | np.ndarray) -> np.ndarray:

@@ -16,7 +16,7 @@ from arr_coc.pictures.load import load_picture
 from ..classic.source_line import STAGES, SourceLine, seen_levels, source_texture
 from ..train.allocations import target_cells
 from ..train.evaluate import FAMILIES
-from ..train.pictures import render_family
+from ..worlds.needle import render
 from .asking import eye_of
 from .machine import machine_facts
 from .report import Report, Score
@@ -60,7 +60,7 @@ class SourceWork:
     def __call__(self, what: tuple[str, int], wanted: tuple[Key, ...]) -> Iterator[BenchRow]:
         family, number = what
         size = (self.side, self.side)
-        batch = render_family(family, 1, size, self.seed, number, "cpu", "hard", "test")
+        batch = render(family, 1, size, self.seed, "test", "hard", start=number)
         picture = load_picture(batch.pictures[0].permute(1, 2, 0).contiguous().numpy())
         query, true = decode(batch.question_ids[0]), comparable(decode(batch.answer_ids[0]))
         needed = target_cells(batch, size[0] // 32, size[1] // 32)[0].numpy() > 0

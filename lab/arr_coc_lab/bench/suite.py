@@ -61,12 +61,11 @@ class RealOptions(BenchOptions):
     seed: int = option(0, "Seed of the drawn questions and of the controls.")
     ask: bool = option(False, "Let a model answer: exact match and ANLS, or the score of --task.", flag="--ask")
     model: str = option(MINI, "For --ask: mini, a folder, or a name on the hub.", flag=("--model", "-m"))
-    task: str = option("", "For --ask: docvqa, infovqa, chartqa, textvqa, vqav2 or vstar: its prompt and its score.")
+    task: str = option("", "For --ask: docvqa, infovqa or chartqa: its prompt and its score.")
     door: str = option(
-        "attach", "For --ask: attach; pack or proxy show an unchanged model packed pictures.",
-        choices=("attach", "pack", "proxy"),
-    )  # fmt: skip
-    upstream: str = option("", "For --door: an OpenAI-compatible server, or a running arr-coc proxy.")
+        "attach", "For --ask: attach, or pack: an unchanged model is shown packed pictures.", choices=("attach", "pack")
+    )
+    upstream: str = option("", "For --door pack: an OpenAI-compatible server.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,7 +85,6 @@ class VideoBenchOptions(BenchOptions):
     quick: bool = option(False, "8 clips of 4 frames at 1/16.")
     frames: int = option(8, "Frames of each clip.", least=2)
     family: tuple[str, ...] = option((), "Of Needle World, in turn. [default: cards]")
-    reading: tuple[str, ...] = option((), "clearest, pooled, video; may be repeated.")
     keep: tuple[float, ...] = option((), "Shares of the full tokens; may be repeated. [default: 1/32 … 1/4]")
     batch: int = option(8, "Clips at a time.", least=1)
     threads: int = option(2, "Threads of the optical flow.", least=1)
@@ -184,7 +182,7 @@ SUITES = (
         SpeedOptions,
         "Look, ask, video and whole commands on a CPU, each against its naive form; on a GPU a Qwen3-VL of 2B shapes.",
         "Medians. On a CPU about a minute with two threads; on a GPU at most three minutes with random weights: tower, "
-        "prompt, search with the scorer counted, decoding, and mixed asks by threads.",
+        "prompt, search with the scorer counted, and decoding.",
         ("", "--repeats 5 --out out/bench", "--device cuda --out out/bench"),
     ),
     Suite(

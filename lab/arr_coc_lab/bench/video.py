@@ -14,17 +14,9 @@ import torch
 from torch import Tensor
 
 from arr_coc.core.errors import InputError
-from arr_coc.video.settings import SETTINGS_NAME, load_settings, same_ground
+from arr_coc.video.settings import SETTINGS_NAME, TemporalSettings, load_settings, same_ground
 
-from ..train.temporal_model import (
-    ClipMaps,
-    ClipMotion,
-    TemporalBlend,
-    carry_scores,
-    clip_motion,
-    require_opencv,
-    to_grid,
-)
+from ..train.train_video import ClipMaps, ClipMotion, carry, clip_motion, require_opencv, to_grid
 from ..worlds.needle.clips import render_clip
 from .clip_reading import (
     STANDING,
@@ -33,8 +25,6 @@ from .clip_reading import (
     evidence_of,
     neighbour_similarity,
     read_clearest,
-    read_pooled,
-    read_video,
 )
 from .needle import device_facts, loaded, weights_name
 from .report import Report, Score
@@ -45,7 +35,6 @@ from .suite import VideoBenchOptions, chosen_families
 NUMBER, SIZE, CUTS = 512, (512, 512), 1
 KEEPS = (1 / 32, 1 / 16, 1 / 8, 1 / 4)
 CONTROLS = ("frame by frame", "uniform", "random", "shuffled", "one frame")
-READINGS = ("clearest", "pooled", "video")
 # Temporal allocation is also given this share of the others' tokens: the accuracy should be the same.
 FEWER = 0.4
 TEMPORAL, LESS = "temporal", f"temporal, {FEWER:.0%} of the tokens"
@@ -53,16 +42,12 @@ COHERENCE = "coherence"
 
 
 def plan(options: VideoBenchOptions) -> Plan:
-    unknown = sorted(set(options.reading) - set(READINGS))
-    if unknown:
-        raise InputError(f"unknown reading {', '.join(unknown)}; choose from {', '.join(READINGS)}")
     odd = [str(keep) for keep in options.keep if not 0 < keep < 1]
     if odd:
         raise InputError(f"--keep {', '.join(odd)} is no share of the full tokens; give for example 0.0625")
     require_opencv()
     families = options.family or ("cards",)
     chosen_families(families)
-    readings = options.reading or (("clearest",) if options.quick else ("clearest", "pooled"))
     number, frames = options.n or (8 if options.quick else NUMBER), 4 if options.quick else options.frames
     keeps = options.keep or ((1 / 16,) if options.quick else KEEPS)
     batch = min(options.batch, max(1, number // 2))
@@ -81,14 +66,14 @@ def plan(options: VideoBenchOptions) -> Plan:
         "clips": f"{', '.join(families)}, {frames} frames of {SIZE[0]}×{SIZE[1]}, test split, seed {options.seed}",
         "cuts": f"{CUTS} in every second batch",
     }
-    work = ClipWork(frames, options.seed, readings, options.threads, options.device, options.weights)
-    settings = {"weights": name, "frames": frames, "seed": options.seed, "readings": list(readings), "batch": batch}
-    return Plan(jobs, work, lambda rows: clip_report(rows, readings, facts), settings)
+    work = ClipWork(frames, options.seed, options.threads, options.device, options.weights)
+    settings = {"weights": name, "frames": frames, "seed": options.seed, "batch": batch}
+    return Plan(jobs, work, lambda rows: clip_report(rows, facts), settings)
 
 
-def clip_report(rows: Sequence[BenchRow], readings: Sequence[str], facts: Mapping[str, str]) -> Report:
-    scores = [Score(one, f"Exact match, read from {one}", baseline=TEMPORAL) for one in readings]
-    scores += [
+def clip_report(rows: Sequence[BenchRow], facts: Mapping[str, str]) -> Report:
+    scores = [
+        Score("clearest", "Exact match, read from the clearest frame", baseline=TEMPORAL),
         Score("similarity", f"Similarity of neighbouring frames' allocations at {STANDING:g}, same ground", 1.0),
         Score("similarity, each frame alone", "The same, each frame allocated alone", 1.0),
         Score("similarity at cuts", "The same across cuts", 1.0),
@@ -104,7 +89,6 @@ class ClipWork:
 
     frames: int
     seed: int
-    readings: tuple[str, ...]
     threads: int
     device: str
     weights: Path | None
@@ -113,14 +97,14 @@ class ClipWork:
     def __call__(self, what: tuple[str, int, int, int], wanted: tuple[Key, ...]) -> Iterator[BenchRow]:
         family, start, count, cuts = what
         weights, missing = loaded(self.weights, self.device), set(wanted)
-        temporal = blend_of(self.weights, self.device)
+        settings = settings_of(self.weights)
         numbers = range(start, start + count)
         clip = render_clip(family, numbers, self.frames, SIZE, self.seed, "test", weights.device, cuts=cuts)
-        motion = clip_motion(clip.pictures, temporal.settings, self.threads)
+        motion = clip_motion(clip.pictures, settings, self.threads)
         half = weights.device.type == "cuda"
         with torch.autocast(weights.device.type, torch.bfloat16, enabled=half):
             scores = weights.scorer.score(clip.frames.pictures, clip.frames.question_ids)
-            maps = carry_scores(scores.unflatten(0, (count, self.frames)), motion, temporal)
+            maps = carry(scores.unflatten(0, (count, self.frames)), motion, settings)
             for system, keep in dict.fromkeys((key.system, key.keep) for key in wanted):
                 if system == COHERENCE:
                     found, tokens = coherence(maps, motion, clip.cuts), None
@@ -135,28 +119,21 @@ class ClipWork:
     def read(
         self, clips: Clips, maps: ClipMaps, system: str, keep: float, start: int
     ) -> tuple[list[dict[str, float]], list[int]]:
-        """Exact match of every clip by every reading, and its tokens."""
+        """Exact match of every clip, and its tokens."""
         chance = torch.Generator().manual_seed(self.seed + 7919 * start)
         name, share = (TEMPORAL, FEWER) if system == LESS else (system, 1.0)
         leaves = clip_leaves(name, maps, keep, chance, share=share)
         evidence = evidence_of(maps.relevance, leaves)
-        model, right = loaded(self.weights, self.device).mini, {}
-        for reading in self.readings:
-            if reading == "video":
-                right[reading] = read_video(model, clips, leaves).right
-            else:
-                by = read_clearest if reading == "clearest" else read_pooled
-                right[reading] = by(model, clips, leaves, evidence).right
-        scores = [{one: float(found[place]) for one, found in right.items()} for place in range(len(clips))]
+        right = read_clearest(loaded(self.weights, self.device).mini, clips, leaves, evidence).right
+        scores = [{"clearest": float(one)} for one in right]
         return scores, leaves.lengths.view(-1, self.frames).sum(1).tolist()
 
 
 @cache
-def blend_of(weights: Path | None, device: str) -> TemporalBlend:
+def settings_of(weights: Path | None) -> TemporalSettings:
     """The temporal numbers, once in every process."""
     folder = None if weights is None else weights / "video"
-    there = folder is not None and (folder / SETTINGS_NAME).is_file()
-    return TemporalBlend.of(load_settings(folder if there else None)).to(device).eval()
+    return load_settings(folder if folder is not None and (folder / SETTINGS_NAME).is_file() else None)
 
 
 def coherence(maps: ClipMaps, motion: ClipMotion, true: Tensor) -> list[dict[str, float]]:

@@ -24,7 +24,8 @@ from arr_coc.core.values import JsonObject
 from arr_coc.realizing.base import backbone_for
 from arr_coc.realizing.glance import Glance, glance_layers, read_view, spread_over_cells, view_levels
 
-from ..train.pictures import TrainingBatch, every_family
+from ..train.pictures import every_family
+from ..worlds.needle.batch import NeedleBatch
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, ProcessorMixin
@@ -196,7 +197,7 @@ def cell_edges(model: PreTrainedModel, processor: ProcessorMixin, size: tuple[in
     return torch.cat(tops), torch.cat(ends)
 
 
-def needed_cells(batch: TrainingBatch, top: Tensor, end: Tensor) -> Tensor:
+def needed_cells(batch: NeedleBatch, top: Tensor, end: Tensor) -> Tensor:
     """(B, C) in {0, 1}: cells that the question needs, the answer and what identifies it."""
     boxes = torch.cat([batch.boxes, batch.ctx_boxes], 1).cpu()[:, :, None]  # (B, boxes, 1, 4): x0, y0, x1, y1
     there = torch.cat([batch.box_mask, batch.ctx_mask], 1).cpu()

@@ -29,14 +29,14 @@ from ..train.evaluate import covered
 from ..train.pictures import every_family
 from ..train.run import Moment, Notes, RunOptions, Schedule, Training, command, door
 from ..worlds.needle import FAMILIES
-from . import edge_lod, participatory, patch_trunk, query_aware_lod, realizer
+from . import edge_lod, participatory, patch_trunk, query_aware_lod
 from .selectors import SENSE_SIDE, SUB, Grid, PatchViews, QuestionWords, Selector, as_patches, patch_grid
 from .texture.channels40 import sense
 
 if TYPE_CHECKING:
     from accelerate import Accelerator
 
-TAUGHT: tuple[Selector, ...] = (query_aware_lod.SYSTEM, realizer.SYSTEM, patch_trunk.SYSTEM, participatory.SYSTEM)
+TAUGHT: tuple[Selector, ...] = (query_aware_lod.SYSTEM, patch_trunk.REALIZER, patch_trunk.SYSTEM, participatory.SYSTEM)
 BY_PART = {one.part: one for one in TAUGHT}
 # The order in which chance is drawn for their weights, and that in which their losses are added: a training that is
 # repeated to the bit needs both.
@@ -98,8 +98,6 @@ class ClassicOptions(RunOptions):
 
 class ClassicTraining(Training[ClassicOptions]):
     """The selectors and their words, on the same pictures."""
-
-    title = "classic"
 
     def __init__(self, options: ClassicOptions, accelerator: Accelerator) -> None:
         super().__init__(options, accelerator)

@@ -45,9 +45,9 @@ from arr_coc.pictures.kind import is_photograph
 from arr_coc.pictures.load import load_picture
 from arr_coc.realizing.glance import glance_relevance
 
-from .clusters import labels_on, open_clusters
 from .participatory import participatory
 from .scale import LEAST
+from .strategies import labels_on, open_clusters
 from .texture.channels40 import LOOK, BatchTexture, sense
 from .texture.mips import mips
 from .texture.pca import SemanticProjection

@@ -28,13 +28,13 @@ from arr_coc.core.errors import InputError
 from arr_coc.core.files import write_json
 from arr_coc.core.values import JsonObject, Relevance
 from arr_coc.looking import prepare
-from arr_coc.options import Options
+from arr_coc.pictures.load import load_picture
 
 from ..options import option
 from ..statistics import mean_intervals
 from ..train.allocations import target_cells
-from ..train.checkpoints import ship
 from ..train.evaluate import covered
+from ..train.mini_model import ship
 from ..train.outcomes import share_loss
 from ..train.own_data import HELD_OUT, OwnRecord, ground_of, read_own, split_by_picture, write_records
 from ..train.pictures import every_family
@@ -54,7 +54,7 @@ ARMS = ("hand-set", "tension", "adaptive")
 
 def ways_of(picture: object, query: str, size: int) -> Tensor:
     """(3, size, size): what each way of knowing of `look` finds in a picture."""
-    found: Relevance = prepare(picture).look(query, Options(budget=1.0, relevance="look", photos=False)).relevance
+    found: Relevance = prepare(picture).look(query, keep=1.0, relevance="look", photos=False).relevance
     ways = [torch.as_tensor(np.array(getattr(found, name)), dtype=torch.float32) for name in WAYS]
     return F.adaptive_avg_pool2d(torch.stack(ways), size)
 
@@ -100,8 +100,6 @@ class TensionOptions(RunOptions):
 
 class TensionTraining(Training[TensionOptions]):
     """Two balancers over the same three ways; the words' table belongs to the adaptive one."""
-
-    title = "tensions"
 
     def __init__(self, options: TensionOptions, accelerator: Accelerator) -> None:
         super().__init__(options, accelerator)
@@ -188,15 +186,13 @@ class Balanced(nn.Module):
 
 def seen_ways(records: Sequence[OwnRecord]) -> tuple[Tensor, Tensor]:
     """(N, 3, side, side) what each way of knowing finds, and (N, side, side) the share of the truth in each place."""
-    maps = torch.stack([ways_of(record.load(), record.query, OWN_SIDE) for record in records])
+    maps = torch.stack([ways_of(load_picture(record.pixels), record.query, OWN_SIDE) for record in records])
     ground = torch.stack([torch.from_numpy(ground_of(record.boxes, OWN_SIDE, OWN_SIDE)) for record in records])
     return maps, ground / ground.sum((1, 2), keepdim=True)
 
 
 class OwnTensionTraining(Training[OwnTensionOptions]):
     """Three numbers, on maps that are made once."""
-
-    title = "tensions"
 
     def __init__(self, options: OwnTensionOptions, accelerator: Accelerator) -> None:
         super().__init__(options, accelerator)

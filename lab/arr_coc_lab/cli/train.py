@@ -27,9 +27,8 @@ def train() -> None:
     Examples:
       arr-coc train mini --help
       arr-coc train mini --seconds 520 --total 1040 --folder runs/mini --out runs/mini/export
-      arr-coc train mini --steps 20 --scale 0.004 --width 64 --largest 256 --evaluate 0
+      arr-coc train mini --steps 20 --scale 0.004 --width 64 --largest 256
       arr-coc train scorer --data invoices --start bundled --seconds 420 --out my-scorer
-      arr-coc train scorer --from outcomes --reader runs/mini/export --seconds 480
       arr-coc train calibration --weights src/arr_coc/weights
     """
 
@@ -93,18 +92,18 @@ def calibration(
         raise InputError(f"--n {n} measures nothing; give at least 1")
     check_device(device)
     from ..bench.needle import BATCH, Weights
-    from ..train.calibration import calibrate
+    from ..train.evaluate import calibrate
 
     families = chosen_families(family)
     loaded = Weights.load(weights, device)
     batch_size = BATCH.get(device.split(":")[0], BATCH["cpu"])
     printed = None
     if print_from is not None:
-        from ..bench.page_reading import print_answers
+        from ..train.evaluate import print_answers
         from ..train.print_world import PrintWorld
 
         world = PrintWorld(print_from, device, seed, split="val")
-        printed = print_answers(loaded, world, n * len(families), batch_size)
+        printed = print_answers(loaded.mini, loaded.scorer, world, n * len(families), batch_size)
     with progress(families, "asking about", hidden=as_json) as advance:
         found = calibrate(
             *(loaded.mini, loaded.scorer),

@@ -1,9 +1,9 @@
 """Which allocations the reader is trained on: all of them, so that every control later gets its fair chance.
 
 More than half of the steps see the whole picture or a plainly down-sampled one: from few tokens, well placed, a reader
-learns to read sooner than to find among many. The others see leaves laid over one another or a tree around the answer,
-around noise, or around what a scorer finds; some see the whole picture in the tower and only a few of its tokens in the
-language model, as those who prune after the encoder do.
+learns to read sooner than to find among many. The others see leaves laid over one another or a tree around the answer
+or around noise; some see the whole picture in the tower and only a few of its tokens in the language model, as those
+who prune after the encoder do.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from arr_coc.attending.controls import inherited_gains
+from arr_coc.attending.gains import split_gains
 from arr_coc.attending.overlay import overlay
-from arr_coc.attending.quadtree import gather_leaves, select_splits, split_gains
+from arr_coc.attending.quadtree import select_splits
 from arr_coc.attending.tree import Tree, build_tree
 
 from ..worlds.needle.batch import NeedleBatch
 from ..worlds.needle.renderer import Asked
-from .pictures import TrainingBatch
 
 LEVELS = 3
 
@@ -32,9 +32,8 @@ LEVELS = 3
 class Kind:
     """One way to allocate: name, share of the level-0 tokens kept, how often it is drawn.
 
-    full, uniform: what they say. overlay: overlapping leaves around the answer and distractions; scorer: around what a
-    scorer finds; scattered: around noise. oracle, random: the same as tilings. again: a second look. dropped: tokens
-    taken away after the tower.
+    full, uniform: what they say. overlay: overlapping leaves around the answer and distractions; scattered: around
+    noise. oracle, random: the same as tilings. again: a second look. dropped: tokens taken away after the tower.
     """
 
     name: str
@@ -44,7 +43,7 @@ class Kind:
     @property
     def lays_over(self) -> bool:
         """Whether its leaves may overlap, so that every budget from 1 on is met."""
-        return self.name in ("overlay", "scorer", "scattered", "again")
+        return self.name in ("overlay", "scattered", "again")
 
     @property
     def whole(self) -> bool:
@@ -76,11 +75,6 @@ KINDS = (
     Kind("dropped", 1 / 4, 0.03),
     Kind("dropped", 1 / 8, 0.03),
 )
-# Once the scorer knows something, the reader also sees the leaves that it would choose. It costs as much as reading:
-# most of what it does to the leaves, distractions and missed cells do too.
-SCORER_KINDS = (Kind("scorer", 1 / 8, 0.01), Kind("scorer", 1 / 16, 0.01), Kind("scorer", 1 / 32, 0.005))
-
-
 # A first look, and further leaves behind it in the prompt: half of them where the answer is, half of them elsewhere.
 LOOK_AGAIN = Kind("again", 1 / 8, 0.10)
 
@@ -96,7 +90,7 @@ def box_cover(boxes: Tensor, mask: Tensor, rows: int, cols: int) -> Tensor:
     return cover.amax(1)
 
 
-def target_cells(batch: TrainingBatch | NeedleBatch | Asked, rows: int, cols: int) -> Tensor:
+def target_cells(batch: NeedleBatch | Asked, rows: int, cols: int) -> Tensor:
     """(B, rows, cols) in {0, 1}: cells that the question needs, the answer and what identifies it."""
     cover = torch.maximum(
         box_cover(batch.boxes, batch.box_mask, rows, cols), box_cover(batch.ctx_boxes, batch.ctx_mask, rows, cols)
@@ -111,17 +105,13 @@ def fine_cells(leaves: Tensor, rows: int, cols: int) -> Tensor:
     return torch.zeros(len(leaves), rows * cols, device=leaves.device).scatter_add_(1, place, fine).view(-1, rows, cols)
 
 
-def split_preferences(
-    kind: Kind, truth: Tensor, tree: Tree, generator: torch.Generator, scores: Tensor | None, parents: Tensor
-) -> Tensor:
-    """What each split of the tree gains (B, M) under one kind of allocation. truth, scores: (B, rows, cols)."""
+def split_preferences(kind: Kind, truth: Tensor, tree: Tree, generator: torch.Generator, parents: Tensor) -> Tensor:
+    """What each split of the tree gains (B, M) under one kind of tiling. truth: (B, rows, cols)."""
     if kind.name == "random":
         noise = torch.rand(len(truth), len(tree.costs), generator=generator, device=truth.device)
         return inherited_gains(noise, tree, parents)
     if kind.name in ("full", "uniform", "dropped"):
         return split_gains(torch.ones_like(truth), tree)
-    if kind.name == "scorer" and scores is not None:
-        return split_gains(scores.float(), tree)
     return split_gains(distracted(truth, generator), tree)
 
 
@@ -141,16 +131,6 @@ def distracted(truth: Tensor, generator: torch.Generator) -> Tensor:
     return torch.maximum(found, spread) + 0.8 * spots * uniform(number, 1, 1) + 0.02 * noise
 
 
-def make_leaves(
-    kind: Kind, batch: TrainingBatch, tree: Tree, generator: torch.Generator, scores: Tensor | None
-) -> Tensor:
-    """The leaves (B, N, 3) of one kind of allocation; the same N for the whole batch."""
-    truth = target_cells(batch, tree.rows, tree.cols)
-    parents = torch.from_numpy(tree.parents).to(truth.device)
-    gains = split_preferences(kind, truth, tree, generator, scores, parents)
-    return gather_leaves(select_splits(gains, tree, budget_of(kind, tree)), truth, tree).cells
-
-
 def budget_of(kind: Kind, tree: Tree) -> int:
     """Tokens of the tower."""
     if kind.name in ("full", "dropped"):
@@ -159,9 +139,8 @@ def budget_of(kind: Kind, tree: Tree) -> int:
 
 
 class LeafTable:
-    """`make_leaves` for a training loop: the tree's tables stay on the device and their lengths are known beforehand,
-    so that no step waits for the device. Only for trees without an odd edge, where every split costs the same.
-    """
+    """Leaves for a training loop: the tree's tables stay on the device and their lengths are known beforehand, so that
+    no step waits for the device. Only for trees without an odd edge, where every split costs the same."""
 
     def __init__(self, tree: Tree, device: torch.device | str) -> None:
         assert not tree.has_odd_edge, f"{tree.rows}×{tree.cols} cells have an odd edge at {tree.levels} levels"
@@ -177,31 +156,26 @@ class LeafTable:
             torch.from_numpy(np.ascontiguousarray(part)).to(device) for part in (nodes[order], order, parent)
         )
 
-    def leaves(self, kind: Kind, truth: Tensor, generator: torch.Generator, scores: Tensor | None = None) -> Tensor:
-        """(B, N, 3), as `make_leaves`. truth: (B, rows, cols), the cells that the question needs."""
+    def leaves(self, kind: Kind, truth: Tensor, generator: torch.Generator) -> Tensor:
+        """(B, N, 3). truth: (B, rows, cols), the cells that the question needs."""
         tree = self.tree
         if kind.lays_over:
-            wanted = scores if kind.name == "scorer" and scores is not None else distracted(truth, generator)
+            wanted = distracted(truth, generator)
             if kind.name == "scattered":
                 noise = torch.rand(truth.shape, generator=generator, device=truth.device)
                 wanted = F.avg_pool2d(noise[:, None].pow(8), 3, stride=1, padding=1)[:, 0]
             return overlay(wanted.float(), [budget_of(kind, tree)] * len(truth)).cells
-        gains = split_preferences(kind, truth, tree, generator, scores, self.parents)
+        gains = split_preferences(kind, truth, tree, generator, self.parents)
         budget = budget_of(kind, tree)
         return self.gather(select_splits(gains, tree, budget), tree.reach(budget))
 
-    def looks(
-        self, kind: Kind, truth: Tensor, generator: torch.Generator, scores: Tensor | None = None
-    ) -> tuple[list[Tensor], Tensor | None]:
+    def looks(self, kind: Kind, truth: Tensor, generator: torch.Generator) -> tuple[list[Tensor], Tensor | None]:
         """The leaves of every look, (B, N, 3) each or (1, N, 3) for all, and the tokens (B, n) that the language model
-        gets, or None: all.
-
-        scores: what a scorer finds, where the kind asks for it.
-        """
+        gets, or None: all."""
         if kind.name == "again":
-            return self.again(truth, generator, scores, max(1, self.tree.full // 16)), None
+            return self.again(truth, generator, max(1, self.tree.full // 16)), None
         some = truth[:1] if kind.shared else truth
-        leaves = [self.leaves(kind, some, generator, scores)]
+        leaves = [self.leaves(kind, some, generator)]
         return leaves, self.kept(kind, truth, generator) if kind.name == "dropped" else None
 
     def kept(self, kind: Kind, truth: Tensor, generator: torch.Generator) -> Tensor:
@@ -211,14 +185,11 @@ class LeafTable:
         wanted = noise + near * distracted(truth, generator)
         return wanted.flatten(1).topk(max(1, round(kind.keep * self.tree.full)), dim=1).indices.sort(1).values
 
-    def again(self, truth: Tensor, generator: torch.Generator, scores: Tensor | None, count: int) -> list[Tensor]:
-        """A first look on an eighth of the tokens, and `count` single cells laid over it: (B, N, 3), (B, count, 3).
-
-        The first look follows the scores, or chance; the second goes to the answer in half of the pictures.
-        """
+    def again(self, truth: Tensor, generator: torch.Generator, count: int) -> list[Tensor]:
+        """A first look on an eighth of the tokens, by chance, and `count` single cells laid over it: (B, N, 3),
+        (B, count, 3). The second look goes to the answer in half of the pictures."""
         number, device, cols = len(truth), truth.device, self.tree.cols
-        first_kind = Kind("scattered" if scores is None else "scorer", LOOK_AGAIN.keep, 1.0)
-        first = self.leaves(first_kind, truth, generator, scores)
+        first = self.leaves(Kind("scattered", LOOK_AGAIN.keep, 1.0), truth, generator)
         lucky = torch.rand(number, 1, 1, generator=generator, device=device) < 0.5
         noise = torch.rand(truth.shape, generator=generator, device=device)
         elsewhere = F.avg_pool2d(noise[:, None].pow(8), 3, stride=1, padding=1)[:, 0]

@@ -6,13 +6,31 @@ library. The first identifiers are Needle World's alphabet, so that its tensors 
 
 from __future__ import annotations
 
+import copy
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from arr_coc.core.alphabet import CHARACTERS, NUMBER_OF_IDS
+import torch
+from torch import Tensor
+
+from arr_coc.core.alphabet import CHARACTERS, IDS, NUMBER_OF_IDS, lower_case
+from arr_coc.core.errors import InputError
+from arr_coc.core.files import replacing
+from arr_coc.core.manifest import verify, whole_folder
+
+from ..worlds.constants import constant
+from ..worlds.needle.content import string_table
+from .onnx_graphs import write_reader_graphs
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedTokenizerFast, Qwen2VLImageProcessorPil, Qwen3VLForConditionalGeneration
+    from transformers import (
+        PreTrainedModel,
+        PreTrainedTokenizerFast,
+        Qwen2VLImageProcessorPil,
+        Qwen3VLForConditionalGeneration,
+    )
 
 PADDING_TOKEN = "<|endoftext|>"
 # The words of the chat template are one token each: spelt out they would be a tenth of every prompt.
@@ -153,3 +171,118 @@ def build_image_processor() -> Qwen2VLImageProcessorPil:
         image_mean=[0.5, 0.5, 0.5],
         image_std=[0.5, 0.5, 0.5],
     )
+
+
+# ---- questions and answers as token tensors, batched, with one placeholder for every visual token --------------------
+
+# What stands before the picture's tokens.
+HEAD = (TURN_START, USER, VISION_START)
+# What stands between the question and the answer.
+TURN = (TURN_END, NEWLINE, TURN_START, ASSISTANT)
+TURN_LENGTH = len(TURN)
+
+
+# How people ask: as it was written, in small letters or in capitals, and with a word on how to answer.
+SMALL, CAPITALS, ADDED = 0.12, 0.08, 0.12
+ADDITIONS = (" Answer in one word.", " Answer briefly.", " Reply with the text only.", " Please.")
+
+
+def reworded(question_ids: Tensor, answer_ids: Tensor, room: int, chance: Tensor, which: Tensor) -> Tensor:
+    """(B, Q) characters, 0 = padding → (B, Q + 26): some in other letters, some with an addition behind them where
+    `room` tokens of question and answer allow it. chance: (B, 3) in [0, 1), for small letters, capitals and additions;
+    which: (B,) the addition."""
+    device = question_ids.device
+    small = lower_case(question_ids)
+    capital = small - (IDS["a"] - IDS["A"]) * ((small >= IDS["a"]) & (small <= IDS["z"]))
+    asked = torch.where(chance[:, :1] < SMALL, small, question_ids)
+    asked = torch.where(chance[:, 1:2] < CAPITALS, capital, asked)
+    table = string_table(ADDITIONS, device)
+    length = (question_ids > 0).sum(1, keepdim=True) + (answer_ids > 0).sum(1, keepdim=True)
+    fits = length + TURN_LENGTH + 1 + table.shape[1] <= room
+    return torch.cat([asked, table[which] * (fits & (chance[:, 2:] < ADDED))], 1)
+
+
+class Prompt(NamedTuple):
+    """input_ids (B, L), padded with 0 on the right; answers (B, L) bool: the tokens that the model must say."""
+
+    input_ids: Tensor
+    answers: Tensor
+
+
+def chat_tail(question_ids: Tensor, answer_ids: Tensor, length: int | None = None) -> tuple[Tensor, Tensor]:
+    """What follows the picture: (B, Q) and (B, A) characters, 0 = padding → tokens (B, T) and which the model must say.
+
+    Padding stands on the right, behind everything real, so causal attention needs no mask for it. With a fixed `length`
+    the tokens are uint8, and the device need not be asked how long the longest is.
+    """
+    batch, device = len(question_ids), question_ids.device
+    middle, end = (constant(tokens, device).expand(batch, -1) for tokens in (TURN, (TURN_END,)))
+    tail = torch.cat([question_ids, middle, answer_ids, end], dim=1)
+    said = torch.zeros_like(tail, dtype=torch.bool)
+    said[:, question_ids.shape[1] + middle.shape[1] :] = True
+    there = tail > 0
+    order = (~there).to(torch.uint8).argsort(dim=1, stable=True)
+    longest = int(there.sum(1).max()) if length is None else length
+    tail, said = tail.gather(1, order)[:, :longest], (said & there).gather(1, order)[:, :longest]
+    return (tail, said) if length is None else (tail.to(torch.uint8), said)
+
+
+def build_prompt(question_ids: Tensor, answer_ids: Tensor, visual_tokens: int) -> Prompt:
+    """(B, Q) and (B, A) characters, 0 = padding → the whole chat in the layout of the chat template."""
+    batch, device = len(question_ids), question_ids.device
+    head = torch.tensor([*HEAD, *[IMAGE] * visual_tokens, VISION_END], device=device).expand(batch, -1)
+    tail, said = chat_tail(question_ids, answer_ids)
+    return Prompt(torch.cat([head, tail], dim=1), torch.cat([torch.zeros_like(head, dtype=torch.bool), said], dim=1))
+
+
+# ---- what a training made, written so that the library loads it, and loaded again ------------------------------------
+
+# What a checkpoint keeps, by name: plain values and tensors.
+TrainingState = dict[str, Any]
+
+
+def ship(modules: Mapping[str, Any], folder: Path) -> None:
+    """Write each module in fp16, as the package has them: FOLDER/NAME for what has `save_pretrained` (with `mini` its
+    tokenizer and processor), FOLDER/NAME.safetensors for heads that only a training uses."""
+    from safetensors.torch import save_file
+
+    for name, module in modules.items():
+        half = copy.deepcopy(module).to("cpu").half()
+        if not hasattr(half, "save_pretrained"):
+            with replacing(folder / f"{name}.safetensors") as temporary:
+                save_file({key: value.contiguous() for key, value in half.state_dict().items()}, temporary)
+        elif hasattr(half, "get_input_embeddings"):
+            save_model(half, folder / name)
+        else:
+            half.save_pretrained(folder / name)
+
+
+def save_model(model: PreTrainedModel, folder: Path) -> None:
+    """Write a Hugging Face model with `mini`'s tokenizer and processor, in shards below 16 MiB; the folder is whole."""
+    with whole_folder(folder) as made:
+        model.save_pretrained(made, max_shard_size="15MB")
+        build_tokenizer().save_pretrained(made)
+        build_image_processor().save_pretrained(made)
+        write_reader_graphs(made)
+
+
+def load_shipped(folder: Path, modules: Mapping[str, Any]) -> None:
+    """Load weights that `ship` wrote into existing modules; heads that are not there begin afresh."""
+    from safetensors.torch import load_file
+
+    for name, module in modules.items():
+        verify(folder / name)
+        files = sorted((folder / name).glob("*.safetensors")) or sorted(folder.glob(f"{name}.safetensors"))
+        own = {key: value for path in files for key, value in load_file(path).items()}
+        if not own and name.endswith("heads"):
+            continue
+        if not own:
+            raise InputError(f"no weights of {name} in {folder}; give the folder that a training's --out names")
+        try:
+            missing, unexpected = module.load_state_dict(own, strict=False)
+        except RuntimeError as error:  # another width
+            raise InputError(f"{folder} holds another {name}: {str(error).splitlines()[-1].strip()}") from error
+        # A tied weight is stored once; anything else that is missing is a mistake.
+        needed = [key for key in missing if not key.startswith("lm_head")]
+        if unexpected or needed:
+            raise InputError(f"{folder} holds another {name}: missing {needed[:3]}, unexpected {unexpected[:3]}")

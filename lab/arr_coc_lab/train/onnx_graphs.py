@@ -26,7 +26,6 @@ KINDS = {"float32": TensorProto.FLOAT, "int8": TensorProto.INT8, "int64": Tensor
 STORED = {"F16": TensorProto.FLOAT16, "F32": TensorProto.FLOAT}
 TANH_GELU = "FastGelu"  # the runtime's name for GELU by the hyperbolic tangent, as the tower's blocks have it
 NARROW = 64  # features of a row for which `norm_of_many` pays
-STRIDES = (4, 8, 16, 32)
 
 
 class GraphWriter:

@@ -15,7 +15,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -33,6 +33,7 @@ from arr_coc.pictures.words_files import as_words
 
 RECORDS = "records.jsonl"
 SHOWN = 20  # bad records that are told one by one
+HELD = 256  # decoded pictures that are kept in memory
 # A box this much beyond the picture is rounding; the rest is a mistake, mostly pixels where shares are meant.
 ROUNDING = 0.005
 THINNEST = 1e-5  # records are written with so many digits: a box must not vanish between two readings
@@ -57,9 +58,10 @@ class OwnRecord:
     picture: str = ""
     source: str = ""
 
-    def load(self) -> Picture:
-        """The picture, at most as large as a scorer reads it."""
-        return reduced(load_picture(self.image))
+    @property
+    def pixels(self) -> np.ndarray:
+        """(H, W, 3) uint8, at most as large as a scorer reads it."""
+        return pixels_of(self.image)
 
 
 class Bad(NamedTuple):
@@ -135,6 +137,7 @@ def parse_record(number: int, entry: object, folder: Path) -> OwnRecord:
     if not isinstance(entry, Mapping):
         raise InputError("not JSON" if isinstance(entry, ValueError) else f"a record is an object, not {entry!r:.40}")
     query, answer = (str(entry.get(name) or "").strip() for name in ("query", "answer"))
+    words = entry.get("words")
     if not query:
         raise InputError("the question is empty")
     if any("\ud800" <= letter <= "\udfff" for letter in query + answer):
@@ -146,7 +149,7 @@ def parse_record(number: int, entry: object, folder: Path) -> OwnRecord:
         answer=answer,
         boxes=_boxes(entry.get("boxes"), "box"),
         context=_boxes(entry.get("ctx_boxes"), "box of the context"),
-        words=_words(entry.get("words"), folder),
+        words=folder / words if isinstance(words, str) else words,
         source=str(entry.get("source") or "own"),
     )
 
@@ -174,24 +177,14 @@ def _boxes(value: object, name: str) -> np.ndarray:
     return boxes
 
 
-def _words(value: object, folder: Path) -> object:
-    return folder / value if isinstance(value, str) else value
-
-
-def reduced(picture: Picture) -> Picture:
-    """A picture of at most `MOST_PIXELS`, as the scorer's graph reads it."""
+@lru_cache(maxsize=HELD)
+def pixels_of(image: Path | bytes) -> np.ndarray:
+    """A picture of at most `MOST_PIXELS`, as the scorer's graph reads it; those used last are kept."""
+    picture = load_picture(image)
     scale = (MOST_PIXELS / (picture.height * picture.width)) ** 0.5
-    if scale >= 1:
-        return picture
-    return load_picture(picture, longest_side=max(1, int(max(picture.size) * scale)))
-
-
-def marks(boxes: np.ndarray, side: int = 32) -> float:
-    """The share of the picture that boxes cover, on a grid of side²."""
-    middle = (np.arange(side) + 0.5) / side
-    x, y = middle[None, :], middle[:, None]
-    inside = [(x >= x0) & (x <= x1) & (y >= y0) & (y <= y1) for x0, y0, x1, y1 in boxes]
-    return float(np.any(inside, 0).mean()) if inside else 0.0
+    if scale < 1:
+        picture = load_picture(picture, longest_side=max(1, int(max(picture.size) * scale)))
+    return np.ascontiguousarray(picture.pixels)
 
 
 def ground_of(boxes: np.ndarray, rows: int, cols: int) -> np.ndarray:
@@ -238,11 +231,10 @@ def read_own(
     source: what must be known of each: its boxes; its answer ("outcomes"); or the answer and words among which it
     stands ("words": those of the record, else by OCR), from which its boxes are made."""
     file = file_of(path)
-    parsed = [_parsed(number, entry, file.parent) for number, entry in entries(file)]
-    check = partial(_checked, source=source)
-    with ThreadPoolExecutor() as pool:
-        # OCR holds one engine; else pictures are decoded side by side.
-        checked = [check(one) for one in parsed] if source == "words" else list(pool.map(check, parsed))
+    several = list(entries(file))
+    # OCR holds one engine; else pictures are decoded side by side.
+    with ThreadPoolExecutor(1 if source == "words" else None) as pool:
+        checked = list(pool.map(lambda one: _checked(*one, file.parent, source), several))
     data = OwnData(
         Path(path),
         tuple(one for one in checked if isinstance(one, OwnRecord)),
@@ -258,38 +250,28 @@ def read_own(
     return data
 
 
-def _parsed(number: int, entry: object, folder: Path) -> OwnRecord | Bad:
-    try:
-        return parse_record(number, entry, folder)
-    except InputError as error:
-        return Bad(number, str(error))
-
-
-def _checked(record: OwnRecord | Bad, source: str) -> OwnRecord | Bad:
+def _checked(number: int, entry: object, folder: Path, source: str) -> OwnRecord | Bad:
     """The record with its picture looked at, and its boxes where words give them; or what is wrong with it."""
-    if isinstance(record, Bad):
-        return record
     try:
+        record = parse_record(number, entry, folder)
         raw = record.image if isinstance(record.image, bytes) else record.image.read_bytes()
         picture = load_picture(raw)
-        made = replace(record, picture=hashlib.sha256(raw).hexdigest())
+        record = replace(record, picture=hashlib.sha256(raw).hexdigest())
         if source == "words":
-            made = _placed(made, picture)
+            record = _placed(record, picture)
         if source != "boxes" and not record.answer:
             raise InputError("the answer is empty")
         if source != "outcomes":
-            _check_boxes(made)
+            _check_boxes(record)
     except (InputError, OSError) as error:
-        return Bad(
-            record.line, getattr(error, "strerror", None) or str(error).replace("the bytes given", "the picture")
-        )
-    return made
+        return Bad(number, getattr(error, "strerror", None) or str(error).replace("the bytes given", "the picture"))
+    return record
 
 
 def _check_boxes(record: OwnRecord) -> None:
     if not len(record.boxes):
         raise InputError("it has no boxes")
-    if marks(record.boxes) > MOST_MARKED:
+    if ground_of(record.boxes, 32, 32).mean() > MOST_MARKED:
         raise InputError("one class only: its boxes mark the whole picture, so nothing tells where to look")
 
 

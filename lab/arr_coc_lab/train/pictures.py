@@ -1,4 +1,4 @@
-"""Training pictures: batches of Needle World that also know every glyph, for the dense auxiliary target.
+"""Pictures of Needle World to learn from, and where every glyph stands in them, for the dense auxiliary target.
 
 A linear head on each visual token says which character stands in each of the 4×8 sub-cells of its leaf. Reading then
 has a signal in every token from the first step; without one, runs never left chance.
@@ -6,18 +6,17 @@ has a signal in every token from the first step; without one, runs never left ch
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
-from arr_coc.core.alphabet import SPACE, decode
+from arr_coc.core.alphabet import SPACE
 
-from ..worlds.needle import FAMILIES
+from ..worlds.needle import FAMILIES, render
 from ..worlds.needle.batch import CELL, CELL_CLASSES, FIRST_COLOUR, NeedleBatch
-from ..worlds.needle.difficulty import Difficulty, as_difficulty
+from ..worlds.needle.difficulty import as_difficulty
 from ..worlds.needle.draws import Draws
 from ..worlds.needle.renderer import finish_batch, lay_out, plan_of
 from ..worlds.needle.scene import NeedleScene
@@ -47,99 +46,28 @@ class Glyphs:
     size: Tensor
 
 
-@dataclass(frozen=True)
-class TrainingBatch:
-    """Pictures of one size, of one or several families: the fields of `NeedleBatch` that training needs, and glyphs.
-
-    things: (B, rows, cols, classes) uint8, the colours and things of the cell labels.
-    """
-
-    pictures: Tensor
-    question_ids: Tensor
-    answer_ids: Tensor
-    boxes: Tensor
-    box_mask: Tensor
-    ctx_boxes: Tensor
-    ctx_mask: Tensor
-    things: Tensor
-    glyphs: Glyphs
-
-    @classmethod
-    def of(cls, batch: NeedleBatch, glyphs: Glyphs) -> TrainingBatch:
-        same = ("pictures", "question_ids", "answer_ids", "boxes", "box_mask", "ctx_boxes", "ctx_mask")
-        things = batch.cell_labels[..., FIRST_COLOUR:]
-        return cls(**{name: getattr(batch, name) for name in same}, things=things, glyphs=glyphs)
-
-    @classmethod
-    def unmarked(cls, pictures: Tensor, question_ids: Tensor, answer_ids: Tensor) -> TrainingBatch:
-        """Pictures and questions of which no box, thing or glyph is known."""
-        number, device = len(pictures), pictures.device
-        none = torch.zeros(number, 1, 4, device=device)
-        things = unknown_things(number, (pictures.shape[2], pictures.shape[3]), device)
-        nothing = Glyphs(*[torch.zeros(number, 1, dtype=torch.int64, device=device)] * 4)
-        hidden = none[..., 0] > 0
-        return cls(pictures, question_ids, answer_ids, none, hidden, none, hidden, things, nothing)
-
-    def __len__(self) -> int:
-        return len(self.pictures)
-
-    def take(self, chosen: slice | Tensor) -> TrainingBatch:
-        """Some of the pictures, by a slice or by places (n,)."""
-        glyphs = Glyphs(*(getattr(self.glyphs, item.name)[chosen] for item in fields(Glyphs)))
-        names = [item.name for item in fields(TrainingBatch) if item.name != "glyphs"]
-        return TrainingBatch(glyphs=glyphs, **{name: getattr(self, name)[chosen] for name in names})
-
-    @property
-    def questions(self) -> list[str]:
-        """As text."""
-        return [decode(ids) for ids in self.question_ids.cpu()]
+def every_family(
+    number: int, size: tuple[int, int], seed: int, split: str, *, device: torch.device | str = "cpu", at_once: int = 0
+) -> Iterator[NeedleBatch]:
+    """`number` pictures in equal parts of every family, a few more where they do not divide: a family as one batch, or
+    as batches of at most `at_once`."""
+    each = -(-number // len(FAMILIES))
+    for family in FAMILIES:
+        for start in range(0, each, at_once or each):
+            yield render(family, min(at_once or each, each - start), size, seed, split, None, device, start)
 
 
 @torch.no_grad()
-def render_family(
-    family: str,
-    number: int,
-    size: tuple[int, int],
-    seed: int,
-    start: int,
-    device: torch.device | str,
-    difficulty: Difficulty | str | None = None,
-    split: str = "train",
-) -> TrainingBatch:
-    """`needle.render`: pictures `start` … of one family, and where every glyph stands."""
-    knobs = as_difficulty(difficulty, size)
-    device = torch.device(device)
+def render_glyphs(
+    family: str, number: int, size: tuple[int, int], seed: int, split: str, device: torch.device | str, start: int
+) -> tuple[NeedleBatch, Glyphs]:
+    """`needle.render`, and where every glyph stands."""
+    knobs, device = as_difficulty(None, size), torch.device(device)
     with torch.autocast(device.type, enabled=False):
         index = torch.arange(start, start + number, device=device)
         draws = Draws.of(seed, split, family, index, plan=plan_of(family, (size[0], size[1]), knobs, False))
         scene = lay_out(family, draws, size, split, knobs)
-        batch = finish_batch(scene, draws, index, family, split, seed, size)
-    return TrainingBatch.of(batch, glyphs_of(scene, size))
-
-
-def family_batches(
-    each: int,
-    size: tuple[int, int],
-    seed: int,
-    split: str,
-    *,
-    device: torch.device | str = "cpu",
-    at_once: int = 0,
-    families: Iterable[str] = FAMILIES,
-) -> Iterator[tuple[str, TrainingBatch]]:
-    """`each` pictures of every family with its name: a family as one batch, or as batches of at most `at_once`."""
-    for family in families:
-        for start in range(0, each, at_once or each):
-            count = min(at_once or each, each - start)
-            yield family, render_family(family, count, size, seed, start, device, None, split)
-
-
-def every_family(
-    number: int, size: tuple[int, int], seed: int, split: str, *, device: torch.device | str = "cpu", at_once: int = 0
-) -> Iterator[TrainingBatch]:
-    """`number` pictures in equal parts of every family, a few more where they do not divide; see `family_batches`."""
-    each = -(-number // len(FAMILIES))
-    return (batch for _, batch in family_batches(each, size, seed, split, device=device, at_once=at_once))
+        return finish_batch(scene, draws, index, family, split, seed, size), glyphs_of(scene, size)
 
 
 def glyphs_of(scene: NeedleScene, size: tuple[int, int]) -> Glyphs:
@@ -218,24 +146,6 @@ def unknown_things(number: int, size: tuple[int, int], device: torch.device) -> 
     """`things` of pictures of which nobody wrote them down."""
     shape = number, size[0] // CELL, size[1] // CELL, len(CELL_CLASSES) - FIRST_COLOUR
     return torch.full(shape, UNKNOWN, dtype=torch.uint8, device=device)
-
-
-def cut(batch: TrainingBatch, start: int, stop: int) -> TrainingBatch:
-    """Pictures start … stop − 1."""
-    return batch.take(slice(start, stop))
-
-
-def join(parts: list[TrainingBatch]) -> TrainingBatch:
-    """Batches of one canvas as one; families may have different numbers of glyphs."""
-    widest = max(part.glyphs.y.shape[1] for part in parts)
-    glyphs = Glyphs(
-        *(
-            torch.cat([F.pad(getattr(p.glyphs, f.name), (0, widest - p.glyphs.y.shape[1])) for p in parts])
-            for f in fields(Glyphs)
-        )
-    )
-    names = [item.name for item in fields(TrainingBatch) if item.name != "glyphs"]
-    return TrainingBatch(glyphs=glyphs, **{name: torch.cat([getattr(p, name) for p in parts]) for name in names})
 
 
 # ----------------------------------------------------------------------------------------------------------------------

@@ -36,8 +36,8 @@ from ..worlds.print.setting import MoneyStyle, Runs, each, painted_areas, set_te
 from ..worlds.print.sheets import SMALLEST
 from ..worlds.print.wear import CLOUDS, PrintWear, WearTables, draw_wear, noise
 from ..worlds.print.wear import worn as wear_out
+from .mini_model import ADDITIONS, TURN_LENGTH, reworded
 from .pictures import Glyphs, unknown_things
-from .prompts import ADDITIONS, TURN_LENGTH, reworded
 from .reader_examples import LETTERS, QUESTIONS, TAIL, ReaderBatch, letter_batch, reader_batch
 
 ANSWER = 40

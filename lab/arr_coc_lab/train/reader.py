@@ -14,9 +14,9 @@ from arr_coc.core.alphabet import NUMBER_OF_IDS
 from arr_coc.realizing.qwen3_vl.encode import VisualTokens, foveate, leaf_positions, run_language_model
 from arr_coc.realizing.tokens.patches import LeafBatch
 
-from ..worlds.needle.batch import CELL_CLASSES, FIRST_COLOUR
+from ..worlds.needle.batch import CELL_CLASSES, FIRST_COLOUR, NeedleBatch
 from . import swift
-from .mini_model import IMAGE
+from .mini_model import HEAD, IMAGE, Prompt, build_prompt
 from .pictures import (
     IGNORE,
     READING_LEVELS,
@@ -24,18 +24,16 @@ from .pictures import (
     SUB_ROWS,
     SUB_WIDTH,
     SUBCELLS,
-    TrainingBatch,
     board_targets,
     thing_targets,
 )
-from .prompts import HEAD, Prompt, build_prompt
 from .reader_examples import ReaderBatch
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 
-BLANK_WEIGHT = 0.05
+BLANK_WEIGHT, POINT_WEIGHT = 0.05, 0.3
 POINTING = 128
 
 
@@ -131,7 +129,7 @@ def judged(logits: Tensor, wanted: Tensor, rows: Tensor, number: int) -> AnswerR
     return AnswerReading(F.cross_entropy(logits, wanted), missed == 0)
 
 
-def read(model: PreTrainedModel, batch: TrainingBatch, leaves: Tensor) -> AnswerReading:
+def read(model: PreTrainedModel, batch: NeedleBatch, leaves: Tensor) -> AnswerReading:
     """Loss and exact match of a batch; call it inside `dense_vision_attention(model)` and autocast as wanted."""
     tokens, leaf_batch = see(model, batch.pictures, leaves)
     prompt = build_prompt(batch.question_ids, batch.answer_ids, leaves.shape[1])
@@ -189,15 +187,28 @@ class DenseLosses(NamedTuple):
     glyph_right: Tensor
 
 
-class ReaderLosses(NamedTuple):
-    """What one batch taught. answer: cross-entropy of the answers; right: (B·K,) bool. dense: of every token. pointing:
-    of pointing at what is meant. copying: of telling where the next letter of the answer stands."""
+class AnswerLosses(NamedTuple):
+    """answer: cross-entropy of the answers; right: (B·K,) bool. pointing: of pointing at what is meant. copying: of
+    telling where the next letter of the answer stands."""
 
     answer: Tensor
     right: Tensor
-    dense: DenseLosses
     pointing: Tensor
     copying: Tensor
+
+
+class ReaderLosses(NamedTuple):
+    """What one batch taught; answers: None where the language model was not run."""
+
+    dense: DenseLosses
+    answers: AnswerLosses | None
+
+    def total(self) -> Tensor:
+        dense, answers = self.dense, self.answers
+        loss = dense.glyph + dense.patches + dense.thing
+        if answers is not None:
+            loss = loss + answers.answer + POINT_WEIGHT * (answers.pointing + answers.copying)
+        return loss
 
 
 class PictureWindow(NamedTuple):
@@ -232,13 +243,14 @@ def reader_losses(
     patches: Sequence[Tensor],
     kept: Tensor | None = None,
     window: PictureWindow | None = None,
+    answering: bool = True,
 ) -> ReaderLosses:
     """Losses of B pictures with K questions each.
 
     blocks: leaves (B, N, 3) of one look, or of several looks after one another: the leaves of each look see each other
     in the tower, and stand behind those of the look before in the prompt; (1, N, 3) where all pictures have the same.
     patches: theirs, from `cut_blocks`. kept: (B, n), the tokens that the language model gets; all where None. window:
-    where the canvas lies in a larger picture.
+    where the canvas lies in a larger picture. answering: False leaves out the questions.
     """
     core, batch_size = reader.mini.model, len(batch)
     window = window or PictureWindow(0, 0, *batch.grid)
@@ -253,17 +265,19 @@ def reader_losses(
                 take_tokens(seen.patches.unflatten(1, (-1, 4)).flatten(2), kept).unflatten(2, (4, -1)).flatten(1, 2),
             ),
         )
+    shown = leaves.expand(batch_size, -1, -1)
+    dense = dense_losses(reader, batch, shown, seen)
+    if not answering:
+        return ReaderLosses(dense, None)
     answer, right, thought = answer_loss(core, seen, batch, leaves, window)
-    leaves = leaves.expand(batch_size, -1, -1)
     said = batch.said.flatten(0, 1)[:, 1:]
-    dense = dense_losses(reader, batch, leaves, seen)
     # The token before the answer's first: it has read the whole question and nothing of the answer.
     last_read = said.to(torch.uint8).argmax(1)
     asking = thought.half_way[torch.arange(len(last_read), device=last_read.device), last_read]
-    places = swift.each_question(thought.before[:, len(HEAD) : len(HEAD) + leaves.shape[1]], batch.tails.shape[1])
-    pointing = pointing_loss(reader.heads.point(asking, places), leaves_meant(batch.targets, leaves))
-    copying = copying_loss(reader, thought.half_way[:, :-1], places, batch, leaves)
-    return ReaderLosses(answer, right, dense, pointing, copying)
+    places = swift.each_question(thought.before[:, len(HEAD) : len(HEAD) + shown.shape[1]], batch.tails.shape[1])
+    pointing = pointing_loss(reader.heads.point(asking, places), leaves_meant(batch.targets, shown))
+    copying = copying_loss(reader, thought.half_way[:, :-1], places, batch, shown)
+    return ReaderLosses(dense, AnswerLosses(answer, right, pointing, copying))
 
 
 def side_by_side(blocks: Sequence[Tensor]) -> Tensor:
@@ -302,18 +316,6 @@ def dense_part(
         glyph_loss(heads.read_patches(patches), target),
         glyphs_read(glyph_logits, target),
     )
-
-
-def letter_losses(
-    reader: Reader,
-    batch: ReaderBatch,
-    blocks: Sequence[Tensor],
-    patches: Sequence[Tensor],
-    window: PictureWindow | None = None,
-) -> DenseLosses:
-    """Only what every token shows, as `reader_losses` has it: the language model is not run."""
-    seen = see_blocks(reader.mini.model, blocks, patches, window or PictureWindow(0, 0, *batch.grid))
-    return dense_losses(reader, batch, side_by_side(blocks).expand(len(batch), -1, -1), seen)
 
 
 def named_letters(reader: Reader, pictures: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:

@@ -30,15 +30,13 @@ from .allocations import (
     KINDS,
     LOOK_AGAIN,
     NURSERY_KINDS,
-    SCORER_KINDS,
     Kind,
     budget_of,
     even_tree_of,
     target_cells,
 )
-from .checkpoints import TrainingState
+from .mini_model import ADDITIONS, TURN_LENGTH, TrainingState, chat_tail, reworded
 from .pictures import IGNORE, READING_LEVELS, SUB_HEIGHT, SUB_WIDTH, Glyphs, glyph_board, glyphs_of, unknown_things
-from .prompts import ADDITIONS, TURN_LENGTH, chat_tail, reworded
 
 # Longest question and answer with the turn between them; the longest of Needle World has 69 tokens, and 98 in 100
 # questions about pages fit.
@@ -351,21 +349,15 @@ def next_stage(stage: int, progress: float, glyphs_right: float) -> int:
     return stage + 1 if glyphs_right >= here.read_well or progress >= here.at_latest else stage
 
 
-def draw_step(
-    stage: int, progress: float, chance: random.Random, largest: int = 1024, guided: bool = True
-) -> tuple[tuple[int, int], Kind]:
-    """The canvas of a step, no side above `largest`, and the kind of its allocations; guided: some by a scorer."""
+def draw_step(stage: int, progress: float, chance: random.Random, largest: int = 1024) -> tuple[tuple[int, int], Kind]:
+    """The canvas of a step, no side above `largest`, and the kind of its allocations."""
     weights = {size: weight for size, weight in STAGES[stage].canvases.items() if max(size) <= largest}
     weights = weights or {(largest, largest): 1.0}
     size = chance.choices(list(weights), list(weights.values()))[0]
-    return size, kind_at(size, progress, chance, guided)
-
-
-def kind_at(size: tuple[int, int], progress: float, chance: random.Random, guided: bool = True) -> Kind:
-    kinds: tuple[Kind, ...] = NURSERY_KINDS if min(size) <= 128 else KINDS
+    kinds = NURSERY_KINDS if min(size) <= 128 else KINDS
     if min(size) >= 256 and progress > 0.4:
-        kinds = (*kinds, *(SCORER_KINDS if guided else ()), LOOK_AGAIN)
-    return chance.choices(kinds, [kind.weight for kind in kinds])[0]
+        kinds = (*kinds, LOOK_AGAIN)
+    return size, chance.choices(kinds, [kind.weight for kind in kinds])[0]
 
 
 def pictures_a_step(size: tuple[int, int], kind: Kind) -> int:

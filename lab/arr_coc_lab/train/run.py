@@ -26,6 +26,7 @@ weights, optimizers, all random states, the numbers in `done`, and what `data_st
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import random
@@ -49,8 +50,7 @@ from arr_coc.core.plugins import load_function
 from arr_coc.core.values import JsonObject
 
 from ..options import option, parse, plain
-from .checkpoints import TrainingState, ship
-from .curves import Bar, Lines, has_terminal, numbers_of, plot_curve
+from .mini_model import TrainingState, ship
 
 if TYPE_CHECKING:
     from accelerate import Accelerator
@@ -125,8 +125,6 @@ class Training(Generic[Own]):
     chance, generators: every random source, by name; a checkpoint keeps their states. done: plain numbers that a
     checkpoint and the record keep; `step`, `seconds`, `first` and `curve` belong to the loop.
     """
-
-    title = ""
 
     def __init__(self, options: Own, accelerator: Accelerator) -> None:
         self.options, self.accelerator, self.device = options, accelerator, accelerator.device
@@ -277,13 +275,12 @@ def accelerator_for(options: RunOptions) -> Generator[Accelerator]:
 class Loop:
     """Run one training; see the module."""
 
-    def __init__(self, training: Training[Any], began: float, ships: bool = True) -> None:
+    def __init__(self, training: Training[Any], began: float) -> None:
         self.training, self.options, self.accelerator = training, training.options, training.accelerator
-        self.began, self.ships = began, ships
+        self.began = began
         self.highest = [[group["lr"] for group in optimizer.param_groups] for optimizer in training.optimizers]
         self.recent: dict[str, list[Tensor]] = {}
         self.judged_at: tuple[int, float] | None = None
-        self.writer: Bar | Lines | None = None
         # Checkpoints hold tensors and plain values only, so that a file from elsewhere cannot run code.
         self.accelerator.register_save_state_pre_hook(lambda models, weights, folder: self.write_state(Path(folder)))
         self.accelerator.register_load_state_pre_hook(lambda models, folder: self.read_state(Path(folder)))
@@ -336,7 +333,7 @@ class Loop:
                     if old != final:
                         shutil.rmtree(old)
                 write_json(folder / "curve.json", done["curve"])
-        if self.ships and not self.options.steps and self.accelerator.is_main_process:
+        if not self.options.steps and self.accelerator.is_main_process:
             export(self.training)  # a machine may be taken away a minute before the end
 
     def write_state(self, folder: Path) -> None:
@@ -431,10 +428,16 @@ class Loop:
         rounded = {name: round(value, DIGITS) if isinstance(value, float) else value for name, value in values.items()}
         point = {"step": done["step"], "seconds": round(done["seconds"], 1), **rounded}
         done["curve"].append(point)
-        if self.writer is not None:
-            self.writer.add(point, self.moment().progress)
+        if self.accelerator.is_main_process:
+            say_line(point)
         if self.options.log:
-            self.accelerator.log(numbers_of(point), step=point["step"])
+            numbers = {name: value for name, value in rounded.items() if isinstance(value, int | float)}
+            self.accelerator.log(numbers, step=point["step"])
+
+
+def say_line(values: Mapping[str, object]) -> None:
+    """Print one line of JSON, for people, logs and pipes."""
+    print(json.dumps(values), flush=True)
 
 
 Made = TypeVar("Made", bound=Training[Any])
@@ -449,34 +452,21 @@ def export(training: Training[Any]) -> None:
             raise OSError(str(error)) from error
 
 
-def train(
-    kind: Callable[[Any, Any], Made], options: RunOptions, ships: bool = True, matmul: str | None = "high"
-) -> Made:
-    """Build a training, run it to its end (from its checkpoint where there is one), and write what it made.
-
-    ships: write what was trained, at the end and (in a run by the clock) beside every checkpoint. matmul: precision of
-    matrix products meanwhile; None leaves it.
-    """
+def train(kind: Callable[[Any, Any], Made], options: RunOptions) -> Made:
+    """Build a training, run it to its end (from its checkpoint where there is one), and write what it made; in a run by
+    the clock also beside every checkpoint."""
     began = perf_counter()
-    with torch_scope(options.seed, matmul), accelerator_for(options) as accelerator:
-        writer = (Bar if has_terminal() else Lines)(getattr(kind, "title", "")) if accelerator.is_main_process else None
-        try:
-            if writer is not None:
-                writer.begin()
-            training = kind(options, accelerator)
-            loop = Loop(training, began, ships)
-            loop.writer = writer
-            loop.run()
-        finally:
-            if writer is not None:
-                writer.close()
+    with torch_scope(options.seed, "high"), accelerator_for(options) as accelerator:
+        if accelerator.is_main_process:
+            say_line({"step": 0, "doing": "drawing and loading"})
+        training = kind(options, accelerator)
+        Loop(training, began).run()
         for module in training.modules.values():
             module.eval()
-        if ships and accelerator.is_main_process:
+        if accelerator.is_main_process:
             export(training)
             with writing(options.target):
                 training.finish()
-                plot_curve(training.done["curve"], options.target / "curve.png")
     return training
 
 

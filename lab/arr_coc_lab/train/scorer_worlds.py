@@ -21,13 +21,15 @@ from arr_coc.core.alphabet import QUESTION, lower_case, question_row
 from arr_coc.core.errors import InputError
 from arr_coc.knowing.scorer.reading_scorer import CELL
 
+from ..worlds.needle import FAMILIES
+from ..worlds.needle.batch import NeedleBatch
 from ..worlds.needle.renderer import Asked
 from ..worlds.pages.pack import decoded, read_pack
 from ..worlds.pages.page import DrawnPage
 from .allocations import box_cover
-from .pictures import Glyphs, TrainingBatch, every_family
+from .mini_model import ADDITIONS
+from .pictures import Glyphs, render_glyphs
 from .print_world import PrintWorld
-from .prompts import ADDITIONS
 
 Uniform = Callable[..., Tensor]  # shape → numbers in [0, 1)
 BLOCK = 8  # pixels of the blocks whose letters are asked for
@@ -133,8 +135,16 @@ def extent_of(boxes: Tensor, contexts: Tensor) -> Tensor:
 def needle_shelf(size: int, number: int, seed: int, device: torch.device | str, split: str = "train") -> Shelf:
     """`number` Needle pictures of size² in equal parts of every family, with one question each."""
     at_once = max(1, min(256, 256 * 512 * 512 // size**2))
-    batches = every_family(number, (size, size), seed, split, device=device, at_once=at_once)
-    return _drawn_shelf((batch.pictures, batch.glyphs, [batch]) for batch in batches)
+    each = -(-number // len(FAMILIES))
+
+    def drawn() -> Iterator[tuple[Tensor, Glyphs, Sequence[NeedleBatch]]]:
+        for family in FAMILIES:
+            for start in range(0, each, at_once):
+                count = min(at_once, each - start)
+                batch, glyphs = render_glyphs(family, count, (size, size), seed, split, device, start)
+                yield batch.pictures, glyphs, [batch]
+
+    return _drawn_shelf(drawn())
 
 
 @torch.no_grad()
@@ -150,7 +160,7 @@ def print_shelf(world: PrintWorld, size: tuple[int, int], number: int) -> Shelf:
     return _drawn_shelf(drawn())
 
 
-def _drawn_shelf(drawn: Iterable[tuple[Tensor, Glyphs, Sequence[Asked | TrainingBatch]]]) -> Shelf:
+def _drawn_shelf(drawn: Iterable[tuple[Tensor, Glyphs, Sequence[Asked | NeedleBatch]]]) -> Shelf:
     """Batches of (B, 3, H, W) pictures of one size, with their letters, and with as many lists of questions as each
     picture has; boxes in 0–1 of the picture."""
     pictures, letters, asked = [], [], []

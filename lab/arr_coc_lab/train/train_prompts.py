@@ -28,16 +28,14 @@ from arr_coc.core.errors import InputError
 from arr_coc.core.files import write_json
 from arr_coc.core.folders import MINI, SCORER, part_folder
 from arr_coc.core.manifest import whole_folder
-from arr_coc.options import Options
 from arr_coc.realizing.base import Inputs
 from arr_coc.realizing.bundled import CALIBRATION
 
 from ..options import option
 from ..worlds.needle import FAMILIES, render
-from .checkpoints import save_model
+from .mini_model import save_model
 from .own_data import OwnRecord, read_own, spelt, split_by_picture, write_records
 from .run import Moment, Notes, RunOptions, Schedule, Training, command, door
-from .train_own import Album
 
 if TYPE_CHECKING:
     from accelerate import Accelerator
@@ -89,7 +87,7 @@ def with_adapters(model: PreTrainedModel, options: PromptOptions) -> Any:
     try:
         peft = import_module("peft")
     except ModuleNotFoundError as error:
-        raise InputError("`train lora` needs peft; install the extra: pip install peft") from error
+        raise InputError("`train lora` needs peft; install the extra: pip install 'arr-coc[lora]'") from error
     # Not those of the vision tower: its tokens are what the allocation is made of.
     named = [
         name
@@ -132,13 +130,10 @@ def answered_prompt(eye: Eye, prompt: Inputs, answer: str) -> dict[str, object]:
 class PromptTraining(Training[PromptOptions]):
     """A model in an `Eye`, one's own records, and drawn ones in between."""
 
-    title = "prompts"
-
     def __init__(self, options: PromptOptions, accelerator: Accelerator) -> None:
         super().__init__(options, accelerator)
         self.data = read_own(options.data, "outcomes", strict=options.strict)
         self.learned, self.held = split_by_picture(self.data.records, options.held_out, options.seed)
-        self.album = Album()
         self.eye = Eye.from_pretrained(options.model, device=str(self.device), relevance=options.relevance)
         self.adapted = None
         if options.weights == LORA:
@@ -165,7 +160,7 @@ class PromptTraining(Training[PromptOptions]):
         several = [chance.choice(self.drawn) for _ in range(of_drawn)]
         for _ in range(options.batch - of_drawn):
             record = chance.choice(self.learned)
-            several.append((self.album.pixels(record), record.query, record.answer))
+            several.append((record.pixels, record.query, record.answer))
         losses = [self.answer_loss(*one, keep=chance.choice(options.keeps)) for one in several]
         own = torch.stack(losses[of_drawn:]).detach().mean()
         return torch.stack(losses).mean(), {"own": own}
@@ -173,7 +168,7 @@ class PromptTraining(Training[PromptOptions]):
     def answer_loss(self, pixels: np.ndarray, query: str, answer: str, keep: float) -> Tensor:
         """Cross entropy of the answer, with the picture seen as `ask` would."""
         with torch.no_grad():
-            looked = self.eye.set_image(pixels).prepare(query, Options(budget=keep))
+            looked = self.eye.set_image(pixels).prepare(query, keep=keep)
         inputs, plan = answered_prompt(self.eye, looked.inputs, answer), looked.plan
         realized = self.eye.backbone.realize(
             self.eye.model, inputs, plan.allocations, relevance=plan.relevance, **plan.options
@@ -187,14 +182,14 @@ class PromptTraining(Training[PromptOptions]):
         self.eye.model.eval()
         right = [self.right(record, keep) for record in chosen]
         with torch.no_grad():
-            losses = [float(self.answer_loss(self.album.pixels(one), one.query, one.answer, keep)) for one in chosen]
+            losses = [float(self.answer_loss(one.pixels, one.query, one.answer, keep)) for one in chosen]
         found = {"held out right": sum(right) / number, "held out loss": math.fsum(losses) / number}
         self.done.setdefault("before", found)
         self.done["after"] = found
         return found
 
     def right(self, record: OwnRecord, keep: float) -> bool:
-        said = self.eye.set_image(self.album.pixels(record)).ask(record.query, budget=keep).text
+        said = self.eye.set_image(record.pixels).ask(record.query, keep=keep).text
         return spelt(said) == spelt(record.answer)
 
     def export(self) -> None:

@@ -2,42 +2,59 @@
 
     arr-coc train scorer --pages 'packs/train-*' --aside 'packs/val-*' --print atlas.npz --seconds 1000 --out OUT
     arr-coc train scorer --data invoices --start bundled --seconds 420 --out my-scorer
-    arr-coc train scorer --from outcomes --reader runs/mini/export --out OUT
 
 Without `--data` the scorer learns from boxes of drawn pictures: Needle World, pages and print together. Small canvases
 zoomed in come first, then larger ones, earlier ones coming back: a scorer that cannot read learns nothing from a whole
 page. Three losses: which cells (as a distribution and one by one), and which letters stand in each block.
 
-`--data` goes on from the bundled scorer on your own pictures, and `--from outcomes` learns from answers alone, without
-boxes (`outcomes`). Both have other options; `--data . --help` and `--from outcomes --help` list them.
+`--data` goes on from the bundled scorer on your own pictures (records as `own_data` reads them): from boxes; from
+words, among which the answer is looked for; or, with `--from outcomes`, from answers alone (`outcomes`). Little data
+must not ruin what the scorer knows: a share of every batch is drawn, the layers that read letters stay as they are
+unless `--all-layers`, and a running mean of the weights is exported. The folder that `--out` names is used by path:
+look(image, question, relevance="my-scorer"). That training has other options; `--data . --help` lists them.
 """
 
 from __future__ import annotations
 
 import copy
-import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from arr_coc.core.alphabet import question_row
+from arr_coc.core.errors import InputError
 from arr_coc.core.files import write_json
+from arr_coc.core.folders import MINI, SCORER, part_folder
 from arr_coc.core.manifest import whole_folder
 from arr_coc.core.plugins import load_function
 from arr_coc.core.values import JsonObject
-from arr_coc.knowing.scorer.reading_scorer import ReadingScorer
+from arr_coc.knowing.scorer.reading_scorer import CELL, ReadingScorer
 
-from ..options import option, parse
-from .acceleration import make_optimizers
+from ..options import option
 from .onnx_graphs import write_scorer_graphs
+from .own_data import OwnRecord, read_own, split_by_picture, write_records
 from .print_world import PrintWorld
-from .run import Moment, Notes, Own, RunOptions, Schedule, Training, door, train
-from .scorer_worlds import Lessons, Shelf, draw_lessons, joined, needle_shelf, page_shelf, print_shelf
+from .run import Moment, Notes, Own, RunOptions, Schedule, Training, command, door
+from .scorer_worlds import (
+    MOST_BOXES,
+    MOST_CONTEXTS,
+    Lessons,
+    Shelf,
+    Stack,
+    draw_lessons,
+    joined,
+    needle_shelf,
+    page_shelf,
+    print_shelf,
+)
+from .swift import make_optimizers
 
 if TYPE_CHECKING:
     from accelerate import Accelerator
@@ -79,7 +96,6 @@ NEEDLE_GREY, PAGE_GREY = 0.08, 0.45
 class ScorerOptions(RunOptions):
     """Options of the scorer on drawn pictures."""
 
-    source: str = option("boxes", "what is learned from", flag="--from", choices=("boxes", "outcomes"))
     pages: str = option("", "packs of pages to learn from: a pattern such as 'packs/train-*'; empty: Needle World only")
     aside: str = option("", "packs of pages kept aside, to judge on")
     learning_rate: float = option(1.6e-3, "of both optimizers, at its highest")
@@ -189,8 +205,6 @@ class MeanTraining(Training[Own]):
 class ScorerTraining(MeanTraining[ScorerOptions]):
     """The scorer on drawn pictures of every world that the options name."""
 
-    title = "scorer"
-
     def __init__(self, options: ScorerOptions, accelerator: Accelerator) -> None:
         super().__init__(options, accelerator)
         self.keep_mean(ReadingScorer() if options.start is None else ReadingScorer.from_pretrained(options.start))
@@ -281,16 +295,174 @@ def pools(shelf: Shelf) -> dict[int, Tensor]:
     return {canvas: pool if len(pool) else everything for canvas, pool in fitting.items()}
 
 
-def main(arguments: Iterable[str] | None = None) -> None:
-    """Run the training that the command line names: on own data, from outcomes, or on drawn pictures."""
-    given = sys.argv[1:] if arguments is None else list(arguments)
-    words = [part for one in given for part in one.split("=", 1)]
-    if "--data" in words:
-        load_function("arr_coc_lab.train.train_own:main")(given)
-    elif "outcomes" in words and "--from" in words:
-        load_function("arr_coc_lab.train.outcomes:main")(given)
-    else:
-        train(ScorerTraining, parse(ScorerOptions, given, __doc__))
+# ---- own pictures ----------------------------------------------------------------------------------------------------
+
+ZOOM = (0.7, 1.3)
+JUDGED_CANVAS = 512  # of Needle World, when it is judged
+
+
+@dataclass(frozen=True, kw_only=True)
+class OwnOptions(RunOptions):
+    """Options of the scorer on own records."""
+
+    data: Path = option(help="one's own records: a folder with records.jsonl, a .jsonl or a .parquet file")
+    source: str = option("boxes", "what is learned from", flag="--from", choices=("boxes", "outcomes", "words"))
+    start: str = option("bundled", "the scorer to go on from: bundled, or a folder")
+    reader: str = option(MINI, "with outcomes: the frozen reader; mini, or an export of `train mini`")
+    strict: bool = option(False, "refuse the data where one record cannot be used, instead of skipping it")
+    held_out: float = option(0.2, "share of the pictures that are judged on and never learned from")
+    mix: float = option(0.5, "share of every batch that is drawn, so that little data does not ruin the scorer")
+    drawn: int = option(210, "Needle pictures that are drawn for that")
+    pages: str = option("", "packs of drawn pages to mix in as well: a pattern such as 'packs/train-*'")
+    canvas: int = option(512, "side in pixels of the crops that are learned from")
+    batch: int = option(6, "pictures a step")
+    learning_rate: float = option(2e-4, "of AdamW, at its highest")
+    all_layers: bool = option(False, "also teach the layers that read letters: for another script; needs much data")
+    judged: int = option(40, "questions held out, and as many of Needle World, at each judgement")
+    judge_every: float = option(600.0, "seconds between judgements; there is one before and one after in any case")
+    folder: Path = option(Path("runs/own-scorer"), "where the checkpoint and the curve are kept")
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.mix < 1:
+            raise InputError(f"--mix {self.mix} leaves no room for your pictures; give 0 or more, below 1")
+        if not 0 < self.held_out < 1:
+            raise InputError(f"--held-out {self.held_out} must be between 0 and 1")
+        if self.canvas < 128 or self.canvas % CELL or self.batch < 1:
+            raise InputError(f"--canvas {self.canvas} must be a multiple of {CELL} from 128, --batch at least 1")
+
+
+def own_shelf(records: Sequence[OwnRecord], device: torch.device) -> Shelf:
+    """These records as a shelf of their own, one picture and one question each."""
+    pictures = [record.pixels for record in records]
+    sizes = [picture.shape[:2] for picture in pictures]
+    number = len(records)
+
+    def placed(boxes: Sequence[np.ndarray], most: int) -> Tensor:
+        result = np.zeros((number, most, 4), np.float32)
+        for row, (several, (height, width)) in enumerate(zip(boxes, sizes, strict=True)):
+            chosen = several[np.argsort(-np.prod(several[:, 2:] - several[:, :2], 1), kind="stable")][:most]
+            result[row, : len(chosen)] = chosen * (width, height, width, height)
+        return torch.from_numpy(result).to(device)
+
+    return Shelf(
+        Stack.of(pictures, sizes, device),
+        torch.full((number, 1, 3), -1e6, device=device),
+        torch.arange(number, device=device),
+        torch.tensor([question_row(record.query) for record in records], dtype=torch.uint8, device=device),
+        placed([record.boxes for record in records], MOST_BOXES),
+        placed([record.context for record in records], MOST_CONTEXTS),
+    )
+
+
+class OwnTraining(MeanTraining[OwnOptions]):
+    """The scorer on own records; its running mean is judged and exported."""
+
+    stays, early = 0.98, 10
+
+    def __init__(self, options: OwnOptions, accelerator: Accelerator) -> None:
+        super().__init__(options, accelerator)
+        self.data = read_own(options.data, options.source, strict=options.strict)
+        self.learned, self.held = split_by_picture(self.data.records, options.held_out, options.seed)
+        self.seen_boxes = [record for record in self.held if len(record.boxes)]
+        folder = part_folder(SCORER) if options.start == "bundled" else Path(options.start)
+        self.keep_mean(ReadingScorer.from_pretrained(folder))
+        if not options.all_layers:
+            for name in READING:
+                getattr(self.scorer, name).requires_grad_(False)
+        self.optimizers.append(
+            torch.optim.AdamW(self.parameters(), lr=options.learning_rate, weight_decay=0.01, betas=(0.9, 0.98))
+        )
+        self.schedule = Schedule(warm_up=20, decay_from=0.4, floor=0.02)
+        self.draws = self.generator("lessons", options.seed)
+        self.drawn = [needle_shelf(options.canvas, max(14, options.drawn), options.seed, self.device)]
+        if options.pages:
+            self.drawn.append(page_shelf(options.pages, self.device))
+        self.creditor: Any = None
+        if options.source == "outcomes":
+            self.creditor = load_function("arr_coc_lab.train.outcomes:Creditor")(options.reader, self.device)
+        self.done |= {"records": len(self.data.records), "skipped": len(self.data.bad), "held_out": len(self.held)}
+        self.done |= {"pictures": len({record.picture for record in self.data.records})}
+
+    # ---- a step
+
+    def own_lessons(self, number: int) -> Lessons:
+        """Questions by chance; with outcomes their boxes are the cells that the frozen reader's answer depends on."""
+        asked = torch.randint(len(self.learned), (number,), generator=self.draws, device=self.device).tolist()
+        chosen = [self.learned[index] for index in asked]
+        if self.creditor is not None:
+            chosen = [self.creditor.placed(record) for record in chosen]
+        shelf = own_shelf(chosen, self.device)
+        return draw_lessons(shelf, shelf.page, number, self.options.canvas, ZOOM, self.draws, grey=PAGE_GREY, each=True)
+
+    def drawn_lessons(self, number: int, at: Moment) -> Lessons:
+        """Needle World; every other step pages, where there are some."""
+        which = at.since % len(self.drawn)
+        shelf = self.drawn[which]
+        every = torch.arange(len(shelf.page), device=self.device)
+        zoom, grey = (NEEDLE_ZOOM, NEEDLE_GREY) if which == 0 else (ZOOM, PAGE_GREY)
+        return draw_lessons(shelf, every, number, self.options.canvas, zoom, self.draws, grey=grey)
+
+    def loss(self, at: Moment) -> tuple[Tensor, Notes]:
+        options = self.options
+        of_drawn = min(options.batch - 1, round(options.batch * options.mix)) if options.mix else 0
+        parts = [self.drawn_lessons(of_drawn, at)] if of_drawn else []
+        lessons = joined([*parts, self.own_lessons(options.batch - of_drawn)])
+        cells, letters = self.read(lessons, glyphs=options.all_layers)
+        losses = cell_losses(cells, lessons)
+        loss = losses["which"] + 3 * losses["each"]
+        if options.all_layers and of_drawn:  # the letters are known of drawn pictures only
+            read = letter_losses(letters[:of_drawn], lessons.letters[:of_drawn])
+            loss, losses = loss + 0.5 * read["letters"] + read["blank"], losses | read
+        with torch.no_grad():
+            best = cells[of_drawn:].flatten(1).argmax(1, keepdim=True)
+            hit = lessons.answer[of_drawn:].flatten(1).gather(1, best).mean()
+        notes = {**losses, "hit": hit}
+        if self.creditor is not None:
+            self.done["likelihood"] = self.creditor.likelihood
+            notes["likelihood"] = hit.new_tensor(self.creditor.likelihood)
+        return loss, notes
+
+    def data_state(self) -> object:
+        return None if self.creditor is None else self.creditor.found
+
+    def load_data_state(self, state: Any) -> None:
+        if self.creditor is not None:
+            self.creditor.found = state
+
+    # ---- how well it does
+
+    def judge(self, at: Moment) -> JsonObject:
+        """Coverage of answers: on whole pictures held out, where their boxes are known, and on Needle World."""
+        generator, shelf = torch.Generator(self.device).manual_seed(1), self.validation
+        every = torch.arange(len(shelf.page), device=self.device)
+        needle, own = self.coverage_of(shelf, every, JUDGED_CANVAS, generator), []
+        number = min(self.options.judged, len(self.seen_boxes))
+        for index in np.linspace(0, len(self.seen_boxes) - 1, number).round().astype(int):
+            lone = own_shelf([self.seen_boxes[index]], self.device)
+            own += self.coverage_of(lone, lone.page, lone.pictures.side, generator)
+        result = covered_shares("needle", needle) | covered_shares("held out", own)
+        self.done.setdefault("before", result)
+        self.done["after"] = result
+        return result
+
+    @cached_property
+    def validation(self) -> Shelf:
+        return needle_shelf(JUDGED_CANVAS, max(7, self.options.judged), 1, self.device, "validation")
+
+    # ---- what is left
+
+    def export(self) -> None:
+        target = self.options.target
+        export_scorer(self.mean, target)
+        write_json(target / "record.json", self.record())
+        write_records(target / "held_out.jsonl", self.held)
+
+    def finish(self) -> None:
+        print(f"{self.options.target}: use it by path, relevance={str(self.options.target)!r}", flush=True)
+
+
+main = command(ScorerTraining, ScorerOptions, __doc__, own="arr_coc_lab.train.train_scorer:own_main")
+own_main = command(OwnTraining, OwnOptions, __doc__)
 
 
 if __name__ == "__main__":

@@ -1,93 +1,180 @@
-"""`arr-coc train video temporal`: learn how relevance is carried through a clip, on moving Needle World.
+"""`arr-coc train video`: find the few numbers by which relevance is carried through a clip, on moving Needle World.
 
-    arr-coc train video temporal --out runs/video --seconds 100
+    arr-coc train video --out runs/video
 
-A handful of numbers is learned (`temporal_model.TemporalBlend`) over the maps of frozen sources: the bundled scorer's,
-and those of a stream without a model. OUT/video is what `load_settings` reads; OUT/record.json has the validation.
+Motion and maps of all clips are measured once; then scipy searches the numbers of `TemporalSettings`. Half of the
+examples have the bundled scorer's maps, half those of a stream without a model. OUT/video is what `load_settings`
+reads; OUT/record.json has the loss on validation clips, before and after.
 """
 
 from __future__ import annotations
 
-import os
-import random
-from collections import Counter, deque
+import sys
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager
-from dataclasses import dataclass
-from itertools import count
+from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from arr_coc.core.arrays import sized
 from arr_coc.core.errors import InputError
 from arr_coc.core.files import write_json
 from arr_coc.core.folders import SCORER, part_folder
-from arr_coc.core.values import JsonObject
+from arr_coc.core.manifest import whole_folder
 from arr_coc.knowing.scorer.source import load_scorer
-from arr_coc.video.settings import TemporalSettings
+from arr_coc.texture.motion import FEATURES, MAP, cut_features, cut_score, measure_motion, next_level, view_of
+from arr_coc.video.settings import SETTINGS_NAME, TemporalSettings, agreement, blend, boosted, carried_trust
 from arr_coc.video.sources import relevance_alone, source_of
 
-from ..options import option
+from ..options import option, parse, plain
+from ..worlds.needle import FAMILIES
 from ..worlds.needle.clips import NeedleClip, render_clip
-from .acceleration import Prefetcher
 from .allocations import target_cells
-from .evaluate import FAMILIES, MapScorer
-from .run import Moment, Notes, RunOptions, Schedule, Training, command, door
-from .temporal_model import (
-    ClipMotion,
-    TemporalBlend,
-    carry_and_look,
-    carry_scores,
-    clip_motion,
-    require_opencv,
-    to_grid,
-)
-
-if TYPE_CHECKING:
-    from accelerate import Accelerator
+from .run import door
 
 LOOK = "look"  # maps of a stream without a model; the same few numbers serve both sources
-KEPT = 16  # batches that are learned from again while no new one is ready
+SEARCHED = {"decay": (0.0, 1.0), "boost": (1.0, 3.0), "weak": (0.0, 1.0), "agree": (0.0, 0.1), "disagree": (0.1, 0.4)}
+LOOK_COST = 0.02  # what looking at a place again costs, in units of the loss
 
 
 @dataclass(frozen=True, kw_only=True)
-class VideoOptions(RunOptions):
-    """Options of the temporal training."""
+class VideoOptions:
+    """Options of the search."""
 
-    stage: str = option("temporal", "what is learned", choices=("temporal",), positional=True)
-    weights: Path | None = option(None, "folder with a scorer; the package's if none")
-    seconds: float = option(240.0, "how long this run may take, drawing included")
-    clips: int = option(16, "clips a step")
+    out: Path = option(Path("runs/video"), "where the settings and the record are written")
+    clips: int = option(4, "clips of each family")
     frames: int = option(8, "frames of a clip")
-    most_cuts: int = option(2, "cuts in a clip, at most")
-    size: tuple[int, int] = option((512, 512), "canvas in pixels: height and width, or one number for both")
-    families: tuple[str, ...] = option(FAMILIES, "of Needle World")
-    learning_rate: float = option(0.03, "of Adam; ten times as much for the cuts")
-    look_cost: float = option(0.02, "what looking at a place again costs, in units of the loss")
-    cut_weight: float = option(0.5, "of the cuts' loss")
-    look_share: float = option(0.5, "of the examples, those with the maps of a stream without a model")
-    say_every: float = option(2.0, "seconds between points of the curve; with --steps every step is one")
-    evaluate: int = option(256, "validation clips; 0: none")
+    size: tuple[int, int] = option((256, 256), "canvas in pixels: height and width, or one number for both")
+    tries: int = option(120, "settings that are tried, at most")
+    seed: int = option(0, "of the clips")
     threads: int = option(2, "for the motion of clips")
-    folder: Path = option(Path("runs/video"), "where the checkpoint and the curve are kept")
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.look_share <= 1:
-            raise InputError(f"--look-share {self.look_share} is not a share; give 0 to 1")
-
-    @property
-    def target(self) -> Path:
-        return self.out or Path(os.environ.get("OUT") or self.folder)
 
 
-@dataclass(frozen=True)
-class ClipExamples:
-    """N clips of T frames: how they move, maps of each frame on its own, and cells that the question needs, both (N, T,
-    rows, cols). cuts: (N, T) bool."""
+# ---- clips, measured and carried -------------------------------------------------------------------------------------
+
+
+class ClipMotion(NamedTuple):
+    """N clips of T frames; in a clip's first frame everything is unexplained.
+
+    flow: (N, T, 2, h, w) backward, x first, in pixels of the maps. unexplained, moving: (N, T, h, w). excess:
+    (N, T, 2), the features of `motion.FEATURES` above the clip's own level. cuts: (N, T) bool, those that were found.
+    """
+
+    flow: Tensor
+    unexplained: Tensor
+    moving: Tensor
+    excess: Tensor
+    cuts: Tensor
+
+
+def require_opencv() -> None:
+    """Fail in one line where the optical flow would fail later, in a thread."""
+    if find_spec("cv2") is None:
+        raise InputError("the motion of clips needs OpenCV: pip install opencv-python-headless")
+
+
+def clip_motion(pictures: Tensor, settings: TemporalSettings, threads: int = 1) -> ClipMotion:
+    """(N, T, 3, H, W) uint8 → `ClipMotion` on the same device; the flow is found on the CPU, a thread for each clip."""
+    frames = pictures.permute(0, 1, 3, 4, 2).contiguous().cpu().numpy()
+    with ThreadPoolExecutor(max(1, threads)) as pool:
+        measured = list(pool.map(lambda one: _one_clip(one, settings), frames))
+    columns = (torch.from_numpy(np.stack(column)) for column in zip(*measured, strict=True))
+    return ClipMotion(*(column.to(pictures.device) for column in columns))
+
+
+def _one_clip(frames: np.ndarray, settings: TemporalSettings) -> tuple[np.ndarray, ...]:
+    """(T, H, W, 3) frames → the fields of `ClipMotion` of one clip."""
+    views = [view_of(frame) for frame in frames]
+    number, (height, width) = len(views), sized((views[0].shape[0], views[0].shape[1]), MAP)
+    flow = np.zeros((number, 2, height, width), dtype=np.float32)
+    unexplained, moving = np.ones((number, height, width), np.float32), np.zeros((number, height, width), np.float32)
+    excess, cuts = np.zeros((number, len(FEATURES)), dtype=np.float32), np.zeros(number, dtype=bool)
+    level = np.zeros(len(FEATURES), dtype=np.float32)
+    for time in range(1, number):
+        before, view = views[time - 1], views[time]
+        motion = measure_motion(before, view, settings.agree, settings.disagree)
+        features = cut_features(motion, before, view)
+        excess[time] = features - level
+        cuts[time] = cut_score(features, level, settings.cut_weights, settings.cut_bias) > 0
+        flow[time], unexplained[time] = motion.flow.transpose(2, 0, 1), motion.unexplained
+        moving[time] = motion.moving
+        level = next_level(features, level)
+    return flow, unexplained, moving, excess, cuts
+
+
+class ClipMaps(NamedTuple):
+    """What is known of N clips before a token is spent, all (N, T, rows, cols). scores: each frame on its own.
+    relevance: carried through time. same_ground: share of each cell that was seen before. looked: (N, T, h, w), 1 where
+    a place was looked at again, at the motion's size."""
+
+    scores: Tensor
+    relevance: Tensor
+    same_ground: Tensor
+    looked: Tensor
+
+
+@torch.no_grad()
+def carry(
+    scores: Tensor,
+    motion: ClipMotion,
+    settings: TemporalSettings,
+    every_frame: bool = True,
+    scenes: Tensor | None = None,
+) -> ClipMaps:
+    """Carry the scores of every frame (N, T, rows, cols) along the motion, as a stream does: all clips at once.
+
+    every_frame: everything is looked at in every frame; otherwise only what is weak, and keyframes. scenes: (N, T)
+    bool, where scenes begin; as the motion found them unless given.
+    """
+    same = agreement(motion.unexplained, settings.agree, settings.disagree)
+    current = F.interpolate(scores, tuple(same.shape[2:]), mode="bilinear", align_corners=False)
+    begins = motion.cuts if scenes is None else scenes
+    relevance, trust = current[:, 0], torch.ones_like(current[:, 0])
+    since, ones = torch.zeros(len(current), device=current.device), torch.ones_like(trust)
+    frames = [(relevance, torch.zeros_like(trust), ones)]
+    for time in range(1, current.shape[1]):
+        new = begins[:, time, None, None]
+        since = torch.where(begins[:, time] | (since + 1 >= settings.keyframe), 0, since + 1)
+        warped, believed = warp_batch(torch.stack([relevance, trust], 1), motion.flow[:, time]).unbind(1)
+        known = carried_trust(believed, same[:, time], settings.fade)
+        again = ones if every_frame else torch.where(since[:, None, None] == 0, ones, (known < settings.weak).float())
+        mixed = blend(warped, current[:, time], known, settings.decay)
+        relevance = torch.where(new, current[:, time], again * mixed + (1 - again) * warped)
+        trust = torch.where(new, ones, again + (1 - again) * known)
+        shown = boosted(relevance, motion.moving[:, time].masked_fill(new, 0), settings.boost)
+        frames.append((shown, same[:, time].masked_fill(new, 0), torch.where(new, ones, again)))
+    carried, ground, looked = (torch.stack(part, 1) for part in zip(*frames, strict=True))
+    grid = scores.shape[2], scores.shape[3]
+    return ClipMaps(scores, to_grid(carried, grid), to_grid(ground, grid), looked)
+
+
+def to_grid(maps: Tensor, grid: tuple[int, int]) -> Tensor:
+    """(N, T, h, w) → (N, T, rows, cols): the mean of each cell."""
+    return F.adaptive_avg_pool2d(maps, grid)
+
+
+def warp_batch(images: Tensor, backward: Tensor) -> Tensor:
+    """Carry (B, C, H, W) along backward flows (B, 2, H, W), bilinearly."""
+    height, width = images.shape[2:]
+    y = torch.arange(height, device=images.device, dtype=torch.float32)[:, None]
+    x = torch.arange(width, device=images.device, dtype=torch.float32)[None, :]
+    # grid_sample wants coordinates in [-1, 1] from outer edge to outer edge (align_corners=False).
+    places = (x + backward[:, 0] + 0.5) * (2 / width) - 1, (y + backward[:, 1] + 0.5) * (2 / height) - 1
+    return F.grid_sample(images, torch.stack(places, -1), padding_mode="border", align_corners=False)
+
+
+# ---- the search ------------------------------------------------------------------------------------------------------
+
+
+class ClipExamples(NamedTuple):
+    """Clips of one family: how they move, maps of each frame on its own, and cells that the question needs, both (N, T,
+    rows, cols). cuts: (N, T) bool, the true ones."""
 
     motion: ClipMotion
     scores: Tensor
@@ -95,166 +182,96 @@ class ClipExamples:
     cuts: Tensor
 
 
-# ---- drawn clips -----------------------------------------------------------------------------------------------------
-
-
-def drawn_clip(plan: VideoOptions, device: torch.device, number: int, split: str = "train") -> NeedleClip:
-    """Batch `number`: a function of the plan and the number alone, so that a resumed run goes on as it would."""
-    chance = random.Random(f"{plan.seed}/{split}/{number}")
-    cuts = min(chance.randint(0, plan.most_cuts), plan.frames - 1)
-    family = plan.families[number % len(plan.families)]
-    numbers = range(number * plan.clips, (number + 1) * plan.clips)
-    return render_clip(family, numbers, plan.frames, plan.size, plan.seed, split, device, cuts=cuts)
-
-
-def source_at(plan: VideoOptions, number: int) -> str:
-    """Whose maps batch `number` shows, spread evenly over every family: families take turns, and so an even and odd of
-    the number would give some only the one and some only the other."""
-    turn = number // len(plan.families) + number % len(plan.families)
-    return LOOK if int((turn + 1) * plan.look_share) > int(turn * plan.look_share) else SCORER
-
-
-def maps_of(source: str, scorer: MapScorer, clip: NeedleClip, threads: int) -> Tensor:
-    """(N, T, rows, cols): the frozen scorer's maps, or those of a stream without a model (and without the photo map:
-    what is learned must not depend on an extra being installed)."""
-    if source != LOOK:
+def drawn_examples(options: VideoOptions, split: str) -> list[ClipExamples]:
+    """Clips of every family with the maps of both sources; every other family has cuts."""
+    scorer, examples = load_scorer(part_folder(SCORER)).float().eval(), []
+    for place, family in enumerate(FAMILIES):
+        numbers, cuts = range(options.clips), min(place % 3, options.frames - 1)
+        clip = render_clip(family, numbers, options.frames, options.size, options.seed, split, cuts=cuts)
+        motion = clip_motion(clip.pictures, TemporalSettings(), options.threads)
         with torch.no_grad():
-            scores = scorer.score(clip.frames.pictures, clip.frames.question_ids).float()
-        return scores.unflatten(0, tuple(clip.cuts.shape))
+            found = scorer.score(clip.frames.pictures, clip.frames.question_ids).float()
+        for scores in (found.unflatten(0, tuple(clip.cuts.shape)), look_maps(clip)):
+            truth = target_cells(clip.frames, *scores.shape[2:]).view_as(scores)
+            examples.append(ClipExamples(motion, scores, truth, clip.cuts))
+    return examples
+
+
+def look_maps(clip: NeedleClip) -> Tensor:
+    """(N, T, rows, cols): maps of a stream without a model, and without the photo map: what is found must not depend on
+    an extra being installed."""
     frames = clip.frames.pictures.permute(0, 2, 3, 1).contiguous().cpu().numpy()
     sources = [source_of(LOOK, question, photos=False) for question in clip.frames.questions]
-    with ThreadPoolExecutor(max(1, threads)) as pool:
-        found = list(pool.map(relevance_alone, sources, frames))
-    maps = torch.from_numpy(np.stack(found)).to(clip.cuts.device)
+    maps = torch.from_numpy(np.stack([relevance_alone(*pair) for pair in zip(sources, frames, strict=True)]))
     rows, cols = clip.frames.cell_labels.shape[1:3]
     return to_grid(maps.unflatten(0, tuple(clip.cuts.shape)), (rows, cols))
-
-
-def examples_of(clip: NeedleClip, scores: Tensor, settings: TemporalSettings, threads: int) -> ClipExamples:
-    truth = target_cells(clip.frames, *scores.shape[2:]).view_as(scores)
-    return ClipExamples(clip_motion(clip.pictures, settings, threads), scores, truth, clip.cuts)
-
-
-# ---- the training ----------------------------------------------------------------------------------------------------
 
 
 def needed_loss(relevance: Tensor, truth: Tensor) -> Tensor:
     """Relevance (N, T, rows, cols) against the cells that the question needs; those count three times.
 
     Each frame's relevance is first brought to the sum of what is needed: tokens follow how the cells of a frame
-    compare, not how loud a map is. Otherwise the boost of what moves would be learned as a volume knob.
+    compare, not how loud a map is. Otherwise the boost of what moves would be found as a volume knob.
     """
     louder = truth.sum((2, 3), keepdim=True) / relevance.sum((2, 3), keepdim=True).clamp(min=1e-6)
     return F.binary_cross_entropy((relevance * louder).clamp(1e-4, 1 - 1e-4), truth, weight=1 + 2 * truth)
 
 
-def temporal_loss(temporal: TemporalBlend, examples: ClipExamples, plan: VideoOptions) -> tuple[Tensor, Notes]:
-    """Carried relevance against what the question needs in each frame, plus what looking again and cuts cost.
+def carrying_loss(settings: TemporalSettings, examples: Sequence[ClipExamples]) -> float:
+    """What is needed, missed by carried relevance, and what looking again costs.
 
-    Carried both ways: with a look only where trust is weak, which saves time, and with a look at everything, as on
-    keyframes. Without the second, decay would never meet a past that is still trusted.
+    Carried both ways: with a look only where trust is weak, and with a look at everything, as on keyframes. Without the
+    second, decay would never meet a past that is still trusted.
     """
-    scenes, truth = examples.cuts, examples.truth
-    weak, looks = carry_and_look(examples.scores, examples.motion, temporal, False, scenes)
-    everywhere, _ = carry_and_look(examples.scores, examples.motion, temporal, True, scenes)
-    seen = 0.5 * (needed_loss(weak.relevance, truth) + needed_loss(everywhere.relevance, truth))
-    looked = looks[:, 1:].mean()
-    logits = temporal.cut_logits(examples.motion.excess[:, 1:])
-    cuts = scenes[:, 1:].to(logits.dtype)
-    cut = F.binary_cross_entropy_with_logits(logits, cuts, weight=1 + 4 * cuts)
-    return seen + plan.look_cost * looked + plan.cut_weight * cut, {"seen": seen, "looked": looked, "cut": cut}
+    losses = []
+    for one in examples:
+        weak, every = (carry(one.scores, one.motion, settings, way, one.cuts) for way in (False, True))
+        seen = 0.5 * (needed_loss(weak.relevance, one.truth) + needed_loss(every.relevance, one.truth))
+        losses.append(float(seen + LOOK_COST * weak.looked[:, 1:].mean()))
+    return float(np.mean(losses))
 
 
-class TemporalTraining(Training[VideoOptions]):
-    """A handful of numbers, on the maps of frozen sources."""
+def search(options: VideoOptions, examples: Sequence[ClipExamples]) -> TemporalSettings:
+    """The settings with the least loss that the search finds, and weights that tell cuts from other frames."""
+    from scipy.optimize import minimize
 
-    title = "temporal"
+    start = TemporalSettings()
 
-    def __init__(self, options: VideoOptions, accelerator: Accelerator) -> None:
-        require_opencv()
-        super().__init__(options, accelerator)
-        scorer = load_scorer(part_folder(SCORER, options.weights))
-        self.scorer = scorer.float().to(self.device).eval().requires_grad_(False)
-        self.started_from = TemporalSettings()
-        self.temporal = TemporalBlend.of(self.started_from).to(self.device)
-        self.modules["temporal"] = self.temporal
-        # The cuts' weights live on a scale of tens, everything else on one of units.
-        cuts, rate = [self.temporal.cut_weights, self.temporal.cut_bias], options.learning_rate
-        rest = [one for one in self.temporal.parameters() if all(one is not other for other in cuts)]
-        groups = [{"params": rest, "lr": rate}, {"params": cuts, "lr": 10 * rate}]
-        self.optimizers.append(torch.optim.Adam(groups, lr=rate))
-        self.schedule = Schedule(decay_from=1 / 3)
-        self.chance["chance"].seed(f"{options.seed}/temporal/0")
-        self.pool: deque[ClipExamples] = deque(maxlen=KEPT)
-        self.number = count()
-        self.ahead: Prefetcher[ClipExamples] = Prefetcher(self.make, self.device, ahead=2)
-        self.done["examples"] = 0
+    def settings_of(numbers: np.ndarray) -> TemporalSettings:
+        return replace(start, **dict(zip(SEARCHED, map(float, numbers), strict=True)))
 
-    def make(self) -> ClipExamples:
-        """For the background thread: the next batch."""
-        number = next(self.number)
-        clip = drawn_clip(self.options, self.device, number)
-        scores = maps_of(source_at(self.options, number), self.scorer, clip, self.options.threads)
-        return examples_of(clip, scores, self.started_from, self.options.threads)
+    found = minimize(
+        lambda numbers: carrying_loss(settings_of(numbers), examples),
+        [getattr(start, name) for name in SEARCHED],
+        method="Nelder-Mead",
+        bounds=list(SEARCHED.values()),
+        options={"maxfev": options.tries, "xatol": 1e-3, "fatol": 1e-5},
+    )
+    excess = np.concatenate([one.motion.excess[:, 1:].flatten(0, 1).numpy() for one in examples])
+    cuts = np.concatenate([one.cuts[:, 1:].flatten().numpy() for one in examples])
 
-    def running(self) -> AbstractContextManager[object]:
-        self.number = count(self.done["examples"])
-        return self.ahead
+    def surprise(numbers: np.ndarray) -> float:
+        logits = excess @ numbers[:-1] + numbers[-1]
+        return float(np.mean(np.logaddexp(0, np.where(cuts, -logits, logits)) * (1 + 4 * cuts)))
 
-    def loss(self, at: Moment) -> tuple[Tensor, Notes]:
-        # Examples that are not ready are not waited for: earlier ones teach nearly as much.
-        if self.ahead.ready or len(self.pool) < 4:
-            self.pool.append(self.ahead.next())
-            self.done["examples"] += 1
-            examples = self.pool[-1]
-        else:
-            examples = self.chance["chance"].choice(self.pool)
-        return temporal_loss(self.temporal, examples, self.options)
-
-    def step(self, at: Moment) -> Notes:
-        return super().step(at) | {name: getattr(self.temporal, name) for name in ("decay", "boost", "weak")}
-
-    def judge(self, at: Moment) -> None:
-        """Only before the first step; afterwards `finish` does it."""
-        if at.step == 0:
-            self.done["validation_before"] = self.evaluated()
-
-    @torch.inference_mode()
-    def evaluated(self) -> JsonObject:
-        """On validation clips: which cuts are found, and what carrying the maps of each source is worth."""
-        plan, temporal = self.options, self.temporal.eval()
-        counts, losses = Counter[str](), dict[str, list[float]]()
-        for number in range(-(-plan.evaluate // plan.clips)):
-            clip = drawn_clip(plan, self.device, number, "validation")
-            for source in (SCORER, LOOK):
-                scores = maps_of(source, self.scorer, clip, plan.threads)
-                one = examples_of(clip, scores, temporal.settings, plan.threads)
-                carried, looks = carry_and_look(scores, one.motion, temporal, False, clip.cuts)
-                everywhere = carry_scores(scores, one.motion, temporal, clip.cuts)
-                for name, relevance in (("carried", carried), ("everywhere", everywhere)):
-                    losses.setdefault(f"{source} {name}", []).append(float(needed_loss(relevance.relevance, one.truth)))
-                losses.setdefault(f"{source} alone", []).append(float(needed_loss(scores, one.truth)))
-                losses.setdefault(f"{source} looked", []).append(float(looks[:, 1:].mean()))
-            true, cuts = clip.cuts[:, 1:], temporal.cut_logits(one.motion.excess[:, 1:]) > 0
-            counts += Counter(cuts=int(true.sum()), cuts_found=int((cuts & true).sum()))
-            counts += Counter(frames_inside=int((~true).sum()), false_cuts=int((cuts & ~true).sum()))
-        temporal.train()
-        return {**counts, **{name: sum(values) / len(values) for name, values in losses.items()}}
-
-    def record(self) -> JsonObject:
-        return {**super().record(), "settings": self.temporal.settings.to_json()}
-
-    def export(self) -> None:
-        self.temporal.save_pretrained(self.options.target / "video")
-        write_json(self.options.target / "record.json", self.record())
-
-    def finish(self) -> None:
-        found = self.evaluated()
-        write_json(self.options.target / "record.json", {**self.record(), "validation": found})
-        print(f"settings {self.temporal.settings.to_json()}\nvalidation {found}", flush=True)
+    edges = [*[(0.0, 200.0)] * len(FEATURES), (-20.0, 0.0)]
+    *weights, bias = minimize(surprise, [*start.cut_weights, start.cut_bias], bounds=edges).x.tolist()
+    return replace(settings_of(found.x), cut_weights=tuple(weights), cut_bias=bias)
 
 
-main = command(TemporalTraining, VideoOptions, __doc__)
+def main(arguments: Iterable[str] | None = None) -> None:
+    options = parse(VideoOptions, sys.argv[1:] if arguments is None else arguments, __doc__)
+    require_opencv()
+    settings = search(options, drawn_examples(options, "train"))
+    aside = drawn_examples(options, "validation")
+    validation = {
+        name: carrying_loss(one, aside) for name, one in (("before", TemporalSettings()), ("after", settings))
+    }
+    with whole_folder(options.out / "video") as made:
+        write_json(made / SETTINGS_NAME, settings.to_json())
+    write_json(options.out / "record.json", {"plan": plain(options), "validation": validation})
+    print(f"settings {settings.to_json()}\nvalidation {validation}", flush=True)
+
 
 if __name__ == "__main__":
     door(main)

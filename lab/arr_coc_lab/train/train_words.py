@@ -218,8 +218,6 @@ class WordsOptions(RunOptions):
 class WordsTraining(Training[WordsOptions]):
     """Questions over words, drawn evenly; judged on layouts that were kept aside."""
 
-    title = "words"
-
     def __init__(self, options: WordsOptions, accelerator: Accelerator) -> None:
         super().__init__(options, accelerator)
         seed = options.seed

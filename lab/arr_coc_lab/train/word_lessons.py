@@ -14,6 +14,7 @@ from torch import Tensor
 from arr_coc.core.alphabet import decode
 from arr_coc.knowing.words.page import word_page
 from arr_coc.knowing.words.source import features
+from arr_coc.pictures.load import load_picture
 from arr_coc.pictures.ocr import ocr_words
 from arr_coc.pictures.words import Words, make_words
 from arr_coc.pictures.words_files import as_words
@@ -183,7 +184,10 @@ def own_lessons(records: Iterable[OwnRecord]) -> Iterator[Lesson]:
     for record in records:
         pages.setdefault(record.picture, []).append(record)
     for several in pages.values():
-        picture, known = several[0].load(), next((one.words for one in several if one.words is not None), None)
+        picture, known = (
+            load_picture(several[0].pixels),
+            next((one.words for one in several if one.words is not None), None),
+        )
         words = ocr_words(picture.pixels) if known is None else as_words(known, picture.size)
         if len(words):
             yield Lesson(words, tuple(WordLesson(one.query, one.boxes, one.context) for one in several), OWN)

@@ -16,7 +16,7 @@ from ..core.manifest import verify
 from ..core.values import JsonObject
 from ..texture.motion import agreement
 
-# What `arr-coc train video temporal` writes beside its weights, so that a stream can read it without torch.
+# What `arr-coc train video` writes.
 SETTINGS_NAME = "settings.json"
 SHIPPED = WEIGHTS / "video"
 
@@ -64,7 +64,7 @@ class TemporalSettings:
 
 
 def load_settings(folder: str | Path | None = None) -> TemporalSettings:
-    """What was learned: from a folder of `arr-coc train video temporal`, the package's own, or defaults."""
+    """What was learned: from a folder of `arr-coc train video`, the package's own, or defaults."""
     path = Path(SHIPPED if folder is None else folder) / SETTINGS_NAME
     if folder is None and not os.path.exists(path):
         return TemporalSettings()

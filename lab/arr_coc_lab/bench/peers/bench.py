@@ -18,7 +18,7 @@ from arr_coc.core.errors import InputError
 
 from ...statistics import paired
 from ...train.evaluate import FAMILIES
-from ...train.pictures import render_family
+from ...worlds.needle import render
 from ..needle import RIGHT, device_facts, loaded, weights_name
 from ..report import Quantity, Report, Score, Table, share_name
 from ..rows import BenchRow, Key
@@ -26,7 +26,7 @@ from ..run import Job, Plan, in_turn
 from ..suite import PeersOptions, chosen_families
 from .cost import counted_cost, model_cost, prompt_length
 from .model import PeerScene, PrunableMini, Way
-from .registry import FULL, chosen_ways
+from .ways import FULL, chosen_ways
 
 NUMBER, QUICK = 2048, 8
 KEEPS, QUICK_KEEPS = (1 / 4, 1 / 8, 1 / 16, 1 / 32), (1 / 4, 1 / 16)
@@ -93,7 +93,7 @@ class PeersWork:
     def __call__(self, what: tuple[str, int, int], wanted: tuple[Key, ...]) -> Iterator[BenchRow]:
         family, start, count = what
         mini, missing = prunable(self.weights, self.device), set(wanted)
-        batch = render_family(family, count, (SIDE, SIDE), self.seed, start, self.device, None, SPLIT)
+        batch = render(family, count, (SIDE, SIDE), self.seed, SPLIT, device=self.device, start=start)
         scene = PeerScene(batch, mini.dtype, seed=self.seed * 7919 + FAMILIES.index(family) * 1_000_003 + start)
         for name, keep in dict.fromkeys((key.system, key.keep) for key in wanted):
             way, tokens = FULL if name == FULL.name else chosen_ways([name])[0], max(1, round(keep * TOKENS))
@@ -111,7 +111,7 @@ class PeersWork:
 @cache
 def chooser_cost(weights: Path | None, device: str, seed: int, way: Way, tokens: int) -> float:
     """What choosing costs, in GFLOP, on one picture that is not among those that are read."""
-    batch = render_family("forms", 1, (SIDE, SIDE), seed + 1, 0, device, None, SPLIT)
+    batch = render("forms", 1, (SIDE, SIDE), seed + 1, SPLIT, device=device)
     return counted_cost(prunable(weights, device), way, tokens, batch).chooser
 
 

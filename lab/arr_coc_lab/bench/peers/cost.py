@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from ...train.pictures import TrainingBatch
+from ...worlds.needle.batch import NeedleBatch
 from .model import BEFORE, PeerScene, PrunableMini, Way
 
 
@@ -69,7 +69,7 @@ def prompt_length(scene: PeerScene) -> float:
 
 
 @torch.no_grad()
-def counted_cost(mini: PrunableMini, way: Way, tokens: int, batch: TrainingBatch) -> Cost:
+def counted_cost(mini: PrunableMini, way: Way, tokens: int, batch: NeedleBatch) -> Cost:
     """What one way costs on a batch of one picture, the chooser's share by torch's counter."""
     from torch.nn.attention import SDPBackend, sdpa_kernel
     from torch.utils.flop_counter import FlopCounterMode

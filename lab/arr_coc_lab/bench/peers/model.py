@@ -22,10 +22,9 @@ from arr_coc.realizing.qwen3_vl.encode import LanguageWalk, PatchPlaces, TowerWa
 from arr_coc.realizing.tokens.patches import PatchPyramid, gather_leaf_patches, mip_pyramid
 from arr_coc.realizing.tokens.positions import language_positions
 
-from ...train.mini_model import VISION_END
-from ...train.pictures import TrainingBatch
-from ...train.prompts import HEAD, TURN_LENGTH, chat_tail
+from ...train.mini_model import HEAD, TURN_LENGTH, VISION_END, chat_tail
 from ...train.swift import pair
+from ...worlds.needle.batch import NeedleBatch
 from .maths import bipartite, gather, pool
 
 CELL, LEVELS, BEFORE = 32, 3, len(HEAD)
@@ -76,7 +75,7 @@ class PeerScene:
     answers: False leaves the prompt alone, as a model gets it.
     """
 
-    def __init__(self, batch: TrainingBatch, dtype: torch.dtype, seed: int = 0, answers: bool = True) -> None:
+    def __init__(self, batch: NeedleBatch, dtype: torch.dtype, seed: int = 0, answers: bool = True) -> None:
         self.batch, self.dtype, self.seed = batch, dtype, seed
         self.grid = batch.pictures.shape[2] // CELL, batch.pictures.shape[3] // CELL
         self.tails, self.said = chat_tail(batch.question_ids, batch.answer_ids)
@@ -427,21 +426,17 @@ Make = Callable[[PrunableMini, PeerScene, int], Told]
 # before: the tower reads less. tower: it reads less as it goes. after: tokens go behind it. inside: in the language
 # model. Only the first two spare the tower anything.
 Where = Literal["before", "tower", "after", "inside"]
-Group = Literal["ours", "peer", "control", "oracle"]
 
 
 @dataclass(frozen=True)
 class Way:
     """make: (mini, scene, tokens) → what the language model is told, with that many visual tokens in its last layer.
-    asks: does it know the question? paper: where it was published. more: is it also read at larger budgets, so that
-    there is something to set beside what others spend on the whole tower?"""
+    more: is it also read at larger budgets, so that there is something to set beside what others spend on the whole
+    tower?"""
 
     name: str
-    group: Group
     where: Where
-    asks: bool
     make: Make
-    paper: str = ""
     more: bool = False
 
     @property

@@ -56,7 +56,7 @@ FEATURES = (
         f"{extra('ocr')} && pip install --no-deps rapidocr",
         "words of scans, which look and ask weigh with the scorer (docs/words.md has what that shows)",
     ),
-    Feature("trainings", {"accelerate": "accelerate", "matplotlib": "matplotlib"}, "pip install 'arr-coc-lab[train]'"),
+    Feature("trainings", {"accelerate": "accelerate"}, "pip install 'arr-coc-lab[train]'"),
     Feature("HEIC pictures", {"pillow_heif": "pillow-heif"}, extra("formats"), "photos of telephones as they are"),
 )
 

@@ -1,0 +1,340 @@
+"""Every way of the comparison: ours, seven published ones with paper, rule and what differs here, controls, oracles."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from arr_coc.attending.controls import permute_along_tree
+from arr_coc.attending.gains import Criterion
+from arr_coc.attending.overlay import overlay
+from arr_coc.attending.quadtree import quadtree
+from arr_coc.attending.tree import build_tree
+from arr_coc.core.errors import InputError
+
+from ...train.allocations import target_cells
+from .maths import best, cosines, density_clusters, gather, max_min, others, pool, stages
+from .model import LEVELS, Flow, Inside, Make, PeerScene, PrunableMini, Told, Visual, Way, rows_of
+
+# ---- ours: a map of where to look, an allocator, and a tower that reads only what was allocated ----------------------
+
+LayOut = Callable[[PrunableMini, PeerScene, Tensor, int], Told]
+
+
+def overlaid(mini: PrunableMini, scene: PeerScene, relevance: Tensor, tokens: int) -> Told:
+    """(B, rows, cols) relevance → leaves on one another, and what the tower makes of them."""
+    return Told(mini.tower(scene, overlay(relevance, [tokens] * len(scene), levels=LEVELS).cells))
+
+
+def tiled(mini: PrunableMini, scene: PeerScene, relevance: Tensor, tokens: int, criterion: Criterion = "mass") -> Told:
+    tree = build_tree(*scene.grid, LEVELS)
+    return Told(mini.tower(scene, quadtree(relevance, tree, max(tree.floor, tokens), criterion).cells))
+
+
+def by_map(lay_out: LayOut, relevance: Callable[[PrunableMini, PeerScene], Tensor]) -> Make:
+    """A way that lays tokens out by a map."""
+    return lambda mini, scene, tokens: lay_out(mini, scene, relevance(mini, scene), tokens)
+
+
+# ---- FastV -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class FastV(Inside):
+    tokens: int
+    layer: int
+
+    def after(self, index: int, flow: Flow, query: Tensor, key: Tensor) -> None:
+        if index == self.layer - 1:
+            flow.keep(best(flow.attention(query, key, *flow.scene.last_row()), self.tokens))
+
+
+def fastv(mini: PrunableMini, scene: PeerScene, tokens: int, layer: int) -> Told:
+    """FastV: after K layers, only the tokens to which the prompt's last token attended most.
+
+    Chen et al., "An Image is Worth 1/2 Tokens After Layer 2", ECCV 2024, arXiv 2403.06764.
+    Rule: the attention of the last token in layer K, mean over heads, ranks the visual tokens; the best stay.
+    Differs: K = 2 as published, but of 5 layers and not of 32, so a larger share of the language model still reads
+    everything; K = 3 is there because in `mini` the third layer is the first that looks at what was asked about. The
+    row of attention is computed beside the layer, where the original takes it from an eager layer.
+    """
+    return Told(mini.full(scene), FastV(tokens, layer))
+
+
+# ---- PyramidDrop -----------------------------------------------------------------------------------------------------
+
+DOORS = (1 / 4, 1 / 2, 3 / 4)
+
+
+@dataclass
+class PyramidDrop(Inside):
+    counts: dict[int, int]
+
+    def before(self, index: int, flow: Flow) -> None:
+        if index in self.counts:
+            query, key, _ = flow.project(flow.language.layers[index])
+            flow.keep(best(flow.attention(query, key, *flow.scene.last_row()), self.counts[index]))
+
+
+def pyramid_drop(mini: PrunableMini, scene: PeerScene, tokens: int) -> Told:
+    """PyramidDrop: the picture shrinks at three doors on the way up.
+
+    Xing et al., "PyramidDrop: Accelerating Your Large Vision-Language Models via Pyramid Visual Redundancy
+    Reduction", CVPR 2025, arXiv 2410.17247.
+    Rule: at a quarter, half and three quarters of the depth the last token's attention in the *coming* layer ranks
+    the visual tokens, and an equal share of them goes.
+    Differs: the share is set so that exactly the asked number is left after the third door (the original halves,
+    whatever comes of it); with 5 layers the doors stand before layers 1, 2 and 3, counted from 0.
+    """
+    doors = [int(mini.depth * share) for share in DOORS]
+    return Told(mini.full(scene), PyramidDrop(dict(zip(doors, stages(scene.full, tokens), strict=True))))
+
+
+# ---- SparseVLM -------------------------------------------------------------------------------------------------------
+
+RECYCLED, A_CLUSTER = 0.3, 10
+
+
+@dataclass
+class SparseVLM(Inside):
+    """counts: tokens left behind each layer. raters: (B, T) bool over the tail."""
+
+    counts: dict[int, int]
+    raters: Tensor
+
+    def after(self, index: int, flow: Flow, query: Tensor, key: Tensor) -> None:
+        if self.counts.get(index, flow.count) < flow.count:
+            flow.exchange(
+                sparsified(flow.visual(), flow.attention(query, key, *rows_of(self.raters)), self.counts[index])
+            )
+
+
+def sparsified(visual: Visual, ratings: Tensor, tokens: int) -> Visual:
+    """The best tokens by their ratings (B, N), and clusters of the best of the others: `tokens` in all."""
+    clusters = min(cluster_count(len(visual), tokens), tokens - 1)
+    kept = best(ratings, tokens - clusters).sort(1).values
+    rest = others(kept, len(visual))
+    again = rest.gather(1, best(ratings.gather(1, rest), recycled_count(rest.shape[1])))
+    slot = density_clusters(gather(visual.embeds, again), clusters)
+    merged = visual.map(partial(gather, index=again)).map(partial(pool, slot=slot, count=clusters))
+    left = visual.take(kept)
+    planes = [torch.cat(two, 1) for two in zip(left.planes, merged.planes, strict=True)]
+    return Visual(torch.cat([left.embeds, merged.embeds], 1), planes, torch.cat([left.places, merged.places], 1))
+
+
+def recycled_count(dropped: int) -> int:
+    return int(RECYCLED * dropped) + 1
+
+
+def cluster_count(count: int, tokens: int) -> int:
+    """How many of `tokens` are clusters. What is dropped depends on it, and it on what is dropped: a few rounds."""
+    clusters = 1
+    for _ in range(4):
+        clusters = recycled_count(count - tokens + clusters) // A_CLUSTER + 1
+    return clusters
+
+
+def raters_of(mini: PrunableMini, scene: PeerScene) -> Tensor:
+    """(B, T) bool: the prompt's tokens that resemble the picture more than the average one."""
+    text = F.embedding(scene.tails, mini.core.language_model.embed_tokens.weight).float()
+    alike = (mini.full(scene).embeds.float() @ text.transpose(1, 2)).masked_fill(~scene.prompt[:, None], float("-inf"))
+    raters = scene.prompt & (alike.softmax(2).mean(1) > 1 / scene.prompt.sum(1, keepdim=True))
+    return torch.where(raters.any(1, keepdim=True), raters, scene.prompt)
+
+
+def sparse_vlm(mini: PrunableMini, scene: PeerScene, tokens: int) -> Told:
+    """SparseVLM: text tokens that resemble the picture rate it; the best of what goes comes back as clusters.
+
+    Zhang et al., "SparseVLM: Visual Token Sparsification for Efficient Vision-Language Model Inference", ICML 2025,
+    arXiv 2410.04417.
+    Rule: raters are the prompt's tokens whose mean similarity to the visual tokens, softmax over the text, is above
+    average. After three early layers their attention ranks the visual tokens; of what goes, the best 30 % are
+    clustered (DPC-kNN) and come back as one token for every ten.
+    Differs: exactly the asked number is left, clusters included, in three equal cuts after layers 0, 1 and 2 (the
+    original cuts after 2, 6 and 15 of 32 and takes the numbers from a rank or a table); a cluster stands at its
+    members' mean place.
+    """
+    return Told(mini.full(scene), SparseVLM(dict(enumerate(stages(scene.full, tokens))), raters_of(mini, scene)))
+
+
+# ---- VisionZip -------------------------------------------------------------------------------------------------------
+
+DOMINANT = 54 / 64
+
+
+def visionzip(mini: PrunableMini, scene: PeerScene, tokens: int) -> Told:
+    """VisionZip: the tokens that the tower attends to, and a few that stand for the rest.
+
+    Yang et al., "VisionZip: Longer is Better but Not Necessary in Vision Language Models", CVPR 2025, arXiv
+    2412.04467.
+    Rule: 54 of 64 tokens are the most attended ones; of the others every so-many-th is a target, and each of the rest
+    joins the target whose key is nearest.
+    Differs: the tower has no class token, so a token's attention is what it receives from all (as in the authors' own
+    Qwen2.5-VL branch); a target becomes half itself and half the mean of what joined it, where the original adds the
+    two, and all of this happens behind Qwen's 2×2 merger, to the DeepStack planes as well.
+    """
+    full, metric = mini.full(scene), mini.recorded(scene).metric
+    dominant = round(tokens * DOMINANT)
+    contextual = tokens - dominant
+    chosen = best(mini.received(scene), dominant)
+    if not contextual:
+        return Told(full.take(chosen))
+    rest = others(chosen, scene.full)
+    target = torch.arange(0, rest.shape[1], max(1, rest.shape[1] // contextual), device=scene.device)[:contextual]
+    keys = gather(metric, rest)
+    slot = cosines(keys, keys[:, target]).argmax(2)
+    slot[:, target] = torch.arange(contextual, device=scene.device)
+    member = torch.ones_like(slot, dtype=torch.float32)
+    member[:, target] = 0
+    joined = torch.zeros(len(scene), contextual, device=scene.device).scatter_add(1, slot, member)
+    weight = member / joined.gather(1, slot).clamp_min(1)
+    weight[:, target] = 1
+    left = full.take(rest)
+    return Told(full.take(chosen).beside(left.pool(slot, contextual, weight).at(left.places[:, target])))
+
+
+# ---- DivPrune --------------------------------------------------------------------------------------------------------
+
+
+def divprune(mini: PrunableMini, scene: PeerScene, tokens: int) -> Told:
+    """DivPrune: the subset whose closest two tokens are as far apart as can be.
+
+    Alvar et al., "DivPrune: Diversity-based Visual Token Pruning for Large Multimodal Models", CVPR 2025, arXiv
+    2503.02175.
+    Rule: greedy max–min diversity of the visual tokens by cosine distance; the first is the one whose nearest is
+    farthest.
+    Differs: nothing but the model.
+    """
+    full = mini.full(scene)
+    return Told(full.take(max_min(1 - cosines(full.embeds), tokens)))
+
+
+# ---- average pooling -------------------------------------------------------------------------------------------------
+
+
+def average_pooling(mini: PrunableMini, scene: PeerScene, tokens: int) -> Told:
+    """Average pooling behind the tower: neighbours become one token, the same number of them everywhere.
+
+    Many models do it, trained with it (Gemma 3 pools 4×4 with its projector); here it is done to one that was not.
+    Blocks of a power of two, as square as the number allows, wider than high where it does not.
+    """
+    rows, cols = scene.grid
+    area = scene.full // tokens
+    high = 1 << (area.bit_length() - 1) // 2
+    wide = area // high
+    cell = torch.arange(rows * cols, device=scene.device)
+    slot = (cell // cols // high) * (cols // wide) + cell % cols // wide
+    return Told(mini.full(scene).pool(slot.expand(len(scene), -1), tokens))
+
+
+# ---- ToMe ------------------------------------------------------------------------------------------------------------
+
+
+def merge_plan(full: int, tokens: int, blocks: int) -> list[int]:
+    """So many merges in each block, `tokens` left at the end; the last blocks may have fewer to do."""
+    for constant in range(1, full + 1):
+        left, plan = full, []
+        for _ in range(blocks):
+            plan.append(min(constant, left // 2, left - tokens))
+            left -= plan[-1]
+        if left == tokens:
+            return plan
+    raise ValueError(f"{blocks} blocks cannot merge {full} tokens into {tokens}")
+
+
+def tome(mini: PrunableMini, scene: PeerScene, tokens: int) -> Told:
+    """ToMe: tokens that are alike become one, block by block, inside the tower.
+
+    Bolya et al., "Token Merging: Your ViT But Faster", ICLR 2023, arXiv 2210.09461.
+    Rule: in every block, between attention and MLP, a constant number of tokens is merged by bipartite matching of
+    their keys, means weighted by size; attention is proportional to size.
+    Differs: what is merged is a token of 2×2 patches, because Qwen's merger needs the four together; positions in the
+    rotary grid and in the language model become the members' mean. The constant is the smallest that leaves the asked
+    number after the last block; no block merges more than half.
+    """
+    plan = merge_plan(scene.full, tokens, len(mini.core.visual.blocks))
+    return Told(mini.tower(scene, scene.level(0), plan))
+
+
+# ---- controls and oracles: without a question, in the wrong places, or with the answer's place known -----------------
+
+# So that each control draws its own chance from a scene.
+OVERLAY, DROP, SHUFFLE = range(3)
+
+
+def even(mini: PrunableMini, scene: PeerScene) -> Tensor:
+    """A constant map: plain down-sampling."""
+    return torch.ones(len(scene), *scene.grid, device=scene.device)
+
+
+def noise(mini: PrunableMini, scene: PeerScene, purpose: int = DROP) -> Tensor:
+    """(B, rows, cols) in [0, 1)."""
+    return torch.rand(len(scene), *scene.grid, generator=scene.generator(purpose)).to(scene.device)
+
+
+def peaks(mini: PrunableMini, scene: PeerScene) -> Tensor:
+    """Noise with peaks, so that fine cells lie anywhere; plain noise is all but flat, which is down-sampling again."""
+    return noise(mini, scene, OVERLAY).pow(8)
+
+
+def shuffled(mini: PrunableMini, scene: PeerScene) -> Tensor:
+    """The scorer's map with its places permuted along the tree: the same masses elsewhere."""
+    return permute_along_tree(mini.relevance(scene), build_tree(*scene.grid, LEVELS), scene.generator(SHUFFLE))
+
+
+def needed(mini: PrunableMini, scene: PeerScene) -> Tensor:
+    """(B, rows, cols) in {0, 1}: cells that the question needs."""
+    return target_cells(scene.batch, *scene.grid)
+
+
+def truth(mini: PrunableMini, scene: PeerScene) -> Tensor:
+    """The same; around them a little less."""
+    cells = needed(mini, scene)
+    return cells + 0.1 * F.avg_pool2d(cells[:, None], 5, stride=1, padding=2)[:, 0]
+
+
+def dropped(mini: PrunableMini, scene: PeerScene, relevance: Tensor, tokens: int) -> Told:
+    """Everything is encoded, the best tokens by a map stay: what peers do, by another map."""
+    return Told(mini.full(scene).take(best(relevance.flatten(1), tokens)))
+
+
+# ---- all of them, in the order of the tables -------------------------------------------------------------------------
+
+FULL = Way("full", "after", lambda mini, scene, tokens: Told(mini.full(scene)))
+WAYS = (
+    Way("scorer + overlay", "before", by_map(overlaid, PrunableMini.relevance), more=True),
+    Way("scorer + quadtree", "before", by_map(tiled, PrunableMini.relevance), more=True),
+    Way("FastV, K = 2", "inside", partial(fastv, layer=2)),
+    Way("FastV, K = 3", "inside", partial(fastv, layer=3)),
+    Way("PyramidDrop", "inside", pyramid_drop),
+    Way("SparseVLM", "inside", sparse_vlm),
+    Way("VisionZip", "after", visionzip),
+    Way("DivPrune", "after", divprune),
+    Way("average pooling", "after", average_pooling),
+    Way("ToMe", "tower", tome),
+    Way("uniform down-sampling", "before", by_map(tiled, even)),
+    Way("random + overlay", "before", by_map(overlaid, peaks)),
+    Way("shuffled scorer + overlay", "before", by_map(overlaid, shuffled)),
+    Way("random, dropped after the tower", "after", by_map(dropped, noise)),
+    Way("scorer, dropped after the tower", "after", by_map(dropped, PrunableMini.relevance)),
+    Way("oracle + overlay", "before", by_map(overlaid, truth)),
+    Way("oracle + quadtree", "before", by_map(partial(tiled, criterion="peak"), needed)),
+    Way("oracle, dropped after the tower", "after", by_map(dropped, truth)),
+)
+
+
+def chosen_ways(names: Sequence[str] | None) -> tuple[Way, ...]:
+    """Those that are called so, or else whose name contains one of these words; all of them without any."""
+    chosen: set[str] = set()
+    for name in names or ():
+        found = {way.name for way in WAYS if way.name.lower() == name.lower()}
+        found = found or {way.name for way in WAYS if name.lower() in way.name.lower()}
+        if not found:
+            raise InputError(f"no way is called {name!r}; choose from {', '.join(way.name for way in WAYS)}")
+        chosen |= found
+    return tuple(way for way in WAYS if not names or way.name in chosen)
