@@ -20,7 +20,7 @@ import torch.nn.functional as F
 from ..core.errors import InputError
 from ..core.values import Relevance
 from .photos.things import thesaurus
-from .scorer.reduced import area_shrink
+from .scorer.onnx_scorer import area_shrink
 
 if TYPE_CHECKING:
     from .scene import Scene

@@ -12,7 +12,6 @@ from __future__ import annotations
 import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import import_module
@@ -226,10 +225,6 @@ class Backbone(ABC):
         # Not by calling the model: what is attached to it would foveate again.
         given = {name: realized.inputs[name] for name in PROMPT_KEYS if name in realized.inputs}
         model.forward(**given, use_cache=False, logits_to_keep=1)
-
-    def glance_graphs(self, model: PreTrainedModel, inputs: Inputs) -> AbstractContextManager[Any]:
-        """CUDA graphs for a glance at this prompt, held while the block is open; None where there are none."""
-        return nullcontext()
 
     def image_token_id(self, model: PreTrainedModel) -> int:
         return int(model.config.image_token_id)

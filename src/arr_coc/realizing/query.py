@@ -10,6 +10,7 @@ from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from .base import Backbone, Inputs
 from .tokens.splice import padding_side
@@ -83,19 +84,16 @@ def with_questions(
     For a glance: `query=` may name what to look for while the chat asks something else. image: the token of visual
     ones. Of a turn with pictures the words behind the last are meant, or those before the first where none stand there.
     """
-    if getattr(processor, "tokenizer", None) is None:  # nothing to spell the question with: the chat's own is read
-        return inputs
-    words = question_mask(backbone, processor, inputs)
     asked = find_questions(backbone, processor, inputs)
-    visual = inputs["input_ids"] == image
+    if all(_same(one, other) for one, other in zip(asked, queries, strict=True)):
+        return inputs
+    ids, mask = inputs["input_ids"], inputs.get("attention_mask")
+    valid = torch.ones_like(ids) if mask is None else mask
+    words, visual = question_mask(backbone, processor, inputs), ids == image
     behind = words & (visual.flip(1).cumsum(1).flip(1) == 0)
     before = words & (visual.cumsum(1) == 0)
     words = torch.where(behind.any(1, keepdim=True), behind, before)
-    if all(_same(one, other) for one, other in zip(asked, queries, strict=True)):
-        return inputs
-    ids = inputs["input_ids"]
-    mask = inputs.get("attention_mask")
-    valid = torch.ones_like(ids) if mask is None else mask
+    outside = ids.shape[1]
     rows: list[Tensor] = []  # where each token of a new row comes from: a column of the old one, or -1 - token
     for row, query in enumerate(queries):
         columns = torch.nonzero(valid[row]).flatten()
@@ -106,23 +104,17 @@ def with_questions(
             fresh = -1 - torch.tensor(spelled, device=ids.device)
             columns = torch.cat([stays[stays < last], fresh, stays[stays > last]])
         rows.append(columns)
-    longest = max(map(len, rows))
-    left = padding_side(valid) == "left"
-    shape = (len(rows), longest)
-    source = torch.zeros(shape, dtype=torch.int64, device=ids.device)
-    there = torch.zeros(shape, dtype=torch.bool, device=ids.device)
-    for row, columns in enumerate(rows):
-        part = slice(longest - len(columns), None) if left else slice(0, len(columns))
-        source[row, part], there[row, part] = columns, True
+    source = pad_sequence(rows, batch_first=True, padding_value=outside, padding_side=padding_side(valid))
+    known = (source >= 0) & (source < outside)
     along = {
-        name: value.gather(1, source.clamp_min(0)).masked_fill(~there | (source < 0), 0)
+        name: value.gather(1, source.clamp(0, outside - 1)).masked_fill(~known, 0)
         for name, value in inputs.items()
         if isinstance(value, Tensor) and value.shape == ids.shape and name != "labels"
     }
     padded = ids[valid == 0]
-    fill = int(padded[0]) if len(padded) else 0
-    along["input_ids"] = torch.where(source < 0, -1 - source, along["input_ids"]).masked_fill(~there, fill)
-    along["attention_mask"] = there.to(valid.dtype)
+    along["input_ids"] = torch.where(source < 0, -1 - source, along["input_ids"])
+    along["input_ids"][source == outside] = int(padded[0]) if len(padded) else 0
+    along["attention_mask"] = (source != outside).to(valid.dtype)
     return {**inputs, **along, "labels": None, "position_ids": None}
 
 

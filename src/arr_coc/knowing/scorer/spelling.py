@@ -21,7 +21,7 @@ from ...core.kept import PictureStore
 from ..words.joint import KINDRED
 from ..words.kinds import GROUPS, parts_of, stem
 from ..words.source import asked
-from .onnx_scorer import canvas_of, load, seen_picture
+from .onnx_scorer import load, seen_picture
 
 # Blocks of 8 pixels from one letter to the next, and more of them from one word to the next.
 REACH, GAP = 3, 4
@@ -70,7 +70,7 @@ def letter_board(folder: Path, pixels: np.ndarray, kept: PictureStore | None = N
     just below, small letters and capitals as one. Empty margins are not read. kept: where the score of the same picture
     will find what was read; then all of it is."""
     scorer = load(folder)
-    seen = scorer.see(canvas_of(written(pixels))) if kept is None else seen_picture(folder, pixels, kept)
+    seen = scorer.see(written(pixels)) if kept is None else seen_picture(folder, pixels, kept)
     logits = scorer.letters(seen)
     board = -np.logaddexp(0, -logits, dtype=np.float32)
     small, large = (slice(IDS[first], IDS[first] + 26) for first in "aA")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -74,7 +73,7 @@ class Qwen3VL(Backbone):
         """Encode the leaves of every picture and put them in the place of its placeholders.
 
         relevance: not used here; families that merge tokens weigh them by it. known: leaves that a glance encoded.
-        tower: `encode_leaves` in another form, such as a captured one.
+        tower: `encode_leaves` in another form, such as a recorded one.
         """
         if unknown:
             raise InputError(f"Qwen3-VL foveates before its encoder and takes no {', '.join(unknown)}=")
@@ -136,12 +135,6 @@ class Qwen3VL(Backbone):
         given = realized.inputs
         prompt = (given["input_ids"], realized.notes["tokens"], given["position_ids"], given["attention_mask"])
         run_language_model(model, *prompt, use_cache=False)
-
-    def glance_graphs(self, model: PreTrainedModel, inputs: Inputs) -> AbstractContextManager[object]:
-        from .glance_graph import glance_graphs
-
-        pictures = self.image_token_id(model) == model.config.image_token_id  # not frames of a video
-        return glance_graphs(model, len(inputs["input_ids"]) if pictures else 0)
 
     @staticmethod
     def features_class() -> type:
