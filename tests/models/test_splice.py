@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from arr_coc import InputError
+from arr_coc.realizing.query import pack, padding_side, shortened, take
 from arr_coc.realizing.tokens.positions import placeholder_owner
-from arr_coc.realizing.tokens.splice import pack, padding_side, shorten, take
 
 
 @settings(max_examples=60, deadline=None)
@@ -46,12 +46,19 @@ def test_every_placeholder_knows_its_picture_and_rank(data: st.DataObject) -> No
     assert torch.equal(rank, expected[..., 1])
 
 
-def test_take_serves_leading_dimensions_and_shorten_leaves_out_none() -> None:
+def test_take_serves_leading_dimensions_and_what_does_not_run_along_stays() -> None:
     index = torch.tensor([[-1, 0, 2]])
     positions = torch.arange(9).view(3, 1, 3)
     assert take(positions, index).tolist() == [[[0, 0, 2]], [[0, 3, 5]], [[0, 6, 8]]]
-    short = shorten({"labels": torch.tensor([[5, 6, 7]]), "absent": None}, index, {"labels": -100})
-    assert {name: value.tolist() for name, value in short.items()} == {"labels": [[-100, 5, 7]]}
+    ids = torch.tensor([[5, 6, 7]])
+    short = shortened(
+        {"input_ids": ids, "labels": ids, "absent": None, "pixel_values": ids}, index, ["pixel_values"], 9
+    )
+    assert short.pop("absent") is None
+    assert {name: value.tolist() for name, value in short.items()} == {
+        "input_ids": [[9, 5, 7]],
+        "labels": [[-100, 5, 7]],
+    }
 
 
 def test_padding_side() -> None:

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from arr_coc.answering.decoding import Generated
 from arr_coc.attending.overlay import overlay
-from arr_coc.realizing.tokens.splice import pack, take
+from arr_coc.realizing.query import pack, take
 
 from ..train.calibration import ASKED, SaidAnswers, answer_batch, is_right
 from ..train.mini_model import TURN_END

@@ -18,8 +18,8 @@ from torch import Tensor
 from arr_coc.answering.decoding import LONGEST_ANSWER, Generated, generate_greedily
 from arr_coc.core.values import JsonObject
 from arr_coc.realizing.base import LeafPrompt
+from arr_coc.realizing.query import pack, take
 from arr_coc.realizing.qwen3_vl.encode import dense_vision_attention, leaf_positions
-from arr_coc.realizing.tokens.splice import pack, take
 
 from ..statistics import BINS, chance_error, expected_calibration_error
 from .allocations import LEVELS, tree_of

@@ -245,9 +245,7 @@ class StockEngine:
 
         plan = looked.plan
         with torch.no_grad():
-            return self.backbone.realize(
-                self.model, looked.inputs, plan.allocations, relevance=plan.relevance, **plan.options, **tower
-            )
+            return self.backbone.realize(self.model, looked.inputs, plan.allocations, **plan.options, **tower)
 
     @on_its_gpu
     def generate(self, looked: Sequence[ChatLook], most: int) -> tuple[Generated, list[int]]:

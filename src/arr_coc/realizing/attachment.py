@@ -36,9 +36,7 @@ from .base import (
     PromptPlan,
     Realized,
     Settings,
-    adapter_options,
     backbone_for,
-    check_merge,
     check_processor,
     require_pictures,
     require_transformers,
@@ -52,90 +50,40 @@ if TYPE_CHECKING:
     from typing_extensions import TypedDict, Unpack
 
     from ..attending.request import Budget, Share
-    from .tokens.merge import PatchCompressor
+    from .merging import PatchCompressor
 
     class AdapterOptions(TypedDict, total=False, closed=True):
-        """What the families' adapters take: see `adapter_options`."""
+        """What families that merge tokens behind their encoder take."""
 
-        merge: str | PatchCompressor  # average, pick, compressor, compressor:FOLDER, or a compressor
-
-
-# ----------------------------------------------------------------------------------------------------------------------
-# What a key-value cache holds: the short prompt that stands for the user's long one.
-#
-# A second turn on the same cache brings the long chat again. What the cache has seen is replaced by what it really
-# holds, the rest is appended, with positions that go on where the first turn ended. Nothing is kept in the model.
+        merge: str | PatchCompressor  # average, compressor, compressor:FOLDER, or a compressor
 
 
 @dataclass(frozen=True)
 class CachedPrompt:
-    """long: (B, L) the prompt as the user gave it. ids, mask: (B, L') what the cache was filled with. positions:
-    (..., B, L') or None where the model counts by itself. next_position: (B,) of the first token after the prompt."""
+    """The short prompt that a key-value cache holds, in the place of the user's long one.
+
+    long: (B, L) the prompt as the user gave it. mask: (B, L') of the short one. positions: (..., B, L'), as the model
+    takes them. next_position: (B,) of the first token after the prompt.
+    """
 
     long: Tensor
-    ids: Tensor
     mask: Tensor
-    positions: Tensor | None
-    next_position: Tensor | None
-
-    @classmethod
-    def of(cls, long: Tensor, realized: Realized) -> CachedPrompt:
-        short = realized.inputs
-        return cls(long, short["input_ids"], short["attention_mask"], short.get("position_ids"), realized.next_position)
+    positions: Tensor
+    next_position: Tensor
 
     @property
     def length(self) -> int:
-        return self.ids.shape[1]
+        return self.mask.shape[1]
 
-    def positions_after(self, mask: Tensor, skipped: int = 0) -> Tensor | None:
+    def positions_after(self, mask: Tensor, skipped: int) -> Tensor:
         """Positions of tokens that follow the prompt. mask: (B, n), 0 for padding. skipped: tokens in between."""
-        if self.positions is None:
-            return None
         counted = ((mask.cumsum(1) - 1).clamp_min(0) + skipped).to(self.positions.dtype)
-        return self._shift(counted.expand(*self.positions.shape[:-1], -1))
-
-    def rest(self, input_ids: Tensor) -> Tensor:
-        """The part of a longer chat that came after this prompt. input_ids: (B, L + n)."""
-        length = self.long.shape[1]
-        if input_ids.shape[0] != len(self.long) or not torch.equal(input_ids[:, :length], self.long):
-            raise InputError(
-                "past_key_values belongs to another prompt: pass the same chat with the new turn appended, or no cache"
-            )
-        return input_ids[:, length:]
-
-    def extend(self, input_ids: Tensor, attention_mask: Tensor | None, later: Realized | None) -> CachedPrompt:
-        """This prompt and what follows it in a longer chat. later: the rest, where it shows pictures of its own."""
-        rest = self.rest(input_ids)
-        rest_mask = torch.ones_like(rest) if attention_mask is None else attention_mask[:, self.long.shape[1] :]
-        if later is None:
-            positions, ids, mask = self.positions_after(rest_mask), rest, rest_mask
-            last = None if self.next_position is None else self.next_position + rest_mask.sum(1)
-        else:
-            ids, mask = later.inputs["input_ids"], later.inputs["attention_mask"]
-            positions = later.inputs.get("position_ids")
-            if positions is not None and self.positions is not None:
-                positions = self._shift(positions)
-            last = (
-                None
-                if self.next_position is None or later.next_position is None
-                else (self.next_position + later.next_position)
-            )
-        joined = None if self.positions is None or positions is None else torch.cat([self.positions, positions], -1)
-        mask = torch.cat([self.mask, mask.to(self.mask.dtype)], 1)
-        return CachedPrompt(input_ids, torch.cat([self.ids, ids], 1), mask, joined, last)
-
-    def _shift(self, positions: Tensor) -> Tensor:
-        """Positions of a prompt that was worked out on its own, moved behind this one."""
-        text = self.mask.sum(1, keepdim=True).to(positions)
-        rope = text if self.next_position is None else self.next_position[:, None].to(positions)
-        if positions.ndim == 3 and len(positions) == 4:
+        rope = self.next_position[:, None].to(counted)
+        if len(self.positions) == 4 and self.positions.ndim == 3:
             # Row 0 of four counts tokens; the others are where those tokens are.
-            return positions + torch.stack([text, rope, rope, rope])
-        return positions + rope
-
-    def inputs(self) -> dict[str, object]:
-        result: dict[str, object] = {"input_ids": self.ids, "attention_mask": self.mask}
-        return result if self.positions is None else {**result, "position_ids": self.positions}
+            text = self.mask.sum(1, keepdim=True).to(counted)
+            return counted + torch.stack([text, rope, rope, rope])
+        return (counted + rope).expand(*self.positions.shape[:-1], -1)
 
 
 def show_long_prompt(kwargs: dict[str, Any], prompt: CachedPrompt) -> None:
@@ -168,15 +116,8 @@ class _LongPrompt:
         return self.wrapped(torch.cat([long, input_ids[:, self.prompt.length :]], dim=1), *rest, **how)
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-
 NAME = "arr_coc"
 DEFAULT_BUDGET = 256
-# What a prompt that somebody else's processor made cannot be asked for, and what can be done instead.
-ELSEWHERE = {
-    "scale": "a prompt shows pictures in the size they have; give the processor attachment.nearer(image, scale)",
-    "readings": "a prompt is read once; Eye(model, processor).ask(…, readings=) reads again where it is unsure",
-}
 
 
 class Attachment:
@@ -210,7 +151,7 @@ class Attachment:
     def prepare(self, inputs: Inputs, **overrides: object) -> Realized:
         """The shortened prompt with its visual tokens, ready for the stock `forward` or `generate`."""
         plan = self.plan(inputs, **overrides)
-        realized = self.backbone.realize(self.model, inputs, plan.allocations, relevance=plan.relevance, **plan.options)
+        realized = self.backbone.realize(self.model, inputs, plan.allocations, **plan.options)
         self.last, self.notes = plan.allocations, (*self.around, *plan.notes)
         return realized
 
@@ -272,9 +213,11 @@ class Attachment:
         """
         stock = self._earlier_generate or functools.partial(_class_generate(self.model), self.model)
         kwargs = {**dict(zip(_parameters(_class_generate(self.model)), args, strict=False)), **kwargs}
-        refuse_elsewhere(kwargs)
+        refuse_scale(kwargs)
         if kwargs.get("input_ids") is None and kwargs.get("inputs") is not None:
             kwargs["input_ids"] = kwargs.pop("inputs")
+        if self._filled(kwargs.get("past_key_values")) and kwargs["past_key_values"] in self._prompts:
+            raise InputError("generate() does not go on from the cache of a foveated prompt; pass the whole chat alone")
         with torch.no_grad():
             prompt = self._shorten(kwargs)
         if prompt is None:
@@ -291,8 +234,7 @@ class Attachment:
         if isinstance(output, Tensor):
             return restored
         output.sequences = restored
-        if len(sequences) == len(prompt.long):
-            self._remember(getattr(output, "past_key_values", None), prompt)
+        self._remember(getattr(output, "past_key_values", None), prompt)
         return output
 
     @torch.compiler.disable  # where tokens go is decided outside of any graph; what runs is the model's own
@@ -326,7 +268,7 @@ class Attachment:
         pictures = any(kwargs.get(key) is not None for key in self.backbone.picture_keys)
         cache = kwargs.get("past_key_values")
         if self._filled(cache):
-            return self._continue_generation(kwargs, cache, overrides)
+            return None
         if not pictures or kwargs.get("mm_encoder_outputs") is not None:
             if any(value is not None for value in overrides.values()):
                 require_pictures(self.backbone, kwargs)
@@ -335,32 +277,8 @@ class Attachment:
         long: Tensor = kwargs["input_ids"]
         kwargs.clear()
         kwargs.update(realized.inputs)
-        prompt = CachedPrompt.of(long, realized)
-        self._remember(cache, prompt)
-        return prompt
-
-    def _continue_generation(
-        self, kwargs: dict[str, Any], cache: Any, overrides: dict[str, Any]
-    ) -> CachedPrompt | None:
-        """A further turn on a cache that a foveated prompt has filled; pictures it has seen are not looked at again."""
-        known = self._prompts.get(cache)
-        if known is None:
-            return None
-        ids = kwargs["input_ids"]
-        rest = known.rest(ids)
-        later = None
-        if bool((rest == self.backbone.image_token_id(self.model)).any()):
-            mask = kwargs.get("attention_mask")
-            later_inputs = {**kwargs, "input_ids": rest, "past_key_values": None}
-            later_inputs["attention_mask"] = None if mask is None else mask[:, known.long.shape[1] :]
-            later_inputs.pop("mm_token_type_ids", None)
-            later = self.prepare(later_inputs, **overrides)
-        prompt = known.extend(ids, kwargs.get("attention_mask"), later)
-        for key in (*self.backbone.picture_keys, "mm_token_type_ids", "token_type_ids", "position_ids"):
-            kwargs.pop(key, None)
-        kwargs.update(prompt.inputs())
-        if later is not None:
-            kwargs["mm_encoder_outputs"] = later.inputs["mm_encoder_outputs"]
+        short = realized.inputs
+        prompt = CachedPrompt(long, short["attention_mask"], short["position_ids"], realized.next_position)
         self._remember(cache, prompt)
         return prompt
 
@@ -373,7 +291,7 @@ class Attachment:
         if known is None or kwargs.get("position_ids") is not None or kwargs.get("input_ids") is None:
             return
         if any(kwargs.get(key) is not None for key in self.backbone.picture_keys):
-            raise InputError("forward() takes no pictures on a filled cache; use generate(), or pass the whole chat")
+            raise InputError("forward() takes no pictures on a filled cache; pass the whole chat, and no cache")
         ids, mask = kwargs["input_ids"], kwargs.get("attention_mask")
         between = cache.get_seq_length() - known.length
         if mask is None:
@@ -386,9 +304,7 @@ class Attachment:
             kwargs["attention_mask"] = torch.cat([known.mask, mask[:, known.long.shape[1] :].to(known.mask.dtype)], 1)
         else:
             fresh = mask[:, -ids.shape[1] :]
-        positions = known.positions_after(fresh, between)
-        if positions is not None:
-            kwargs["position_ids"] = positions
+        kwargs["position_ids"] = known.positions_after(fresh, between)
 
     def _remember(self, cache: object, prompt: CachedPrompt) -> None:
         if cache is not None:
@@ -405,10 +321,11 @@ class Attachment:
         return cache is not None and cache.get_seq_length() > 0
 
 
-def refuse_elsewhere(given: Mapping[str, object]) -> None:
-    """One line for what other doors can do."""
-    for name in given.keys() & ELSEWHERE.keys():
-        raise InputError(f"{name}= is not for attach: {ELSEWHERE[name]}")
+def refuse_scale(given: Mapping[str, object]) -> None:
+    """One line for what a prompt that the user's processor made cannot be asked for."""
+    if "scale" in given:
+        raise InputError("scale= is not for attach: a prompt shows pictures in the size they have; give the processor "
+                         "attachment.nearer(image, scale)")  # fmt: skip
 
 
 def attach(
@@ -447,7 +364,7 @@ def attach(
         words: Of each picture, for sources that read them.
         ocr: Whether "auto" may read the words of pages by OCR, where that is installed and pays; not of videos.
         total: The budget is that of all pictures of a prompt together, and relevance decides between them.
-        **realize: For the family's adapter, such as merge="pick" or merge="compressor".
+        **realize: For the family's adapter, such as merge="compressor".
 
     Returns:
         An `Attachment`: a context manager that detaches at its end; `last` holds the allocations of the last call.
@@ -473,14 +390,16 @@ def attach(
     backbone.check(model, processor)
     if hasattr(model, NAME):
         raise InputError("this model is attached already; call detach(model) first, or give budget= to a single call")
-    own = inspect.signature(attach).parameters
-    takes = adapter_options(backbone)
-    refuse_elsewhere(realize)
+    refuse_scale(realize)
+    takes = () if backbone.before_encoder else ("merge",)
     for name in realize.keys() - takes:
-        family = "/".join(backbone.model_types)
+        family, own = "/".join(backbone.model_types), inspect.signature(attach).parameters
         known = ", ".join(takes) or "no others"
         raise InputError(f"{name}= is no option{meant(name, (*own, *takes))}: {family} takes {known}")
-    check_merge(realize.get("merge", "average"))
+    if "merge" in realize:
+        from .merging import find_compressor
+
+        find_compressor(realize["merge"])
     if isinstance(relevance, str):
         check_relevance(relevance, ("pixels", "texture", "words", "model"))
     if budget is None and keep is None:

@@ -1,11 +1,12 @@
-"""The question in a tokenised chat: where the last user turn is, and how to put one there that is only text."""
+"""Prompts as tokens: where the last user turn is, how to put a question there that is only text, and how to shorten a
+prompt to the tokens that its pictures keep."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from copy import deepcopy
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 from weakref import WeakKeyDictionary
 
 import torch
@@ -13,7 +14,6 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from .base import Backbone, Inputs
-from .tokens.splice import padding_side
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase, ProcessorMixin
@@ -158,3 +158,40 @@ def without_markers(tokenizer: PreTrainedTokenizerBase, question: str) -> str:
         if len(token) > 1:
             question = question.replace(token, f"{token[0]} {token[1:]}")
     return question
+
+
+# ---- shorten a prompt: pure tensor functions over whole batches ------------------------------------------------------
+
+
+def padding_side(attention_mask: Tensor) -> Literal["left", "right"]:
+    """Where a batch is padded; left if nowhere, which is what generation wants. attention_mask: (B, L)."""
+    return "right" if bool((attention_mask[:, -1] == 0).any()) else "left"
+
+
+def pack(keep: Tensor, side: str = "left") -> Tensor:
+    """Positions that stay, packed to one side. keep: (B, L) bool. Returns (B, L') int64, -1 where padding is needed."""
+    longest = int(keep.sum(1).max())
+    # A stable sort by "stays" keeps the order of the prompt and moves everything else to the padded side.
+    order = torch.sort(keep.to(torch.uint8), dim=1, stable=True, descending=side == "right").indices
+    order = order[:, -longest:] if side == "left" else order[:, :longest]
+    return torch.where(keep.gather(1, order), order, -1)
+
+
+def take(values: Tensor, index: Tensor, fill: float = 0) -> Tensor:
+    """Values of the long prompt at the positions of the short one.
+
+    values: (..., B, L). index: (B, L') from `pack`. fill: what padding holds. Returns (..., B, L').
+    """
+    place = index.clamp_min(0).expand(*values.shape[:-2], *index.shape)
+    return values.gather(-1, place).masked_fill(index < 0, fill)
+
+
+def shortened(inputs: Inputs, index: Tensor, consumed: Collection[str], padding: int) -> dict[str, Any]:
+    """The inputs of a model at the positions that stay, without those that were consumed. What does not run along the
+    prompt is handed on as it is. index: from `pack`. padding: the token that pads."""
+    fills, shape = {"input_ids": padding, "labels": -100}, inputs["input_ids"].shape
+    return {
+        name: take(value, index, fills.get(name, 0)) if isinstance(value, Tensor) and value.shape == shape else value
+        for name, value in inputs.items()
+        if name not in consumed
+    }

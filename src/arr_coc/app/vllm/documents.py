@@ -27,8 +27,8 @@ from ...core.checks import shown
 from ...core.errors import InputError
 from ...core.values import JsonObject
 from ...pictures.document import Document
+from ...realizing.attachment_plan import by_relevance
 from ...realizing.base import VisualGrid
-from ...realizing.shared_budget import by_relevance
 from ..serve.chat import Message, OwnFields, check_documents, first_error, loaded, turns_of
 from ..web import Limits
 from .wishes import DECIMALS, KEY, NO_QUESTION

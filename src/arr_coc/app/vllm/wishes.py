@@ -33,9 +33,9 @@ from ...knowing.scene import Scene
 from ...knowing.scorer.source import ScorerRelevance, scorer_beside
 from ...knowing.words.reading import with_words
 from ...pictures.words_files import as_words
+from ...realizing.attachment_plan import by_relevance, plain_map
 from ...realizing.base import VisualGrid
 from ...realizing.bundled import Calibration
-from ...realizing.shared_budget import by_relevance, plain_map
 from ...realizing.tokens.patches import check_grid, leaves_of, ordered_leaves
 from ...texture.type_height import letters_of
 

@@ -19,7 +19,7 @@ from torch import Tensor
 from ...core.cuda_graph import Recordings
 from ..base import LeafPrompt
 from ..tokens.patches import LeafBatch
-from .encode import LanguageWalk, VisualTokens, encode_leaves
+from .encode import VisualTokens, encode_leaves
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -92,8 +92,12 @@ class Graphs:
         embeds = embeds.masked_scatter(visual, first.to(embeds.dtype))
         # Planes at the places of all tokens: the stock forward picks the visual places, which a graph cannot.
         laid = [torch.zeros_like(embeds).masked_scatter(visual, plane.to(embeds.dtype)) for plane in planes]
-        walk = LanguageWalk(model.model.language_model, embeds, positions[1:], laid, cache, position_ids=positions[0])
-        hidden = walk.run()
+        language = model.model.language_model
+        turn, hidden = language.rotary_emb(embeds, positions[1:]), embeds
+        for number, layer in enumerate(language.layers):
+            hidden = layer(hidden, position_ids=positions[0], past_key_values=cache, position_embeddings=turn)
+            hidden = hidden + laid[number] if number < len(laid) else hidden
+        hidden = language.norm(hidden)
         return hidden.index_select(1, last), torch.stack([torch.stack(both) for both in cache.layers])
 
     def _cache(self, length: int) -> Any:
