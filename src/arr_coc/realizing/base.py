@@ -209,8 +209,8 @@ class Backbone(ABC):
         """Encode the pictures as allocated and shorten the prompt accordingly.
 
         inputs: the processor's output, possibly with `labels` and other arguments of the model, which are handed on.
-        allocations: one per picture, in order. known: what was encoded of these pictures before. A family may take more,
-        such as `merge=`, which the user gives to `attach`.
+        allocations: one per picture, in order. known: what was encoded of these pictures before. A family may take
+        more, such as `merge=`, which the user gives to `attach`.
         """
 
     def read_prompt(self, model: PreTrainedModel, realized: Realized) -> None:
