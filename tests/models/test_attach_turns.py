@@ -12,10 +12,6 @@ from tiny_models import GREEDY, ROWS, picture, prompt
 from transformers import DynamicCache
 
 from arr_coc import InputError, attach
-from arr_coc.realizing.glance import Glance
-
-# Tokens of a glance that are used again were encoded apart from the others; one shot encodes all of them together.
-APART = Glance(reuse=False)
 
 
 def test_every_turn_allocates_anew(model: Any, processor: Any) -> None:
@@ -45,32 +41,27 @@ def test_every_turn_allocates_anew(model: Any, processor: Any) -> None:
     assert second[7, 7] == 0 < second[0, 0]
 
 
-@pytest.mark.parametrize("full_mask", [False, True])
 @torch.no_grad()
-def test_plain_forward_continues_on_its_cache(model: Any, processor: Any, full_mask: bool) -> None:
-    inputs = prompt(processor, [ROWS[0], ROWS[2]])
-    tail = torch.tensor([[5, 9, 11], [12, 6, 8]]) + 20
-    with attach(model, processor, budget=16, relevance=APART) as foveation:
-        first = model(**inputs)
-        extra = {"attention_mask": torch.cat([inputs["attention_mask"], torch.ones_like(tail)], 1)} if full_mask else {}
-        second = model(input_ids=tail, past_key_values=first.past_key_values, **extra).logits
-        third = model(input_ids=tail, past_key_values=first.past_key_values).logits
-        ids = torch.cat([inputs["input_ids"], tail, tail], 1)
-        mask = torch.cat([inputs["attention_mask"], torch.ones_like(tail), torch.ones_like(tail)], 1)
-        once = model(
-            **{**inputs, "input_ids": ids, "attention_mask": mask, "mm_token_type_ids": None}, allocation=foveation.last
-        )
-    torch.testing.assert_close(torch.cat([second, third], 1), once.logits[:, -6:], atol=1e-4, rtol=0)
-
-
-def test_a_cache_made_by_the_user_is_filled_and_generate_does_not_go_on_from_it(model: Any, processor: Any) -> None:
+def test_what_goes_on_from_the_cache_of_a_short_prompt_needs_its_positions(model: Any, processor: Any) -> None:
     inputs, cache = prompt(processor, ROWS[:1]), DynamicCache()
-    with attach(model, processor, budget=16):
+    with attach(model, processor, budget=16, relevance="detail") as foveation:
         first = model.generate(**inputs, **GREEDY, past_key_values=cache)
         assert cache.get_seq_length() < inputs["input_ids"].shape[1]
         again = {**inputs, "input_ids": torch.cat([first, torch.tensor([[30, 31]])], 1), "attention_mask": None}
-        with pytest.raises(InputError, match="pass the whole chat alone"):
+        with pytest.raises(InputError, match="pass the whole chat"):
             model.generate(**again, **GREEDY, past_key_values=cache)
+        output, word = model(**inputs), torch.tensor([[30]])
+        with pytest.raises(InputError, match="or position_ids"):
+            model(input_ids=word, past_key_values=output.past_key_values)
+        realized = foveation.prepare(inputs, allocation=foveation.last)
+        short = realized.inputs["attention_mask"].sum(1)
+        positions = torch.stack([short, *[realized.next_position] * 3])[..., None].float()
+        found = model(input_ids=word, past_key_values=output.past_key_values, position_ids=positions).logits
+        longer = {
+            name: torch.cat([inputs[name], one], 1) for name, one in (("input_ids", word), ("attention_mask", word > 0))
+        }
+        once = model(**{**inputs, **longer, "mm_token_type_ids": None}, allocation=foveation.last).logits
+    torch.testing.assert_close(found, once[:, -1:], atol=1e-4, rtol=0)
 
 
 def test_threads_share_one_model(model: Any, processor: Any) -> None:

@@ -11,8 +11,7 @@ import inspect
 import weakref
 from collections.abc import Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
@@ -58,62 +57,33 @@ if TYPE_CHECKING:
         merge: str | PatchCompressor  # average, compressor, compressor:FOLDER, or a compressor
 
 
-@dataclass(frozen=True)
-class CachedPrompt:
-    """The short prompt that a key-value cache holds, in the place of the user's long one.
+class LongPrompt(NamedTuple):
+    """The prompt as the user gave it, (B, L), and the length of the short one in its place."""
 
-    long: (B, L) the prompt as the user gave it. mask: (B, L') of the short one. positions: (..., B, L'), as the model
-    takes them. next_position: (B,) of the first token after the prompt.
-    """
+    ids: Tensor
+    length: int
 
-    long: Tensor
-    mask: Tensor
-    positions: Tensor
-    next_position: Tensor
-
-    @property
-    def length(self) -> int:
-        return self.mask.shape[1]
-
-    def positions_after(self, mask: Tensor, skipped: int) -> Tensor:
-        """Positions of tokens that follow the prompt. mask: (B, n), 0 for padding. skipped: tokens in between."""
-        counted = ((mask.cumsum(1) - 1).clamp_min(0) + skipped).to(self.positions.dtype)
-        rope = self.next_position[:, None].to(counted)
-        if len(self.positions) == 4 and self.positions.ndim == 3:
-            # Row 0 of four counts tokens; the others are where those tokens are.
-            text = self.mask.sum(1, keepdim=True).to(counted)
-            return counted + torch.stack([text, rope, rope, rope])
-        return (counted + rope).expand(*self.positions.shape[:-1], -1)
+    def before(self, answer: Tensor) -> Tensor:
+        """This prompt, and of (rows, L' + n) what follows the short one; rows of one prompt stand side by side."""
+        long = self.ids.to(answer.device).repeat_interleave(len(answer) // len(self.ids), dim=0)
+        return torch.cat([long, answer[:, self.length :]], dim=1)
 
 
-def show_long_prompt(kwargs: dict[str, Any], prompt: CachedPrompt) -> None:
+def show_long_prompt(kwargs: dict[str, Any], prompt: LongPrompt) -> None:
     """The caller's own stopping criteria, logits processors and prefix function get the ids that the caller knows."""
+
+    def shown(wrapped: Any) -> Any:
+        # transformers reads the names of arguments off the signature and wants all beyond two of them.
+        return lambda *args, **how: wrapped(prompt.before(args[0]), *args[1:], **how)
+
     for name in ("stopping_criteria", "logits_processor"):
-        given = kwargs.get(name)
-        if given:
-            kwargs[name] = type(given)(_LongPrompt(one, prompt) for one in given)
+        if given := kwargs.get(name):
+            kwargs[name] = type(given)(map(shown, given))
     allowed = kwargs.get("prefix_allowed_tokens_fn")
     if allowed is not None:
-
-        def with_long(row: int, ids: Tensor) -> object:
-            return allowed(row, torch.cat([prompt.long[row].to(ids.device), ids[prompt.length :]]))
-
-        kwargs["prefix_allowed_tokens_fn"] = with_long
-
-
-class _LongPrompt:
-    """Calls what it wraps with the prompt as the user gave it, and the answer so far."""
-
-    def __init__(self, wrapped: Any, prompt: CachedPrompt) -> None:
-        self.wrapped, self.prompt = wrapped, prompt
-
-    def __call__(self, *args: Any, **how: Any) -> Any:
-        # transformers reads the names of arguments off the signature and wants all beyond two of them.
-        input_ids, *rest = args
-        long = self.prompt.long.to(input_ids.device)
-        # Beams and several answers to one prompt stand side by side.
-        long = long.repeat_interleave(len(input_ids) // len(long), dim=0)
-        return self.wrapped(torch.cat([long, input_ids[:, self.prompt.length :]], dim=1), *rest, **how)
+        kwargs["prefix_allowed_tokens_fn"] = lambda row, ids: allowed(
+            row, torch.cat([prompt.ids[row].to(ids.device), ids[prompt.length :]])
+        )
 
 
 NAME = "arr_coc"
@@ -138,7 +108,7 @@ class Attachment:
         self.settings = settings
         self.last: list[Allocation] = []
         self.notes: tuple[str, ...] = ()
-        self._prompts: weakref.WeakKeyDictionary[object, CachedPrompt] = weakref.WeakKeyDictionary()
+        self._caches: weakref.WeakSet[object] = weakref.WeakSet()  # which hold a short prompt
         self.around: tuple[str, ...] = ()
         self._hooks: list[object] = []
         self._earlier_generate: Any = None
@@ -200,10 +170,10 @@ class Attachment:
             detach(self.model)
 
     def __getstate__(self) -> dict[str, object]:
-        return {**self.__dict__, "_prompts": {}}  # caches are not copied with a model
+        return {**self.__dict__, "_caches": ()}  # they are not copied with a model
 
     def __setstate__(self, state: Mapping[str, object]) -> None:
-        self.__dict__.update(state, _prompts=weakref.WeakKeyDictionary())
+        self.__dict__.update(state, _caches=weakref.WeakSet())
 
     # ---------------------------------------------------------------- what the model calls
     def generate(self, *args: object, **kwargs: object) -> object:
@@ -216,25 +186,19 @@ class Attachment:
         refuse_scale(kwargs)
         if kwargs.get("input_ids") is None and kwargs.get("inputs") is not None:
             kwargs["input_ids"] = kwargs.pop("inputs")
-        if self._filled(kwargs.get("past_key_values")) and kwargs["past_key_values"] in self._prompts:
-            raise InputError("generate() does not go on from the cache of a foveated prompt; pass the whole chat alone")
         with torch.no_grad():
             prompt = self._shorten(kwargs)
         if prompt is None:
             return stock(**kwargs)
-        surplus = prompt.long.shape[1] - prompt.length
-        _shift_lengths(kwargs, self.model.generation_config, surplus)
+        _shift_lengths(kwargs, self.model.generation_config, prompt.ids.shape[1] - prompt.length)
         if kwargs.get("streamer") is not None:
-            kwargs["streamer"] = _PromptStreamer(kwargs["streamer"], prompt.long)
+            kwargs["streamer"] = _PromptStreamer(kwargs["streamer"], prompt.ids)
         show_long_prompt(kwargs, prompt)
         output = stock(**kwargs)
-        sequences = output if isinstance(output, Tensor) else output.sequences
-        prefix = prompt.long.to(sequences.device).repeat_interleave(len(sequences) // len(prompt.long), dim=0)
-        restored = torch.cat([prefix, sequences[:, prompt.length :]], dim=1)
         if isinstance(output, Tensor):
-            return restored
-        output.sequences = restored
-        self._remember(getattr(output, "past_key_values", None), prompt)
+            return prompt.before(output)
+        output.sequences = prompt.before(output.sequences)
+        self._remember(getattr(output, "past_key_values", None))
         return output
 
     @torch.compiler.disable  # where tokens go is decided outside of any graph; what runs is the model's own
@@ -247,78 +211,46 @@ class Attachment:
         ):
             return args, kwargs  # a step of `generate`: nothing to do, and asking the cache would make a GPU wait
         kwargs = {**dict(zip(_parameters(type(module).forward), args, strict=False)), **kwargs}
-        cache = kwargs.get("past_key_values")
-        if self._filled(cache):
-            self._continue_forward(kwargs)
-            return (), kwargs
-        prompt = self._shorten(kwargs)
+        prompt, cache = self._shorten(kwargs), kwargs.get("past_key_values")
         if prompt is not None and cache is None and self._wants_cache(kwargs):
-            # The same cache that the model would make, made here so that a later turn can be told what it holds.
+            # The same cache that the model would make, made here so that it is known again.
             from transformers import DynamicCache
 
             cache = kwargs["past_key_values"] = DynamicCache(config=self.model.config.get_text_config())
-        if prompt is not None:
-            self._remember(cache, prompt)
+            self._remember(cache)
         return (), kwargs
 
     # ---------------------------------------------------------------- inside
-    def _shorten(self, kwargs: dict[str, Any]) -> CachedPrompt | None:
+    def _shorten(self, kwargs: dict[str, Any]) -> LongPrompt | None:
         """Replace the prompt inside kwargs by its foveated form; None where there is nothing to foveate."""
         overrides = {name: kwargs.pop(name) for name in OVERRIDES if name in kwargs}
         pictures = any(kwargs.get(key) is not None for key in self.backbone.picture_keys)
         cache = kwargs.get("past_key_values")
-        if self._filled(cache):
+        if cache is not None and cache.get_seq_length() > 0:
+            if cache in self._caches and (pictures or kwargs.get("position_ids") is None):
+                raise InputError("past_key_values holds a foveated prompt, whose positions are not those of the long one; "
+                                 "pass the whole chat alone, or position_ids")  # fmt: skip
             return None
         if not pictures or kwargs.get("mm_encoder_outputs") is not None:
             if any(value is not None for value in overrides.values()):
                 require_pictures(self.backbone, kwargs)
             return None
         realized = self.prepare(dict(kwargs), **overrides)  # which refuses a prompt without input_ids
-        long: Tensor = kwargs["input_ids"]
+        prompt = LongPrompt(kwargs["input_ids"], realized.inputs["input_ids"].shape[1])
         kwargs.clear()
         kwargs.update(realized.inputs)
-        short = realized.inputs
-        prompt = CachedPrompt(long, short["attention_mask"], short["position_ids"], realized.next_position)
-        self._remember(cache, prompt)
+        self._remember(cache)
         return prompt
 
-    def _continue_forward(self, kwargs: dict[str, Any]) -> None:
-        """New tokens on a cache, by plain forward(): the positions that a stock model would have to guess."""
-        cache = kwargs["past_key_values"]
-        known = self._prompts.get(cache)
-        for name in OVERRIDES:
-            kwargs.pop(name, None)
-        if known is None or kwargs.get("position_ids") is not None or kwargs.get("input_ids") is None:
-            return
-        if any(kwargs.get(key) is not None for key in self.backbone.picture_keys):
-            raise InputError("forward() takes no pictures on a filled cache; pass the whole chat, and no cache")
-        ids, mask = kwargs["input_ids"], kwargs.get("attention_mask")
-        between = cache.get_seq_length() - known.length
-        if mask is None:
-            fresh = torch.ones_like(ids)
-            seen = torch.ones(len(ids), max(between, 0), dtype=known.mask.dtype, device=ids.device)
-            kwargs["attention_mask"] = torch.cat([known.mask, seen, fresh.to(known.mask.dtype)], 1)
-        elif mask.shape[1] == known.long.shape[1] + between + ids.shape[1]:
-            # A mask over the long chat: what the cache holds of it is shorter.
-            fresh = mask[:, -ids.shape[1] :]
-            kwargs["attention_mask"] = torch.cat([known.mask, mask[:, known.long.shape[1] :].to(known.mask.dtype)], 1)
-        else:
-            fresh = mask[:, -ids.shape[1] :]
-        kwargs["position_ids"] = known.positions_after(fresh, between)
-
-    def _remember(self, cache: object, prompt: CachedPrompt) -> None:
+    def _remember(self, cache: object) -> None:
         if cache is not None:
-            self._prompts[cache] = prompt
+            self._caches.add(cache)
 
     def _wants_cache(self, kwargs: Mapping[str, object]) -> bool:
         wanted = kwargs.get("use_cache")
         if wanted is None:
             wanted = getattr(self.model.config.get_text_config(), "use_cache", True)
         return bool(wanted) and not self.model.training
-
-    @staticmethod
-    def _filled(cache: Any) -> bool:
-        return cache is not None and cache.get_seq_length() > 0
 
 
 def refuse_scale(given: Mapping[str, object]) -> None:
