@@ -228,7 +228,7 @@ class Attachment:
         cache = kwargs.get("past_key_values")
         if cache is not None and cache.get_seq_length() > 0:
             if cache in self._caches and (pictures or kwargs.get("position_ids") is None):
-                raise InputError("past_key_values holds a foveated prompt, whose positions are not those of the long one; "
+                raise InputError("past_key_values holds a foveated prompt, whose positions differ from the long one's; "
                                  "pass the whole chat alone, or position_ids")  # fmt: skip
             return None
         if not pictures or kwargs.get("mm_encoder_outputs") is not None:

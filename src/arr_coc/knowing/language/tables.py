@@ -63,7 +63,7 @@ def word_rows(question: str, buckets: int) -> list[int]:
     return [1 + zlib.crc32(word.encode()) % (buckets - 1) for word in words]
 
 
-# ---- the words of five languages ---------------------------------------------------------------------------------------
+# ---- the words of five languages -------------------------------------------------------------------------------------
 
 LAST = -1
 KNOWN = "English, German, French, Spanish and Chinese"
@@ -138,7 +138,7 @@ def _language(name: str) -> Language:
     )
 
 
-# ---- Chinese, searched for in text that has no spaces ------------------------------------------------------------------
+# ---- Chinese, searched for in text that has no spaces ----------------------------------------------------------------
 
 NUMERALS = {numeral: number for number, numeral in enumerate("一二三四五六七八九十", 1)}
 
