@@ -12,8 +12,8 @@ from transformers import GenerationConfig
 
 from arr_coc import Eye
 from arr_coc.answering.decoding import Generated, is_plain, until_end
-from arr_coc.realizing.qwen3_vl.encode import dense_vision_attention
 from arr_coc_lab.classic.scorer import Scorer
+from arr_coc_lab.classic.walks import dense_vision_attention
 from arr_coc_lab.train.allocations import tree_of
 from arr_coc_lab.train.calibration import answer_batch
 from arr_coc_lab.train.evaluate import evaluation_leaves

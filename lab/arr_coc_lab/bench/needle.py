@@ -20,8 +20,8 @@ from torch import Tensor
 from arr_coc.core.folders import MINI, SCORER, part_folder
 from arr_coc.knowing.scorer.source import load_scorer
 from arr_coc.realizing.bundled import Calibration, model_folder
-from arr_coc.realizing.qwen3_vl.encode import dense_vision_attention
 
+from ..classic.walks import dense_vision_attention
 from ..train.allocations import tree_of
 from ..train.calibration import ASKED, answer_batch, calibration_row, is_right
 from ..train.evaluate import MapScorer, evaluation_leaves

@@ -2,17 +2,23 @@
 
 A walk calls the model's own modules, layer by layer, and changes nothing in them. `TowerWalk` and `LanguageWalk` hold
 what is on its way; a caller overrides the methods of the places where it wants to do something. Depth routing drops
-leaves on the way up the tower; the peers of the bench record queries and keys, merge and drop.
+leaves on the way up the tower; the peers of the bench record queries and keys, merge and drop. `own_attention`
+gives a part of a model another attention; `dense_vision_attention` runs pictures of equal length as one batch.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
 
-from torch import Tensor
+import torch.nn.functional as F
+from torch import Tensor, nn
 
-from arr_coc.realizing.qwen3_vl.encode import PatchPlaces, VisualTokens, row_boundaries
+from arr_coc.realizing.qwen3_vl.encode import DENSE, PatchPlaces, VisualTokens, row_boundaries
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 
 class TowerWalk:
@@ -119,3 +125,50 @@ class LanguageWalk:
                 self.inject(number)
             self.after(number)
         return self.language.norm(self.hidden)
+
+
+@contextmanager
+def own_attention(part: Any, name: str, attend: Callable[..., Any]) -> Generator[None]:
+    """Inside this block a part of one model, its tower or its language model, attends by a function of the caller's,
+    which transformers knows as `name`."""
+    from transformers import AttentionInterface
+
+    AttentionInterface.register(name, attend)  # adds a name; what is there stays as it is
+    before = part.config._attn_implementation
+    part.set_attn_implementation(name)
+    try:
+        yield
+    finally:
+        part.set_attn_implementation(before)
+
+
+def dense_attention(
+    module: nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None = None,
+    *,
+    segments: int = 1,
+    scaling: float | None = None,
+    **_: object,
+) -> tuple[Tensor, None]:
+    """Attention inside each of `segments` equal parts of a packed row. query: (1, heads, S·N, head size)."""
+    heads, length, size = query.shape[1:]
+    # (1, heads, S·N, d) -> (S, heads, N, d)
+    query, key, value = (
+        item.view(heads, segments, length // segments, size).transpose(0, 1) for item in (query, key, value)
+    )
+    mixed = F.scaled_dot_product_attention(query, key, value, scale=scaling)
+    return mixed.transpose(1, 2).reshape(1, length, heads, size), None
+
+
+@contextmanager
+def dense_vision_attention(model: PreTrainedModel) -> Generator[None]:
+    """Inside this block `encode_leaves` runs equal-length batches of this model as one dense attention.
+
+    transformers runs packed vision attention picture by picture unless flash-attn is installed. Where all pictures of a
+    batch have the same number of patches, as in training and in benchmarks, the packed row is really a (B, N) batch.
+    """
+    with own_attention(model.model.visual, DENSE, dense_attention):
+        yield

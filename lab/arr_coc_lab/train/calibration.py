@@ -19,8 +19,9 @@ from arr_coc.answering.decoding import LONGEST_ANSWER, Generated, generate_greed
 from arr_coc.core.values import JsonObject
 from arr_coc.realizing.base import LeafPrompt
 from arr_coc.realizing.query import pack, take
-from arr_coc.realizing.qwen3_vl.encode import dense_vision_attention, leaf_positions
+from arr_coc.realizing.qwen3_vl.encode import leaf_positions
 
+from ..classic.walks import dense_vision_attention
 from ..statistics import BINS, chance_error, expected_calibration_error
 from .allocations import LEVELS, tree_of
 from .evaluate import FAMILIES, DrawnPictures, MapScorer, evaluation_leaves

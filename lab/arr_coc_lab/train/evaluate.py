@@ -14,8 +14,8 @@ from arr_coc.attending.controls import permute_along_tree
 from arr_coc.attending.overlay import overlay
 from arr_coc.attending.tree import Tree
 from arr_coc.core.values import JsonObject
-from arr_coc.realizing.qwen3_vl.encode import dense_vision_attention
 
+from ..classic.walks import dense_vision_attention
 from ..statistics import wilson
 from .allocations import Kind, fine_cells, make_leaves, target_cells, tree_of
 from .pictures import TrainingBatch, render_family

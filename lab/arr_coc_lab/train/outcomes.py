@@ -38,9 +38,9 @@ from arr_coc.core.folders import MINI, SCORER, part_folder
 from arr_coc.core.manifest import verify
 from arr_coc.core.values import JsonObject
 from arr_coc.knowing.scorer.reading_scorer import ReadingScorer
-from arr_coc.realizing.qwen3_vl.encode import dense_vision_attention
 from arr_coc.realizing.tokens.patches import LeafBatch, gather_leaf_patches, leaf_patches, mip_pyramid
 
+from ..classic.walks import dense_vision_attention
 from ..options import option
 from .acceleration import make_optimizers
 from .allocations import box_cover, target_cells

@@ -6,13 +6,11 @@ it. `attach` is built on them, and a training loop can call them directly, with 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ...core.errors import InputError
@@ -24,6 +22,8 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 
+# The name of an attention that takes rows of equal length as one batch, where somebody has registered one: the
+# laboratory's trainings and benches do (`arr_coc_lab.classic.walks`).
 DENSE = "arr_coc_dense"
 
 
@@ -68,53 +68,6 @@ class PatchPlaces:
         return cls(positions, *position_taps(positions, size, tower.num_grid_per_side))
 
 
-@contextmanager
-def own_attention(part: Any, name: str, attend: Callable[..., Any]) -> Generator[None]:
-    """Inside this block a part of one model, its tower or its language model, attends by a function of the caller's,
-    which transformers knows as `name`."""
-    from transformers import AttentionInterface
-
-    AttentionInterface.register(name, attend)  # adds a name; what is there stays as it is
-    before = part.config._attn_implementation
-    part.set_attn_implementation(name)
-    try:
-        yield
-    finally:
-        part.set_attn_implementation(before)
-
-
-def dense_attention(
-    module: nn.Module,
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    attention_mask: Tensor | None = None,
-    *,
-    segments: int = 1,
-    scaling: float | None = None,
-    **_: object,
-) -> tuple[Tensor, None]:
-    """Attention inside each of `segments` equal parts of a packed row. query: (1, heads, S·N, head size)."""
-    heads, length, size = query.shape[1:]
-    # (1, heads, S·N, d) -> (S, heads, N, d)
-    query, key, value = (
-        item.view(heads, segments, length // segments, size).transpose(0, 1) for item in (query, key, value)
-    )
-    mixed = F.scaled_dot_product_attention(query, key, value, scale=scaling)
-    return mixed.transpose(1, 2).reshape(1, length, heads, size), None
-
-
-@contextmanager
-def dense_vision_attention(model: PreTrainedModel) -> Generator[None]:
-    """Inside this block `encode_leaves` runs equal-length batches of this model as one dense attention.
-
-    transformers runs packed vision attention picture by picture unless flash-attn is installed. Where all pictures of a
-    batch have the same number of patches, as in training and in benchmarks, the packed row is really a (B, N) batch.
-    """
-    with own_attention(model.model.visual, DENSE, dense_attention):
-        yield
-
-
 def row_boundaries(tower: nn.Module, lengths: Sequence[int], device: torch.device) -> dict[str, object]:
     """What the tower's attention needs to know about rows of so many patches, as arguments of its blocks.
 
@@ -133,7 +86,7 @@ def encode_leaves(model: PreTrainedModel, patches: Tensor, batch: LeafBatch, **a
     """Run the vision tower on mixed-resolution patches with their true positions.
 
     patches: (M·merge², C·T·P·P) from `gather_leaf_patches`, leaves in the order of the batch. Pictures and their parts
-    do not see each other. Inside `dense_vision_attention(model)`, a batch of equal counts runs as one dense attention.
+    do not see each other. Where the tower attends by DENSE, a batch of equal counts runs as one row.
     attention: for an attention of the caller's own, which then gets all pictures in one row.
     """
     tower, unit = model.model.visual, model.model.visual.spatial_merge_unit
