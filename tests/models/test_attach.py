@@ -111,16 +111,6 @@ def test_ways_of_generating_agree_with_the_stock_model_on_the_short_prompt(
     assert len(ours) == 3 * how.get("num_return_sequences", 1)
 
 
-def test_cache_and_no_cache_agree(model: Any, processor: Any, inputs: dict[str, Any]) -> None:
-    with attach(model, processor, keep=0.25):
-        outputs = [
-            model.generate(**inputs, **GREEDY, **how)
-            for how in ({}, {"use_cache": False}, {"cache_implementation": "static"})
-        ]
-    assert torch.equal(outputs[0], outputs[1])
-    assert torch.equal(outputs[0], outputs[2])
-
-
 def test_lengths_that_count_the_prompt_count_the_long_one(model: Any, processor: Any, inputs: dict[str, Any]) -> None:
     length = inputs["input_ids"].shape[1]
     with attach(model, processor, budget=8):

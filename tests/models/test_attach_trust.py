@@ -10,7 +10,7 @@ import pytest
 import torch
 from tiny_models import GREEDY, ROWS, picture, prompt, tiny_model, tiny_processor
 
-from arr_coc import Eye, InputError, attach, detach, look
+from arr_coc import Eye, InputError, attach, detach
 
 
 class Wrapper(torch.nn.Module):
@@ -144,11 +144,3 @@ def test_a_processor_without_videos_can_be_pickled(processor: Any) -> None:
     again = pickle.loads(pickle.dumps(made))
     assert type(again) is type(made)
     assert again.chat_template == made.chat_template
-
-
-def test_look_tells_in_python_what_the_command_prints() -> None:
-    notes = look(picture(128, 192), "the red sign", budget=8).notes
-    assert notes
-    assert notes[0].startswith("relevance ")
-    above = look(picture(64, 64), "the red sign", budget=900).notes
-    assert any("above" in note for note in above)

@@ -12,11 +12,10 @@ from tiny_models import picture, prompt, tiny_model
 from torch.nn.functional import interpolate
 
 from arr_coc import InputError, Relevance, attach
-from arr_coc.realizing.base import VisualGrid, backbone_for
+from arr_coc.realizing.base import backbone_for
 from arr_coc.realizing.glance import (
     GLANCE_NAME,
     Glance,
-    cells_of_levels,
     coarse_allocation,
     find_glance,
     glance_path,
@@ -28,7 +27,6 @@ from arr_coc.realizing.glance import (
     weigh_by_detail,
 )
 from arr_coc.realizing.qwen3_vl.encode import run_language_model
-from arr_coc.realizing.tokens.patches import leaves_of
 
 ROWS = [
     ([picture(256, 256)], "what colour is the square"),
@@ -119,22 +117,6 @@ def test_relevance_goes_where_the_attention_is(processor: Any) -> None:
     own = torch.stack(output.attentions[2:])[:, 0, :, -1, ids[0] == model.config.image_token_id].view(2, -1, 4, 4)
     wanted = interpolate(own.mean((0, 1))[None, None], scale_factor=2, mode="bilinear")[0, 0]
     np.testing.assert_allclose(found.relevance[0].map, wanted / wanted.max(), atol=1e-5)
-
-
-def test_levels_and_coarse_views() -> None:
-    grid = VisualGrid(8, 6, 256, 192)
-    assert [view_levels([grid], Glance(least=least))[0] for least in (64, 13, 12, 5, 4, 2, 1)] == [1, 1, 1, 1, 2, 2, 2]
-    sides = (512, 1024, 2048, 4096)
-    assert [view_levels([VisualGrid(n // 32, n // 32, n, n)], Glance())[0] for n in sides] == [1, 2, 2, 2]
-    tiles = [VisualGrid(8, 8, 256, 256)] * 4  # one picture in four parts: 64 tokens together
-    assert view_levels(tiles, Glance(), tiled=True) == [1] * 4
-    assert view_levels(tiles * 4, Glance(), tiled=True) == [2] * 16
-    view = coarse_allocation(grid, 2)
-    assert leaves_of(view).tolist() == [[0, 0, 2], [0, 4, 2], [4, 0, 2], [4, 4, 2]]
-    assert view.boxes[:, 2:].tolist() == [[128, 128], [128, 64]] * 2
-    cells = cells_of_levels([(8, 6), (3, 3)], [2, 1]).tolist()
-    assert [cells[0], cells[5], cells[7 * 6 + 3], cells[7 * 6 + 4]] == [0, 1, 2, 3]
-    assert cells[48:] == [4, 4, 5, 4, 4, 5, 6, 6, 7]
 
 
 def test_flat_ground_gets_less_than_detail_under_the_same_attention() -> None:

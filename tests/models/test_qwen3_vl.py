@@ -46,18 +46,6 @@ def test_level_zero_everywhere_is_the_untouched_model(processor: Any, moe: bool,
 
 
 @torch.no_grad()
-def test_the_picture_and_its_levels_matter(model: Any, processor: Any) -> None:
-    """If logits did not depend on the picture, every exactness test would pass with anything in its place."""
-    inputs = prompt(processor, [ROWS[0]])
-    other = {**inputs, "pixel_values": prompt(processor, [([picture(96, 128, 9)], ROWS[0][1])])["pixel_values"]}
-    full, backbone = allocations(model, inputs), backbone_for(model)
-    base, moved = (model(**backbone.realize(model, item, full).inputs).logits[:, -1] for item in (inputs, other))
-    coarse = model(**backbone.realize(model, inputs, allocations(model, inputs, 0.25)).inputs).logits[:, -1]
-    assert (base - moved).abs().max() > 0.1
-    assert (base - coarse).abs().max() > 0.1
-
-
-@torch.no_grad()
 def test_leaves_that_share_ground_get_their_true_centres(model: Any, processor: Any) -> None:
     """A coarse leaf, two cells on top of it, and the rest of the picture: all are tokens, each at its own place."""
     inputs = prompt(processor, [([picture(128, 192, 4)], "what number")])
@@ -263,14 +251,6 @@ def test_only_new_leaves_pass_through_the_tower(model: Any, processor: Any) -> N
     part = finer.select(fresh)
     alone = encode_leaves(model, gather_leaf_patches(pyramid, part.leaves, part.owner), part)
     torch.testing.assert_close(mixed.embeds[fresh], alone.embeds)
-
-
-def test_pixels_are_those_of_the_picture(model: Any, processor: Any) -> None:
-    inputs = prompt(processor, list(ROWS))
-    pixels = backbone_for(model).pixels(model, processor, inputs)
-    given = [item for pictures, _ in ROWS for item in pictures]
-    for seen, original in zip(pixels, given, strict=True):
-        np.testing.assert_allclose(seen.permute(1, 2, 0), np.asarray(original) / 255, atol=1e-5)
 
 
 def test_errors_are_one_clear_line(model: Any, processor: Any) -> None:

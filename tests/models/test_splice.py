@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from arr_coc import InputError
-from arr_coc.realizing.query import pack, padding_side, shortened, take
+from arr_coc.realizing.query import pack, take
 from arr_coc.realizing.tokens.positions import placeholder_owner
 
 
@@ -44,27 +44,6 @@ def test_every_placeholder_knows_its_picture_and_rank(data: st.DataObject) -> No
     owner, rank = placeholder_owner(expected[..., 0] >= 0, torch.tensor(counts))
     assert torch.equal(owner, expected[..., 0])
     assert torch.equal(rank, expected[..., 1])
-
-
-def test_take_serves_leading_dimensions_and_what_does_not_run_along_stays() -> None:
-    index = torch.tensor([[-1, 0, 2]])
-    positions = torch.arange(9).view(3, 1, 3)
-    assert take(positions, index).tolist() == [[[0, 0, 2]], [[0, 3, 5]], [[0, 6, 8]]]
-    ids = torch.tensor([[5, 6, 7]])
-    short = shortened(
-        {"input_ids": ids, "labels": ids, "absent": None, "pixel_values": ids}, index, ["pixel_values"], 9
-    )
-    assert short.pop("absent") is None
-    assert {name: value.tolist() for name, value in short.items()} == {
-        "input_ids": [[9, 5, 7]],
-        "labels": [[-100, 5, 7]],
-    }
-
-
-def test_padding_side() -> None:
-    assert padding_side(torch.tensor([[0, 1], [1, 1]])) == "left"
-    assert padding_side(torch.tensor([[1, 0], [1, 1]])) == "right"
-    assert padding_side(torch.ones(2, 2)) == "left"
 
 
 def test_a_mismatch_of_prompt_and_pictures_is_named() -> None:
