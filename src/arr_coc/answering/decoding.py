@@ -256,14 +256,15 @@ class StockSpeaker:
 
 
 def prefill(
-    model: PreTrainedModel, prompt: LeafPrompt, graphs: Graphs | None = None, most: int = LONGEST_ANSWER
+    model: PreTrainedModel, prompt: LeafPrompt, graphs: Graphs | None = None, most: int | None = None
 ) -> Prefilled:
-    """Read prompts with one placeholder per visual token, padded on the left. graphs: of this model, for one prompt."""
+    """Read prompts with one placeholder per visual token, padded on the left. graphs: of this model; a single prompt is
+    read by them. most: the longest answer, in tokens, where it is decoded in this thread without a break."""
     import torch
 
     input_ids, tokens, position_ids, next_position, mask = prompt
     mask = torch.ones_like(input_ids) if mask is None else mask
-    if graphs is None:
+    if graphs is None or len(input_ids) > 1:
         output, cache = read_on(model, input_ids, tokens, position_ids, mask)
         hidden = output.last_hidden_state[:, -1:]
     else:
@@ -301,9 +302,9 @@ def generate_greedily(
     import torch
 
     ends = end_tokens(model)
-    graphs = graphs if len(prompt.input_ids) == 1 else None
+    language = graphs.language if graphs is not None and len(prompt.input_ids) == 1 else None
     with torch.inference_mode():
-        speaker = StockSpeaker(model, prefill(model, prompt, graphs, most), None if graphs is None else graphs.language)
+        speaker = StockSpeaker(model, prefill(model, prompt, graphs, most), language)
         return Generated.of_steps(greedy_steps(speaker, ends, most), ends)
 
 
@@ -333,11 +334,14 @@ def generate(model: PreTrainedModel, realized: Realized, most: int, graphs: Grap
     return Generated.of_generate(output, realized.inputs["input_ids"].shape[1], end_tokens(model))
 
 
-def steps(model: PreTrainedModel, realized: Realized, most: int) -> Generator[DecodingStep, Tensor | None]:
+def steps(
+    model: PreTrainedModel, realized: Realized, most: int, graphs: Graphs | None = None
+) -> Generator[DecodingStep, Tensor | None]:
     """As `greedy_steps`. Where that does not give the model's words, all of them are said before the first step, and
-    ending a row early saves nothing."""
+    ending a row early saves nothing. graphs: of this model, to read a single prompt by."""
     if is_lean(model):
-        yield from greedy_steps(StockSpeaker(model, prefill(model, lean_prompt(realized))), end_tokens(model), most)
+        read = prefill(model, lean_prompt(realized), graphs)
+        yield from greedy_steps(StockSpeaker(model, read), end_tokens(model), most)
         return
     said = generate(model, realized, most)
     for ids, logits in zip(said.ids.unbind(1), said.logits.unbind(1), strict=True):

@@ -263,9 +263,10 @@ class StockEngine:
     def speak(self, looked: ChatLook, most: int) -> tuple[Generator[DecodingStep], int]:
         """The answer to one conversation, step by step, and the visual tokens that it reads. A model that merges tokens
         behind its encoder says all at once."""
+        graphs = self.graphs if len(looked.views) == 1 else None
         with timed(looked.seconds, "encode"):
-            realized = self.realize(looked)
-        return steps(self.model, realized, most), self.visual_tokens(realized.inputs)
+            realized = self.realize(looked, **({} if graphs is None else {"tower": graphs.tower}))
+        return steps(self.model, realized, most, graphs), self.visual_tokens(realized.inputs)
 
     def visual_tokens(self, prompt: Mapping[str, object]) -> int:
         return int(self._visual(prompt).sum())

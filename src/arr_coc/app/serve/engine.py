@@ -343,7 +343,7 @@ class Engine(threading.Thread):
         sureness = Sureness(eye.temperature)
         started = perf_counter()
         most = max(row.job.asked.new_tokens for row in rows)
-        speaking = steps(eye.model, realized, most)
+        speaking = steps(eye.model, realized, most, eye.engine.graphs)
         step = next(speaking, None)
         while step is not None:
             check_stop()

@@ -70,16 +70,17 @@ class Graphs:
         embeds, *planes = self.towers.run((counts, levels), encode, *given)
         return VisualTokens(embeds, tuple(planes))
 
-    def read(self, prompt: LeafPrompt, most: int) -> tuple[Any, Tensor]:
-        """Read one prompt without padding, to be answered by at most `most` tokens: a cache of transformers that holds
-        it, and the last layer at its last token, (1, 1, D)."""
+    def read(self, prompt: LeafPrompt, most: int | None = None) -> tuple[Any, Tensor]:
+        """Read one prompt without padding: a cache of transformers that holds it, and the last layer at its last token,
+        (1, 1, D). most: tokens of the answer, which may then be decoded by the compiled model, before another prompt is
+        read in this thread."""
         ids, tokens, positions, _, _ = prompt
         length = ids.shape[1]
         pad = (0, padded_length(length) - length)
         last = torch.full((1,), length - 1, device=ids.device)
         given = (F.pad(ids, pad), F.pad(positions, pad), last, tokens.embeds, *tokens.planes)
         hidden, kept = self.prompts.run("prompt", self._read, *given)
-        cache = self._cache(length + most)
+        cache = self._cache(None if most is None else length + most)
         for number, (keys, values) in enumerate(kept[..., :length, :].unbind(0)):
             cache.update(keys, values, number)
         return cache, hidden
@@ -100,11 +101,11 @@ class Graphs:
         hidden = language.norm(hidden)
         return hidden.index_select(1, last), torch.stack([torch.stack(both) for both in cache.layers])
 
-    def _cache(self, length: int) -> Any:
+    def _cache(self, length: int | None) -> Any:
         from transformers import DynamicCache, StaticCache
 
         config = self.model.config.get_text_config()
-        if not self.compiled:
+        if not self.compiled or length is None:
             return DynamicCache(config=config)
         length = padded_length(length, CACHE_BUCKET)
         caches = self.caches.__dict__.setdefault("by_length", {})
