@@ -79,9 +79,8 @@ def test_prompts_that_others_make_get_the_picture_from_nearer(eye, page):
             eye.model.generate(scale=2)
         with pytest.raises(InputError, match="is not possible"):
             attachment.nearer(page, 0)
-    for name, instead in (("scale", "attachment.nearer"), ("readings", "Eye")):
-        with pytest.raises(InputError, match=f"{name}= is not for attach.*{instead}"):
-            arr_coc.attach(eye.model, eye.processor, budget=TOKENS, **{name: 2})
+    with pytest.raises(InputError, match=r"scale= is not for attach.*attachment\.nearer"):
+        arr_coc.attach(eye.model, eye.processor, budget=TOKENS, scale=2)
     assert not hasattr(eye.model, "arr_coc")
 
 
