@@ -7,7 +7,6 @@ import os
 import shutil
 from pathlib import Path
 
-import numpy as np
 import pytest
 from tiny_models import picture
 from tiny_weights import needs_weights, tiny_weights
@@ -24,7 +23,7 @@ from arr_coc.core.manifest import (
     whole_folder,
     write_manifests,
 )
-from arr_coc.knowing.scorer.onnx_scorer import score_picture
+from arr_coc.knowing.scorer.onnx_scorer import OnnxScorer
 from arr_coc.knowing.words.source import ranker_weights
 from arr_coc.realizing.bundled import Calibration
 from arr_coc.video.settings import load_settings
@@ -104,8 +103,7 @@ def test_what_the_scorer_reads_without_torch_is_verified(tmp_path, name):
     shutil.copytree(WEIGHTS / "scorer", tmp_path / "scorer")
     path = tmp_path / "scorer" / name
     wanted, found = read_manifest(path.parent)[name], flip(path)
-    pixels = np.zeros((64, 64, 3), np.uint8)
-    refused(path, wanted, found, lambda: score_picture(tmp_path / "scorer", pixels, "x"))
+    refused(path, wanted, found, lambda: OnnxScorer(tmp_path / "scorer"))
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from arr_coc import InputError, look
 from arr_coc.balancing import document as relevances
 from arr_coc.core.folders import SCORER, part_folder
 from arr_coc.draw import document_sheet
-from arr_coc.knowing.scorer.spelling import asked_words, letter_board, spelled, spelled_scores, written
+from arr_coc.knowing.large import asked_words, letter_board, spelled, spelled_scores, written
 from arr_coc.knowing.words.joint import joint_shares, text_scores
 from arr_coc.knowing.words.source import answer_shares
 from arr_coc.pictures.document import Document, DocumentPage

@@ -24,13 +24,6 @@ def features(patches: int, seed: int = 0, side: int = 24) -> torch.Tensor:
     return torch.randn(patches, 6, side, side, generator=torch.Generator().manual_seed(seed))
 
 
-def test_every_level_has_its_count(module: MultiResolutionCompressor):
-    tokens, lengths = module(features(5), torch.arange(5))
-    assert lengths.tolist() == COUNTS
-    assert tokens.shape == (sum(COUNTS), 8)
-    assert torch.isfinite(tokens).all()
-
-
 def test_batched_by_level_equals_one_by_one_in_the_order_of_the_input(module: MultiResolutionCompressor):
     levels, patches = torch.tensor([3, 0, 4, 0, 1, 2, 3, 1]), features(8)
     together = module(patches, levels).split()
@@ -38,13 +31,6 @@ def test_batched_by_level_equals_one_by_one_in_the_order_of_the_input(module: Mu
         alone = module(patches[index : index + 1], levels[index : index + 1]).tokens
         assert torch.allclose(made, alone, atol=1e-5)
     assert not torch.allclose(together[1], together[3], atol=1e-2)  # two patches of one level, not one twice
-
-
-def test_work_goes_by_level_not_by_patch(module: MultiResolutionCompressor):
-    calls: list[int] = []
-    module.neck.register_forward_hook(lambda _, inputs, __: calls.append(len(inputs[0])))
-    module(features(40), torch.arange(40) % 2)
-    assert calls == [20, 20]
 
 
 def test_gradients_reach_the_neck_and_every_used_path_only(module: MultiResolutionCompressor):
@@ -93,12 +79,6 @@ def test_saving_and_loading_give_the_same_numbers(module: MultiResolutionCompres
     assert written == {"config.json", "model.safetensors", "SHA256SUMS"}
     with pytest.raises(InputError, match="no MultiResolutionCompressor could be read"):
         MultiResolutionCompressor.from_pretrained(tmp_path / "nowhere")
-
-
-def test_no_patches_give_no_tokens(module: MultiResolutionCompressor):
-    tokens, lengths = module(features(0), torch.zeros(0, dtype=torch.int64))
-    assert tokens.shape == (0, 8)
-    assert lengths.tolist() == []
 
 
 def test_wrong_shapes_are_named(module: MultiResolutionCompressor):

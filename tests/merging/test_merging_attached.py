@@ -6,7 +6,6 @@ from functools import cache
 from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from merging_configs import FIRST_WORD, IMAGE, PAD, VOCABULARY
@@ -15,7 +14,6 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
 from arr_coc.core.errors import InputError
-from arr_coc.options import Options
 from arr_coc.realizing.attachment import attach
 from arr_coc.realizing.base import adapter
 from arr_coc.realizing.query import find_questions, with_questions
@@ -47,60 +45,33 @@ def test_attached_and_keeping_all_is_the_stock_model(name: str):
     model, inputs = build_model(name), build_prompts(name, 3)
     valid = inputs["attention_mask"].bool()
     stock_text, stock = model.generate(**inputs, **GREEDY), model(**inputs).logits
-    with attach(model, processor(), budget=1.0):
+    with attach(model, processor(), keep=1.0):
         assert torch.equal(model.generate(**inputs, **GREEDY), stock_text)
         assert torch.allclose(model(**inputs).logits[valid], stock[valid], atol=1e-4)
     assert torch.equal(model.generate(**inputs, **GREEDY), stock_text)
 
 
-@pytest.mark.parametrize("merge", ["average", "pick"])
 @pytest.mark.parametrize("name", NAMES)
-def test_attached_at_a_quarter_says_what_realize_says(name: str, merge: str):
+def test_attached_at_a_quarter_says_what_realize_says(name: str):
     model, inputs = build_model(name), build_prompts(name, 3)
     length = inputs["input_ids"].shape[1]
-    with attach(model, processor(), budget=0.25, merge=merge, relevance="detail") as attachment:
+    with attach(model, processor(), keep=0.25, relevance="detail") as attachment:
         text = model.generate(**inputs, **GREEDY)
         allocations = attachment.last
     backbone = adapter(name)
     grids = backbone.grids(model, inputs)
     assert [a.grid for a in allocations] == [(grid.rows, grid.cols) for grid in grids]
     assert sum(a.tokens for a in allocations) <= 0.25 * sum(grid.tokens for grid in grids) + len(grids)
-    relevance = [np.asarray(r) for r in _relevance(model, backbone, inputs)] if merge == "pick" else None
-    short = backbone.realize(model, inputs, allocations, merge=merge, relevance=relevance).inputs
+    short = backbone.realize(model, inputs, allocations).inputs
     alone = model.generate(**short, **GREEDY)
     assert torch.equal(text[:, length:], alone[:, short["input_ids"].shape[1] :])
     assert torch.equal(text[:, :length], inputs["input_ids"])
 
 
-def _relevance(model: Any, backbone: Any, inputs: dict[str, Any]) -> list[np.ndarray]:
-    from arr_coc.knowing.ways import detail_relevance
-
-    return [detail_relevance(picture).map for picture in backbone.pixels(model, processor(), inputs)]
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_a_second_turn_on_the_same_cache_equals_one_shot(name: str):
-    model, inputs = build_model(name), build_prompts(name, 3)
-    with attach(model, processor(), budget=0.25, relevance="detail"):  # a second turn does not look again
-        first = model.generate(**inputs, **GREEDY, return_dict_in_generate=True)
-        new = torch.full((3, 4), 30) + torch.arange(4)
-        chat = torch.cat([first.sequences, new], 1)
-        mask = torch.cat([inputs["attention_mask"], torch.ones(3, 9, dtype=torch.int64)], 1)
-        again = model.generate(input_ids=chat, attention_mask=mask, past_key_values=first.past_key_values, **GREEDY)[
-            :, chat.shape[1] :
-        ]
-        whole = inputs | {"input_ids": chat, "attention_mask": mask}
-        for kinds in ("mm_token_type_ids", "token_type_ids"):
-            if kinds in whole:
-                whole[kinds] = (chat == IMAGE).long()
-        one_shot = model.generate(**whole, **GREEDY)[:, chat.shape[1] :]
-    assert torch.equal(again, one_shot)
-
-
 @pytest.mark.parametrize("name", ["llava_onevision", "internvl", "qwen2_5_vl", "gemma3"])
 def test_attached_samples_beams_and_cacheless_runs(name: str):
     model, inputs = build_model(name), build_prompts(name, 1)
-    with attach(model, processor(), budget=0.25, strategy="top_k"):
+    with attach(model, processor(), keep=0.25, strategy="top_k"):
         text = model.generate(**inputs, **GREEDY)
         assert torch.equal(model.generate(**inputs, **GREEDY, use_cache=False), text)
         assert torch.equal(model.generate(**inputs, **GREEDY, cache_implementation="static"), text)
@@ -118,7 +89,7 @@ def test_tiles_share_the_budget_of_their_prompt():
 
 def test_an_option_of_another_family_is_named():
     with pytest.raises(InputError, match="depth= is no option: gemma3 takes merge"):
-        attach(build_model("gemma3"), processor(), budget=0.25, options=Options(strategy_options={"depth": object()}))  # type: ignore[arg-type]
+        attach(build_model("gemma3"), processor(), keep=0.25, depth=object())  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -130,7 +101,7 @@ def test_two_questions_are_two_allocations(name: str):
     other["input_ids"][words] = FIRST_WORD + (other["input_ids"][words] - FIRST_WORD + 5) % 40
     backbone = adapter(name)
     encoded = []
-    with attach(model, processor(), budget=0.25) as attachment:
+    with attach(model, processor(), keep=0.25) as attachment:
         plans = [attachment.plan(one) for one in (inputs, other)]
         stock = type(backbone).encode
         type(backbone).encode = lambda self, *how: encoded.append(1) or stock(self, *how)
@@ -186,7 +157,7 @@ def test_two_questions_get_two_allocations_on_every_family(name: str):
     asked = dict(inputs)
     asked["input_ids"] = inputs["input_ids"].clone()
     asked["input_ids"][:, -4:] = torch.tensor([FIRST_WORD + 20, FIRST_WORD + 21, FIRST_WORD + 22, FIRST_WORD + 23])
-    with attach(model, processor(), budget=0.3) as attachment:
+    with attach(model, processor(), keep=0.3) as attachment:
         first, second = attachment.plan(inputs), attachment.plan(asked)
         assert first.allocations != second.allocations
         assert "glance" in first.notes[0]

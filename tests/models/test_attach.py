@@ -26,7 +26,7 @@ def test_keeping_everything_generates_the_same_text(processor: Any, attention: s
     expected = model.generate(**inputs, **GREEDY)
     with torch.no_grad():
         logits = model(**inputs).logits
-    with attach(model, processor, budget=1.0):
+    with attach(model, processor, keep=1.0):
         assert torch.equal(model.generate(**inputs, **GREEDY), expected)
         with torch.no_grad():
             assert torch.equal(model(**inputs).logits, logits)
@@ -109,16 +109,6 @@ def test_ways_of_generating_agree_with_the_stock_model_on_the_short_prompt(
     assert torch.equal(ours, twice), "features are expanded in place; every call must build its own"
     assert torch.equal(new_part(ours, inputs), stock[:, short["input_ids"].shape[1] :])
     assert len(ours) == 3 * how.get("num_return_sequences", 1)
-
-
-def test_cache_and_no_cache_agree(model: Any, processor: Any, inputs: dict[str, Any]) -> None:
-    with attach(model, processor, budget=0.25):
-        outputs = [
-            model.generate(**inputs, **GREEDY, **how)
-            for how in ({}, {"use_cache": False}, {"cache_implementation": "static"})
-        ]
-    assert torch.equal(outputs[0], outputs[1])
-    assert torch.equal(outputs[0], outputs[2])
 
 
 def test_lengths_that_count_the_prompt_count_the_long_one(model: Any, processor: Any, inputs: dict[str, Any]) -> None:
@@ -211,9 +201,9 @@ def test_a_folder_saved_by_the_stock_class(
     assert model.dtype == dtype
     inputs = prompt(processor, rows)
     expected = model.generate(**inputs, **GREEDY)
-    with attach(model, processor, budget=1.0):
+    with attach(model, processor, keep=1.0):
         assert torch.equal(model.generate(**inputs, **GREEDY), expected)
-    with attach(model, processor, budget=0.25) as foveation:
+    with attach(model, processor, keep=0.25) as foveation:
         assert model.generate(**inputs, **GREEDY).shape[1] <= expected.shape[1]
         assert foveation.last[0].tokens == tokens
         model.save_pretrained(tmp_path / "again")

@@ -10,8 +10,7 @@ import pytest
 import torch
 from tiny_models import GREEDY, ROWS, picture, prompt, tiny_model, tiny_processor
 
-from arr_coc import Eye, InputError, attach, detach, look
-from arr_coc.options import Options
+from arr_coc import Eye, InputError, attach, detach
 
 
 class Wrapper(torch.nn.Module):
@@ -130,9 +129,9 @@ def test_the_wrong_things_in_the_wrong_places_are_told(processor: Any) -> None:
 
 def test_an_eye_can_be_pickled_and_copied() -> None:
     eye = Eye(tiny_model(), tiny_processor(), relevance="detail").set_image(picture(128, 192))
-    wanted = eye.ask("what", budget=8, options=Options(max_new_tokens=3))
+    wanted = eye.ask("what", budget=8, max_new_tokens=3)
     found: Eye = pickle.loads(pickle.dumps(eye))
-    said = found.ask("what", budget=8, options=Options(max_new_tokens=3))
+    said = found.ask("what", budget=8, max_new_tokens=3)
     assert (said.text, said.allocation) == (wanted.text, wanted.allocation)
     assert copy(eye)._thread is eye._thread
     assert found._thread is not eye._thread
@@ -145,11 +144,3 @@ def test_a_processor_without_videos_can_be_pickled(processor: Any) -> None:
     again = pickle.loads(pickle.dumps(made))
     assert type(again) is type(made)
     assert again.chat_template == made.chat_template
-
-
-def test_look_tells_in_python_what_the_command_prints() -> None:
-    notes = look(picture(128, 192), "the red sign", budget=8).notes
-    assert notes
-    assert notes[0].startswith("relevance ")
-    above = look(picture(64, 64), "the red sign", budget=900).notes
-    assert any("above" in note for note in above)

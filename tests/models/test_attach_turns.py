@@ -12,10 +12,6 @@ from tiny_models import GREEDY, ROWS, picture, prompt
 from transformers import DynamicCache
 
 from arr_coc import InputError, attach
-from arr_coc.realizing.glance import Glance
-
-# Tokens of a glance that are used again were encoded apart from the others; one shot encodes all of them together.
-APART = Glance(reuse=False)
 
 
 def test_every_turn_allocates_anew(model: Any, processor: Any) -> None:
@@ -45,79 +41,27 @@ def test_every_turn_allocates_anew(model: Any, processor: Any) -> None:
     assert second[7, 7] == 0 < second[0, 0]
 
 
-@pytest.mark.parametrize("rows", [1, 2])
-def test_a_second_turn_on_the_same_cache_equals_one_shot(model: Any, processor: Any, rows: int) -> None:
-    inputs = prompt(processor, [ROWS[0], ROWS[2]][:rows])
-    more = processor.tokenizer(
-        "<|im_end|>\n<|im_start|>user\nwhere<|im_end|>\n<|im_start|>assistant\n", return_tensors="pt"
-    )
-    more = more["input_ids"].expand(rows, -1)
-    with attach(model, processor, budget=16, relevance=APART) as foveation:
-        quiet = {"max_new_tokens": 4, "do_sample": False, "eos_token_id": None}
-        first = model.generate(**inputs, **quiet, return_dict_in_generate=True)
-        chosen = foveation.last
-        ids = torch.cat([first.sequences, more], 1)
-        mask = torch.cat([inputs["attention_mask"], torch.ones_like(ids[:, inputs["input_ids"].shape[1] :])], 1)
-        second = model.generate(
-            input_ids=ids,
-            attention_mask=mask,
-            past_key_values=first.past_key_values,
-            **quiet,
-            output_logits=True,
-            return_dict_in_generate=True,
-        )
-        whole = {**inputs, "input_ids": ids, "attention_mask": mask}
-        whole.pop("mm_token_type_ids")
-        once = model.generate(**whole, allocation=chosen, **quiet, output_logits=True, return_dict_in_generate=True)
-        assert torch.equal(second.sequences, once.sequences)
-        torch.testing.assert_close(torch.stack(second.logits), torch.stack(once.logits), atol=1e-4, rtol=0)
-        with pytest.raises(InputError, match="another prompt"):
-            model.generate(input_ids=ids + 1, past_key_values=first.past_key_values, **quiet)
-
-
-def test_a_new_picture_may_come_on_the_same_cache(model: Any, processor: Any) -> None:
-    quiet = {"max_new_tokens": 3, "do_sample": False, "eos_token_id": None}
-    first_inputs = prompt(processor, ROWS[:1])
-    later = prompt(processor, [([picture(128, 128, 8)], "and this one")])
-    with attach(model, processor, budget=10, relevance=APART) as foveation:
-        first = model.generate(**first_inputs, **quiet, return_dict_in_generate=True)
-        chosen = list(foveation.last)
-        ids = torch.cat([first.sequences, later["input_ids"]], 1)
-        pictures = {name: later[name] for name in ("pixel_values", "image_grid_thw")}
-        second = model.generate(input_ids=ids, **pictures, past_key_values=first.past_key_values, **quiet)
-        chosen += foveation.last
-        both = {name: torch.cat([first_inputs[name], later[name]]) for name in pictures}
-        assert torch.equal(second, model.generate(input_ids=ids, **both, allocation=chosen, **quiet))
-
-
-@pytest.mark.parametrize("full_mask", [False, True])
 @torch.no_grad()
-def test_plain_forward_continues_on_its_cache(model: Any, processor: Any, full_mask: bool) -> None:
-    inputs = prompt(processor, [ROWS[0], ROWS[2]])
-    tail = torch.tensor([[5, 9, 11], [12, 6, 8]]) + 20
-    with attach(model, processor, budget=16, relevance=APART) as foveation:
-        first = model(**inputs)
-        extra = {"attention_mask": torch.cat([inputs["attention_mask"], torch.ones_like(tail)], 1)} if full_mask else {}
-        second = model(input_ids=tail, past_key_values=first.past_key_values, **extra).logits
-        third = model(input_ids=tail, past_key_values=first.past_key_values).logits
-        ids = torch.cat([inputs["input_ids"], tail, tail], 1)
-        mask = torch.cat([inputs["attention_mask"], torch.ones_like(tail), torch.ones_like(tail)], 1)
-        once = model(
-            **{**inputs, "input_ids": ids, "attention_mask": mask, "mm_token_type_ids": None}, allocation=foveation.last
-        )
-    torch.testing.assert_close(torch.cat([second, third], 1), once.logits[:, -6:], atol=1e-4, rtol=0)
-
-
-def test_a_cache_made_by_the_user_is_filled_and_remembered(model: Any, processor: Any) -> None:
+def test_what_goes_on_from_the_cache_of_a_short_prompt_needs_its_positions(model: Any, processor: Any) -> None:
     inputs, cache = prompt(processor, ROWS[:1]), DynamicCache()
-    with attach(model, processor, budget=16):
-        first = model.generate(**inputs, **GREEDY, past_key_values=cache, eos_token_id=None)
+    with attach(model, processor, budget=16, relevance="detail") as foveation:
+        first = model.generate(**inputs, **GREEDY, past_key_values=cache)
         assert cache.get_seq_length() < inputs["input_ids"].shape[1]
-        # The whole chat again, pictures included, as a processor gives it in the second turn.
-        again = {**inputs, "input_ids": torch.cat([first, torch.tensor([[30, 31]])], 1)}
-        again.pop("attention_mask")
-        second = model.generate(**again, **GREEDY, past_key_values=cache, eos_token_id=None)
-    assert second.shape[1] == first.shape[1] + 2 + 6
+        again = {**inputs, "input_ids": torch.cat([first, torch.tensor([[30, 31]])], 1), "attention_mask": None}
+        with pytest.raises(InputError, match="pass the whole chat"):
+            model.generate(**again, **GREEDY, past_key_values=cache)
+        output, word = model(**inputs), torch.tensor([[30]])
+        with pytest.raises(InputError, match="or position_ids"):
+            model(input_ids=word, past_key_values=output.past_key_values)
+        realized = foveation.prepare(inputs, allocation=foveation.last)
+        short = realized.inputs["attention_mask"].sum(1)
+        positions = torch.stack([short, *[realized.next_position] * 3])[..., None].float()
+        found = model(input_ids=word, past_key_values=output.past_key_values, position_ids=positions).logits
+        longer = {
+            name: torch.cat([inputs[name], one], 1) for name, one in (("input_ids", word), ("attention_mask", word > 0))
+        }
+        once = model(**{**inputs, **longer, "mm_token_type_ids": None}, allocation=foveation.last).logits
+    torch.testing.assert_close(found, once[:, -1:], atol=1e-4, rtol=0)
 
 
 def test_threads_share_one_model(model: Any, processor: Any) -> None:

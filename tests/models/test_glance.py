@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import json
 from typing import Any
 
@@ -13,26 +12,21 @@ from tiny_models import picture, prompt, tiny_model
 from torch.nn.functional import interpolate
 
 from arr_coc import InputError, Relevance, attach
-from arr_coc.realizing.attention_reader import reading_attention
-from arr_coc.realizing.base import VisualGrid, backbone_for
+from arr_coc.realizing.base import backbone_for
 from arr_coc.realizing.glance import (
     GLANCE_NAME,
     Glance,
-    cells_of_levels,
     coarse_allocation,
     find_glance,
-    glance_layers,
     glance_path,
     glance_relevance,
     read_view,
+    reading_attention,
     spread_over_cells,
     view_levels,
     weigh_by_detail,
 )
 from arr_coc.realizing.qwen3_vl.encode import run_language_model
-from arr_coc.realizing.qwen3_vl.glance_graph import _graphs, glance_graphs
-from arr_coc.realizing.qwen3_vl.graph import Graphs
-from arr_coc.realizing.tokens.patches import leaves_of
 
 ROWS = [
     ([picture(256, 256)], "what colour is the square"),
@@ -49,17 +43,17 @@ def test_the_attention_is_that_of_the_eager_model(processor: Any, moe: bool) -> 
     realized = backbone.realize(model, inputs, coarse)
     short, tokens = realized.inputs, realized.notes["tokens"]
     ids, mask, positions = short["input_ids"], short["attention_mask"], short["position_ids"]
-    columns = torch.arange(ids.shape[1])
+    columns = torch.arange(ids.shape[1]).expand(2, -1)
     asked = torch.tensor([[ids.shape[1] - 4 + k for k in range(4)], [ids.shape[1] - 1 - k for k in range(4)]])
     output = run_language_model(model, ids, tokens, positions, mask, output_attentions=True, use_cache=False)
     for layers in ([0], [2, 3], None):
-        with reading_attention(model, columns, layers, by_head=True) as record:
+        with reading_attention(model, asked, columns, layers) as record:
             assert model.config.get_text_config()._attn_implementation != "eager"
-            record.queries = asked
             run_language_model(model, ids, tokens, positions, mask, use_cache=False)
         stock = torch.stack([output.attentions[layer] for layer in layers or range(4)], 1)
         expected = torch.stack([stock[row][:, :, asked[row]] for row in range(2)])
-        torch.testing.assert_close(record.weights(), expected, atol=1e-5, rtol=0)
+        found = torch.stack([record.weights[layer] for layer in layers or range(4)], 1)
+        torch.testing.assert_close(found, expected, atol=1e-5, rtol=0)
     assert model.config.get_text_config()._attn_implementation == "eager"
 
 
@@ -71,7 +65,6 @@ def test_a_glance_is_about_the_question_and_costs_a_coarse_view(processor: Any) 
     glance = Glance(least=5)
     first = glance_relevance(backbone, model, inputs, ["a", "b"], glance)
     handle.remove()
-    assert first.levels == [1, 1, 1]
     assert seen == [16 + 6 + 6]
     assert [item.map.shape for item in first.relevance] == [(8, 8), (4, 6), (5, 3)]
     assert [item.query for item in first.relevance] == ["a", "b", "b"]
@@ -115,7 +108,6 @@ def test_relevance_goes_where_the_attention_is(processor: Any) -> None:
     model, inputs = tiny_model(attention="eager"), prompt(processor, ROWS[:1])
     backbone = backbone_for(model)
     found = glance_relevance(backbone, model, inputs, [""], Glance(least=16, layers=(0.5, 1)))
-    assert found.levels == [1]
     realized = backbone.realize(model, inputs, [coarse_allocation(backbone.grids(model, inputs)[0], 1)])
     short = realized.inputs
     ids = short["input_ids"]
@@ -125,34 +117,6 @@ def test_relevance_goes_where_the_attention_is(processor: Any) -> None:
     own = torch.stack(output.attentions[2:])[:, 0, :, -1, ids[0] == model.config.image_token_id].view(2, -1, 4, 4)
     wanted = interpolate(own.mean((0, 1))[None, None], scale_factor=2, mode="bilinear")[0, 0]
     np.testing.assert_allclose(found.relevance[0].map, wanted / wanted.max(), atol=1e-5)
-
-
-def test_levels_and_coarse_views() -> None:
-    grid = VisualGrid(8, 6, 256, 192)
-    assert [view_levels([grid], Glance(least=least))[0] for least in (64, 13, 12, 5, 4, 2, 1)] == [1, 1, 1, 1, 2, 2, 2]
-    sides = (512, 1024, 2048, 4096)
-    assert [view_levels([VisualGrid(n // 32, n // 32, n, n)], Glance())[0] for n in sides] == [1, 2, 2, 2]
-    tiles = [VisualGrid(8, 8, 256, 256)] * 4  # one picture in four parts: 64 tokens together
-    assert view_levels(tiles, Glance(), tiled=True) == [1] * 4
-    assert view_levels(tiles * 4, Glance(), tiled=True) == [2] * 16
-    view = coarse_allocation(grid, 2)
-    assert leaves_of(view).tolist() == [[0, 0, 2], [0, 4, 2], [4, 0, 2], [4, 4, 2]]
-    assert view.boxes[:, 2:].tolist() == [[128, 128], [128, 64]] * 2
-    cells = cells_of_levels([(8, 6), (3, 3)], [2, 1]).tolist()
-    assert [cells[0], cells[5], cells[7 * 6 + 3], cells[7 * 6 + 4]] == [0, 1, 2, 3]
-    assert cells[48:] == [4, 4, 5, 4, 4, 5, 6, 6, 7]
-
-
-def test_between_two_tokens_lies_what_lies_between_their_scores() -> None:
-    scores = torch.tensor(
-        [[0.0, 4.0, 8.0, 4.0, 1.0, 1.0]]
-    )  # 2 × 2 tokens of a grid of 4 × 3, one row of a grid of 1 × 4
-    cells = cells_of_levels([(4, 3), (1, 4)], [1, 1])
-    first, second = spread_over_cells(scores, cells, [(4, 3), (1, 4)], [1, 1])
-    assert first.shape == (1, 4, 3)
-    assert first[0, 0].tolist() == [0.0, 1.0, 3.0]
-    assert first[0, :, 0].tolist() == [0.0, 2.0, 6.0, 8.0]
-    assert second.tolist() == [[[1.0] * 4]]
 
 
 def test_flat_ground_gets_less_than_detail_under_the_same_attention() -> None:
@@ -211,54 +175,3 @@ def test_heads_are_found_by_the_models_name(processor: Any, tmp_path: Any, monke
     (tmp_path / GLANCE_NAME).write_text("{}")
     with pytest.raises(InputError, match="holds no heads"):
         find_glance(model)
-
-
-@pytest.mark.parametrize("heads", [None, ((1, 0), (2, 3), (1, 2))], ids=["all heads", "some"])
-@torch.no_grad()
-def test_a_glance_by_graphs_sees_what_the_whole_forward_shows(processor: Any, monkeypatch, heads) -> None:
-    """Stopped behind the last layer that is read, of chosen heads, padded as for a graph: the stock attention."""
-    model, inputs = tiny_model(attention="sdpa"), prompt(processor, ROWS[:1])
-    backbone, glance = backbone_for(model), Glance(least=16, layers=(0.25, 0.8), heads=heads)
-    layers = glance_layers(model, glance)
-    assert layers == [1, 2]
-    ran: list[int] = []
-    for number, layer in enumerate(model.model.language_model.layers):
-        layer.mlp.register_forward_pre_hook(lambda *_, number=number: ran.append(number))
-    plain = read_view(backbone, model, inputs, [1], layers, heads)
-    assert ran == [0, 1], "nothing runs behind the attention of layer 2"
-    whole = read_view(backbone, model, inputs, [1])
-    assert model.config.get_text_config()._attn_implementation == "sdpa"
-    expected = whole.weights[:, 1:3, :, :1]
-    if heads is not None:
-        expected = torch.stack([whole.weights[:, layer, head, :1] for layer, head in sorted(heads)], 1)[:, None]
-    torch.testing.assert_close(plain.weights, expected, atol=1e-4, rtol=0)
-
-    monkeypatch.setattr(Graphs, "safe", staticmethod(lambda model: True))
-    ran.clear()
-    for _ in range(3):  # plainly, recorded, replayed
-        by_graph = read_view(backbone, model, inputs, [1], layers, heads)
-        torch.testing.assert_close(by_graph.weights, expected, atol=1e-4, rtol=0)
-        assert by_graph.layers == plain.layers == (1, 2)
-    other = prompt(processor, [([picture(256, 256, 7)], "what colour is the square")])
-    again = read_view(backbone, model, other, [1], layers, heads)
-    monkeypatch.undo()
-    torch.testing.assert_close(
-        again.weights, read_view(backbone, model, other, [1], layers, heads).weights, atol=1e-4, rtol=0
-    )
-    assert not torch.allclose(again.weights, plain.weights, atol=1e-4)
-    assert set(ran) == {0, 1}
-
-
-def test_the_graphs_of_a_glance_go_with_their_model(processor: Any, monkeypatch) -> None:
-    monkeypatch.setattr(Graphs, "safe", staticmethod(lambda model: True))
-    model, inputs = tiny_model(), prompt(processor, ROWS[:1])
-    for _ in range(2):
-        glance_relevance(backbone_for(model), model, inputs, [""], Glance(least=16))
-    assert len(_graphs) == 1
-    with glance_graphs(model, 1) as first, glance_graphs(model, 1) as second:
-        assert first is not None
-        assert len(first.prompts) == 1
-        assert second is None, "another thread does without"
-    del model, first
-    gc.collect()
-    assert len(_graphs) == 0

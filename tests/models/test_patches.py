@@ -19,7 +19,6 @@ from arr_coc.realizing.tokens.patches import (
     gather_leaf_patches,
     leaf_boxes,
     leaves_of,
-    match_leaves,
     mip_pyramid,
     unpatchify,
 )
@@ -46,15 +45,6 @@ def full_leaves(rows: int, cols: int) -> torch.Tensor:
 
 def leaf_batch(allocations: list[Allocation]) -> LeafBatch:
     return LeafBatch.of(allocations)
-
-
-def test_unpatchify_rebuilds_the_pictures_of_several_sizes() -> None:
-    patches, grids, pictures = processed((96, 64), (64, 160), (96, 64))
-    groups = unpatchify(patches, grids, 16, 2, 2)
-    rebuilt = {number: item for members, items in groups.values() for number, item in zip(members, items, strict=True)}
-    assert {size: members for size, (members, _) in groups.items()} == {(96, 64): [0, 2], (64, 160): [1]}
-    for number, expected in enumerate(pictures):
-        np.testing.assert_allclose(rebuilt[number], expected, atol=1e-5)
 
 
 def test_level_zero_everywhere_is_the_processors_output_to_the_bit() -> None:
@@ -103,40 +93,6 @@ def test_a_batch_of_equal_length_is_the_same_as_packed() -> None:
     assert packed.counts == (5, 5, 5, 5)
 
 
-def test_leaves_of_are_in_raster_order_and_cover_the_picture() -> None:
-    relevance = np.zeros((8, 8))
-    relevance[5, 2] = 1
-    tiles = leaves_of(allocate(relevance, 16, image_size=(256, 256), strategy="quadtree"))
-    assert (np.diff(tiles[:, 0] * 100 + tiles[:, 1]) > 0).all()
-    assert (4 ** tiles[:, 2]).sum() == 64
-    relevance[0, 0] = 1
-    leaves = leaves_of(allocate(relevance, 16, image_size=(256, 256)))
-    assert leaves[:2].tolist() == [[0, 0, 1], [0, 0, 0]], "of leaves that begin at one cell the coarse one comes first"
-    assert (np.diff(leaves[:, 0] * 100 + leaves[:, 1] - leaves[:, 2] / 10) > 0).all()
-
-
-def test_match_leaves_finds_those_of_the_same_picture_only() -> None:
-    first = allocate(np.ones((8, 8)), 4, image_size=(256, 256))
-    relevance = np.zeros((8, 8))
-    relevance[0, 0] = 1
-    second = allocate(relevance, 10, image_size=(256, 256), levels=2)
-    batch, known = leaf_batch([second, second]), leaf_batch([first, first])
-    found, where = match_leaves(batch, known)
-    expected = [any((leaf == other).all() for other in leaves_of(first)) for leaf in leaves_of(second)] * 2
-    assert found.tolist() == expected
-    assert sum(expected) == 2 * 3
-    assert torch.equal(known.leaves[where[found]], batch.leaves[found])
-    assert torch.equal(known.owner[where[found]], batch.owner[found])
-    nothing, _ = match_leaves(batch, known.select(torch.zeros(len(known.leaves), dtype=torch.bool)))
-    assert not nothing.any()
-
-
-def test_gradients_reach_the_picture() -> None:
-    pictures = torch.randn(1, 3, 64, 64, requires_grad=True)
-    gather_leaf_patches(mip_pyramid(pictures, levels=2), torch.tensor([[[0, 0, 1]]]), temporal=1).sum().backward()
-    torch.testing.assert_close(pictures.grad, torch.full_like(pictures, 0.25))
-
-
 def test_errors_are_one_clear_line() -> None:
     good = allocate(np.ones((4, 4)), 16, image_size=(128, 128))
     with pytest.raises(InputError, match="4×4 tokens but the processor made 5×4"):
@@ -169,14 +125,3 @@ def test_tokens_of_any_size_are_cut_by_area_and_whole_ones_exactly() -> None:
     expected = fine.unflatten(1, (32, 3)).unflatten(3, (32, 3)).mean((2, 4))
     expected = expected.view(3, 2, 16, 2, 16).permute(1, 3, 0, 2, 4).reshape(4, -1)
     torch.testing.assert_close(odd, expected)
-
-
-def test_batches_of_leaves_and_of_boxes_become_one() -> None:
-    whole = allocate(np.ones((10, 10)), 100)
-    coarse = allocate(np.ones((10, 10)), 64, strategy="classic")
-    batch = LeafBatch.of([whole, coarse])
-    assert batch.fractional
-    assert batch.counts == (100, 64)
-    joined = LeafBatch.joined([LeafBatch.of([whole]), LeafBatch.of([coarse])])
-    assert torch.equal(joined.leaves, batch.leaves)
-    assert not match_leaves(batch, LeafBatch.of([whole, whole]))[0].any()

@@ -49,14 +49,6 @@ def test_a_coarse_leaf_lies_at_the_mean_of_what_it_covers(row: int, col: int, le
     )
 
 
-def test_a_leaf_that_reaches_beyond_the_picture_is_centred_on_what_is_there() -> None:
-    offsets = language_positions(torch.tensor([[0, 4, 2]]), torch.tensor([4, 6]))
-    assert offsets.squeeze(1).tolist() == [0.0, 1.5, 4.5]  # rows 0 to 3, columns 4 and 5
-    indices, weights = position_taps(torch.tensor([[40.0, -3.0]]), torch.tensor([12, 12]), 7)
-    assert float(weights.sum()) == pytest.approx(1)
-    assert indices[0, weights[0].argmax()] == 6 * 7
-
-
 @settings(max_examples=40, deadline=None)
 @given(st.data())
 def test_a_prompt_has_the_positions_of_a_stock_model(data: st.DataObject) -> None:
@@ -95,17 +87,6 @@ def test_a_prompt_has_the_positions_of_a_stock_model(data: st.DataObject) -> Non
     assert torch.equal(following, mask.sum(1) + deltas[:, 0])
     steps = positions[0].diff(dim=1)[(mask[:, 1:] & mask[:, :-1]).bool()]
     assert (steps == 1).all(), "row 0 must have no gap"
-
-
-def test_text_after_a_picture_goes_on_as_if_the_picture_were_whole() -> None:
-    ids = torch.tensor([[1, 7, 1]])
-    offsets = language_positions(torch.tensor([[0, 0, 3]]), torch.tensor([8, 8]))
-    positions, following = prompt_positions(
-        ids == 7, torch.tensor([1]), torch.tensor([8]), offsets, torch.ones_like(ids)
-    )
-    assert positions[:, 0].tolist() == [[0, 1, 2], [0, 1, 9], [0, 4.5, 9], [0, 4.5, 9]]
-    assert following.tolist() == [10]
-    assert positions.dtype == torch.float32
 
 
 def test_a_picture_without_tokens_is_refused() -> None:

@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-import torch
 from tiny_models import picture, tiny_model
 
 from arr_coc.core.folders import MINI, part_folder
 from arr_coc.realizing.base import backbone_for
-from arr_coc.realizing.query import PLACE, find_questions, find_sequence, last_turn, tokenize_prompt, without_markers
+from arr_coc.realizing.query import PLACE, find_questions, tokenize_prompt, without_markers
 from arr_coc.realizing.qwen3_vl.processor import load_processor
 
 
@@ -49,16 +48,6 @@ def test_a_turn_of_pictures_only_asks_nothing(processor: Any) -> None:
 def test_a_prompt_without_turns_is_one_question(processor: Any) -> None:
     inputs = processor.tokenizer("what colour", return_tensors="pt")
     assert find_questions(backbone_for(tiny_model()), processor, inputs) == ["what colour"]
-
-
-def test_find_sequence_and_last_turn() -> None:
-    ids = torch.tensor([[1, 2, 5, 9, 1, 2, 6, 7, 9, 3], [0, 0, 1, 2, 5, 5, 5, 5, 5, 5]])
-    assert find_sequence(ids, [1, 2]).nonzero().tolist() == [[0, 0], [0, 4], [1, 2]]
-    valid = ids > 0
-    turns = last_turn(ids, valid, [[1, 2], [1, 2, 4]], [[9], [8, 8]])
-    assert ids[0][turns[0]].tolist() == [6, 7]
-    assert ids[1][turns[1]].tolist() == [5] * 6
-    assert find_sequence(ids, []).sum() == 0
 
 
 def test_the_question_is_the_one_the_user_wrote() -> None:

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from arr_coc import InputError
+from arr_coc.realizing.query import pack, take
 from arr_coc.realizing.tokens.positions import placeholder_owner
-from arr_coc.realizing.tokens.splice import pack, padding_side, shorten, take
 
 
 @settings(max_examples=60, deadline=None)
@@ -44,20 +44,6 @@ def test_every_placeholder_knows_its_picture_and_rank(data: st.DataObject) -> No
     owner, rank = placeholder_owner(expected[..., 0] >= 0, torch.tensor(counts))
     assert torch.equal(owner, expected[..., 0])
     assert torch.equal(rank, expected[..., 1])
-
-
-def test_take_serves_leading_dimensions_and_shorten_leaves_out_none() -> None:
-    index = torch.tensor([[-1, 0, 2]])
-    positions = torch.arange(9).view(3, 1, 3)
-    assert take(positions, index).tolist() == [[[0, 0, 2]], [[0, 3, 5]], [[0, 6, 8]]]
-    short = shorten({"labels": torch.tensor([[5, 6, 7]]), "absent": None}, index, {"labels": -100})
-    assert {name: value.tolist() for name, value in short.items()} == {"labels": [[-100, 5, 7]]}
-
-
-def test_padding_side() -> None:
-    assert padding_side(torch.tensor([[0, 1], [1, 1]])) == "left"
-    assert padding_side(torch.tensor([[1, 0], [1, 1]])) == "right"
-    assert padding_side(torch.ones(2, 2)) == "left"
 
 
 def test_a_mismatch_of_prompt_and_pictures_is_named() -> None:

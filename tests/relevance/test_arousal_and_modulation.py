@@ -14,18 +14,13 @@ from arr_coc.attending.allocate import allocate
 from arr_coc.balancing.arousal import (
     ALERT,
     FEAR,
-    STAKES,
     TOP,
-    UNKNOWN,
-    arousal_of,
     aroused,
     contradiction,
     feared_regions,
     first_arousal,
     hearts,
-    keyword_stakes,
     modulate,
-    mood,
 )
 from arr_coc.balancing.learned import ArousalConfig, ArousalEstimator
 from arr_coc.core.errors import InputError
@@ -40,34 +35,6 @@ def a_map(seed: int = 0) -> torch.Tensor:
 
 def entropy(relevance: torch.Tensor) -> float:
     return Relevance(relevance[0].numpy()).entropy
-
-
-def test_words_count_only_whole():
-    assert keyword_stakes("What is the total?").words == ("total",)
-    assert keyword_stakes("When does totality begin?").value == UNKNOWN
-    assert keyword_stakes("Which gunmetal colour?").value == UNKNOWN
-    assert keyword_stakes("Is there a TUMOUR, here?").words == ("tumour",)
-    assert keyword_stakes("is it a stop, sign").words == ("stop sign",)  # punctuation does not split a phrase
-    assert keyword_stakes("stop signs").value == UNKNOWN
-
-
-def test_the_highest_word_decides_and_the_table_leaves_room_for_learning():
-    both = keyword_stakes("describe the gun and the invoice")
-    assert both.words == ("gun",)
-    assert both.value == STAKES["gun"]
-    # Log-odds are finite only strictly inside.
-    assert all(0 < value < 1 for value in (*STAKES.values(), UNKNOWN))
-
-
-def test_the_weights_and_the_cap_on_failures():
-    assert arousal_of(1.0, 0.0, 0) == pytest.approx(0.6)
-    assert arousal_of(0.0, 1.0, 0) == pytest.approx(0.3)
-    assert arousal_of(0.0, 0.0, 5) == pytest.approx(0.05)
-    assert arousal_of(0.0, 0.0, 50) == pytest.approx(0.1)
-    assert arousal_of(np.ones(2), np.ones(2), np.array([3, 30])).tolist() == pytest.approx([0.93, 1.0])
-    tensors = arousal_of(torch.ones(2), torch.ones(2), torch.tensor([3, 30]))
-    assert tensors.tolist() == pytest.approx([0.93, 1.0])
-    assert [mood(value) for value in (0.29, 0.3, 0.69, 0.7)] == ["calm", "alert", "alert", "fear"]
 
 
 def test_a_question_of_high_stakes_sharpens_and_a_casual_one_leaves_the_map_alone():
@@ -147,12 +114,6 @@ def test_fear_moves_tokens_at_an_exact_budget_and_narrows_them_to_few_regions():
     assert fine[1][corner].sum() < fine[0][corner].sum(), "the third spot is given up"
 
 
-def test_regions_are_apart_whatever_the_ties_and_fewer_where_there_are_fewer():
-    assert feared_regions(np.ones((1, 1, 3))).any()
-    assert not feared_regions(np.zeros((1, 4, 4))).any()
-    assert feared_regions(torch.ones(2, 4, 4)).flatten(1).any(1).all()
-
-
 @pytest.mark.parametrize("word", ["gun", "tumor", "danger", "bomb"])
 def test_fear_is_reached_by_one_look(word: str):
     question = f"Is there a {word}?"
@@ -225,22 +186,6 @@ def test_bad_input_is_named():
 
 
 # ---- the first look -------------------------------------------------------------------------------------------------
-
-
-def test_ways_that_agree_contradict_nothing_and_opposite_ones_wholly():
-    ramp = np.linspace(0, 1, 64, dtype=np.float32).reshape(8, 8)
-    assert contradiction([ramp, ramp, ramp * 0.3]) == pytest.approx(0)
-    assert contradiction([ramp, 1 - ramp]) == pytest.approx(1)
-    assert contradiction([ramp, np.zeros((8, 8))]) == 0, "a way that says nothing takes no part"
-    noise = np.random.default_rng(0).random((3, 64, 64))
-    assert contradiction(list(noise)) == pytest.approx(0.5, abs=0.02)
-
-
-def test_fear_needs_stakes_and_a_contradiction():
-    ramp = np.linspace(0, 1, 64, dtype=np.float32).reshape(8, 8)
-    assert first_arousal("Where is the gun?", [ramp, 1 - ramp]).mood == "fear"
-    assert first_arousal("Where is the gun?", [ramp, ramp]).mood == "alert"
-    assert first_arousal("What is this?", [ramp, ramp]).mood == "calm"
 
 
 def test_the_first_look_is_aroused_by_question_and_picture():

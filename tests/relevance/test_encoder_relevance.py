@@ -10,7 +10,7 @@ import torch
 from tiny_encoders import save_encoder
 
 from arr_coc import InputError, look
-from arr_coc.knowing.encoder import NOTHING, likeness, load_encoder, phrase, windows
+from arr_coc.knowing.encoder import NOTHING, likeness, load_encoder, phrase
 from arr_coc.looking import examine
 from arr_coc.options import Options
 from arr_coc.video.stream import VideoStream
@@ -58,23 +58,6 @@ def test_what_is_like_the_text_comes_first(folder, monkeypatch):
     found = likeness(encoder, tensor, QUERY)
     half = found.shape[0] // 2
     assert found[half:, half:].mean() > found[:half, :half].mean() + 0.1
-
-
-def test_windows_cover_the_picture_and_the_whole_comes_first():
-    for height, width in ((100, 100), (60, 200), (301, 40), (1, 1)):
-        found = windows(height, width)
-        assert found[0] == (0, 0, height, width)
-        covered = np.zeros((height, width), bool)
-        for top, left, bottom, right in found[1:]:
-            assert 0 <= top < bottom <= height
-            assert 0 <= left < right <= width
-            covered[top:bottom, left:right] = True
-        assert covered.all()
-
-
-def test_a_phrase_is_what_the_question_names():
-    assert phrase("Where is the red car?") == "a photo of red car"
-    assert phrase("???") == "a photo of ???"
 
 
 def test_what_is_no_encoder_is_one_line(tmp_path):

@@ -11,13 +11,22 @@ from hypothesis import strategies as st
 from arr_coc import InputError
 from arr_coc.knowing.photos import source as photos
 from arr_coc.knowing.photos.nets import Anchors, detect
-from arr_coc.knowing.photos.source import PhotoSight, couple, distinct, overlap, painted, photos_installed
-from arr_coc.knowing.photos.things import WHOLE, known, photo_question, thesaurus
+from arr_coc.knowing.photos.source import (
+    PhotoSight,
+    couple,
+    distinct,
+    known,
+    overlap,
+    painted,
+    photo_question,
+    photos_installed,
+    thesaurus,
+)
 from arr_coc.looking import examine
 from arr_coc.options import Options
 
 real = pytest.mark.skipif(not photos_installed(), reason="the detector is not there: arr-coc doctor --download")
-CLASSES, NAMES, GROUPS, PARTS, GROUNDS, _ = thesaurus()
+CLASSES = thesaurus()["classes"]
 NUMBER = {name: place for place, name in enumerate(CLASSES)}
 
 
@@ -29,7 +38,7 @@ def seen(*things: tuple[str, tuple[float, float, float, float], float], pixels: 
         scores[place, NUMBER[name]] = score
         boxes[place] = box
     found = PhotoSight(np.full((300, 400, 3), 128, np.uint8) if pixels is None else pixels)
-    found.__dict__.update({"square": Anchors(scores, boxes), "close": Anchors(scores, boxes), "salient": None})
+    found.__dict__.update({"square": Anchors(scores, boxes), "close": Anchors(scores, boxes)})
     return found
 
 
@@ -42,10 +51,11 @@ LEFT, RIGHT, FAR = (0.05, 0.3, 0.25, 0.9), (0.7, 0.3, 0.95, 0.9), (0.4, 0.3, 0.5
 
 def test_the_thesaurus_names_only_what_is_there():
     assert len(CLASSES) == 90
-    assert len(NAMES) == 80
-    names = {*NAMES, *(name.replace("_", " ") for several in GROUPS.values() for name in several.split())}
-    assert names | {thing for _, thing, _ in PARTS} <= set(CLASSES)
-    assert all(0 <= ground.height <= 1 and ground.reach > 0 for ground in GROUNDS.values())
+    table = thesaurus()
+    assert len(table["names"]) == 80
+    groups = (name.replace("_", " ") for several in table["groups"].values() for name in several.split())
+    assert {*table["names"], *groups, *(part["of"] for part in table["parts"])} <= set(CLASSES)
+    assert all(0 <= ground["height"] <= 1 and ground["reach"] > 0 for ground in table["grounds"])
 
 
 @pytest.mark.parametrize(
@@ -152,7 +162,7 @@ def test_painting_stays_within_its_values(corners, rows, cols):
 
 def test_options_and_missing_weights_are_one_line(monkeypatch, tmp_path):
     monkeypatch.setenv("ARR_COC_PARTS", str(tmp_path))
-    monkeypatch.setattr("arr_coc.knowing.photos.parts.find_spec", lambda name: None)
+    monkeypatch.setattr("arr_coc.knowing.photos.nets.find_spec", lambda name: None)
     assert not photos_installed()
     assert photos.photo_coupling(np.zeros((9, 9, 3), np.uint8), "Where is the dog?") is None
     for relevance in ("photos", "photos:fast"):
@@ -170,7 +180,7 @@ def test_the_detector_is_read_as_it_would_decide_itself():
     """Two routes to one answer: our decoding of its anchors, and its own last step by OpenCV."""
     import cv2
 
-    from arr_coc.knowing.photos.parts import parts_folder, read_part
+    from arr_coc.knowing.photos.nets import parts_folder, read_part
 
     pixels = cv2.GaussianBlur(np.random.default_rng(0).integers(0, 256, (320, 320, 3), dtype=np.uint8), (0, 0), 5)
     files = {name: np.frombuffer(value, np.uint8) for name, value in read_part("detector", parts_folder()).items()}
@@ -194,10 +204,6 @@ def test_the_real_map_is_a_map_for_every_kind_of_question():
             assert any("photo map:" in note for note in look.notes)
     with pytest.raises(InputError, match="use 'photos' or 'photos:fast'"):
         examine(pixels, "Where is the dog?", Options(relevance="photos:slow"))
-
-
-def test_whole_and_part_differ():
-    assert photo_question("person").things[0].part == WHOLE
 
 
 @real

@@ -9,15 +9,29 @@ import sys
 import numpy as np
 import pytest
 import torch
+from PIL import Image, ImageDraw, ImageFont
+from torch.nn import functional as F
 
-from arr_coc.core.alphabet import IDS, QUESTION, question_row
+from arr_coc.core.alphabet import IDS, question_row
 from arr_coc.core.errors import InputError
+from arr_coc.core.folders import part_folder
 from arr_coc.core.kept import ByteStore, PictureStore
-from arr_coc.knowing.scorer import reduced
-from arr_coc.knowing.scorer.onnx_scorer import OnnxScorer, canvas_of, question_of, score_picture
-from arr_coc.knowing.scorer.reading_scorer import ReadingScorer, ReadingScorerConfig
-from arr_coc.knowing.scorer.reduced import MOST_PIXELS
-from arr_coc.knowing.scorer.source import ScorerRelevance
+from arr_coc.knowing.scene import Scene
+from arr_coc.knowing.scorer import onnx_scorer
+from arr_coc.knowing.scorer.onnx_scorer import (
+    MOST_PIXELS,
+    TALL,
+    WANTED,
+    OnnxScorer,
+    ReadingSizes,
+    canvas_of,
+    reading_size,
+    reduced_batch,
+    reduced_pixels,
+)
+from arr_coc.knowing.scorer.reading_scorer import GpuScorer, ReadingScorer, ReadingScorerConfig, for_gpu
+from arr_coc.knowing.scorer.source import ScorerRelevance, scorer_maps
+from arr_coc.texture.type_height import letters_of
 from arr_coc_lab.train.onnx_graphs import write_scorer_graphs
 
 SMALL = ReadingScorerConfig(
@@ -46,12 +60,6 @@ def picture(height=96, width=160, seed=0):
     return np.random.default_rng(seed).integers(0, 256, (height, width, 3), dtype=np.uint8)
 
 
-def test_questions_are_read_regardless_of_case_and_accents():
-    assert question_row("Crème BRÛLÉE?") == question_row("creme brulee?")
-    assert len(question_row("x" * 500)) == QUESTION
-    assert question_row("日")[0] == IDS["?"]
-
-
 def test_two_questions_give_two_maps_and_two_places_two_scores():
     scorer = small_scorer()
     pictures = torch.from_numpy(picture()).permute(2, 0, 1)[None]
@@ -68,37 +76,32 @@ def test_capitals_are_read_as_small_letters():
     assert torch.equal(scorer(pictures, capital), scorer(pictures, small))
 
 
-def test_padding_of_the_question_changes_nothing():
-    scorer, pictures = small_scorer(), torch.rand(1, 3, 64, 64)
-    row = question_row("total?")
-    long, short = torch.tensor([row]), torch.tensor([row[:40]])
-    torch.testing.assert_close(scorer(pictures, long), scorer(pictures, short), atol=1e-5, rtol=1e-5)
-
-
 @pytest.mark.parametrize("query", ["What is the total?", "", "x", "x" * 500])
 @pytest.mark.parametrize("size", [(96, 160), (70, 45), (32, 32)])
 def test_without_torch_it_says_what_torch_says(exported, tmp_path, size, query):
     """Single precision to the last digits; whole numbers nearly so."""
     pixels = picture(*size)
-    canvas = canvas_of(pixels)
+    canvas = canvas_of(reduced_pixels(pixels))
     stock = ReadingScorer.from_pretrained(exported).float()
     with torch.no_grad():
         expected = stock((torch.from_numpy(canvas) + 1) / 2, torch.tensor([question_row(query)]))[0].numpy()
     shutil.copytree(exported, tmp_path / "exact")
     write_scorer_graphs(tmp_path / "exact", exact=True)
-    exact = OnnxScorer(tmp_path / "exact")(canvas, question_of(query))
+    scorer = OnnxScorer(tmp_path / "exact")
+    exact = scorer.find(scorer.see(pixels), query)
     assert exact.shape == (-(-size[0] // 32), -(-size[1] // 32))
     np.testing.assert_allclose(exact, expected, atol=1e-4, rtol=1e-4)
-    quick = score_picture(exported, pixels, query)
+    quick = ScorerRelevance(exported).of_pixels(pixels, query).map
     np.testing.assert_allclose(quick, 1 / (1 + np.exp(-expected)), atol=0.05)
-    assert np.array_equal(quick, score_picture(exported, pixels, query))
+    assert np.array_equal(quick, ScorerRelevance(exported).of_pixels(pixels, query).map)
 
 
 def test_the_graph_runs_without_torch(exported, tmp_path):
     code = (
         "import sys, numpy as np; from pathlib import Path; "
-        "from arr_coc.knowing.scorer.onnx_scorer import score_picture; "
-        f"score_picture(Path({str(exported)!r}), np.zeros((64, 64, 3), np.uint8), 'x'); print('torch' in sys.modules)"
+        "from arr_coc.knowing.scorer.source import ScorerRelevance; "
+        f"ScorerRelevance(Path({str(exported)!r})).of_pixels(np.zeros((64, 64, 3), np.uint8), 'x'); "
+        "print('torch' in sys.modules)"
     )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout.strip() == "False"
@@ -107,13 +110,8 @@ def test_the_graph_runs_without_torch(exported, tmp_path):
 def test_a_picture_that_was_scaled_and_scaled_back_has_the_same_map(exported):
     pixels = picture()
     scaled = (pixels.astype(np.float32) / 255 - 0.5) / 0.25 * 0.25 + 0.5 + 1e-7
-    assert np.array_equal(score_picture(exported, pixels, "total?"), score_picture(exported, scaled, "total?"))
-
-
-def test_a_large_picture_is_read_reduced():
-    canvas = canvas_of(picture(3000, 4000))
-    assert canvas.shape[2] * canvas.shape[3] < 1.1 * MOST_PIXELS
-    assert canvas.shape[2] % 32 == canvas.shape[3] % 32 == 0
+    first, second = (ScorerRelevance(exported).of_pixels(one, "total?").map for one in (pixels, scaled))
+    assert np.array_equal(first, second)
 
 
 @pytest.mark.parametrize("data", [None, b"not weights"])
@@ -122,7 +120,7 @@ def test_a_folder_without_weights_and_with_broken_ones_say_so(exported, tmp_path
     if data is not None:
         (tmp_path / "model.safetensors").write_bytes(data)
     with pytest.raises(InputError, match="cannot be read"):
-        score_picture(tmp_path, picture(), "x")
+        OnnxScorer(tmp_path)
 
 
 def test_what_is_read_of_a_picture_is_read_once(exported, monkeypatch):
@@ -132,8 +130,8 @@ def test_what_is_read_of_a_picture_is_read_once(exported, monkeypatch):
     for kind in (OnnxScorer, ReadingScorer):
         see = kind.see
         monkeypatch.setattr(kind, "see", lambda self, given, see=see: seen.append(1) or see(self, given))
-    sensed, low = [], reduced.is_low
-    monkeypatch.setattr(reduced, "is_low", lambda *given: sensed.append(1) or low(*given))
+    sensed, low = [], onnx_scorer.is_low
+    monkeypatch.setattr(onnx_scorer, "is_low", lambda *given: sensed.append(1) or low(*given))
     anew = [scorer.of_pixels(pixels, query).map for query in ("Who?", "What is the total?")]
     tensor = torch.from_numpy(pixels).permute(2, 0, 1) / 255
     by_torch = [scorer.of_batch(tensor[None], [query])[0].map for query in ("Who?", "What is the total?")]
@@ -144,3 +142,75 @@ def test_what_is_read_of_a_picture_is_read_once(exported, monkeypatch):
         assert np.allclose(scorer.of_batch(tensor[None], [query], kept)[0].map, other, atol=1e-5)
     assert (len(seen), len(sensed)) == (6, 6)
     assert (anew[0] != anew[1]).any()
+
+
+# ---- the size at which a picture is read -----------------------------------------------------------------------------
+
+
+def sheet(em: int, size: tuple[int, int] = (700, 900)) -> np.ndarray:
+    page = Image.new("RGB", size[::-1], (250, 250, 246))
+    pen, font = ImageDraw.Draw(page), ImageFont.load_default(em)
+    for number, line in enumerate(("Invoice 4821 of March", "Total amount due", "Reference HX 20391")):
+        pen.text((12, 10 + number * round(1.6 * em)), line, (20, 20, 20), font)
+    return np.asarray(page)
+
+
+def test_large_pictures_and_tall_letters_are_reduced_and_it_is_told(exported):
+    pixels = sheet(18)
+    assert reduced_pixels(pixels) is pixels
+    assert not ScorerRelevance(exported).of_pixels(pixels, "total?").notes
+    pixels = sheet(64)
+    height, width = reading_size(pixels)
+    assert letters_of(pixels).median() * height / pixels.shape[0] == pytest.approx(WANTED, rel=0.05)
+    assert f"{width}×{height} pixels" in ScorerRelevance(exported).of_pixels(pixels, "total?").notes[0]
+    height, width = reading_size(np.zeros((2000, 1524, 3), np.uint8))
+    assert height * width <= 1.01 * MOST_PIXELS
+
+
+@pytest.mark.parametrize(("em", "size"), [(14, (700, 900)), (30, (700, 900)), (64, (710, 930)), (90, (2100, 1700))])
+def test_a_device_makes_the_picture_that_a_processor_makes(em: int, size: tuple[int, int]):
+    pages = [sheet(em, size), sheet(em + 9, size)]
+    tensors = torch.from_numpy(np.stack(pages)).permute(0, 3, 1, 2)
+    wanted = [reading_size(page) for page in pages]
+    assert ReadingSizes(tensors).found() == ReadingSizes(tensors / 255).found() == wanted
+    tall = [letters_of(page).median() for page in pages]
+    assert [one != size for one in wanted] == [letters > TALL or max(size) > 2000 for letters in tall]
+    found = (reduced_batch(tensors[:1] / 255, wanted[0])[0].permute(1, 2, 0).numpy() * 255).round().astype(int)
+    assert np.abs(found - reduced_pixels(pages[0]).astype(int)).max() <= 1
+
+
+# ---- on a GPU --------------------------------------------------------------------------------------------------------
+
+
+def test_the_scorer_of_a_gpu_finds_the_same():
+    scorer = small_scorer()
+    pictures, ids = torch.rand(2, 3, 64, 96), torch.randint(1, 90, (2, 20))
+    with torch.no_grad():
+        plain, fast = scorer.score(pictures, ids), for_gpu(scorer).score(pictures, ids)
+        rounded = small_scorer().bfloat16().float().score(pictures, ids)
+        exact = for_gpu(scorer).float().score(pictures, F.pad(ids, (0, 30)))
+    assert plain.std() > 1e-4
+    assert torch.allclose(rounded, exact, atol=1e-5), "wide kernels are square ones side by side"
+    assert torch.allclose(plain, fast, atol=0.03), "half precision"
+
+
+def test_sizes_that_come_again_are_recorded_unless_the_batch_is_large():
+    scorer, gpu = small_scorer(), GpuScorer(small_scorer(), most=2 * 64 * 64)
+    ids = torch.randint(1, 90, (1, 8))
+    for _ in range(3):
+        for number in (1, 2, 3):
+            pictures = torch.rand(number, 3, 64, 64)
+            torch.testing.assert_close(gpu.score(pictures, ids), scorer.score(pictures, ids))
+    assert [(key[0], key[1][0]) for key in gpu.graphs.held] == [("see", 1), ("find", 1), ("see", 2), ("find", 2)]
+
+
+def test_pictures_on_a_device_are_scored_together_as_alone():
+    scorer, rows = ScorerRelevance(part_folder("scorer")), torch.rand(2, 3, 64, 96)
+    queries = ["What is the total?", "who?"]
+    together = scorer.of_batch(rows, queries)
+    for one, tensor, query in zip(together, rows, queries, strict=True):
+        assert np.allclose(one.map, scorer.of_batch(tensor[None], [query])[0].map, atol=1e-5)
+    scenes = [Scene(tensor, device="cuda") for tensor in rows]
+    for one, other in zip(scorer_maps(scenes, queries).relevance, together, strict=True):
+        assert one.query == other.query
+        assert (one.map == other.map).all()

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from arr_coc.knowing.language.lexical import COLOURS, lexical
-from arr_coc.knowing.language.lexicon import chinese_words, languages
 from arr_coc.knowing.language.senses import coupled_words, without_quotes
+from arr_coc.knowing.language.tables import chinese_words, languages
 from arr_coc.knowing.scene import Scene
 from arr_coc.knowing.words.source import counted_line, words_relevance
 from arr_coc.pictures.words_files import as_words

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
 from hypothesis import strategies as st
 from plain_pages import cloudy
 
@@ -15,18 +14,12 @@ from arr_coc.balancing.weights import (
     SIGNS,
     SOURCES,
     WeighingLaw,
-    blend,
-    cell_shape,
-    map_signs,
-    on_cells,
     promising,
-    shares,
     signs_of,
     weighed_relevance,
 )
 from arr_coc.core.values import Relevance
 from arr_coc.knowing.scene import Scene
-from arr_coc.texture.channels import centre_map
 
 numbers = st.floats(-30, 30, allow_nan=False)
 
@@ -42,14 +35,6 @@ def drawn_page() -> np.ndarray:
             (40, 30 + 30 * row), f"Line {row}: the total of part {row * 37} is 1{row}.50 EUR", "black", font_size=16
         )
     return np.asarray(picture)
-
-
-@given(st.lists(numbers, min_size=6, max_size=6), st.lists(st.booleans(), min_size=6, max_size=6).filter(any))
-def test_belief_is_shared_by_those_that_are_there(logits, there):
-    found = shares(np.array(logits), np.array(there))
-    assert found.sum() == pytest.approx(1)
-    assert (found >= 0).all()
-    assert not found[~np.array(there)].any()
 
 
 def test_the_fitted_numbers_fit_the_code():
@@ -86,29 +71,6 @@ def test_what_is_missing_is_told_with_what_it_would_add(monkeypatch):
     assert any("arr-coc doctor --download" in note and "it would count for" in note for note in allocation.notes)
     page = look(drawn_page(), "What is the total of part 37?", budget=32)
     assert not any("setup photos" in note for note in page.notes)
-
-
-def test_maps_are_added_by_their_weights():
-    cells = {"scorer": on_cells(np.eye(4), (4, 4)), "look": on_cells(np.eye(4)[::-1], (4, 4))}
-    only = np.eye(len(SOURCES))[SOURCES.index("scorer")]
-    assert blend(cells, only) == pytest.approx(cells["scorer"])
-    half = blend(cells, (only + np.eye(len(SOURCES))[SOURCES.index("look")]) / 2)
-    assert half == pytest.approx((cells["scorer"] + cells["look"]) / 2)
-    assert half.sum() == pytest.approx(1)
-
-
-def test_agreement_and_sharpness_are_seen():
-    grid = cell_shape((512, 768))
-    point, even = np.zeros(grid), np.ones(grid)
-    point[2, 3] = 1
-    cells = {name: on_cells(plane, grid) for name, plane in {"scorer": point, "look": point, "photos": even}.items()}
-    found = map_signs(cells | {"centre": on_cells(centre_map(grid), grid)}, {"scorer": 0.7})
-    scorer, photos, like = found[:3]
-    assert scorer[0] > 0.99 > 0.2 > photos[0]
-    assert scorer[1] == 0.7
-    assert scorer[2] == pytest.approx(1, abs=1e-3)
-    assert scorer[2] == pytest.approx(like[2])
-    assert photos[2] < 0.2
 
 
 def test_the_note_says_who_decided_and_how_sure():

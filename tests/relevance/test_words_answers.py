@@ -7,12 +7,9 @@ import sys
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from arr_coc.knowing.words.kinds import ASKS, KINDS, asked_kinds, kinds_of, number_of, parts_of
-from arr_coc.knowing.words.page import COLUMN_HEAD, DOWN, LEFT, RIGHT, ROW_HEAD, UP, neighbours_of, word_page
-from arr_coc.knowing.words.source import answer_shares, asked, matches, paint, words_map
+from arr_coc.knowing.words.page import word_page
+from arr_coc.knowing.words.source import answer_shares, words_map
 from arr_coc.pictures.words import make_words
 
 FIELDS = (
@@ -93,85 +90,6 @@ def test_a_misread_label_still_leads_to_its_value():
     words = page_of(("lnvoice numbcr:", "XH-2651"), ("Shlpping date:", "03/04/1997"), ("Customer:", "Hana Sibona"))
     scores = phrase_scores(words, "What is the invoice number?")
     assert scores["XH-2651"] > max(scores["03/04/1997"], scores["Hana Sibona"])
-
-
-def test_matches_exact_above_near_above_none_and_numbers_only_themselves():
-    page = word_page(page_of(("invoice", "lnvoice", "banana"), ("2014", "2015", "total")))
-    exact, related = matches(page, asked("invoice amount 2014"))
-    found = {text: exact[place] for place, text in enumerate(page.words.texts[row] for row in page.order)}
-    assert found["invoice"][0] == 1
-    assert 0.3 < found["lnvoice"][0] < 1
-    assert found["banana"][0] == 0
-    assert found["2014"][2] == 1
-    assert found["2015"][2] == 0
-    same = {text: related[place] for place, text in enumerate(page.words.texts[row] for row in page.order)}
-    assert same["total"][1] == 1
-
-
-def test_words_that_only_ask_weigh_little_unless_they_are_names():
-    weights = dict(zip(asked("What is written for To?").parts, asked("What is written for To?").weights, strict=True))
-    assert weights["to"] > 3 * weights["what"]
-    named = asked('What stands beside "From"?')
-    assert dict(zip(named.parts, named.weights, strict=True))["from"] > 1
-
-
-def test_neighbours_right_below_and_at_the_heads():
-    page = word_page(TABLE)
-    near, place = page.neighbours, {text: number for number, text in enumerate(page.texts)}
-    name = lambda text, side: page.texts[near[place[text], side]]  # noqa: E731
-    assert name("18.9", LEFT) == "12.4"
-    assert name("18.9", RIGHT) == "77.1"
-    assert name("18.9", UP) == "2015"
-    assert name("18.9", DOWN) == "41.2"
-    assert name("19.5", ROW_HEAD) == "Peru"
-    assert name("19.5", COLUMN_HEAD) == "2016"
-    assert near[place["Country"], LEFT] == len(page)
-    assert near[place["Country"], ROW_HEAD] == len(page)
-
-
-@settings(max_examples=30, deadline=None)
-@given(
-    st.lists(
-        st.tuples(st.floats(0, 0.9), st.floats(0, 0.9), st.floats(0.01, 0.1), st.floats(0.01, 0.1)),
-        min_size=1,
-        max_size=30,
-    )
-)
-def test_neighbours_lie_on_their_side(boxes):
-    corners = np.array([[x, y, x + wide, y + high] for x, y, wide, high in boxes])
-    near, _ = neighbours_of(corners)
-    middle = (corners[:, :2] + corners[:, 2:]) / 2
-    for side, axis, sign in ((LEFT, 0, -1), (RIGHT, 0, 1), (UP, 1, -1), (DOWN, 1, 1)):
-        there = near[:, side] < len(corners)
-        assert (sign * (middle[near[there, side], axis] - middle[there, axis]) > 0).all()
-
-
-def test_kinds_of_values_and_of_questions():
-    kinds = lambda text: {kind for kind, found in zip(KINDS, kinds_of(text), strict=True) if found}  # noqa: E731
-    assert "date" in kinds("03/04/1997") & kinds("12 Mar 1997") & kinds("March 4, 2001")
-    assert "money" in kinds("$1,204.50") & kinds("12.50 EUR")
-    assert "phone" in kinds("(412) 555-1234")
-    assert "percent" in kinds("34.5 %")
-    assert "name" in kinds("Hana Sibona")
-    assert "name" not in kinds("of the year")
-    asks = lambda query: {ask for ask, found in zip(ASKS, asked_kinds(query), strict=True) if found}  # noqa: E731
-    assert "date" in asks("When was it signed?")
-    assert "money" in asks("How much is the pie?")
-    assert "most" in asks("Which country has the highest value?")
-    assert "date" not in asks("Update the whenever field")
-    assert parts_of("Zip/Postcode:") == ("zip", "postcode")
-    assert [number_of(text) for text in ("1,204.5", "1.204,5", "34%", "$12", "-3")] == [1204.5, 1204.5, 34, 12, -3]
-    assert np.isnan(number_of("03/04/1997"))
-
-
-def test_paint_puts_each_value_on_its_own_ground():
-    words = make_words(["a", "b"], [[0, 0, 32, 32], [64, 64, 96, 80]], size=(128, 256))
-    painted = paint(words, np.array([1.0, 0.5]))
-    assert painted.shape == (128, 256)
-    expected = np.zeros((128, 256))
-    expected[:32, :32] = 1
-    expected[64:80, 64:96] = 0.5
-    np.testing.assert_allclose(painted, expected, atol=1e-5)
 
 
 def test_the_map_is_high_on_the_answer_lower_on_other_words_and_nothing_on_blank_ground():

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import tracemalloc
-from zlib import crc32
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from arr_coc import InputError
 from arr_coc.knowing.words import page as pages
-from arr_coc.knowing.words.page import HASHES, letter_counts, letter_pairs, neighbours_of
+from arr_coc.knowing.words.page import neighbours_of
 from arr_coc.knowing.words.source import words_map
 from arr_coc.pictures import words as sensed
-from arr_coc.pictures.words import MOST_WORDS, Nearest, in_bands, make_words, neighbours_right
+from arr_coc.pictures.words import MOST_WORDS, make_words, neighbours_right
 from arr_coc.pictures.words_files import as_words
 
 
@@ -45,16 +42,6 @@ def test_a_large_page_has_the_neighbours_of_every_pair(
         np.testing.assert_array_equal(found, neighbours_right(boxes.astype(np.float32), gap))
 
 
-def test_what_each_word_is_compared_with_does_not_grow_with_the_page() -> None:
-    """Counted, not timed: 215 seconds for one request came from every pair of 19 000 words."""
-    counts = []
-    for number in (4_000, 16_000):
-        x = np.linspace(0, 1, number)
-        near = Nearest(number, in_bands(x, np.full(number, 0.01), x, x), (x, x))
-        counts.append(near.of(slice(0, 10)).shape[1])
-    assert counts[0] == counts[1] < 200
-
-
 @pytest.mark.parametrize("kind", ["pile", "figures"])
 def test_no_page_of_words_takes_a_gigabyte(kind: str) -> None:
     """All words on one another; 19 000 figures, which were compared with each other in arrays of 19 000²."""
@@ -75,15 +62,6 @@ def test_no_page_of_words_takes_a_gigabyte(kind: str) -> None:
     assert most < 250e6  # before: 0.4 GB of this number, 4 GB of 19 000
 
 
-def test_letters_are_hashed_as_zlib_does() -> None:
-    part = "größe19"
-    marked = f"^{part}$".encode()
-    grams = {crc32(marked[at : at + size]) % HASHES for size in (2, 3) for at in range(len(marked) - size + 1)}
-    found = letter_pairs(("a", part, ""))
-    assert set(np.flatnonzero(found[1]).tolist()) == grams
-    np.testing.assert_allclose(np.linalg.norm(found, axis=1), 1, atol=1e-6)
-
-
 def test_too_many_words_are_refused_before_one_is_read() -> None:
     class Entry(dict[str, object]):
         def get(self, *_: object) -> object:
@@ -100,9 +78,3 @@ def test_large_pages_are_not_kept() -> None:
     before = pages._kept_page.cache_info().currsize
     pages.word_page(words)
     assert pages._kept_page.cache_info().currsize == before
-
-
-@given(st.lists(st.text(min_size=1, max_size=12), min_size=1, max_size=40))
-def test_letters_are_counted_as_python_counts_them(texts: list[str]) -> None:
-    plain = [[len(text), sum(map(str.isupper, text)), sum(map(str.isdigit, text))] for text in texts]
-    assert letter_counts(texts).tolist() == plain

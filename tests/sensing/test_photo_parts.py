@@ -6,20 +6,18 @@ import hashlib
 import zipfile
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from arr_coc import InputError
-from arr_coc.knowing.photos import nets as photo_nets
-from arr_coc.knowing.photos import parts as photo_parts
-from arr_coc.knowing.photos.parts import Part, fetch_part, find_part, parts_folder, read_part
+from arr_coc.knowing.photos import nets as photo_parts
+from arr_coc.knowing.photos.nets import Part, fetch_part, find_part, parts_folder, read_part
 
 CONTENT = b"the weights"
 
 
 def part(content: bytes = CONTENT) -> Part:
     digest = hashlib.sha256(content).hexdigest()
-    return Part("small", "small-package", "1.2", {"w.bin": ("small_package/w.bin", digest)}, "MIT", 1, "nothing")
+    return Part("small-package", "1.2", {"w.bin": ("small_package/w.bin", digest)}, "MIT", 1, "nothing")
 
 
 @pytest.fixture
@@ -85,24 +83,3 @@ def test_what_pip_cannot_do_is_one_line(store, monkeypatch):
     monkeypatch.setattr(photo_parts.sys, "executable", str(store / "no-python"))
     with pytest.raises(InputError, match="pip cannot be run"):
         fetch_part("small")
-
-
-def test_saliency_runs_any_graph_of_its_shape(monkeypatch, tmp_path):
-    """The plumbing, on a stand-in made here: the mean over the colours."""
-    onnx = pytest.importorskip("onnx")
-    helper, kind = onnx.helper, onnx.TensorProto.FLOAT
-    node = helper.make_node("ReduceMean", ["x"], ["y"], axes=[1], keepdims=1)
-    graph = helper.make_graph(
-        [node],
-        "stand-in",
-        [helper.make_tensor_value_info("x", kind, [1, 3, 320, 320])],
-        [helper.make_tensor_value_info("y", kind, [1, 1, 320, 320])],
-    )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
-    monkeypatch.setattr(photo_nets, "read_part", lambda name, folder: {"u2netp.onnx": model.SerializeToString()})
-    monkeypatch.setenv("ARR_COC_PARTS", str(tmp_path))
-    pixels = np.zeros((60, 80, 3), np.uint8)
-    pixels[:, 40:] = 255
-    found = photo_nets.stands_out(pixels)
-    assert found.shape == (320, 320)
-    assert found[:, 200:].mean() > found[:, :100].mean()

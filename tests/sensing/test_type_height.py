@@ -10,7 +10,7 @@ from PIL import Image, ImageDraw, ImageFont
 
 from arr_coc.core.errors import InputError
 from arr_coc.pictures.words import make_words
-from arr_coc.texture.type_height import LETTER_SHARE, type_height, weighted_quantile
+from arr_coc.texture.type_height import LETTER_SHARE, letters_of, type_height, weighted_quantile
 
 LINES = ("Invoice 4821 of March", "Total amount due", "Reference HX 20391", "Paid in full, thanks")
 
@@ -95,3 +95,9 @@ def test_any_picture_gets_a_map_of_its_cells(height, width, seed):
 def test_what_is_no_picture_is_told_in_one_line(wrong):
     with pytest.raises(InputError, match="letters are looked for in pixels"):
         type_height(wrong)
+
+
+def test_letters_of_one_picture_are_sensed_once():
+    pixels = sheet(30)
+    assert letters_of(pixels) is letters_of(pixels.copy())
+    assert letters_of(pixels, size=(960, 1280)).median() == pytest.approx(2 * letters_of(pixels).median(), rel=0.05)

@@ -12,8 +12,8 @@ from tiny_weights import needs_weights, tiny_weights
 
 from arr_coc.answering.decoding import Generated
 from arr_coc.core.errors import InputError
-from arr_coc.realizing.qwen3_vl.encode import dense_vision_attention
 from arr_coc_lab.bench.needle import Weights
+from arr_coc_lab.classic.walks import dense_vision_attention
 from arr_coc_lab.statistics import chance_error, expected_calibration_error
 from arr_coc_lab.train.allocations import LEVELS, tree_of
 from arr_coc_lab.train.evaluate import (

@@ -13,7 +13,7 @@ import torch
 from tiny_weights import ship_tiny
 
 from arr_coc.attending.overlay import overlay
-from arr_coc.realizing.qwen3_vl.encode import dense_vision_attention
+from arr_coc_lab.classic.walks import dense_vision_attention
 from arr_coc_lab.train import outcomes
 from arr_coc_lab.train.outcomes import (
     AskedPictures,

@@ -28,7 +28,7 @@ from torch import Tensor, nn
 from arr_coc.core.errors import InputError
 from arr_coc.core.pretrained import Pretrained
 from arr_coc.core.values import Allocation
-from arr_coc.realizing.tokens.merge import Members, new_numbers, region_slots
+from arr_coc.realizing.merging import Members, new_numbers, region_slots
 
 from .scale import CLASSIC_GRIDS, CLASSIC_TOKENS
 

@@ -18,8 +18,10 @@ import torch
 from torch import Tensor
 
 from arr_coc.core.errors import InputError
-from arr_coc.realizing.qwen3_vl.encode import PatchPlaces, TowerWalk, VisualTokens, foveate
+from arr_coc.realizing.qwen3_vl.encode import PatchPlaces, VisualTokens, foveate
 from arr_coc.realizing.tokens.patches import LeafBatch
+
+from .walks import TowerWalk
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel

@@ -17,9 +17,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from arr_coc.attending.controls import inherited_gains
-from arr_coc.attending.gains import split_gains
 from arr_coc.attending.overlay import overlay
-from arr_coc.attending.quadtree import select_splits
+from arr_coc.attending.quadtree import select_splits, split_gains
 from arr_coc.attending.tree import Tree, build_tree
 
 from ..worlds.needle.batch import NeedleBatch

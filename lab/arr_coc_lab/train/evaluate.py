@@ -18,15 +18,15 @@ from torch import Tensor
 
 from arr_coc.answering.decoding import LONGEST_ANSWER, Generated, generate_greedily
 from arr_coc.attending.controls import permute_along_tree
-from arr_coc.attending.gains import split_gains
 from arr_coc.attending.overlay import overlay
-from arr_coc.attending.quadtree import gather_leaves, select_splits
+from arr_coc.attending.quadtree import gather_leaves, select_splits, split_gains
 from arr_coc.attending.tree import Tree
 from arr_coc.core.values import JsonObject
 from arr_coc.realizing.base import LeafPrompt
-from arr_coc.realizing.qwen3_vl.encode import dense_vision_attention, leaf_positions
-from arr_coc.realizing.tokens.splice import pack, take
+from arr_coc.realizing.query import pack, take
+from arr_coc.realizing.qwen3_vl.encode import leaf_positions
 
+from ..classic.walks import dense_vision_attention
 from ..statistics import BINS, chance_error, expected_calibration_error
 from ..worlds.needle import render
 from ..worlds.needle.batch import NeedleBatch

@@ -1,7 +1,7 @@
 """Greedy decoding, step by step, and how sure a model is of what it generated.
 
-`greedy_steps` is the only loop. What speaks is a `Speaker`: a stock model with its cache (`StockSpeaker`), captured
-graphs (`models.qwen3_vl.graph`), the torch-free engine (`models.qwen3_vl.onnx`). The loop does what `generate` does
+`greedy_steps` is the only loop. What speaks is a `Speaker`: a stock model with its cache (`StockSpeaker`), the
+torch-free engine (`realizing.qwen3_vl.onnx`). The loop does what `generate` does
 with the same settings, without what `generate` must do to serve all others. `Eye`, `Esper` and the benches prefill in
 their own ways and share it. `Generated` is the result: `ask`, calibration and the bench read the same confidence off
 it, from numpy arrays as from torch tensors. Nothing here imports torch unless a stock model speaks.
@@ -179,12 +179,11 @@ def until_end(ids: Array, ends: Sequence[int]) -> Array:
 
 
 def greedy_steps(
-    speaker: Speaker, ends: Sequence[int], most: int = LONGEST_ANSWER, check_every: int = 1
+    speaker: Speaker, ends: Sequence[int], most: int = LONGEST_ANSWER
 ) -> Generator[DecodingStep, Array | None]:
     """The likeliest token of every row, one step after the other, until all rows have ended or `most` steps are made.
 
-    A consumer may `send` (B,) bool: rows that it wants no more of. check_every: whether all have ended is asked only
-    every so many steps, because a GPU has to be waited for to tell; what follows the end of a row is padding.
+    A consumer may `send` (B,) bool: rows that it wants no more of.
     """
     step = speaker.begin()
     ending = like(np.array(ends, dtype=np.int64), step.ids)
@@ -194,7 +193,7 @@ def greedy_steps(
         over = over | library.isin(step.ids, ending)
         if dropped is not None:
             over = over | dropped
-        if number + 1 == most or ((number + 1) % check_every == 0 and bool(over.all())):
+        if number + 1 == most or bool(over.all()):
             return
         step = speaker.go_on(step.ids)
 
@@ -218,10 +217,11 @@ def is_plain(config: GenerationConfig) -> bool:
 
 
 class StockSpeaker:
-    """A stock model that has read its prompts (`prefill`)."""
+    """A stock model that has read its prompts (`prefill`). language: its language model, or that compiled."""
 
-    def __init__(self, model: PreTrainedModel, prefilled: Prefilled) -> None:
+    def __init__(self, model: PreTrainedModel, prefilled: Prefilled, language: Any = None) -> None:
         self.model, self.prefilled, self.mask, self.number = model, prefilled, prefilled.mask, 0
+        self.language = model.model.language_model if language is None else language
 
     def begin(self) -> DecodingStep:
         return self._said(self.prefilled.hidden)
@@ -234,7 +234,7 @@ class StockSpeaker:
         with using_gpu(ids.device), torch.no_grad():
             if self.mask is not None:
                 self.mask = torch.cat([self.mask, self.mask.new_ones(len(self.mask), 1)], dim=1)
-            output = self.model.model.language_model(
+            output = self.language(
                 inputs_embeds=self.model.get_input_embeddings()(ids[:, None]),
                 attention_mask=self.mask,
                 position_ids=self.prefilled.positions + self.number,
@@ -255,17 +255,24 @@ class StockSpeaker:
         return DecodingStep(logits.argmax(-1), logits)
 
 
-def prefill(model: PreTrainedModel, prompt: LeafPrompt) -> Prefilled:
-    """Read prompts with one placeholder per visual token, padded on the left."""
+def prefill(
+    model: PreTrainedModel, prompt: LeafPrompt, graphs: Graphs | None = None, most: int | None = None
+) -> Prefilled:
+    """Read prompts with one placeholder per visual token, padded on the left. graphs: of this model; a single prompt is
+    read by them. most: the longest answer, in tokens, where it is decoded in this thread without a break."""
     import torch
 
     input_ids, tokens, position_ids, next_position, mask = prompt
     mask = torch.ones_like(input_ids) if mask is None else mask
-    output, cache = read_on(model, input_ids, tokens, position_ids, mask)
+    if graphs is None or len(input_ids) > 1:
+        output, cache = read_on(model, input_ids, tokens, position_ids, mask)
+        hidden = output.last_hidden_state[:, -1:]
+    else:
+        cache, hidden = graphs.read(prompt, most)
     # Row 0 counts tokens, the other three say where they are.
     positions = torch.stack([mask.sum(1).to(next_position), *[next_position] * 3])[..., None]
     # Where no row is padded, a single new token sees all there is: nothing needs to be masked while decoding.
-    return Prefilled(cache, output.last_hidden_state[:, -1:], None if bool(mask.all()) else mask, positions)
+    return Prefilled(cache, hidden, None if bool(mask.all()) else mask, positions)
 
 
 def read_on(
@@ -291,14 +298,14 @@ def generate_greedily(
     graphs: Graphs | None = None,
 ) -> Generated:
     """The greedy answers to prompts. most: the longest answer, in tokens. graphs: of this model; with them a single
-    prompt is read and answered by captured graphs, the words are the same."""
+    prompt is read by a recorded graph, the words are the same."""
     import torch
 
     ends = end_tokens(model)
+    language = graphs.language if graphs is not None and len(prompt.input_ids) == 1 else None
     with torch.inference_mode():
-        if graphs is not None and len(prompt.input_ids) == 1:
-            return Generated.of_steps(greedy_steps(graphs.speaker(prompt, most), ends, most, graphs.CHECK_EVERY), ends)
-        return Generated.of_steps(greedy_steps(StockSpeaker(model, prefill(model, prompt)), ends, most), ends)
+        speaker = StockSpeaker(model, prefill(model, prompt, graphs, most), language)
+        return Generated.of_steps(greedy_steps(speaker, ends, most), ends)
 
 
 def is_lean(model: PreTrainedModel) -> bool:
@@ -331,16 +338,10 @@ def steps(
     model: PreTrainedModel, realized: Realized, most: int, graphs: Graphs | None = None
 ) -> Generator[DecodingStep, Tensor | None]:
     """As `greedy_steps`. Where that does not give the model's words, all of them are said before the first step, and
-    ending a row early saves nothing. graphs: of this model; where nobody else has them, each step is replayed."""
+    ending a row early saves nothing. graphs: of this model, to read a single prompt by."""
     if is_lean(model):
-        read = prefill(model, lean_prompt(realized))
-        held = graphs is not None and graphs.busy.acquire(blocking=False)
-        try:
-            recorded = graphs.answering(read, most) if graphs is not None and held else None
-            yield from greedy_steps(recorded or StockSpeaker(model, read), end_tokens(model), most)
-        finally:
-            if graphs is not None and held:
-                graphs.busy.release()
+        read = prefill(model, lean_prompt(realized), graphs)
+        yield from greedy_steps(StockSpeaker(model, read), end_tokens(model), most)
         return
     said = generate(model, realized, most)
     for ids, logits in zip(said.ids.unbind(1), said.logits.unbind(1), strict=True):

@@ -105,8 +105,8 @@ class Eye:
             of a model and its scorer (`Calibration`), which also knows of answers read at the wrong place.
         levels: The coarsest level of detail; None leaves it to the allocator.
         strategy: What `ask` takes unless told; None is the library's default.
-        graphs: Single prompts run as CUDA graphs, captured when first needed. None does so where it is safe (a dense
-            Qwen3-VL on one CUDA device).
+        graphs: Tower and prompt of single questions run as CUDA graphs, recorded when a size comes again. None does so
+            where it is safe (a dense Qwen3-VL on one CUDA device); True also compiles the decoding, for long answers.
         name: What messages call the model.
         record: A .jsonl file to which questions and answers are appended (`record`).
         grip: Which heights of letters it reads (`arr-coc calibrate`): a `Grip`, or where one is; None takes what was

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import replace
 from functools import wraps
 from importlib import import_module
@@ -246,19 +245,17 @@ class StockEngine:
 
         plan = looked.plan
         with torch.no_grad():
-            return self.backbone.realize(
-                self.model, looked.inputs, plan.allocations, relevance=plan.relevance, **plan.options, **tower
-            )
+            return self.backbone.realize(self.model, looked.inputs, plan.allocations, **plan.options, **tower)
 
     @on_its_gpu
     def generate(self, looked: Sequence[ChatLook], most: int) -> tuple[Generated, list[int]]:
         """The answers to conversations, in one padded prompt, and the visual tokens that each of them read."""
         seconds: dict[str, float] = {}
-        with self._own_graphs(looked) as graphs:
-            with timed(seconds, "encode"):
-                realized = self.realize(joined(looked), **({} if graphs is None else {"tower": graphs.tower}))
-            with timed(seconds, "answer"):
-                said = generate(self.model, realized, most, graphs)
+        graphs = self.graphs if len(looked) == len(looked[0].views) == 1 else None
+        with timed(seconds, "encode"):
+            realized = self.realize(joined(looked), **({} if graphs is None else {"tower": graphs.tower}))
+        with timed(seconds, "answer"):
+            said = generate(self.model, realized, most, graphs)
         for one in looked:
             one.seconds.update(seconds)
         return said, self._visual(realized.inputs).sum(1).tolist()
@@ -266,9 +263,10 @@ class StockEngine:
     def speak(self, looked: ChatLook, most: int) -> tuple[Generator[DecodingStep], int]:
         """The answer to one conversation, step by step, and the visual tokens that it reads. A model that merges tokens
         behind its encoder says all at once."""
+        graphs = self.graphs if len(looked.views) == 1 else None
         with timed(looked.seconds, "encode"):
-            realized = self.realize(looked)
-        return steps(self.model, realized, most), self.visual_tokens(realized.inputs)
+            realized = self.realize(looked, **({} if graphs is None else {"tower": graphs.tower}))
+        return steps(self.model, realized, most, graphs), self.visual_tokens(realized.inputs)
 
     def visual_tokens(self, prompt: Mapping[str, object]) -> int:
         return int(self._visual(prompt).sum())
@@ -296,20 +294,7 @@ class StockEngine:
         safe = is_lean(self.model) and Graphs.safe(self.model)
         if wanted and not safe:
             raise InputError(f"graphs=True needs a dense Qwen3-VL on one CUDA device, greedy; {self.name} is not")
-        return None if wanted is False or not safe else Graphs(self.model)
-
-    @contextmanager
-    def _own_graphs(self, looked: Sequence[ChatLook]) -> Generator[Graphs | None]:
-        """The graphs, of single pictures, while nobody else uses them; None where there are none, or another thread is
-        at them."""
-        several = len(looked) > 1 or len(looked[0].views) > 1
-        if self.graphs is None or several or not self.graphs.busy.acquire(blocking=False):
-            yield None
-            return
-        try:
-            yield self.graphs
-        finally:
-            self.graphs.busy.release()
+        return None if wanted is False or not safe else Graphs(self.model, compiled=wanted is True)
 
 
 def chat_inputs(processor: Any, turns: Sequence[Turn]) -> dict[str, Any]:

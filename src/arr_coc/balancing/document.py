@@ -18,10 +18,10 @@ import numpy as np
 from ..core.errors import InputError
 from ..core.stopping import check_stop
 from ..core.values import Relevance
+from ..knowing.large import LEAST_FOUND, asked_words, letter_board, spelled, spelled_scores
 from ..knowing.registry import find_source, is_map
 from ..knowing.scene import VIEW_SIDE, RelevanceSource, Scene
 from ..knowing.scorer.source import ScorerRelevance
-from ..knowing.scorer.spelling import LEAST_FOUND, asked_words, letter_board, spelled, spelled_scores
 from ..knowing.words.joint import joint_shares, text_scores
 from ..knowing.words.source import map_of
 from ..pictures.document import Document, DocumentPage

@@ -78,7 +78,7 @@ def shares(logits: np.ndarray, there: np.ndarray) -> np.ndarray:
 def signs_of(scene: Scene, query: str) -> np.ndarray:
     """(SIGNS,) of a picture and a question."""
     from ..knowing.language.senses import coupled_words
-    from ..knowing.photos.things import photo_question
+    from ..knowing.photos.source import photo_question
     from ..pictures.kind import photograph_odds
     from ..texture.type_height import letters_of
 

@@ -11,23 +11,14 @@ from typing import Any, Protocol
 import numpy as np
 
 
-class SessionValue(Protocol):
-    """A value that a graph takes or gives."""
-
-    name: str
-    shape: list[Any]
-
-
 class Session(Protocol):
     """A session of onnxruntime whose values are arrays, which is all that graphs here have."""
 
     def run(self, names: Sequence[str] | None, values: Mapping[str, np.ndarray]) -> list[np.ndarray]: ...
-    def get_inputs(self) -> Sequence[SessionValue]: ...
-    def get_outputs(self) -> Sequence[SessionValue]: ...
 
 
-def open_session(graph: Path | bytes) -> Session:
-    """Open an ONNX graph, from a file whose weights may lie beside it or from its contents."""
+def open_session(graph: Path) -> Session:
+    """Open an ONNX graph, whose weights may lie beside it."""
     runtime: Any = import_module("onnxruntime")
     options = runtime.SessionOptions()
     options.log_severity_level = 3
@@ -36,8 +27,7 @@ def open_session(graph: Path | bytes) -> Session:
     options.intra_op_num_threads = int(threads) if threads.isdecimal() else 0
     # Its threads wait by spinning, which is quick, but not longer than there is work: others need the cores as well.
     options.add_session_config_entry("session.force_spinning_stop", "1")
-    given = graph if isinstance(graph, bytes) else str(graph)
-    return runtime.InferenceSession(given, options, providers=["CPUExecutionProvider"])
+    return runtime.InferenceSession(str(graph), options, providers=["CPUExecutionProvider"])
 
 
 def stored(folder: Path, *names: str) -> list[np.ndarray]:

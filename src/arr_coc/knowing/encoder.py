@@ -19,8 +19,8 @@ import torch.nn.functional as F
 
 from ..core.errors import InputError
 from ..core.values import Relevance
-from .photos.things import thesaurus
-from .scorer.reduced import area_shrink
+from .photos.source import asking_words
+from .scorer.onnx_scorer import area_shrink
 
 if TYPE_CHECKING:
     from .scene import Scene
@@ -57,7 +57,7 @@ def load_encoder(name: str, device: str = "cpu") -> SemanticEncoder:
 
 def phrase(query: str) -> str:
     """What a question names, for a text encoder: "Where is the red car?" → "a photo of red car"."""
-    words = [word for word in re.findall(r"[\w'-]+", query.lower()) if word not in thesaurus().asking]
+    words = [word for word in re.findall(r"[\w'-]+", query.lower()) if word not in asking_words()]
     return TEMPLATE.format(" ".join(words) if words else query.strip() or "something")
 
 

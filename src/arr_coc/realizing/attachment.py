@@ -11,8 +11,8 @@ import inspect
 import weakref
 from collections.abc import Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
@@ -36,9 +36,7 @@ from .base import (
     PromptPlan,
     Realized,
     Settings,
-    adapter_options,
     backbone_for,
-    check_merge,
     check_processor,
     require_pictures,
     require_transformers,
@@ -51,118 +49,37 @@ if TYPE_CHECKING:
     from transformers import GenerationConfig, PreTrainedModel, ProcessorMixin
 
     from ..options import Budget
-    from .tokens.merge import PatchCompressor
+    from .merging import PatchCompressor
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# What a key-value cache holds: the short prompt that stands for the user's long one.
-#
-# A second turn on the same cache brings the long chat again. What the cache has seen is replaced by what it really
-# holds, the rest is appended, with positions that go on where the first turn ended. Nothing is kept in the model.
+class LongPrompt(NamedTuple):
+    """The prompt as the user gave it, (B, L), and the length of the short one in its place."""
 
-
-@dataclass(frozen=True)
-class CachedPrompt:
-    """long: (B, L) the prompt as the user gave it. ids, mask: (B, L') what the cache was filled with. positions:
-    (..., B, L') or None where the model counts by itself. next_position: (B,) of the first token after the prompt."""
-
-    long: Tensor
     ids: Tensor
-    mask: Tensor
-    positions: Tensor | None
-    next_position: Tensor | None
+    length: int
 
-    @classmethod
-    def of(cls, long: Tensor, realized: Realized) -> CachedPrompt:
-        short = realized.inputs
-        return cls(long, short["input_ids"], short["attention_mask"], short.get("position_ids"), realized.next_position)
-
-    @property
-    def length(self) -> int:
-        return self.ids.shape[1]
-
-    def positions_after(self, mask: Tensor, skipped: int = 0) -> Tensor | None:
-        """Positions of tokens that follow the prompt. mask: (B, n), 0 for padding. skipped: tokens in between."""
-        if self.positions is None:
-            return None
-        counted = ((mask.cumsum(1) - 1).clamp_min(0) + skipped).to(self.positions.dtype)
-        return self._shift(counted.expand(*self.positions.shape[:-1], -1))
-
-    def rest(self, input_ids: Tensor) -> Tensor:
-        """The part of a longer chat that came after this prompt. input_ids: (B, L + n)."""
-        length = self.long.shape[1]
-        if input_ids.shape[0] != len(self.long) or not torch.equal(input_ids[:, :length], self.long):
-            raise InputError(
-                "past_key_values belongs to another prompt: pass the same chat with the new turn appended, or no cache"
-            )
-        return input_ids[:, length:]
-
-    def extend(self, input_ids: Tensor, attention_mask: Tensor | None, later: Realized | None) -> CachedPrompt:
-        """This prompt and what follows it in a longer chat. later: the rest, where it shows pictures of its own."""
-        rest = self.rest(input_ids)
-        rest_mask = torch.ones_like(rest) if attention_mask is None else attention_mask[:, self.long.shape[1] :]
-        if later is None:
-            positions, ids, mask = self.positions_after(rest_mask), rest, rest_mask
-            last = None if self.next_position is None else self.next_position + rest_mask.sum(1)
-        else:
-            ids, mask = later.inputs["input_ids"], later.inputs["attention_mask"]
-            positions = later.inputs.get("position_ids")
-            if positions is not None and self.positions is not None:
-                positions = self._shift(positions)
-            last = (
-                None
-                if self.next_position is None or later.next_position is None
-                else (self.next_position + later.next_position)
-            )
-        joined = None if self.positions is None or positions is None else torch.cat([self.positions, positions], -1)
-        mask = torch.cat([self.mask, mask.to(self.mask.dtype)], 1)
-        return CachedPrompt(input_ids, torch.cat([self.ids, ids], 1), mask, joined, last)
-
-    def _shift(self, positions: Tensor) -> Tensor:
-        """Positions of a prompt that was worked out on its own, moved behind this one."""
-        text = self.mask.sum(1, keepdim=True).to(positions)
-        rope = text if self.next_position is None else self.next_position[:, None].to(positions)
-        if positions.ndim == 3 and len(positions) == 4:
-            # Row 0 of four counts tokens; the others are where those tokens are.
-            return positions + torch.stack([text, rope, rope, rope])
-        return positions + rope
-
-    def inputs(self) -> dict[str, object]:
-        result: dict[str, object] = {"input_ids": self.ids, "attention_mask": self.mask}
-        return result if self.positions is None else {**result, "position_ids": self.positions}
+    def before(self, answer: Tensor) -> Tensor:
+        """This prompt, and of (rows, L' + n) what follows the short one; rows of one prompt stand side by side."""
+        long = self.ids.to(answer.device).repeat_interleave(len(answer) // len(self.ids), dim=0)
+        return torch.cat([long, answer[:, self.length :]], dim=1)
 
 
-def show_long_prompt(kwargs: dict[str, Any], prompt: CachedPrompt) -> None:
+def show_long_prompt(kwargs: dict[str, Any], prompt: LongPrompt) -> None:
     """The caller's own stopping criteria, logits processors and prefix function get the ids that the caller knows."""
+
+    def shown(wrapped: Any) -> Any:
+        # transformers reads the names of arguments off the signature and wants all beyond two of them.
+        return lambda *args, **how: wrapped(prompt.before(args[0]), *args[1:], **how)
+
     for name in ("stopping_criteria", "logits_processor"):
-        given = kwargs.get(name)
-        if given:
-            kwargs[name] = type(given)(_LongPrompt(one, prompt) for one in given)
+        if given := kwargs.get(name):
+            kwargs[name] = type(given)(map(shown, given))
     allowed = kwargs.get("prefix_allowed_tokens_fn")
     if allowed is not None:
+        kwargs["prefix_allowed_tokens_fn"] = lambda row, ids: allowed(
+            row, torch.cat([prompt.ids[row].to(ids.device), ids[prompt.length :]])
+        )
 
-        def with_long(row: int, ids: Tensor) -> object:
-            return allowed(row, torch.cat([prompt.long[row].to(ids.device), ids[prompt.length :]]))
-
-        kwargs["prefix_allowed_tokens_fn"] = with_long
-
-
-class _LongPrompt:
-    """Calls what it wraps with the prompt as the user gave it, and the answer so far."""
-
-    def __init__(self, wrapped: Any, prompt: CachedPrompt) -> None:
-        self.wrapped, self.prompt = wrapped, prompt
-
-    def __call__(self, *args: Any, **how: Any) -> Any:
-        # transformers reads the names of arguments off the signature and wants all beyond two of them.
-        input_ids, *rest = args
-        long = self.prompt.long.to(input_ids.device)
-        # Beams and several answers to one prompt stand side by side.
-        long = long.repeat_interleave(len(input_ids) // len(long), dim=0)
-        return self.wrapped(torch.cat([long, input_ids[:, self.prompt.length :]], dim=1), *rest, **how)
-
-
-# ----------------------------------------------------------------------------------------------------------------------
 
 NAME = "arr_coc"
 DEFAULT_BUDGET = 256
@@ -186,7 +103,7 @@ class Attachment:
         self.settings = settings
         self.last: list[Allocation] = []
         self.notes: tuple[str, ...] = ()
-        self._prompts: weakref.WeakKeyDictionary[object, CachedPrompt] = weakref.WeakKeyDictionary()
+        self._caches: weakref.WeakSet[object] = weakref.WeakSet()  # which hold a short prompt
         self.around: tuple[str, ...] = ()
         self._hooks: list[object] = []
         self._earlier_generate: Any = None
@@ -199,7 +116,7 @@ class Attachment:
     def prepare(self, inputs: Inputs, **overrides: object) -> Realized:
         """The shortened prompt with its visual tokens, ready for the stock `forward` or `generate`."""
         plan = self.plan(inputs, **overrides)
-        realized = self.backbone.realize(self.model, inputs, plan.allocations, relevance=plan.relevance, **plan.options)
+        realized = self.backbone.realize(self.model, inputs, plan.allocations, **plan.options)
         self.last, self.notes = plan.allocations, (*self.around, *plan.notes)
         return realized
 
@@ -248,14 +165,14 @@ class Attachment:
             detach(self.model)
 
     def __getstate__(self) -> dict[str, object]:
-        return {**self.__dict__, "_prompts": {}}  # caches are not copied with a model
+        return {**self.__dict__, "_caches": ()}  # they are not copied with a model
 
     def __setstate__(self, state: Mapping[str, object]) -> None:
-        self.__dict__.update(state, _prompts=weakref.WeakKeyDictionary())
+        self.__dict__.update(state, _caches=weakref.WeakSet())
 
     # ---------------------------------------------------------------- what the model calls
     def generate(self, *args: object, **kwargs: object) -> object:
-        """The stock `generate`, foveated. Also takes budget=, query=, allocation=, relevance=, strategy=.
+        """The stock `generate`, foveated. Also takes budget=, keep=, query=, allocation=, relevance=, strategy=.
 
         The returned sequences begin with the prompt as it was given, so trimming by its length works as ever.
         """
@@ -267,20 +184,15 @@ class Attachment:
             prompt = self._shorten(kwargs)
         if prompt is None:
             return stock(**kwargs)
-        surplus = prompt.long.shape[1] - prompt.length
-        _shift_lengths(kwargs, self.model.generation_config, surplus)
+        _shift_lengths(kwargs, self.model.generation_config, prompt.ids.shape[1] - prompt.length)
         if kwargs.get("streamer") is not None:
-            kwargs["streamer"] = _PromptStreamer(kwargs["streamer"], prompt.long)
+            kwargs["streamer"] = _PromptStreamer(kwargs["streamer"], prompt.ids)
         show_long_prompt(kwargs, prompt)
         output = stock(**kwargs)
-        sequences = output if isinstance(output, Tensor) else output.sequences
-        prefix = prompt.long.to(sequences.device).repeat_interleave(len(sequences) // len(prompt.long), dim=0)
-        restored = torch.cat([prefix, sequences[:, prompt.length :]], dim=1)
         if isinstance(output, Tensor):
-            return restored
-        output.sequences = restored
-        if len(sequences) == len(prompt.long):
-            self._remember(getattr(output, "past_key_values", None), prompt)
+            return prompt.before(output)
+        output.sequences = prompt.before(output.sequences)
+        self._remember(getattr(output, "past_key_values", None))
         return output
 
     @torch.compiler.disable  # where tokens go is decided outside of any graph; what runs is the model's own
@@ -293,104 +205,46 @@ class Attachment:
         ):
             return args, kwargs  # a step of `generate`: nothing to do, and asking the cache would make a GPU wait
         kwargs = {**dict(zip(_parameters(type(module).forward), args, strict=False)), **kwargs}
-        cache = kwargs.get("past_key_values")
-        if self._filled(cache):
-            self._continue_forward(kwargs)
-            return (), kwargs
-        prompt = self._shorten(kwargs)
+        prompt, cache = self._shorten(kwargs), kwargs.get("past_key_values")
         if prompt is not None and cache is None and self._wants_cache(kwargs):
-            # The same cache that the model would make, made here so that a later turn can be told what it holds.
+            # The same cache that the model would make, made here so that it is known again.
             from transformers import DynamicCache
 
             cache = kwargs["past_key_values"] = DynamicCache(config=self.model.config.get_text_config())
-        if prompt is not None:
-            self._remember(cache, prompt)
+            self._remember(cache)
         return (), kwargs
 
     # ---------------------------------------------------------------- inside
-    def _shorten(self, kwargs: dict[str, Any]) -> CachedPrompt | None:
+    def _shorten(self, kwargs: dict[str, Any]) -> LongPrompt | None:
         """Replace the prompt inside kwargs by its foveated form; None where there is nothing to foveate."""
         overrides = {name: kwargs.pop(name) for name in OVERRIDES if name in kwargs}
         pictures = any(kwargs.get(key) is not None for key in self.backbone.picture_keys)
         cache = kwargs.get("past_key_values")
-        if self._filled(cache):
-            return self._continue_generation(kwargs, cache, overrides)
+        if cache is not None and cache.get_seq_length() > 0:
+            if cache in self._caches and (pictures or kwargs.get("position_ids") is None):
+                raise InputError("past_key_values holds a foveated prompt, whose positions differ from the long one's; "
+                                 "pass the whole chat alone, or position_ids")  # fmt: skip
+            return None
         if not pictures or kwargs.get("mm_encoder_outputs") is not None:
             if any(value is not None for value in overrides.values()):
                 require_pictures(self.backbone, kwargs)
             return None
         realized = self.prepare(dict(kwargs), **overrides)  # which refuses a prompt without input_ids
-        long: Tensor = kwargs["input_ids"]
+        prompt = LongPrompt(kwargs["input_ids"], realized.inputs["input_ids"].shape[1])
         kwargs.clear()
         kwargs.update(realized.inputs)
-        prompt = CachedPrompt.of(long, realized)
-        self._remember(cache, prompt)
+        self._remember(cache)
         return prompt
 
-    def _continue_generation(
-        self, kwargs: dict[str, Any], cache: Any, overrides: dict[str, Any]
-    ) -> CachedPrompt | None:
-        """A further turn on a cache that a foveated prompt has filled; pictures it has seen are not looked at again."""
-        known = self._prompts.get(cache)
-        if known is None:
-            return None
-        ids = kwargs["input_ids"]
-        rest = known.rest(ids)
-        later = None
-        if bool((rest == self.backbone.image_token_id(self.model)).any()):
-            mask = kwargs.get("attention_mask")
-            later_inputs = {**kwargs, "input_ids": rest, "past_key_values": None}
-            later_inputs["attention_mask"] = None if mask is None else mask[:, known.long.shape[1] :]
-            later_inputs.pop("mm_token_type_ids", None)
-            later = self.prepare(later_inputs, **overrides)
-        prompt = known.extend(ids, kwargs.get("attention_mask"), later)
-        for key in (*self.backbone.picture_keys, "mm_token_type_ids", "token_type_ids", "position_ids"):
-            kwargs.pop(key, None)
-        kwargs.update(prompt.inputs())
-        if later is not None:
-            kwargs["mm_encoder_outputs"] = later.inputs["mm_encoder_outputs"]
-        self._remember(cache, prompt)
-        return prompt
-
-    def _continue_forward(self, kwargs: dict[str, Any]) -> None:
-        """New tokens on a cache, by plain forward(): the positions that a stock model would have to guess."""
-        cache = kwargs["past_key_values"]
-        known = self._prompts.get(cache)
-        for name in OVERRIDES:
-            kwargs.pop(name, None)
-        if known is None or kwargs.get("position_ids") is not None or kwargs.get("input_ids") is None:
-            return
-        if any(kwargs.get(key) is not None for key in self.backbone.picture_keys):
-            raise InputError("forward() takes no pictures on a filled cache; use generate(), or pass the whole chat")
-        ids, mask = kwargs["input_ids"], kwargs.get("attention_mask")
-        between = cache.get_seq_length() - known.length
-        if mask is None:
-            fresh = torch.ones_like(ids)
-            seen = torch.ones(len(ids), max(between, 0), dtype=known.mask.dtype, device=ids.device)
-            kwargs["attention_mask"] = torch.cat([known.mask, seen, fresh.to(known.mask.dtype)], 1)
-        elif mask.shape[1] == known.long.shape[1] + between + ids.shape[1]:
-            # A mask over the long chat: what the cache holds of it is shorter.
-            fresh = mask[:, -ids.shape[1] :]
-            kwargs["attention_mask"] = torch.cat([known.mask, mask[:, known.long.shape[1] :].to(known.mask.dtype)], 1)
-        else:
-            fresh = mask[:, -ids.shape[1] :]
-        positions = known.positions_after(fresh, between)
-        if positions is not None:
-            kwargs["position_ids"] = positions
-
-    def _remember(self, cache: object, prompt: CachedPrompt) -> None:
+    def _remember(self, cache: object) -> None:
         if cache is not None:
-            self._prompts[cache] = prompt
+            self._caches.add(cache)
 
     def _wants_cache(self, kwargs: Mapping[str, object]) -> bool:
         wanted = kwargs.get("use_cache")
         if wanted is None:
             wanted = getattr(self.model.config.get_text_config(), "use_cache", True)
         return bool(wanted) and not self.model.training
-
-    @staticmethod
-    def _filled(cache: Any) -> bool:
-        return cache is not None and cache.get_seq_length() > 0
 
 
 def attach(
@@ -418,8 +272,8 @@ def attach(
         strategy: How relevance becomes regions.
         words: Of each picture, for sources that read them.
         videos: The prompts show videos (Qwen3-VL): what is said of a picture then holds for each group of frames.
-        merge: How families that merge tokens behind their encoder do it: "average", "pick", "compressor",
-            "compressor:FOLDER", or a `PatchCompressor`.
+        merge: How families that merge tokens behind their encoder do it: "average", "compressor", "compressor:FOLDER",
+            or a `PatchCompressor`.
         options: Everything else, and defaults for the arguments above.
 
     Returns:
@@ -444,17 +298,20 @@ def attach(
     backbone.check(model, processor)
     if hasattr(model, NAME):
         raise InputError("this model is attached already; call detach(model) first, or give budget= to a single call")
-    realize = {} if merge is None else {"merge": merge}
-    if merge is not None and "merge" not in adapter_options(backbone):
-        family = "/".join(backbone.model_types)
-        raise InputError(f"merge={shown(merge)} is not possible: {family} reads fewer patches, and merges no tokens")
-    check_merge("average" if merge is None else merge)
+    if merge is not None:
+        from .merging import find_compressor
+
+        if backbone.before_encoder:
+            family = "/".join(backbone.model_types)
+            raise InputError(f"merge={shown(merge)} is not possible: {family} reads fewer patches and merges no tokens")
+        find_compressor(merge)
     given = {"budget": budget, "relevance": relevance, "strategy": strategy, "words": words}
     options = (options or Options()).override(**given)
     options = options.default(budget=DEFAULT_BUDGET, relevance="auto", strategy=DEFAULT_STRATEGY)
     options = replace(options, ocr=options.ocr and not videos)
     if isinstance(options.relevance, str):
         check_relevance(options.relevance, ("pixels", "texture", "words", "model"))
+    realize = {} if merge is None else {"merge": merge}
     settings = Settings(options, relevance=options.relevance, words=options.words, realize=realize)
     attachment = Attachment(model, processor, backbone, settings)
     attachment.around = tuple(f"attached to the model inside {type(one).__name__}" for one in around)

@@ -11,7 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..attending.frame import Frame
+from ..attending.document import page_gains, share_tokens
+from ..attending.frame import Frame, check_maps, to_cells
 from ..balancing.choosing import relevances_for
 from ..core.checks import of_kind
 from ..core.cuda_graph import using_gpu
@@ -25,7 +26,6 @@ from ..texture.type_height import no_letters
 from .base import Backbone, Inputs, PromptPlan, Settings, VisualGrid, require_pictures
 from .glance import Glance, find_glance, glance_relevance, weigh_by_detail
 from .query import find_questions, with_questions
-from .shared_budget import by_relevance, evenly, groups_of
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, ProcessorMixin
@@ -195,3 +195,62 @@ def questions_for(backbone: Backbone, processor: ProcessorMixin, inputs: Inputs,
     if len(queries) != rows:
         raise InputError(f"got {len(queries)} queries for a batch of {rows} prompts; give one, or one for each")
     return queries
+
+
+# ---- one budget over several pictures: relevance decides between them as it does inside one --------------------------
+
+
+def groups_of(grids: Sequence[VisualGrid], request: Options, given: Sequence[int] | None) -> list[int] | None:
+    """Which pictures share a budget, by number; None where each has its own. given: as the caller knows it."""
+    if given is not None:
+        if len(given) != len(grids):
+            raise InputError(f"{len(given)} pictures were told to share budgets, and the prompt shows {len(grids)}")
+        return list(given)
+    return [grid.row for grid in grids] if request.total else None
+
+
+def evenly(grids: Sequence[VisualGrid], request: Options, groups: Sequence[int]) -> list[int]:
+    """What each picture may cost before anything is known about it: its part of the budget, by its size."""
+    return _shared(groups, [np.ones(grid.tokens) for grid in grids], request)
+
+
+def by_relevance(
+    maps: Sequence[object], grids: Sequence[VisualGrid], request: Options, groups: Sequence[int]
+) -> list[int]:
+    """What each picture may cost, exactly on the budget of its group.
+
+    Args:
+        maps: Relevance of each picture, comparable between pictures.
+        grids: Their level-0 tokens.
+        request: How much may be spent by each group; several budgets are one for each.
+        groups: Which pictures share a budget.
+
+    Returns:
+        One number for each picture, at least 1: a prompt that shows a picture holds a token of it.
+    """
+    cells = [
+        to_cells(check_maps(np.asarray(plain_map(one), dtype=np.float32)), Frame((grid.rows, grid.cols), 1))[0]
+        for one, grid in zip(maps, grids, strict=True)
+    ]
+    gains = [page_gains(one, grid.tokens) for one, grid in zip(cells, grids, strict=True)]
+    return _shared(groups, gains, request)
+
+
+def _shared(groups: Sequence[int], gains: Sequence[np.ndarray], request: Options) -> list[int]:
+    found = list(dict.fromkeys(groups))
+    several = request.budget if isinstance(request.budget, list) else None
+    if several is not None and (request.total or len(several) != len(found)):
+        raise InputError("several budgets and one for all pictures were given; give one number with total=True")
+    budgets = [0] * len(gains)
+    for place, group in enumerate(found):
+        members = [number for number, one in enumerate(groups) if one == group]
+        full = sum(len(gains[number]) for number in members)
+        wanted = request.capped(min(request.wanted(full) if several is None else several[place], full))
+        if wanted < len(members):
+            raise InputError(f"a budget of {wanted} tokens for {len(members)} pictures leaves some without any; give "
+                             f"at least {len(members)}, or show fewer")  # fmt: skip
+        # Whatever the budget, a token for each: the prompt shows them.
+        first = [np.concatenate([[np.inf], gains[number][1:]]) for number in members]
+        for number, tokens in zip(members, share_tokens(first, wanted, overview=False), strict=True):
+            budgets[number] = tokens
+    return budgets

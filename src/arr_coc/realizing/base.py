@@ -4,15 +4,13 @@ An adapter is a small class with no state: every method takes the model and the 
 values. `attach` finds the pictures (`grids`, `pixels`), lets the allocator decide, and calls `realize`, which returns
 the shortened prompt together with the visual tokens. Nothing in the model is changed.
 
-A new family is one file with one subclass of `Backbone`, and one line in `ADAPTERS`.
+A new family is one subclass of `Backbone` and one line in `ADAPTERS`.
 """
 
 from __future__ import annotations
 
-import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import import_module
@@ -20,10 +18,8 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from ..core.arrays import Array
-from ..core.checks import shown
 from ..core.errors import InputError
 from ..core.kept import PictureStore
-from ..core.plugins import plugins
 from ..core.values import Allocation
 from ..options import Options
 
@@ -37,21 +33,18 @@ if TYPE_CHECKING:
 ADAPTERS: Mapping[str, str] = {
     "qwen3_vl": "qwen3_vl.adapter:Qwen3VL",
     "qwen3_vl_moe": "qwen3_vl.adapter:Qwen3VLMoe",
-    "qwen2_5_vl": "families.qwen2_5_vl:Qwen25VL",
-    "llava_onevision": "families.llava_onevision:LlavaOnevision",
-    "internvl": "families.squares:InternVL",
-    "gemma3": "families.squares:Gemma3",
-    "ovis2": "families.squares:Ovis2",
-    "deepseek_ocr2": "families.deepseek_ocr2:DeepseekOcr2",
+    "qwen2_5_vl": "families:Qwen25VL",
+    "llava_onevision": "families:LlavaOnevision",
+    "internvl": "families:InternVL",
+    "gemma3": "families:Gemma3",
+    "ovis2": "families:Ovis2",
+    "deepseek_ocr2": "families:DeepseekOcr2",
 }
 
 # What one call may say otherwise: of the request, and of the rest.
 OF_REQUEST = ("budget", "strategy", "total", "ocr")
 OVERRIDES = (*OF_REQUEST, "query", "allocation", "relevance", "words")
 
-# How families that merge tokens behind their encoder may do it, beside what other packages add to the group.
-METHODS = ("average", "pick", "compressor")
-MERGING = "arr_coc.merging"
 # A prompt as a processor gives it: tensors, mostly, by name.
 Inputs = Mapping[str, Any]
 # What a prompt with ready-made visual tokens consists of.
@@ -164,13 +157,13 @@ class Realized:
     inputs: keyword arguments for `model(...)` and `model.generate(...)`: the shortened `input_ids` and
         `attention_mask`, `mm_encoder_outputs`, `position_ids` where the family needs them, `labels` if given.
     index: (B, L') int64: which position of the long prompt each position of the short one came from; -1 = padding.
-    next_position: (B,) the position of the first token after the prompt, or None where positions are plain counts.
+    next_position: (B,) the position of the first token after the prompt.
     notes: what else is known; `known`: what was encoded, for a later `realize(known=…)` of the same pictures.
     """
 
     inputs: dict[str, Any]
     index: torch.Tensor
-    next_position: torch.Tensor | None = None
+    next_position: torch.Tensor
     notes: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -211,14 +204,13 @@ class Backbone(ABC):
         inputs: Inputs,
         allocations: Sequence[Allocation],
         *,
-        relevance: Sequence[Any] | None = None,
-        **options: Any,
+        known: Any = None,
     ) -> Realized:
         """Encode the pictures as allocated and shorten the prompt accordingly.
 
         inputs: the processor's output, possibly with `labels` and other arguments of the model, which are handed on.
-        allocations: one per picture, in order. relevance: one (rows, cols) map per picture, where it is known. options:
-        what the user gave to `attach`, such as `merge="pick"`.
+        allocations: one per picture, in order. known: what was encoded of these pictures before. A family may take
+        more, such as `merge=`, which the user gives to `attach`.
         """
 
     def read_prompt(self, model: PreTrainedModel, realized: Realized) -> None:
@@ -226,10 +218,6 @@ class Backbone(ABC):
         # Not by calling the model: what is attached to it would foveate again.
         given = {name: realized.inputs[name] for name in PROMPT_KEYS if name in realized.inputs}
         model.forward(**given, use_cache=False, logits_to_keep=1)
-
-    def glance_graphs(self, model: PreTrainedModel, inputs: Inputs) -> AbstractContextManager[Any]:
-        """CUDA graphs for a glance at this prompt, held while the block is open; None where there are none."""
-        return nullcontext()
 
     def image_token_id(self, model: PreTrainedModel) -> int:
         return int(model.config.image_token_id)
@@ -314,23 +302,9 @@ def adapter(model_type: str) -> Backbone:
         raise InputError(f"the adapter for {model_type} could not be imported: {error}") from error
 
 
-def adapter_options(backbone: Backbone) -> tuple[str, ...]:
-    """Keywords that a family's `realize` takes from a user; what comes from a glance is none of them."""
-    taken = inspect.signature(backbone.realize).parameters.values()
-    given = ("relevance", "known", "tower")
-    return tuple(one.name for one in taken if one.kind is one.KEYWORD_ONLY and one.name not in given)
-
-
 def require_pictures(backbone: Backbone, inputs: Inputs) -> None:
     if all(inputs.get(key) is None for key in backbone.picture_keys):
         raise InputError(
             f"this prompt holds no picture (none of {', '.join(backbone.picture_keys)} was given), so there is nothing "
             "to allocate; call the model without budget=, keep=, query=, allocation= or relevance="
         )
-
-
-def check_merge(merge: object) -> None:
-    """Is this a way to merge? Raises `InputError`."""
-    named = isinstance(merge, str) and merge.partition(":")[0] in (*METHODS, *plugins(MERGING))
-    if not named and not hasattr(merge, "compress_patches"):
-        raise InputError(f"merge={shown(merge)} is unknown; choose {', '.join(METHODS)}, or a compressor")

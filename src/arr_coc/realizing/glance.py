@@ -19,14 +19,18 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Generator, Iterable, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field, replace
+from importlib import import_module
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from ..attending.tree import build_tree
 from ..core.errors import InputError
@@ -34,11 +38,10 @@ from ..core.folders import measured_path
 from ..core.manifest import verify
 from ..core.values import Allocation, Relevance
 from ..knowing.ways import detail_relevance
-from .attention_reader import attention_modules, heads_by_layer, reading_attention
 from .base import Backbone, Inputs, VisualGrid
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedModel
+    from transformers import PreTrainedConfig, PreTrainedModel
 
 GLANCE_NAME = "glance.json"
 FLAT = 0.05  # what flat ground keeps, beside the picture's most detailed cell at 1; the square root of both is taken
@@ -80,8 +83,7 @@ class Glance:
         verify(Path(path).parent, [Path(path).name])
         try:
             found = json.loads(Path(path).read_text(encoding="utf-8"))
-            heads = tuple((int(layer), int(head)) for layer, head in found["heads"])
-            return cls(heads=heads)
+            return cls(heads=tuple((int(layer), int(head)) for layer, head in found["heads"]))
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise InputError(f"{path} holds no heads to glance with ({error}); run arr-coc calibrate") from error
 
@@ -102,13 +104,15 @@ def find_glance(model: PreTrainedModel) -> Glance:
     return Glance() if found is None else Glance.load(found)
 
 
+# ---- the coarse view -------------------------------------------------------------------------------------------------
+
+
 @dataclass(frozen=True)
 class Glimpse:
-    """What a glance brought: one map per picture, the level of the coarse view, and what was encoded on
-    the way, in the form that the adapter's `realize(known=…)` takes."""
+    """What a glance brought: one map per picture, and what was encoded on the way, in the form that the adapter's
+    `realize(known=…)` takes."""
 
-    relevance: list[Any]
-    levels: list[int]
+    relevance: list[Relevance]
     known: object
 
 
@@ -117,8 +121,7 @@ class GlanceView:
     """Pictures at one coarse level each, as the model saw them.
 
     weights: (B, layers, heads, 2, K) attention of the last token of each prompt, and of the first one behind its
-    pictures, over its K visual tokens; of chosen heads (B, 1, heads, 1, K), of the last token alone. layers: their
-    numbers. shown: (B, K) bool, no padding. cells: (C,) int64: the
+    pictures, over its K visual tokens. layers: their numbers. shown: (B, K) bool, no padding. cells: (C,) int64: the
     visual token, counted through all prompts, that shows each level-0 cell of all grids. known: what was encoded.
     """
 
@@ -134,21 +137,21 @@ def view_levels(grids: Sequence[VisualGrid], glance: Glance, tiled: bool = False
 
     Tiles of one row of the batch are one picture in parts, so they count together.
     """
-    groups: dict[int, list[int]] = {}
-    for number, grid in enumerate(grids):
-        groups.setdefault(grid.row if tiled else number, []).append(number)
-    result = [1] * len(grids)
-    for members in groups.values():
-        parts = [grids[number] for number in members]
+    coarsest = [max(1, build_tree(grid.rows, grid.cols, 16).levels) for grid in grids]
+    whole = [grid.row if tiled else number for number, grid in enumerate(grids)]
+
+    def level_of(picture: int) -> int:
+        parts = [grid for grid, one in zip(grids, whole, strict=True) if one == picture]
         wanted = max(glance.least, glance.share * sum(grid.tokens for grid in parts))
-        coarsest = max(build_tree(grid.rows, grid.cols, 16).levels for grid in parts)
-        counts = {
-            level: sum((-(-g.rows >> level)) * (-(-g.cols >> level)) for g in parts) for level in range(1, coarsest + 1)
-        }
-        chosen = max((level for level, count in counts.items() if count >= wanted), default=1)
-        for number in members:
-            result[number] = min(chosen, max(1, build_tree(grids[number].rows, grids[number].cols, 16).levels))
-    return result
+        deepest = max(level for level, one in zip(coarsest, whole, strict=True) if one == picture)
+        counts = (
+            (level, sum((-(-grid.rows >> level)) * (-(-grid.cols >> level)) for grid in parts))
+            for level in range(1, deepest + 1)
+        )
+        return max((level for level, count in counts if count >= wanted), default=1)
+
+    chosen = {picture: level_of(picture) for picture in set(whole)}
+    return [min(chosen[one], most) for one, most in zip(whole, coarsest, strict=True)]
 
 
 def coarse_allocation(grid: VisualGrid, level: int) -> Allocation:
@@ -180,39 +183,26 @@ def read_view(
     inputs: Inputs,
     levels: Sequence[int],
     layers: Sequence[int] | None = None,
-    heads: Sequence[tuple[int, int]] | None = None,
 ) -> GlanceView:
-    """Show every picture at its coarse level and write down where each prompt looks.
-
-    layers: None reads all, and of both tokens; else the last token is asked, and nothing runs behind the last of them.
-    heads: (layer, head) pairs of these layers, whose attention alone is read.
-    """
+    """Show every picture at its coarse level and write down where each prompt looks. layers: None reads all."""
     grids = backbone.grids(model, inputs)
     coarse = [coarse_allocation(grid, level) for grid, level in zip(grids, levels, strict=True)]
-    with backbone.glance_graphs(model, inputs) as graphs:
-        by_graph = {} if graphs is None else {"tower": graphs.tower}
-        realized = backbone.realize(model, {**inputs, "labels": None}, coarse, **by_graph)
-        ids, mask = realized.inputs["input_ids"], realized.inputs["attention_mask"].bool()
-        visual = (ids == backbone.image_token_id(model)) & mask
-        place = torch.arange(ids.shape[1], device=ids.device)
-        last = torch.where(mask, place, -1).amax(1)
-        behind = torch.minimum(torch.where(visual, place, -1).amax(1) + 1, last)
-        keys, shown = columns_of(visual)
-        cells = realized.notes.get("cells")
-        if cells is None:  # leaves stand in the prompt as they were allocated
-            cells = cells_of_levels([(grid.rows, grid.cols) for grid in grids], levels)
-        queries = torch.stack([last, behind], 1) if layers is None else last[:, None]
-        if graphs is not None and layers is not None:
-            weights = graphs.read(realized, queries, keys, tuple(layers), heads)
-        else:
-            chosen = None if heads is None else heads_by_layer(heads, ids.device)
-            how: dict[str, object] = {"by_head": True, "heads": chosen, "stop": layers is not None}
-            with reading_attention(model, keys, layers, **how) as record:
-                record.queries = queries
-                backbone.read_prompt(model, realized)
-            weights = record.weights()
-    numbers = attention_modules(model, layers).values()
-    return GlanceView(weights, tuple(sorted(set(numbers))), shown, cells, realized.notes["known"])
+    realized = backbone.realize(model, {**inputs, "labels": None}, coarse)
+    ids, mask = realized.inputs["input_ids"], realized.inputs["attention_mask"].bool()
+    visual = (ids == backbone.image_token_id(model)) & mask
+    place = torch.arange(ids.shape[1], device=ids.device)
+    last = torch.where(mask, place, -1).amax(1)
+    behind = torch.minimum(torch.where(visual, place, -1).amax(1) + 1, last)
+    # The columns of the visual tokens of each row in order, and which of them are not padding.
+    keys = (~visual).to(torch.uint8).argsort(dim=1, stable=True)[:, : int(visual.sum(1).max())]
+    cells = realized.notes.get("cells")
+    if cells is None:  # leaves stand in the prompt as they were allocated
+        cells = cells_of_levels([(grid.rows, grid.cols) for grid in grids], levels)
+    with reading_attention(model, torch.stack([last, behind], 1), keys, layers) as record:
+        backbone.read_prompt(model, realized)
+    numbers = tuple(sorted(record.weights))
+    weights = torch.stack([record.weights[number] for number in numbers], 1)
+    return GlanceView(weights, numbers, visual.gather(1, keys), cells, realized.notes["known"])
 
 
 @torch.no_grad()
@@ -223,30 +213,27 @@ def glance_relevance(
     glance = glance or find_glance(model)
     grids = backbone.grids(model, inputs)
     levels = view_levels(grids, glance, backbone.tiled)
-    view = read_view(backbone, model, inputs, levels, glance_layers(model, glance), glance.heads)
-    note = f"glance: the model's own attention over {int(view.shown.sum())} coarse tokens"
-    maps = [
-        Relevance(painted, query=queries[grid.row], participatory=painted, notes=(note,))
-        for painted, grid in zip(
-            painted_maps(pointed_at(view), view, grids, levels, backbone.tiled), grids, strict=True
-        )
-    ]
-    return Glimpse(maps, levels, view.known)
-
-
-def painted_maps(
-    scores: Tensor, view: GlanceView, grids: Sequence[VisualGrid], levels: Sequence[int], tiled: bool
-) -> list[np.ndarray]:
-    """Scores (B, K) of the coarse tokens → one map (rows, cols) for each grid, 1 at each picture's highest place."""
+    view = read_view(backbone, model, inputs, levels, glance_layers(model, glance))
+    seen = view.weights[..., 0, :]
+    if glance.heads is not None:
+        seen = torch.stack([seen[:, view.layers.index(layer), head] for layer, head in sorted(glance.heads)], 1)[
+            :, None
+        ]
+    scores = seen.mean((1, 2))[view.shown].float().cpu()
     sizes = [(grid.rows, grid.cols) for grid in grids]
-    flat = scores[view.shown].float().cpu()
-    parts = [part.numpy() for part in spread_over_cells(flat, view.cells.cpu(), sizes, levels)]
+    parts = [part.numpy() for part in spread_over_cells(scores, view.cells.cpu(), sizes, levels)]
     # Tiles of one picture keep their heights beside each other: what is asked for may lie in one of them only.
-    whole = [grid.row if tiled else number for number, grid in enumerate(grids)]
+    whole = [grid.row if backbone.tiled else number for number, grid in enumerate(grids)]
     peaks: dict[int, float] = {}
     for part, one in zip(parts, whole, strict=True):
         peaks[one] = max(peaks.get(one, 1e-9), float(part.max()))
-    return [(part / peaks[one]).astype(np.float32) for part, one in zip(parts, whole, strict=True)]
+    note = f"glance: the model's own attention over {int(view.shown.sum())} coarse tokens"
+    maps = [(part / peaks[one]).astype(np.float32) for part, one in zip(parts, whole, strict=True)]
+    found = [
+        Relevance(one, query=queries[grid.row], participatory=one, notes=(note,))
+        for one, grid in zip(maps, grids, strict=True)
+    ]
+    return Glimpse(found, view.known)
 
 
 def weigh_by_detail(relevance: Relevance, picture: Tensor) -> Relevance:
@@ -276,18 +263,6 @@ def glance_layers(model: PreTrainedModel, glance: Glance) -> list[int]:
     return wanted
 
 
-def pointed_at(view: GlanceView) -> Tensor:
-    """(B, K): how much each visual token is looked at by the last token of its prompt, from 0 on."""
-    return view.weights[..., 0, :].mean((1, 2))
-
-
-def columns_of(chosen: Tensor) -> tuple[Tensor, Tensor]:
-    """(B, L) bool → the chosen columns of each row in order, (B, most) int64, and which of them are not padding."""
-    most = int(chosen.sum(1).max())
-    order = (~chosen).to(torch.uint8).argsort(dim=1, stable=True)[:, :most]
-    return order, chosen.gather(1, order)
-
-
 def spread_over_cells(
     scores: Tensor, cells: Tensor, sizes: Sequence[tuple[int, int]], levels: Sequence[int]
 ) -> list[Tensor]:
@@ -314,3 +289,135 @@ def cells_of_levels(grids: Sequence[tuple[int, int]], levels: Sequence[int]) -> 
         parts.append(first + (torch.arange(rows)[:, None] >> level) * wide + (torch.arange(cols) >> level))
         first += (-(-rows >> level)) * wide
     return torch.cat([part.flatten() for part in parts])
+
+
+# ---- the model's attention -------------------------------------------------------------------------------------------
+#
+# One attention function is registered with transformers. It does what "sdpa" does and, where a record is open in the
+# caller's context, first writes down the weights of the tokens that were asked about. `reading_attention` gives the
+# language model of one instance that name while it is open: nothing is left on the model, whatever happens inside. A
+# thread that runs the same model meanwhile has no record in its context and gets the attention that the model had.
+
+READING = "arr_coc_reading"
+
+
+@dataclass
+class AttentionRecord:
+    """modules: those that are read, with the number of their layer. queries: (B, Q) int64, the columns that look. keys:
+    (B, K) int64, those that are looked at. weights: by layer, (B, heads, Q, K) float32."""
+
+    modules: dict[nn.Module, int]
+    queries: Tensor
+    keys: Tensor
+    weights: dict[int, Tensor] = field(default_factory=dict)
+
+
+_open: ContextVar[AttentionRecord | None] = ContextVar("arr_coc_attention_record", default=None)
+# id of a configuration → (how many records are open on it, its own attention): the last one to close restores.
+_switched: dict[int, tuple[int, str]] = {}
+_lock = Lock()
+
+
+def language_model(model: PreTrainedModel) -> Any:
+    """The language model inside a vision-language model of any family, without its head."""
+    core = model.base_model
+    return core.language_model if hasattr(core, "language_model") else core.text_model
+
+
+def attention_modules(model: PreTrainedModel, layers: Iterable[int] | None = None) -> dict[nn.Module, int]:
+    """The attention modules of the language model that go through the interface, with the number of their layer."""
+    wanted = None if layers is None else set(layers)
+    return {
+        module: module.layer_idx
+        for module in language_model(model).modules()
+        if isinstance(number := getattr(module, "layer_idx", None), int)
+        and hasattr(module, "scaling")  # which all that attend have, and layers and recurrent mixers have not
+        and hasattr(module, "config")
+        and (wanted is None or number in wanted)
+    }
+
+
+@contextmanager
+def reading_attention(
+    model: PreTrainedModel, queries: Tensor, keys: Tensor, layers: Iterable[int] | None = None
+) -> Generator[AttentionRecord]:
+    """Inside this block the next forward of the language model writes down its attention, layer by layer."""
+    from transformers import AttentionInterface, AttentionMaskInterface
+
+    AttentionInterface.register(READING, _attend)  # adds a name; what is there stays as it is
+    AttentionMaskInterface.register(READING, _mask)
+    record = AttentionRecord(attention_modules(model, layers), queries, keys)
+    found = (getattr(module, "config", None) for module in language_model(model).modules())
+    configs = {id(config): config for config in found if hasattr(config, "_attn_implementation_internal")}
+    for config in configs.values():
+        _switch(config, 1)
+    token = _open.set(record)
+    try:
+        yield record
+    finally:
+        _open.reset(token)
+        for config in configs.values():
+            _switch(config, -1)
+
+
+def _switch(config: PreTrainedConfig, step: int) -> None:
+    """Count the records that are open on a configuration, of this one alone, not of configurations inside it."""
+    with _lock:
+        count, own = _switched.pop(id(config), (0, config._attn_implementation))
+        if count + step:
+            _switched[id(config)] = count + step, own
+        config._attn_implementation_internal = READING if count + step else own
+
+
+def _own_attention(config: object) -> str:
+    return _switched.get(id(config), (0, "sdpa"))[1] or "sdpa"
+
+
+def _mask(*args: object, config: object = None, **how: object) -> object:
+    from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS
+
+    name = "sdpa" if _open.get() is not None else _own_attention(config)
+    return ALL_MASK_ATTENTION_FUNCTIONS[name](*args, config=config, **how)
+
+
+def _attend(
+    module: nn.Module, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None, **how: Any
+) -> object:
+    from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
+
+    record, name = _open.get(), "sdpa"
+    if record is None:
+        name = _own_attention(module.config)
+        if name not in ALL_ATTENTION_FUNCTIONS:  # every family brings its own eager one
+            eager = import_module(type(module).__module__).eager_attention_forward
+            return eager(module, query, key, value, attention_mask, **how)
+    elif module in record.modules:
+        causal = how.get("is_causal")
+        causal = getattr(module, "is_causal", True) if causal is None else causal
+        asked = (record.queries, record.keys)
+        weights = attention_weights(query, key, attention_mask, how.get("scaling"), causal, *asked)
+        record.weights[record.modules[module]] = weights
+    return ALL_ATTENTION_FUNCTIONS[name](module, query, key, value, attention_mask, **how)
+
+
+def attention_weights(
+    query: Tensor, key: Tensor, mask: Tensor | None, scaling: float | None, causal: bool, rows: Tensor, columns: Tensor
+) -> Tensor:
+    """(B, heads, Q, K) float32: softmax over all keys, of the rows (B, Q) asked for, at the columns (B, K).
+
+    query: (B, heads, L, d). key: (B, key heads, N, d). mask: (B or 1, 1, L, N) bool, or numbers to add; None is causal.
+    """
+    batch, heads, length, size = query.shape
+    groups, keys = key.shape[1], key.shape[2]
+    if mask is not None:
+        mask = mask[:, 0].expand(batch, -1, -1).gather(1, rows[..., None].expand(-1, -1, mask.shape[-1]))[:, None]
+    elif causal and length > 1:
+        mask = (torch.arange(keys, device=query.device) <= rows[..., None] + (keys - length))[:, None]
+    asked = query.gather(2, rows[:, None, :, None].expand(-1, heads, -1, size)).reshape(batch, groups, -1, size)
+    scores = (asked @ key.transpose(2, 3)).float().view(batch, heads, -1, keys)
+    scores = scores * (size**-0.5 if scaling is None else scaling)
+    if mask is not None:
+        mask = mask[..., :keys]
+        scores = scores.masked_fill(~mask, float("-inf")) if mask.dtype == torch.bool else scores + mask
+    weights = scores.softmax(-1).nan_to_num(0.0)  # a row that may see nothing at all is padding
+    return weights.gather(3, columns[:, None, None].expand(-1, heads, weights.shape[2], -1))

@@ -1,18 +1,19 @@
-"""The question in a tokenised chat: where the last user turn is, and how to put one there that is only text."""
+"""Prompts as tokens: where the last user turn is, how to put a question there that is only text, and how to shorten a
+prompt to the tokens that its pictures keep."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from copy import deepcopy
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from .base import Backbone, Inputs
-from .tokens.splice import padding_side
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase, ProcessorMixin
@@ -83,19 +84,16 @@ def with_questions(
     For a glance: `query=` may name what to look for while the chat asks something else. image: the token of visual
     ones. Of a turn with pictures the words behind the last are meant, or those before the first where none stand there.
     """
-    if getattr(processor, "tokenizer", None) is None:  # nothing to spell the question with: the chat's own is read
-        return inputs
-    words = question_mask(backbone, processor, inputs)
     asked = find_questions(backbone, processor, inputs)
-    visual = inputs["input_ids"] == image
+    if all(_same(one, other) for one, other in zip(asked, queries, strict=True)):
+        return inputs
+    ids, mask = inputs["input_ids"], inputs.get("attention_mask")
+    valid = torch.ones_like(ids) if mask is None else mask
+    words, visual = question_mask(backbone, processor, inputs), ids == image
     behind = words & (visual.flip(1).cumsum(1).flip(1) == 0)
     before = words & (visual.cumsum(1) == 0)
     words = torch.where(behind.any(1, keepdim=True), behind, before)
-    if all(_same(one, other) for one, other in zip(asked, queries, strict=True)):
-        return inputs
-    ids = inputs["input_ids"]
-    mask = inputs.get("attention_mask")
-    valid = torch.ones_like(ids) if mask is None else mask
+    outside = ids.shape[1]
     rows: list[Tensor] = []  # where each token of a new row comes from: a column of the old one, or -1 - token
     for row, query in enumerate(queries):
         columns = torch.nonzero(valid[row]).flatten()
@@ -106,23 +104,17 @@ def with_questions(
             fresh = -1 - torch.tensor(spelled, device=ids.device)
             columns = torch.cat([stays[stays < last], fresh, stays[stays > last]])
         rows.append(columns)
-    longest = max(map(len, rows))
-    left = padding_side(valid) == "left"
-    shape = (len(rows), longest)
-    source = torch.zeros(shape, dtype=torch.int64, device=ids.device)
-    there = torch.zeros(shape, dtype=torch.bool, device=ids.device)
-    for row, columns in enumerate(rows):
-        part = slice(longest - len(columns), None) if left else slice(0, len(columns))
-        source[row, part], there[row, part] = columns, True
+    source = pad_sequence(rows, batch_first=True, padding_value=outside, padding_side=padding_side(valid))
+    known = (source >= 0) & (source < outside)
     along = {
-        name: value.gather(1, source.clamp_min(0)).masked_fill(~there | (source < 0), 0)
+        name: value.gather(1, source.clamp(0, outside - 1)).masked_fill(~known, 0)
         for name, value in inputs.items()
         if isinstance(value, Tensor) and value.shape == ids.shape and name != "labels"
     }
     padded = ids[valid == 0]
-    fill = int(padded[0]) if len(padded) else 0
-    along["input_ids"] = torch.where(source < 0, -1 - source, along["input_ids"]).masked_fill(~there, fill)
-    along["attention_mask"] = there.to(valid.dtype)
+    along["input_ids"] = torch.where(source < 0, -1 - source, along["input_ids"])
+    along["input_ids"][source == outside] = int(padded[0]) if len(padded) else 0
+    along["attention_mask"] = (source != outside).to(valid.dtype)
     return {**inputs, **along, "labels": None, "position_ids": None}
 
 
@@ -166,3 +158,40 @@ def without_markers(tokenizer: PreTrainedTokenizerBase, question: str) -> str:
         if len(token) > 1:
             question = question.replace(token, f"{token[0]} {token[1:]}")
     return question
+
+
+# ---- shorten a prompt: pure tensor functions over whole batches ------------------------------------------------------
+
+
+def padding_side(attention_mask: Tensor) -> Literal["left", "right"]:
+    """Where a batch is padded; left if nowhere, which is what generation wants. attention_mask: (B, L)."""
+    return "right" if bool((attention_mask[:, -1] == 0).any()) else "left"
+
+
+def pack(keep: Tensor, side: str = "left") -> Tensor:
+    """Positions that stay, packed to one side. keep: (B, L) bool. Returns (B, L') int64, -1 where padding is needed."""
+    longest = int(keep.sum(1).max())
+    # A stable sort by "stays" keeps the order of the prompt and moves everything else to the padded side.
+    order = torch.sort(keep.to(torch.uint8), dim=1, stable=True, descending=side == "right").indices
+    order = order[:, -longest:] if side == "left" else order[:, :longest]
+    return torch.where(keep.gather(1, order), order, -1)
+
+
+def take(values: Tensor, index: Tensor, fill: float = 0) -> Tensor:
+    """Values of the long prompt at the positions of the short one.
+
+    values: (..., B, L). index: (B, L') from `pack`. fill: what padding holds. Returns (..., B, L').
+    """
+    place = index.clamp_min(0).expand(*values.shape[:-2], *index.shape)
+    return values.gather(-1, place).masked_fill(index < 0, fill)
+
+
+def shortened(inputs: Inputs, index: Tensor, consumed: Collection[str], padding: int) -> dict[str, Any]:
+    """The inputs of a model at the positions that stay, without those that were consumed. What does not run along the
+    prompt is handed on as it is. index: from `pack`. padding: the token that pads."""
+    fills, shape = {"input_ids": padding, "labels": -100}, inputs["input_ids"].shape
+    return {
+        name: take(value, index, fills.get(name, 0)) if isinstance(value, Tensor) and value.shape == shape else value
+        for name, value in inputs.items()
+        if name not in consumed
+    }

@@ -18,10 +18,11 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from arr_coc.realizing.qwen3_vl.encode import LanguageWalk, PatchPlaces, TowerWalk, own_attention
+from arr_coc.realizing.qwen3_vl.encode import PatchPlaces
 from arr_coc.realizing.tokens.patches import PatchPyramid, gather_leaf_patches, mip_pyramid
 from arr_coc.realizing.tokens.positions import language_positions
 
+from ...classic.walks import LanguageWalk, TowerWalk, own_attention
 from ...train.mini_model import HEAD, TURN_LENGTH, VISION_END, chat_tail
 from ...train.swift import pair
 from ...worlds.needle.batch import NeedleBatch

@@ -11,9 +11,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from arr_coc.attending.controls import permute_along_tree
-from arr_coc.attending.gains import Criterion
 from arr_coc.attending.overlay import overlay
-from arr_coc.attending.quadtree import quadtree
+from arr_coc.attending.quadtree import Criterion, quadtree
 from arr_coc.attending.tree import build_tree
 from arr_coc.core.errors import InputError
 

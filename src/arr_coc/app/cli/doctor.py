@@ -95,7 +95,7 @@ def command(
     from ... import __version__
 
     if download:
-        from ...knowing.photos.parts import PARTS, fetch_part
+        from ...knowing.photos.nets import PARTS, fetch_part
 
         for name in PARTS:
             fetch_part(name, (lambda line: None) if as_json else say)
@@ -150,7 +150,7 @@ def weights() -> list[Finding]:
 
 def photo_parts() -> list[Finding]:
     """The pretrained parts of the photo map; they are not read, only found."""
-    from ...knowing.photos.parts import PARTS, find_part
+    from ...knowing.photos.nets import PARTS, find_part
 
     findings = []
     for name, part in PARTS.items():

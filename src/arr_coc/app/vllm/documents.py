@@ -26,8 +26,8 @@ from ...core.errors import InputError
 from ...core.values import JsonObject
 from ...options import Options
 from ...pictures.document import Document
+from ...realizing.attachment_plan import by_relevance
 from ...realizing.base import VisualGrid
-from ...realizing.shared_budget import by_relevance
 from ..serve.chat import Message, check_documents, first_error, loaded, turns_of
 from ..web import Limits
 from .wishes import DECIMALS, KEY, NO_QUESTION

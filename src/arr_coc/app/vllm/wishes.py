@@ -34,10 +34,9 @@ from ...knowing.words.reading import with_words
 from ...options import Options, check_question
 from ...pictures.words import Words
 from ...pictures.words_files import as_words
-from ...realizing.attachment_plan import frame_of
+from ...realizing.attachment_plan import by_relevance, frame_of
 from ...realizing.base import VisualGrid
 from ...realizing.bundled import Calibration
-from ...realizing.shared_budget import by_relevance
 from ...texture.type_height import letters_of
 
 KEY = "arr_coc"

@@ -1,6 +1,6 @@
 """Lexical coupling: what a question's plain words can be tied to without any encoder or training.
 
-Three kinds of words couple, in the sense that is meant (`senses`), in five languages (`lexicon`): colours to distance
+Three kinds of words couple, in the sense that is meant (`senses`), in five languages (`tables`): colours to distance
 in L*a*b*, places to x and y, and words about reading to text regions. It is honest about the rest: a question without
 such words gives a zero map and says so, and what would have to be counted ("the second chart") is left alone.
 """
@@ -18,9 +18,8 @@ from ...core import arrays
 from ...core.arrays import Array
 from ...texture.channels import Texture, smooth, surround_radius
 from ...texture.pixels import srgb_to_lab
-from . import lexicon
-from .lexicon import CoupledWords
 from .senses import coupled_words
+from .tables import KNOWN, CoupledWords
 
 # sRGB of what people call by these names.
 COLOURS: dict[str, tuple[int, int, int]] = {
@@ -71,7 +70,7 @@ def _couple(texture: Texture, query: str, view: tuple[int, int]) -> tuple[Array,
     ops, words = texture.ops, coupled_words(query)
     blank = ops.resize(texture["red"], view) * 0
     if not words:
-        known = "" if words.language else f" (those of {lexicon.KNOWN} are known)"
+        known = "" if words.language else f" (those of {KNOWN} are known)"
         nothing = f"no colour, place or reading word in the question{known}: lexical coupling is zero"
         return blank, "; ".join([nothing, *_uncounted(words)])
     parts, told = [], []

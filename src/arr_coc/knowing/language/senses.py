@@ -12,8 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 
-from .lexicon import CoupledWords, Language, Ordinal, languages, with_chinese
-from .tables import DATA, plain, read_table, words_in
+from .tables import DATA, CoupledWords, Language, Ordinal, languages, plain, read_table, with_chinese, words_in
 
 
 @dataclass(frozen=True)

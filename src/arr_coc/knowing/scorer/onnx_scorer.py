@@ -3,16 +3,21 @@
 Importing torch takes longer than reading a page; this imports onnxruntime only. `see.onnx` reads the picture, whatever
 is asked, and `find.onnx` asks what was read: a second question about the same picture costs the second graph only. Most
 products are in whole numbers; a graph in single precision is the torch class to the last digits, which tests hold.
+
+The size at which the scorer reads a picture stands here too, for every device: no larger than `MOST_PIXELS`, and its
+letters no taller than those that the scorer learned to read.
 """
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
@@ -22,8 +27,12 @@ from ...core.kept import PictureStore
 from ...core.manifest import verify
 from ...core.onnx import open_session, stored
 from ...core.values import JsonObject
-from .reduced import reduced_pixels
+from ...texture.type_height import is_low, letters_of
 
+if TYPE_CHECKING:
+    import torch
+
+Found = TypeVar("Found")
 CELL, FINE = 32, 8
 STRIDES = (4, 8, 16, 32)
 LEVELS = np.arange(256, dtype=np.float32) / 255 * 2 - 1  # what the scorer makes of the levels of a colour
@@ -40,7 +49,7 @@ class PictureFeatures:
     asking: np.ndarray
     height: int
     width: int
-    read: tuple[int, int] = (0, 0)
+    read: tuple[int, int]
 
 
 class OnnxScorer:
@@ -56,20 +65,19 @@ class OnnxScorer:
         except (OSError, ValueError, KeyError, RuntimeError) as error:
             raise InputError(f"{folder} cannot be read ({error}); install arr-coc again, or train it again") from error
 
-    def __call__(self, canvas: np.ndarray, ids: np.ndarray) -> np.ndarray:
-        """(1, 3, H, W) float32 in [−1, 1], H and W multiples of 32; (1, L) characters → logits (H / 32, W / 32)."""
-        return self.find(self.see(canvas), ids)
-
-    def see(self, canvas: np.ndarray) -> PictureFeatures:
-        """What is read of a canvas before anything is asked."""
+    def see(self, pixels: np.ndarray) -> PictureFeatures:
+        """What is read of a picture (H, W, 3) before anything is asked, at the size at which it is read."""
+        pixels = reduced_pixels(whole_levels(pixels))
+        canvas = canvas_of(pixels)
         height, width = canvas.shape[2:]
         features, asking = self.seeing.run(None, {"pictures": canvas, **self._shapes(height, width, (4, 8))})
-        return PictureFeatures(features, asking, height, width)
+        return PictureFeatures(features, asking, height, width, pixels.shape[:2])
 
-    def find(self, seen: PictureFeatures, ids: np.ndarray) -> np.ndarray:
-        """The logits (H / 32, W / 32) of a question (1, L) about what was seen."""
+    def find(self, seen: PictureFeatures, query: str) -> np.ndarray:
+        """The logits (H / 32, W / 32) of a question about what was seen."""
+        ids = np.array(question_row(query), dtype=np.int64)
         # Padding is behind the characters, and nothing of it is read.
-        row = ids[0, : max(1, int((ids[0] > 0).sum()))]
+        row = ids[: max(1, int((ids > 0).sum()))]
         there = np.array([bool(row[0])], dtype=np.float32)
         words = self.letter_rows[row] + self.places[0, : len(row)] * there
         rows, cols = seen.height // CELL, seen.width // CELL
@@ -112,42 +120,25 @@ def load(folder: Path) -> OnnxScorer:
     return OnnxScorer(folder)
 
 
-def score_picture(folder: Path, pixels: np.ndarray, query: str, kept: PictureStore | None = None) -> np.ndarray:
-    """(H, W, 3) uint8, or float in [0, 1], and a question → (⌈H / 32⌉, ⌈W / 32⌉) float32: relevance of every cell.
-
-    A picture that is read reduced (`reduced`) has as many cells as the reduced one. kept: where what is read of the
-    picture is found by the next question.
-    """
-    return found_in(folder, seen_picture(folder, pixels, kept), query)
+def seen_picture(folder: Path, pixels: np.ndarray, kept: PictureStore | None = None) -> PictureFeatures:
+    """What the scorer reads of a picture before it is asked; found in `kept` where it was read before."""
+    if kept is None:
+        return load(folder).see(pixels)
+    return kept.made(("scorer", str(folder), pixels.shape), lambda: load(folder).see(pixels))
 
 
 def found_in(folder: Path, seen: PictureFeatures, query: str) -> np.ndarray:
-    """What was seen of a picture, and a question → relevance of every cell, as `score_picture` gives it."""
-    logits = load(folder).find(seen, question_of(query))
+    """What was seen of a picture, and a question → (rows, cols) float32: relevance of its 32×32 cells, of which a
+    picture that was read reduced has fewer."""
+    logits = load(folder).find(seen, query)
     return (1 / (1 + np.exp(-logits))).astype(np.float32)
 
 
-def seen_picture(folder: Path, pixels: np.ndarray, kept: PictureStore | None = None) -> PictureFeatures:
-    """What the scorer reads of a picture before it is asked; found in `kept` where it was read before."""
-
-    def see() -> PictureFeatures:
-        reduced = reduced_pixels(whole_levels(pixels))
-        return replace(load(folder).see(levels_canvas(reduced)), read=reduced.shape[:2])
-
-    return see() if kept is None else kept.made(("scorer", str(folder), pixels.shape), see)
-
-
 def canvas_of(pixels: np.ndarray) -> np.ndarray:
-    """(H, W, 3) uint8 or in [0, 1] → (1, 3, H', W') float32 in [−1, 1], at the size at which it is read."""
-    return levels_canvas(reduced_pixels(whole_levels(pixels)))
-
-
-def levels_canvas(pixels: np.ndarray) -> np.ndarray:
     """(H, W, 3) uint8 → (1, 3, H', W') float32 in [−1, 1], sides multiples of 32, the edge repeated."""
     import cv2
 
-    height, width = pixels.shape[:2]
-    below, right = -height % CELL, -width % CELL
+    below, right = -pixels.shape[0] % CELL, -pixels.shape[1] % CELL
     if below or right:
         pixels = cv2.copyMakeBorder(pixels, 0, below, 0, right, cv2.BORDER_REPLICATE)
     canvas = np.empty((1, 3, *pixels.shape[:2]), dtype=np.float32)
@@ -163,5 +154,125 @@ def whole_levels(pixels: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(pixels)
 
 
-def question_of(query: str) -> np.ndarray:
-    return np.array([question_row(query)], dtype=np.int64)
+# ---- the size at which a picture is read -----------------------------------------------------------------------------
+
+# Larger pictures are read at this many pixels: a page of A4 at 100 dots an inch, in well under a second.
+MOST_PIXELS = 1024 * 1280
+# Pixels of capitals: taller ones are found worse, and are reduced to the second.
+TALL, WANTED = 20.0, 12.0
+# Letters that are lower than this share of `TALL` in a view of half the size are not tall in the picture either.
+LOW = 0.9
+
+
+def reading_size(pixels: np.ndarray) -> tuple[int, int]:
+    """(height, width) at which the scorer reads (H, W, 3) uint8: its own, or a smaller one."""
+    import cv2
+
+    size, half = _sized(pixels.shape[:2]), _sized(pixels.shape[:2], 0.5)
+    grey = cv2.cvtColor(np.ascontiguousarray(pixels), cv2.COLOR_RGB2GRAY)
+    return size if _is_low(cv2.resize(grey, half[::-1], interpolation=cv2.INTER_AREA)) else _by_letters(pixels)
+
+
+class ReadingSizes:
+    """`reading_size` of each of (B, 3, H, W), uint8 or in [0, 1]. likely: the size of those without tall letters, which
+    most have none of: a device can read at it while `found` senses the letters.
+
+    Small grey views are made where the pictures lie; only pictures with tall letters are brought to the processor.
+    """
+
+    def __init__(self, pictures: torch.Tensor) -> None:
+        import torch
+
+        from ...texture.pixels import luminance
+
+        self.likely, half = _sized(pictures.shape[2:]), _sized(pictures.shape[2:], 0.5)
+        levels = pictures if pictures.dtype == torch.uint8 else (pictures.float().clamp(0, 1) * 255).round()
+        self.levels = levels.float()
+        grey = luminance((self.levels[:, 0], self.levels[:, 1], self.levels[:, 2]))
+        self.views = area_shrink(grey, half).round().to(torch.uint8).cpu().numpy()
+
+    def found(self) -> list[tuple[int, int]]:
+        """(height, width) of each picture."""
+        import torch
+
+        low = _each(_is_low, list(self.views))
+        tall = [number for number, fine in enumerate(low) if not fine]
+        if not tall:
+            return [self.likely] * len(low)
+        shown = self.levels[tall].to(torch.uint8).permute(0, 2, 3, 1).contiguous().cpu().numpy()
+        by_letters = iter(_each(_by_letters, list(shown)))
+        return [self.likely if fine else next(by_letters) for fine in low]
+
+
+def _sized(size: tuple[int, ...], times: float = 1.0) -> tuple[int, int]:
+    """(height, width) of a picture as it is read where its letters are not tall, so many times as large."""
+    height, width = size
+    times *= min(1.0, math.sqrt(MOST_PIXELS / (height * width)))
+    return (height, width) if times >= 1 else (max(1, round(height * times)), max(1, round(width * times)))
+
+
+def _is_low(view: np.ndarray) -> bool:
+    """Are the letters of a picture not tall? view: (H, W) grey, of half its size. Sensing those of the whole picture
+    takes four times as long."""
+    return is_low(view, LOW * TALL / 2)
+
+
+def _by_letters(pixels: np.ndarray) -> tuple[int, int]:
+    """`reading_size` by the letters of the whole picture."""
+    size = pixels.shape[:2]
+    tall = letters_of(pixels).median() * min(1.0, math.sqrt(MOST_PIXELS / (size[0] * size[1])))
+    return _sized(size, WANTED / tall if tall > TALL else 1.0)
+
+
+def _each(work: Callable[[np.ndarray], Found], arrays: list[np.ndarray]) -> list[Found]:
+    """What is found in each of them, beside each other."""
+    if len(arrays) < 2:
+        return [work(one) for one in arrays]
+    with ThreadPoolExecutor(min(8, len(arrays))) as pool:
+        return list(pool.map(work, arrays))
+
+
+def reduced_pixels(pixels: np.ndarray) -> np.ndarray:
+    """(H, W, 3) uint8 at the size at which it is read."""
+    import cv2
+
+    size = reading_size(pixels)
+    if size == pixels.shape[:2]:
+        return pixels
+    return cv2.resize(pixels, size[::-1], interpolation=cv2.INTER_AREA)
+
+
+def reduced_batch(pictures: torch.Tensor, size: tuple[int, int]) -> torch.Tensor:
+    """(B, 3, H, W) in [0, 1] → the same at `size`, by the areas that `reduced_pixels` takes, in whole levels."""
+    import torch
+
+    if size == tuple(pictures.shape[-2:]):
+        return pictures
+    return torch.round(area_shrink(pictures.float(), size) * 255) / 255
+
+
+def size_note(size: tuple[int, int], given: tuple[int, int]) -> tuple[str, ...]:
+    """What a reader should know, where the scorer reads a smaller picture than it was given."""
+    if size == given:
+        return ()
+    return (f"the scorer reads this picture at {size[0] / given[0]:.2g} of its size: {size[1]}×{size[0]} pixels",)
+
+
+def area_shrink(maps: torch.Tensor, size: tuple[int, int]) -> torch.Tensor:
+    """Average exactly by area onto a smaller grid, any ratio: (…, H, W) → (…, h, w)."""
+    rows = _area_weights(maps.shape[-2], size[0], maps.device)
+    columns = _area_weights(maps.shape[-1], size[1], maps.device)
+    return rows @ (maps @ columns.T)
+
+
+@lru_cache(maxsize=16)
+def _area_weights(source: int, target: int, device: torch.device) -> torch.Tensor:
+    """(target, source): how much of each source pixel lies in each target pixel; rows sum to one."""
+    import torch
+
+    scale, made_on = source / target, device if device.type == "cuda" else torch.device("cpu")
+    with torch.inference_mode(False):  # kept for the next caller, also for one that wants gradients
+        edges = torch.arange(target + 1, dtype=torch.float64, device=made_on) * scale
+        pixels = torch.arange(source, dtype=torch.float64, device=made_on)
+        overlap = torch.minimum(edges[1:, None], pixels + 1) - torch.maximum(edges[:-1, None], pixels)
+        return (overlap.clamp_min(0) / scale).float().to(device)

@@ -23,13 +23,10 @@ from ...core.plugins import load_plugin, plugins
 from ...core.values import Relevance
 from ..registry import Maps
 from ..scene import Scene
-from .onnx_scorer import GRAPHS, found_in, seen_picture
-from .reduced import ReadingSizes, reduced_batch, size_note
+from .onnx_scorer import GRAPHS, ReadingSizes, found_in, reduced_batch, seen_picture, size_note
 
 if TYPE_CHECKING:
     import torch
-
-    from .gpu_scorer import GpuScorer
 
 SCORER_GROUP = "arr_coc.scorers"
 
@@ -75,14 +72,14 @@ def load_scorer(folder: Path, device: str = "cpu") -> Any:
 
 
 @cache
-def gpu_scorer(folder: Path, device: str) -> GpuScorer:
-    """The same for a CUDA device, in half precision, which is enough to choose by: `score(pictures, question_ids)`."""
-    from .gpu_scorer import GpuScorer
-    from .reading_scorer import ReadingScorer
-    from .swift import swift
+def gpu_scorer(folder: Path, device: str) -> Any:
+    """The same for a CUDA device; the library's own class in half precision and by graphs."""
+    from .reading_scorer import GpuScorer, ReadingScorer, for_gpu
 
     scorer = load_scorer(folder)
-    return GpuScorer(swift(scorer).to(device) if isinstance(scorer, ReadingScorer) else load_scorer(folder, device))
+    if not isinstance(scorer, ReadingScorer):
+        return load_scorer(folder, device)
+    return GpuScorer(for_gpu(scorer).to(device))
 
 
 def question_ids(query: str, length: int | None = None) -> torch.Tensor:

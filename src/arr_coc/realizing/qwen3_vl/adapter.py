@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, ClassVar
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from ...core.errors import InputError
 from ...core.values import Allocation
 from ..base import Backbone, Inputs, Realized, VisualGrid
+from ..query import pack, padding_side, shortened
 from ..tokens.patches import LeafBatch, PictureGroups, check_grid, denormalize, in_order, unpatchify
 from ..tokens.positions import placeholder_owner
-from ..tokens.splice import pack, padding_side, shorten
 from .encode import VisualTokens, foveate, leaf_positions, run_language_model
 
 if TYPE_CHECKING:
@@ -66,18 +64,13 @@ class Qwen3VL(Backbone):
         inputs: Inputs,
         allocations: Sequence[Allocation],
         *,
-        relevance: Sequence[np.ndarray] | None = None,
         known: tuple[LeafBatch, VisualTokens] | None = None,
         tower: Callable[[Tensor, LeafBatch], VisualTokens] | None = None,
-        **unknown: object,
     ) -> Realized:
         """Encode the leaves of every picture and put them in the place of its placeholders.
 
-        relevance: not used here; families that merge tokens weigh them by it. known: leaves that a glance encoded.
-        tower: `encode_leaves` in another form, such as a captured one.
+        known: leaves that a glance encoded. tower: `encode_leaves` in another form, such as a recorded one.
         """
-        if unknown:
-            raise InputError(f"Qwen3-VL foveates before its encoder and takes no {', '.join(unknown)}=")
         batch = self.leaf_batch(model, inputs, allocations)
         tokens = foveate(model, self.normalised_pixels(model, inputs), batch, known, tower, self.temporal)
         return self.splice(model, inputs, batch, tokens)
@@ -106,14 +99,8 @@ class Qwen3VL(Backbone):
         index = pack(keep, padding_side(mask))
 
         consumed = {*self.picture_keys, "mm_token_type_ids", "position_ids", "attention_mask"}
-        along = {
-            name: value
-            for name, value in inputs.items()
-            if isinstance(value, Tensor) and value.shape == ids.shape and name not in consumed
-        }
-        rest = {name: value for name, value in inputs.items() if name not in along and name not in consumed}
         padding = model.config.text_config.pad_token_id
-        short = shorten(along, index, {"input_ids": 0 if padding is None else padding, "labels": -100})
+        short = shortened(inputs, index, consumed, 0 if padding is None else padding)
         attention_mask = (index >= 0).to(mask.dtype)
         positions, next_position = leaf_positions(short["input_ids"], batch, image, attention_mask)
         # Beams and several answers repeat the features in place, so every call builds its own container.
@@ -123,7 +110,6 @@ class Qwen3VL(Backbone):
             deepstack_features=[list(planes) for planes in zip(*(part.planes for part in parts), strict=True)],
         )
         prepared = {
-            **rest,
             **short,
             "attention_mask": attention_mask,
             "position_ids": positions,
@@ -136,12 +122,6 @@ class Qwen3VL(Backbone):
         given = realized.inputs
         prompt = (given["input_ids"], realized.notes["tokens"], given["position_ids"], given["attention_mask"])
         run_language_model(model, *prompt, use_cache=False)
-
-    def glance_graphs(self, model: PreTrainedModel, inputs: Inputs) -> AbstractContextManager[object]:
-        from .glance_graph import glance_graphs
-
-        pictures = self.image_token_id(model) == model.config.image_token_id  # not frames of a video
-        return glance_graphs(model, len(inputs["input_ids"]) if pictures else 0)
 
     @staticmethod
     def features_class() -> type:

@@ -6,13 +6,11 @@ it. `attach` is built on them, and a training loop can call them directly, with 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ...core.errors import InputError
@@ -24,16 +22,8 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# The one walk through the layers of a Qwen3-VL, with places to hook into: to drop, record, cache and capture.
-#
-# A walk calls the model's own modules, layer by layer, and changes nothing in them. `TowerWalk` and `LanguageWalk` hold
-# what is on its way; a caller overrides the methods of the places where it wants to do something. Depth routing drops
-# leaves on the way up the tower, CUDA graphs capture the language model with a cache of fixed length, and the peers of
-# the bench record queries and keys, merge and drop. Where nothing is hooked into, the model's stock forward serves
-# (`encode_leaves`, `run_language_model`). A training has its own walk (`arr_coc_lab.train.swift`), because a small
-# model's step is mostly launches: with joined products and compiled pieces it needs a fraction of them.
-
+# The name of an attention that takes rows of equal length as one batch, where somebody has registered one: the
+# laboratory's trainings and benches do (`arr_coc_lab.classic.walks`).
 DENSE = "arr_coc_dense"
 
 
@@ -78,53 +68,6 @@ class PatchPlaces:
         return cls(positions, *position_taps(positions, size, tower.num_grid_per_side))
 
 
-@contextmanager
-def own_attention(part: Any, name: str, attend: Callable[..., Any]) -> Generator[None]:
-    """Inside this block a part of one model, its tower or its language model, attends by a function of the caller's,
-    which transformers knows as `name`."""
-    from transformers import AttentionInterface
-
-    AttentionInterface.register(name, attend)  # adds a name; what is there stays as it is
-    before = part.config._attn_implementation
-    part.set_attn_implementation(name)
-    try:
-        yield
-    finally:
-        part.set_attn_implementation(before)
-
-
-def dense_attention(
-    module: nn.Module,
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    attention_mask: Tensor | None = None,
-    *,
-    segments: int = 1,
-    scaling: float | None = None,
-    **_: object,
-) -> tuple[Tensor, None]:
-    """Attention inside each of `segments` equal parts of a packed row. query: (1, heads, S·N, head size)."""
-    heads, length, size = query.shape[1:]
-    # (1, heads, S·N, d) -> (S, heads, N, d)
-    query, key, value = (
-        item.view(heads, segments, length // segments, size).transpose(0, 1) for item in (query, key, value)
-    )
-    mixed = F.scaled_dot_product_attention(query, key, value, scale=scaling)
-    return mixed.transpose(1, 2).reshape(1, length, heads, size), None
-
-
-@contextmanager
-def dense_vision_attention(model: PreTrainedModel) -> Generator[None]:
-    """Inside this block `encode_leaves` runs equal-length batches of this model as one dense attention.
-
-    transformers runs packed vision attention picture by picture unless flash-attn is installed. Where all pictures of a
-    batch have the same number of patches, as in training and in benchmarks, the packed row is really a (B, N) batch.
-    """
-    with own_attention(model.model.visual, DENSE, dense_attention):
-        yield
-
-
 def row_boundaries(tower: nn.Module, lengths: Sequence[int], device: torch.device) -> dict[str, object]:
     """What the tower's attention needs to know about rows of so many patches, as arguments of its blocks.
 
@@ -139,120 +82,11 @@ def row_boundaries(tower: nn.Module, lengths: Sequence[int], device: torch.devic
     return {"cu_seqlens": boundaries}
 
 
-class TowerWalk:
-    """Patches on their way through the vision tower.
-
-    hidden: (P, D), packed. turn: cosine and sine of every patch, (P, head size) each. lengths: patches of each row;
-    rows do not see each other. attention: more arguments for the tower's attention. halves: whether the blocks are run
-    in two halves, so that `between` is called.
-    """
-
-    halves = False
-
-    def __init__(
-        self, tower: Any, patches: Tensor, places: PatchPlaces, lengths: Sequence[int], **attention: Any
-    ) -> None:
-        self.tower, self.lengths, self.attention = tower, list(lengths), attention
-        embedded = tower.patch_embed(patches.to(tower.dtype))
-        learned = (tower.pos_embed(places.indices) * places.weights[:, :, None]).sum(1)
-        self.hidden: Tensor = embedded + learned.to(embedded.dtype)
-        self.turn: tuple[Tensor, Tensor] = tower.rotary_pos_emb(self.hidden, places.positions)
-
-    def between(self, number: int, block: object) -> None:
-        """Behind the attention of block `number`, before its MLP; only where `halves` is set."""
-
-    def after(self, number: int) -> bool:
-        """Behind block `number`; true ends the walk."""
-        return False
-
-    def plane(self, made: Tensor) -> Tensor:
-        """A DeepStack plane as it is kept."""
-        return made
-
-    def last(self) -> Tensor:
-        """(P, D): what the tokens are made of."""
-        return self.hidden
-
-    def run(self) -> VisualTokens:
-        """Through all blocks."""
-        tower, planes = self.tower, []
-        for number, block in enumerate(tower.blocks):
-            rows = row_boundaries(tower, self.lengths, self.hidden.device)
-            how = {"position_embeddings": self.turn, **rows, **self.attention}
-            if self.halves:
-                self.hidden = self.hidden + block.attn(block.norm1(self.hidden), **how)
-                self.between(number, block)
-                self.hidden = self.hidden + block.mlp(block.norm2(self.hidden))
-            else:
-                self.hidden = block(self.hidden, **how)
-            if number in tower.deepstack_visual_indexes:
-                merger = tower.deepstack_merger_list[tower.deepstack_visual_indexes.index(number)]
-                planes.append(self.plane(merger(self.hidden)))
-            if self.after(number):
-                break
-        return VisualTokens(tower.merger(self.last()), tuple(planes))
-
-
-class LanguageWalk:
-    """A prompt on its way through the language model.
-
-    hidden: (B, L, D). positions: (3, B, L), time, row and col. planes: DeepStack's, each (B, L, D), zero where there is
-    text. cache: keys and values, as the layers take it. arguments: more of them for every layer.
-    """
-
-    def __init__(
-        self,
-        language: Any,
-        hidden: Tensor,
-        positions: Tensor,
-        planes: Sequence[Tensor] = (),
-        cache: object = None,
-        **arguments: object,
-    ) -> None:
-        self.language, self.planes, self.cache, self.arguments = language, list(planes), cache, arguments
-        self.place(hidden, positions)
-
-    def place(self, hidden: Tensor, positions: Tensor) -> None:
-        """Other states at other positions in the place of the present ones."""
-        self.hidden, self.positions = hidden, positions
-        self.turn = self.language.rotary_emb(hidden, positions)
-
-    def before(self, number: int) -> None:
-        """At the door of layer `number`."""
-
-    def after(self, number: int) -> None:
-        """Behind layer `number`, its plane added."""
-
-    def inject(self, number: int) -> None:
-        """Add the DeepStack plane of layer `number`."""
-        self.hidden = self.hidden + self.planes[number]
-
-    def run(self, mask: Tensor | None = None) -> Tensor:
-        """Through all layers and the last norm. mask: (1, 1, L, N) bool over the columns of the cache; None is causal
-        over the prompt."""
-        for number, layer in enumerate(self.language.layers):
-            self.before(number)
-            self.hidden = layer(
-                self.hidden,
-                attention_mask=mask,
-                past_key_values=self.cache,
-                position_embeddings=self.turn,
-                **self.arguments,
-            )
-            if number < len(self.planes):
-                self.inject(number)
-            self.after(number)
-        return self.language.norm(self.hidden)
-
-
-# ----------------------------------------------------------------------------------------------------------------------
-
-
 def encode_leaves(model: PreTrainedModel, patches: Tensor, batch: LeafBatch, **attention: object) -> VisualTokens:
     """Run the vision tower on mixed-resolution patches with their true positions.
 
     patches: (M·merge², C·T·P·P) from `gather_leaf_patches`, leaves in the order of the batch. Pictures and their parts
-    do not see each other. Inside `dense_vision_attention(model)`, a batch of equal counts runs as one dense attention.
+    do not see each other. Where the tower attends by DENSE, a batch of equal counts runs as one row.
     attention: for an attention of the caller's own, which then gets all pictures in one row.
     """
     tower, unit = model.model.visual, model.model.visual.spatial_merge_unit

@@ -1,1 +1,0 @@
-"""One small adapter for each family of models whose tokens are merged after the encoder."""
