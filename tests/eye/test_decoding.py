@@ -6,16 +6,17 @@ import math
 
 import pytest
 import torch
+from arr_coc_lab.train.calibration import answer_batch
 from tiny_models import picture
 from tiny_weights import tiny_weights
 from transformers import GenerationConfig
 
 from arr_coc import Eye
 from arr_coc.answering.decoding import Generated, is_plain, until_end
+from arr_coc.options import Options
 from arr_coc_lab.classic.scorer import Scorer
 from arr_coc_lab.classic.walks import dense_vision_attention
 from arr_coc_lab.train.allocations import tree_of
-from arr_coc_lab.train.calibration import answer_batch
 from arr_coc_lab.train.evaluate import evaluation_leaves
 from arr_coc_lab.train.pictures import render_family
 from arr_coc_lab.worlds.needle import decode
@@ -28,12 +29,12 @@ def eye(tmp_path_factory) -> Eye:
 
 def test_the_lean_loop_says_what_generate_says(eye, monkeypatch):
     eye.set_image(picture(128, 192))
-    lean = eye.ask("What is it?", keep=0.5, max_new_tokens=12)
+    lean = eye.ask("What is it?", budget=0.5, options=Options(max_new_tokens=12))
     called = []
     stock = type(eye.model).generate
     monkeypatch.setattr("arr_coc.answering.decoding.is_plain", lambda config: False)
     monkeypatch.setattr(type(eye.model), "generate", lambda self, **how: called.append(1) or stock(self, **how))
-    plain = eye.ask("What is it?", keep=0.5, max_new_tokens=12)
+    plain = eye.ask("What is it?", budget=0.5, options=Options(max_new_tokens=12))
     assert called
     assert lean.text == plain.text
     assert lean.uncertainty == pytest.approx(plain.uncertainty, abs=1e-5)
@@ -57,7 +58,7 @@ def test_a_batch_says_what_its_rows_say_alone(eye):
         torch.testing.assert_close(said.logits[row, : one.logits.shape[1]], one.logits[0], atol=1e-5, rtol=0)
     for row, question in enumerate(map(decode, batch.question_ids)):
         eye.set_image(batch.pictures[row].permute(1, 2, 0).numpy())
-        alone = eye.ask(question, keep=0.5, max_new_tokens=10)
+        alone = eye.ask(question, budget=0.5, options=Options(max_new_tokens=10))
         text = eye.processor.tokenizer.decode(said.ids[row][said.within[row]], skip_special_tokens=True).strip()
         assert text == alone.text
         assert 1 - float(said.confidence()[row]) == pytest.approx(alone.uncertainty, abs=1e-5)

@@ -14,6 +14,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
 from arr_coc.core.errors import InputError
+from arr_coc.options import Options
 from arr_coc.realizing.attachment import attach
 from arr_coc.realizing.base import adapter
 from arr_coc.realizing.query import find_questions, with_questions
@@ -45,7 +46,7 @@ def test_attached_and_keeping_all_is_the_stock_model(name: str):
     model, inputs = build_model(name), build_prompts(name, 3)
     valid = inputs["attention_mask"].bool()
     stock_text, stock = model.generate(**inputs, **GREEDY), model(**inputs).logits
-    with attach(model, processor(), keep=1.0):
+    with attach(model, processor(), budget=1.0):
         assert torch.equal(model.generate(**inputs, **GREEDY), stock_text)
         assert torch.allclose(model(**inputs).logits[valid], stock[valid], atol=1e-4)
     assert torch.equal(model.generate(**inputs, **GREEDY), stock_text)
@@ -55,7 +56,7 @@ def test_attached_and_keeping_all_is_the_stock_model(name: str):
 def test_attached_at_a_quarter_says_what_realize_says(name: str):
     model, inputs = build_model(name), build_prompts(name, 3)
     length = inputs["input_ids"].shape[1]
-    with attach(model, processor(), keep=0.25, relevance="detail") as attachment:
+    with attach(model, processor(), budget=0.25, relevance="detail") as attachment:
         text = model.generate(**inputs, **GREEDY)
         allocations = attachment.last
     backbone = adapter(name)
@@ -71,7 +72,7 @@ def test_attached_at_a_quarter_says_what_realize_says(name: str):
 @pytest.mark.parametrize("name", ["llava_onevision", "internvl", "qwen2_5_vl", "gemma3"])
 def test_attached_samples_beams_and_cacheless_runs(name: str):
     model, inputs = build_model(name), build_prompts(name, 1)
-    with attach(model, processor(), keep=0.25, strategy="top_k"):
+    with attach(model, processor(), budget=0.25, strategy="top_k"):
         text = model.generate(**inputs, **GREEDY)
         assert torch.equal(model.generate(**inputs, **GREEDY, use_cache=False), text)
         assert torch.equal(model.generate(**inputs, **GREEDY, cache_implementation="static"), text)
@@ -89,7 +90,7 @@ def test_tiles_share_the_budget_of_their_prompt():
 
 def test_an_option_of_another_family_is_named():
     with pytest.raises(InputError, match="depth= is no option: gemma3 takes merge"):
-        attach(build_model("gemma3"), processor(), keep=0.25, depth=object())  # type: ignore[arg-type]
+        attach(build_model("gemma3"), processor(), budget=0.25, options=Options(strategy_options={"depth": object()}))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -101,7 +102,7 @@ def test_two_questions_are_two_allocations(name: str):
     other["input_ids"][words] = FIRST_WORD + (other["input_ids"][words] - FIRST_WORD + 5) % 40
     backbone = adapter(name)
     encoded = []
-    with attach(model, processor(), keep=0.25) as attachment:
+    with attach(model, processor(), budget=0.25) as attachment:
         plans = [attachment.plan(one) for one in (inputs, other)]
         stock = type(backbone).encode
         type(backbone).encode = lambda self, *how: encoded.append(1) or stock(self, *how)
@@ -157,7 +158,7 @@ def test_two_questions_get_two_allocations_on_every_family(name: str):
     asked = dict(inputs)
     asked["input_ids"] = inputs["input_ids"].clone()
     asked["input_ids"][:, -4:] = torch.tensor([FIRST_WORD + 20, FIRST_WORD + 21, FIRST_WORD + 22, FIRST_WORD + 23])
-    with attach(model, processor(), keep=0.3) as attachment:
+    with attach(model, processor(), budget=0.3) as attachment:
         first, second = attachment.plan(inputs), attachment.plan(asked)
         assert first.allocations != second.allocations
         assert "glance" in first.notes[0]

@@ -26,7 +26,7 @@ def test_keeping_everything_generates_the_same_text(processor: Any, attention: s
     expected = model.generate(**inputs, **GREEDY)
     with torch.no_grad():
         logits = model(**inputs).logits
-    with attach(model, processor, keep=1.0):
+    with attach(model, processor, budget=1.0):
         assert torch.equal(model.generate(**inputs, **GREEDY), expected)
         with torch.no_grad():
             assert torch.equal(model(**inputs).logits, logits)
@@ -201,9 +201,9 @@ def test_a_folder_saved_by_the_stock_class(
     assert model.dtype == dtype
     inputs = prompt(processor, rows)
     expected = model.generate(**inputs, **GREEDY)
-    with attach(model, processor, keep=1.0):
+    with attach(model, processor, budget=1.0):
         assert torch.equal(model.generate(**inputs, **GREEDY), expected)
-    with attach(model, processor, keep=0.25) as foveation:
+    with attach(model, processor, budget=0.25) as foveation:
         assert model.generate(**inputs, **GREEDY).shape[1] <= expected.shape[1]
         assert foveation.last[0].tokens == tokens
         model.save_pretrained(tmp_path / "again")

@@ -11,6 +11,7 @@ import torch
 from tiny_models import GREEDY, ROWS, picture, prompt, tiny_model, tiny_processor
 
 from arr_coc import Eye, InputError, attach, detach
+from arr_coc.options import Options
 
 
 class Wrapper(torch.nn.Module):
@@ -129,9 +130,9 @@ def test_the_wrong_things_in_the_wrong_places_are_told(processor: Any) -> None:
 
 def test_an_eye_can_be_pickled_and_copied() -> None:
     eye = Eye(tiny_model(), tiny_processor(), relevance="detail").set_image(picture(128, 192))
-    wanted = eye.ask("what", budget=8, max_new_tokens=3)
+    wanted = eye.ask("what", budget=8, options=Options(max_new_tokens=3))
     found: Eye = pickle.loads(pickle.dumps(eye))
-    said = found.ask("what", budget=8, max_new_tokens=3)
+    said = found.ask("what", budget=8, options=Options(max_new_tokens=3))
     assert (said.text, said.allocation) == (wanted.text, wanted.allocation)
     assert copy(eye)._thread is eye._thread
     assert found._thread is not eye._thread

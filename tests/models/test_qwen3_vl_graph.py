@@ -10,6 +10,7 @@ from tiny_models import picture, prompt, tiny_model, tiny_processor
 
 from arr_coc import Eye, InputError
 from arr_coc.answering.decoding import generate_greedily
+from arr_coc.options import Options
 from arr_coc.realizing.base import LeafPrompt, backbone_for
 from arr_coc.realizing.glance import coarse_allocation
 from arr_coc.realizing.qwen3_vl.graph import Graphs
@@ -68,7 +69,7 @@ def test_recorded_on_a_gpu(graphs: bool | None) -> None:
             for one in (graphs, False)
         )
         for question in ("how many", "how many", "how many", "what colour is the red square on the left"):
-            ours, other = (eye.ask(question, budget=16, max_new_tokens=8) for eye in (recorded, plain))
+            ours, other = (eye.ask(question, budget=16, options=Options(max_new_tokens=8)) for eye in (recorded, plain))
             assert ours.text == other.text
             assert ours.uncertainty == pytest.approx(other.uncertainty, abs=1e-3)
         assert recorded.engine.graphs.prompts.held

@@ -20,6 +20,7 @@ from arr_coc.app.cli import main as arr_coc
 from arr_coc.core.errors import InputError
 from arr_coc.knowing.scorer.reading_scorer import ReadingScorer, ReadingScorerConfig
 from arr_coc.knowing.scorer.source import load_scorer
+from arr_coc.options import Options
 from arr_coc_lab.classic import phases, tensions
 from arr_coc_lab.classic.balancers import AdaptiveTensionBalancer
 from arr_coc_lab.classic.scorer import Scorer, ScorerConfig
@@ -156,7 +157,9 @@ def looked(home: Path, relevance: str) -> None:
 def answered(home: Path, model: str) -> None:
     from arr_coc.answering.eye import Eye
 
-    answer = Eye.from_pretrained(model).set_image(home / "3.png").ask(QUERY, keep=0.5, max_new_tokens=2)
+    answer = (
+        Eye.from_pretrained(model).set_image(home / "3.png").ask(QUERY, budget=0.5, options=Options(max_new_tokens=2))
+    )
     assert answer.allocation.tokens <= 8
 
 

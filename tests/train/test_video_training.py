@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from arr_coc.core.errors import InputError
+from arr_coc.options import Options
 from arr_coc.video.settings import TemporalSettings, load_settings
 from arr_coc.video.spending import cells_of
 from arr_coc.video.stream import VideoStream
@@ -29,7 +30,7 @@ def test_the_batch_is_the_stream() -> None:
     coarse = np.random.default_rng(0).random((len(frames), 8, 8)).astype(np.float32)
     maps = torch.nn.functional.interpolate(torch.from_numpy(coarse)[None], (128, 128), mode="bilinear")[0]
     given = iter(maps.numpy())
-    stream = VideoStream("a card", keep=0.3, settings=settings, relevance=lambda *_: next(given))
+    stream = VideoStream("a card", budget=0.3, settings=settings, options=Options(relevance=lambda *_: next(given)))
     seen = [stream.see(frame) for frame in frames]
     motion = clip_motion(pictures, settings)
     assert motion.cuts[0].tolist() == [one.cut for one in seen] == cuts
@@ -53,7 +54,7 @@ def test_looking_only_where_it_is_weak_carries_the_rest() -> None:
 def test_an_example_has_the_maps_that_a_stream_begins_with() -> None:
     clip = render_clip("cards", range(2), 2, (128, 128), 0, "train", cuts=1)
     maps = look_maps(clip)
-    stream = VideoStream(clip.questions[1], keep=0.25, photos=False, settings=TemporalSettings())
+    stream = VideoStream(clip.questions[1], budget=0.25, settings=TemporalSettings(), options=Options(photos=False))
     begun = stream.see(clip.pictures[1, 0].permute(1, 2, 0).contiguous().numpy())
     cells = torch.from_numpy(cells_of(begun.relevance.map, (4, 4)))
     torch.testing.assert_close(maps[1, 0], cells, atol=1e-5, rtol=1e-4)

@@ -24,6 +24,7 @@ import numpy as np
 from arr_coc.core.errors import InputError
 from arr_coc.core.folders import MINI
 from arr_coc.looking import prepare
+from arr_coc.options import Options
 from arr_coc.packing.pack import pack
 from arr_coc.packing.packed import encode
 from arr_coc.packing.prices.tables import load_tables, table_for
@@ -237,7 +238,7 @@ class AttachedQuestion:
 
 def full_tokens(eye: Eye, text: str) -> int:
     """Visual tokens of the untouched prompt about the eye's picture."""
-    return eye.prepare(text, keep=1.0).full
+    return eye.prepare(text, Options(budget=1.0)).full
 
 
 def show_smaller(eye: Eye, question: Question, budget: int) -> None:
@@ -285,7 +286,9 @@ class PackedQuestion:
         work = self.work
         if work.model != MINI:
             return work.relevance
-        found = prepare(self.picture).look(self.question.bare, keep=0.25, relevance=work.relevance, device=work.device)
+        found = prepare(self.picture).look(
+            self.question.bare, Options(budget=0.25, relevance=work.relevance, device=work.device)
+        )
         return np.asarray(found.relevance.map)
 
 

@@ -118,7 +118,7 @@ class DocumentWork:
 def looked(asked: AskedDocument, key: Key) -> tuple[dict[str, float], int]:
     """Is the right page among the two best funded, and how much of the answer is seen?"""
     found = allocated(asked, key.system, int(key.keep))
-    page = found.page(asked.page)
+    page = next(share for share in found.pages if share.number == asked.page)
     best = [share.number for share in found.ranked[:2] if share.tokens]
     share = 0.0 if page.allocation is None else float(coverage(page.allocation, asked.boxes))
     scores = {"page": float(asked.page in best), "coverage": round(share, 5), "seen": float(share > SEEN)}

@@ -28,6 +28,7 @@ from arr_coc.core.errors import InputError
 from arr_coc.core.files import write_json
 from arr_coc.core.values import JsonObject, Relevance
 from arr_coc.looking import prepare
+from arr_coc.options import Options
 from arr_coc.pictures.load import load_picture
 
 from ..options import option
@@ -54,7 +55,7 @@ ARMS = ("hand-set", "tension", "adaptive")
 
 def ways_of(picture: object, query: str, size: int) -> Tensor:
     """(3, size, size): what each way of knowing of `look` finds in a picture."""
-    found: Relevance = prepare(picture).look(query, keep=1.0, relevance="look", photos=False).relevance
+    found: Relevance = prepare(picture).look(query, Options(budget=1.0, relevance="look", photos=False)).relevance
     ways = [torch.as_tensor(np.array(getattr(found, name)), dtype=torch.float32) for name in WAYS]
     return F.adaptive_avg_pool2d(torch.stack(ways), size)
 

@@ -28,6 +28,7 @@ from arr_coc.core.errors import InputError
 from arr_coc.core.files import write_json
 from arr_coc.core.folders import MINI, SCORER, part_folder
 from arr_coc.core.manifest import whole_folder
+from arr_coc.options import Options
 from arr_coc.realizing.base import Inputs
 from arr_coc.realizing.bundled import CALIBRATION
 
@@ -168,7 +169,7 @@ class PromptTraining(Training[PromptOptions]):
     def answer_loss(self, pixels: np.ndarray, query: str, answer: str, keep: float) -> Tensor:
         """Cross entropy of the answer, with the picture seen as `ask` would."""
         with torch.no_grad():
-            looked = self.eye.set_image(pixels).prepare(query, keep=keep)
+            looked = self.eye.set_image(pixels).prepare(query, Options(budget=keep))
         inputs, plan = answered_prompt(self.eye, looked.inputs, answer), looked.plan
         realized = self.eye.backbone.realize(
             self.eye.model, inputs, plan.allocations, relevance=plan.relevance, **plan.options
@@ -189,7 +190,7 @@ class PromptTraining(Training[PromptOptions]):
         return found
 
     def right(self, record: OwnRecord, keep: float) -> bool:
-        said = self.eye.set_image(record.pixels).ask(record.query, keep=keep).text
+        said = self.eye.set_image(record.pixels).ask(record.query, budget=keep).text
         return spelt(said) == spelt(record.answer)
 
     def export(self) -> None:
