@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from arr_coc.core.folders import MINI, part_folder
+from arr_coc.options import Options
 
 from .machine import machine_facts
 from .report import Quantity, Report, Table, TableCell, share_name
@@ -132,12 +133,12 @@ def random_eye(device: str, tiny: bool, graphs: bool | None) -> Eye:
 
 def staged(eye: Eye, page: np.ndarray, name: str, keep: float) -> tuple[dict[str, float], int]:
     """Milliseconds of every stage of one ask, and its visual tokens."""
-    how: dict[str, Any] = {"keep": keep, "scale": 1}
+    options = Options(budget=keep, scale=1)
     if name != "scorer":
-        how["relevance"] = np.random.default_rng(0).random((64, 64)).astype(np.float32) ** 4
+        options = options.override(relevance=np.random.default_rng(0).random((64, 64)).astype(np.float32) ** 4)
     eye.set_image(page)
     marks = [clock()]
-    looked = eye.prepare(QUESTION, **how)
+    looked = eye.prepare(QUESTION, options)
     marks.append(clock())
     speaking, tokens = eye.engine.speak(looked, NEW_TOKENS)
     marks.append(clock())

@@ -167,7 +167,6 @@ def calibrate_grip(eye: Eye, name: str, options: CalibrateCommand) -> dict[str, 
     from arr_coc.core.files import replacing, write_json
     from arr_coc.core.folders import measured_path
     from arr_coc.core.manifest import changing
-    from arr_coc.draw.grip import grip_picture
 
     from ..calibrate.gripping import measure as measure_grip
     from ..calibrate.gripping import steps
