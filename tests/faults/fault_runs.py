@@ -17,8 +17,7 @@ from arr_coc.app.batch.store import Store
 from arr_coc.core.manifest import MANIFEST
 from arr_coc.core.records import read_rows
 from arr_coc.core.values import Allocation
-from arr_coc_lab.worlds.pages.pack import read_pack, write_pack
-from arr_coc_lab.worlds.pages.page import DrawnPage, DrawnQuestion
+from arr_coc_lab.worlds.pages.pack import DrawnPage, DrawnQuestion, read_pack, write_pack
 
 
 def opened(path: Path) -> None:

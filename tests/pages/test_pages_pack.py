@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from arr_coc.core.errors import InputError
-from arr_coc_lab.worlds.pages.pack import read_pack, write_pack, write_shards
-from arr_coc_lab.worlds.pages.page import DrawnPage, DrawnQuestion
+from arr_coc_lab.worlds.pages.pack import DrawnPage, DrawnQuestion, read_pack, write_pack, write_shards
 
 
 def page(seed: int, words: list[str], questions: int = 2, name: str = "forms-train-0-000000") -> DrawnPage:

@@ -10,8 +10,7 @@ import torch
 from PIL import Image
 
 from arr_coc_lab.worlds.pages.export import wear_page
-from arr_coc_lab.worlds.pages.pack import picture_of
-from arr_coc_lab.worlds.pages.page import DrawnPage, DrawnQuestion
+from arr_coc_lab.worlds.pages.pack import DrawnPage, DrawnQuestion, picture_of
 from arr_coc_lab.worlds.print import wear
 from arr_coc_lab.worlds.print.wear import NAMES, blurred, compressed
 

@@ -6,6 +6,7 @@ import math
 
 import pytest
 import torch
+from arr_coc_lab.worlds.print.sheets import FRAMED
 
 from arr_coc.core.alphabet import IDS, SPACE, decode
 from arr_coc_lab.train.print_world import PrintWorld
@@ -15,7 +16,6 @@ from arr_coc_lab.worlds.print import layouts
 from arr_coc_lab.worlds.print.paint import paint_runs
 from arr_coc_lab.worlds.print.questions import GROUP
 from arr_coc_lab.worlds.print.setting import NARROWEST, WHOLE, MoneyStyle, Runs, money, painted_areas
-from arr_coc_lab.worlds.print.sheets import FRAMED
 from arr_coc_lab.worlds.print.wear import NAMES, NOTHING, PrintWear, WearTables, worn
 
 SIZE = (256, 320)

@@ -22,8 +22,7 @@ from arr_coc.core.errors import InputError
 from arr_coc.knowing.scorer.reading_scorer import CELL
 
 from ..worlds.needle.renderer import Asked
-from ..worlds.pages.pack import decoded, read_pack
-from ..worlds.pages.page import DrawnPage
+from ..worlds.pages.pack import DrawnPage, decoded, read_pack
 from .allocations import box_cover
 from .pictures import Glyphs, TrainingBatch, every_family
 from .print_world import PrintWorld

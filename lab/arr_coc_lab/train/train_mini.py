@@ -26,7 +26,7 @@ from arr_coc.core.values import JsonObject
 from arr_coc.knowing.scorer.source import load_scorer
 
 from ..options import option
-from ..worlds.print.sheets import SMALLEST
+from ..worlds.print.layouts import SMALLEST
 from .acceleration import Prefetcher, Twin, make_optimizers
 from .allocations import KINDS, Kind, LeafTable, coarsest_of, even_tree_of
 from .checkpoints import TrainingState, load_shipped

@@ -10,7 +10,7 @@ import torch
 
 from arr_coc.core.alphabet import IDS, PADDING, encode
 
-from ..word_lists import lists_of
+from ..words import lists_of
 from .batch import ANSWER_LENGTH, QUESTION_LENGTH
 from .scene import Stage, take
 

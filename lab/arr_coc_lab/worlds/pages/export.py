@@ -20,9 +20,8 @@ from arr_coc.core.files import check_folder, replacing, write_text
 
 from ..needle.export import contact_sheet
 from .drawing import Artist, browser, check_tools, make_page, outward
-from .families import SPLITS, families
-from .pack import picture_of, read_pack, write_pack, write_shards
-from .page import DrawnPage
+from .families import FAMILIES, SPLITS
+from .pack import DrawnPage, picture_of, read_pack, write_pack, write_shards
 
 PART = 40
 SHOWN = 24
@@ -35,19 +34,13 @@ class Order(NamedTuple):
     seed: int = 0
     split: str = "train"
     names: tuple[str, ...] = ()
-    pdf: bool = False
 
 
-def draw_part(order: Order, start: int, count: int, folder: Path, path: Path) -> int:
+def draw_part(order: Order, start: int, count: int, path: Path) -> int:
     """Draw pages start … start + count - 1 in a browser of their own and pack them; returns how many."""
     with browser() as running:
-        artist, pages = Artist(running), []
-        for index in range(start, start + count):
-            pages.append(make_page(artist, order.split, order.seed, index, order.names))
-            if order.pdf:
-                with replacing(folder / "img" / f"{pages[-1].name}.pdf") as pdf:
-                    artist.print(pages[-1], pdf)
-        write_pack(path, pages)
+        artist = Artist(running)
+        write_pack(path, [make_page(artist, order.split, order.seed, start + i, order.names) for i in range(count)])
     return count
 
 
@@ -59,7 +52,7 @@ def draw_parts(
     advance: called with how many more pages are done.
     """
     check_order(order)
-    stem = f"{order.split}-{order.seed}-{'-'.join(order.names) or 'all'}{'-pdf' if order.pdf else ''}"
+    stem = f"{order.split}-{order.seed}-{'-'.join(order.names) or 'all'}"
     jobs = []
     for start in range(0, order.n, PART):
         count = min(PART, order.n - start)
@@ -71,7 +64,7 @@ def draw_parts(
         # A fresh interpreter each: playwright's loop does not survive a fork.
         context = multiprocessing.get_context("spawn")
         with ProcessPoolExecutor(min(workers, len(waiting)), mp_context=context) as pool:
-            drawn = [pool.submit(draw_part, order, start, count, Path(folder), path) for start, count, path in waiting]
+            drawn = [pool.submit(draw_part, order, *job) for job in waiting]
             try:
                 for finished in as_completed(drawn):
                     advance(finished.result())
@@ -112,14 +105,14 @@ def wear_page(page: DrawnPage) -> DrawnPage:
     import torch
 
     from ..needle.draws import FloatDraws
-    from ..print.wear import WearTables, draw_wear, worn
+    from ..print.wear import draw_wear, worn
 
     picture = torch.from_numpy(picture_of(page)).permute(2, 0, 1)[None].float() / 255
     draws = FloatDraws.of(zlib.crc32(page.name.encode()), page.split, "pages", torch.zeros(1, dtype=torch.int64))
     heights = np.diff(page.word_boxes[:, 1::2].astype(np.float32)).ravel()
     small = torch.tensor([np.percentile(heights, 10) if len(heights) else 12.0]).clamp(6, 64).float()
     wear = draw_wear(draws, (page.height, page.width), small)
-    pixels = worn(picture, wear, picture[:, :, 0, 0], WearTables.of(picture.device))[0].permute(1, 2, 0)
+    pixels = worn(picture, wear, picture[:, :, 0, 0])[0].permute(1, 2, 0)
     held = io.BytesIO()
     Image.fromarray((pixels * 255).round().to(torch.uint8).numpy()).save(held, "WEBP", quality=80)
     limits = np.array([page.width, page.height] * 2)
@@ -186,7 +179,6 @@ def check_order(order: Order) -> None:
         raise InputError(f"--n {order.n} makes no page; give at least 1")
     if order.split not in SPLITS:
         raise InputError(f"--split {order.split!r} is unknown; take one of {', '.join(SPLITS)}")
-    known = families()
     for name in order.names:
-        if name not in known:
-            raise InputError(f"--families {name!r} is unknown; take some of {', '.join(known)}")
+        if name not in FAMILIES:
+            raise InputError(f"--families {name!r} is unknown; take some of {', '.join(FAMILIES)}")
