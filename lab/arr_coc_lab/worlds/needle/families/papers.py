@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import NamedTuple
 
 import torch
 
@@ -12,6 +11,7 @@ from ..content import (
     FIELD_KINDS,
     FIELD_NAMES,
     VALUE_LENGTH,
+    Task,
     amount,
     answer_of,
     any_word,
@@ -30,6 +30,7 @@ from ..content import (
     label_style,
     literal,
     pick_task,
+    scene_of,
     upper,
     words,
 )
@@ -39,7 +40,6 @@ from ..surfaces import paper_colour, table
 # ---- Cards on a table, each with a coloured shape and a number -------------------------------------------------------
 
 CARD_HEIGHT, CARD_WIDTH = 64, 128
-CARD_TASKS = ("number", "shape")
 
 
 def cards(stage: Stage) -> NeedleScene:
@@ -91,58 +91,27 @@ def cards(stage: Stage) -> NeedleScene:
     target = draws.pick("target", *at_edge(stage, rim, there))
     names = join([choose(COLOUR_NAMES, colour), literal(" ", ids), choose(SHAPES, shape)], 20)
     name, value = take(names, target), take(ids, target)
-    task = draws.chance("task", 15)[:, 0].long()
-    is_number = (task == 0)[:, None]
-    question = torch.where(
-        is_number,
+    number_box, shape_box = take(text.boxes(), target), take(shapes_layer.boxes, target)
+    asked_number, asked_shape = (
         ask(stage, "wording", "cards.number", name),
         ask(stage, "wording/shape", "cards.shape", value),
     )
-    answer = torch.where(is_number, answer_of(value), answer_of(name))
-    number_box, shape_box = take(text.boxes(), target), take(shapes_layer.boxes, target)
-    yes = torch.ones(stage.number, 1, dtype=torch.bool, device=stage.device)
-    return NeedleScene(
-        background=table(stage),
-        layers=[cards_layer, shapes_layer],
-        text=text,
-        question=question,
-        answer=answer,
-        boxes=torch.where(is_number, number_box, shape_box)[:, None],
-        box_mask=yes,
-        context=torch.where(is_number, shape_box, number_box)[:, None],
-        context_mask=yes,
-        task=task,
-        tasks=CARD_TASKS,
-        type_size=take(text.atlas.sizes[text.size], target) * (task == 0),
-        marks=[
-            Marks(shapes_layer.boxes, FIRST_COLOUR + colour, there),
-            Marks(shapes_layer.boxes, thing(SHAPES[0]) + shape, there),
-        ],
-    )
+    tasks = {
+        "number": Task(asked_number, answer_of(value), number_box, shape_box, take(text.size, target)),
+        "shape": Task(asked_shape, answer_of(name), shape_box, number_box),
+    }
+    marks = [
+        Marks(shapes_layer.boxes, FIRST_COLOUR + colour, there),
+        Marks(shapes_layer.boxes, thing(SHAPES[0]) + shape, there),
+    ]
+    task = draws.chance("task", 15)[:, 0].long()
+    return scene_of(table(stage), [cards_layer, shapes_layer], text, tasks, task, marks)
 
 
 # ---- Forms: a sheet of paper with a title and fields, each a name and what is written for it -------------------------
 
-FORM_TASKS = ("value", "field", "title")
 
-
-class FormDrawing(NamedTuple):
-    """A form before anything is asked. baseline, there: (B, fields)."""
-
-    columns: int
-    title: Text
-    plain_names: torch.Tensor
-    value_ids: torch.Tensor
-    column: torch.Tensor
-    label: Text
-    value: Text
-    there: torch.Tensor
-    baseline: torch.Tensor
-    layers: list[Layer]
-
-
-def _form(stage: Stage) -> FormDrawing:
-    """The sheet with its title, and the fields, each a name and what is written for it."""
+def forms(stage: Stage) -> NeedleScene:
     draws, knobs, device = stage.draws, stage.difficulty, stage.device
     nursery = stage.width < 192
     columns = max(1, stage.width // 256) if stage.height >= 256 else 1
@@ -237,12 +206,7 @@ def _form(stage: Stage) -> FormDrawing:
         stage.sprite("solid", torch.cat([rule_y, left], 1)),
         paints(rule_colour, opacity=(150, 0, 0)), masks=(0,), extent=(2, sheet_width),
     )  # fmt: skip
-    return FormDrawing(columns, title, plain_names, value_ids, column, label, value, there, baseline, [sheet, rules])
 
-
-def forms(stage: Stage) -> NeedleScene:
-    draws, device = stage.draws, stage.device
-    columns, title, plain_names, value_ids, column, label, value, there, baseline, layers = _form(stage)
     near = (baseline > stage.height * 3 // 4) | (column == columns - 1)
     target = draws.pick("target", *at_edge(stage, near, there))
     chance = draws.integers("task", 0, 100)[:, 0]
@@ -251,33 +215,22 @@ def forms(stage: Stage) -> NeedleScene:
     copies = (value_ids == take(value_ids, target)[:, None]).all(-1) & there
     task = torch.where((task == 1) & (copies.sum(1) > 1), 0, task)
     field_name, written = take(plain_names, target), take(value_ids, target)
-    questions = [
+    value_box, label_box = take(value.boxes(), target), take(label.boxes(), target)
+    asked_value, asked_field = (
         ask(stage, "wording", "forms.value", field_name),
         ask(stage, "wording/field", "forms.field", written),
-        ask(stage, "wording/title", "forms.title"),
-    ]
-    value_box, label_box, title_box = take(value.boxes(), target), take(label.boxes(), target), title.boxes()[:, 0]
-    sizes = take(value.size, target), take(label.size, target), title.size[:, 0]
-    yes = torch.ones(stage.number, 1, dtype=torch.bool, device=device)
-    return NeedleScene(
-        background=table(stage),
-        layers=layers,
-        text=stack_text([title, label, value]),
-        question=by_task(task, questions),
-        answer=by_task(task, [answer_of(text) for text in (written, field_name, title.ids[:, 0])]),
-        boxes=by_task(task, [value_box, label_box, title_box])[:, None],
-        box_mask=yes,
-        context=by_task(task, [label_box, value_box, title_box])[:, None],
-        context_mask=yes & (task < 2)[:, None],
-        task=task,
-        tasks=FORM_TASKS,
-        type_size=value.atlas.sizes[by_task(task, sizes)],
     )
+    titled = answer_of(title.ids[:, 0])
+    tasks = {
+        "value": Task(asked_value, answer_of(written), value_box, label_box, take(value.size, target)),
+        "field": Task(asked_field, answer_of(field_name), label_box, value_box, take(label.size, target)),
+        "title": Task(ask(stage, "wording/title", "forms.title"), titled, title.boxes()[:, 0], None, title.size[:, 0]),
+    }
+    return scene_of(table(stage), [sheet, rules], stack_text([title, label, value]), tasks, task)
 
 
 # ---- Till receipts: shop, date, items with prices, and sums that are right -------------------------------------------
 
-RECEIPT_TASKS = ("price", "sum", "detail", "item", "shop")
 # Rows beside the items, in order: two above them, five below.
 HEAD, FOOT = ("date", "time"), ("subtotal", "tax", "total", "cash", "change")
 
@@ -307,26 +260,7 @@ def _written(stage: Stage, bought: torch.Tensor, nursery: bool) -> tuple[torch.T
     return prices, right_ids, torch.cat([fixed_ids[:, :above], names, fixed_ids[:, above:]], 1)
 
 
-class ReceiptDrawing(NamedTuple):
-    """A receipt before anything is asked. above, below: rows beside the items. base: (B, rows)."""
-
-    above: int
-    below: int
-    shop_ids: torch.Tensor
-    shop: Text
-    bought: torch.Tensor
-    prices: torch.Tensor
-    right_ids: torch.Tensor
-    plain: torch.Tensor
-    there: torch.Tensor
-    base: torch.Tensor
-    right: Text
-    left: Text
-    layers: list[Layer]
-
-
-def _receipt(stage: Stage) -> ReceiptDrawing:
-    """The paper with the shop's name, what was bought, and what it comes to."""
+def receipts(stage: Stage) -> NeedleScene:
     draws, knobs, device = stage.draws, stage.difficulty, stage.device
     nursery = stage.width < 192 or stage.height < 192 or knobs.items == 1
     paper_width = stage.width - 8 if stage.width < 384 else max(280, stage.width * 11 // 20)
@@ -406,16 +340,7 @@ def _receipt(stage: Stage) -> ReceiptDrawing:
         stage.sprite("solid", lines), paints(ink.expand(-1, 3, 3), opacity=(150, 0, 0)), masks=(0,),
         extent=(1, paper_width),
     )  # fmt: skip
-    layers = [sheet, rules]
-    return ReceiptDrawing(
-        above, below, shop_ids, shop, bought, prices, right_ids, plain, there, base, right, left, layers
-    )
 
-
-def receipts(stage: Stage) -> NeedleScene:
-    draws, device = stage.draws, stage.device
-    above, below, shop_ids, shop, bought, prices, right_ids, plain, there, base, right, left, layers = _receipt(stage)
-    rows, most = there.shape[1], bought.shape[1]
     # The question.
     is_item = torch.zeros(rows, dtype=torch.bool, device=device)
     is_item[above : above + most] = True
@@ -430,57 +355,22 @@ def receipts(stage: Stage) -> NeedleScene:
     target = by_task(task.clamp(max=3), targets)
     name, value = take(plain, target), take(right_ids, target)
     asked_by = {"price": [name], "sum": [name], "detail": [name], "item": [value], "shop": []}
-    written, named = answer_of(value), answer_of(name)
-    answers = [written, written, written, named, answer_of(shop_ids[:, 0])]
-    value_box, name_box, shop_box = take(right.boxes(), target), take(left.boxes(), target), shop.boxes()[:, 0]
-    boxes = [value_box, value_box, value_box, name_box, shop_box]
-    context = [name_box, name_box, name_box, value_box, shop_box]
-    size_right, size_left = take(right.size, target), take(left.size, target)
-    sizes = [size_right, size_right, size_right, size_left, shop.size[:, 0]]
-    return NeedleScene(
-        background=table(stage),
-        layers=layers,
-        text=stack_text([shop, left, right]),
-        question=by_task(task, ask_all(stage, "receipts", asked_by)),
-        answer=by_task(task, answers),
-        boxes=by_task(task, boxes)[:, None],
-        box_mask=torch.ones_like(there[:, :1]),
-        context=by_task(task, context)[:, None],
-        context_mask=(task < 4)[:, None],
-        task=task,
-        tasks=RECEIPT_TASKS,
-        type_size=shop.atlas.sizes[by_task(task, sizes)],
-    )
+    questions, written, named = ask_all(stage, "receipts", asked_by), answer_of(value), answer_of(name)
+    value_box, name_box = take(right.boxes(), target), take(left.boxes(), target)
+    about = written, value_box, name_box, take(right.size, target)
+    tasks = {kind: Task(asked, *about) for kind, asked in zip(asked_by, questions, strict=True)}
+    tasks["item"] = Task(questions[3], named, name_box, value_box, take(left.size, target))
+    tasks["shop"] = Task(questions[4], answer_of(shop_ids[:, 0]), shop.boxes()[:, 0], None, shop.size[:, 0])
+    return scene_of(table(stage), [sheet, rules], stack_text([shop, left, right]), tasks, task)
 
 
 # ---- Bar charts with labels under the bars, numbers over them and an axis at the side --------------------------------
 
-CHART_TASKS = ("value", "highest", "lowest", "colour", "count", "title", "label")
 AXIS_TOPS = (50, 100, 200, 500, 1000, 2000)
 TICKS = 6
 
 
-class ChartDrawing(NamedTuple):
-    """A chart before anything is asked. count: (B, 1) bars. many: (B, 1), every bar in a colour of its own."""
-
-    count: torch.Tensor
-    bar: torch.Tensor
-    there: torch.Tensor
-    title: Text
-    text: Text
-    layers: list[Layer]
-    value: torch.Tensor
-    many: torch.Tensor
-    colour: torch.Tensor
-    bars: Layer
-    label_ids: torch.Tensor
-    labels: Text
-    value_ids: torch.Tensor
-    values: Text
-
-
-def _chart(stage: Stage) -> ChartDrawing:
-    """The sheet with its title, the axis, and the bars with their labels and values."""
+def charts(stage: Stage) -> NeedleScene:
     draws, knobs, device = stage.draws, stage.difficulty, stage.device
     tiny = stage.width < 192
     items = max(1, min((stage.width - 60) // 44, 12, knobs.items or 12))
@@ -574,18 +464,7 @@ def _chart(stage: Stage) -> ChartDrawing:
     values = Text(value_ids, left, left, faces, value_size, inks).fitted(pitch - 3, steps=9)
     values = values.aligned(centre=middle).only(there)
     values = replace(values, baseline=floor_y - tall - 1 - (values.height() - values.atlas.ascent[faces, values.size]))
-    text, layers = stack_text([title, ticks, labels, values]), [sheet, grid, bars]
-    return ChartDrawing(
-        count, bar, there, title, text, layers, value, many, colour, bars, label_ids, labels, value_ids, values,
-    )  # fmt: skip
 
-
-def charts(stage: Stage) -> NeedleScene:
-    draws = stage.draws
-    (
-        count, bar, there, title, text, layers, value, many, colour, bars, label_ids, labels, value_ids, values,
-    ) = _chart(stage)  # fmt: skip
-    items = there.shape[1]
     # The question.
     target = draws.pick("target", *at_edge(stage, (bar == 0) | (bar == count - 1), there))
     several = (count > 1)[:, 0]
@@ -600,40 +479,26 @@ def charts(stage: Stage) -> NeedleScene:
     label, number = take(label_ids, target), take(value_ids, target)
     asked_by = {"value": [label], "highest": [], "lowest": [], "colour": [label], "count": [], "title": []}
     asked_by["label"] = [number]
-    named = answer_of(label)
-    answers = [
-        answer_of(number), named, named, answer_of(choose(COLOUR_NAMES, take(colour, target))),
-        answer_of(digits(count[:, 0], 2)), answer_of(title.ids[:, 0]), named,
-    ]  # fmt: skip
     label_box, value_box, bar_box = (take(boxes, target) for boxes in (labels.boxes(), values.boxes(), bars.boxes))
-    alone = torch.nn.functional.one_hot(target, items).bool()
-    title_box = title.boxes()
-    written = [value_box, label_box, label_box, bar_box, bar_box, title_box[:, 0], label_box]
-    single = by_task(task, written)[:, None]
-    counting = (task == 4)[:, None]
-    boxes = torch.where(counting[..., None], bars.boxes, single.expand(-1, items, 4))
-    # Elsewhere the one box stands in the target's own place; a count needs every bar.
-    mask = torch.where(counting, there, alone)
-    context = [label_box, value_box, value_box, label_box, label_box, title_box[:, 0], value_box]
-    size_label, size_value = take(labels.size, target), take(values.size, target)
-    sizes = [size_value, *[size_label] * 4, title.size[:, 0], size_label]
-    has_type = (task != 3) & (task != 4)
-    return NeedleScene(
-        background=table(stage),
-        layers=layers,
-        text=text,
-        question=by_task(task, ask_all(stage, "charts", asked_by)),
-        answer=by_task(task, answers),
-        boxes=boxes,
-        box_mask=mask,
-        # Not the bar: it says which number belongs to which label, but needs no detail to say it.
-        context=by_task(task, context)[:, None],
-        context_mask=((task != 4) & (task != 5))[:, None],
-        task=task,
-        tasks=CHART_TASKS,
-        type_size=title.atlas.sizes[by_task(task, sizes)] * has_type,
-        marks=[
-            Marks(bars.boxes, FIRST_COLOUR + colour, there),
-            Marks(bars.boxes, torch.full_like(colour, thing("bar")), there),
-        ],
-    )
+    named = answer_of(label), label_box, value_box, take(labels.size, target)
+    coloured = answer_of(choose(COLOUR_NAMES, take(colour, target))), bar_box, label_box
+    # Not the bar is what names a number: it needs no detail to say which label it belongs to.
+    about = {
+        "value": (answer_of(number), value_box, label_box, take(values.size, target)),
+        **{"highest": named, "lowest": named, "colour": coloured},
+        "count": (answer_of(digits(count[:, 0], 2)), bar_box),
+        "title": (answer_of(title.ids[:, 0]), title.boxes()[:, 0], None, title.size[:, 0]),
+        "label": named,
+    }
+    questions = zip(about, ask_all(stage, "charts", asked_by), strict=True)
+    tasks = {kind: Task(question, *about[kind]) for kind, question in questions}
+    marks = [
+        Marks(bars.boxes, FIRST_COLOUR + colour, there),
+        Marks(bars.boxes, torch.full_like(colour, thing("bar")), there),
+    ]
+    text = stack_text([title, ticks, labels, values])
+    scene = scene_of(table(stage), [sheet, grid, bars], text, tasks, task, marks)
+    # A count needs every bar; elsewhere the one box stands in the target's own place.
+    counting, alone = (task == 4)[:, None], torch.nn.functional.one_hot(target, items).bool()
+    boxes = torch.where(counting[..., None], bars.boxes, scene.boxes.expand(-1, items, 4))
+    return replace(scene, boxes=boxes, box_mask=torch.where(counting, there, alone))
