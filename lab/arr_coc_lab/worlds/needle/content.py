@@ -264,7 +264,7 @@ def by_task(task: torch.Tensor, options: Sequence[torch.Tensor]) -> torch.Tensor
     return take(torch.stack(list(options), 1), task)
 
 
-class Task(NamedTuple):
+class NeedleTask(NamedTuple):
     """A kind of question about every picture: (B, L) question and answer, (B, 4) boxes of the answer and of what names
     it, (B,) the index of the answer's type size. None: nothing names it, or it is not written."""
 
@@ -279,7 +279,7 @@ def scene_of(
     background: Background,
     layers: list[Layer],
     text: Text,
-    tasks: dict[str, Task],
+    tasks: dict[str, NeedleTask],
     task: torch.Tensor,
     marks: Sequence[Marks] = (),
 ) -> NeedleScene:

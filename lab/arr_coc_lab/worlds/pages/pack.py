@@ -1,4 +1,4 @@
-"""Drawn pages, and files of them for a machine that has no browser: WebP pictures and arrays of boxes in one .npz."""
+"""Drawn pages, and packs of them for a machine that has no browser: WebP pictures and arrays, compressed by numpy."""
 
 from __future__ import annotations
 
@@ -14,8 +14,6 @@ import numpy as np
 
 from arr_coc.core.errors import InputError
 from arr_coc.core.files import replacing
-
-SHARD_BYTES = 15_000_000
 
 
 class DrawnQuestion(NamedTuple):
@@ -46,7 +44,7 @@ class DrawnPage(NamedTuple):
 
 
 def write_pack(path: str | Path, pages: Sequence[DrawnPage]) -> None:
-    """Write one shard."""
+    """Write pages to one file."""
     header = [
         {
             "about": page[:6],
@@ -60,8 +58,9 @@ def write_pack(path: str | Path, pages: Sequence[DrawnPage]) -> None:
     arrays = {"words": [page.word_boxes for page in pages], "letters": [page.char_boxes for page in pages]}
     joined = {name: _joined(boxes) for name, boxes in (arrays | {"asked": asked}).items()}
     texts = {"header": json.dumps(header).encode(), "pictures": b"".join(page.picture for page in pages)}
+    joined |= {name: np.frombuffer(raw, np.uint8) for name, raw in texts.items()}
     with replacing(path) as temporary, temporary.open("wb") as file:
-        np.savez_compressed(file, **joined, **{name: np.frombuffer(raw, np.uint8) for name, raw in texts.items()})
+        np.savez_compressed(file, allow_pickle=False, **joined)
 
 
 def _joined(boxes: Iterable[np.ndarray]) -> np.ndarray:
@@ -69,25 +68,8 @@ def _joined(boxes: Iterable[np.ndarray]) -> np.ndarray:
     return np.concatenate([np.zeros((0, 4), np.uint16), *(one.reshape(-1, 4) for one in boxes)])
 
 
-def write_shards(folder: str | Path, stem: str, pages: Iterable[DrawnPage], limit: int = SHARD_BYTES) -> list[Path]:
-    """Write `stem`-00.npz, `stem`-01.npz, …, each below `limit` bytes."""
-    shards: list[list[DrawnPage]] = [[]]
-    size = 0
-    for page in pages:
-        room = len(page.picture) + 9 * len(page.char_boxes) + 300 * len(page.questions)
-        if shards[-1] and size + room > limit:
-            shards.append([])
-            size = 0
-        shards[-1].append(page)
-        size += room
-    paths = [Path(folder) / f"{stem}-{number:02d}.npz" for number in range(len(shards))]
-    for path, shard in zip(paths, shards, strict=True):
-        write_pack(path, shard)
-    return paths
-
-
 def read_pack(paths: str | Path | Iterable[str | Path]) -> list[DrawnPage]:
-    """The pages of one shard or of several, in order. Pictures stay WebP; `decoded` opens them."""
+    """The pages of one file or of several, in order. Pictures stay WebP; `decoded` opens them."""
     if isinstance(paths, str | Path):
         return _read_one(Path(paths))
     with ThreadPoolExecutor() as pool:
@@ -108,7 +90,7 @@ def picture_of(page: DrawnPage) -> np.ndarray:
 
 
 def _read_one(path: Path) -> list[DrawnPage]:
-    again = "write one with arr-coc pages --pack"
+    again = "write one with arr-coc pages"
     try:
         with np.load(path) as file:
             arrays = {name: file[name] for name in file.files}

@@ -69,7 +69,7 @@ class PageFact(NamedTuple):
     answer_words: int = 0
 
 
-class Layout(Writer):
+class PrintLayout(Writer):
     """A page that is being laid out. wide: how many ems fit across at least. rules, fills: x0, y0, x1, y1."""
 
     def __init__(self, rows: Rows, source: random.Random) -> None:
@@ -115,7 +115,7 @@ class Layout(Writer):
 # ---- The families ----------------------------------------------------------------------------------------------------
 
 
-def dense(page: Layout) -> None:
+def dense(page: PrintLayout) -> None:
     """One to four columns of lines, in paragraphs of their own sizes and typefaces."""
     columns = page.pick(1, 1, 2, 2, 3, 4)
     page.wide, gutter, start = 9.0 * columns, 0.03, page.title() if page.chance(0.3) else 0.0
@@ -142,7 +142,7 @@ def dense(page: Layout) -> None:
         page.ask("next", slot, slot, label_words=2, answer_from=2, answer_words=1)
 
 
-def forms(page: Layout) -> None:
+def forms(page: PrintLayout) -> None:
     """Fields in one to three columns: a label, and what belongs to it beside or below it."""
     y, columns, stacked = page.title(), page.pick(1, 1, 2, 2, 3), page.chance(0.4)
     page.wide, gutter, pad = (8.0 if stacked else 14.0) * columns, 0.03, 0.008
@@ -179,7 +179,7 @@ def forms(page: Layout) -> None:
     page.lines(0.0, y + 0.5, 1.0, page.pick(0, 0, 8), scale=small)
 
 
-def tables(page: Layout) -> None:
+def tables(page: PrintLayout) -> None:
     """A header row, a first column that names the rows, and cells; ruled, banded or bare."""
     y, columns, number = page.title(), page.between(2, 6), page.between(4, 22)
     page.wide, step, pad = 6.0 * columns, page.random.uniform(1.05, 1.7), 0.008
@@ -209,7 +209,7 @@ def tables(page: Layout) -> None:
         page.fills += [(0.0, top + place * step, 1.0, top + (place + 1) * step) for place in range(0, number + 1, 2)]
 
 
-def letters(page: Layout) -> None:
+def letters(page: PrintLayout) -> None:
     """Who writes, to whom and when, some fields, then prose."""
     page.wide, side = 24.0, page.pick(0.0, 0.5, 1.0)
     head = page.put("company", side, page.pick(1.0, 1.6), 0.9, align=side, scale=page.pick(1.0, 1.6), face=1)
@@ -227,7 +227,7 @@ def letters(page: Layout) -> None:
         y += number + 0.6
 
 
-def bills(page: Layout) -> None:
+def bills(page: PrintLayout) -> None:
     """A bill as the ranker of words knows it; its sums get other figures in every picture."""
     bill = make_bill(page.random, page.pick("receipt", "invoice", "invoice"))
     left, wide = (170.0, 400.0) if bill.kind == "receipt" else (40.0, SIZE[1] - 80.0)
@@ -245,7 +245,9 @@ def bills(page: Layout) -> None:
         page.ask("field" if named else "title", slots[id(answer)], label, query=query)
 
 
-FAMILIES: dict[str, Callable[[Layout], None]] = {make.__name__: make for make in (dense, forms, tables, bills, letters)}
+FAMILIES: dict[str, Callable[[PrintLayout], None]] = {
+    make.__name__: make for make in (dense, forms, tables, bills, letters)
+}
 SHARES = {"dense": 0.25, "forms": 0.25, "tables": 0.15, "bills": 0.2, "letters": 0.15}
 # The judge's mixture is another one.
 VAL_SHARES = {"dense": 0.2, "forms": 0.2, "tables": 0.25, "bills": 0.15, "letters": 0.2}
@@ -302,7 +304,7 @@ class Layouts:
         pages = []
         for write in FAMILIES.values():
             for _ in range(LAYOUTS):
-                pages.append(Layout(rows, source))
+                pages.append(PrintLayout(rows, source))
                 write(pages[-1])
 
         def padded(name: str, width: int) -> Tensor:

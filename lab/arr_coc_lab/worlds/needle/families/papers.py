@@ -11,7 +11,7 @@ from ..content import (
     FIELD_KINDS,
     FIELD_NAMES,
     VALUE_LENGTH,
-    Task,
+    NeedleTask,
     amount,
     answer_of,
     any_word,
@@ -36,6 +36,24 @@ from ..content import (
 )
 from ..scene import COLOUR_NAMES, SHAPES, Layer, Marks, NeedleScene, Stage, Text, paints, stack_text, take
 from ..surfaces import paper_colour, table
+
+# ---- What several kinds of paper share -------------------------------------------------------------------------------
+
+
+def _sheet(stage: Stage, y: torch.Tensor, x: torch.Tensor, tall: torch.Tensor, wide: int, paper: torch.Tensor) -> Layer:
+    """A sheet of paper with its shadow."""
+    paint = paints(torch.zeros_like(paper), paper, None, opacity=(150, 255, 0))
+    return Layer(y, x, tall, torch.full_like(x, wide), stage.sprite("sheet", x), paint, masks=(0, 1))
+
+
+def _title(
+    stage: Stage, listed: str, x: torch.Tensor, top: torch.Tensor, room: int, sizes: tuple[int, int], ink: torch.Tensor
+) -> Text:
+    """A title of a list of words, in one of these sizes, no wider than the room."""
+    size = stage.size_index(stage.draws.integers("title/size", *sizes))
+    title = Text(any_word(stage, "title", listed), x, top, stage.face("title/face"), size, ink).fitted(room)
+    return replace(title, baseline=top + title.atlas.ascent[title.face, title.size])
+
 
 # ---- Cards on a table, each with a coloured shape and a number -------------------------------------------------------
 
@@ -97,8 +115,8 @@ def cards(stage: Stage) -> NeedleScene:
         ask(stage, "wording/shape", "cards.shape", value),
     )
     tasks = {
-        "number": Task(asked_number, answer_of(value), number_box, shape_box, take(text.size, target)),
-        "shape": Task(asked_shape, answer_of(name), shape_box, number_box),
+        "number": NeedleTask(asked_number, answer_of(value), number_box, shape_box, take(text.size, target)),
+        "shape": NeedleTask(asked_shape, answer_of(name), shape_box, number_box),
     }
     marks = [
         Marks(shapes_layer.boxes, FIRST_COLOUR + colour, there),
@@ -125,22 +143,13 @@ def forms(stage: Stage) -> NeedleScene:
     sheet_y = draws.drift("sheet/y", stage.constant([[stage.height - sheet_height]]))
     sheet_x = draws.drift("sheet/x", stage.constant([[stage.width - sheet_width]]))
     paper = paper_colour(stage, "paper")
-    black = torch.zeros_like(paper)
-    tall = torch.full_like(sheet_y, sheet_height)
-    sheet = Layer(
-        sheet_y, sheet_x, tall, torch.full_like(tall, sheet_width), stage.sprite("sheet", sheet_y),
-        paints(black, paper, None, opacity=(150, 255, 0)), masks=(0, 1),
-    )  # fmt: skip
+    sheet = _sheet(stage, sheet_y, sheet_x, torch.full_like(sheet_y, sheet_height), sheet_width, paper)
 
     # Heading: title, a rule under it.
     margin = 6 if nursery else 12 if stage.width < 384 else 24
-    title_pixels = draws.integers("title/size", 13, 15) if nursery else draws.integers("title/size", 18, 29)
-    title = Text(
-        any_word(stage, "title", "form_titles"), sheet_x + margin, sheet_y,
-        stage.face("title/face"), stage.size_index(title_pixels), stage.ink("title/ink", paper),
-    ).fitted(sheet_width - 2 * margin)  # fmt: skip
-    top = sheet_y + (6 if nursery else 10)
-    title = replace(title, baseline=top + title.atlas.ascent[title.face, title.size])
+    top, sizes = sheet_y + (6 if nursery else 10), (13, 15) if nursery else (18, 29)
+    ink = stage.ink("title/ink", paper)
+    title = _title(stage, "form_titles", sheet_x + margin, top, sheet_width - 2 * margin, sizes, ink)
     centred = draws.chance("title/centred", 35)
     title = replace(title, x=torch.where(centred, title.aligned(centre=sheet_x + sheet_width // 2).x, title.x))
     rule_y = title.top() + title.height() + 3
@@ -208,25 +217,34 @@ def forms(stage: Stage) -> NeedleScene:
     )  # fmt: skip
 
     near = (baseline > stage.height * 3 // 4) | (column == columns - 1)
-    target = draws.pick("target", *at_edge(stage, near, there))
-    chance = draws.integers("task", 0, 100)[:, 0]
+    (there,) = at_edge(stage, near, there)
+    tasks, task = _form_tasks(stage, there, plain_names, title, label, value)
+    return scene_of(table(stage), [sheet, rules], stack_text([title, label, value]), tasks, task)
+
+
+def _form_tasks(
+    stage: Stage, asked: torch.Tensor, names: torch.Tensor, title: Text, label: Text, value: Text
+) -> tuple[dict[str, NeedleTask], torch.Tensor]:
+    """What is asked about one of the fields (B, fields) or the title, and which of it (B,)."""
+    target = stage.draws.pick("target", asked)
+    field_name, written = take(names, target), take(value.ids, target)
+    chance = stage.draws.integers("task", 0, 100)[:, 0]
     task = (chance >= 85).long() + (chance >= 95).long()
     # "Which field says 45?" needs a value that stands once.
-    copies = (value_ids == take(value_ids, target)[:, None]).all(-1) & there
+    copies = (value.ids == written[:, None]).all(-1)
     task = torch.where((task == 1) & (copies.sum(1) > 1), 0, task)
-    field_name, written = take(plain_names, target), take(value_ids, target)
-    value_box, label_box = take(value.boxes(), target), take(label.boxes(), target)
-    asked_value, asked_field = (
+    value_box, label_box, title_box = take(value.boxes(), target), take(label.boxes(), target), title.boxes()[:, 0]
+    questions = (
         ask(stage, "wording", "forms.value", field_name),
         ask(stage, "wording/field", "forms.field", written),
+        ask(stage, "wording/title", "forms.title"),
     )
-    titled = answer_of(title.ids[:, 0])
     tasks = {
-        "value": Task(asked_value, answer_of(written), value_box, label_box, take(value.size, target)),
-        "field": Task(asked_field, answer_of(field_name), label_box, value_box, take(label.size, target)),
-        "title": Task(ask(stage, "wording/title", "forms.title"), titled, title.boxes()[:, 0], None, title.size[:, 0]),
+        "value": NeedleTask(questions[0], answer_of(written), value_box, label_box, take(value.size, target)),
+        "field": NeedleTask(questions[1], answer_of(field_name), label_box, value_box, take(label.size, target)),
+        "title": NeedleTask(questions[2], answer_of(title.ids[:, 0]), title_box, None, title.size[:, 0]),
     }
-    return scene_of(table(stage), [sheet, rules], stack_text([title, label, value]), tasks, task)
+    return tasks, task
 
 
 # ---- Till receipts: shop, date, items with prices, and sums that are right -------------------------------------------
@@ -327,11 +345,7 @@ def receipts(stage: Stage) -> NeedleScene:
     left = Text(left_ids, (x0 + margin).expand(-1, rows), base, faces, size, inks)
     left = left.fitted((paper_width - 2 * margin) // 2 - 8).only(there)
 
-    black = torch.zeros_like(paper)
-    sheet = Layer(
-        top, x0, tall, torch.full_like(x0, paper_width), stage.sprite("sheet", x0),
-        paints(black, paper, None, opacity=(150, 255, 0)), masks=(0, 1), extent=(stage.height, paper_width),
-    )  # fmt: skip
+    sheet = replace(_sheet(stage, top, x0, tall, paper_width, paper), extent=(stage.height, paper_width))
     lines = header_end + down + 4 + torch.stack([end[:, at] - height[:, at] - 5 for at in (0, above, above + most)], 1)
     # Without rows above the items the first two rules would be one.
     shown_rules = torch.ones_like(lines) * stage.constant([1, 1 if above else 0, 1])
@@ -358,9 +372,9 @@ def receipts(stage: Stage) -> NeedleScene:
     questions, written, named = ask_all(stage, "receipts", asked_by), answer_of(value), answer_of(name)
     value_box, name_box = take(right.boxes(), target), take(left.boxes(), target)
     about = written, value_box, name_box, take(right.size, target)
-    tasks = {kind: Task(asked, *about) for kind, asked in zip(asked_by, questions, strict=True)}
-    tasks["item"] = Task(questions[3], named, name_box, value_box, take(left.size, target))
-    tasks["shop"] = Task(questions[4], answer_of(shop_ids[:, 0]), shop.boxes()[:, 0], None, shop.size[:, 0])
+    tasks = {kind: NeedleTask(asked, *about) for kind, asked in zip(asked_by, questions, strict=True)}
+    tasks["item"] = NeedleTask(questions[3], named, name_box, value_box, take(left.size, target))
+    tasks["shop"] = NeedleTask(questions[4], answer_of(shop_ids[:, 0]), shop.boxes()[:, 0], None, shop.size[:, 0])
     return scene_of(table(stage), [sheet, rules], stack_text([shop, left, right]), tasks, task)
 
 
@@ -368,6 +382,50 @@ def receipts(stage: Stage) -> NeedleScene:
 
 AXIS_TOPS = (50, 100, 200, 500, 1000, 2000)
 TICKS = 6
+
+
+def _axis(
+    stage: Stage,
+    face: torch.Tensor,
+    paper: torch.Tensor,
+    highest: torch.Tensor,
+    ends: tuple[torch.Tensor, torch.Tensor],
+    floor: tuple[torch.Tensor, torch.Tensor],
+) -> tuple[Text, Layer]:
+    """The numbers of an upright axis and the lines beside them. ends: left and right edge, (B, 1) each. floor: where
+    the axis begins, and how high it goes."""
+    small, (floor_y, span), place = stage.difficulty.small, floor, torch.arange(TICKS, device=stage.device)
+    size = stage.size_index(stage.draws.integers("tick/size", small[0], small[1] + 1).clamp(max=14))
+    value = torch.div(highest, TICKS - 1, rounding_mode="floor") * place
+    ticks = Text(
+        join([digits(value, 4)], 4), value, value, face.expand(-1, TICKS), size.expand(-1, TICKS),
+        stage.ink("tick/ink", paper).expand(-1, TICKS, 3),
+    )  # fmt: skip
+    axis_x = ends[0] + ticks.width().amax(1, keepdim=True) + 5
+    y = floor_y - torch.div(span * place, TICKS - 1, rounding_mode="floor")
+    cap = ticks.atlas.cap[ticks.face, ticks.size]
+    ticks = replace(ticks, baseline=y + (cap >> 1)).aligned(right=(axis_x - 5).expand(-1, TICKS))
+    # Where lines of the axis would be too close for their type, every other one is left out.
+    keep = (span > (TICKS - 1) * (ticks.height()[:, :1] + 2)) | (place % 5 == 0)
+    colour = stage.ink("grid", paper).expand(-1, TICKS, 3)
+    dark, pale = (paints(colour, opacity=(opacity, 0, 0)) for opacity in (255, 60))
+    grid = Layer(
+        y, axis_x.expand_as(y), keep.long().expand_as(y), (ends[1] - axis_x).expand_as(y), stage.sprite("solid", y),
+        torch.where((place == 0)[None, :, None, None], dark, pale), masks=(0,), extent=(1, stage.width),
+    )  # fmt: skip
+    return ticks.only(keep), grid
+
+
+def _chart_task(
+    stage: Stage, count: torch.Tensor, there: torch.Tensor, value: torch.Tensor, colourful: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """What is asked, and about which bar, (B,) each."""
+    bar, several, yes = torch.arange(there.shape[1], device=stage.device), (count > 1)[:, 0], torch.ones_like(colourful)
+    target = stage.draws.pick("target", *at_edge(stage, (bar == 0) | (bar == count - 1), there))
+    highest, lowest = value.masked_fill(~there, -1).argmax(1), value.masked_fill(~there, 10**6).argmin(1)
+    possible = torch.stack([yes, several, several, colourful, yes, yes, yes], 1)
+    task = pick_task(stage, (46, 10, 8, 10, 7, 6, 13), possible)
+    return task, torch.where(task == 1, highest, torch.where(task == 2, lowest, target))
 
 
 def charts(stage: Stage) -> NeedleScene:
@@ -392,46 +450,20 @@ def charts(stage: Stage) -> NeedleScene:
     )  # fmt: skip
     pad = 6 if tiny else 12
     ink = stage.ink("ink", paper)
-    title_pixels = draws.integers("title/size", 13, 17) if tiny else draws.integers("title/size", 16, 27)
-    title = Text(
-        any_word(stage, "title", "chart_titles"), sheet_x + pad, sheet_y,
-        stage.face("title/face"), stage.size_index(title_pixels), ink,
-    ).fitted(sheet_width - 2 * pad)  # fmt: skip
-    title = replace(title, baseline=sheet_y + pad - 2 + title.atlas.ascent[title.face, title.size])
+    sizes = (13, 17) if tiny else (16, 27)
+    title = _title(stage, "chart_titles", sheet_x + pad, sheet_y + pad - 2, sheet_width - 2 * pad, sizes, ink)
     face = stage.face("face")
-    tick_size = stage.size_index(draws.integers("tick/size", knobs.small[0], knobs.small[1] + 1).clamp(max=14))
     label_size = stage.type_sizes("label", 1, largest=18).expand(-1, items)
     value_size = stage.type_sizes("value", 1, largest=18).expand(-1, items)
 
     axis_top = stage.constant(AXIS_TOPS)[draws.integers("axis", 0, len(AXIS_TOPS))]
-    step = torch.div(axis_top, TICKS - 1, rounding_mode="floor")
-    tick_value = step * torch.arange(TICKS, device=device)
-    ticks = Text(
-        join([digits(tick_value, 4)], 4), tick_value, tick_value, face.expand(-1, TICKS), tick_size.expand(-1, TICKS),
-        stage.ink("tick/ink", paper).expand(-1, TICKS, 3),
-    )  # fmt: skip
-    axis_x = sheet_x + pad + ticks.width().amax(1, keepdim=True) + 5
-    label_room = title.atlas.height[face, stage.size_index(one * 18)] + 4
-    floor_y = sheet_y + sheet_height - pad - label_room
+    floor_y = sheet_y + sheet_height - pad - (title.atlas.height[face, stage.size_index(one * 18)] + 4)
     roof_y = title.baseline + (title.height() - title.atlas.ascent[title.face, title.size]) + (4 if tiny else 10)
     # Room above the highest bar for its number.
     roof_y = roof_y + title.atlas.height[face, value_size[:, :1]]
     span = (floor_y - roof_y).clamp(min=10)
-    tick_y = floor_y - torch.div(span * torch.arange(TICKS, device=device), TICKS - 1, rounding_mode="floor")
-    tick_cap = ticks.atlas.cap[ticks.face, ticks.size]
-    ticks = replace(ticks, baseline=tick_y + (tick_cap >> 1)).aligned(right=(axis_x - 5).expand(-1, TICKS))
-    # Where lines of the axis would be too close for their type, every other one is left out.
-    keep = (span > (TICKS - 1) * (ticks.height()[:, :1] + 2)) | (torch.arange(TICKS, device=device) % 5 == 0)
-    ticks = ticks.only(keep)
-    field_width = sheet_x + sheet_width - pad - axis_x
-    grid_colour = stage.ink("grid", paper).expand(-1, TICKS, 3)
-    rules = torch.arange(TICKS, device=device) == 0
-    grid = Layer(
-        tick_y, axis_x.expand_as(tick_y), keep.long().expand_as(tick_y), field_width.expand_as(tick_y),
-        stage.sprite("solid", tick_y),
-        torch.where(rules[None, :, None, None], paints(grid_colour, opacity=(255, 0, 0)),
-                    paints(grid_colour, opacity=(60, 0, 0))), masks=(0,), extent=(1, stage.width),
-    )  # fmt: skip
+    ticks, grid = _axis(stage, face, paper, axis_top, (sheet_x + pad, sheet_x + sheet_width - pad), (floor_y, span))
+    axis_x, field_width = grid.x[:, :1], grid.width[:, :1]
 
     # Bars: their values lie in bands of their own, so that the highest and the lowest are beyond doubt.
     band = torch.div(axis_top * 9, 10 * items, rounding_mode="floor").clamp(min=1)
@@ -465,17 +497,9 @@ def charts(stage: Stage) -> NeedleScene:
     values = values.aligned(centre=middle).only(there)
     values = replace(values, baseline=floor_y - tall - 1 - (values.height() - values.atlas.ascent[faces, values.size]))
 
-    # The question.
-    target = draws.pick("target", *at_edge(stage, (bar == 0) | (bar == count - 1), there))
-    several = (count > 1)[:, 0]
-    highest, lowest = value.masked_fill(~there, -1).argmax(1), value.masked_fill(~there, 10**6).argmin(1)
     # With one colour for all, "what color" needs no bar to be found; it is asked only where colours differ.
-    yes = torch.ones_like(several)
-    colourful = (many[:, 0] & (items <= len(COLOUR_NAMES) - 1)) | ~several
-    task = pick_task(
-        stage, (46, 10, 8, 10, 7, 6, 13), torch.stack([yes, several, several, colourful, yes, yes, yes], 1)
-    )
-    target = torch.where(task == 1, highest, torch.where(task == 2, lowest, target))
+    colourful = (many[:, 0] & (items <= len(COLOUR_NAMES) - 1)) | (count <= 1)[:, 0]
+    task, target = _chart_task(stage, count, there, value, colourful)
     label, number = take(label_ids, target), take(value_ids, target)
     asked_by = {"value": [label], "highest": [], "lowest": [], "colour": [label], "count": [], "title": []}
     asked_by["label"] = [number]
@@ -491,7 +515,7 @@ def charts(stage: Stage) -> NeedleScene:
         "label": named,
     }
     questions = zip(about, ask_all(stage, "charts", asked_by), strict=True)
-    tasks = {kind: Task(question, *about[kind]) for kind, question in questions}
+    tasks = {kind: NeedleTask(question, *about[kind]) for kind, question in questions}
     marks = [
         Marks(bars.boxes, FIRST_COLOUR + colour, there),
         Marks(bars.boxes, torch.full_like(colour, thing("bar")), there),

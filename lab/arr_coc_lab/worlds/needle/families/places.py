@@ -10,7 +10,7 @@ from ..batch import FIRST_COLOUR, thing
 from ..content import (
     PLACES,
     YES_NO,
-    Task,
+    NeedleTask,
     answer_of,
     any_word,
     ask,
@@ -73,15 +73,8 @@ def scenes(stage: Stage) -> NeedleScene:
     shape = kinds.gather(1, draws.integers("shape", 0, 4, items))
     body = stage.colour("body", stage.palette(colour), 12)
     black, white = torch.zeros_like(body), torch.full_like(body, 255)
-    layer = Layer(
-        y,
-        x,
-        side * there,
-        side,
-        stage.sprite_table(SHAPES)[shape],
-        paints(black, body, white, opacity=(110, 255, 255)),
-        extent=(pitch, pitch),
-    )
+    paint = paints(black, body, white, opacity=(110, 255, 255))
+    layer = Layer(y, x, side * there, side, stage.sprite_table(SHAPES)[shape], paint, extent=(pitch, pitch))
     boxes = layer.boxes
     both = there[:, :, None] & there[:, None, :]
     same_colour = (colour[:, :, None] == colour[:, None]) & both
@@ -143,7 +136,7 @@ def scenes(stage: Stage) -> NeedleScene:
     tasks = {}
     for (kind, values), answer in zip(asked_by.items(), [*answers, yes_no, yes_no], strict=True):
         wording = kind if kind == "where" else f"scenes.{kind}"
-        tasks[kind] = Task(ask(stage, f"wording/{kind}", wording, *values), answer, first)
+        tasks[kind] = NeedleTask(ask(stage, f"wording/{kind}", wording, *values), answer, first)
     pair = alone | torch.nn.functional.one_hot(other, items).bool()
     seen = by_task(task, [alone, alone, counted, alone, pair, found]) & there
     marks = [Marks(boxes, FIRST_COLOUR + colour, there), Marks(boxes, thing(SHAPES[0]) + shape, there)]
@@ -306,9 +299,9 @@ def signs(stage: Stage) -> NeedleScene:
     )
     placed = answer_of(choose(PLACES, take(place, target)))
     tasks = {
-        "text": Task(asked_text, said, text_box, board_box, take(first.size, target)),
-        "colour": Task(asked_colour, answer_of(colour_name), board_box, text_box),
-        "where": Task(ask(stage, "wording/where", "where", sign_name), placed, board_box, text_box),
+        "text": NeedleTask(asked_text, said, text_box, board_box, take(first.size, target)),
+        "colour": NeedleTask(asked_colour, answer_of(colour_name), board_box, text_box),
+        "where": NeedleTask(ask(stage, "wording/where", "where", sign_name), placed, board_box, text_box),
     }
     marks = [
         Marks(boards.boxes, FIRST_COLOUR + colour, there),
@@ -352,15 +345,8 @@ def _grounds(stage: Stage) -> tuple[Background, list[Layer]]:
     leaf = stage.colour("hedge", stage.constant([[88, 132, 76]]).expand(number, along, 3), 14)
     brown = torch.zeros_like(leaf) + stage.constant([98, 74, 54])
     there = draws.chance("hedge/there", 30 + stage.difficulty.clutter // 2, along).long()
-    trees = Layer(
-        horizon - side + 8,
-        x,
-        side * there,
-        side,
-        stage.sprite("tree", x),
-        paints(brown, leaf, torch.full_like(leaf, 255)),
-        extent=(62, 62),
-    )
+    paint = paints(brown, leaf, torch.full_like(leaf, 255))
+    trees = Layer(horizon - side + 8, x, side * there, side, stage.sprite("tree", x), paint, extent=(62, 62))
     return background, [sky, trees]
 
 
@@ -382,6 +368,76 @@ def _decoration(stage: Stage, slot_y: torch.Tensor, slot_x: torch.Tensor) -> Lay
     )
     sprites = torch.where(pond, stage.sprite("circle", y), stage.sprite("tree", y))
     return Layer(y, x, height * there, side, sprites, colours, extent=(106, 106))
+
+
+def _packet(
+    stage: Stage, y: torch.Tensor, x: torch.Tensor, there: torch.Tensor
+) -> tuple[list[Layer], Text, dict[str, NeedleTask], list[Marks], torch.Tensor]:
+    """A packet of a snack in the slot at y, x (B, 1): its layers and text, what is asked about it, its marks, and
+    (B, 2, 4) the boxes that name what is asked."""
+    draws, knobs = stage.draws, stage.difficulty
+    height, width = draws.integers("packet/height", 112, 125), draws.integers("packet/width", 112, 123)
+    packet_y, packet_x = y + draws.drift("packet/y", 127 - height), x + draws.drift("packet/x", 127 - width)
+    tint = draws.integers("packet/colour", 0, len(COLOUR_NAMES))
+    body = stage.colour("packet/body", stage.palette(tint), 8)
+    foil = torch.full_like(body, 255)
+    packet = Layer(
+        packet_y, packet_x, height * there, width, stage.sprite("packet", tint),
+        paints(torch.zeros_like(body), body, foil, opacity=(110, 255, 120)), extent=(SLOT, SLOT),
+    )  # fmt: skip
+    label_paper = torch.full_like(body, 246) - draws.integers("label/paper", 0, 14)[..., None]
+    small = stage.size_index(draws.integers("type", knobs.small[0], min(knobs.small[1], 12) + 1).clamp(max=12))
+    face, small_ink = stage.face("face"), stage.ink("ink", label_paper)
+    snack_ids = any_word(stage, "snack", "snacks")
+    middle = packet_x + (width >> 1)
+    snack = Text(
+        snack_ids, tint, tint, stage.face("snack/face"), stage.size_index(draws.integers("snack/size", 16, 25)),
+        stage.ink("snack/ink", body),
+    ).fitted(width - 16).aligned(centre=middle).only(there)  # fmt: skip
+    snack_base = packet_y + 10 + snack.atlas.ascent[snack.face, snack.size]
+    snack = replace(snack, baseline=snack_base)
+    listed = draws.order("ingredients", len(words("ingredients")))[:, :3]
+    one, two, three = (choose(words("ingredients"), listed[:, index : index + 1]) for index in range(3))
+    comma, blank = literal(",", one), literal(" ", one)
+    grams = digits(draws.integers("grams", 4, 60) * 5, 3)
+    weight_ids = join([grams, literal(" g", grams)], 5)
+    upper_line = join([one, comma, blank, two, comma], 24)
+    heading = choose(("Ingredients:", "INGREDIENTS", "Contains:", "Made of"), draws.integers("heading", 0, 4))
+    line = snack.atlas.height[face, small] + 1
+    lines = [join([ids], 24) for ids in (heading, upper_line, three, weight_ids)]
+    label_top = snack_base + (snack.height() - snack.atlas.ascent[snack.face, snack.size]) + 4
+    first_base = label_top + 3 + snack.atlas.ascent[face, small]
+    bases = torch.cat([first_base + step * line for step in range(4)], 1)
+    label_left = packet_x + 7
+    print_lines = Text(
+        torch.cat(lines, 1), (label_left + 4).expand(-1, 4), bases, face.expand(-1, 4), small.expand(-1, 4),
+        small_ink.expand(-1, 4, 3),
+    ).fitted(width - 21)  # fmt: skip
+    # One size for all lines of the label: that of the line which had to shrink most.
+    print_lines = replace(print_lines, size=print_lines.size.amin(1, keepdim=True).expand(-1, 4)).only(there)
+    label_height = torch.minimum(bases[:, 3:] + 5, packet_y + height - 7) - label_top
+    label = Layer(
+        label_top, label_left, label_height * there, width - 14, stage.sprite("solid", tint),
+        paints(label_paper, opacity=(250, 0, 0)), masks=(0,), extent=(SLOT, SLOT),
+    )  # fmt: skip
+    line_boxes, packet_box = print_lines.boxes(), packet.boxes[:, 0]
+    listed_box = union(line_boxes[:, 1], line_boxes[:, 2])
+    kinds = ("ingredients", "snack", "weight", "packet")
+    about = (
+        (answer_of(one, comma, blank, two, comma, blank, three)[:, 0], listed_box, packet_box, print_lines.size[:, 1]),
+        (answer_of(snack_ids[:, 0]), snack.boxes()[:, 0], packet_box, snack.size[:, 0]),
+        (answer_of(weight_ids[:, 0]), line_boxes[:, 3], packet_box, print_lines.size[:, 3]),
+        (answer_of(choose(COLOUR_NAMES, tint[:, 0])), packet_box),
+    )
+    questions = ask_all(stage, "zoo", {kind: [] for kind in kinds})
+    rows = zip(kinds, questions, about, strict=True)
+    tasks = {kind: NeedleTask(question, *facts) for kind, question, facts in rows}
+    marks = [
+        Marks(packet.boxes, torch.full_like(tint, thing("packet")), there),
+        Marks(packet.boxes, FIRST_COLOUR + tint, there),
+    ]
+    named = torch.stack([packet_box, line_boxes[:, 0]], 1)
+    return [packet, label], stack_text([snack, print_lines]), tasks, marks, named
 
 
 def zoo(stage: Stage) -> NeedleScene:
@@ -430,55 +486,8 @@ def zoo(stage: Stage) -> NeedleScene:
         paints(iron, torch.full_like(black, 200), None, opacity=(255, 255, 0)), masks=(0, 1), extent=(SLOT, SLOT),
     )  # fmt: skip
 
-    # The packet: name, weight, ingredients.
-    packet_y, packet_x = corner(order[:, :1])
-    height, width = draws.integers("packet/height", 112, 125), draws.integers("packet/width", 112, 123)
-    packet_y = packet_y + draws.drift("packet/y", 127 - height)
-    packet_x = packet_x + draws.drift("packet/x", 127 - width)
-    tint = draws.integers("packet/colour", 0, len(COLOUR_NAMES))
-    body = stage.colour("packet/body", stage.palette(tint), 8)
-    foil = torch.full_like(body, 255)
-    packet = Layer(
-        packet_y, packet_x, height * packet_there, width, stage.sprite("packet", tint),
-        paints(torch.zeros_like(body), body, foil, opacity=(110, 255, 120)), extent=(SLOT, SLOT),
-    )  # fmt: skip
-    label_paper = torch.full_like(body, 246) - draws.integers("label/paper", 0, 14)[..., None]
-    small = stage.size_index(draws.integers("type", knobs.small[0], min(knobs.small[1], 12) + 1).clamp(max=12))
-    face, small_ink = stage.face("face"), stage.ink("ink", label_paper)
-    snack_ids = any_word(stage, "snack", "snacks")
-    middle = packet_x + (width >> 1)
-    snack = Text(
-        snack_ids, tint, tint, stage.face("snack/face"), stage.size_index(draws.integers("snack/size", 16, 25)),
-        stage.ink("snack/ink", body),
-    ).fitted(width - 16).aligned(centre=middle).only(packet_there)  # fmt: skip
-    snack_base = packet_y + 10 + snack.atlas.ascent[snack.face, snack.size]
-    snack = replace(snack, baseline=snack_base)
-    listed = draws.order("ingredients", len(words("ingredients")))[:, :3]
-    one, two, three = (choose(words("ingredients"), listed[:, index : index + 1]) for index in range(3))
-    comma, blank = literal(",", one), literal(" ", one)
-    grams = digits(draws.integers("grams", 4, 60) * 5, 3)
-    weight_ids = join([grams, literal(" g", grams)], 5)
-    upper_line = join([one, comma, blank, two, comma], 24)
-    heading = choose(("Ingredients:", "INGREDIENTS", "Contains:", "Made of"), draws.integers("heading", 0, 4))
-    line = snack.atlas.height[face, small] + 1
-    lines = [join([ids], 24) for ids in (heading, upper_line, three, weight_ids)]
-    label_top = snack_base + (snack.height() - snack.atlas.ascent[snack.face, snack.size]) + 4
-    first_base = label_top + 3 + snack.atlas.ascent[face, small]
-    bases = torch.cat([first_base + step * line for step in range(4)], 1)
-    label_left = packet_x + 7
-    print_lines = Text(
-        torch.cat(lines, 1), (label_left + 4).expand(-1, 4), bases, face.expand(-1, 4), small.expand(-1, 4),
-        small_ink.expand(-1, 4, 3),
-    ).fitted(width - 21)  # fmt: skip
-    # One size for all lines of the label: that of the line which had to shrink most.
-    print_lines = replace(print_lines, size=print_lines.size.amin(1, keepdim=True).expand(-1, 4)).only(packet_there)
-    label_height = torch.minimum(bases[:, 3:] + 5, packet_y + height - 7) - label_top
-    label = Layer(
-        label_top, label_left, label_height * packet_there, width - 14, stage.sprite("solid", tint),
-        paints(label_paper, opacity=(250, 0, 0)), masks=(0,), extent=(SLOT, SLOT),
-    )  # fmt: skip
-    layers += [*decoration, ground, shadows, beasts, cages, packet, label]
-    ingredients = answer_of(one, comma, blank, two, comma, blank, three)[:, 0]
+    packet, text, tasks, marks, named = _packet(stage, *corner(order[:, :1]), packet_there)
+    layers += [*decoration, ground, shadows, beasts, cages, *packet]
 
     # The question.
     truth = draws.chance("truth", 50)[:, 0]
@@ -501,29 +510,23 @@ def zoo(stage: Stage) -> NeedleScene:
     present = truth | shown.any(1).all(1)
     asked = torch.where(present, take(kind, target), absent)
     animal = choose(ANIMALS, take(kind, target))
-    line_boxes, packet_box = print_lines.boxes(), packet.boxes[:, 0]
-    listed_box = union(line_boxes[:, 1], line_boxes[:, 2])
-    printed = ask_all(stage, "zoo", {kind: [] for kind in ("ingredients", "snack", "weight", "packet")})
-    name, weight = answer_of(snack_ids[:, 0]), answer_of(weight_ids[:, 0])
-    tinted, placed = answer_of(choose(COLOUR_NAMES, tint[:, 0])), answer_of(choose(PLACES, take(place, target)))
+    placed = answer_of(choose(PLACES, take(place, target)))
     shut, there_is = (answer_of(choose(YES_NO, truth.long())) for truth in (take(caged, target), present))
-    tasks = {
-        "ingredients": Task(printed[0], ingredients, listed_box, packet_box, print_lines.size[:, 1]),
-        "snack": Task(printed[1], name, snack.boxes()[:, 0], packet_box, snack.size[:, 0]),
-        "weight": Task(printed[2], weight, line_boxes[:, 3], packet_box, print_lines.size[:, 3]),
-        "packet": Task(printed[3], tinted, packet_box),
-        "where": Task(ask(stage, "wording/where", "where", animal), placed, packet_box),
-        "exists": Task(ask(stage, "wording/exists", "zoo.exists", choose(WITH_ARTICLE, asked)), there_is, packet_box),
-        "bars": Task(ask(stage, "wording/bars", "zoo.bars", animal), shut, packet_box),
-        "count": Task(ask(stage, "wording/count", "zoo.count"), answer_of(digits(there.sum(1), 2)), packet_box),
+    known = ask(stage, "wording/exists", "zoo.exists", choose(WITH_ARTICLE, asked))
+    number = answer_of(digits(there.sum(1), 2))
+    first = boxes[:, 0]  # which boxes are seen is said below
+    tasks |= {
+        "where": NeedleTask(ask(stage, "wording/where", "where", animal), placed, first),
+        "exists": NeedleTask(known, there_is, first),
+        "bars": NeedleTask(ask(stage, "wording/bars", "zoo.bars", animal), shut, first),
+        "count": NeedleTask(ask(stage, "wording/count", "zoo.count"), number, first),
     }
     marks = [
         Marks(boxes, thing(ANIMALS[0]) + kind, there),
         Marks(cages.boxes, torch.full_like(kind, thing("bars")), caged),
-        Marks(packet.boxes, torch.full_like(tint, thing("packet")), packet_there),
-        Marks(packet.boxes, FIRST_COLOUR + tint, packet_there),
+        *marks,
     ]
-    scene = scene_of(background, layers, stack_text([snack, print_lines]), tasks, task, marks)
+    scene = scene_of(background, layers, text, tasks, task, marks)
     # What is asked about animals needs their boxes: all of them for a count, none where none is there.
     about_packet, alone = (task < 4)[:, None], torch.nn.functional.one_hot(target, animals).bool()
     beast_mask = torch.where((task == 7)[:, None], there, alone & there & ((task != 5) | present)[:, None])
@@ -532,6 +535,6 @@ def zoo(stage: Stage) -> NeedleScene:
         scene,
         boxes=torch.where(about_packet[..., None], scene.boxes, boxes),
         box_mask=torch.where(about_packet, first_only.expand_as(there), beast_mask),
-        context=torch.stack([packet_box, line_boxes[:, 0]], 1),
+        context=named,
         context_mask=torch.stack([task < 3, task == 0], 1),
     )
