@@ -81,10 +81,8 @@ def command(options: DemoCommand) -> None:
         title = f"{right} of {len(panels)} right, from {100 * options.keep:g} % of the visual tokens"
         save_png(answer_sheet(panels, title), out / "answers.png")
         document = {"answers": rows, "right": right, "asked": len(rows), "page": str(out / "answers.png")}
-        pairs = [pair for pair in pairwise(posed) if pair[0].image == pair[1].image and isinstance(pair[0].image, Path)]
-        document["comparisons"] = [
-            compare_two(Path(str(pair[0].image)), [one.query for one in pair], out) for pair in pairs
-        ]
+        pairs = [pair for pair in pairwise(posed) if pair[0].image == pair[1].image]
+        document["comparisons"] = [compare_two(*pair, out) for pair in pairs]
         write_json(out / "answers.json", document)
     print_json(document) if options.as_json else print_answers(document)
 
