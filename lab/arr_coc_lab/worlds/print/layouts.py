@@ -137,7 +137,9 @@ def dense(page: PrintLayout) -> None:
             if page.chance(0.1):
                 page.rules.append((column * (wide + gutter), y + 0.1, column * (wide + gutter) + wide, y + 0.1))
                 y += 0.3
-    for slot in page.random.sample(range(min(len(page.slots), 60)), 8):
+    # Large type leaves room for the first lines only: half of what is asked stands there.
+    near, far = ([place for place, one in enumerate(page.slots) if (one.y < 10) == top] for top in (True, False))
+    for slot in page.random.sample(near, min(6, len(near))) + page.random.sample(far, min(6, len(far))):
         page.ask("line", slot, slot, label_words=page.between(1, 2))
         page.ask("next", slot, slot, label_words=2, answer_from=2, answer_words=1)
 
