@@ -35,8 +35,7 @@ help:
 setup: .venv/.installed
 
 demo: setup
-	$(BIN)/arr-coc demo look --out $(OUT)
-	$(BIN)/arr-coc demo answers --out $(OUT)
+	$(BIN)/arr-coc demo --out $(OUT)
 
 lint: setup
 	$(BIN)/ruff check .

@@ -17,8 +17,7 @@ from arr_coc.app.batch.store import Store
 from arr_coc.core.manifest import MANIFEST
 from arr_coc.core.records import read_rows
 from arr_coc.core.values import Allocation
-from arr_coc_lab.worlds.pages.pack import read_pack, write_pack
-from arr_coc_lab.worlds.pages.page import DrawnPage, DrawnQuestion
+from arr_coc_lab.worlds.pages.pack import DrawnPage, DrawnQuestion, read_pack, write_pack
 
 
 def opened(path: Path) -> None:
@@ -109,7 +108,7 @@ COMMANDS = {
         "train mini --scale 0.004 --width 64 --largest 256 --steps 1 --checkpoint-every 0 "
         "--folder out/run --out out/export",
     ),
-    "pages": ("pages --n 2 --pack --out out", "pages --n 2 --pack --wear --out out"),
+    "pages": ("pages --n 2 --out out", "pages --n 2 --json --out out"),
     "calibration": (
         "train calibration --weights {copy} --family scenes --n 1",
         "train calibration --weights {copy} --family scenes --n 1 --seed 3",
@@ -122,7 +121,7 @@ def words(text: str, things: Path, copy: Path) -> list[str]:
 
 
 def drawn_pages(path: Path) -> None:
-    """A part of two small pages, as a run of `pages` leaves it: what follows needs no browser."""
+    """A pack of two small pages, as a run of `pages` leaves it: what follows needs no browser."""
     box, held = np.array([[2, 3, 20, 12]], np.uint16), io.BytesIO()
     Image.fromarray(np.arange(64 * 96 * 3, dtype=np.uint8).reshape(64, 96, 3)).save(held, "WEBP", lossless=True)
     letters = np.array([[2, 3, 10, 12], [10, 3, 20, 12]], np.uint16)

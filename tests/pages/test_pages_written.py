@@ -9,20 +9,18 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("faker", reason="pip install 'arr-coc-lab[pages]'")
-
 from arr_coc_lab.worlds.pages import families as families_package
-from arr_coc_lab.worlds.pages.families import families
-from arr_coc_lab.worlds.pages.sheet import PageSheet, environment
+from arr_coc_lab.worlds.pages.families import FAMILIES
+from arr_coc_lab.worlds.pages.sheet import PageSheet, environment, readable, wordings
 from arr_coc_lab.worlds.pages.typefaces import HELD, TRAIN, typefaces
-from arr_coc_lab.worlds.pages.words import readable, vocabulary, wordings
+from arr_coc_lab.worlds.words import vocabulary
 
 CODE = """
 import hashlib
-from arr_coc_lab.worlds.pages.families import families
+from arr_coc_lab.worlds.pages.families import FAMILIES
 from arr_coc_lab.worlds.pages.sheet import PageSheet
 digest = hashlib.sha256()
-for name, family in families().items():
+for name, family in FAMILIES.items():
     for layout, write in [*family.train.items(), *family.held.items()]:
         sheet = PageSheet("train", 3, 5)
         digest.update((sheet.document(write(sheet)) + repr(sheet.questions)).encode())
@@ -31,7 +29,7 @@ print(digest.hexdigest())
 
 
 def written(split: str = "train", seed: int = 3):
-    for name, family in families().items():
+    for name, family in FAMILIES.items():
         for layout, write in (family.train if split == "train" else family.held).items():
             sheet = PageSheet(split, seed, 5)
             yield name, layout, sheet, sheet.document(write(sheet))
@@ -46,7 +44,7 @@ def test_the_same_seed_writes_the_same_pages_in_another_process():
 
 
 def test_no_layout_and_no_typeface_serves_both_splits():
-    for family in families().values():
+    for family in FAMILIES.values():
         assert not family.train.keys() & family.held.keys()
     assert TRAIN.keys() == HELD.keys()
     shared = {face for manner in TRAIN for face in typefaces("train", manner)} & {
@@ -72,7 +70,7 @@ def test_every_question_is_in_the_alphabet_and_answered_by_its_marks():
             assert readable(question.text)
             assert readable(question.answer)
             assert question.answers
-            if question.kind not in ("count", "icon"):
+            if question.kind not in ("count",):
                 assert question.answer == " ".join(sheet.marks[key] for key in question.answers), (layout, question)
     assert asked > 500
 
@@ -118,4 +116,4 @@ def test_every_wording_and_vocabulary_that_is_named_is_there():
                 if isinstance(node, ast.Call) and len(node.args) > at and isinstance(node.args[at], ast.Constant):
                     checked += 1
                     assert look_up(node.args[at].value), (path.name, node.args[at].value)
-    assert checked > 100
+    assert checked > 50

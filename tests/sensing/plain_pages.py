@@ -7,8 +7,7 @@ import io
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
-from arr_coc_lab.worlds.pages.pack import write_pack
-from arr_coc_lab.worlds.pages.page import DrawnPage, DrawnQuestion
+from arr_coc_lab.worlds.pages.pack import DrawnPage, DrawnQuestion, write_pack
 
 STEP, LINE, LEFT, TOP = 12, 24, 16, 16
 

@@ -16,7 +16,7 @@ from arr_coc_lab.train.scorer_worlds import (
     print_shelf,
 )
 from arr_coc_lab.train.train_scorer import ScorerOptions, ScorerTraining, cell_losses, coverage, letter_losses
-from arr_coc_lab.worlds.pages.page import DrawnPage
+from arr_coc_lab.worlds.pages.pack import DrawnPage
 
 
 def shelf():

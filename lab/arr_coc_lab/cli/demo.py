@@ -1,68 +1,51 @@
-"""`arr-coc demo`: the library at work on the pictures that come with it."""
+"""`arr-coc demo`: questions about the pictures that come with the library, what mini says to them, and what is true."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from time import perf_counter
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
-from arr_coc.app.cli.console import print_json, progress, say, show, table, wait_asleep, writing
+from arr_coc.app.cli.console import print_json, progress, save_png, say, show, table, wait_asleep, writing
+from arr_coc.app.cli.options import OnlyJson, OutFolder, with_options
 from arr_coc.core.errors import InputError
-from arr_coc.core.folders import EXAMPLES
-from arr_coc.options import Options
 
 if TYPE_CHECKING:
-    from arr_coc.core.values import JsonObject
-    from arr_coc.looking import Look
+    from PIL.Image import Image
 
-app = typer.Typer(no_args_is_help=True)
+    from arr_coc.answering.eye import Eye
+    from arr_coc.core.values import JsonObject
+    from arr_coc.draw import AnswerPanel
+
+SIZE = (512, 512)
 
 
 @dataclass(frozen=True)
-class Shown:
-    """One bundled picture and two questions that should be answered from two different places of it."""
+class DemoCommand:
+    """What is asked."""
 
-    picture: str
-    questions: tuple[str, str]
-    budget: int
-
-
-SHOWN = (
-    Shown("street.png", ("What does the pink sign say?", "What is on the brown sign?"), budget=40),
-    Shown("chart.png", ("What is the value for 2017?", "What number is over 2013?"), budget=40),
-    Shown("receipt.png", ("What is the date?", "What is the price of grapes?"), budget=40),
-    Shown("form.png", ("Find the end date.", "What is entered as station?"), budget=40),
-)
+    keep: Annotated[float, typer.Option(help="Share of the visual tokens to spend.")] = 0.25
+    questions: Annotated[int, typer.Option(help="How many questions about each example picture.")] = 2
+    seed: Annotated[int, typer.Option(help="Of the freshly drawn pictures, one for each family.")] = 7
+    out: OutFolder = Path("out/demo")
+    device: Annotated[str, typer.Option(help="cpu, cuda, cuda:1, mps.")] = "cpu"
+    as_json: OnlyJson = False
 
 
-@app.callback()
-def demo() -> None:
-    """The library at work on the pictures that come with it.
+class Posed(NamedTuple):
+    """A question with its true answer. name: of the files. image: a path or a PIL image."""
 
-    \b
-    Examples:
-      arr-coc demo look
-      arr-coc demo look --out demo
-      arr-coc demo look --json | jq .looks[0].tokens
-      arr-coc demo answers
-      arr-coc demo answers --keep 0.125 --out eighth
-      arr-coc demo gallery --page gallery.md
-      arr-coc demo zoo
-    """
+    name: str
+    image: Path | Image
+    query: str
+    truth: str
 
 
-@app.command("answers")
-def answers(
-    keep: Annotated[float, typer.Option(help="Share of the visual tokens to spend.")] = 0.25,
-    questions: Annotated[int, typer.Option(help="Of each example picture, the first so many.")] = 2,
-    seed: Annotated[int, typer.Option(help="Of the freshly drawn pictures, one for each family.")] = 7,
-    out: Annotated[Path, typer.Option(help="Folder for the results; made if missing.")] = Path("out/demo"),
-    device: Annotated[str, typer.Option(help="cpu, cuda, cuda:1, mps.")] = "cpu",
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
-) -> None:
+@with_options(DemoCommand)
+def command(options: DemoCommand) -> None:
     """Ask mini about the example pictures and about a fresh one of every family; right or wrong, all is shown.
 
     Writes PICTURE.answer.N.png for each question, answers.png with all of them, and answers.json. The questions were
@@ -71,127 +54,83 @@ def answers(
 
     \b
     Examples:
-      arr-coc demo answers
-      arr-coc demo answers --keep 0.125 --seed 8 --out eighth
-      arr-coc demo answers --json | jq '.answers[] | select(.right == false)'
+      arr-coc demo
+      arr-coc demo --keep 0.125 --seed 8 --out eighth
+      arr-coc demo --json | jq '.answers[] | select(.right == false)'
     """
     wait_asleep()
-    from .demo_answers import run
-
-    run(keep=keep, questions=questions, seed=seed, out=out, device=device, quiet=as_json)
-
-
-@app.command("gallery")
-def gallery(
-    page: Annotated[Path, typer.Option(help="The page; pictures go into a folder beside it.")] = Path("out/gallery.md"),
-    keep: Annotated[float, typer.Option(help="Share of the visual tokens to spend.")] = 0.125,
-    seed: Annotated[int, typer.Option(help="Of the freshly drawn pictures, two for each family.")] = 7,
-    device: Annotated[str, typer.Option(help="cpu, cuda, cuda:1, mps.")] = "cpu",
-) -> None:
-    """A page of twenty-two pictures with question, answer, truth and what the model saw, right and wrong ones alike.
-
-    \b
-    Examples:
-      arr-coc demo gallery
-      arr-coc demo gallery --keep 0.25 --page gallery.md
-    """
-    wait_asleep()
-    from tempfile import TemporaryDirectory
-
-    from .demo_answers import run, write_gallery
-
-    with TemporaryDirectory() as folder:
-        found = run(keep=keep, questions=2, seed=seed, out=Path(folder), device=device, quiet=False, number=2)
-        write_gallery(found, page)
-    say(f"files: {page}")
-
-
-@app.command("look")
-def look(
-    out: Annotated[Path, typer.Option(help="Folder for the results; made if missing.")] = Path("out/demo"),
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
-) -> None:
-    """Four example pictures, two questions about each: the same budget, spent in different places.
-
-    Writes for each question PICTURE.homunculus.N.png and PICTURE.allocation.N.json, and for each picture
-    PICTURE.comparison.png. The bundled scorer reads the pictures; no language model is needed.
-    """
-    from arr_coc.looking import prepare
-
-    started = perf_counter()
-    examples = [shown.picture for shown in SHOWN]
-    missing = [name for name in examples if not (EXAMPLES / name).is_file()]
-    if missing:
-        raise InputError(f"the example pictures {', '.join(missing)} are not installed; install arr-coc again")
-    with progress(examples, "looking at", hidden=as_json) as advance:
-        shown_all = []
-        for shown in SHOWN:
-            advance(shown.picture)
-            prepared = prepare(EXAMPLES / shown.picture)  # sensed once, asked twice
-            looks = [
-                prepared.look(question, Options(budget=shown.budget, relevance="scorer"))
-                for question in shown.questions
-            ]
-            shown_all.append(draw_looks(shown, looks, out))
-    results = [result for one in shown_all for result in one["looks"]]
-    if as_json:
-        print_json({"looks": results, "comparisons": [one["comparison"] for one in shown_all]})
-        return
-    print_demo(results, [one["comparison"] for one in shown_all], perf_counter() - started)
-
-
-def draw_looks(shown: Shown, looks: list[Look], out: Path) -> JsonObject:
-    """Draw and write one picture's results; refuses an allocation that does not cost what was announced."""
-    from arr_coc.app.cli.console import save_png
+    from arr_coc.answering.eye import Eye
     from arr_coc.core.files import write_json
-    from arr_coc.core.values import compare
-    from arr_coc.draw import comparison, homunculus
-    from arr_coc.packing.prices.counting import tokens_for
+    from arr_coc.draw import answer_sheet
+    from arr_coc.options import check_budget, check_device
 
-    stem = Path(shown.picture).stem
-    first, second = looks
-    moved = compare(first.allocation, second.allocation).moved
-    results = []
-    with writing(out):
-        for number, one in enumerate(looks, start=1):
-            allocation, question = one.allocation, one.relevance.query
-            announced = tokens_for(one.picture.size, allocation.budget, strategy=allocation.strategy)
-            assert allocation.tokens == announced, f"{shown.picture}: {allocation.tokens} tokens, not {announced}"
-            page, document = out / f"{stem}.homunculus.{number}.png", out / f"{stem}.allocation.{number}.json"
-            save_png(homunculus(one.picture, allocation, one.relevance, question), page)
-            write_json(document, allocation.to_json())
-            results.append(
-                {
-                    "picture": shown.picture,
-                    "question": question,
-                    "budget": allocation.budget,
-                    "announced": announced,
-                    "tokens": allocation.tokens,
-                    "full": allocation.full,
-                    "finest": allocation.tokens_by_level().get(0, 0),
-                    "moved": moved,
-                    "files": {"homunculus": str(page), "allocation": str(document)},
-                }
-            )
-        page = out / f"{stem}.comparison.png"
-        save_png(comparison(first.picture, [one.allocation for one in looks], shown.questions), page)
-    return {"looks": results, "comparison": {"picture": shown.picture, "moved": moved, "file": str(page)}}
+    check_budget(options.keep)
+    check_device(options.device)
+    if options.questions < 0:
+        raise InputError(f"--questions {options.questions} is less than none; give 0 or more")
+    posed, out, rows, panels = [*examples(options.questions), *fresh(options.seed)], options.out, [], []
+    with progress([one.name for one in posed], "", hidden=options.as_json) as advance, writing(out):
+        eye = Eye.from_pretrained(device=options.device)
+        for one in posed:
+            advance(one.name)
+            panel, row = ask_and_draw(eye, one, options.keep, out)
+            panels.append(panel)
+            rows.append(row)
+        right = sum(panel.right for panel in panels)
+        title = f"{right} of {len(panels)} right, from {100 * options.keep:g} % of the visual tokens"
+        save_png(answer_sheet(panels, title), out / "answers.png")
+        document = {"answers": rows, "right": right, "asked": len(rows), "page": str(out / "answers.png")}
+        write_json(out / "answers.json", document)
+    print_json(document) if options.as_json else print_answers(document)
 
 
-def print_demo(results: list[JsonObject], comparisons: list[dict[str, object]], seconds: float) -> None:
-    columns = {"picture": "left", "question": "left"}
-    columns |= dict.fromkeys(("budget", "tokens", "of full", "level 0"), "right")
+def examples(number: int) -> Iterator[Posed]:
+    """The first `number` questions about each picture that comes with the library."""
+    from arr_coc.app.microscope.linking import EXAMPLES, example_questions
+
+    for name, asked in example_questions().items():
+        for place, (query, truth) in enumerate(asked[:number], start=1):
+            yield Posed(f"{Path(name).stem}.answer.{place}", EXAMPLES / name, query, truth)
+
+
+def fresh(seed: int) -> Iterator[Posed]:
+    """The first picture of every family's test split: held-out typefaces, chosen by no one."""
+    from ..worlds.needle import FAMILIES, render
+    from ..worlds.needle.export import picture
+
+    for family in FAMILIES:
+        batch = render(family, 1, SIZE, seed, "test")
+        yield Posed(f"{family}.answer", picture(batch, 0), batch.questions[0], batch.answers[0])
+
+
+def ask_and_draw(eye: Eye, one: Posed, keep: float, out: Path) -> tuple[AnswerPanel, JsonObject]:
+    """Ask one question and draw what the model saw."""
+    from arr_coc.draw import AnswerPanel, homunculus
+    from arr_coc.pictures.load import load_picture
+
+    shown = load_picture(one.image)
+    answer = eye.set_image(shown.pixels).ask(one.query, keep)
+    panel, file = AnswerPanel(shown, one.query, answer, one.truth), out / f"{one.name}.png"
+    page = homunculus(shown, answer.allocation, eye.scored(one.query), one.query, answer=answer, truth=one.truth)
+    save_png(page, file)
+    row: JsonObject = {"picture": one.name.split(".")[0], "query": one.query, "answer": answer.text, "truth": one.truth}
+    row |= {"right": panel.right, "tokens": answer.tokens, "full": answer.full, "file": str(file)}
+    return panel, row | {"seconds": sum(answer.seconds.values()), "uncertainty": answer.uncertainty}
+
+
+def print_answers(document: JsonObject) -> None:
+    from rich.text import Text
+
+    columns = {"picture": "left", "question": "fold", "answer": "fold", "truth": "fold", "": "left"}
+    columns |= dict.fromkeys(("tokens", "s", "unsure"), "right")
     rows = [
         (
-            result["picture"] if number % 2 == 0 else "",
-            result["question"],
-            *(str(result["budget"]), str(result["tokens"])),
-            *(f"{100 * result['tokens'] / result['full']:.1f} %", str(result["finest"])),
+            *(row["picture"], row["query"], row["answer"], row["truth"]),
+            Text("right", style="green") if row["right"] else Text("wrong", style="bold red"),
+            *(f"{row['tokens']}/{row['full']}", f"{row['seconds']:.2f}", f"{row['uncertainty']:.2f}"),
         )
-        for number, result in enumerate(results)
+        for row in document["answers"]
     ]
-    show(table("Where the tokens go, without any model", columns, rows, sections=range(1, len(rows), 2)))
-    say("Each costs exactly what tokens_for tells from the picture's size alone.")
-    for one in comparisons:
-        say(f"{one['picture']}: the question moves {one['moved']:.0f} tokens, side by side in {one['file']}")
-    say(*(f"files: {', '.join(result['files'].values())}" for result in results), f"{seconds:.1f} s in all")
+    # A terminal of 80 columns has no room for lines between the columns.
+    show(table("What mini answers", columns, rows, narrow=True))
+    say(f"{document['right']} of {document['asked']} right; all of them on one page: {document['page']}")

@@ -44,36 +44,21 @@ def command(options: NeedleCommand) -> None:
     """
     if options.n < 1:
         raise InputError(f"--n {options.n} makes no picture; give at least 1")
-    height_and_width = parse_size(options.size)
+    size = parse_size(options.size)
     from arr_coc.looking import check_device
 
     from ..worlds.needle.export import write_dataset
 
     check_device(options.device)
+    how = options.split, options.difficulty, options.device
     with writing(options.out):
-        records = write_dataset(
-            options.family,
-            range(options.n),
-            options.seed,
-            options.out,
-            size=height_and_width,
-            split=options.split,
-            difficulty=options.difficulty,
-            device=options.device,
-        )
+        records = write_dataset(options.family, range(options.n), options.seed, options.out, size, *how)
     if options.as_json:
-        print_json(
-            {
-                "out": str(options.out),
-                "family": options.family,
-                "seed": options.seed,
-                "split": options.split,
-                "records": records,
-            }
-        )
+        about = {"out": str(options.out), "family": options.family, "seed": options.seed, "split": options.split}
+        print_json({**about, "records": records})
     else:
-        made = f"{options.family} ({options.size}, {options.split}, seed {options.seed})"
-        say(f"{len(records)} pictures of {made}: {options.out / 'contact_sheet.png'}")
+        drawn = f"{options.family} ({options.size}, {options.split}, seed {options.seed})"
+        say(f"{len(records)} pictures of {drawn}: {options.out / 'contact_sheet.png'}")
 
 
 def parse_size(text: str) -> tuple[int, int]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from importlib import import_module
 from pathlib import Path
@@ -10,7 +9,10 @@ from typing import Annotated
 
 import typer
 
+from arr_coc.app.cli.console import print_json, progress, say, wait_asleep
+from arr_coc.app.cli.options import OnlyJson
 from arr_coc.core.errors import InputError
+from arr_coc.core.folders import MINI, part_folder
 from arr_coc.core.values import JsonObject
 from arr_coc.knowing.language.tables import read_table
 
@@ -59,18 +61,13 @@ for _name, _training in read_table(Path(__file__).with_name("trainings.toml")).i
 
 @app.command("calibration")
 def calibration(
-    weights: Annotated[
-        Path | None, typer.Option(help="Folder with mini and scorer. [default: those of the package]")
-    ] = None,
+    weights: Annotated[Path | None, typer.Option(help="Folder with mini and scorer. [default: the package's]")] = None,
     n: Annotated[int, typer.Option("--n", help="Validation questions of each family and allocation.")] = 512,
     family: Annotated[list[str] | None, typer.Option(help="Only this family; may be repeated.")] = None,
     seed: Annotated[int, typer.Option(help="Of the validation pictures.")] = 20,
-    print_from: Annotated[
-        Path | None,
-        typer.Option("--print", help="An atlas of type: as many questions about printed pages too (docs/print.md)."),
-    ] = None,
+    atlas: Annotated[Path | None, typer.Option("--print", help="An atlas of type: printed pages too.")] = None,
     device: Annotated[str, typer.Option(help="cpu, cuda, cuda:1.")] = "cpu",
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
+    as_json: OnlyJson = False,
 ) -> None:
     """Fit the one temperature of mini's uncertainty, and write it into the folder of mini.
 
@@ -80,45 +77,31 @@ def calibration(
       arr-coc train calibration --n 256 --print atlas.npz --device cuda
       arr-coc train calibration --weights runs/ship --device cuda --json | jq .temperature
     """
-    from arr_coc.app.cli.console import progress, wait_asleep
-    from arr_coc.core.folders import MINI, part_folder
-    from arr_coc.looking import check_device
-    from arr_coc.realizing.bundled import Calibration
-
     from ..bench.suite import chosen_families
 
     wait_asleep()
     if n < 1:
         raise InputError(f"--n {n} measures nothing; give at least 1")
+    from arr_coc.looking import check_device
+    from arr_coc.realizing.bundled import Calibration
+
     check_device(device)
     from ..bench.needle import BATCH, Weights
-    from ..train.evaluate import calibrate
+    from ..train.evaluate import calibrate, print_answers
+    from ..train.print_world import PrintWorld
 
-    families = chosen_families(family)
-    loaded = Weights.load(weights, device)
-    batch_size = BATCH.get(device.split(":")[0], BATCH["cpu"])
-    printed = None
-    if print_from is not None:
-        from ..train.evaluate import print_answers
-        from ..train.print_world import PrintWorld
-
-        world = PrintWorld(print_from, device, seed, split="val")
-        printed = print_answers(loaded.mini, loaded.scorer, world, n * len(families), batch_size)
+    families, loaded = chosen_families(family), Weights.load(weights, device)
+    size = BATCH.get(device.split(":")[0], BATCH["cpu"])
+    world = None if atlas is None else PrintWorld(atlas, device, seed, split="val")
+    printed = print_answers(loaded.mini, loaded.scorer, world, n * len(families), size) if world else ()
     with progress(families, "asking about", hidden=as_json) as advance:
-        found = calibrate(
-            *(loaded.mini, loaded.scorer),
-            families=families,
-            number=n,
-            seed=seed,
-            batch_size=batch_size,
-            advance=advance,
-            more=printed or (),
-        )
+        how: JsonObject = {"families": families, "number": n, "seed": seed, "batch_size": size, "advance": advance}
+        found = calibrate(loaded.mini, loaded.scorer, more=printed, **how)
     rest = {name: value for name, value in found.items() if name not in ("temperature", "levels")}
     path = Calibration(found["temperature"], found["levels"]).write(part_folder(MINI, weights), **rest)
     if as_json:
-        print(json.dumps({**found, "file": str(path)}))
+        print_json({**found, "file": str(path)})
     else:
-        ece = found["overall"]
-        print(f"temperature {found['temperature']:.3f}: {path}")
-        print(f"ECE {100 * ece['ece_before']:.1f} % before, {100 * ece['ece_after']:.1f} % after, n = {ece['n']}")
+        before, after, asked = (found["overall"][name] for name in ("ece_before", "ece_after", "n"))
+        say(f"temperature {found['temperature']:.3f}: {path}")
+        say(f"ECE {100 * before:.1f} % before, {100 * after:.1f} % after, n = {asked}")

@@ -12,7 +12,7 @@ their logarithm.
 
 from __future__ import annotations
 
-from dataclasses import replace
+import random
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -27,14 +27,12 @@ from ..worlds.needle.draws import DrawPlan, FloatDraws, scattered
 from ..worlds.needle.paint import part
 from ..worlds.needle.renderer import Asked
 from ..worlds.print.atlas import PrintAtlas, load_atlas
-from ..worlds.print.bank import make_bank
-from ..worlds.print.layouts import SHARES, VAL_SHARES, Sheet, SheetStage, dense, lay_out
-from ..worlds.print.ornaments import draw_ornaments, paint_ornaments
+from ..worlds.print.bank import Bank, Rows
+from ..worlds.print.layouts import SHARES, SMALLEST, VAL_SHARES, Layouts, PrintStage, Sheet, family_of
 from ..worlds.print.paint import PIXELS_AT_ONCE, paint_rects, paint_runs
-from ..worlds.print.questions import GROUP, ask, spans
-from ..worlds.print.setting import MoneyStyle, Runs, each, painted_areas, set_text, without_collisions
-from ..worlds.print.sheets import SMALLEST
-from ..worlds.print.wear import CLOUDS, PrintWear, WearTables, draw_wear, noise
+from ..worlds.print.questions import GROUP, Facts, ask, spans
+from ..worlds.print.setting import Runs, painted_areas, set_text, without_collisions
+from ..worlds.print.wear import PrintWear, draw_wear
 from ..worlds.print.wear import worn as wear_out
 from .mini_model import ADDITIONS, TURN_LENGTH, reworded
 from .pictures import Glyphs, unknown_things
@@ -69,7 +67,7 @@ def _plan(name: str, size: tuple[int, int]) -> DrawPlan:
 
 class PrintWorld:
     """atlas: the file of `scripts/build_print_atlas.py`, or None. share: how many of all pictures are printed pages,
-    about. split: "train", or "val" with the faces that were held out. smallest: em in pixels, see `SheetStage`."""
+    about. split: "train", or "val" with the faces that were held out. smallest: least em in pixels."""
 
     def __init__(
         self,
@@ -83,7 +81,10 @@ class PrintWorld:
         assert split in SPLITS, split
         self.device, self.seed, self.share, self.split = torch.device(device), seed, min(0.95, share), split
         self.atlas = load_atlas(atlas, self.device)
-        self.bank = make_bank(seed if split == "train" else seed + 7_919, self.device)
+        source = random.Random(f"print {split} {seed}")
+        rows = Rows(source)
+        self.layouts = Layouts.of(rows, source, self.device)
+        self.bank = Bank.of(rows, self.device)
         self.faces, self.common = self.atlas.faces(split), self.atlas.faces(split, common=True)
         self.smallest = smallest
         self.shares = SHARES if split == "train" else VAL_SHARES
@@ -103,42 +104,29 @@ class PrintWorld:
             printed = self.printed(number, size, start, LETTERS)[1]
             return letter_batch(printed.pixels, printed.glyphs)
 
-    def stage(self, number: int, size: tuple[int, int], start: int | Tensor, kind: str = "pages") -> SheetStage:
-        """All the chance of these pictures, and what they are laid out with."""
-        index = torch.arange(number, device=self.device) + start
-        draws = FloatDraws.of(self.seed, self.split, f"print/{kind}", index, plan=_plan(kind, (size[0], size[1])))
-        return SheetStage(draws, *size, self.bank, self.atlas, self.faces, self.common, self.smallest)
-
     def printed(
         self, number: int, size: tuple[int, int], start: int | Tensor, kind: str = "pages", worn: bool = True
     ) -> tuple[FloatDraws, Printed]:
-        """The pictures with all that is known about them. worn: as scanners and time leave them."""
-        stage = self.stage(number, size, start, kind)
-        draws = stage.draws
-        if kind == LETTERS:
-            sheet, family = dense(stage, tight=True), torch.zeros(number, dtype=torch.int64, device=self.device)
-        else:
-            sheet, family = lay_out(stage, self.shares)
-        key, snap = draws.bits("text", sheet.slots.row.shape[1]), draws.chance("snap", 20)
-        runs = set_text(sheet.slots, self.bank, self.atlas, money_style(draws), key, snap)
+        """The pictures with all that is known about them. worn: as scanners and cameras leave them."""
+        index = torch.arange(number, device=self.device) + start
+        draws = FloatDraws.of(self.seed, self.split, f"print/{kind}", index, plan=_plan(kind, (size[0], size[1])))
+        stage = PrintStage(draws, *size, self.atlas, self.faces, self.common, self.smallest)
+        which = self.layouts.choose(draws, {"dense": 1.0} if kind == LETTERS else self.shares)
+        sheet = self.layouts.lay_out(stage, self.bank, which, tight=kind == LETTERS)
+        runs = set_text(sheet.slots, self.bank, self.atlas, draws.bits("text", sheet.slots.row.shape[1]))
         areas = painted_areas(runs.extent(self.atlas))
         runs = without_collisions(runs, areas, size)
         paper, weight = paper_of(draws), draws.uniform("weight", 0.6, 1.2)[:, 0]
         wear = draw_wear(draws, size, small_type(runs), None if worn else {"clean": 1.0})
-        ornaments = draw_ornaments(draws, size, areas, runs.there)
         step = max(1, PIXELS_AT_ONCE.get(self.device.type, 1 << 19) // (size[0] * size[1]))
-        tables = WearTables.of(self.device)
         pixels = torch.empty(number, 3, *size, dtype=torch.uint8, device=self.device)
         for first in range(0, number, step):
             some = slice(first, first + step)
             canvas = paper[some, :, None, None].expand(-1, -1, *size)
-            clouds = noise(tables.noises, wear.places[some], size, CLOUDS)
-            canvas = paint_ornaments(canvas, part(ornaments, some), clouds, over=False)
             canvas = paint_rects(canvas, part(sheet.fills, some))
             canvas = paint_rects(canvas, part(sheet.rules, some))
             canvas = paint_runs(canvas, part(runs, some), areas[some], self.atlas, weight[some])
-            canvas = paint_ornaments(canvas, part(ornaments, some), clouds, over=True)
-            canvas = wear_out(canvas, part(wear, some), paper[some], tables)
+            canvas = wear_out(canvas, part(wear, some), paper[some])
             pixels[some] = (canvas * 255).round_().clamp_(0, 255).to(torch.uint8)
         y, x = runs.middles(self.atlas)
         x, y = wear.moved(x, y)
@@ -147,14 +135,14 @@ class PrintWorld:
         glyphs = Glyphs(
             *(v.flatten(1) for v in (y.floor().long(), x.floor().long(), runs.ids * inside, em.round().long()))
         )
-        return draws, Printed(pixels, sheet, runs, runs.extent(self.atlas), glyphs, family, wear)
+        return draws, Printed(pixels, sheet, runs, runs.extent(self.atlas), glyphs, family_of(which), wear)
 
     def asked(self, draws: FloatDraws, printed: Printed, size: tuple[int, int]) -> list[Asked]:
         """Three questions about every picture; where fewer can be asked, the first one again."""
         facts, runs = printed.sheet.facts, printed.runs
         answer = spans(runs, printed.extent, facts.answer, facts.answer_from, facts.answer_words)
-        label = spans(runs, printed.extent, facts.label, facts.label_from, facts.label_words)
-        second = spans(runs, printed.extent, facts.second, facts.label_from * 0, facts.label_words * 0)
+        label = spans(runs, printed.extent, facts.label, facts.label * 0, facts.label_words)
+        second = spans(runs, printed.extent, facts.second, facts.label * 0, facts.label * 0)
         rows = torch.arange(len(facts.group), device=self.device)[:, None]
         shown = (printed.glyphs.character > 0).view(runs.ids.shape)
         wordings = draws.bits("wording", facts.group.shape[1])
@@ -178,9 +166,9 @@ class PrintWorld:
         order = torch.where(valid, draws.bits("question", facts.group.shape[1]), 1 << 40).argsort(dim=1)[:, :QUESTIONS]
         order = torch.where(valid.gather(1, order), order, order[:, :1])
         good = valid.any(1)
-        kept = each(lambda value: value.gather(1, order), facts)
-        group, beside = kept.group.where(good[:, None], GROUP["none"]), kept.second.where(good[:, None], -1)
-        kept = replace(kept, group=group, second=beside)
+        kept = Facts(*(value.gather(1, order) for value in facts))
+        other = {name: getattr(kept, name).where(good[:, None], -1) for name in ("query", "second")}
+        kept = kept._replace(group=kept.group.where(good[:, None], GROUP["none"]), **other)
 
         def of(values: Tensor) -> Tensor:
             return values.gather(1, order[..., None].expand(-1, -1, values.shape[-1]))
@@ -188,14 +176,9 @@ class PrintWorld:
         # Where nothing can be asked, the answer is what is there: nothing.
         nothing = constant([IDS["-"], *[0] * (ANSWER - 1)], self.device)
         answers = torch.where(good[:, None, None], of(answer.ids)[..., :ANSWER], nothing)
-        question = ask(
-            kept,
-            of(label.ids)[..., :NAMED],
-            of(second.ids)[..., :NAMED],
-            wordings.gather(1, order),
-            answers,
-            TAIL - TURN_LENGTH - 1,
-        )
+        named_by = (of(label.ids)[..., :NAMED], of(second.ids)[..., :NAMED])
+        room = TAIL - TURN_LENGTH - 1 - (answers > 0).sum(-1)
+        question = ask(kept, self.bank.rows, *named_by, wordings.gather(1, order), room)
         scale = constant([size[1], size[0]] * 2, self.device, torch.float32)
 
         def placed(boxes: Tensor) -> Tensor:
@@ -227,17 +210,6 @@ def unique_start(runs: Runs, slot: Tensor, letters: int) -> Tensor:
     value = value.sum(-1) * runs.there
     rows = torch.arange(len(slot), device=slot.device)[:, None]
     return (value[rows, slot][..., None] == value[:, None]).sum(-1) == 1
-
-
-def money_style(draws: FloatDraws) -> MoneyStyle:
-    """How each picture writes sums."""
-    marks = draws.integers("money/marks", 0, 10)
-    return MoneyStyle(
-        draws.integers("money/sign", 0, 16).clamp_max(10),
-        draws.chance("money/behind", 25).long(),
-        torch.where(marks < 5, 1, torch.where(marks < 7, 0, torch.where(marks < 9, 2, 3))),
-        (~draws.chance("money/whole", 8)).long(),
-    )
 
 
 def paper_of(draws: FloatDraws) -> Tensor:

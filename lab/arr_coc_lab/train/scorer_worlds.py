@@ -24,8 +24,7 @@ from arr_coc.knowing.scorer.reading_scorer import CELL
 from ..worlds.needle import FAMILIES
 from ..worlds.needle.batch import NeedleBatch
 from ..worlds.needle.renderer import Asked
-from ..worlds.pages.pack import decoded, read_pack
-from ..worlds.pages.page import DrawnPage
+from ..worlds.pages.pack import DrawnPage, decoded, read_pack
 from .allocations import box_cover
 from .mini_model import ADDITIONS
 from .pictures import Glyphs, render_glyphs

@@ -25,7 +25,7 @@ from arr_coc.core.values import JsonObject
 from arr_coc.knowing.scorer.reading_scorer import ReadingScorer
 
 from ..options import option
-from ..worlds.print.sheets import SMALLEST
+from ..worlds.print.layouts import SMALLEST
 from .allocations import Kind, LeafTable, coarsest_of, even_tree_of
 from .evaluate import FAMILIES
 from .mini_model import MiniConfig, TrainingState, build_mini, load_shipped

@@ -174,7 +174,8 @@ def bill_lessons(number: int, questions: int, seed: int, split: str = "train") -
     source = np.random.default_rng(seed)
     for bill in bills(number, seed, split):
         chosen = source.permutation(len(bill.questions))[:questions]
-        found = tuple(WordLesson(*bill.questions[place]) for place in chosen.tolist())
+        asked = [bill.questions[place] for place in chosen.tolist()]
+        found = tuple(WordLesson(one.query, one.answer.boxes, one.context) for one in asked)
         yield Lesson(bill.words, found, f"drawn {bill.kind}")
 
 

@@ -1,9 +1,9 @@
-"""What bills say: goods, and the sums that they come to. Pages lay them out, too; here they become words with boxes.
+"""Bills: goods, the sums that they come to, and where each text of a bill stands.
 
     for bill in bills(100, seed=3): bill.words, bill.questions
 
 A bill has a subtotal, a tax, a total and often a sum that was paid; each stands beside, above or far from its label.
-The ranker of words learns here which is which.
+The ranker of words learns here which is which. Printed pages take the texts and their places, pages only the sums.
 """
 
 from __future__ import annotations
@@ -12,18 +12,17 @@ import random
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
 from arr_coc.pictures.words import Words, make_words
 
-from .word_lists import lists_of
+from .words import DATA, lists_of
 
 SIZE = (1170.0, 827.0)  # height and width of A4 at 100 dots an inch
 
-words = lists_of(Path(__file__).parent / "data" / "bills.toml")
+words = lists_of(DATA / "bills.toml")
 MONEY: tuple[Callable[[float], str], ...] = (
     lambda value: f"${value:,.2f}",
     lambda value: f"{value:,.2f} EUR",
@@ -57,82 +56,112 @@ def goods_of(lots: random.Random, things: Iterable[str], dearest: float = 400) -
     return [Goods(thing, lots.randint(1, 9), round(lots.uniform(1, dearest), 2)) for thing in things]
 
 
-def sums_of(lots: random.Random, goods: Sequence[Goods], money: Callable[[float], str], till: bool) -> list[Sum]:
-    """The lines below the goods. The total is what has to be paid for them, whatever was paid already."""
+def sums_of(
+    lots: random.Random, goods: Sequence[Goods], money: Callable[[float], str], till: bool, language: str = ""
+) -> list[Sum]:
+    """The lines below the goods. The total is what has to be paid for them, whatever was paid already.
+
+    language: "german." for German labels.
+    """
+
+    def label(kind: str) -> str:
+        return lots.choice(words(language + kind))
+
     net = sum(one.count * one.price for one in goods)
-    rest, lines = net, [("subtotal", lots.choice(words("sums.subtotal")), net)] if lots.random() < 0.85 else []
+    rest, lines = net, [("subtotal", label("sums.subtotal"), net)] if lots.random() < 0.85 else []
     for kind in words("more"):
         if lots.random() < 0.2:
             amount = round(net * lots.uniform(0.02, 0.15), 2)
             rest += -amount if kind == "discount" else amount
-            lines.append((kind, lots.choice(words(f"more.{kind}")), amount))
+            lines.append((kind, label(f"more.{kind}"), amount))
     tax = round(rest * lots.choice((0.05, 0.07, 0.085, 0.19, 0.2)), 2)
     if lots.random() < 0.85:
-        lines.append(("tax", lots.choice(words("sums.tax")), tax))
+        lines.append(("tax", label("sums.tax"), tax))
         rest += tax
     after = lots.random() < (0.6 if till else 0.2)
-    labels = [one for one in words("sums.total") if not after or not re.search("due|pay", one.lower())]
+    labels = [one for one in words(f"{language}sums.total") if not after or not re.search("due|pay|zahl", one.lower())]
     lines.append(("total", lots.choice(labels), rest))
     if after:
         how = "till" if till else "paid"
         paid = round(rest * lots.uniform(1.0, 1.3), 2) if till else round(rest * lots.uniform(0.1, 0.9), 2)
-        lines += [("paid", lots.choice(words(f"{how}.paid")), paid)]
-        lines += [("balance", lots.choice(words(f"{how}.balance")), abs(rest - paid))]
+        lines += [("paid", label(f"{how}.paid"), paid)]
+        lines += [("balance", label(f"{how}.balance"), abs(rest - paid))]
     if not till and lots.random() < 0.12:  # the sum that counts stands first
         lines.sort(key=lambda line: line[0] != "total")
     return [Sum(kind, label, money(value)) for kind, label, value in lines]
 
 
-# ---- Bills as words --------------------------------------------------------------------------------------------------
+# ---- Bills as texts with places --------------------------------------------------------------------------------------
+
+
+class BillText(NamedTuple):
+    """A text that begins (or ends, where `right`) at x on the line y, and (n, 4) the boxes of its words in 0–1."""
+
+    text: str
+    x: float
+    y: float
+    right: bool
+    scale: float
+    boxes: np.ndarray
 
 
 class BillQuestion(NamedTuple):
-    """A question, and the boxes (n, 4) in 0–1 of its answer and of what names it."""
+    """A question, the text that answers it, and those that name it."""
 
-    text: str
-    boxes: np.ndarray
-    context: np.ndarray
+    query: str
+    answer: BillText
+    named: tuple[BillText, ...] = ()
+
+    @property
+    def context(self) -> np.ndarray:
+        """(n, 4) boxes of what names it."""
+        return np.concatenate([np.zeros((0, 4)), *(one.boxes for one in self.named)])
 
 
 class Bill(NamedTuple):
-    """words: of the page, shuffled. questions: about it. kind: invoice, receipt or statement."""
+    """texts: of the page, `size` pixels high. words: of all texts, shuffled. kind: invoice or receipt."""
 
+    texts: list[BillText]
+    size: float
     words: Words
-    questions: tuple[BillQuestion, ...]
+    questions: list[BillQuestion]
     kind: str
 
 
 @dataclass
 class BillSheet:
-    """A page that is being filled: texts and their boxes, x0, y0, x1, y1 in 0–1."""
+    """A page that is being filled. size: height of its type. wide: how wide its letters are."""
 
     lots: random.Random
     size: float
     wide: float
-    texts: list[str] = field(default_factory=list)
-    boxes: list[tuple[float, float, float, float]] = field(default_factory=list)
+    texts: list[BillText] = field(default_factory=list)
+    questions: list[BillQuestion] = field(default_factory=list)
 
-    def put(self, x: float, y: float, text: str, *, right: bool = False, scale: float = 1.0) -> np.ndarray:
-        """Write a text that begins (or ends) at x on the line y → (words, 4) its boxes."""
-        high, first = self.size * scale, len(self.texts)
+    def put(self, x: float, y: float, text: str, *, right: bool = False, scale: float = 1.0) -> BillText:
+        """Write a text that begins (or ends) at x on the line y."""
+        high = self.size * scale
         widths = [self.wide * high * sum(0.5 if letter in "ilI.,:;'|1fjt " else 1.0 for letter in word) * 0.62
                   for word in text.split()]  # fmt: skip
         space = 0.3 * high
         at = x - (sum(widths) + space * (len(widths) - 1)) if right else x
-        for word, width in zip(text.split(), widths, strict=True):
-            self.texts.append(word)
-            self.boxes.append((at, y - high, at + width, y + 0.25 * high))
+        boxes = []
+        for width in widths:
+            boxes.append((at, y - high, at + width, y + 0.25 * high))
             at += width + space
-        return np.array(self.boxes[first:]) / (SIZE[1], SIZE[0], SIZE[1], SIZE[0])
+        placed = BillText(text, x, y, right, scale, np.array(boxes) / (SIZE[1], SIZE[0], SIZE[1], SIZE[0]))
+        self.texts.append(placed)
+        return placed
 
-    def finished(self, source: str) -> Words:
+    def words(self, source: str) -> Words:
         """The words in a random order: readers must not lean on the order of a file."""
-        order = self.lots.sample(range(len(self.texts)), len(self.texts))
-        boxes = np.array([self.boxes[place] for place in order])
-        return make_words([self.texts[place] for place in order], boxes, size=SIZE, source=source)
+        texts = [word for one in self.texts for word in one.text.split()]
+        boxes = np.concatenate([one.boxes for one in self.texts]) * (SIZE[1], SIZE[0], SIZE[1], SIZE[0])
+        order = self.lots.sample(range(len(texts)), len(texts))
+        return make_words([texts[place] for place in order], boxes[order], size=SIZE, source=source)
 
 
-Placed = tuple[Sum, np.ndarray, np.ndarray]
+Placed = tuple[Sum, BillText, BillText]
 
 
 def sums_beside(sheet: BillSheet, y: float, sums: Sequence[Sum], ends: tuple[float, float]) -> list[Placed]:
@@ -164,10 +193,10 @@ def sums_in_lines(sheet: BillSheet, y: float, sums: Sequence[Sum], ends: tuple[f
         if place and (place % 2 == 0 or one.kind == "total"):
             x, y = 60.0, y + 1.9 * sheet.size
         label = sheet.put(x, y, one.label + sheet.lots.choice((":", "")))
-        start = label[-1, 2] * SIZE[1] + 0.6 * sheet.size
+        start = label.boxes[-1, 2] * SIZE[1] + 0.6 * sheet.size
         value = sheet.put(start, y, one.value)
         found.append((one, label, value))
-        x = value[-1, 2] * SIZE[1] + 2.5 * sheet.size
+        x = value.boxes[-1, 2] * SIZE[1] + 2.5 * sheet.size
     return found
 
 
@@ -202,10 +231,9 @@ def make_bill(lots: random.Random, kind: str) -> Bill:
     sheet = BillSheet(lots, lots.uniform(9, 17), lots.uniform(0.8, 1.15))
     money, narrow = lots.choice(MONEY), kind == "receipt"
     left, right = (180.0, 560.0) if narrow else (50.0, SIZE[1] - 50.0)
-    questions: list[BillQuestion] = []
-    y = head_of(sheet, questions, left, right, narrow)
+    y = head_of(sheet, left, right, narrow)
     goods = goods_of(lots, (lots.choice(words("things")) for _ in range(lots.randint(2, 12))))
-    y = items_of(sheet, questions, goods, money, y, (left, right), narrow)
+    y = items_of(sheet, goods, money, y, (left, right), narrow)
     y += sheet.size * lots.uniform(1, 4)
     sums = sums_of(lots, goods, money, narrow)
     lay = sums_beside if narrow else lots.choice(LAYOUTS)
@@ -215,9 +243,10 @@ def make_bill(lots: random.Random, kind: str) -> Bill:
         alone = sum(other.kind == "balance" for other in sums) == 0 or one.kind != "total"
         names = asked if alone else [name for name in asked if "pay" not in name and "due" not in name]
         chosen = lots.sample(names, min(2, len(names)))
-        questions += [BillQuestion(phrased(lots, name), value, label) for name in chosen]
-    foot_of(sheet, left)
-    return Bill(sheet.finished(f"a drawn {kind}"), tuple(questions), kind)
+        sheet.questions += [BillQuestion(phrased(lots, name), value, (label,)) for name in chosen]
+    for text in lots.sample(words("foot"), 2):
+        sheet.put(left, SIZE[0] - lots.uniform(20, 120), text)
+    return Bill(sheet.texts, sheet.size, sheet.words(f"a drawn {kind}"), sheet.questions, kind)
 
 
 def phrased(lots: random.Random, name: str) -> str:
@@ -226,12 +255,12 @@ def phrased(lots: random.Random, name: str) -> str:
     return text[:1].upper() + text[1:] if lots.random() < 0.8 else text
 
 
-def head_of(sheet: BillSheet, questions: list[BillQuestion], left: float, right: float, narrow: bool) -> float:
+def head_of(sheet: BillSheet, left: float, right: float, narrow: bool) -> float:
     """Shop, customer, number and dates → where the goods begin."""
     lots, y = sheet.lots, sheet.lots.uniform(50, 110)
     shop = sheet.put(left, y, lots.choice(words("shops")), scale=lots.uniform(1, 1.8))
     who = lots.choice(("Which shop is this?", "Who sent this invoice?", "What is the company?"))
-    questions.append(BillQuestion(who, shop, shop[:0]))
+    sheet.questions.append(BillQuestion(who, shop))
     y += 2 * sheet.size
     sheet.put(left, y, lots.choice(words("streets")))
     day = f"{lots.randint(1, 28):02}{lots.choice('./-')}{lots.randint(1, 12):02}.20{lots.randint(10, 29)}"
@@ -246,14 +275,13 @@ def head_of(sheet: BillSheet, questions: list[BillQuestion], left: float, right:
         y += 1.8 * sheet.size
         x = right - 300 if aside else left
         label = sheet.put(x, y, lots.choice(labels) + lots.choice(("", ":")))
-        placed = sheet.put(right if aside else label[-1, 2] * SIZE[1] + sheet.size, y, value, right=aside)
-        questions.append(BillQuestion(phrased(lots, name), placed, label))
+        placed = sheet.put(right if aside else label.boxes[-1, 2] * SIZE[1] + sheet.size, y, value, right=aside)
+        sheet.questions.append(BillQuestion(phrased(lots, name), placed, (label,)))
     return y + sheet.size * lots.uniform(2, 5)
 
 
 def items_of(
     sheet: BillSheet,
-    questions: list[BillQuestion],
     goods: Sequence[Goods],
     money: Callable[[float], str],
     y: float,
@@ -268,10 +296,10 @@ def items_of(
     edges = {name: left + (place + 1) * (right - left) / len(names) for place, name in enumerate(names)}
     begins = {name: edge - (right - left) / len(names) for name, edge in edges.items()}
 
-    def cell(name: str, text: str) -> np.ndarray:
+    def cell(name: str, text: str) -> BillText:
         return sheet.put(begins[name] if name == "thing" else edges[name], y, text, right=name != "thing")
 
-    headed: dict[str, np.ndarray] = {}
+    headed: dict[str, BillText] = {}
     if not narrow:
         headed = {name: cell(name, lots.choice(words(f"heads.{name}"))) for name in names}
         y += 1.8 * sheet.size
@@ -285,11 +313,6 @@ def items_of(
             name = lots.choice([name for name in names if name != "thing"])
             form = {"count": "How many {}?", "price": "What is the unit price of the {}?",
                     "sum": "How much is the {}?"}[name]  # fmt: skip
-            context = np.concatenate([row["thing"], headed.get(name, row["thing"][:0])])
-            questions.append(BillQuestion(form.format(thing.lower()), row[name], context))
+            named = (row["thing"], headed[name]) if headed else (row["thing"],)
+            sheet.questions.append(BillQuestion(form.format(thing.lower()), row[name], named))
     return y
-
-
-def foot_of(sheet: BillSheet, left: float) -> None:
-    for text in sheet.lots.sample(words("foot"), 2):
-        sheet.put(left, SIZE[0] - sheet.lots.uniform(20, 120), text)

@@ -10,6 +10,7 @@ it, from numpy arrays as from torch tensors. Nothing here imports torch unless a
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -217,11 +218,10 @@ def is_plain(config: GenerationConfig) -> bool:
 
 
 class StockSpeaker:
-    """A stock model that has read its prompts (`prefill`). language: its language model, or that compiled."""
+    """A stock model that has read its prompts (`prefill`)."""
 
-    def __init__(self, model: PreTrainedModel, prefilled: Prefilled, language: Any = None) -> None:
+    def __init__(self, model: PreTrainedModel, prefilled: Prefilled) -> None:
         self.model, self.prefilled, self.mask, self.number = model, prefilled, prefilled.mask, 0
-        self.language = model.model.language_model if language is None else language
 
     def begin(self) -> DecodingStep:
         return self._said(self.prefilled.hidden)
@@ -234,7 +234,7 @@ class StockSpeaker:
         with using_gpu(ids.device), torch.no_grad():
             if self.mask is not None:
                 self.mask = torch.cat([self.mask, self.mask.new_ones(len(self.mask), 1)], dim=1)
-            output = self.language(
+            output = self.model.model.language_model(
                 inputs_embeds=self.model.get_input_embeddings()(ids[:, None]),
                 attention_mask=self.mask,
                 position_ids=self.prefilled.positions + self.number,
@@ -255,11 +255,22 @@ class StockSpeaker:
         return DecodingStep(logits.argmax(-1), logits)
 
 
-def prefill(
-    model: PreTrainedModel, prompt: LeafPrompt, graphs: Graphs | None = None, most: int | None = None
-) -> Prefilled:
+@contextmanager
+def speaking(model: PreTrainedModel, prompt: LeafPrompt, most: int, graphs: Graphs | None = None) -> Generator[Speaker]:
+    """Read prompts, and give what answers them. graphs: of this model; a single prompt is read by them, and answered by
+    them where no other thread does so."""
+    if graphs is None or len(prompt.input_ids) > 1 or not graphs.decoding.acquire(blocking=False):
+        yield StockSpeaker(model, prefill(model, prompt, graphs))
+        return
+    try:
+        yield graphs.speaker(prompt, most)
+    finally:
+        graphs.decoding.release()
+
+
+def prefill(model: PreTrainedModel, prompt: LeafPrompt, graphs: Graphs | None = None) -> Prefilled:
     """Read prompts with one placeholder per visual token, padded on the left. graphs: of this model; a single prompt is
-    read by them. most: the longest answer, in tokens, where it is decoded in this thread without a break."""
+    read by them."""
     import torch
 
     input_ids, tokens, position_ids, next_position, mask = prompt
@@ -268,7 +279,7 @@ def prefill(
         output, cache = read_on(model, input_ids, tokens, position_ids, mask)
         hidden = output.last_hidden_state[:, -1:]
     else:
-        cache, hidden = graphs.read(prompt, most)
+        cache, hidden = graphs.cache(prompt)
     # Row 0 counts tokens, the other three say where they are.
     positions = torch.stack([mask.sum(1).to(next_position), *[next_position] * 3])[..., None]
     # Where no row is padded, a single new token sees all there is: nothing needs to be masked while decoding.
@@ -302,9 +313,7 @@ def generate_greedily(
     import torch
 
     ends = end_tokens(model)
-    language = graphs.language if graphs is not None and len(prompt.input_ids) == 1 else None
-    with torch.inference_mode():
-        speaker = StockSpeaker(model, prefill(model, prompt, graphs, most), language)
+    with torch.inference_mode(), speaking(model, prompt, most, graphs) as speaker:
         return Generated.of_steps(greedy_steps(speaker, ends, most), ends)
 
 
@@ -340,8 +349,8 @@ def steps(
     """As `greedy_steps`. Where that does not give the model's words, all of them are said before the first step, and
     ending a row early saves nothing. graphs: of this model, to read a single prompt by."""
     if is_lean(model):
-        read = prefill(model, lean_prompt(realized), graphs)
-        yield from greedy_steps(StockSpeaker(model, read), end_tokens(model), most)
+        with speaking(model, lean_prompt(realized), most, graphs) as speaker:
+            yield from greedy_steps(speaker, end_tokens(model), most)
         return
     said = generate(model, realized, most)
     for ids, logits in zip(said.ids.unbind(1), said.logits.unbind(1), strict=True):

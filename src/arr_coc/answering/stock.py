@@ -294,7 +294,7 @@ class StockEngine:
         safe = is_lean(self.model) and Graphs.safe(self.model)
         if wanted and not safe:
             raise InputError(f"graphs=True needs a dense Qwen3-VL on one CUDA device, greedy; {self.name} is not")
-        return None if wanted is False or not safe else Graphs(self.model, compiled=wanted is True)
+        return None if wanted is False or not safe else Graphs(self.model)
 
 
 def chat_inputs(processor: Any, turns: Sequence[Turn]) -> dict[str, Any]:

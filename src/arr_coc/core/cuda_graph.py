@@ -151,6 +151,11 @@ class Recordings:
             finally:
                 self.busy.release()
 
+    def forget(self, key: Hashable) -> None:
+        """Drop the recordings of a key, whatever their shapes."""
+        for one in [one for one in self.held if isinstance(one, tuple) and one[0] == key]:
+            del self.held[one]
+
     def _find(self, key: Hashable, work: Callable[..., Any], given: Sequence[Tensor]) -> Recording | None:
         if key in self.held:
             self.held.move_to_end(key)

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 import torch
 
 from arr_coc.core.alphabet import IDS, PADDING, encode
 
-from ..word_lists import lists_of
+from ..constants import constant
+from ..words import lists_of
 from .batch import ANSWER_LENGTH, QUESTION_LENGTH
-from .scene import Stage, take
+from .scene import Background, Layer, Marks, NeedleScene, Stage, Text, take
 
 DATA = Path(__file__).with_name("data")
 words, wordings = lists_of(DATA / "words.toml"), lists_of(DATA / "wording.toml")
@@ -260,6 +262,51 @@ def at_edge(stage: Stage, near: torch.Tensor, *groups: torch.Tensor) -> list[tor
 def by_task(task: torch.Tensor, options: Sequence[torch.Tensor]) -> torch.Tensor:
     """(B,) and what belongs to each task, (B, …) each → (B, …)."""
     return take(torch.stack(list(options), 1), task)
+
+
+class NeedleTask(NamedTuple):
+    """A kind of question about every picture: (B, L) question and answer, (B, 4) boxes of the answer and of what names
+    it, (B,) the index of the answer's type size. None: nothing names it, or it is not written."""
+
+    question: torch.Tensor
+    answer: torch.Tensor
+    box: torch.Tensor
+    context: torch.Tensor | None = None
+    size: torch.Tensor | None = None
+
+
+def scene_of(
+    background: Background,
+    layers: list[Layer],
+    text: Text,
+    tasks: dict[str, NeedleTask],
+    task: torch.Tensor,
+    marks: Sequence[Marks] = (),
+) -> NeedleScene:
+    """The scene in which each picture is asked its own task (B,), with one box."""
+    every = list(tasks.values())
+
+    def there(values: Sequence[object]) -> torch.Tensor:
+        """(B,) bool: whether the picture's own task has such a value."""
+        return constant([value is not None for value in values], task.device)[task]
+
+    named, written = there([one.context for one in every]), there([one.size for one in every])
+    sizes = by_task(task, [torch.zeros_like(task) if one.size is None else one.size for one in every])
+    return NeedleScene(
+        background=background,
+        layers=layers,
+        text=text,
+        question=by_task(task, [one.question for one in every]),
+        answer=by_task(task, [one.answer for one in every]),
+        boxes=by_task(task, [one.box for one in every])[:, None],
+        box_mask=torch.ones_like(task, dtype=torch.bool)[:, None],
+        context=by_task(task, [one.box if one.context is None else one.context for one in every])[:, None],
+        context_mask=named[:, None],
+        task=task,
+        tasks=tuple(tasks),
+        type_size=text.atlas.sizes[sizes] * written,
+        marks=list(marks),
+    )
 
 
 def pick_task(stage: Stage, weights: tuple[int, ...], possible: torch.Tensor) -> torch.Tensor:

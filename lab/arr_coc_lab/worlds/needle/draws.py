@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import zlib
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache
 from typing import Self
 
 import torch
@@ -177,36 +177,11 @@ class Draws:
 
 
 class FloatDraws(Draws):
-    """Draws for those who do not need whole numbers to the last bit: one table of numbers in [0, 1), and each draw is
-    one or two steps from it instead of four. The same numbers on every device; other ones than those of `Draws`."""
-
-    @cached_property
-    def _units(self) -> torch.Tensor | None:
-        return None if self.table is None else (self.table >> 8).float() * 2.0**-24
-
-    def unit(self, name: str, slots: int) -> torch.Tensor:
-        """(B, slots) float32, uniform in [0, 1), a multiple of 2**-24."""
-        bits = self.bits(name, slots)
-        if self._units is not None and self.plan is not None:
-            column = self.plan.columns[("key", name, slots)]
-            if column + slots <= self._units.shape[1]:
-                return self._units[:, column : column + slots]
-        return (bits >> 8).float() * 2.0**-24
+    """Draws for those who need no whole numbers; the same on every device."""
 
     def uniform(self, name: str, low: float = 0.0, high: float = 1.0, slots: int = 1) -> torch.Tensor:
         """(B, slots) float32, uniform in [low, high)."""
-        unit = self.unit(name, slots)
-        return unit if (low, high) == (0.0, 1.0) else unit * (high - low) + low
-
-    def integers(self, name: str, low: int, high: int, slots: int = 1, place: bool = False) -> torch.Tensor:
-        made = (self.unit(name, slots) * max(1, high - low)).long()
-        return made + low if low else made
-
-    def below(self, name: str, bound: torch.Tensor, slots: int = 1, place: bool = False) -> torch.Tensor:
-        return (self.unit(name, slots) * bound.clamp(min=1)).long()
-
-    def chance(self, name: str, percent: int, slots: int = 1) -> torch.Tensor:
-        return self.unit(name, slots) < percent / 100
+        return (self.bits(name, slots) >> 8).float() * (2.0**-24 * (high - low)) + low
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import torch
 from PIL import Image, ImageDraw, ImageFont
 
@@ -18,35 +19,31 @@ from .renderer import render
 AT_ONCE = 64
 
 
-def records(batch: NeedleBatch, folder: str = "img") -> list[dict[str, object]]:
-    """One JSON-ready record per picture: id, source, image, w, h, query, answer, boxes (x0 y0 x1 y1 in 0–1), …"""
-    height, width = batch.pictures.shape[-2:]
-    boxes, box_mask = batch.boxes.cpu(), batch.box_mask.cpu()
-    context, context_mask = batch.ctx_boxes.cpu(), batch.ctx_mask.cpu()
+def record(name: str, source: str, image: str, size: tuple[int, int]) -> dict[str, object]:
+    """What every record of a drawn picture says, besides the question. size: width, height."""
+    about: dict[str, object] = {"id": name, "source": source, "image": image, "w": size[0], "h": size[1]}
+    return about | {"box_kind": "gold", "any_of": False}
+
+
+def rounded(boxes: np.ndarray) -> list[list[float]]:
+    """(N, 4) boxes for JSON."""
+    return np.asarray(boxes, np.float64).round(5).tolist()
+
+
+def records(batch: NeedleBatch) -> list[dict[str, object]]:
+    """One JSON-ready record per picture; boxes are x0 y0 x1 y1 in 0–1."""
+    size, batch = (batch.pictures.shape[-1], batch.pictures.shape[-2]), batch.to("cpu")
     result: list[dict[str, object]] = []
     for row, number in enumerate(batch.index.tolist()):
         name = f"{batch.family}-{batch.split}-{batch.seed}-{number:06d}"
+        boxes, context = batch.boxes[row][batch.box_mask[row]], batch.ctx_boxes[row][batch.ctx_mask[row]]
         result.append(
-            {
-                "id": name,
-                "source": f"needle/{batch.family}",
-                "image": f"{folder}/{name}.png",
-                "w": width,
-                "h": height,
-                "query": batch.questions[row],
-                "answer": batch.answers[row],
-                "boxes": _rounded(boxes[row][box_mask[row]]),
-                "box_kind": "gold",
-                "any_of": False,
-                "ctx_boxes": _rounded(context[row][context_mask[row]]),
-                "qtype": batch.task_names[int(batch.tasks[row])],
-            }
+            record(name, f"needle/{batch.family}", f"img/{name}.png", size)
+            | {"query": batch.questions[row], "answer": batch.answers[row]}
+            | {"boxes": rounded(boxes.numpy()), "ctx_boxes": rounded(context.numpy())}
+            | {"qtype": batch.task_names[int(batch.tasks[row])]}
         )
     return result
-
-
-def _rounded(boxes: torch.Tensor) -> list[list[float]]:
-    return [[round(value, 5) for value in box] for box in boxes.tolist()]
 
 
 def picture(batch: NeedleBatch, row: int) -> Image.Image:

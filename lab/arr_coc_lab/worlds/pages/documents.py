@@ -20,7 +20,7 @@ from arr_coc.core.files import check_folder, replacing, write_text
 from arr_coc.pictures.document import Document
 from arr_coc.pictures.words import Words
 
-from ..word_lists import lists_of
+from ..words import lists_of
 
 words = lists_of(Path(__file__).with_name("data") / "documents.toml")
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 595, 842, 60, 535, 70, 790  # in points, from the upper left corner

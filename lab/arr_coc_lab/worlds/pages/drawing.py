@@ -9,19 +9,16 @@ import shutil
 from collections.abc import Generator
 from contextlib import contextmanager
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from arr_coc.core.errors import InputError
 
-from .families import choose_layout, families
-from .page import DrawnPage, DrawnQuestion
+from .families import FAMILIES, choose_layout
+from .pack import DrawnPage, DrawnQuestion
 from .sheet import MarkedQuestion, PageSheet
 from .typefaces import PACKAGES, missing
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 Browser = Any  # of playwright, which need not be installed
 
@@ -64,7 +61,7 @@ READ = """H => {
   for (let node; node = walker.nextNode();) {
     const parent = node.parentElement, style = getComputedStyle(parent);
     if (parent.closest('style, .icon') || style.visibility === 'hidden' || style.opacity === '0') continue;
-    const owner = parent.closest('[data-t]'), over = parent.closest('.deco') !== null;
+    const owner = parent.closest('[data-t]');
     for (const found of node.data.matchAll(/\\S+/g)) {
       const boxes = []; let whole = true;
       const letters = [...found[0]]; let at = found.index;
@@ -77,28 +74,22 @@ READ = """H => {
       if (!whole) continue;
       range.setStart(node, found.index); range.setEnd(node, at);
       const r = range.getBoundingClientRect();
-      if (!over) {
-        const top = document.elementFromPoint((r.left + r.right) / 2, (r.top + r.bottom) / 2);
-        if (!top || !(parent.contains(top) || top.contains(parent) || top.ownerSVGElement)) continue;
-      }
+      const top = document.elementFromPoint((r.left + r.right) / 2, (r.top + r.bottom) / 2);
+      if (!top || !(parent.contains(top) || top.contains(parent) || top.ownerSVGElement)) continue;
       out.push([found[0], owner ? +owner.dataset.t : 0, r.left, r.top, r.right, r.bottom, boxes]);
     }
   }
-  const whole = [...document.querySelectorAll('.whole')]
-    .map(e => [e, e.getBoundingClientRect()]).filter(([e, r]) => inside(r));
-  return JSON.stringify([out, whole.map(([e, r]) => [+e.dataset.t, r.left, r.top, r.right, r.bottom])]);
+  return JSON.stringify(out);
 }"""
 
 
 def check_tools() -> str:
     """The path of Chromium; one clear line where a tool or most typefaces are missing."""
     try:
-        for package in ("faker", "playwright"):
-            import_module(package)
+        import_module("playwright")
     except ImportError as error:
-        raise InputError(
-            f"drawing pages needs {error.name}; install it with: pip install 'arr-coc-lab[pages]'"
-        ) from error
+        message = "drawing pages needs playwright; install it with: pip install 'arr-coc-lab[pages]'"
+        raise InputError(message) from error
     path = next((found for found in map(shutil.which, BROWSERS) if found), None)
     if path is None:
         raise InputError("drawing pages needs Chromium; install it with: apt-get install chromium")
@@ -144,19 +135,12 @@ class Artist:
         found = json.loads(tab.evaluate(READ, sheet.height))
         clip = {"x": 0, "y": 0, "width": sheet.width, "height": sheet.height, "scale": 1}
         shot = self.wire.send("Page.captureScreenshot", {"format": "png", "optimizeForSpeed": True, "clip": clip})
-        return drawn_page(sheet, name, family, small_webp(base64.b64decode(shot["data"])), *found)
-
-    def print(self, page: DrawnPage, path: Path) -> None:
-        """The page drawn last, as a PDF of one sheet with its text layer; a pixel is 0.75 points."""
-        self.tab.emulate_media(media="screen")
-        width, height = f"{page.width}px", f"{page.height}px"
-        self.tab.pdf(path=str(path), width=width, height=height, print_background=True, page_ranges="1")
+        return drawn_page(sheet, name, family, small_webp(base64.b64decode(shot["data"])), found)
 
 
 def make_page(artist: Artist, split: str, seed: int, index: int, names: tuple[str, ...] = ()) -> DrawnPage:
     """Draw page `index`; one that ends up with no question at all is written anew from the next seed."""
-    known = families()
-    wanted = {name: known[name] for name in names} if names else known
+    wanted = {name: FAMILIES[name] for name in names} if names else FAMILIES
     family, layout = choose_layout(split, seed, index, wanted)
     write = (wanted[family].train if split == "train" else wanted[family].held)[layout]
     for turn in range(TRIES):
@@ -177,9 +161,7 @@ def small_webp(png: bytes) -> bytes:
     return held.getvalue()
 
 
-def drawn_page(
-    sheet: PageSheet, name: str, family: str, picture: bytes, found: list[list[Any]], whole: list[list[float]]
-) -> DrawnPage:
+def drawn_page(sheet: PageSheet, name: str, family: str, picture: bytes, found: list[list[Any]]) -> DrawnPage:
     """The page of words as the browser read them. Questions are dropped whose words are not all on it, or mean two."""
     words = [entry[0] for entry in found]
     owner = np.array([entry[1] for entry in found], dtype=np.int64)
@@ -187,11 +169,9 @@ def drawn_page(
     boxes = outward(np.array([entry[2:6] for entry in found], dtype=np.float64).reshape(-1, 4), limits)
     chars = [np.array(entry[6], dtype=np.float64).reshape(-1, 4) for entry in found]
     char_boxes = nearest(np.concatenate(chars) if chars else np.zeros((0, 4)), limits)
-    wholes = {int(key): outward(np.array([box], dtype=np.float64), limits) for key, *box in whole}
     present = set(owner.tolist()) - {0}
     clear = [question for question in sheet.questions if sheet.one_meaning(question, present)]
-    places = WordPlaces(words, owner, boxes, wholes)
-    questions = [drawn for question in clear if (drawn := drawn_question(sheet, question, places))]
+    questions = [drawn for question in clear if (drawn := drawn_question(sheet, question, words, owner, boxes))]
     sheet.random.shuffle(questions)
     about = name, family, sheet.layout, sheet.split, sheet.width, sheet.height
     return DrawnPage(*about, picture, words, boxes, char_boxes, questions[:QUESTIONS])
@@ -210,25 +190,17 @@ def nearest(boxes: np.ndarray, limits: np.ndarray) -> np.ndarray:
     return rounded.astype(np.uint16)
 
 
-class WordPlaces(NamedTuple):
-    """words, the keys of their marks (N,), their boxes (N, 4); wholes: boxes of things without words, by key."""
+def drawn_question(
+    sheet: PageSheet, question: MarkedQuestion, words: list[str], owner: np.ndarray, boxes: np.ndarray
+) -> DrawnQuestion | None:
+    """The question with pixel boxes, one a line; None unless every word of it is on the page and lies free.
 
-    words: list[str]
-    owner: np.ndarray
-    boxes: np.ndarray
-    wholes: dict[int, np.ndarray]
-
-
-def drawn_question(sheet: PageSheet, question: MarkedQuestion, places: WordPlaces) -> DrawnQuestion | None:
-    """The question with pixel boxes, one a line; None unless every word of it is on the page and lies free."""
-    words, owner, boxes, wholes = places
+    owner: (N,) the keys of the words' marks. boxes: (N, 4) of the words.
+    """
     answer_lines = []
     for group, keys in enumerate((question.answers, question.context)):
         lines = []
         for key in keys:
-            if key in wholes:
-                lines.append(wholes[key])
-                continue
             rows = np.flatnonzero(owner == key)
             if not len(rows) or " ".join(words[row] for row in rows) != sheet.marks[key]:
                 return None

@@ -1,4 +1,4 @@
-"""Page World on disk: drawn in parallel, part by part, so that a stopped run goes on where it was."""
+"""Page World on disk: drawn in parallel, pack by pack, so that a stopped run goes on where it was."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import io
 import json
 import multiprocessing
 import shutil
-import zlib
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
@@ -18,11 +17,10 @@ from PIL import Image, ImageDraw, ImageOps
 from arr_coc.core.errors import InputError
 from arr_coc.core.files import check_folder, replacing, write_text
 
-from ..needle.export import contact_sheet
-from .drawing import Artist, browser, check_tools, make_page, outward
-from .families import SPLITS, families
-from .pack import picture_of, read_pack, write_pack, write_shards
-from .page import DrawnPage
+from ..needle.export import contact_sheet, record, rounded
+from .drawing import Artist, browser, check_tools, make_page
+from .families import FAMILIES, SPLITS
+from .pack import DrawnPage, read_pack, write_pack
 
 PART = 40
 SHOWN = 24
@@ -35,35 +33,29 @@ class Order(NamedTuple):
     seed: int = 0
     split: str = "train"
     names: tuple[str, ...] = ()
-    pdf: bool = False
 
 
-def draw_part(order: Order, start: int, count: int, folder: Path, path: Path) -> int:
+def draw_part(order: Order, start: int, count: int, path: Path) -> int:
     """Draw pages start … start + count - 1 in a browser of their own and pack them; returns how many."""
     with browser() as running:
-        artist, pages = Artist(running), []
-        for index in range(start, start + count):
-            pages.append(make_page(artist, order.split, order.seed, index, order.names))
-            if order.pdf:
-                with replacing(folder / "img" / f"{pages[-1].name}.pdf") as pdf:
-                    artist.print(pages[-1], pdf)
-        write_pack(path, pages)
+        artist = Artist(running)
+        write_pack(path, [make_page(artist, order.split, order.seed, start + i, order.names) for i in range(count)])
     return count
 
 
-def draw_parts(
+def draw_packs(
     order: Order, folder: str | Path, workers: int = 1, advance: Callable[[int], object] = lambda done: None
 ) -> list[Path]:
-    """Draw an order into `folder`/parts, 40 pages a part; parts that are there already are kept.
+    """Draw an order into `folder`/packs, 40 pages a pack; packs that are there already are kept.
 
     advance: called with how many more pages are done.
     """
     check_order(order)
-    stem = f"{order.split}-{order.seed}-{'-'.join(order.names) or 'all'}{'-pdf' if order.pdf else ''}"
+    stem = f"{order.split}-{order.seed}-{'-'.join(order.names) or 'all'}"
     jobs = []
     for start in range(0, order.n, PART):
         count = min(PART, order.n - start)
-        jobs.append((start, count, Path(folder) / "parts" / f"{stem}-{start:06d}-{count}.bin"))
+        jobs.append((start, count, Path(folder) / "packs" / f"{stem}-{start:06d}-{count}.bin"))
     waiting = [job for job in jobs if not job[2].exists()]
     advance(order.n - sum(job[1] for job in waiting))
     if waiting:
@@ -71,7 +63,7 @@ def draw_parts(
         # A fresh interpreter each: playwright's loop does not survive a fork.
         context = multiprocessing.get_context("spawn")
         with ProcessPoolExecutor(min(workers, len(waiting)), mp_context=context) as pool:
-            drawn = [pool.submit(draw_part, order, start, count, Path(folder), path) for start, count, path in waiting]
+            drawn = [pool.submit(draw_part, order, *job) for job in waiting]
             try:
                 for finished in as_completed(drawn):
                     advance(finished.result())
@@ -83,53 +75,13 @@ def draw_parts(
 
 def records(page: DrawnPage, image: str) -> list[dict[str, object]]:
     """One record a question, as Needle World writes them; boxes are x0 y0 x1 y1 in 0–1 of the picture."""
-    size = np.array([page.width, page.height] * 2)
-
-    def shares(boxes: np.ndarray) -> list[list[float]]:
-        return np.round(boxes / size, 5).tolist()
-
+    size, scale = (page.width, page.height), np.array([page.width, page.height] * 2)
     return [
-        {
-            "id": f"{page.name}-{number:02d}",
-            "source": f"pages/{page.family}",
-            "image": image,
-            "w": page.width,
-            "h": page.height,
-            "query": question.text,
-            "answer": question.answer,
-            "boxes": shares(question.boxes),
-            "box_kind": "gold",
-            "any_of": False,
-            "ctx_boxes": shares(question.context),
-            "qtype": question.kind,
-        }
-        for number, question in enumerate(page.questions)
+        record(f"{page.name}-{number:02d}", f"pages/{page.family}", image, size)
+        | {"query": asked.text, "answer": asked.answer, "qtype": asked.kind}
+        | {"boxes": rounded(asked.boxes / scale), "ctx_boxes": rounded(asked.context / scale)}
+        for number, asked in enumerate(page.questions)
     ]
-
-
-def wear_page(page: DrawnPage) -> DrawnPage:
-    """The page, worn as printed ones are, by a seed that follows from its name; all boxes go along."""
-    import torch
-
-    from ..needle.draws import FloatDraws
-    from ..print.wear import WearTables, draw_wear, worn
-
-    picture = torch.from_numpy(picture_of(page)).permute(2, 0, 1)[None].float() / 255
-    draws = FloatDraws.of(zlib.crc32(page.name.encode()), page.split, "pages", torch.zeros(1, dtype=torch.int64))
-    heights = np.diff(page.word_boxes[:, 1::2].astype(np.float32)).ravel()
-    small = torch.tensor([np.percentile(heights, 10) if len(heights) else 12.0]).clamp(6, 64).float()
-    wear = draw_wear(draws, (page.height, page.width), small)
-    pixels = worn(picture, wear, picture[:, :, 0, 0], WearTables.of(picture.device))[0].permute(1, 2, 0)
-    held = io.BytesIO()
-    Image.fromarray((pixels * 255).round().to(torch.uint8).numpy()).save(held, "WEBP", quality=80)
-    limits = np.array([page.width, page.height] * 2)
-
-    def there(boxes: np.ndarray) -> np.ndarray:
-        return outward(wear.moved_boxes(torch.from_numpy(boxes.astype(np.float32))[None])[0].double().numpy(), limits)
-
-    questions = [q._replace(boxes=there(q.boxes), context=there(q.context)) for q in page.questions]
-    words, letters = there(page.word_boxes), there(page.char_boxes)
-    return page._replace(picture=held.getvalue(), word_boxes=words, char_boxes=letters, questions=questions)
 
 
 def write_dataset(
@@ -137,21 +89,18 @@ def write_dataset(
     out: str | Path,
     workers: int = 1,
     resume: bool = True,
-    pack: bool = False,
-    wear: bool = False,
     advance: Callable[[int], object] = lambda done: None,
 ) -> dict[str, object]:
     """Draw, then write img/*.webp, records.jsonl and contact_sheet.png under `out`; returns what was written.
 
-    resume: keep the parts of an earlier run. pack: write packs/*.bin as well. wear: pictures worn, boxes with them.
+    resume: keep the packs of an earlier run.
     """
     folder = Path(out)
     check_folder(folder)
     if not resume:
-        shutil.rmtree(folder / "parts", ignore_errors=True)
-    pages = read_pack(draw_parts(order, folder, workers, advance))
-    if wear:
-        pages = [wear_page(page) for page in pages]
+        shutil.rmtree(folder / "packs", ignore_errors=True)
+    packs = draw_packs(order, folder, workers, advance)
+    pages = read_pack(packs)
     lines: list[str] = []
     # Records come last: until they are there, no reader takes old ones for those of the new pictures.
     (folder / "records.jsonl").unlink(missing_ok=True)
@@ -159,11 +108,10 @@ def write_dataset(
         image = f"img/{page.name}.webp"
         with replacing(folder / image) as path:
             path.write_bytes(page.picture)
-        lines += [json.dumps(record, ensure_ascii=False) + "\n" for record in records(page, image)]
+        lines += [json.dumps(one, ensure_ascii=False) + "\n" for one in records(page, image)]
     write_text(folder / "records.jsonl", "".join(lines))
     with replacing(folder / "contact_sheet.png") as path:
         show(pages[:SHOWN]).save(path)
-    packs = write_shards(folder / "packs", order.split, pages) if pack else []
     return {"out": str(folder), "pages": len(pages), "questions": len(lines), "packs": [str(path) for path in packs]}
 
 
@@ -186,7 +134,6 @@ def check_order(order: Order) -> None:
         raise InputError(f"--n {order.n} makes no page; give at least 1")
     if order.split not in SPLITS:
         raise InputError(f"--split {order.split!r} is unknown; take one of {', '.join(SPLITS)}")
-    known = families()
     for name in order.names:
-        if name not in known:
-            raise InputError(f"--families {name!r} is unknown; take some of {', '.join(known)}")
+        if name not in FAMILIES:
+            raise InputError(f"--families {name!r} is unknown; take some of {', '.join(FAMILIES)}")

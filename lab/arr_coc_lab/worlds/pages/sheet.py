@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import random
 import re
+import string
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
@@ -15,8 +16,11 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from jinja2.ext import Extension
 from markupsafe import Markup
 
-from .typefaces import typefaces
-from .words import WordBank, icon_codes, lowered, readable, roughened, wordings
+from ..words import Writer, lists_of, lowered
+from .typefaces import DATA, typefaces
+
+wordings = lists_of(DATA / "wording.toml")  # of questions: "field", "by_kind.date", "letter.subject", …
+LETTERS = set(string.printable[:95]) | {"€"}
 
 # (width, height) in pixels, multiples of 32, the small ones more often: pages are many, and have to be carried.
 CANVASES = (
@@ -31,6 +35,30 @@ CANVASES = (
     *((768, 768), (1024, 1024), (512, 768), (768, 512), (704, 896), (896, 704), (576, 768), (800, 576)),
 )
 TRIMMED = " :.-=?"
+
+
+def roughened(text: str, source: random.Random) -> str:
+    """As typed in a hurry, now and then: other case, no question mark, one typo."""
+    pick = source.random()
+    if pick < 0.05:
+        return text.lower()
+    if pick < 0.07:
+        return text.upper()
+    if pick < 0.12:
+        return text.rstrip("?.")
+    if pick < 0.17 and len(text) > 12:
+        at, kind = source.randrange(3, len(text) - 3), source.randrange(4)
+        letter = source.choice(string.ascii_lowercase)
+        if text[at].isalpha():
+            before, here, then, rest = text[:at], text[at], text[at + 1], text[at + 2 :]
+            typos = (then, letter + then, then + here, here + here + then)  # left out, another, swapped, twice
+            return before + typos[kind] + rest
+    return text
+
+
+def readable(text: str) -> bool:
+    """Whether every character is in the scorer's alphabet, ASCII and €."""
+    return set(text) <= LETTERS
 
 
 class JoinedLines(Extension):
@@ -67,19 +95,6 @@ class Mark(NamedTuple):
         return Markup(f'<span data-t="{self.key}"{style}>{html.escape(self.text)}</span>')
 
 
-class Icon(NamedTuple):
-    """A sign of the icon face. key: 0 where it cannot be asked for; its box is the element's own."""
-
-    key: int
-    code: str
-    style: str = ""
-    text: str = ""
-
-    def __html__(self) -> Markup:
-        opening = f'data-t="{self.key}" class="icon whole"' if self.key else 'class="icon"'
-        return Markup(f'<span {opening} style="font-family:FontAwesome;{self.style}">&#x{self.code};</span>')
-
-
 Marks = Mark | Iterable[Mark]
 
 
@@ -93,7 +108,7 @@ class MarkedQuestion(NamedTuple):
     context: tuple[int, ...]
 
 
-class PageSheet(WordBank):
+class PageSheet(Writer):
     """One page: words plus a canvas, a look, marks and questions. Families write it; `drawing` reads it."""
 
     def __init__(self, split: str, seed: int, index: int) -> None:
@@ -108,7 +123,6 @@ class PageSheet(WordBank):
         self.padding = self.between(8, 48)
         self.layout = ""
         self.cropped = self.chance(0.65)
-        self.icons: Counter[str] = Counter()
         self.page: dict[str, Any] = {}
 
     # The look ----------------------------------------------------------------------------------------------------
@@ -131,40 +145,21 @@ class PageSheet(WordBank):
         self.width, self.height = self.height, self.width
 
     # Marks -------------------------------------------------------------------------------------------------------
-    def _new_key(self, text: str) -> int:
-        key = len(self.marks) + 1
-        self.marks[key] = text
-        return key
-
     def mark(self, text: object, style: str = "") -> Mark:
         """Text that may be asked for."""
-        shown = " ".join(str(text).split())
-        return Mark(self._new_key(shown), shown, style)
+        shown, key = " ".join(str(text).split()), len(self.marks) + 1
+        self.marks[key] = shown
+        return Mark(key, shown, style)
 
     def mark_all(self, *texts: object) -> list[Mark]:
         return [self.mark(text) for text in texts]
-
-    def icon(self, name: str | None = None, asked: bool = False) -> Icon:
-        """An icon by its name, or any. asked: it stands alone and can be clicked on by its name."""
-        shown = name or self.random.choice(list(icon_codes()))
-        self.icons[shown] += 1
-        drawn = Icon(self._new_key("") if asked else 0, icon_codes()[shown])
-        if asked:
-            self.ask("icon", "screen.icon", drawn, answer=shown, i=shown)
-        return drawn
-
-    def entry(self, name: str, icons: float = 0.0) -> Markup:
-        """A named thing to click on, with an icon before it now and then."""
-        mark = self.mark(name)
-        self.ask_click(mark)
-        return Markup("{} {}").format(self.icon(), mark) if self.chance(icons) else mark.__html__()
 
     # Questions ---------------------------------------------------------------------------------------------------
     def ask(
         self,
         kind: str,
         wording: str | tuple[str, ...],
-        answers: Marks | Icon,
+        answers: Marks,
         context: Marks = (),
         answer: str | None = None,
         **slots: str,
@@ -173,7 +168,7 @@ class PageSheet(WordBank):
 
         wording: a name of `wording.toml`, or the wordings. slots: an upper-case one has its lower-case one made.
         """
-        marks = (answers,) if isinstance(answers, Mark | Icon) else tuple(answers)
+        marks = (answers,) if isinstance(answers, Mark) else tuple(answers)
         beside = (context,) if isinstance(context, Mark) else tuple(context)
         answer = " ".join(mark.text for mark in marks) if answer is None else answer
         slots = {name.lower(): lowered(text) for name, text in slots.items()} | slots
@@ -206,20 +201,8 @@ class PageSheet(WordBank):
         wording = wordings("field") + wordings(f"by_kind.{kind}") * 2
         self.ask("field", wording, value, label_mark, L=label.rstrip(":. "))
 
-    def ask_click(self, mark: Mark) -> None:
-        self.ask("click", "click", mark, L=mark.text)
-
-    def ask_place(self, mark: Mark) -> None:
-        self.ask("place", "point", mark, L=mark.text)
-
-    def ask_count(self, what: str, marks: list[Mark]) -> None:
-        """How many there are; the boxes of the answer are all of them."""
-        self.ask("count", "screen.count", marks, answer=str(len(marks)), w=what)
-
     def one_meaning(self, question: MarkedQuestion, present: Iterable[int]) -> bool:
-        """Whether the words asked by stand once on the page, among the marks that are there; icons likewise."""
-        if question.kind == "icon":
-            return self.icons[question.answer] == 1
+        """Whether the words asked by stand once on the page, among the marks that are there."""
         if question.kind not in ("field", "click", "place"):
             return True
         key = (question.context or question.answers)[0]

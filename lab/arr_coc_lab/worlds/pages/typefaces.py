@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import subprocess
 from functools import cache
+from pathlib import Path
 
 from arr_coc.knowing.language.tables import read_table
 
-from .words import DATA
+DATA = Path(__file__).with_name("data")
 
 _TABLE = read_table(DATA / "typefaces.toml")
 TRAIN: dict[str, list[str]] = _TABLE["train"]

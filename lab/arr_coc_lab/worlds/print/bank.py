@@ -1,56 +1,126 @@
-"""What is printed: rows of characters by kind, made once, and filled anew with every picture.
+"""Rows of characters for printed pages, made once: many of every kind, of which each picture draws its own.
 
-A row is a pattern (see `writer`). It may also be scrambled: each letter becomes any letter, each figure any figure.
-Nothing of it is in a language then, and it has to be read.
+The figures of a number are drawn for each picture. A row may also be scrambled: each letter becomes any letter, each
+figure any figure. Nothing of it is in a language then, and it has to be read.
 """
 
 from __future__ import annotations
 
+import random
+import re
 import string
-from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from arr_coc.core.alphabet import IDS
-from arr_coc.knowing.language.tables import read_table
+from arr_coc.core.alphabet import IDS, NUMBER_OF_IDS
 
-from ..pages.words import COUNTABLE, label_kinds
-from .writer import CAPITAL, CLASSES, DATA, FIGURE, FIRST_CLASS, LENGTH, SMALL, VALUE, TextWriter
+from ..words import Writer, label_kinds
 
-ROWS: dict[str, int] = read_table(DATA / "words.toml")["rows"]
-KINDS = tuple(ROWS)
-KIND = {name: number for number, name in enumerate(KINDS)}
+LENGTH = 96  # characters of a row at most
+VALUE = 30  # … of what belongs to a label
+FIRST_CLASS = 200  # from here on a byte is a class of characters
+CLASSES = (string.digits, string.ascii_lowercase, string.ascii_uppercase)
+NUMBER = re.compile(r"\D{0,4}\d[\d,' ]*([.,]\d+)?\D{0,4}")
+ROWS = dict.fromkeys(label_kinds().values(), 1024)
+ROWS |= {"title": 1024, "column": 512, "item": 1024, "line": 6144, "nonsense": 1024}
+KINDS = {name: number for number, name in enumerate(ROWS)}
+assert NUMBER_OF_IDS < FIRST_CLASS
 
 
-def _rows(texts: Sequence[str], length: int) -> np.ndarray:
-    """(N, 96) uint8; the euro sign is the identifier behind the last of ASCII."""
-    cut = [text[:length].replace("€", "\x7f").encode("latin-1", "replace") for text in texts]
-    rows = np.array(cut, dtype=f"S{LENGTH}").view(np.uint8).reshape(len(cut), LENGTH)
-    return np.where((rows > 0) & (rows < FIRST_CLASS), rows - 31, rows).astype(np.uint8)
+def refilled(text: str) -> str:
+    """A number with the class of figures for all its figures but the first; any other text as it is."""
+    if not NUMBER.fullmatch(text):
+        return text
+    first = next(place for place, letter in enumerate(text) if letter.isdigit()) + 1
+    return text[:first] + re.sub(r"\d", chr(FIRST_CLASS), text[first:])
+
+
+def _line(writer: Writer) -> str:
+    """Prose with its marks, figures and names, as long as a line may be."""
+    text, start = "", writer.chance(0.4)
+    while len(text) < LENGTH:
+        other = writer.pick("invented", "name", "date", "int", "code")
+        word = writer.word("plain") if writer.chance(0.85) else writer.invented()
+        word = writer.value(other) if other != "invented" and writer.chance(0.08) else word
+        word = word[:1].upper() + word[1:] if start else word
+        start = writer.chance(0.1)
+        mark = "." if start else writer.pick(*("",) * 12, ",", ",", ";", ":", " -")
+        text += writer.pick(*(word,) * 30, f'"{word}"', f"({word})") + mark + " "
+    return text
+
+
+def _nonsense(writer: Writer) -> str:
+    """Groups of any characters."""
+    letters = writer.pick(string.ascii_letters + string.digits, string.printable[:94], string.digits + "-/.,")
+    return " ".join("".join(writer.random.choices(letters, k=writer.between(1, 9))) for _ in range(LENGTH // 2))
+
+
+def _text(writer: Writer, kind: str) -> str:
+    match kind:
+        case "line":
+            return _line(writer)
+        case "nonsense":
+            return _nonsense(writer)
+        case "title":
+            return writer.pick(writer.word("documents"), writer.heading(), writer.company())
+        case "column":
+            return writer.pick(writer.word("table.columns"), writer.word("series"), str(writer.between(1990, 2030)))
+        case "item":
+            return writer.pick(writer.word("items"), writer.word("services"), writer.words(1, 3))
+    return writer.value(kind)
+
+
+class Rows:
+    """The texts of a bank while it is filled: first those of every kind, then single ones."""
+
+    def __init__(self, source: random.Random) -> None:
+        self.texts: list[str] = []
+        self.known: dict[str, int] = {}
+        for kind, number in ROWS.items():
+            length = LENGTH if kind in ("line", "nonsense") else VALUE
+            for _ in range(number):
+                text = _text(Writer(source), kind)[:length].strip() or "-"
+                self.texts.append(refilled(text.upper() if source.random() < 0.1 else text))
+
+    def add(self, text: str, refill: bool = False) -> int:
+        """The row of a single text. refill: draw the figures of a number for each picture."""
+        text = refilled(text[:LENGTH]) if refill else text[:LENGTH]
+        if text not in self.known:
+            self.known[text] = len(self.texts)
+            self.texts.append(text)
+        return self.known[text]
 
 
 @dataclass(frozen=True)
 class Bank:
-    """rows: (N, 96) uint8, identifiers, and classes from 200 on. first, count: (kinds,) int64. value_kind: (labels,)
-    int64, what belongs to each label. classes: (8, 128) uint8 identifiers of every class. scrambled: (256,) int64, the
-    class that a byte is scrambled to, −1 for itself; filled: likewise where nothing is scrambled. counts: as count."""
+    """rows: (N, 96) uint8, identifiers, and classes from 200 on. first, count: (kinds,) int64. classes: (3, 128) uint8
+    identifiers of every class. replaced: (2, 256) int64, the class that a byte is replaced by, −1 for itself: as it is
+    filled, and as it is scrambled."""
 
     rows: Tensor
     first: Tensor
     count: Tensor
-    value_kind: Tensor
     classes: Tensor
-    scrambled: Tensor
-    filled: Tensor
-    counts: tuple[int, ...]
+    replaced: Tensor
 
-    @property
-    def labels(self) -> int:
-        return len(self.value_kind)
+    @classmethod
+    def of(cls, rows: Rows, device: torch.device) -> Bank:
+        texts = [text.replace("€", "\x7f").encode("latin-1", "replace") for text in rows.texts]
+        raw = np.array(texts, dtype=f"S{LENGTH}").view(np.uint8).reshape(len(texts), LENGTH)
+        odd = (raw >= 128) & (raw < FIRST_CLASS)
+        raw = np.where(odd, ord("?"), raw)
+        ids = np.where((raw > 0) & (raw < FIRST_CLASS), raw - 31, raw).astype(np.uint8)
+        count = np.array(list(ROWS.values()))
+        tables = [[IDS[letters[place * len(letters) // 128]] for place in range(128)] for letters in CLASSES]
+        replaced = np.full((2, 256), -1)
+        for number, letters in enumerate(CLASSES):
+            replaced[1, [IDS[letter] for letter in letters]] = number
+        replaced[:, FIRST_CLASS] = 0
+        arrays = (ids, np.cumsum(count) - count, count, np.array(tables, np.uint8), replaced)
+        return cls(*(torch.as_tensor(array, device=device) for array in arrays))
 
     def choose(self, kind: Tensor, bits: Tensor) -> Tensor:
         """Rows of these kinds by 32 random bits each, both int64 of one shape."""
@@ -59,45 +129,5 @@ class Bank:
     def written(self, row: Tensor, scramble: Tensor, bits: Tensor) -> Tensor:
         """(…,) rows, (…,) bool, (…, 96) bits → (…, 96) uint8 identifiers, 0 behind the end."""
         text = self.rows[row]
-        code = torch.where(scramble[..., None], self.scrambled[text.int()], self.filled[text.int()])
-        chosen = self.classes[code.clamp_min(0), bits >> 25]
-        return torch.where(code >= 0, chosen, text)
-
-
-def make_bank(seed: int, device: torch.device | str) -> Bank:
-    """Some thousand rows of every kind, in a few seconds."""
-    writer = TextWriter(seed)
-    labels = list(label_kinds())
-    kinds = [label_kinds()[label] for label in labels]
-    for _ in range(600):
-        label, other = writer.pick(*labels[:600]), writer.word("prefixes")
-        if label_kinds()[label] in COUNTABLE:
-            labels.append(f"{other} {label[0].lower()}{label[1:]}")
-            kinds.append(label_kinds()[label])
-    keep = [i for i, label in enumerate(labels) if len(label) <= 28]
-    texts: dict[str, list[str]] = {"label": [labels[i] for i in keep]}
-    for name, number in ROWS.items():
-        if number:
-            texts[name] = writer.rows(name, number, labels)
-    wide = {"sentence", "nonsense", "leader"}
-    arrays = [_rows(texts[name], LENGTH if name in wide else VALUE) for name in KINDS]
-    counts = np.array([len(array) for array in arrays])
-    ids = [[IDS[c] for c in characters] for characters in CLASSES]
-    table = np.array([[own[i * len(own) // 128] for i in range(128)] for own in ids], np.uint8)
-    scrambled, filled = np.full(256, -1), np.full(256, -1)
-    filled[FIRST_CLASS : FIRST_CLASS + len(CLASSES)] = np.arange(len(CLASSES))
-    scrambled[FIRST_CLASS : FIRST_CLASS + len(CLASSES)] = np.arange(len(CLASSES))
-    for letters, own in ((string.ascii_lowercase, SMALL), (string.ascii_uppercase, CAPITAL), (string.digits, FIGURE)):
-        scrambled[[IDS[c] for c in letters]] = own
-    first = np.cumsum(counts) - counts
-    tensor = partial(torch.as_tensor, device=device)
-    return Bank(
-        tensor(np.concatenate(arrays), dtype=torch.uint8),
-        tensor(first, dtype=torch.int64),
-        tensor(counts, dtype=torch.int64),
-        tensor(np.array([KIND[kinds[i]] for i in keep]), dtype=torch.int64),
-        tensor(table, dtype=torch.uint8),
-        tensor(scrambled, dtype=torch.int64),
-        tensor(filled, dtype=torch.int64),
-        tuple(counts.tolist()),
-    )
+        code = self.replaced[scramble[..., None].long(), text.int()]
+        return torch.where(code >= 0, self.classes[code.clamp_min(0), bits >> 25], text)

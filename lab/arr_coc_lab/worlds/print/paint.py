@@ -13,7 +13,6 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from ..constants import constant
 from ..needle.paint import outer
 from .atlas import LEVELS, PrintAtlas
 from .setting import Runs
@@ -29,13 +28,6 @@ class Rects:
     boxes: Tensor
     strength: Tensor
     colour: Tensor
-
-
-def rects_of(boxes: Tensor, strength: Tensor | float, colour: Tensor) -> Rects:
-    """boxes (B, M, 4); strength and colour of any shape that spreads to (B, M) and (B, M, 3)."""
-    shape = boxes.shape[:2]
-    given = strength if isinstance(strength, Tensor) else constant(strength, boxes.device, torch.float32)
-    return Rects(boxes, given.expand(shape), colour.expand(*shape, 3))
 
 
 def _covers(low: Tensor, high: Tensor, length: int) -> Tensor:
@@ -59,13 +51,7 @@ def paint_rects(canvas: Tensor, rects: Rects) -> Tensor:
     return torch.lerp(canvas, colour, cover.clamp(0, 1))
 
 
-def paint_runs(
-    canvas: Tensor,
-    runs: Runs,
-    areas: Tensor,
-    atlas: PrintAtlas,
-    weight: Tensor,
-) -> Tensor:
+def paint_runs(canvas: Tensor, runs: Runs, areas: Tensor, atlas: PrintAtlas, weight: Tensor) -> Tensor:
     """(B, 3, H, W) float32 in 0–1 with the text laid over it.
 
     areas: (B, R, 4) int64 pixels of each piece of text, none on another. weight: (B,) exponent of the ink's coverage:
@@ -76,10 +62,9 @@ def paint_runs(
     slots, letters = runs.ids.shape[1:]
     line = text_plane(runs.there, areas, height, width)
 
-    # Of every piece: baseline, texels a pixel down and across, slant; entry 0 of every picture is nothing.
-    scale = atlas.em / runs.em.clamp_min(1)
-    facts = torch.stack([runs.baseline, scale, scale / runs.stretch, runs.slant], -1)
-    facts = F.pad(facts, (0, 0, 1, 0), value=1.0).view(-1, 4)
+    # Of every piece: baseline, and texels of a pixel; entry 0 of every picture is nothing.
+    facts = torch.stack([runs.baseline, atlas.em / runs.em.clamp_min(1)], -1)
+    facts = F.pad(facts, (0, 0, 1, 0), value=1.0).view(-1, 2)
 
     # Of every letter: its origin and its glyph's box in texels.
     glyph = torch.cat([runs.start[..., None], atlas.boxes[runs.face[..., None], runs.ids] * atlas.em], -1)
@@ -100,18 +85,16 @@ def paint_runs(
     x = (pixel % width).float() + 0.5
     y = (torch.div(pixel, width, rounding_mode="floor") % height).float() + 0.5
     entry = picture * (slots + 1) + line
-    base, down, across, slant = facts.index_select(0, entry).unbind(-1)
-    x = x - slant * (base - y)
-    column = x.floor().clamp(0, width - 1).to(torch.int32)
-    letter = table.index_select(0, entry * width + column).to(torch.int32)
+    base, scale = facts.index_select(0, entry).unbind(-1)
+    letter = table.index_select(0, entry * width + x.to(torch.int32)).to(torch.int32)
     own = entry * letters + letter
-    ink = _ink(atlas, glyph, first, own, (x, y, base, down, across))
+    ink = _ink(atlas, glyph, first, own, (x, y - base, scale))
     # What hangs over from the letter in front or behind, whichever is nearer.
     origin = glyph.index_select(0, own)
-    middle = origin[:, 0] + (origin[:, 1] + 0.5 * origin[:, 3]) / across
+    middle = origin[:, 0] + (origin[:, 1] + 0.5 * origin[:, 3]) / scale
     step = torch.where(x < middle, -1, 1).to(torch.int32)
     beside = own + torch.where((letter + step >= 0) & (letter + step < letters), step, 0)
-    other = _ink(atlas, glyph, first, beside, (x, y, base, down, across))
+    other = _ink(atlas, glyph, first, beside, (x, y - base, scale))
     ink = torch.where(beside == own, ink, ink + other).clamp_(0, 1)
     ink = ink.pow_(weight.index_select(0, picture)) * (line > 0)
     colour = colours.index_select(0, entry)
@@ -134,21 +117,17 @@ def text_plane(there: Tensor, areas: Tensor, height: int, width: int) -> Tensor:
 
 
 def _ink(
-    atlas: PrintAtlas,
-    glyph: Tensor,
-    first: Tensor,
-    letter: Tensor,
-    place: tuple[Tensor, Tensor, Tensor, Tensor, Tensor],
+    atlas: PrintAtlas, glyph: Tensor, first: Tensor, letter: Tensor, place: tuple[Tensor, Tensor, Tensor]
 ) -> Tensor:
-    """(N,) float32: the share of each pixel's square that the letter's ink covers. place: x and y of the pixel, the
-    baseline, and how far down and across a texel goes."""
-    x, y, base, down, across = place
+    """(N,) float32: the share of each pixel's square that the letter's ink covers. place: x of the pixel, how far below
+    the baseline it lies, and how many texels a pixel is."""
+    x, y, scale = place
     origin, left, top, wide, high = glyph.index_select(0, letter).unbind(-1)
     start, stride = first.index_select(0, letter), wide.to(torch.int32) + 1
     # Type above the atlas's own size is read through a window of a texel: blurred a little, not blocky.
-    half_x, half_y = across.clamp_min(1) / 2, down.clamp_min(1) / 2
-    u, v = (x - origin) * across - left, (y - base) * down + top
-    rows, columns = _edges(v - half_y, v + half_y, high), _edges(u - half_x, u + half_x, wide)
+    half = scale.clamp_min(1) / 2
+    u, v = (x - origin) * scale - left, y * scale + top
+    rows, columns = _edges(v - half, v + half, high), _edges(u - half, u + half, wide)
     total = torch.zeros_like(u)
     for row, row_weight in rows:
         begin = start + row * stride
@@ -156,7 +135,7 @@ def _ink(
         for column, column_weight in columns:
             line.addcmul_(atlas.sums.index_select(0, begin + column).float(), column_weight)
         total.addcmul_(line, row_weight)
-    return total / (4 * LEVELS * half_x * half_y)
+    return total / (4 * LEVELS * half**2)
 
 
 def _edges(low: Tensor, high: Tensor, end: Tensor) -> list[tuple[Tensor, Tensor]]:

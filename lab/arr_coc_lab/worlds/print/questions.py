@@ -1,4 +1,4 @@
-"""Questions about a sheet: what is asked, the answer's letters and boxes.
+"""Questions about a printed page: what is asked, the answer's letters and boxes.
 
 A question is made from the slots it names, so what it says is what stands in the picture, and what is asked for is
 there to be read: whole words, all of them visible.
@@ -6,8 +6,8 @@ there to be read: whole words, all of them visible.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from pathlib import Path
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -17,44 +17,29 @@ from arr_coc.knowing.language.tables import read_table
 
 from ..constants import constant
 from ..needle.content import fill
-from .writer import DATA
-
-if TYPE_CHECKING:
-    from .setting import Runs
+from .setting import Runs
 
 
-@dataclass(frozen=True)
-class Facts:
+class Facts(NamedTuple):
     """F things that can be asked about each of B pictures, all (B, F) int64.
 
-    group: of questions. label, second, answer: slots that the question names, and the one that holds the answer; second
-    is −1 where there is none. label_from, label_words, answer_from, answer_words: which words of them, 0 words for all.
-    valid: bool.
+    group: of questions. query: a row of the bank that is asked as it stands, −1 for a wording of the group. label,
+    second, answer: slots that the question names, and the one that holds the answer; −1 where there is none.
+    label_words, answer_from, answer_words: which words of them, 0 words for all. valid: bool.
     """
 
     group: Tensor
+    query: Tensor
     label: Tensor
     second: Tensor
     answer: Tensor
-    label_from: Tensor
     label_words: Tensor
     answer_from: Tensor
     answer_words: Tensor
     valid: Tensor
 
 
-_WORDINGS = read_table(DATA / "wording.toml")
-
-
-def _of_charts(name: str) -> list[str]:
-    """How people ask a chart for what it is about."""
-    charts = _WORDINGS["charts"]
-    asked = [frame.replace("{about}", one) for frame in charts[f"{name}_about"] for one in charts["about"]]
-    return [*asked, *charts[name]]
-
-
-WORDINGS = {name: tuple(texts) for name, texts in _WORDINGS.items() if name != "charts"}
-WORDINGS |= {name: (*WORDINGS[name] * 3, *_of_charts(name)) for name in ("value", "series")}
+WORDINGS: dict[str, list[str]] = read_table(Path(__file__).with_name("data") / "wording.toml")
 GROUP = {name: number for number, name in enumerate(WORDINGS)}
 # How a long question is asked for short: by the names alone.
 SHORT = "{0}{1}?"
@@ -102,19 +87,20 @@ def spans(runs: Runs, extent: Tensor, slot: Tensor, first_word: Tensor, words: T
     return Spans(kept.gather(-1, order), torch.stack([left, top, right, bottom], -1), wanted & (ids != SPACE))
 
 
-def ask(facts: Facts, label: Tensor, second: Tensor, wording: Tensor, answer: Tensor, room: int) -> Tensor:
-    """(B, F, 96) identifiers of the questions. label, second: (B, F, L) what they name; wording: (B, F) 32 random bits.
-    answer: (B, F, A). room: for question and answer; those that would be longer are asked for short."""
-    device = label.device
-    counts = constant(COUNTS, device=device)
-    first = counts.cumsum(0) - counts
-    group = facts.group
-    index = first[group] + ((wording * counts[group]) >> 32)
-    says = constant(NAMES_LABEL, device=device)[group][..., None]
-    named, other = label * says, second * (facts.second >= 0)[..., None]
+def ask(facts: Facts, queries: Tensor, label: Tensor, second: Tensor, wording: Tensor, room: Tensor) -> Tensor:
+    """(B, F, 96) identifiers of the questions.
+
+    queries: (N, 96) rows of the bank. label, second: (B, F, L) what they name. wording: (B, F) 32 random bits. room:
+    (B, F) letters at most; those that would be longer are asked for short.
+    """
+    group, device = facts.group, label.device
+    counts = constant(COUNTS, device)
+    index = (counts.cumsum(0) - counts)[group] + ((wording * counts[group]) >> 32)
+    named = label * constant(NAMES_LABEL, device)[group][..., None]
+    other = second * (facts.second >= 0)[..., None]
     long = fill(TEMPLATES, index, [named, other], 96)
+    long = torch.where((facts.query >= 0)[..., None], queries[facts.query.clamp_min(0)].long(), long)
     comma = fill((", {0}",), torch.zeros_like(index), [other], other.shape[-1] + 2) * (facts.second >= 0)[..., None]
     short = fill((SHORT,), torch.zeros_like(index), [named, comma], 96)
-    length = (long > 0).sum(-1) + (answer > 0).sum(-1)
-    whole = (long[..., -1] == 0) & (length <= room)
+    whole = (long[..., -1] == 0) & ((long > 0).sum(-1) <= room)
     return torch.where(whole[..., None], long, short)

@@ -1,15 +1,15 @@
-"""One picture at a time on a GPU: the vision tower and the prompt as CUDA graphs.
+"""One picture at a time on a GPU: the vision tower, the prompt and the step of an answer as CUDA graphs.
 
 At batch 1 launching kernels takes longer than running them. An exact budget makes graphs possible: whatever the
 question, the picture becomes the same number of patches and of visual tokens, so that a few recordings serve all. A
-prompt is padded on the right to the next multiple of `BUCKET`, where causal attention never looks. Keys and values are
-handed to a cache of transformers, from which the stock model goes on.
+prompt is padded on the right to the next multiple of `BUCKET`, where causal attention never looks. Answers are decoded
+over memory of fixed size, by one recorded step; a second thread meanwhile goes on with the stock model and its cache.
 """
 
 from __future__ import annotations
 
-from functools import cached_property
-from threading import local
+from collections import OrderedDict
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -17,7 +17,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from ...core.cuda_graph import Recordings
-from ..base import LeafPrompt
+from ..base import DecodingStep, LeafPrompt
 from ..tokens.patches import LeafBatch
 from .encode import VisualTokens, encode_leaves
 
@@ -30,20 +30,15 @@ MOST_GRAPHS = 8  # of each kind
 
 
 class Graphs:
-    """The graphs of one model. compiled: answers are decoded over a static cache by the compiled language model, as
-    `generate(cache_implementation="static")` does it: faster from the second answer on, the first compiles."""
+    """The graphs of one model. decoding: held by the thread that decodes an answer by its recorded step."""
 
-    def __init__(self, model: PreTrainedModel, *, compiled: bool = False) -> None:
-        self.model, self.compiled = model, compiled
+    def __init__(self, model: PreTrainedModel) -> None:
+        self.model = model
         self.towers = Recordings(MOST_GRAPHS, "the vision tower")
         self.prompts = Recordings(MOST_GRAPHS, "a prompt")
-        self.caches = local()  # of each thread
-
-    @cached_property
-    def language(self) -> Any:
-        """The language model that decodes."""
-        language = self.model.model.language_model
-        return torch.compile(language, mode="reduce-overhead") if self.compiled else language
+        self.steps = Recordings(MOST_GRAPHS, "a step")
+        self.caches: OrderedDict[int, StepCache] = OrderedDict()
+        self.decoding = Lock()
 
     @staticmethod
     def safe(model: PreTrainedModel) -> bool:
@@ -70,20 +65,40 @@ class Graphs:
         embeds, *planes = self.towers.run((counts, levels), encode, *given)
         return VisualTokens(embeds, tuple(planes))
 
-    def read(self, prompt: LeafPrompt, most: int | None = None) -> tuple[Any, Tensor]:
-        """Read one prompt without padding: a cache of transformers that holds it, and the last layer at its last token,
-        (1, 1, D). most: tokens of the answer, which may then be decoded by the compiled model, before another prompt is
-        read in this thread."""
+    def read(self, prompt: LeafPrompt) -> tuple[Tensor, Tensor]:
+        """Read one prompt without padding: the last layer at its last token, (1, 1, D), and keys and values (layers, 2,
+        1, heads, L, size of a head)."""
         ids, tokens, positions, _, _ = prompt
         length = ids.shape[1]
         pad = (0, padded_length(length) - length)
         last = torch.full((1,), length - 1, device=ids.device)
         given = (F.pad(ids, pad), F.pad(positions, pad), last, tokens.embeds, *tokens.planes)
         hidden, kept = self.prompts.run("prompt", self._read, *given)
-        cache = self._cache(None if most is None else length + most)
-        for number, (keys, values) in enumerate(kept[..., :length, :].unbind(0)):
+        return hidden, kept[..., :length, :]
+
+    def cache(self, prompt: LeafPrompt) -> tuple[Any, Tensor]:
+        """Read one prompt into a cache of transformers; also the last layer at its last token, (1, 1, D)."""
+        from transformers import DynamicCache
+
+        hidden, kept = self.read(prompt)
+        cache = DynamicCache(config=self.model.config.get_text_config())
+        for number, (keys, values) in enumerate(kept.unbind(0)):
             cache.update(keys, values, number)
         return cache, hidden
+
+    def speaker(self, prompt: LeafPrompt, most: int) -> RecordedSpeaker:
+        """Read one prompt and answer it with at most `most` tokens, by a recorded step. One thread at a time, which
+        holds `decoding`."""
+        hidden, kept = self.read(prompt)
+        columns = padded_length(kept.shape[4] + most, CACHE_BUCKET)
+        if columns not in self.caches:
+            while len(self.caches) >= MOST_GRAPHS:
+                self.steps.forget(next(iter(self.caches)))
+                self.caches.popitem(last=False)
+            self.caches[columns] = StepCache(kept, columns)
+        self.caches.move_to_end(columns)
+        self.caches[columns].fill(kept)
+        return RecordedSpeaker(self, self.caches[columns], hidden, kept.shape[4], prompt.next_position)
 
     def _read(self, ids: Tensor, positions: Tensor, last: Tensor, first: Tensor, *planes: Tensor) -> tuple[Tensor, ...]:
         """Hidden states at the last token, and keys and values (layers, 2, 1, heads, L, size of a head)."""
@@ -101,18 +116,64 @@ class Graphs:
         hidden = language.norm(hidden)
         return hidden.index_select(1, last), torch.stack([torch.stack(both) for both in cache.layers])
 
-    def _cache(self, length: int | None) -> Any:
-        from transformers import DynamicCache, StaticCache
 
-        config = self.model.config.get_text_config()
-        if not self.compiled or length is None:
-            return DynamicCache(config=config)
-        length = padded_length(length, CACHE_BUCKET)
-        caches = self.caches.__dict__.setdefault("by_length", {})
-        if length not in caches:  # compiled code is bound to the memory of its cache
-            caches[length] = StaticCache(config=config, max_cache_len=length)
-        caches[length].reset()
-        return caches[length]
+class StepCache:
+    """Keys and values of one prompt and its answer, in memory that stays where it is. place: (1,), the column of the
+    next token. Stands where a model's layers expect a cache of transformers, of which they call `update`."""
+
+    def __init__(self, kept: Tensor, columns: int) -> None:
+        with torch.inference_mode(False):
+            self.buffers = kept.new_zeros(*kept.shape[:4], columns, kept.shape[5])
+            self.columns = torch.arange(columns, device=kept.device)
+        self.place = self.columns[:1]
+
+    def fill(self, kept: Tensor) -> None:
+        """Begin with the keys and values of a prompt."""
+        self.buffers[..., : kept.shape[4], :] = kept
+
+    def update(self, keys: Tensor, values: Tensor, layer: int, *_: object, **__: object) -> tuple[Tensor, Tensor]:
+        for into, one in zip(self.buffers[layer], (keys, values), strict=True):
+            into.index_copy_(2, self.place, one)
+        return self.buffers[layer, 0], self.buffers[layer, 1]
+
+
+class RecordedSpeaker:
+    """A prompt that was read, answered by the recorded step: a speaker for `greedy_steps`."""
+
+    def __init__(self, graphs: Graphs, cache: StepCache, hidden: Tensor, length: int, next_position: Tensor) -> None:
+        self.graphs, self.cache, self.hidden = graphs, cache, hidden
+        self.place = torch.full((1,), length, device=hidden.device)
+        counted = self.place.to(next_position)
+        # Row 0 counts tokens, the other three say where they are.
+        self.positions = torch.stack([counted, *[next_position] * 3])[..., None]
+
+    def begin(self) -> DecodingStep:
+        return DecodingStep(*self._said(self.hidden))
+
+    def go_on(self, ids: Tensor) -> DecodingStep:
+        found = self.graphs.steps.run(len(self.cache.columns), self._step, ids, self.positions, self.place)
+        self.place, self.positions = self.place + 1, self.positions + 1
+        return DecodingStep(*found)
+
+    def _step(self, ids: Tensor, positions: Tensor, place: Tensor) -> tuple[Tensor, Tensor]:
+        """The token after `ids` and its logits. Written to the cache at `place`, so that it may be done twice."""
+        self.cache.place, language = place, self.graphs.model.model.language_model
+        hidden = self.graphs.model.get_input_embeddings()(ids[:, None])
+        turn, seen = language.rotary_emb(hidden, positions[1:]), (self.cache.columns <= place)[None, None, None]
+        for layer in language.layers:
+            hidden = layer(
+                hidden,
+                attention_mask=seen,
+                position_ids=positions[0],
+                past_key_values=self.cache,
+                position_embeddings=turn,
+            )
+        return self._said(language.norm(hidden))
+
+    def _said(self, hidden: Tensor) -> tuple[Tensor, Tensor]:
+        head = self.graphs.model.lm_head
+        logits = head(hidden.to(head.weight.dtype)).float()[:, 0]
+        return logits.argmax(-1), logits
 
 
 class PromptCache:

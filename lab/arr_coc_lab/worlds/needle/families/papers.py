@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import NamedTuple
 
 import torch
 
@@ -12,6 +11,7 @@ from ..content import (
     FIELD_KINDS,
     FIELD_NAMES,
     VALUE_LENGTH,
+    NeedleTask,
     amount,
     answer_of,
     any_word,
@@ -30,16 +30,34 @@ from ..content import (
     label_style,
     literal,
     pick_task,
+    scene_of,
     upper,
     words,
 )
 from ..scene import COLOUR_NAMES, SHAPES, Layer, Marks, NeedleScene, Stage, Text, paints, stack_text, take
 from ..surfaces import paper_colour, table
 
+# ---- What several kinds of paper share -------------------------------------------------------------------------------
+
+
+def _sheet(stage: Stage, y: torch.Tensor, x: torch.Tensor, tall: torch.Tensor, wide: int, paper: torch.Tensor) -> Layer:
+    """A sheet of paper with its shadow."""
+    paint = paints(torch.zeros_like(paper), paper, None, opacity=(150, 255, 0))
+    return Layer(y, x, tall, torch.full_like(x, wide), stage.sprite("sheet", x), paint, masks=(0, 1))
+
+
+def _title(
+    stage: Stage, listed: str, x: torch.Tensor, top: torch.Tensor, room: int, sizes: tuple[int, int], ink: torch.Tensor
+) -> Text:
+    """A title of a list of words, in one of these sizes, no wider than the room."""
+    size = stage.size_index(stage.draws.integers("title/size", *sizes))
+    title = Text(any_word(stage, "title", listed), x, top, stage.face("title/face"), size, ink).fitted(room)
+    return replace(title, baseline=top + title.atlas.ascent[title.face, title.size])
+
+
 # ---- Cards on a table, each with a coloured shape and a number -------------------------------------------------------
 
 CARD_HEIGHT, CARD_WIDTH = 64, 128
-CARD_TASKS = ("number", "shape")
 
 
 def cards(stage: Stage) -> NeedleScene:
@@ -91,58 +109,27 @@ def cards(stage: Stage) -> NeedleScene:
     target = draws.pick("target", *at_edge(stage, rim, there))
     names = join([choose(COLOUR_NAMES, colour), literal(" ", ids), choose(SHAPES, shape)], 20)
     name, value = take(names, target), take(ids, target)
-    task = draws.chance("task", 15)[:, 0].long()
-    is_number = (task == 0)[:, None]
-    question = torch.where(
-        is_number,
+    number_box, shape_box = take(text.boxes(), target), take(shapes_layer.boxes, target)
+    asked_number, asked_shape = (
         ask(stage, "wording", "cards.number", name),
         ask(stage, "wording/shape", "cards.shape", value),
     )
-    answer = torch.where(is_number, answer_of(value), answer_of(name))
-    number_box, shape_box = take(text.boxes(), target), take(shapes_layer.boxes, target)
-    yes = torch.ones(stage.number, 1, dtype=torch.bool, device=stage.device)
-    return NeedleScene(
-        background=table(stage),
-        layers=[cards_layer, shapes_layer],
-        text=text,
-        question=question,
-        answer=answer,
-        boxes=torch.where(is_number, number_box, shape_box)[:, None],
-        box_mask=yes,
-        context=torch.where(is_number, shape_box, number_box)[:, None],
-        context_mask=yes,
-        task=task,
-        tasks=CARD_TASKS,
-        type_size=take(text.atlas.sizes[text.size], target) * (task == 0),
-        marks=[
-            Marks(shapes_layer.boxes, FIRST_COLOUR + colour, there),
-            Marks(shapes_layer.boxes, thing(SHAPES[0]) + shape, there),
-        ],
-    )
+    tasks = {
+        "number": NeedleTask(asked_number, answer_of(value), number_box, shape_box, take(text.size, target)),
+        "shape": NeedleTask(asked_shape, answer_of(name), shape_box, number_box),
+    }
+    marks = [
+        Marks(shapes_layer.boxes, FIRST_COLOUR + colour, there),
+        Marks(shapes_layer.boxes, thing(SHAPES[0]) + shape, there),
+    ]
+    task = draws.chance("task", 15)[:, 0].long()
+    return scene_of(table(stage), [cards_layer, shapes_layer], text, tasks, task, marks)
 
 
 # ---- Forms: a sheet of paper with a title and fields, each a name and what is written for it -------------------------
 
-FORM_TASKS = ("value", "field", "title")
 
-
-class FormDrawing(NamedTuple):
-    """A form before anything is asked. baseline, there: (B, fields)."""
-
-    columns: int
-    title: Text
-    plain_names: torch.Tensor
-    value_ids: torch.Tensor
-    column: torch.Tensor
-    label: Text
-    value: Text
-    there: torch.Tensor
-    baseline: torch.Tensor
-    layers: list[Layer]
-
-
-def _form(stage: Stage) -> FormDrawing:
-    """The sheet with its title, and the fields, each a name and what is written for it."""
+def forms(stage: Stage) -> NeedleScene:
     draws, knobs, device = stage.draws, stage.difficulty, stage.device
     nursery = stage.width < 192
     columns = max(1, stage.width // 256) if stage.height >= 256 else 1
@@ -156,22 +143,13 @@ def _form(stage: Stage) -> FormDrawing:
     sheet_y = draws.drift("sheet/y", stage.constant([[stage.height - sheet_height]]))
     sheet_x = draws.drift("sheet/x", stage.constant([[stage.width - sheet_width]]))
     paper = paper_colour(stage, "paper")
-    black = torch.zeros_like(paper)
-    tall = torch.full_like(sheet_y, sheet_height)
-    sheet = Layer(
-        sheet_y, sheet_x, tall, torch.full_like(tall, sheet_width), stage.sprite("sheet", sheet_y),
-        paints(black, paper, None, opacity=(150, 255, 0)), masks=(0, 1),
-    )  # fmt: skip
+    sheet = _sheet(stage, sheet_y, sheet_x, torch.full_like(sheet_y, sheet_height), sheet_width, paper)
 
     # Heading: title, a rule under it.
     margin = 6 if nursery else 12 if stage.width < 384 else 24
-    title_pixels = draws.integers("title/size", 13, 15) if nursery else draws.integers("title/size", 18, 29)
-    title = Text(
-        any_word(stage, "title", "form_titles"), sheet_x + margin, sheet_y,
-        stage.face("title/face"), stage.size_index(title_pixels), stage.ink("title/ink", paper),
-    ).fitted(sheet_width - 2 * margin)  # fmt: skip
-    top = sheet_y + (6 if nursery else 10)
-    title = replace(title, baseline=top + title.atlas.ascent[title.face, title.size])
+    top, sizes = sheet_y + (6 if nursery else 10), (13, 15) if nursery else (18, 29)
+    ink = stage.ink("title/ink", paper)
+    title = _title(stage, "form_titles", sheet_x + margin, top, sheet_width - 2 * margin, sizes, ink)
     centred = draws.chance("title/centred", 35)
     title = replace(title, x=torch.where(centred, title.aligned(centre=sheet_x + sheet_width // 2).x, title.x))
     rule_y = title.top() + title.height() + 3
@@ -237,47 +215,40 @@ def _form(stage: Stage) -> FormDrawing:
         stage.sprite("solid", torch.cat([rule_y, left], 1)),
         paints(rule_colour, opacity=(150, 0, 0)), masks=(0,), extent=(2, sheet_width),
     )  # fmt: skip
-    return FormDrawing(columns, title, plain_names, value_ids, column, label, value, there, baseline, [sheet, rules])
 
-
-def forms(stage: Stage) -> NeedleScene:
-    draws, device = stage.draws, stage.device
-    columns, title, plain_names, value_ids, column, label, value, there, baseline, layers = _form(stage)
     near = (baseline > stage.height * 3 // 4) | (column == columns - 1)
-    target = draws.pick("target", *at_edge(stage, near, there))
-    chance = draws.integers("task", 0, 100)[:, 0]
+    (there,) = at_edge(stage, near, there)
+    tasks, task = _form_tasks(stage, there, plain_names, title, label, value)
+    return scene_of(table(stage), [sheet, rules], stack_text([title, label, value]), tasks, task)
+
+
+def _form_tasks(
+    stage: Stage, asked: torch.Tensor, names: torch.Tensor, title: Text, label: Text, value: Text
+) -> tuple[dict[str, NeedleTask], torch.Tensor]:
+    """What is asked about one of the fields (B, fields) or the title, and which of it (B,)."""
+    target = stage.draws.pick("target", asked)
+    field_name, written = take(names, target), take(value.ids, target)
+    chance = stage.draws.integers("task", 0, 100)[:, 0]
     task = (chance >= 85).long() + (chance >= 95).long()
     # "Which field says 45?" needs a value that stands once.
-    copies = (value_ids == take(value_ids, target)[:, None]).all(-1) & there
+    copies = (value.ids == written[:, None]).all(-1)
     task = torch.where((task == 1) & (copies.sum(1) > 1), 0, task)
-    field_name, written = take(plain_names, target), take(value_ids, target)
-    questions = [
+    value_box, label_box, title_box = take(value.boxes(), target), take(label.boxes(), target), title.boxes()[:, 0]
+    questions = (
         ask(stage, "wording", "forms.value", field_name),
         ask(stage, "wording/field", "forms.field", written),
         ask(stage, "wording/title", "forms.title"),
-    ]
-    value_box, label_box, title_box = take(value.boxes(), target), take(label.boxes(), target), title.boxes()[:, 0]
-    sizes = take(value.size, target), take(label.size, target), title.size[:, 0]
-    yes = torch.ones(stage.number, 1, dtype=torch.bool, device=device)
-    return NeedleScene(
-        background=table(stage),
-        layers=layers,
-        text=stack_text([title, label, value]),
-        question=by_task(task, questions),
-        answer=by_task(task, [answer_of(text) for text in (written, field_name, title.ids[:, 0])]),
-        boxes=by_task(task, [value_box, label_box, title_box])[:, None],
-        box_mask=yes,
-        context=by_task(task, [label_box, value_box, title_box])[:, None],
-        context_mask=yes & (task < 2)[:, None],
-        task=task,
-        tasks=FORM_TASKS,
-        type_size=value.atlas.sizes[by_task(task, sizes)],
     )
+    tasks = {
+        "value": NeedleTask(questions[0], answer_of(written), value_box, label_box, take(value.size, target)),
+        "field": NeedleTask(questions[1], answer_of(field_name), label_box, value_box, take(label.size, target)),
+        "title": NeedleTask(questions[2], answer_of(title.ids[:, 0]), title_box, None, title.size[:, 0]),
+    }
+    return tasks, task
 
 
 # ---- Till receipts: shop, date, items with prices, and sums that are right -------------------------------------------
 
-RECEIPT_TASKS = ("price", "sum", "detail", "item", "shop")
 # Rows beside the items, in order: two above them, five below.
 HEAD, FOOT = ("date", "time"), ("subtotal", "tax", "total", "cash", "change")
 
@@ -307,26 +278,7 @@ def _written(stage: Stage, bought: torch.Tensor, nursery: bool) -> tuple[torch.T
     return prices, right_ids, torch.cat([fixed_ids[:, :above], names, fixed_ids[:, above:]], 1)
 
 
-class ReceiptDrawing(NamedTuple):
-    """A receipt before anything is asked. above, below: rows beside the items. base: (B, rows)."""
-
-    above: int
-    below: int
-    shop_ids: torch.Tensor
-    shop: Text
-    bought: torch.Tensor
-    prices: torch.Tensor
-    right_ids: torch.Tensor
-    plain: torch.Tensor
-    there: torch.Tensor
-    base: torch.Tensor
-    right: Text
-    left: Text
-    layers: list[Layer]
-
-
-def _receipt(stage: Stage) -> ReceiptDrawing:
-    """The paper with the shop's name, what was bought, and what it comes to."""
+def receipts(stage: Stage) -> NeedleScene:
     draws, knobs, device = stage.draws, stage.difficulty, stage.device
     nursery = stage.width < 192 or stage.height < 192 or knobs.items == 1
     paper_width = stage.width - 8 if stage.width < 384 else max(280, stage.width * 11 // 20)
@@ -393,11 +345,7 @@ def _receipt(stage: Stage) -> ReceiptDrawing:
     left = Text(left_ids, (x0 + margin).expand(-1, rows), base, faces, size, inks)
     left = left.fitted((paper_width - 2 * margin) // 2 - 8).only(there)
 
-    black = torch.zeros_like(paper)
-    sheet = Layer(
-        top, x0, tall, torch.full_like(x0, paper_width), stage.sprite("sheet", x0),
-        paints(black, paper, None, opacity=(150, 255, 0)), masks=(0, 1), extent=(stage.height, paper_width),
-    )  # fmt: skip
+    sheet = replace(_sheet(stage, top, x0, tall, paper_width, paper), extent=(stage.height, paper_width))
     lines = header_end + down + 4 + torch.stack([end[:, at] - height[:, at] - 5 for at in (0, above, above + most)], 1)
     # Without rows above the items the first two rules would be one.
     shown_rules = torch.ones_like(lines) * stage.constant([1, 1 if above else 0, 1])
@@ -406,16 +354,7 @@ def _receipt(stage: Stage) -> ReceiptDrawing:
         stage.sprite("solid", lines), paints(ink.expand(-1, 3, 3), opacity=(150, 0, 0)), masks=(0,),
         extent=(1, paper_width),
     )  # fmt: skip
-    layers = [sheet, rules]
-    return ReceiptDrawing(
-        above, below, shop_ids, shop, bought, prices, right_ids, plain, there, base, right, left, layers
-    )
 
-
-def receipts(stage: Stage) -> NeedleScene:
-    draws, device = stage.draws, stage.device
-    above, below, shop_ids, shop, bought, prices, right_ids, plain, there, base, right, left, layers = _receipt(stage)
-    rows, most = there.shape[1], bought.shape[1]
     # The question.
     is_item = torch.zeros(rows, dtype=torch.bool, device=device)
     is_item[above : above + most] = True
@@ -430,57 +369,66 @@ def receipts(stage: Stage) -> NeedleScene:
     target = by_task(task.clamp(max=3), targets)
     name, value = take(plain, target), take(right_ids, target)
     asked_by = {"price": [name], "sum": [name], "detail": [name], "item": [value], "shop": []}
-    written, named = answer_of(value), answer_of(name)
-    answers = [written, written, written, named, answer_of(shop_ids[:, 0])]
-    value_box, name_box, shop_box = take(right.boxes(), target), take(left.boxes(), target), shop.boxes()[:, 0]
-    boxes = [value_box, value_box, value_box, name_box, shop_box]
-    context = [name_box, name_box, name_box, value_box, shop_box]
-    size_right, size_left = take(right.size, target), take(left.size, target)
-    sizes = [size_right, size_right, size_right, size_left, shop.size[:, 0]]
-    return NeedleScene(
-        background=table(stage),
-        layers=layers,
-        text=stack_text([shop, left, right]),
-        question=by_task(task, ask_all(stage, "receipts", asked_by)),
-        answer=by_task(task, answers),
-        boxes=by_task(task, boxes)[:, None],
-        box_mask=torch.ones_like(there[:, :1]),
-        context=by_task(task, context)[:, None],
-        context_mask=(task < 4)[:, None],
-        task=task,
-        tasks=RECEIPT_TASKS,
-        type_size=shop.atlas.sizes[by_task(task, sizes)],
-    )
+    questions, written, named = ask_all(stage, "receipts", asked_by), answer_of(value), answer_of(name)
+    value_box, name_box = take(right.boxes(), target), take(left.boxes(), target)
+    about = written, value_box, name_box, take(right.size, target)
+    tasks = {kind: NeedleTask(asked, *about) for kind, asked in zip(asked_by, questions, strict=True)}
+    tasks["item"] = NeedleTask(questions[3], named, name_box, value_box, take(left.size, target))
+    tasks["shop"] = NeedleTask(questions[4], answer_of(shop_ids[:, 0]), shop.boxes()[:, 0], None, shop.size[:, 0])
+    return scene_of(table(stage), [sheet, rules], stack_text([shop, left, right]), tasks, task)
 
 
 # ---- Bar charts with labels under the bars, numbers over them and an axis at the side --------------------------------
 
-CHART_TASKS = ("value", "highest", "lowest", "colour", "count", "title", "label")
 AXIS_TOPS = (50, 100, 200, 500, 1000, 2000)
 TICKS = 6
 
 
-class ChartDrawing(NamedTuple):
-    """A chart before anything is asked. count: (B, 1) bars. many: (B, 1), every bar in a colour of its own."""
+def _axis(
+    stage: Stage,
+    face: torch.Tensor,
+    paper: torch.Tensor,
+    highest: torch.Tensor,
+    ends: tuple[torch.Tensor, torch.Tensor],
+    floor: tuple[torch.Tensor, torch.Tensor],
+) -> tuple[Text, Layer]:
+    """The numbers of an upright axis and the lines beside them. ends: left and right edge, (B, 1) each. floor: where
+    the axis begins, and how high it goes."""
+    small, (floor_y, span), place = stage.difficulty.small, floor, torch.arange(TICKS, device=stage.device)
+    size = stage.size_index(stage.draws.integers("tick/size", small[0], small[1] + 1).clamp(max=14))
+    value = torch.div(highest, TICKS - 1, rounding_mode="floor") * place
+    ticks = Text(
+        join([digits(value, 4)], 4), value, value, face.expand(-1, TICKS), size.expand(-1, TICKS),
+        stage.ink("tick/ink", paper).expand(-1, TICKS, 3),
+    )  # fmt: skip
+    axis_x = ends[0] + ticks.width().amax(1, keepdim=True) + 5
+    y = floor_y - torch.div(span * place, TICKS - 1, rounding_mode="floor")
+    cap = ticks.atlas.cap[ticks.face, ticks.size]
+    ticks = replace(ticks, baseline=y + (cap >> 1)).aligned(right=(axis_x - 5).expand(-1, TICKS))
+    # Where lines of the axis would be too close for their type, every other one is left out.
+    keep = (span > (TICKS - 1) * (ticks.height()[:, :1] + 2)) | (place % 5 == 0)
+    colour = stage.ink("grid", paper).expand(-1, TICKS, 3)
+    dark, pale = (paints(colour, opacity=(opacity, 0, 0)) for opacity in (255, 60))
+    grid = Layer(
+        y, axis_x.expand_as(y), keep.long().expand_as(y), (ends[1] - axis_x).expand_as(y), stage.sprite("solid", y),
+        torch.where((place == 0)[None, :, None, None], dark, pale), masks=(0,), extent=(1, stage.width),
+    )  # fmt: skip
+    return ticks.only(keep), grid
 
-    count: torch.Tensor
-    bar: torch.Tensor
-    there: torch.Tensor
-    title: Text
-    text: Text
-    layers: list[Layer]
-    value: torch.Tensor
-    many: torch.Tensor
-    colour: torch.Tensor
-    bars: Layer
-    label_ids: torch.Tensor
-    labels: Text
-    value_ids: torch.Tensor
-    values: Text
+
+def _chart_task(
+    stage: Stage, count: torch.Tensor, there: torch.Tensor, value: torch.Tensor, colourful: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """What is asked, and about which bar, (B,) each."""
+    bar, several, yes = torch.arange(there.shape[1], device=stage.device), (count > 1)[:, 0], torch.ones_like(colourful)
+    target = stage.draws.pick("target", *at_edge(stage, (bar == 0) | (bar == count - 1), there))
+    highest, lowest = value.masked_fill(~there, -1).argmax(1), value.masked_fill(~there, 10**6).argmin(1)
+    possible = torch.stack([yes, several, several, colourful, yes, yes, yes], 1)
+    task = pick_task(stage, (46, 10, 8, 10, 7, 6, 13), possible)
+    return task, torch.where(task == 1, highest, torch.where(task == 2, lowest, target))
 
 
-def _chart(stage: Stage) -> ChartDrawing:
-    """The sheet with its title, the axis, and the bars with their labels and values."""
+def charts(stage: Stage) -> NeedleScene:
     draws, knobs, device = stage.draws, stage.difficulty, stage.device
     tiny = stage.width < 192
     items = max(1, min((stage.width - 60) // 44, 12, knobs.items or 12))
@@ -502,46 +450,20 @@ def _chart(stage: Stage) -> ChartDrawing:
     )  # fmt: skip
     pad = 6 if tiny else 12
     ink = stage.ink("ink", paper)
-    title_pixels = draws.integers("title/size", 13, 17) if tiny else draws.integers("title/size", 16, 27)
-    title = Text(
-        any_word(stage, "title", "chart_titles"), sheet_x + pad, sheet_y,
-        stage.face("title/face"), stage.size_index(title_pixels), ink,
-    ).fitted(sheet_width - 2 * pad)  # fmt: skip
-    title = replace(title, baseline=sheet_y + pad - 2 + title.atlas.ascent[title.face, title.size])
+    sizes = (13, 17) if tiny else (16, 27)
+    title = _title(stage, "chart_titles", sheet_x + pad, sheet_y + pad - 2, sheet_width - 2 * pad, sizes, ink)
     face = stage.face("face")
-    tick_size = stage.size_index(draws.integers("tick/size", knobs.small[0], knobs.small[1] + 1).clamp(max=14))
     label_size = stage.type_sizes("label", 1, largest=18).expand(-1, items)
     value_size = stage.type_sizes("value", 1, largest=18).expand(-1, items)
 
     axis_top = stage.constant(AXIS_TOPS)[draws.integers("axis", 0, len(AXIS_TOPS))]
-    step = torch.div(axis_top, TICKS - 1, rounding_mode="floor")
-    tick_value = step * torch.arange(TICKS, device=device)
-    ticks = Text(
-        join([digits(tick_value, 4)], 4), tick_value, tick_value, face.expand(-1, TICKS), tick_size.expand(-1, TICKS),
-        stage.ink("tick/ink", paper).expand(-1, TICKS, 3),
-    )  # fmt: skip
-    axis_x = sheet_x + pad + ticks.width().amax(1, keepdim=True) + 5
-    label_room = title.atlas.height[face, stage.size_index(one * 18)] + 4
-    floor_y = sheet_y + sheet_height - pad - label_room
+    floor_y = sheet_y + sheet_height - pad - (title.atlas.height[face, stage.size_index(one * 18)] + 4)
     roof_y = title.baseline + (title.height() - title.atlas.ascent[title.face, title.size]) + (4 if tiny else 10)
     # Room above the highest bar for its number.
     roof_y = roof_y + title.atlas.height[face, value_size[:, :1]]
     span = (floor_y - roof_y).clamp(min=10)
-    tick_y = floor_y - torch.div(span * torch.arange(TICKS, device=device), TICKS - 1, rounding_mode="floor")
-    tick_cap = ticks.atlas.cap[ticks.face, ticks.size]
-    ticks = replace(ticks, baseline=tick_y + (tick_cap >> 1)).aligned(right=(axis_x - 5).expand(-1, TICKS))
-    # Where lines of the axis would be too close for their type, every other one is left out.
-    keep = (span > (TICKS - 1) * (ticks.height()[:, :1] + 2)) | (torch.arange(TICKS, device=device) % 5 == 0)
-    ticks = ticks.only(keep)
-    field_width = sheet_x + sheet_width - pad - axis_x
-    grid_colour = stage.ink("grid", paper).expand(-1, TICKS, 3)
-    rules = torch.arange(TICKS, device=device) == 0
-    grid = Layer(
-        tick_y, axis_x.expand_as(tick_y), keep.long().expand_as(tick_y), field_width.expand_as(tick_y),
-        stage.sprite("solid", tick_y),
-        torch.where(rules[None, :, None, None], paints(grid_colour, opacity=(255, 0, 0)),
-                    paints(grid_colour, opacity=(60, 0, 0))), masks=(0,), extent=(1, stage.width),
-    )  # fmt: skip
+    ticks, grid = _axis(stage, face, paper, axis_top, (sheet_x + pad, sheet_x + sheet_width - pad), (floor_y, span))
+    axis_x, field_width = grid.x[:, :1], grid.width[:, :1]
 
     # Bars: their values lie in bands of their own, so that the highest and the lowest are beyond doubt.
     band = torch.div(axis_top * 9, 10 * items, rounding_mode="floor").clamp(min=1)
@@ -574,66 +496,33 @@ def _chart(stage: Stage) -> ChartDrawing:
     values = Text(value_ids, left, left, faces, value_size, inks).fitted(pitch - 3, steps=9)
     values = values.aligned(centre=middle).only(there)
     values = replace(values, baseline=floor_y - tall - 1 - (values.height() - values.atlas.ascent[faces, values.size]))
-    text, layers = stack_text([title, ticks, labels, values]), [sheet, grid, bars]
-    return ChartDrawing(
-        count, bar, there, title, text, layers, value, many, colour, bars, label_ids, labels, value_ids, values,
-    )  # fmt: skip
 
-
-def charts(stage: Stage) -> NeedleScene:
-    draws = stage.draws
-    (
-        count, bar, there, title, text, layers, value, many, colour, bars, label_ids, labels, value_ids, values,
-    ) = _chart(stage)  # fmt: skip
-    items = there.shape[1]
-    # The question.
-    target = draws.pick("target", *at_edge(stage, (bar == 0) | (bar == count - 1), there))
-    several = (count > 1)[:, 0]
-    highest, lowest = value.masked_fill(~there, -1).argmax(1), value.masked_fill(~there, 10**6).argmin(1)
     # With one colour for all, "what color" needs no bar to be found; it is asked only where colours differ.
-    yes = torch.ones_like(several)
-    colourful = (many[:, 0] & (items <= len(COLOUR_NAMES) - 1)) | ~several
-    task = pick_task(
-        stage, (46, 10, 8, 10, 7, 6, 13), torch.stack([yes, several, several, colourful, yes, yes, yes], 1)
-    )
-    target = torch.where(task == 1, highest, torch.where(task == 2, lowest, target))
+    colourful = (many[:, 0] & (items <= len(COLOUR_NAMES) - 1)) | (count <= 1)[:, 0]
+    task, target = _chart_task(stage, count, there, value, colourful)
     label, number = take(label_ids, target), take(value_ids, target)
     asked_by = {"value": [label], "highest": [], "lowest": [], "colour": [label], "count": [], "title": []}
     asked_by["label"] = [number]
-    named = answer_of(label)
-    answers = [
-        answer_of(number), named, named, answer_of(choose(COLOUR_NAMES, take(colour, target))),
-        answer_of(digits(count[:, 0], 2)), answer_of(title.ids[:, 0]), named,
-    ]  # fmt: skip
     label_box, value_box, bar_box = (take(boxes, target) for boxes in (labels.boxes(), values.boxes(), bars.boxes))
-    alone = torch.nn.functional.one_hot(target, items).bool()
-    title_box = title.boxes()
-    written = [value_box, label_box, label_box, bar_box, bar_box, title_box[:, 0], label_box]
-    single = by_task(task, written)[:, None]
-    counting = (task == 4)[:, None]
-    boxes = torch.where(counting[..., None], bars.boxes, single.expand(-1, items, 4))
-    # Elsewhere the one box stands in the target's own place; a count needs every bar.
-    mask = torch.where(counting, there, alone)
-    context = [label_box, value_box, value_box, label_box, label_box, title_box[:, 0], value_box]
-    size_label, size_value = take(labels.size, target), take(values.size, target)
-    sizes = [size_value, *[size_label] * 4, title.size[:, 0], size_label]
-    has_type = (task != 3) & (task != 4)
-    return NeedleScene(
-        background=table(stage),
-        layers=layers,
-        text=text,
-        question=by_task(task, ask_all(stage, "charts", asked_by)),
-        answer=by_task(task, answers),
-        boxes=boxes,
-        box_mask=mask,
-        # Not the bar: it says which number belongs to which label, but needs no detail to say it.
-        context=by_task(task, context)[:, None],
-        context_mask=((task != 4) & (task != 5))[:, None],
-        task=task,
-        tasks=CHART_TASKS,
-        type_size=title.atlas.sizes[by_task(task, sizes)] * has_type,
-        marks=[
-            Marks(bars.boxes, FIRST_COLOUR + colour, there),
-            Marks(bars.boxes, torch.full_like(colour, thing("bar")), there),
-        ],
-    )
+    named = answer_of(label), label_box, value_box, take(labels.size, target)
+    coloured = answer_of(choose(COLOUR_NAMES, take(colour, target))), bar_box, label_box
+    # Not the bar is what names a number: it needs no detail to say which label it belongs to.
+    about = {
+        "value": (answer_of(number), value_box, label_box, take(values.size, target)),
+        **{"highest": named, "lowest": named, "colour": coloured},
+        "count": (answer_of(digits(count[:, 0], 2)), bar_box),
+        "title": (answer_of(title.ids[:, 0]), title.boxes()[:, 0], None, title.size[:, 0]),
+        "label": named,
+    }
+    questions = zip(about, ask_all(stage, "charts", asked_by), strict=True)
+    tasks = {kind: NeedleTask(question, *about[kind]) for kind, question in questions}
+    marks = [
+        Marks(bars.boxes, FIRST_COLOUR + colour, there),
+        Marks(bars.boxes, torch.full_like(colour, thing("bar")), there),
+    ]
+    text = stack_text([title, ticks, labels, values])
+    scene = scene_of(table(stage), [sheet, grid, bars], text, tasks, task, marks)
+    # A count needs every bar; elsewhere the one box stands in the target's own place.
+    counting, alone = (task == 4)[:, None], torch.nn.functional.one_hot(target, items).bool()
+    boxes = torch.where(counting[..., None], bars.boxes, scene.boxes.expand(-1, items, 4))
+    return replace(scene, boxes=boxes, box_mask=torch.where(counting, there, alone))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import NamedTuple
 
 import torch
 
@@ -11,6 +10,7 @@ from ..batch import FIRST_COLOUR, thing
 from ..content import (
     PLACES,
     YES_NO,
+    NeedleTask,
     answer_of,
     any_word,
     ask,
@@ -23,6 +23,7 @@ from ..content import (
     literal,
     pick_task,
     places,
+    scene_of,
     union,
     words,
 )
@@ -44,28 +45,11 @@ from ..surfaces import STONE, table
 
 # ---- Coloured shapes on a surface: colour, shape, count, place, relation, existence ----------------------------------
 
-SCENE_TASKS = ("colour", "shape", "count", "where", "relation", "exists")
 RELATIONS = ("left of", "right of", "above", "below")
 PLURALS = tuple("crosse" if shape == "cross" else shape for shape in SHAPES)
 
 
-class ShapesDrawing(NamedTuple):
-    """Shapes before anything is asked. row, col: (B, items), where on a grid."""
-
-    rows: int
-    cols: int
-    there: torch.Tensor
-    row: torch.Tensor
-    col: torch.Tensor
-    colours: torch.Tensor
-    kinds: torch.Tensor
-    colour: torch.Tensor
-    shape: torch.Tensor
-    layer: Layer
-
-
-def _shapes(stage: Stage) -> ShapesDrawing:
-    """Coloured shapes, one to a slot of a grid."""
+def scenes(stage: Stage) -> NeedleScene:
     draws, knobs, device = stage.draws, stage.difficulty, stage.device
     pitch = 64 if min(stage.height, stage.width) < 512 else 96
     rows, cols = stage.height // pitch, stage.width // pitch
@@ -89,22 +73,9 @@ def _shapes(stage: Stage) -> ShapesDrawing:
     shape = kinds.gather(1, draws.integers("shape", 0, 4, items))
     body = stage.colour("body", stage.palette(colour), 12)
     black, white = torch.zeros_like(body), torch.full_like(body, 255)
-    layer = Layer(
-        y,
-        x,
-        side * there,
-        side,
-        stage.sprite_table(SHAPES)[shape],
-        paints(black, body, white, opacity=(110, 255, 255)),
-        extent=(pitch, pitch),
-    )
-    return ShapesDrawing(rows, cols, there, row, col, colours, kinds, colour, shape, layer)
-
-
-def scenes(stage: Stage) -> NeedleScene:
-    draws = stage.draws
-    rows, cols, there, row, col, colours, kinds, colour, shape, layer = _shapes(stage)
-    items, boxes = there.shape[1], layer.boxes
+    paint = paints(black, body, white, opacity=(110, 255, 255))
+    layer = Layer(y, x, side * there, side, stage.sprite_table(SHAPES)[shape], paint, extent=(pitch, pitch))
+    boxes = layer.boxes
     both = there[:, :, None] & there[:, None, :]
     same_colour = (colour[:, :, None] == colour[:, None]) & both
     same_shape = (shape[:, :, None] == shape[:, None]) & both
@@ -157,45 +128,25 @@ def scenes(stage: Stage) -> NeedleScene:
     exists_name = torch.where(truth[:, None], full_name, absent_name)
     found = take(same_colour & same_shape, target) & truth[:, None]
 
-    questions = [
-        ask(stage, "wording/colour", "scenes.colour", shape_name),
-        ask(stage, "wording/shape", "scenes.shape", colour_name),
-        ask(stage, "wording/count", "scenes.count", counted_name),
-        ask(stage, "wording/where", "where", full_name),
-        ask(stage, "wording/relation", "scenes.relation", *names),
-        ask(stage, "wording/exists", "scenes.exists", exists_name),
-    ]
+    asked_by = {"colour": [shape_name], "shape": [colour_name], "count": [counted_name]}
+    asked_by |= {"where": [full_name], "relation": list(names), "exists": [exists_name]}
     yes_no = answer_of(choose(YES_NO, truth.long()))
-    answers = [
-        answer_of(colour_name),
-        answer_of(shape_name),
-        answer_of(digits(counted.sum(1), 2)),
-        answer_of(choose(PLACES, take(place, target))),
-        yes_no,
-        yes_no,
-    ]
+    placed = answer_of(choose(PLACES, take(place, target)))
+    answers = [answer_of(colour_name), answer_of(shape_name), answer_of(digits(counted.sum(1), 2)), placed]
+    tasks = {}
+    for (kind, values), answer in zip(asked_by.items(), [*answers, yes_no, yes_no], strict=True):
+        wording = kind if kind == "where" else f"scenes.{kind}"
+        tasks[kind] = NeedleTask(ask(stage, f"wording/{kind}", wording, *values), answer, first)
     pair = alone | torch.nn.functional.one_hot(other, items).bool()
     seen = by_task(task, [alone, alone, counted, alone, pair, found]) & there
-    return NeedleScene(
-        background=table(stage, pale=45),  # coloured things must stand out from it
-        layers=[layer],
-        text=stage.no_text(),
-        question=by_task(task, questions),
-        answer=by_task(task, answers),
-        boxes=boxes,
-        box_mask=seen,
-        context=boxes[:, :1],
-        context_mask=torch.zeros_like(there[:, :1]),
-        task=task,
-        tasks=SCENE_TASKS,
-        type_size=torch.zeros_like(task),
-        marks=[Marks(boxes, FIRST_COLOUR + colour, there), Marks(boxes, thing(SHAPES[0]) + shape, there)],
-    )
+    marks = [Marks(boxes, FIRST_COLOUR + colour, there), Marks(boxes, thing(SHAPES[0]) + shape, there)]
+    # Coloured things must stand out from the table.
+    scene = scene_of(table(stage, pale=45), [layer], stage.no_text(), tasks, task, marks)
+    return replace(scene, boxes=boxes, box_mask=seen)
 
 
 # ---- A street of houses, trees and cars with coloured signs in it ----------------------------------------------------
 
-SIGN_TASKS = ("text", "colour", "where")
 WALLS = ((186, 160, 138), (204, 190, 170), (158, 130, 118), (176, 182, 188), (196, 176, 140), (148, 152, 150))
 SIGN_HEIGHT, SIGN_WIDTH = 64, 128
 
@@ -339,40 +290,28 @@ def signs(stage: Stage) -> NeedleScene:
     blank = literal(" ", colour_name)
     said = answer_of(take(word, target), blank * has_number, take(number_ids, target))
     sign_name = join([colour_name, blank, literal("sign", colour_name)], 16)
-    questions = [
-        ask(stage, "wording/text", "signs.text", colour_name),
-        ask(stage, "wording/colour", "signs.colour", take(word, target)),
-        ask(stage, "wording/where", "where", sign_name),
-    ]
-    answers = [said, answer_of(colour_name), answer_of(choose(PLACES, take(place, target)))]
     board_box = take(boards.boxes, target)
     one_line, two_lines = first.boxes(), union(first.boxes(), second.boxes())
     text_box = take(torch.where(numbered[..., None], two_lines, one_line), target)
-    is_text = (task == 0)[:, None]
-    yes = torch.ones_like(is_text)
-    return NeedleScene(
-        background=background,
-        layers=[*layers, poles, boards],
-        text=stack_text([first, second]),
-        question=by_task(task, questions),
-        answer=by_task(task, answers),
-        boxes=torch.where(is_text, text_box, board_box)[:, None],
-        box_mask=yes,
-        context=torch.where(is_text, board_box, text_box)[:, None],
-        context_mask=yes,
-        task=task,
-        tasks=SIGN_TASKS,
-        type_size=first.atlas.sizes[take(first.size, target)] * (task == 0),
-        marks=[
-            Marks(boards.boxes, FIRST_COLOUR + colour, there),
-            Marks(boards.boxes, torch.full_like(colour, thing("sign")), there),
-        ],
+    asked_text, asked_colour = (
+        ask(stage, "wording/text", "signs.text", colour_name),
+        ask(stage, "wording/colour", "signs.colour", take(word, target)),
     )
+    placed = answer_of(choose(PLACES, take(place, target)))
+    tasks = {
+        "text": NeedleTask(asked_text, said, text_box, board_box, take(first.size, target)),
+        "colour": NeedleTask(asked_colour, answer_of(colour_name), board_box, text_box),
+        "where": NeedleTask(ask(stage, "wording/where", "where", sign_name), placed, board_box, text_box),
+    }
+    marks = [
+        Marks(boards.boxes, FIRST_COLOUR + colour, there),
+        Marks(boards.boxes, torch.full_like(colour, thing("sign")), there),
+    ]
+    return scene_of(background, [*layers, poles, boards], stack_text([first, second]), tasks, task, marks)
 
 
 # ---- The zoo: animals on the grass, some behind bars, and a packet with its ingredients in small type ----------------
 
-ZOO_TASKS = ("ingredients", "snack", "weight", "packet", "where", "exists", "bars", "count")
 WITH_ARTICLE = tuple(("an " if animal[0] in "aeiou" else "a ") + animal for animal in ANIMALS)
 # The three masks of each animal, in order.
 FUR = (
@@ -406,15 +345,8 @@ def _grounds(stage: Stage) -> tuple[Background, list[Layer]]:
     leaf = stage.colour("hedge", stage.constant([[88, 132, 76]]).expand(number, along, 3), 14)
     brown = torch.zeros_like(leaf) + stage.constant([98, 74, 54])
     there = draws.chance("hedge/there", 30 + stage.difficulty.clutter // 2, along).long()
-    trees = Layer(
-        horizon - side + 8,
-        x,
-        side * there,
-        side,
-        stage.sprite("tree", x),
-        paints(brown, leaf, torch.full_like(leaf, 255)),
-        extent=(62, 62),
-    )
+    paint = paints(brown, leaf, torch.full_like(leaf, 255))
+    trees = Layer(horizon - side + 8, x, side * there, side, stage.sprite("tree", x), paint, extent=(62, 62))
     return background, [sky, trees]
 
 
@@ -438,28 +370,77 @@ def _decoration(stage: Stage, slot_y: torch.Tensor, slot_x: torch.Tensor) -> Lay
     return Layer(y, x, height * there, side, sprites, colours, extent=(106, 106))
 
 
-class ZooDrawing(NamedTuple):
-    """A zoo before anything is asked. kind, there, caged: (B, animals). tint, packet_there: (B, 1) of the packet."""
+def _packet(
+    stage: Stage, y: torch.Tensor, x: torch.Tensor, there: torch.Tensor
+) -> tuple[list[Layer], Text, dict[str, NeedleTask], list[Marks], torch.Tensor]:
+    """A packet of a snack in the slot at y, x (B, 1): its layers and text, what is asked about it, its marks, and
+    (B, 2, 4) the boxes that name what is asked."""
+    draws, knobs = stage.draws, stage.difficulty
+    height, width = draws.integers("packet/height", 112, 125), draws.integers("packet/width", 112, 123)
+    packet_y, packet_x = y + draws.drift("packet/y", 127 - height), x + draws.drift("packet/x", 127 - width)
+    tint = draws.integers("packet/colour", 0, len(COLOUR_NAMES))
+    body = stage.colour("packet/body", stage.palette(tint), 8)
+    foil = torch.full_like(body, 255)
+    packet = Layer(
+        packet_y, packet_x, height * there, width, stage.sprite("packet", tint),
+        paints(torch.zeros_like(body), body, foil, opacity=(110, 255, 120)), extent=(SLOT, SLOT),
+    )  # fmt: skip
+    label_paper = torch.full_like(body, 246) - draws.integers("label/paper", 0, 14)[..., None]
+    small = stage.size_index(draws.integers("type", knobs.small[0], min(knobs.small[1], 12) + 1).clamp(max=12))
+    face, small_ink = stage.face("face"), stage.ink("ink", label_paper)
+    snack_ids = any_word(stage, "snack", "snacks")
+    middle = packet_x + (width >> 1)
+    snack = Text(
+        snack_ids, tint, tint, stage.face("snack/face"), stage.size_index(draws.integers("snack/size", 16, 25)),
+        stage.ink("snack/ink", body),
+    ).fitted(width - 16).aligned(centre=middle).only(there)  # fmt: skip
+    snack_base = packet_y + 10 + snack.atlas.ascent[snack.face, snack.size]
+    snack = replace(snack, baseline=snack_base)
+    listed = draws.order("ingredients", len(words("ingredients")))[:, :3]
+    one, two, three = (choose(words("ingredients"), listed[:, index : index + 1]) for index in range(3))
+    comma, blank = literal(",", one), literal(" ", one)
+    grams = digits(draws.integers("grams", 4, 60) * 5, 3)
+    weight_ids = join([grams, literal(" g", grams)], 5)
+    upper_line = join([one, comma, blank, two, comma], 24)
+    heading = choose(("Ingredients:", "INGREDIENTS", "Contains:", "Made of"), draws.integers("heading", 0, 4))
+    line = snack.atlas.height[face, small] + 1
+    lines = [join([ids], 24) for ids in (heading, upper_line, three, weight_ids)]
+    label_top = snack_base + (snack.height() - snack.atlas.ascent[snack.face, snack.size]) + 4
+    first_base = label_top + 3 + snack.atlas.ascent[face, small]
+    bases = torch.cat([first_base + step * line for step in range(4)], 1)
+    label_left = packet_x + 7
+    print_lines = Text(
+        torch.cat(lines, 1), (label_left + 4).expand(-1, 4), bases, face.expand(-1, 4), small.expand(-1, 4),
+        small_ink.expand(-1, 4, 3),
+    ).fitted(width - 21)  # fmt: skip
+    # One size for all lines of the label: that of the line which had to shrink most.
+    print_lines = replace(print_lines, size=print_lines.size.amin(1, keepdim=True).expand(-1, 4)).only(there)
+    label_height = torch.minimum(bases[:, 3:] + 5, packet_y + height - 7) - label_top
+    label = Layer(
+        label_top, label_left, label_height * there, width - 14, stage.sprite("solid", tint),
+        paints(label_paper, opacity=(250, 0, 0)), masks=(0,), extent=(SLOT, SLOT),
+    )  # fmt: skip
+    line_boxes, packet_box = print_lines.boxes(), packet.boxes[:, 0]
+    listed_box = union(line_boxes[:, 1], line_boxes[:, 2])
+    kinds = ("ingredients", "snack", "weight", "packet")
+    about = (
+        (answer_of(one, comma, blank, two, comma, blank, three)[:, 0], listed_box, packet_box, print_lines.size[:, 1]),
+        (answer_of(snack_ids[:, 0]), snack.boxes()[:, 0], packet_box, snack.size[:, 0]),
+        (answer_of(weight_ids[:, 0]), line_boxes[:, 3], packet_box, print_lines.size[:, 3]),
+        (answer_of(choose(COLOUR_NAMES, tint[:, 0])), packet_box),
+    )
+    questions = ask_all(stage, "zoo", {kind: [] for kind in kinds})
+    rows = zip(kinds, questions, about, strict=True)
+    tasks = {kind: NeedleTask(question, *facts) for kind, question, facts in rows}
+    marks = [
+        Marks(packet.boxes, torch.full_like(tint, thing("packet")), there),
+        Marks(packet.boxes, FIRST_COLOUR + tint, there),
+    ]
+    named = torch.stack([packet_box, line_boxes[:, 0]], 1)
+    return [packet, label], stack_text([snack, print_lines]), tasks, marks, named
 
-    background: Background
-    layers: list[Layer]
-    packet_there: torch.Tensor
-    there: torch.Tensor
-    kind: torch.Tensor
-    beasts: Layer
-    caged: torch.Tensor
-    cages: Layer
-    tint: torch.Tensor
-    packet: Layer
-    snack_ids: torch.Tensor
-    snack: Text
-    ingredients: torch.Tensor
-    weight_ids: torch.Tensor
-    print_lines: Text
 
-
-def _zoo(stage: Stage) -> ZooDrawing:
-    """Animals on the grass, some behind bars, and the packet with its print."""
+def zoo(stage: Stage) -> NeedleScene:
     draws, knobs, device = stage.draws, stage.difficulty, stage.device
     background, layers = _grounds(stage)
     rows, cols = stage.height // SLOT, stage.width // SLOT
@@ -505,67 +486,9 @@ def _zoo(stage: Stage) -> ZooDrawing:
         paints(iron, torch.full_like(black, 200), None, opacity=(255, 255, 0)), masks=(0, 1), extent=(SLOT, SLOT),
     )  # fmt: skip
 
-    # The packet: name, weight, ingredients.
-    packet_y, packet_x = corner(order[:, :1])
-    height, width = draws.integers("packet/height", 112, 125), draws.integers("packet/width", 112, 123)
-    packet_y = packet_y + draws.drift("packet/y", 127 - height)
-    packet_x = packet_x + draws.drift("packet/x", 127 - width)
-    tint = draws.integers("packet/colour", 0, len(COLOUR_NAMES))
-    body = stage.colour("packet/body", stage.palette(tint), 8)
-    foil = torch.full_like(body, 255)
-    packet = Layer(
-        packet_y, packet_x, height * packet_there, width, stage.sprite("packet", tint),
-        paints(torch.zeros_like(body), body, foil, opacity=(110, 255, 120)), extent=(SLOT, SLOT),
-    )  # fmt: skip
-    label_paper = torch.full_like(body, 246) - draws.integers("label/paper", 0, 14)[..., None]
-    small = stage.size_index(draws.integers("type", knobs.small[0], min(knobs.small[1], 12) + 1).clamp(max=12))
-    face, small_ink = stage.face("face"), stage.ink("ink", label_paper)
-    snack_ids = any_word(stage, "snack", "snacks")
-    middle = packet_x + (width >> 1)
-    snack = Text(
-        snack_ids, tint, tint, stage.face("snack/face"), stage.size_index(draws.integers("snack/size", 16, 25)),
-        stage.ink("snack/ink", body),
-    ).fitted(width - 16).aligned(centre=middle).only(packet_there)  # fmt: skip
-    snack_base = packet_y + 10 + snack.atlas.ascent[snack.face, snack.size]
-    snack = replace(snack, baseline=snack_base)
-    listed = draws.order("ingredients", len(words("ingredients")))[:, :3]
-    one, two, three = (choose(words("ingredients"), listed[:, index : index + 1]) for index in range(3))
-    comma, blank = literal(",", one), literal(" ", one)
-    grams = digits(draws.integers("grams", 4, 60) * 5, 3)
-    weight_ids = join([grams, literal(" g", grams)], 5)
-    upper_line = join([one, comma, blank, two, comma], 24)
-    heading = choose(("Ingredients:", "INGREDIENTS", "Contains:", "Made of"), draws.integers("heading", 0, 4))
-    line = snack.atlas.height[face, small] + 1
-    lines = [join([ids], 24) for ids in (heading, upper_line, three, weight_ids)]
-    label_top = snack_base + (snack.height() - snack.atlas.ascent[snack.face, snack.size]) + 4
-    first_base = label_top + 3 + snack.atlas.ascent[face, small]
-    bases = torch.cat([first_base + step * line for step in range(4)], 1)
-    label_left = packet_x + 7
-    print_lines = Text(
-        torch.cat(lines, 1), (label_left + 4).expand(-1, 4), bases, face.expand(-1, 4), small.expand(-1, 4),
-        small_ink.expand(-1, 4, 3),
-    ).fitted(width - 21)  # fmt: skip
-    # One size for all lines of the label: that of the line which had to shrink most.
-    print_lines = replace(print_lines, size=print_lines.size.amin(1, keepdim=True).expand(-1, 4)).only(packet_there)
-    label_height = torch.minimum(bases[:, 3:] + 5, packet_y + height - 7) - label_top
-    label = Layer(
-        label_top, label_left, label_height * packet_there, width - 14, stage.sprite("solid", tint),
-        paints(label_paper, opacity=(250, 0, 0)), masks=(0,), extent=(SLOT, SLOT),
-    )  # fmt: skip
-    layers += [*decoration, ground, shadows, beasts, cages, packet, label]
-    ingredients = answer_of(one, comma, blank, two, comma, blank, three)[:, 0]
-    return ZooDrawing(
-        background, layers, packet_there, there, kind, beasts, caged, cages, tint, packet, snack_ids, snack,
-        ingredients, weight_ids, print_lines,
-    )  # fmt: skip
+    packet, text, tasks, marks, named = _packet(stage, *corner(order[:, :1]), packet_there)
+    layers += [*decoration, ground, shadows, beasts, cages, *packet]
 
-
-def zoo(stage: Stage) -> NeedleScene:
-    draws, device = stage.draws, stage.device
-    (
-        background, layers, packet_there, there, kind, beasts, caged, cages, tint, packet, snack_ids, snack,
-        ingredients, weight_ids, print_lines,
-    ) = _zoo(stage)  # fmt: skip
     # The question.
     truth = draws.chance("truth", 50)[:, 0]
     boxes = beasts.boxes
@@ -587,50 +510,31 @@ def zoo(stage: Stage) -> NeedleScene:
     present = truth | shown.any(1).all(1)
     asked = torch.where(present, take(kind, target), absent)
     animal = choose(ANIMALS, take(kind, target))
-    questions = [
-        *ask_all(stage, "zoo", {task: [] for task in ZOO_TASKS[:4]}),
-        ask(stage, "wording/where", "where", animal),
-        ask(stage, "wording/exists", "zoo.exists", choose(WITH_ARTICLE, asked)),
-        ask(stage, "wording/bars", "zoo.bars", animal),
-        ask(stage, "wording/count", "zoo.count"),
+    placed = answer_of(choose(PLACES, take(place, target)))
+    shut, there_is = (answer_of(choose(YES_NO, truth.long())) for truth in (take(caged, target), present))
+    known = ask(stage, "wording/exists", "zoo.exists", choose(WITH_ARTICLE, asked))
+    number = answer_of(digits(there.sum(1), 2))
+    first = boxes[:, 0]  # which boxes are seen is said below
+    tasks |= {
+        "where": NeedleTask(ask(stage, "wording/where", "where", animal), placed, first),
+        "exists": NeedleTask(known, there_is, first),
+        "bars": NeedleTask(ask(stage, "wording/bars", "zoo.bars", animal), shut, first),
+        "count": NeedleTask(ask(stage, "wording/count", "zoo.count"), number, first),
+    }
+    marks = [
+        Marks(boxes, thing(ANIMALS[0]) + kind, there),
+        Marks(cages.boxes, torch.full_like(kind, thing("bars")), caged),
+        *marks,
     ]
-    answers = [
-        ingredients,
-        answer_of(snack_ids[:, 0]),
-        answer_of(weight_ids[:, 0]),
-        answer_of(choose(COLOUR_NAMES, tint[:, 0])),
-        answer_of(choose(PLACES, take(place, target))),
-        answer_of(choose(YES_NO, present.long())),
-        answer_of(choose(YES_NO, take(caged, target).long())),
-        answer_of(digits(there.sum(1), 2)),
-    ]
-    line_boxes, packet_box = print_lines.boxes(), packet.boxes[:, 0]
-    listed_box = union(line_boxes[:, 1], line_boxes[:, 2])
-    single = torch.stack([listed_box, snack.boxes()[:, 0], line_boxes[:, 3], packet_box], 1)
-    about_packet = (task < 4)[:, None]
-    alone = torch.nn.functional.one_hot(target, there.shape[1]).bool()
-    box = torch.where(about_packet[..., None], take(single, task.clamp(max=3))[:, None], boxes)
-    first_only = torch.arange(there.shape[1], device=device) == 0
+    scene = scene_of(background, layers, text, tasks, task, marks)
+    # What is asked about animals needs their boxes: all of them for a count, none where none is there.
+    about_packet, alone = (task < 4)[:, None], torch.nn.functional.one_hot(target, animals).bool()
     beast_mask = torch.where((task == 7)[:, None], there, alone & there & ((task != 5) | present)[:, None])
-    type_sizes = torch.stack([print_lines.size[:, 1], snack.size[:, 0], print_lines.size[:, 3]], 1)
-    written = take(type_sizes, task.clamp(max=2))
-    return NeedleScene(
-        background=background,
-        layers=layers,
-        text=stack_text([snack, print_lines]),
-        question=by_task(task, questions),
-        answer=by_task(task, answers),
-        boxes=box,
+    first_only = torch.arange(animals, device=device) == 0
+    return replace(
+        scene,
+        boxes=torch.where(about_packet[..., None], scene.boxes, boxes),
         box_mask=torch.where(about_packet, first_only.expand_as(there), beast_mask),
-        context=torch.stack([packet_box, line_boxes[:, 0]], 1),
+        context=named,
         context_mask=torch.stack([task < 3, task == 0], 1),
-        task=task,
-        tasks=ZOO_TASKS,
-        type_size=snack.atlas.sizes[written] * (task < 3),
-        marks=[
-            Marks(boxes, thing(ANIMALS[0]) + kind, there),
-            Marks(cages.boxes, torch.full_like(kind, thing("bars")), caged),
-            Marks(packet.boxes, torch.full_like(tint, thing("packet")), packet_there),
-            Marks(packet.boxes, FIRST_COLOUR + tint, packet_there),
-        ],
     )

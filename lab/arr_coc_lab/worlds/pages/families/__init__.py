@@ -6,15 +6,10 @@ import random
 from collections.abc import Mapping
 
 from ..sheet import PageFamily
+from . import charts, papers, screens, tables
 
 SPLITS = ("train", "val")
-
-
-def families() -> dict[str, PageFamily]:
-    """All families by name."""
-    from . import charts, papers, screens, tables
-
-    return papers.FAMILIES | tables.FAMILIES | charts.FAMILIES | screens.FAMILIES
+FAMILIES: dict[str, PageFamily] = papers.FAMILIES | tables.FAMILIES | charts.FAMILIES | screens.FAMILIES
 
 
 def choose_layout(split: str, seed: int, index: int, wanted: Mapping[str, PageFamily]) -> tuple[str, str]:
