@@ -22,44 +22,39 @@ def about(model: Any, processor: Any, frames: Any, eye: arr_coc.Eye) -> None:
 WRONG = """
     arr_coc.look("a.png", "what?", budegt=3)
     arr_coc.look("a.png", 3)
-    arr_coc.look("a.png", "what?", cell="wide")
-    arr_coc.look("a.png", "what?", criterion=3)
+    arr_coc.look("a.png", "what?", strategy=3)
+    arr_coc.look("a.png", "what?", options={"levels": 2})
     arr_coc.look("a.png", "what?").text
     arr_coc.lok("a.png", "what?")
+    arr_coc.Options(cell="wide")
+    arr_coc.Options(lvels=2)
     examine("a.png", "what?", relevence="look")
     prepare("a.png").look("what?", strategy=3)
     arr_coc.ask("a.png", "what?", bugdet=3)
     arr_coc.ask("a.png", "what?").answer
     eye.ask("what?", allocation="here")
-    eye.ask_many(["a.png"], ["what?"], bugdet=3)
-    eye.ask_many(["a.png"], ["what?"], words=[])
-    eye.ask_many(["a.png"], 3)
     eye.chat("a.png").ask("what?", bugdet=3)
     eye.chat("a.png").ask("what?", budget=None).answer
     eye.chat(sytem="be brief")
     eye.stream("what?", bugdet=3)
-    eye.aask("what?", bugdet=3)
-    eye.aask("what?").text
     arr_coc.Eye.from_pretrained(3)
     arr_coc.attach(model, processor, relevence="look")
     arr_coc.attach(model, processor, merge=3)
-    arr_coc.compare("a", "b")
     watch(frames, "what?", bugdet=3)
     VideoStream(3)
 """
 RIGHT = """
-    arr_coc.look("a.png", "what?", "25%", relevance="scorer", criterion="peak").tokens
-    arr_coc.look("a.png", "what?", keep=0.1, boxes=[[0, 0, 1, 1]], strategy="oracle", words=[])
-    examine("a.png", "what?", 64, levels=2, canvas=(512, 512)).notes
-    prepare("a.png").look("what?", relevance=lambda picture, question: picture)
+    oracle = arr_coc.Options(strategy="oracle", strategy_options={"boxes": [[0, 0, 1, 1]]}, words=[], budget="10%")
+    arr_coc.look("a.png", "what?", "25%", relevance="scorer").tokens
+    arr_coc.look("a.png", "what?", options=oracle)
+    examine("a.png", "what?", arr_coc.Options(budget=64, levels=2, canvas=(512, 512))).notes
+    prepare("a.png").look("what?", arr_coc.Options(relevance=lambda picture, question: picture))
     arr_coc.ask("a.png", "what?", 64, model=eye, relevance="glance").allocation.tokens
-    eye.set_image("a.png").ask("what?", keep="10%", seed=3).text
-    eye.ask_many(["a.png", "b.png"], "what?", [3, 4], strategy="quadtree", max_new_tokens=3)[0].text
-    eye.chat("a.png", system="be brief").show("b.png").ask("what?", [3, 4], words=[None, []]).tokens
-    next(eye.stream("what?", 3, relevance="look")).upper()
-    _later = lambda: eye.aask("what?", 3, image="a.png").send(None)
-    arr_coc.attach(model, processor, [3, 4], relevance="look", merge="pick").last[0].tokens
-    watch(frames, "what?", keep=0.1, relevance="scorer").tokens
+    eye.set_image("a.png").ask("what?", "10%", oracle).text
+    eye.chat("a.png", system="be brief").show("b.png").ask("what?", [3, 4], oracle).tokens
+    next(eye.stream("what?", 3, oracle)).upper()
+    arr_coc.attach(model, processor, [3, 4], relevance="look", merge="average").last[0].tokens
+    watch(frames, "what?", 0.1, options=arr_coc.Options(relevance="scorer")).tokens
 """
 
 

@@ -47,9 +47,6 @@ DOORS = {
     "turns": lambda eye, page, scale: (
         eye.ask([Turn("user", (page, QUERY))], TOKENS, options=arr_coc.Options(scale=scale)).allocation
     ),
-    "many": lambda eye, page, scale: (
-        eye.ask_many(page, [QUERY], TOKENS, options=arr_coc.Options(scale=scale))[0].allocation
-    ),
     "chat": lambda eye, page, scale: eye.chat(page).ask(QUERY, TOKENS, options=arr_coc.Options(scale=scale)).allocation,
     "passes": lambda eye, page, scale: (
         Esper(eye).set_image(page).ask(QUERY, TOKENS, passes=2, options=arr_coc.Options(scale=scale)).allocation
@@ -78,22 +75,6 @@ def test_the_scale_reaches_every_door(eye, page, door, scale):
 def test_a_scale_that_cannot_be_is_one_line_at_every_door(eye, page, door, wrong):
     with pytest.raises(InputError, match=r"^[^\n]*scale=.* is not possible; give auto[^\n]*$"):
         DOORS[door](eye, page, wrong)
-
-
-def test_prompts_that_others_make_get_the_picture_from_nearer(eye, page):
-    with arr_coc.attach(eye.model, eye.processor, budget=TOKENS) as attachment:
-        assert attachment.nearer(page, 2).size == (768, 512)
-        assert attachment.nearer(page, 1).size == (384, 256)
-        wide, high = attachment.nearer(page).size
-        assert 1.2 < high / 256 < 3
-        assert wide / 384 == pytest.approx(high / 256, rel=0.02)
-        with pytest.raises(InputError, match=r"attachment\.nearer"):
-            eye.model.generate(scale=2)
-        with pytest.raises(InputError, match="is not possible"):
-            attachment.nearer(page, 0)
-    with pytest.raises(InputError, match=r"scale= is not for attach.*attachment\.nearer"):
-        arr_coc.attach(eye.model, eye.processor, budget=TOKENS, options=arr_coc.Options(scale=2))
-    assert not hasattr(eye.model, "arr_coc")
 
 
 def test_the_grip_of_another_model_is_not_taken_for_this_ones(tmp_path, eye):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -187,39 +185,6 @@ def test_what_is_no_conversation_is_refused(stock: Eye, turns: list[Turn], part:
         stock.ask(turns)
 
 
-def test_many_at_once_are_one_by_one(eye: Eye) -> None:
-    images = [picture(60, 90), picture(64, 64, 1), picture(90, 60, 2)]
-    queries = [words(eye, one) for one in ("what colour is the square", "where", "how many on the left")]
-    budgets = [6, 3, 8]
-    together = eye.ask_many(images, queries, budgets, SHORT, batch=2)
-    assert len(together) == 3
-    for found, image, query, budget in zip(together, images, queries, budgets, strict=True):
-        equal(found, eye.set_image(image).ask(query, budget, SHORT))
-    again = eye.ask_many(images[0], queries, 0.5, SHORT)
-    for found, query in zip(again, queries, strict=True):
-        equal(found, eye.set_image(images[0]).ask(query, 0.5, SHORT))
-    for wrong in ((images, queries[:2]), (images[0], queries[0]), (images, " ")):
-        with pytest.raises(InputError):
-            eye.ask_many(*wrong)
-    with pytest.raises(InputError, match="batch"):
-        eye.ask_many(images, queries, batch=0)
-    assert eye.ask_many([], []) == []
-
-
-@needs_weights
-def test_a_batch_of_glances_and_of_lengths_is_one_by_one() -> None:
-    """Rows of which each brings its own glance's tokens: a batch that takes one row's for all says something else."""
-    eye = Eye.from_pretrained("mini")
-    images = [picture(128, 160), signs()[:160, :224], picture(160, 128, 2), picture(64, 128)]
-    queries, budgets = [PINK, PINK, GRAY, GRAY], [10, 20, 12, 2]
-    together = eye.ask_many(images, queries, budgets, options=arr_coc.Options(relevance="glance", max_new_tokens=8))
-    for found, image, query, budget in zip(together, images, queries, budgets, strict=True):
-        equal(
-            found,
-            eye.set_image(image).ask(query, budget, options=arr_coc.Options(relevance="glance", max_new_tokens=8)),
-        )
-
-
 @needs_weights
 def test_mini_talks_about_a_picture() -> None:
     eye = Eye.from_pretrained("mini")
@@ -244,44 +209,3 @@ def test_a_large_model_beside_a_scorer_reads_all_turns(stock: Eye) -> None:
     long, short = (eye.prepare(some, arr_coc.Options(budget=1.0)) for some in (turns, [Turn("user", (pixels, again))]))
     assert long.inputs["input_ids"].shape[1] > short.inputs["input_ids"].shape[1]
     assert not any("said before" in note for note in long.plan.notes)
-
-
-def test_awaited_answers_take_turns_in_one_thread(stock: Eye) -> None:
-    threads: set[str] = set()
-    busy, most = 0, 0
-
-    def source(pixels: torch.Tensor, query: str) -> torch.Tensor:
-        nonlocal busy, most
-        threads.add(threading.current_thread().name)
-        busy, most = busy + 1, max(most, busy + 1)
-        torch.mm(torch.ones(300, 300), torch.ones(300, 300))
-        busy -= 1
-        return pixels.mean(0)
-
-    images = [picture(128, 192, seed) for seed in range(4)]
-    ticks = 0
-
-    async def ticking() -> None:
-        nonlocal ticks
-        while True:
-            ticks += 1
-            await asyncio.sleep(0)
-
-    async def all_at_once() -> list[Answer]:
-        clock = asyncio.create_task(ticking())
-        how = replace(SHORT, relevance=source)
-        # Each about the picture that is set when it is called.
-        waiting = [stock.set_image(image).aask("what colour", 10, how) for image in images]
-        waiting.append(stock.aask("what colour", 10, how, image=images[0]))
-        answers = await asyncio.gather(*waiting)
-        clock.cancel()
-        return answers
-
-    answers = asyncio.run(all_at_once())
-    for image, answer in zip([*images, images[0]], answers, strict=True):
-        equal(answer, stock.set_image(image).ask("what colour", 10, replace(SHORT, relevance=source)))
-    assert len(threads - {threading.current_thread().name}) == 1
-    assert most == 1
-    assert ticks > len(images), "the loop went on"
-    with pytest.raises(InputError, match="budget"):
-        asyncio.run(stock.aask("what colour", 0))

@@ -67,8 +67,7 @@ def test_recorded_on_a_gpu() -> None:
     model, processor = tiny_model().to("cuda"), tiny_processor()
     try:
         recorded, plain = (
-            Eye(model, processor, relevance="detail", graphs=one).set_image(picture(256, 256))
-            for one in (None, False)
+            Eye(model, processor, relevance="detail", graphs=one).set_image(picture(256, 256)) for one in (None, False)
         )
         for question in ("how many", "how many", "how many", "what colour is the red square on the left"):
             ours, other = (eye.ask(question, budget=16, options=Options(max_new_tokens=8)) for eye in (recorded, plain))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 import torch
@@ -15,14 +13,15 @@ from arr_coc.balancing.arousal import (
     ALERT,
     FEAR,
     TOP,
+    arousal_of,
     aroused,
     contradiction,
     feared_regions,
     first_arousal,
     hearts,
+    keyword_stakes,
     modulate,
 )
-from arr_coc.balancing.learned import ArousalConfig, ArousalEstimator
 from arr_coc.core.errors import InputError
 from arr_coc.core.values import Relevance, compare
 from arr_coc.looking import examine
@@ -38,11 +37,14 @@ def entropy(relevance: torch.Tensor) -> float:
 
 
 def test_a_question_of_high_stakes_sharpens_and_a_casual_one_leaves_the_map_alone():
-    estimator, relevance = ArousalEstimator(), a_map()
+    relevance = a_map()
     casual, grave, panic = (
-        estimator("describe the mood", uncertainty=0.2),
-        estimator("is there a fracture?", uncertainty=0.1),
-        estimator("is there a fracture?", uncertainty=0.9, failures=4),
+        arousal_of(keyword_stakes(question).value, unsure, failures)
+        for question, unsure, failures in (
+            ("describe the mood", 0.2, 0.0),
+            ("is there a fracture?", 0.1, 0.0),
+            ("is there a fracture?", 0.9, 4.0),
+        )
     )
     assert casual < ALERT <= grave < FEAR <= panic
     assert torch.equal(modulate(relevance, casual), relevance)
@@ -148,37 +150,7 @@ def test_numpy_and_torch_agree_each_picture_by_its_own_arousal(seed: int, first:
         np.testing.assert_allclose(in_numpy[place], alone[0], atol=1e-6)
 
 
-def test_the_head_starts_at_the_table_learns_and_is_saved(tmp_path: Path):
-    torch.manual_seed(0)
-    estimator = ArousalEstimator(ArousalConfig(query_width=6, hidden=8))
-    questions = ["what is written here"] * 4 + ["is that a tumour"] * 4
-    query = torch.randn(8, 6)
-    torch.testing.assert_close(estimator.stakes(questions, query), estimator.stakes(questions))
-    target = torch.tensor([1.0, 0, 1, 0, 1, 0, 1, 0])  # the table is wrong about half of each
-    optimizer = torch.optim.Adam(estimator.parameters(), lr=0.02)
-    for _ in range(150):
-        optimizer.zero_grad()
-        loss = torch.nn.functional.binary_cross_entropy(estimator.stakes(questions, query), target)
-        loss.backward()
-        optimizer.step()
-    assert ((estimator.stakes(questions, query) > 0.5) == target.bool()).all()
-    estimator.save_pretrained(tmp_path)
-    again = ArousalEstimator.from_pretrained(tmp_path)
-    assert torch.equal(again(questions, query, uncertainty=0.4), estimator(questions, query, uncertainty=0.4))
-    ArousalEstimator().save_pretrained(tmp_path / "table")
-    assert ArousalEstimator.from_pretrained(tmp_path / "table").head is None
-
-
 def test_bad_input_is_named():
-    estimator = ArousalEstimator()
-    with pytest.raises(InputError, match="uncertainty"):
-        estimator("what", uncertainty=1.2)
-    with pytest.raises(InputError, match="failures"):
-        estimator("what", failures=-1)
-    with pytest.raises(InputError, match="no learned head"):
-        estimator("what", torch.zeros(1, 6))
-    with pytest.raises(InputError, match=r"must be \(1, 6\)"):
-        ArousalEstimator(ArousalConfig(query_width=6))("what", torch.zeros(2, 6))
     with pytest.raises(InputError, match=r"\(B, h, w\)"):
         modulate(torch.zeros(4, 4), 0.5)
     with pytest.raises(InputError, match="arousal must be one number"):

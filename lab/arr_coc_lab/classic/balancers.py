@@ -10,10 +10,17 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from arr_coc.balancing.learned import silent_head
 from arr_coc.balancing.tension import TENSION_NAMES, balance
 from arr_coc.core.errors import InputError
 from arr_coc.core.pretrained import Pretrained
+
+
+def silent_head(hidden: int, out: int = 1) -> nn.Linear:
+    """A last layer that starts at zero: whatever comes in, nothing comes out until it is trained."""
+    last = nn.Linear(hidden, out)
+    nn.init.zeros_(last.weight)
+    nn.init.zeros_(last.bias)
+    return last
 
 
 @dataclass(frozen=True)

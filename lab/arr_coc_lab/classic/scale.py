@@ -17,9 +17,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from arr_coc.attending.allocate import AllocationJob
 from arr_coc.attending.frame import Frame, token_grids
-from arr_coc.attending.strategies import Strategy
+from arr_coc.attending.strategies import AllocationJob, Strategy
 from arr_coc.core.errors import InputError
 from arr_coc.core.values import Allocation
 

@@ -4,15 +4,13 @@ eye = Eye.from_pretrained("mini")                     comes with the library; or
 eye.set_image("street.png")                           once: decoded, resized and cut into patches
 eye.ask("What does the red sign say?", budget=64)     many times: every question gets an allocation of its own
 for piece in eye.stream("What does it say?"): …       the same answer while it is spoken
-answer = await eye.aask("What does it say?")          in a thread; several at once take turns
-eye.ask_many(pictures, questions, budget=64)          one batch, the answers of one by one
 eye.chat()                                            several turns: see `chat`
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Coroutine, Generator, Mapping, Sequence
+from collections.abc import Generator, Sequence
 from copy import copy
 from dataclasses import replace
 from time import perf_counter
@@ -49,7 +47,6 @@ from .pages import ask_page_by_page, has_documents, open_pages
 from .record import Record
 
 if TYPE_CHECKING:
-    from concurrent.futures import ThreadPoolExecutor
     from pathlib import Path
     from typing import Self
 
@@ -57,8 +54,6 @@ if TYPE_CHECKING:
 
     from ..pictures.load import Picture
 
-# Questions that `ask_many` answers at once.
-BATCH = 8
 # How a look by the scorer begins its first note.
 BY_SCORER = "relevance 'scorer'"
 # What a picture and a model can offer to a source of relevance.
@@ -132,8 +127,6 @@ class Eye:
         record: str | Path | None = None,
         grip: Grip | str | Path | None = None,
     ) -> None:
-        from concurrent.futures import ThreadPoolExecutor
-
         if isinstance(relevance, str):
             check_relevance(relevance, OFFERS if scorer is None else (*OFFERS, "scorer"))
         self.relevance = relevance
@@ -158,23 +151,6 @@ class Eye:
         self.record = None if record is None else Record(record)
         self._view: PictureView | None = None
         self._pages: Document | None = None
-        # What is awaited takes turns here; copies of an eye, which share its weights, share it too.
-        self._thread: ThreadPoolExecutor = ThreadPoolExecutor(1, thread_name_prefix="arr-coc eye")
-
-    def __copy__(self) -> Self:
-        """Another picture, the same weights, and the same turns for what is awaited."""
-        made = object.__new__(type(self))
-        made.__dict__.update(self.__dict__)
-        return made
-
-    def __getstate__(self) -> dict[str, object]:
-        """All but the thread, which belongs to this process."""
-        return {name: value for name, value in self.__dict__.items() if name != "_thread"}
-
-    def __setstate__(self, state: Mapping[str, object]) -> None:
-        from concurrent.futures import ThreadPoolExecutor
-
-        self.__dict__.update(state, _thread=ThreadPoolExecutor(1, thread_name_prefix="arr-coc eye"))
 
     @classmethod
     @naming_extras()
@@ -511,74 +487,6 @@ class Eye:
         plain = replace(options.default(relevance=self.relevance), strategy=DEFAULT_STRATEGY, strategy_options={})
         return ask_page_by_page(document, query, plain, self.page_offers(), asker)
 
-    def ask_many(
-        self,
-        images: object,
-        queries: str | Sequence[str],
-        budget: Budget | Sequence[int] | None = None,
-        options: Options | None = None,
-        *,
-        batch: int = BATCH,
-    ) -> list[Answer]:
-        """Answer many questions in padded batches; the picture that was set stays.
-
-        Args:
-            images: One for each question, or one for all.
-            queries: One for each picture, or one for all.
-            budget: One for each, or one for all.
-            options: Everything else, for every picture.
-            batch: Questions of one prompt; encoding and answering are timed for all of them together.
-
-        Returns:
-            The answers that `ask` would give, in order. A model that merges tokens behind its encoder is asked one by
-            one.
-        """
-        options, batch = options or Options(), whole(batch, "batch", 1)
-        budget = options.budget if budget is None else budget
-        asked = paired(images, queries, budget)
-        batch = batch if self.engine.many else 1
-        answers: list[Answer] = []
-        for start in range(0, len(asked), batch):
-            part = asked[start : start + batch]
-            views = {id(image): self.view(image) for image in {id(one[0]): one[0] for one in part}.values()}
-            looked = [
-                self.prepare((Turn(USER, (views[id(image)], query)),), replace(options, budget=one))
-                for image, query, one in part
-            ]
-            answers += self._answers(looked, options.max_new_tokens)
-        return answers
-
-    def aask(
-        self,
-        query: str | Sequence[Turn],
-        budget: Budget | Sequence[int] | None = None,
-        options: Options | None = None,
-        *,
-        image: object = None,
-    ) -> Coroutine[object, None, Answer]:
-        """Answer one question, awaited: the loop goes on while one thread answers.
-
-        Args:
-            query: As for `ask`.
-            budget: As for `ask`.
-            options: As for `ask`.
-            image: Of this question; else the picture that was set when it was called. Several at once take turns.
-
-        Returns:
-            An `Answer`, to be awaited.
-        """
-        import asyncio
-
-        own = copy(self)
-
-        def work() -> Answer:
-            return (own if image is None else own.set_image(image)).ask(query, budget, options)
-
-        async def answer() -> Answer:
-            return await asyncio.get_running_loop().run_in_executor(self._thread, work)
-
-        return answer()
-
     def chat(self, image: object = None, *, system: str | None = None, turns: Sequence[Turn] = ()) -> Chat:
         """Begin a conversation of several turns.
 
@@ -659,16 +567,3 @@ def beside(folder: Path) -> dict[str, Any]:
         "strategy": calibration.strategy,
         "scorer": None if scorer is None else ScorerRelevance(scorer),
     }
-
-
-def paired(images: object, queries: object, budgets: object) -> list[tuple[object, str, object]]:
-    """(image, question, budget) of every question of a batch."""
-    given = {"images": images, "queries": queries, "budget": budgets}
-    listed = {name: value for name, value in given.items() if isinstance(value, list | tuple)}
-    lengths = {name: len(value) for name, value in listed.items()}
-    if len({*lengths.values()}) > 1 or not listed:
-        told = ", ".join(f"{count} {name}" for name, count in lengths.items()) or "no list"
-        raise InputError(f"images, queries and budget must be lists of one length, or one for all; got {told}")
-    count = next(iter(lengths.values()))
-    columns = [listed.get(name, [value] * count) for name, value in given.items()]
-    return list(zip(*columns, strict=True))

@@ -7,7 +7,7 @@ what other packages add are written in torch, which is imported for them.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -20,9 +20,9 @@ from ..core.errors import InputError
 from ..core.values import DEFAULT_CELL, Allocation, Relevance
 from .frame import Frame, check_maps, check_reading, to_cells
 from .overlay import overlay
-from .quadtree import Criterion, quadtree
-from .strategies import DEFAULT_STRATEGY, check_options, find_strategy
-from .tree import Leaves, Tree, tree_for
+from .quadtree import quadtree
+from .strategies import DEFAULT_STRATEGY, AllocationJob, check_options, find_strategy
+from .tree import Leaves
 
 if TYPE_CHECKING:
     import torch
@@ -129,77 +129,6 @@ def as_tensor(array: Array) -> torch.Tensor:
     if arrays.is_tensor(array):
         return array
     return import_module("torch").as_tensor(array if array.flags.writeable else array.copy())
-
-
-@dataclass(frozen=True)
-class AllocationJob:
-    """What a strategy is given.
-
-    maps: (B, h, w) relevance at its own resolution. cells: (B, rows, cols) the same on level-0 cells. budgets: tokens
-    for each picture. options: what the strategy takes by name.
-    """
-
-    maps: Array
-    cells: Array
-    budgets: tuple[int, ...]
-    frame: Frame
-    seed: int = 0
-    levels: int | None = None
-    options: Mapping[str, object] = field(default_factory=dict)
-
-    @property
-    def batch(self) -> int:
-        return len(self.maps)
-
-    @property
-    def budget(self) -> int:
-        return self.budgets[0]
-
-    def tree(self, budget: int | None = None) -> Tree:
-        """The tree that serves the smallest budget of the batch, so that the whole batch shares it."""
-        frame = self.frame
-        smallest = min(self.budgets) if budget is None else budget
-        return tree_for(frame.image_size, smallest, cell=frame.cell, canvas=frame.canvas, levels=self.levels)
-
-    def leaves(self, cells: Array, criterion: Criterion = "mass") -> Leaves:
-        """Leaves of a map (B, rows, cols) by the allocator that the option `shape` names."""
-        shape = self.option("shape", "overlay")
-        if shape == "overlay":
-            return overlay(cells, self.budgets, levels=self.levels, overview=self.option("overview"))
-        if shape != "quadtree":
-            raise InputError(f"shape={shape!r} is unknown; use overlay or quadtree")
-        return quadtree(cells, self.tree(), self.budgets, self.option("criterion", criterion))
-
-    def generator(self) -> torch.Generator:
-        """Random numbers are drawn on the CPU, so that a seed means the same on every device."""
-        return import_module("torch").Generator().manual_seed(self.seed)
-
-    def option(self, name: str, default: object = None) -> Any:
-        return self.options.get(name, default)
-
-    def need(self, name: str, strategy: str, what: str) -> Any:
-        value = self.options.get(name)
-        if value is None:
-            raise InputError(f"strategy {strategy!r} needs {name}= ({what})")
-        return value
-
-    def allocations(
-        self, leaves: Leaves, strategy: str, fixated: Sequence[Sequence[Sequence[int]]] | None = None
-    ) -> list[Allocation]:
-        """Leaves of every picture → one `Allocation` each. fixated: where the eye rested, for each picture."""
-        frame = self.frame
-        cells, scores, lengths = (arrays.to_numpy(part) for part in leaves)
-        return [
-            frame.allocation(
-                cells[picture, :length],
-                scores[picture, :length],
-                frame.full if strategy == "full" else self.budgets[picture],
-                strategy,
-                sparse=frame.leaves_gaps(cells[picture, :length]),
-                fixated=() if fixated is None else fixated[picture],
-            )
-            for picture, length in enumerate(lengths.tolist())
-        ]
 
 
 def overlay_leaves(job: AllocationJob) -> Leaves:

@@ -16,9 +16,10 @@ from torch.nn import functional as F
 
 from ..core.checks import frozen, shown
 from ..core.errors import InputError
-from .allocate import AllocationJob, as_maps, as_tensor
+from .allocate import as_maps, as_tensor
 from .frame import Frame, to_cells
 from .quadtree import gather_leaves, quadtree, select_splits
+from .strategies import AllocationJob
 from .tree import Leaves, Tree
 
 

@@ -6,19 +6,25 @@ points at a `Strategy`. Functions are imported when they are first called.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from difflib import get_close_matches
-from typing import TYPE_CHECKING
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
+from ..core import arrays
+from ..core.arrays import Array
 from ..core.checks import shown
 from ..core.errors import InputError
 from ..core.plugins import LAB, load_function, load_plugin, plugins
+from ..core.values import Allocation
+from .frame import Frame
+from .overlay import overlay
+from .quadtree import Criterion, quadtree
+from .tree import Leaves, Tree, tree_for
 
 if TYPE_CHECKING:
-    from ..core.values import Allocation
-    from .allocate import AllocationJob
-    from .tree import Leaves
+    import torch
 
 GROUP = "arr_coc.strategies"
 DEFAULT_STRATEGY = "overlay"
@@ -29,6 +35,77 @@ SHAPED = ("shape", "overview", "criterion")
 COMMON = ("budget", "image_size", "strategy", "cell", "canvas", "levels", "seed")
 # Strategies of the laboratory, so that a missing one can be told.
 IN_THE_LAB = ("saccades", "clusters", "top_k", "classic")
+
+
+@dataclass(frozen=True)
+class AllocationJob:
+    """What a strategy is given.
+
+    maps: (B, h, w) relevance at its own resolution. cells: (B, rows, cols) the same on level-0 cells. budgets: tokens
+    for each picture. options: what the strategy takes by name.
+    """
+
+    maps: Array
+    cells: Array
+    budgets: tuple[int, ...]
+    frame: Frame
+    seed: int = 0
+    levels: int | None = None
+    options: Mapping[str, object] = field(default_factory=dict)
+
+    @property
+    def batch(self) -> int:
+        return len(self.maps)
+
+    @property
+    def budget(self) -> int:
+        return self.budgets[0]
+
+    def tree(self, budget: int | None = None) -> Tree:
+        """The tree that serves the smallest budget of the batch, so that the whole batch shares it."""
+        frame = self.frame
+        smallest = min(self.budgets) if budget is None else budget
+        return tree_for(frame.image_size, smallest, cell=frame.cell, canvas=frame.canvas, levels=self.levels)
+
+    def leaves(self, cells: Array, criterion: Criterion = "mass") -> Leaves:
+        """Leaves of a map (B, rows, cols) by the allocator that the option `shape` names."""
+        shape = self.option("shape", "overlay")
+        if shape == "overlay":
+            return overlay(cells, self.budgets, levels=self.levels, overview=self.option("overview"))
+        if shape != "quadtree":
+            raise InputError(f"shape={shape!r} is unknown; use overlay or quadtree")
+        return quadtree(cells, self.tree(), self.budgets, self.option("criterion", criterion))
+
+    def generator(self) -> torch.Generator:
+        """Random numbers are drawn on the CPU, so that a seed means the same on every device."""
+        return import_module("torch").Generator().manual_seed(self.seed)
+
+    def option(self, name: str, default: object = None) -> Any:
+        return self.options.get(name, default)
+
+    def need(self, name: str, strategy: str, what: str) -> Any:
+        value = self.options.get(name)
+        if value is None:
+            raise InputError(f"strategy {strategy!r} needs {name}= ({what})")
+        return value
+
+    def allocations(
+        self, leaves: Leaves, strategy: str, fixated: Sequence[Sequence[Sequence[int]]] | None = None
+    ) -> list[Allocation]:
+        """Leaves of every picture → one `Allocation` each. fixated: where the eye rested, for each picture."""
+        frame = self.frame
+        cells, scores, lengths = (arrays.to_numpy(part) for part in leaves)
+        return [
+            frame.allocation(
+                cells[picture, :length],
+                scores[picture, :length],
+                frame.full if strategy == "full" else self.budgets[picture],
+                strategy,
+                sparse=frame.leaves_gaps(cells[picture, :length]),
+                fixated=() if fixated is None else fixated[picture],
+            )
+            for picture, length in enumerate(lengths.tolist())
+        ]
 
 
 @dataclass(frozen=True)

@@ -14,13 +14,9 @@ from copy import copy
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from ..attending.distance import AUTO, check_scale, choose_distance, scaled_size
-from ..attending.frame import Frame
-from ..attending.grip import Grip
 from ..attending.strategies import DEFAULT_STRATEGY
 from ..balancing.choosing import check_relevance
 from ..core.checks import of_kind, shown
@@ -45,7 +41,6 @@ from .base import (
 )
 
 if TYPE_CHECKING:
-    from PIL import Image
     from transformers import GenerationConfig, PreTrainedModel, ProcessorMixin
 
     from ..options import Budget
@@ -119,40 +114,6 @@ class Attachment:
         realized = self.backbone.realize(self.model, inputs, plan.allocations, **plan.options)
         self.last, self.notes = plan.allocations, (*self.around, *plan.notes)
         return realized
-
-    def nearer(self, image: object, scale: float | str = AUTO) -> Image.Image:
-        """The picture at the size from which this model reads its letters best, to be given to the processor.
-
-        What a prompt shows is resized by the processor that you call, before anything here sees it; so a picture that
-        is too large or too small for the model's grip is resized before that, by this.
-
-        Args:
-            image: Anything `load_picture` takes.
-            scale: "auto", by the grip that `arr-coc calibrate` measured, or how many times as large.
-
-        Returns:
-            A PIL picture; the one given where it is right as it is.
-        """
-        from PIL import Image
-
-        from ..pictures.load import load_picture, resized
-        from ..texture.type_height import letters_of
-
-        picture, request = load_picture(image), self.settings.request
-        full = Frame(picture.size).full
-        found = choose_distance(
-            check_scale(scale),
-            Grip.known(getattr(self.model.config, "_name_or_path", "") or ""),
-            lambda: letters_of(picture.pixels, size=picture.size),
-            np.ones((1, 1), np.float32),  # nobody knows yet what the question needs
-            size=picture.size,
-            canvas=picture.size,
-            full=full,
-            tokens=request.tokens(full),
-        )
-        if found.times != 1:
-            picture = resized(picture, scaled_size(picture.size, found.times))
-        return Image.fromarray(picture.pixels)
 
     def detach(self) -> None:
         detach(self.model)
