@@ -16,7 +16,7 @@ from .core.errors import InputError, naming_extras
 from .core.folders import MINI, part_folder
 from .core.values import Answer
 from .knowing.scorer.source import ScorerRelevance, scorer_beside
-from .options import Budget, Options, check_device, check_question
+from .options import Budget, Options, as_options, check_device, check_question
 from .pictures.document import Document, document_of
 from .pictures.pdf import PageList, load_page
 from .realizing.bundled import model_folder
@@ -67,7 +67,7 @@ def ask(
     """
     check_question(query)
     given = {"relevance": relevance, "words": words, "scale": scale, "device": device}
-    options = (options or Options()).override(budget=budget, **given)
+    options = as_options(options).override(budget=budget, **given)
     if not hasattr(model, "set_image"):
         model_folder(model)
     options.check_decided()

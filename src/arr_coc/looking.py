@@ -34,7 +34,7 @@ from .knowing.large import FINE_SIDE, LARGE_SIDE, TileReader, read_tiles
 from .knowing.registry import as_relevance
 from .knowing.scene import VIEW_SIDE, Scene
 from .knowing.words.reading import with_words
-from .options import Budget, Options, check_device, check_question
+from .options import Budget, Options, as_options, check_device, check_question
 from .pictures.document import Document, document_of
 from .pictures.load import Picture, load_picture
 from .pictures.pdf import PageList, PdfPage, PdfPlace, is_pdf, load_page
@@ -108,14 +108,14 @@ def look(
         64
     """
     given = {"relevance": relevance, "strategy": strategy, "words": words, "scale": scale, "device": device}
-    options = (options or Options()).override(budget=budget, **given)
+    options = as_options(options).override(budget=budget, **given)
     return examine(image, query, options, pages).allocation
 
 
 @naming_extras()
 def examine(image: object, query: str, options: Options | None = None, pages: PageList = None) -> Look | Any:
     """Look, and return everything that led to the allocation. Of a document: a `DocumentLook`."""
-    options = options or Options()
+    options = as_options(options)
     if (document := document_of(image, pages)) is not None:
         return prepare(document).look(query, options)
     if options.words is not None or not (isinstance(image, PdfPage | PdfPlace) or is_pdf(image)):
@@ -159,7 +159,7 @@ class Prepared:
     @naming_extras()
     def look(self, query: str, options: Options | None = None) -> Look:
         """Answer one question about this picture: where its tokens go."""
-        options = options or Options()
+        options = as_options(options)
         words = self.words if options.words is None else as_words(options.words, self.picture.size)
         words = words if words is not None and len(words) else None
         options = check_look(query, options, words is not None)
@@ -217,7 +217,7 @@ class PreparedDocument:
         from .balancing.document import PageOffers
         from .decide_document import look_through
 
-        options = options or Options()
+        options = as_options(options)
         if options.words is not None:
             raise InputError(f"words belong to one picture, not to {len(self.document)} pages; leave them out")
         relevance = "auto" if options.relevance is None else options.relevance

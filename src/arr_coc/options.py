@@ -230,6 +230,11 @@ class Options:
 NAMES = tuple(item.name for item in fields(Options))
 
 
+def as_options(options: Options | None) -> Options:
+    """The options of a call, or the defaults; `InputError` where something else was given."""
+    return Options() if options is None else of_kind(options, Options, "options")
+
+
 def described() -> dict[str, str]:
     """Name and meaning of every option, from the docstring of `Options`."""
     text = (Options.__doc__ or "").partition("Args:\n")[2]

@@ -27,7 +27,6 @@ from arr_coc.core.errors import InputError
 from arr_coc.core.folders import part_folder
 from arr_coc.core.values import Allocation
 from arr_coc.draw import homunculus
-from arr_coc.draw.grip import grip_picture
 from arr_coc.draw.legend import level_rows
 from arr_coc.packing.prices.counting import tokens_for
 from arr_coc.texture.type_height import type_height
@@ -268,10 +267,3 @@ def test_what_is_no_json_and_the_grip_of_another_model_are_told(tmp_path):
         as_grip(3)
     assert as_grip(None) is None
     assert as_grip("mini") == MINI
-
-
-def test_the_curve_can_be_looked_at():
-    found = json.loads((part_folder("mini") / "grip.json").read_text())
-    plain, marked = (np.asarray(grip_picture(found, 480, seen)) for seen in ((), (12.0,)))
-    assert plain.shape == (240, 480, 3)
-    assert (plain != marked).any()

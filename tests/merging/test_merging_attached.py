@@ -14,7 +14,6 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
 from arr_coc.core.errors import InputError
-from arr_coc.options import Options
 from arr_coc.realizing.attachment import attach
 from arr_coc.realizing.base import adapter
 from arr_coc.realizing.query import find_questions, with_questions
@@ -86,11 +85,6 @@ def test_tiles_share_the_budget_of_their_prompt():
         model.generate(**inputs, **GREEDY)
         assert len(attachment.last) == 3
         assert sum(a.tokens for a in attachment.last) <= 15
-
-
-def test_an_option_of_another_family_is_named():
-    with pytest.raises(InputError, match="depth= is no option: gemma3 takes merge"):
-        attach(build_model("gemma3"), processor(), budget=0.25, options=Options(strategy_options={"depth": object()}))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -141,7 +141,7 @@ def test_per_call_overrides(model: Any, processor: Any, inputs: dict[str, Any]) 
     with attach(model, processor, budget=16) as foveation:
         model.generate(**inputs, **GREEDY, budget=[31, 1, 4, 5])
         assert [item.tokens for item in foveation.last] == [31, 1, 4, 5]
-        model.generate(**inputs, **GREEDY, keep=0.5)
+        model.generate(**inputs, **GREEDY, budget=0.5)
         assert [item.tokens for item in foveation.last] == [32, 2, 7, 12]
         corner = np.zeros((8, 8))
         corner[7, 7] = 1
@@ -232,7 +232,7 @@ def test_wrong_use_is_one_clear_line(
         attach(model, processor)
     for how, message in (
         ({"budget": 0}, "at least 1"),
-        ({"keep": 1.5}, "share above 0 and up to 1"),
+        ({"budget": 1.5}, "whole number"),
         ({"relevance": "guess"}, "use 'auto', 'look', 'scorer', 'glance', 'words', 'photos', 'encoder', 'detail'"),
         ({"relevance": np.ones((2, 2))}, "1 maps for 4 pictures"),
         ({"budget": [1, 2]}, "2 budgets for 4 pictures"),
@@ -246,13 +246,13 @@ def test_wrong_use_is_one_clear_line(
         model(inputs_embeds=torch.ones(1, 3, 64), pixel_values=inputs["pixel_values"])
     detach(model)
     for how, message in (
-        ({"budget": 9, "keep": 0.5}, "one of them"),
         ({"processor": None}, "processor"),
-        ({"relevence": "look"}, "did you mean relevance"),
-        ({"merge": "pick"}, "takes no others"),
+        ({"merge": "average"}, "merges no tokens"),
         ({"relevance": "scoer"}, "did you mean 'scorer'"),
-        ({"strategy": "quadtree", "options": {"criterium": "peak"}}, "did you mean criterion"),
-        ({"seed": "a"}, "seed must be"),
+        (
+            {"strategy": "quadtree", "options": Options(strategy_options={"criterium": "peak"})},
+            "did you mean criterion",
+        ),
     ):
         with pytest.raises(InputError, match=message):
             attach(**{"model": model, "processor": processor, **how})

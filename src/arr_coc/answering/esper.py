@@ -27,7 +27,7 @@ from ..core.errors import InputError
 from ..core.folders import MINI
 from ..core.plugins import LAB, load_plugin, plugins
 from ..core.values import Allocation, Answer, Pass, Relevance
-from ..options import Budget, Options, check_question
+from ..options import Budget, Options, as_options, check_question
 from ..pictures.pdf import PageList
 from .eye import Eye
 from .pages import ask_page_by_page
@@ -161,7 +161,7 @@ class Esper:
             An `Answer` with one entry in `passes` for each look.
         """
         check_question(query)
-        settings, given = self.settings, (options or Options()).override(budget=budget)
+        settings, given = self.settings, as_options(options).override(budget=budget)
         options = Options(
             budget=given.budget,
             relevance=given.relevance,

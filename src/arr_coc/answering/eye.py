@@ -33,7 +33,7 @@ from ..knowing.scene import RelevanceSource, Scene
 from ..knowing.scorer.source import ScorerRelevance, scorer_beside
 from ..knowing.words.answer import copied_answer
 from ..knowing.words.reading import with_words
-from ..options import Budget, Options, check_device, check_question
+from ..options import Budget, Options, as_options, check_device, check_question
 from ..pictures.document import Document, document_of
 from ..pictures.ocr import ocr_missing
 from ..pictures.pdf import PageList
@@ -255,7 +255,7 @@ class Eye:
         Returns:
             A `ChatLook`: the prompt, and where its tokens go.
         """
-        options = options or Options()
+        options = as_options(options)
         if isinstance(query, str):
             seen = self._view or self._pages
             if seen is None:
@@ -403,7 +403,7 @@ class Eye:
         Returns:
             An `Answer`.
         """
-        options = (options or Options()).override(budget=budget)
+        options = as_options(options).override(budget=budget)
         if options.preset is not None:
             return self._by_preset(query, options)
         alone = self._taught_single_questions and isinstance(query, str)
@@ -533,7 +533,7 @@ class Eye:
             A generator of pieces that are together the answer's text; it returns the `Answer`. A model that merges
             tokens behind its encoder speaks in one piece.
         """
-        options = (options or Options()).override(budget=budget)
+        options = as_options(options).override(budget=budget)
         if options.preset is not None:
             raise InputError("a preset cannot be streamed; call ask instead")
         looked = self.prepare(query, options)

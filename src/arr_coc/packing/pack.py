@@ -27,7 +27,7 @@ from ..core.errors import InputError
 from ..core.values import JsonObject
 from ..knowing.scene import VIEW_SIDE
 from ..looking import Look, Prepared
-from ..options import Budget, Options, check_question
+from ..options import Budget, Options, as_options, check_question
 from ..pictures.load import Picture, load_picture
 from ..pictures.pdf import load_page
 from ..pictures.words import Words
@@ -98,7 +98,7 @@ def pack(
         packed.save("out")
     """
     check_question(query)
-    options = (options or Options()).override(budget=budget, words=words)
+    options = as_options(options).override(budget=budget, words=words)
     own = options.default(relevance="auto").override(grip=grip_for(model, options.grip))
     style = PackStyle(table_for(model, load_tables(table)), layout, whole(crops, "crops", 1, MOST_CROPS), marks, own)
     if layout not in LAYOUTS:

@@ -22,7 +22,7 @@ from ..balancing.choosing import check_relevance
 from ..core.checks import of_kind, shown
 from ..core.errors import InputError
 from ..core.values import Allocation
-from ..options import Options
+from ..options import Options, as_options
 from .attachment_plan import plan_prompt
 from .base import (
     ATTACH_TRANSFORMERS,
@@ -267,7 +267,7 @@ def attach(
             raise InputError(f"merge={shown(merge)} is not possible: {family} reads fewer patches and merges no tokens")
         find_compressor(merge)
     given = {"budget": budget, "relevance": relevance, "strategy": strategy, "words": words}
-    options = (options or Options()).override(**given)
+    options = as_options(options).override(**given)
     options = options.default(budget=DEFAULT_BUDGET, relevance="auto", strategy=DEFAULT_STRATEGY)
     options = replace(options, ocr=options.ocr and not videos)
     if isinstance(options.relevance, str):

@@ -26,7 +26,7 @@ from ..core.errors import InputError
 from ..core.files import replacing
 from ..core.values import Allocation, JsonObject, Relevance
 from ..knowing.scene import RelevanceSource
-from ..options import Budget, Options, check_question
+from ..options import Budget, Options, as_options, check_question
 from ..texture.motion import FEATURES, Motion, cut_features, cut_score, measure_motion, next_level, view_of, warp_planes
 from .settings import TemporalSettings, blend, boosted, carried_trust, load_settings, same_ground, weak_bands
 from .sources import everything, first_planes, map_size, planes_of, source_of
@@ -172,7 +172,7 @@ class VideoStream:
         options: Options | None = None,
     ) -> None:
         self.query, self.total, self.frames = check_question(query), total, frames
-        self.options = (options or Options()).override(budget=budget).default(relevance="look")
+        self.options = as_options(options).override(budget=budget).default(relevance="look")
         self.cell, self.photos = self.options.cell, self.options.photos
         self.settings = settings or load_settings()
         self.source = source_of(self.options.relevance, query, self.photos, scorer)

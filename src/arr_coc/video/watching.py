@@ -19,7 +19,7 @@ from ..core.errors import InputError
 from ..core.values import DEFAULT_CELL, Allocation
 from ..decide import View, distance_for
 from ..knowing.scene import RelevanceSource
-from ..options import DEFAULT_SHARE, Budget, Options
+from ..options import DEFAULT_SHARE, Budget, Options, as_options
 from ..texture.type_height import letters_of
 from .settings import TemporalSettings
 from .spending import cells_of, detail_of
@@ -143,7 +143,7 @@ def watch(
         >>> watch(frames, "What does the sign say?", "10%").tokens  # doctest: +SKIP
         480
     """
-    options = (options or Options()).override(budget=budget).default(scale=1.0)
+    options = as_options(options).override(budget=budget).default(scale=1.0)
     cell = options.cell
     share = options.budget if isinstance(options.budget, float) else DEFAULT_SHARE
     pixels = iter(frames)

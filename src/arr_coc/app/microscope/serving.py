@@ -15,7 +15,7 @@ from importlib import import_module
 
 from starlette.responses import JSONResponse, Response
 
-from ...options import Options
+from ...options import Options, as_options
 from .. import web
 from ..door import Guard, Refused
 from ..web import LOOPBACK, Application, Receive, Scope, Send
@@ -177,7 +177,7 @@ def serve(
         ready: Called with the address once the page can be opened.
     """
     check_exposure(host, password)
-    options = (options or Options()).default(relevance="auto")
+    options = as_options(options).default(relevance="auto")
     silence_gradio()
     gradio()  # before any thread is started: one that is cut off while it imports torch takes the process with it
     desk = Desk(models, device=options.device, options={"relevance": options.relevance})

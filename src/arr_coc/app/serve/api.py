@@ -26,7 +26,7 @@ from ...core.errors import InputError
 from ...core.stopping import Stopped, stopping
 from ...core.values import JsonObject
 from ...decide_document import LEFT_OUT, document_budget
-from ...options import Options
+from ...options import Options, as_options
 from ...pictures.document import Document
 from .. import web
 from ..door import GONE, Guard, Refused, status_routes, unless_gone
@@ -379,7 +379,7 @@ def serve(
         ready: Gets the address.
     """
     web.check_exposure(host, key)
-    options = (options or Options()).default(relevance="auto")
+    options = as_options(options).default(relevance="auto")
     eye = Eye.from_pretrained(model, device=options.device, relevance=options.relevance, record=record)
     api = build_api(Engine(eye, limits), host=host, key=key, media=media, budget=options.budget)
     with suppress(KeyboardInterrupt):  # by now everything has been answered
