@@ -64,8 +64,7 @@ def test_everything_is_asked_drawn_and_counted(tmp_path, capsys, monkeypatch):
     assert document == json.loads((tmp_path / "answers.json").read_text())
     assert [one["picture"] for one in document["answers"]] == ["receipt", "receipt"]
     assert document["right"] == sum(one["answer"] == one["truth"] for one in document["answers"])
-    assert document["comparisons"][0]["moved"] >= 9, "the same budget is spent in different places"
-    for file in (document["page"], document["comparisons"][0]["file"], *(one["file"] for one in document["answers"])):
+    for file in (document["page"], *(one["file"] for one in document["answers"])):
         with Image.open(file) as page:
             page.verify()
     demo.print_answers(document)
@@ -74,7 +73,7 @@ def test_everything_is_asked_drawn_and_counted(tmp_path, capsys, monkeypatch):
     assert printed.count("wrong") == sum(not one["right"] for one in document["answers"])
 
 
-@pytest.mark.parametrize(("arguments", "word"), [(("--keep", "0"), "keep"), (("--questions", "-1"), "questions")])
+@pytest.mark.parametrize(("arguments", "word"), [(("--keep", "0"), "budget"), (("--questions", "-1"), "questions")])
 def test_mistakes_get_one_line(capsys, arguments, word):
     with pytest.raises(SystemExit) as stopped:
         main(["demo", *arguments])

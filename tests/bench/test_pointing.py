@@ -10,7 +10,6 @@ import torch
 from tiny_models import save_stock, tiny_model, tiny_processor
 
 from arr_coc.app.cli import main
-from arr_coc.options import Options
 from arr_coc.realizing.base import backbone_for
 from arr_coc.realizing.glance import GLANCE_NAME, Glance, find_glance
 from arr_coc_lab.calibrate.pointing import HeadAttention, cell_edges, look, measure, needed_cells, select_heads
@@ -56,10 +55,7 @@ def test_the_head_that_points_is_chosen_and_heads_of_chance_are_not() -> None:
 
 def test_a_model_is_measured_in_batches_of_any_size() -> None:
     model, processor = tiny_model(), tiny_processor()
-    found, alone = (
-        look(model, processor, options=Options(strategy_options={"number": 7, "size": SIZE, "batch_size": step}))
-        for step in (4, 1)
-    )
+    found, alone = (look(model, processor, number=7, size=SIZE, batch_size=step) for step in (4, 1))
     torch.testing.assert_close(found.weights, alone.weights, atol=1e-5, rtol=0)
     assert torch.equal(found.truth, alone.truth)
     document = measure(model, processor, number=14, size=SIZE)

@@ -42,10 +42,11 @@ def test_look_takes_every_relevance(name: str):
 
 @pytest.mark.parametrize("name", POINTS["arr_coc.strategies"])
 def test_look_and_ask_take_every_strategy(name: str):
-    options = {"labels": superpixels(PICTURE)} if name == "clusters" else {}
-    assert look(PICTURE, QUERY, 70, relevance="detail", strategy=name, **options).tokens == 70
+    own = {"labels": superpixels(PICTURE)} if name == "clusters" else {}
+    options = Options(strategy=name, strategy_options=own, scale=1, max_new_tokens=1)
+    assert look(PICTURE, QUERY, 70, relevance="detail", options=options).tokens == 70
     eye = Eye(tiny_model(), tiny_processor(), relevance="detail").set_image(PICTURE)
-    answer = eye.ask(QUERY, 70, scale=1, strategy=name, max_new_tokens=1, **options)
+    answer = eye.ask(QUERY, 70, options)
     assert (answer.tokens, answer.allocation.strategy) == (70, name)
 
 

@@ -6,7 +6,6 @@ from functools import cache
 
 import numpy as np
 import pytest
-from arr_coc.attending.request import Request
 from tiny_models import tiny_model, tiny_processor
 
 from arr_coc import ask
@@ -38,7 +37,7 @@ def seen(seed: int = 0):
 def answered(*without: str, keep: float = 0.5):
     shown, texture = seen()
     line = SourceLine(frozenset(without))
-    return line.ask(eye().set_image(shown), shown, QUERY, Request.of(keep=keep, scale=1), 2, texture)
+    return line.ask(eye().set_image(shown), shown, QUERY, Options(budget=keep, scale=1), 2, texture)
 
 
 @pytest.mark.parametrize("stage", ["texture", "clusters", "balancing"])

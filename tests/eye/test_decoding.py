@@ -6,7 +6,6 @@ import math
 
 import pytest
 import torch
-from arr_coc_lab.train.calibration import answer_batch
 from tiny_models import picture
 from tiny_weights import tiny_weights
 from transformers import GenerationConfig
@@ -17,7 +16,7 @@ from arr_coc.options import Options
 from arr_coc_lab.classic.scorer import Scorer
 from arr_coc_lab.classic.walks import dense_vision_attention
 from arr_coc_lab.train.allocations import tree_of
-from arr_coc_lab.train.evaluate import evaluation_leaves
+from arr_coc_lab.train.evaluate import answer_batch, evaluation_leaves
 from arr_coc_lab.train.pictures import render_family
 from arr_coc_lab.worlds.needle import decode
 

@@ -103,7 +103,7 @@ def test_the_last_question_decides_where_every_picture_is_looked_at(stock: Eye) 
     assert [look.tokens for look in answer.passes] == [10, 5]
     for wrong, part in (({"budget": [10]}, "1 budgets for 2"), ({"words": []}, "words")):
         with pytest.raises(InputError, match=part):
-            stock.ask(turns, **wrong)
+            stock.ask(turns, options=Options(**wrong))
 
 
 def test_a_chat_is_the_turns_it_remembers(eye: Eye) -> None:

@@ -13,7 +13,7 @@ import torch
 from tiny_models import GREEDY, ROWS, new_part, picture, prompt, save_stock, tiny_model
 from transformers import Qwen3VLForConditionalGeneration, TextStreamer
 
-from arr_coc import InputError, Relevance, attach, detach
+from arr_coc import InputError, Options, Relevance, attach, detach
 from arr_coc.attending.allocate import allocate
 from arr_coc.packing.prices.counting import tokens_for
 from arr_coc.realizing.base import supported_families

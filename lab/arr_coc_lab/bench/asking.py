@@ -211,25 +211,22 @@ class AttachedQuestion:
     def __call__(self, system: str, budget: int) -> Said:
         question, eye = self.question, self.eye
         asked = question.text + self.prompt
-        how: dict[str, Any] = {"max_new_tokens": TASKS[self.work.task].new_tokens, "look_for": question.bare}
-        if system in (FULL, SMALLER):
-            how["keep"], budget_of = 1.0, None
-        else:
-            budget_of = budget
+        how: dict[str, Any] = {"budget": 1.0 if system in (FULL, SMALLER) else budget}
         if system == BOXES:
             how["relevance"] = scores.box_map(*question.boxes)
         elif system == WORDS:
             how |= {"words": question.words, "relevance": "words"}
         if system in CONTROLS:
             # Controls are laid out like what they control.
-            how |= {"strategy": system, **({} if system == "uniform" else {"shape": self.work.strategy})}
-            how["seed"] = crc32(f"{self.work.seed} {question.name}".encode())
-        elif budget_of is not None:
+            how |= {"strategy": system, "seed": crc32(f"{self.work.seed} {question.name}".encode())}
+            how["strategy_options"] = {} if system == "uniform" else {"shape": self.work.strategy}
+        elif system not in (FULL, SMALLER):
             how["strategy"] = self.work.strategy
         try:
             if system == SMALLER:
                 show_smaller(eye, question, budget)
-            answer = eye.ask(asked, budget_of, **how)
+            looked = eye.prepare(asked, Options(**how), look_for=question.bare)
+            answer = eye.answer(looked, TASKS[self.work.task].new_tokens)
         finally:
             if system == SMALLER:
                 eye.set_image(question.image)
@@ -270,9 +267,15 @@ class PackedQuestion:
     def __call__(self, system: str, budget: int) -> Said:
         work, text, pictures = self.work, "", [self.picture.pixels]
         if system != FULL:
-            how = {"layout": "overview"} if system == SMALLER else {"relevance": self.relevance()}
-            marks = work.model != MINI
-            found = pack(self.picture, self.question.bare, budget, model=self.table, marks=marks, **how)
+            found = pack(
+                self.picture,
+                self.question.bare,
+                budget,
+                model=self.table,
+                layout="overview" if system == SMALLER else "auto",
+                marks=work.model != MINI,
+                options=Options(relevance=None if system == SMALLER else self.relevance()),
+            )
             text, pictures = "" if work.model == MINI else found.text, [one.pixels for one in found.pictures]
         tokens = sum(self.table.tokens((one.shape[0], one.shape[1])) for one in pictures)
         new_tokens = TASKS[work.task].new_tokens
