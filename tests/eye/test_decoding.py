@@ -17,7 +17,7 @@ from arr_coc_lab.classic.scorer import Scorer
 from arr_coc_lab.classic.walks import dense_vision_attention
 from arr_coc_lab.train.allocations import tree_of
 from arr_coc_lab.train.evaluate import answer_batch, evaluation_leaves
-from arr_coc_lab.train.pictures import render_family
+from arr_coc_lab.worlds.needle import render
 from arr_coc_lab.worlds.needle import decode
 
 
@@ -43,7 +43,7 @@ def test_the_lean_loop_says_what_generate_says(eye, monkeypatch):
 
 def test_a_batch_says_what_its_rows_say_alone(eye):
     """Questions of different lengths are padded; the eye asks them one by one, from pixels."""
-    batch = render_family("scenes", 3, (128, 192), 1, 0, "cpu", None, "validation")
+    batch = render("scenes", 3, (128, 192), 1, 0, "cpu", None, "validation")
     assert len({len(decode(row)) for row in batch.question_ids}) > 1
     scorer = Scorer.from_pretrained(eye.scorer.folder).float()
     with torch.inference_mode(), dense_vision_attention(eye.model):
