@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .core.lazy import resolve_lazily
+from .core.plugins import resolve_lazily
 
 if TYPE_CHECKING:  # what editors and type checkers read; the table below is what runs
     from .answering.esper import Esper as Esper

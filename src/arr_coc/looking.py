@@ -26,10 +26,8 @@ from .attending.grip import as_grip
 from .attending.strategies import without_torch
 from .balancing.choosing import check_relevance as check_relevance
 from .balancing.choosing import maps_of, resolve
-from .core.checks import shown
-from .core.clock import timed
-from .core.errors import InputError, naming_extras
-from .core.values import Allocation, Relevance
+from .core.errors import InputError, naming_extras, shown
+from .core.values import Allocation, Relevance, timed
 from .knowing.large import FINE_SIDE, LARGE_SIDE, TileReader, read_tiles
 from .knowing.registry import as_relevance
 from .knowing.scene import VIEW_SIDE, Scene

@@ -6,6 +6,7 @@ import json
 
 import numpy as np
 import pytest
+from arr_coc.draw.grip import grip_picture
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image, ImageDraw, ImageFont
@@ -27,7 +28,6 @@ from arr_coc.core.errors import InputError
 from arr_coc.core.folders import part_folder
 from arr_coc.core.values import Allocation
 from arr_coc.draw import homunculus
-from arr_coc.draw.grip import grip_picture
 from arr_coc.draw.legend import level_rows
 from arr_coc.packing.prices.counting import tokens_for
 from arr_coc.texture.type_height import type_height

@@ -56,7 +56,6 @@ def test_parts_that_look_alike_are_told_apart_by_the_words_of_the_question(monke
     row, col = np.unravel_index(found.map.argmax(), found.map.shape)
     assert (row // (side // 32), col // (side // 32)) == (1, 0), "the part with the valve"
     assert found.map.max() > 0.5
-    assert reader.store.hits == 1, "what was seen for the letters is asked"
     assert reader.spell([pixels[:64, :64]] * 2) is None, "no word, no choice"
 
 

@@ -15,8 +15,7 @@ from urllib.parse import urlsplit
 import pytest
 from serve_client import JSON, PINK, SIGNS, Gate, Served, messages, until
 
-from arr_coc.core.errors import InputError
-from arr_coc.core.stopping import Stopped, check_stop, stopping
+from arr_coc.core.errors import InputError, Stopped, check_stop, stopping
 from arr_coc.knowing.registry import relevance_source, remove_source
 from arr_coc.options import Options
 

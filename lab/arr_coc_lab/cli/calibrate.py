@@ -115,7 +115,7 @@ def calibrate_glance(eye: Eye, name: str, options: CalibrateCommand, size: tuple
 
     name: under which the model is found again."""
     from arr_coc.core.files import write_json
-    from arr_coc.core.manifest import changing
+    from arr_coc.core.folders import changing
     from arr_coc.realizing.glance import glance_path
 
     from ..calibrate.pointing import measure
@@ -163,11 +163,11 @@ def calibrate_grip(eye: Eye, name: str, options: CalibrateCommand) -> dict[str, 
         name: Under which it is found again.
         options: As the user gave them.
     """
+    from arr_coc.draw.grip import grip_picture
+
     from arr_coc.attending.grip import GRIP, grip_model
     from arr_coc.core.files import replacing, write_json
-    from arr_coc.core.folders import measured_path
-    from arr_coc.core.manifest import changing
-    from arr_coc.draw.grip import grip_picture
+    from arr_coc.core.folders import changing, measured_path
 
     from ..calibrate.gripping import measure as measure_grip
     from ..calibrate.gripping import steps

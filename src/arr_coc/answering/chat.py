@@ -13,8 +13,7 @@ from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import Any
 
-from ..core.checks import shown
-from ..core.errors import InputError
+from ..core.errors import InputError, shown
 from ..core.kept import PictureStore
 from ..core.values import Answer
 from ..knowing.words.answer import WordsAnswer

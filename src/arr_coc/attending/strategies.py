@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
-from ..core.checks import shown
-from ..core.errors import InputError
+from ..core.errors import InputError, shown
 from ..core.plugins import LAB, load_function, load_plugin, plugins
 
 if TYPE_CHECKING:

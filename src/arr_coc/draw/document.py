@@ -7,8 +7,8 @@ import math
 import numpy as np
 from PIL import Image
 
-from ..core.document_values import DocumentAllocation, PageShare
 from ..core.errors import InputError
+from ..core.values import DocumentAllocation, PageShare
 from ..pictures.document import Document, DocumentPage
 from ..pictures.lettering import BOLD, REGULAR, line_height, shorten, wrap, write
 from .layout import GAP, MARGIN, fit, page, place, resize

@@ -8,8 +8,7 @@ import numpy as np
 from PIL import Image
 
 from ..core.errors import InputError
-from ..core.unsure import sureness_words
-from ..core.values import Allocation, Answer, Relevance
+from ..core.values import Allocation, Answer, Relevance, sureness_words
 from ..pictures.lettering import BOLD, line_height, wrap, write
 from ..pictures.load import Picture, load_picture
 from ..pictures.words import Words

@@ -7,7 +7,7 @@ from functools import cache
 import cv2
 import numpy as np
 
-from ..core.notebook import LEVEL_COLOURS, UNSEEN
+from ..core.values import LEVEL_COLOURS, UNSEEN
 from ..pictures.lettering import INK as INK
 from ..pictures.lettering import Colour
 

@@ -25,8 +25,7 @@ from typing import Any
 import numpy as np
 
 from ..core.arrays import is_tensor
-from ..core.checks import of_kind, shown
-from ..core.errors import InputError
+from ..core.errors import InputError, of_kind, shown
 from ..core.plugins import LAB, load_function, load_plugin, plugins
 from ..core.values import Relevance
 from .scene import Scene

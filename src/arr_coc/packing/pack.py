@@ -22,8 +22,7 @@ from ..attending.distance import AUTO
 from ..attending.frame import Frame, to_cells
 from ..attending.grip import Grip, as_grip
 from ..attending.overlay import OVERVIEW_SHARE
-from ..core.checks import shown, whole
-from ..core.errors import InputError
+from ..core.errors import InputError, shown, whole
 from ..core.values import JsonObject
 from ..knowing.scene import VIEW_SIDE
 from ..looking import Look, Prepared

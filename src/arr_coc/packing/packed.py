@@ -11,9 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..core import notebook
-from ..core.checks import shown, whole
-from ..core.errors import InputError
+from ..core.errors import InputError, shown, whole
 from ..core.files import replacing, write_json, writing
 from ..core.values import JsonObject
 
@@ -95,10 +93,6 @@ class Packed:
     def __repr__(self) -> str:
         drawn = ", ".join(f"{one.size[1]}×{one.size[0]}" for one in self.pictures)
         return f"Packed({self.layout}: {self.tokens} of {self.full} tokens for {self.model}, {drawn})"
-
-    def _repr_png_(self) -> bytes:
-        """All pictures side by side in a notebook."""
-        return notebook.png(side_by_side([one.pixels for one in self.pictures]))
 
     def to_original(self, point: Sequence[float], picture: int = 1, *, of: float | None = None) -> OriginalPoint:
         """Where a point of an answer lies in the original.
@@ -232,14 +226,3 @@ def encode(pixels: np.ndarray, kind: str) -> bytes:
     stream = io.BytesIO()
     Image.fromarray(pixels).save(stream, kind.upper(), quality=JPEG_QUALITY)
     return stream.getvalue()
-
-
-def side_by_side(pictures: Sequence[np.ndarray], gap: int = 8) -> np.ndarray:
-    """(H, W, 3) pictures in one row on white."""
-    height = max(one.shape[0] for one in pictures)
-    width = sum(one.shape[1] for one in pictures) + gap * (len(pictures) - 1)
-    sheet, left = np.full((height, width, 3), 255, np.uint8), 0
-    for one in pictures:
-        sheet[: one.shape[0], left : left + one.shape[1]] = one
-        left += one.shape[1] + gap
-    return sheet

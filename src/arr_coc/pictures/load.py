@@ -19,9 +19,7 @@ import numpy as np
 from PIL import ExifTags, Image, UnidentifiedImageError
 
 from ..core.arrays import is_tensor, sized
-from ..core.checks import whole
-from ..core.errors import InputError
-from ..core.stopping import Stopped
+from ..core.errors import InputError, Stopped, whole
 from .regions import REMEDY, can_read_regions, reduced_by_regions, region_size
 
 if TYPE_CHECKING:

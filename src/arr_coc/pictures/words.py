@@ -10,8 +10,7 @@ from functools import cached_property
 
 import numpy as np
 
-from ..core.errors import InputError
-from ..core.stopping import check_stop
+from ..core.errors import InputError, check_stop
 
 # More words than any page has; a file with more is broken.
 MOST_WORDS = 20_000

@@ -23,8 +23,7 @@ from ..attending.frame import Frame
 from ..attending.grip import Grip
 from ..attending.strategies import DEFAULT_STRATEGY
 from ..balancing.choosing import check_relevance
-from ..core.checks import of_kind, shown
-from ..core.errors import InputError
+from ..core.errors import InputError, of_kind, shown
 from ..core.values import Allocation
 from ..options import Options
 from .attachment_plan import plan_prompt

@@ -11,8 +11,7 @@ import numpy as np
 
 from ..core.arrays import Array, namespace
 from ..core.errors import InputError
-from ..core.folders import WEIGHTS
-from ..core.manifest import verify
+from ..core.folders import WEIGHTS, verify
 from ..core.values import JsonObject
 from ..texture.motion import agreement
 

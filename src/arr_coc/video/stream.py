@@ -21,10 +21,9 @@ import numpy as np
 
 from ..attending.allocate import allocate
 from ..attending.frame import Frame
-from ..core.clock import timed
 from ..core.errors import InputError
 from ..core.files import replacing
-from ..core.values import Allocation, JsonObject, Relevance
+from ..core.values import Allocation, JsonObject, Relevance, timed
 from ..knowing.scene import RelevanceSource
 from ..options import Budget, Options, check_question
 from ..texture.motion import FEATURES, Motion, cut_features, cut_score, measure_motion, next_level, view_of, warp_planes

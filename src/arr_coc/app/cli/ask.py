@@ -57,7 +57,7 @@ def command(given: AskCommand) -> int:
       arr-coc ask form.png "What is the date?" --record asked.jsonl
       cat receipt.png | arr-coc ask - "What is the total?" --budget 10%
     """
-    from ...core.unsure import check_sureness, withheld
+    from ...core.values import check_sureness, withheld
     from ...options import check_question
     from ...realizing.bundled import HUB_NAME
     from .inputs import check_model, check_record

@@ -11,9 +11,8 @@ import warnings
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
-from ...core.errors import InputError
+from ...core.errors import InputError, Stopped, check_stop, stopping
 from ...core.kept import ByteStore
-from ...core.stopping import Stopped, check_stop, stopping
 from ...options import check_question
 from ...packing.layout import told
 from ...packing.pack import PackPage, PackStyle, grip_for, is_jpeg, pack_pages

@@ -24,8 +24,7 @@ from ...attending.frame import Frame, check_grid, leaves_of, ordered_leaves
 from ...attending.grip import Grip
 from ...attending.strategies import DEFAULT_STRATEGY
 from ...balancing.choosing import check_relevance, relevance_for
-from ...core.checks import frozen, shown, whole
-from ...core.errors import InputError
+from ...core.errors import InputError, frozen, shown, whole
 from ...core.values import Allocation, JsonObject
 from ...decide import View, attend
 from ...knowing.scene import Scene

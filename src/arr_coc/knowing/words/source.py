@@ -17,7 +17,7 @@ import numpy as np
 
 from ...core import folders
 from ...core.errors import InputError
-from ...core.manifest import verify
+from ...core.folders import verify
 from ...core.values import Relevance
 from ...pictures.ocr import ocr_missing, ocr_words
 from ...pictures.words import Words

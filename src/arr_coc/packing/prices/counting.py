@@ -10,7 +10,7 @@ import numpy as np
 
 from ...attending.strategies import check_strategy
 from ...attending.tree import check_budget, grid_of, tree_for
-from ...core.checks import whole
+from ...core.errors import whole
 from ...core.values import DEFAULT_CELL
 from .tables import table_for
 

@@ -17,8 +17,7 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from ...core.checks import shown, whole, whole_size
-from ...core.errors import InputError
+from ...core.errors import InputError, shown, whole, whole_size
 from ...core.files import read_text
 from ...core.values import JsonObject
 from .rules import NEEDED, RULES, Numbers, TokenCount, grids, scales
