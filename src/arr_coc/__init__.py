@@ -60,7 +60,7 @@ __all__ = [
             "compare": "core.values",
             "detach": "realizing.attachment",
             "load_picture": "pictures.load",
-            "tokens_for": "packing.prices.counting",
+            "tokens_for": "packing.prices.tables",
         },
     ),
 ]

@@ -35,9 +35,8 @@ from .knowing.words.reading import with_words
 from .options import Budget, Options, check_device, check_question
 from .pictures.document import Document, document_of
 from .pictures.load import Picture, load_picture
-from .pictures.pdf import PageList, PdfPage, PdfPlace, is_pdf, load_page
-from .pictures.words import Words
-from .pictures.words_files import as_words, words_beside
+from .pictures.pdf import PageList, PdfPlace, is_pdf, load_page
+from .pictures.words import Words, as_words, words_beside
 from .texture.type_height import letters_of
 
 if TYPE_CHECKING:
@@ -116,7 +115,7 @@ def examine(image: object, query: str, options: Options | None = None, pages: Pa
     options = options or Options()
     if (document := document_of(image, pages)) is not None:
         return prepare(document).look(query, options)
-    if options.words is not None or not (isinstance(image, PdfPage | PdfPlace) or is_pdf(image)):
+    if options.words is not None or not (isinstance(image, PdfPlace) or is_pdf(image)):
         # What is wrong whatever the picture is said before it is read; a PDF may bring words.
         check_look(query, options)
     return prepare(image).look(query, options)

@@ -12,11 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from arr_coc.core.values import Allocation, Relevance
-from arr_coc.draw import comparison, difference_map, foveated, heat, homunculus, overlay
-from arr_coc.draw.layout import Window, boxes_at, covered, levels_at
+from arr_coc.draw import difference_map, foveated, heat, overlay
+from arr_coc.draw.layout import UNSEEN, boxes_at, covered, difference_scale, level_colour, levels_at, relevance_scale
 from arr_coc.draw.legend import level_rows
-from arr_coc.draw.palette import UNSEEN, difference_scale, level_colour, relevance_scale
-from arr_coc.draw.panes import lens, mip, places_apart, places_of_interest
 from arr_coc.pictures.load import load_picture
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -81,11 +79,6 @@ def test_a_resizing_backbone_is_shown_at_its_own_resolution() -> None:
     np.testing.assert_array_equal(seen[:32, :32], cv2.resize(pixels, (96, 64), interpolation=cv2.INTER_AREA)[:32, :32])
 
 
-def test_mip_of_constant_colour_is_that_colour() -> None:
-    for level in range(6):
-        assert (mip(np.full((37, 53, 3), 77, dtype=np.uint8), level, (37, 53)) == 77).all()
-
-
 # ---- geometry --------------------------------------------------------------------------------------------------
 
 
@@ -107,8 +100,6 @@ def test_levels_on_the_display_match_the_map_of_cells() -> None:
     cells = allocation.level_map()
     np.testing.assert_array_equal(levels_at(allocation, (256, 384)), cells.repeat(32, 0).repeat(32, 1))
     np.testing.assert_array_equal(levels_at(allocation, (8, 12)), cells)
-    window = Window(32, 32, 64, 64)
-    np.testing.assert_array_equal(levels_at(allocation, (2, 2), window), cells[1:3, 1:3])
 
 
 def two_regions(
@@ -159,23 +150,6 @@ def test_the_legend_counts_every_token_and_only_the_ground_that_is_seen() -> Non
     assert rows[0].area == pytest.approx((allocation.level_map() == 0).mean())
 
 
-def test_a_close_up_of_coarse_ground_shows_coarse_ground() -> None:
-    picture, allocation = load_picture(scene(256, 384)), spotted()
-    levels = allocation.level_map()
-    for level, (y, x) in places_of_interest(picture, allocation).items():
-        assert levels[int(y) // 32, int(x) // 32] == level
-    # All of the coarse leaves' centres are hidden: a place beside them is shown.
-    hidden = two_regions([[0, 0, 128, 128], [64, 64, 32, 32]], [2, 0], 128, "overlay")
-    y, x = places_of_interest(load_picture(scene(128, 128)), hidden)[2]
-    assert hidden.level_map()[int(y) // 32, int(x) // 32] == 2
-
-
-def test_pages_of_overlays_are_drawn() -> None:
-    pixels, allocation = scene(256, 384), spotted()
-    assert homunculus(pixels, allocation, np.eye(8), "where?").width == 1280
-    assert comparison(pixels, [allocation, tree(256, 384)], ["overlay", "quadtree"]).width == 1280
-
-
 # ---- overlay, heat, difference ------------------------------------------------------------------------------------
 
 
@@ -206,19 +180,6 @@ def test_difference_is_orange_where_the_first_spends_more() -> None:
     np.testing.assert_array_equal(blue, difference_scale()[255])
     assert same.min() > 200
     assert (difference_map(first, first, (64, 96)) == difference_map(second, second, (64, 96))).all()
-
-
-def test_close_ups_go_where_the_levels_are() -> None:
-    pixels = scene(256, 384)
-    allocation = tree(256, 384)
-    places = places_of_interest(load_picture(pixels), allocation)
-    assert max(places[0]) < 64  # inside the split leaf
-    given_pixels, seen = lens(load_picture(pixels), allocation, (32, 32), (64, 64), cells=2)
-    np.testing.assert_array_equal(given_pixels, pixels[:64, :64])
-    np.testing.assert_array_equal(seen, foveated(pixels, allocation)[:64, :64])
-    here, there = places_apart(allocation, tree(256, 384, corner="right"))
-    assert here[1] < 64
-    assert there[1] > 320
 
 
 def test_legend_counts_every_token_and_all_of_the_area() -> None:

@@ -116,19 +116,6 @@ def test_gemma_as_its_processors() -> None:
         assert table_for("gemma-4").tokens(size) == (height // 48) * (width // 48), size
 
 
-def test_llama_as_their_processors() -> None:
-    canvas = pil("mllama.image_processing_pil_mllama", "get_optimal_tiled_canvas")
-    for size in ALL:
-        height, width = canvas(*size, 4, 560)
-        assert table_for("llama-3.2-vision").tokens(size) == 1601 * (height // 560) * (width // 560), size
-    for size in ALL:
-        height, width = (side // 336 for side in canvas(*size, 16, 336))
-        tiles = height * width
-        # start, tiles with what stands between and behind them, the mark of the picture, the whole, end
-        wanted = 3 + 144 + (tiles * 144 + height * (width - 1) + height if tiles > 1 else 0)
-        assert table_for("llama-4").tokens(size) == wanted, size
-
-
 DOCUMENTED = [
     ("gpt-4o", (1024, 1024), 765),
     ("gpt-4o", (4096, 2048), 1105),
@@ -145,7 +132,6 @@ DOCUMENTED = [
     ("gemini-2.0-flash", (384, 300), 258),
     ("gemini-2.0-flash", (540, 960), 6 * 258),
     ("gemini-3-pro-preview", (3000, 4000), 1120),
-    ("meta-llama/Llama-3.2-11B-Vision-Instruct", (2000, 2000), 6404),
 ]
 
 
@@ -183,7 +169,6 @@ def test_names() -> None:
         "qwen2.5vl:7b": "qwen2.5-vl",
         "gemma3:4b": "gemma-3",
         "llava:7b": "llava",
-        "llama3.2-vision:11b": "llama-3.2-vision",
         "claude-sonnet-4-5": "claude",
         "google/gemini-2.5-flash": "gemini",
     }

@@ -23,7 +23,7 @@ from arr_coc.knowing.scene import Scene
 from arr_coc.looking import examine
 from arr_coc.options import Options
 from arr_coc.pictures.ocr import ocr_missing
-from arr_coc.pictures.words_files import as_words
+from arr_coc.pictures.words import as_words
 from arr_coc.video.stream import VideoStream
 
 QUERY = "what colour is the red square"

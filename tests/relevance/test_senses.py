@@ -14,7 +14,7 @@ from arr_coc.knowing.language.senses import coupled_words, without_quotes
 from arr_coc.knowing.language.tables import chinese_words, languages
 from arr_coc.knowing.scene import Scene
 from arr_coc.knowing.words.source import counted_line, words_relevance
-from arr_coc.pictures.words_files import as_words
+from arr_coc.pictures.words import as_words
 from arr_coc.texture.channels import sense
 
 SIDES = {"top", "bottom", "left", "right", "centre", "corner"}

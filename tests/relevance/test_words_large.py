@@ -12,8 +12,7 @@ from arr_coc.knowing.words import page as pages
 from arr_coc.knowing.words.page import neighbours_of
 from arr_coc.knowing.words.source import words_map
 from arr_coc.pictures import words as sensed
-from arr_coc.pictures.words import MOST_WORDS, make_words, neighbours_right
-from arr_coc.pictures.words_files import as_words
+from arr_coc.pictures.words import MOST_WORDS, as_words, make_words, neighbours_right
 
 
 def table(rows: int, columns: int, jitter: float = 0.1) -> np.ndarray:

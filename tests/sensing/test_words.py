@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from arr_coc.core.errors import InputError
-from arr_coc.pictures.words import chains, make_words, neighbours_right
-from arr_coc.pictures.words_files import as_words
+from arr_coc.pictures.words import as_words, chains, make_words, neighbours_right
 
 
 def line_of(*words, y=10.0, start=10.0, gap=4.0, height=10.0):

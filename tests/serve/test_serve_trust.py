@@ -129,7 +129,7 @@ def test_the_time_of_a_request_holds_while_looking(serving: Callable[..., Any]) 
 
 def test_words_and_layers_ask_whether_anybody_waits(eye: Any) -> None:
     from arr_coc.app.serve.engine import asking_layers
-    from arr_coc.pictures.words_files import as_words
+    from arr_coc.pictures.words import as_words
 
     with stopping(lambda: True), pytest.raises(Stopped):
         as_words(MANY, (100, 100))

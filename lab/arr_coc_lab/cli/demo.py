@@ -146,7 +146,7 @@ def draw_looks(shown: Shown, looks: list[Look], out: Path) -> JsonObject:
     from arr_coc.core.files import write_json
     from arr_coc.core.values import compare
     from arr_coc.draw import comparison, homunculus
-    from arr_coc.packing.prices.counting import tokens_for
+    from arr_coc.packing.prices.tables import tokens_for
 
     stem = Path(shown.picture).stem
     first, second = looks

@@ -16,12 +16,13 @@ from arr_coc.core.errors import InputError
 from arr_coc.core.files import write_json
 from arr_coc.core.folders import MINI, SCORER, WEIGHTS
 from arr_coc.core.values import JsonObject
-from arr_coc.draw import AnswerPanel, answer_sheet, homunculus
+from arr_coc.draw import homunculus
 from arr_coc.options import check_budget, check_device
 from arr_coc.pictures.load import Picture, load_picture
 
 from ..worlds.needle import FAMILIES, render
 from ..worlds.needle.export import picture
+from .answer_sheet import AnswerPanel, answer_sheet
 
 SIZE = (512, 512)
 

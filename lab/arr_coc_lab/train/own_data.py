@@ -27,8 +27,7 @@ from arr_coc.core.files import PARQUET, image_of, read_rows, replacing, write_te
 from arr_coc.knowing.scorer.onnx_scorer import MOST_PIXELS
 from arr_coc.pictures.load import Picture, load_picture
 from arr_coc.pictures.ocr import ocr_words
-from arr_coc.pictures.words import Words
-from arr_coc.pictures.words_files import as_words
+from arr_coc.pictures.words import Words, as_words
 
 RECORDS = "records.jsonl"
 SHOWN = 20  # bad records that are told one by one

@@ -20,8 +20,7 @@ from ..knowing.words.answer import WordsAnswer
 from ..options import Budget, Options, check_question
 from ..pictures.load import Picture, processed
 from ..pictures.pdf import load_page
-from ..pictures.words import PromptWords, Words
-from ..pictures.words_files import as_words
+from ..pictures.words import PromptWords, Words, as_words
 from ..realizing.base import PromptPlan
 from ..texture.type_height import TypeHeight, letters_of
 

@@ -575,6 +575,11 @@ class DocumentAllocation:
         return tuple(page.number for page in self.pages if not page.tokens)
 
     @property
+    def best(self) -> PageShare:
+        """The page that most likely answers."""
+        return max(self.pages, key=lambda page: (page.worth, page.tokens, -page.number))
+
+    @property
     def ranked(self) -> tuple[PageShare, ...]:
         """Pages by their tokens, most first."""
         return tuple(sorted(self.pages, key=lambda page: (-page.tokens, page.number)))

@@ -104,7 +104,7 @@ def ask_picture(given: AskCommand, options: Options, source: PictureSource) -> t
     """The answer about one picture, and the files that were written."""
     from ...asking import Eye, can_be_quick, quick_eye
     from ...pictures.pdf import load_page
-    from ...pictures.words_files import as_words
+    from ...pictures.words import as_words
     from .inputs import check_model, quiet_decoder, result_names
     from .results import write_answer
 

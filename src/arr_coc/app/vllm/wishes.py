@@ -31,8 +31,7 @@ from ...knowing.scene import Scene
 from ...knowing.scorer.source import ScorerRelevance, scorer_beside
 from ...knowing.words.reading import with_words
 from ...options import Options, check_question
-from ...pictures.words import Words
-from ...pictures.words_files import as_words
+from ...pictures.words import Words, as_words
 from ...realizing.attachment_plan import by_relevance, frame_of
 from ...realizing.base import VisualGrid
 from ...realizing.bundled import Calibration

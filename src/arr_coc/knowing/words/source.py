@@ -20,8 +20,7 @@ from ...core.errors import InputError
 from ...core.folders import verify
 from ...core.values import Relevance
 from ...pictures.ocr import ocr_missing, ocr_words
-from ...pictures.words import Words
-from ...pictures.words_files import as_words
+from ...pictures.words import Words, as_words
 from ..language.senses import coupled_words
 from ..scene import Scene
 from .kinds import ASKING, ASKS, GROUPS, KINDS, asked_kinds, parts_of, stem
