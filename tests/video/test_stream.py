@@ -48,32 +48,6 @@ def test_two_interleaved_streams_are_each_alone() -> None:
         assert [row[place] for row in woven] == alone(clips[place], queries[place])
 
 
-@pytest.mark.parametrize("after", [3, 5, 6])
-def test_saved_and_resumed_gives_the_same_next_frames(tmp_path, after: int) -> None:
-    stream = VideoStream(QUERY, budget=0.3, total=150, frames=9)
-    for frame in TWO_SCENES[:after]:
-        stream.see(frame)
-    stream.save(tmp_path / "stream.npz")
-    resumed = VideoStream.resume(tmp_path / "stream.npz")
-    for frame in TWO_SCENES[after:]:
-        one, other = stream.see(frame), resumed.see(frame)
-        assert one.allocation == other.allocation
-        assert one.similarity == other.similarity
-        # To the last bit but one: sums depend on where in memory an array begins.
-        assert np.abs(one.relevance.map - other.relevance.map).max() < 1e-6
-    assert resumed.state is not None
-    assert stream.state is not None
-    assert resumed.state.spent == stream.state.spent
-
-
-def test_a_state_that_is_none_is_said_in_a_line(tmp_path) -> None:
-    with pytest.raises(InputError, match="nothing to save"):
-        VideoStream(QUERY).save(tmp_path / "x.npz")
-    (tmp_path / "bad.npz").write_bytes(b"no")
-    with pytest.raises(InputError, match="no stream state"):
-        VideoStream.resume(tmp_path / "bad.npz")
-
-
 def test_a_moving_camera_is_no_cut() -> None:
     stream = VideoStream(QUERY, budget=0.3)
     assert not any(stream.see(frame).cut for frame in pan(7, 8, 6))
@@ -213,14 +187,6 @@ def test_a_map_of_whole_frames_is_carried_between_them(monkeypatch) -> None:
     assert len(asked) == 4, "trust in it fades even where nothing moves"
     without = VideoStream("Where is the dog?", budget=0.3, options=Options(photos=False))
     assert without.see(clip[0]).relevance.map.mean() != pytest.approx(seen[0].relevance.map.mean())
-
-
-def test_a_stream_is_not_resumed_with_another_kind_of_source(tmp_path) -> None:
-    stream = VideoStream(QUERY, budget=0.3)
-    stream.see(TWO_SCENES[0])
-    stream.save(tmp_path / "stream.npz")
-    with pytest.raises(InputError, match="3 maps and its source gives 1"):
-        VideoStream.resume(tmp_path / "stream.npz", relevance=lambda frame, query: np.ones((4, 4)))
 
 
 def window(step: int, frames: int = 6) -> list[np.ndarray]:
