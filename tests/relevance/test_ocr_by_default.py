@@ -100,10 +100,10 @@ def test_words_count_by_how_sure_they_are():
 
 
 def test_with_most_of_the_picture_shown_nothing_is_read():
-    assert Request.of(keep=0.25).reads(400)
-    assert not Request.of(keep=0.75).reads(400)
-    assert not Request.of(keep=0.25, ocr=False).reads(400)
-    assert not Request.of(keep=0.25).reads(400, "scorer")
+    assert Options(budget=0.25).reads(400)
+    assert not Options(budget=0.75).reads(400)
+    assert not Options(budget=0.25, ocr=False).reads(400)
+    assert not Options(budget=0.25).reads(400, "scorer")
     with pytest.raises(InputError, match="ocr"):
         look(table()[0], QUERY, options=Options(ocr="no"))
 

@@ -127,7 +127,7 @@ def folder(tmp_path_factory) -> Path:
     return tiny_weights(tmp_path_factory.mktemp("trained"), seed=1) / "scorer"
 
 
-def asked(eye: Eye, budget: int | None = None, **how: Any) -> tuple[str, ...]:
+def asked(eye: Eye, budget: float | None = None, **how: Any) -> tuple[str, ...]:
     """The notes of an answer, less that the picture, which is noise, is like nothing that was ever drawn."""
     notes = eye.set_image(PIXELS).ask(QUERY, budget, Options(max_new_tokens=1, **how)).notes
     return tuple(note for note in notes if "photograph" not in note)
@@ -189,7 +189,7 @@ def test_auto_says_what_it_chose_and_why(eye):
     assert taken["ask"].startswith("relevance 'scorer', chosen because it comes with this model")
     assert taken["attach"].startswith("relevance 'glance', chosen because")
     assert taken["video"].startswith("relevance 'look', chosen because")
-    everything = asked(eye, keep=1.0)[0]
+    everything = asked(eye, 1.0)[0]
     assert everything.startswith("relevance 'detail', chosen because everything is kept")
 
 
