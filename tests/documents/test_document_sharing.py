@@ -93,15 +93,6 @@ def test_pages_without_a_token_are_told_and_tokens_follow_relevance():
     assert allocate_pages(document, relevances, Options(budget=99999)).tokens == 800
 
 
-def test_the_best_page_is_the_one_that_most_likely_answers_not_the_one_with_most_tokens():
-    sure, vague = np.zeros((20, 20), np.float32), np.full((20, 20), 0.2, np.float32)
-    sure[3, 4] = 1.0
-    found = look([np.zeros((640, 640, 3), np.uint8)] * 2, "what?", budget=120, relevance=[vague, sure])
-    assert found.ranked[0].number == 1
-    assert found.best.number == 2
-    assert found.best.worth == 1.0
-
-
 def test_an_allocation_of_a_document_is_a_value(tmp_path):
     pytest.importorskip("pypdfium2")
     path = small_pdf(tmp_path / "a.pdf", tuple((f"72 700 Td (Total of {n}: {n}0.50) Tj", "") for n in (1, 2, 3)))

@@ -9,36 +9,12 @@ from PIL import Image, ImageDraw, ImageFont
 
 from arr_coc import InputError, Relevance, look
 from arr_coc.knowing import large
-from arr_coc.knowing.large import FINE_SIDE, TILE, TileReader, read_tiles, tile_worth
+from arr_coc.knowing.large import FINE_SIDE, TileReader, read_tiles
 from arr_coc.knowing.registry import find_source
 from arr_coc.knowing.scene import Scene
 from arr_coc.looking import prepare
 from arr_coc.pictures import load
 from arr_coc.pictures.load import load_picture
-
-
-def test_tiles_are_chosen_by_the_coarse_look_and_by_fine_structure():
-    pixels = np.full((2 * TILE, 3 * TILE, 3), 255, np.uint8)
-    pixels[TILE + 50 : TILE + 90, 60:200:2] = 0  # fine lines in the lower left
-    coarse = np.zeros((20, 30), np.float32)
-    coarse[3, 25] = 0.8
-    worth = tile_worth(coarse, pixels)
-    assert worth.shape == (2, 3)
-    assert {tuple(divmod(int(place), 3)) for place in np.argsort(-worth.ravel())[:2]} == {(0, 2), (1, 0)}
-    read: list[tuple[int, ...]] = []
-
-    def score(part: np.ndarray) -> np.ndarray:
-        read.append(part.shape)
-        return np.full((-(-part.shape[0] // 32), -(-part.shape[1] // 32)), 0.9, np.float32)
-
-    found = read_tiles(Relevance(coarse), pixels, score, tiles=2)
-    assert len(read) == 2
-    assert found.map.shape == (2 * TILE // 32, 3 * TILE // 32)
-    cells = TILE // 32
-    assert (found.map[:cells, 2 * cells :] == np.float32(0.9)).all()
-    assert (found.map[cells:, :cells] == np.float32(0.9)).all()
-    assert not found.map[cells:, cells:].any()
-    assert "2 of 6 parts" in found.notes[-1]
 
 
 def test_parts_that_look_alike_are_told_apart_by_the_words_of_the_question(monkeypatch):
