@@ -11,9 +11,11 @@ import sys
 from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TypeGuard, TypeVar
+from numbers import Real
+from typing import TYPE_CHECKING, TypeGuard, TypeVar
 
-import numpy as np
+if TYPE_CHECKING:
+    import numpy as np
 
 # Packages that come with an extra, by the name under which they are imported.
 EXTRAS = {"torch": "torch", "transformers": "torch", "safetensors": "torch", "scipy": "torch", "accelerate": "train"}
@@ -62,12 +64,12 @@ Kind = TypeVar("Kind")
 
 def is_number(value: object) -> TypeGuard[float]:
     """Whether `value` is one number; true and false are none."""
-    return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
+    return isinstance(value, Real) and not isinstance(value, bool)
 
 
 def whole(value: object, name: str, least: int = 0, most: int = sys.maxsize) -> int:
     """`value` as a whole number from `least` to `most`, or one clear line."""
-    if not is_number(value) or not -np.inf < value < np.inf or int(value) != value:
+    if not is_number(value) or not -math.inf < value < math.inf or int(value) != value:
         raise InputError(f"{name} must be a whole number, got {shown(value)}")
     if not least <= value <= most:
         raise InputError(f"{name} must be {f'at least {least}' if value < least else f'at most {most}'}, got {value}")
@@ -131,6 +133,8 @@ def shown(value: object) -> str:
 
 def frozen(value: object, name: str, kind: type[np.generic]) -> np.ndarray:
     """`value` as a read-only array of `kind`, copied only where the caller could still change it; or one clear line."""
+    import numpy as np
+
     try:
         array = np.asarray(value)
     except (TypeError, ValueError, OverflowError) as error:
