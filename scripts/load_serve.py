@@ -163,18 +163,20 @@ class Tally:
 def cases(eye: arr_coc.Eye) -> list[tuple[bytes, str, int]]:
     """(body, the words and the tokens of `Eye.ask`): pictures, budgets, sources and conversations of several kinds."""
     boxes = ((229, 0, 613, 256), (100, 50, 420, 274), (300, 0, 620, 320))
-    kinds: list[dict[str, Any]] = [{"budget": 24}, {"keep": 0.5}, {"budget": 30, "relevance": "detail"}]
+    kinds: list[dict[str, Any]] = [{"budget": 24}, {"budget": 0.5}, {"budget": 30, "relevance": "detail"}]
     pictures = [png(box) for box in boxes]
     found = []
     for sign, picture in zip(SIGNS, pictures, strict=False):
         eye.set_image(picture)
         for own in kinds:
-            answer = eye.ask(say(sign), **own, max_new_tokens=16)
+            answer = eye.ask(say(sign), options=arr_coc.Options(**own, max_new_tokens=16))
             found.append((body_of([message(say(sign), picture)], own, eye.name), answer.text, answer.tokens))
     chat = [message(say("pink"), pictures[0]), {"role": "assistant", "content": "COFFEE"}]
     chat += [message(say("gray"), pictures[1])]
     turns = [Turn("user", (pictures[0], say("pink"))), Turn("assistant", ("COFFEE",))]
-    answer = eye.ask([*turns, Turn("user", (pictures[1], say("gray")))], [24, 30], options=arr_coc.Options(max_new_tokens=16))
+    answer = eye.ask(
+        [*turns, Turn("user", (pictures[1], say("gray")))], [24, 30], options=arr_coc.Options(max_new_tokens=16)
+    )
     found.append((body_of(chat, {"budget": [24, 30]}, eye.name), answer.text, answer.tokens))
     return found
 

@@ -12,16 +12,15 @@ from tiny_models import picture
 from tiny_weights import needs_weights, tiny_weights
 
 from arr_coc import Eye, InputError, look
-from arr_coc.core.folders import WEIGHTS
-from arr_coc.core.manifest import (
+from arr_coc.core.folders import (
     MANIFEST,
     RECORD,
+    WEIGHTS,
     changing,
     hash_of,
     read_manifest,
     verify,
     whole_folder,
-    write_manifests,
 )
 from arr_coc.knowing.scorer.onnx_scorer import OnnxScorer
 from arr_coc.knowing.words.source import ranker_weights
@@ -47,7 +46,7 @@ def flip(path: Path) -> str:
 def test_what_comes_with_the_library_is_listed_and_whole(folder):
     listed = read_manifest(folder)
     there = {path.name for path in folder.iterdir() if path.is_file()} - {MANIFEST, RECORD}
-    assert set(listed) == there, f"run: python -m arr_coc.core.manifest {folder}"
+    assert set(listed) == there, f"run sha256sum in {folder}"
     verify(folder)
     assert all(hashlib.sha256((folder / name).read_bytes()).hexdigest() == found for name, found in listed.items())
 
@@ -136,9 +135,9 @@ def test_a_folder_without_a_manifest_is_taken_as_it_is(weights):
 
 def test_a_file_is_read_once_and_again_when_it_changes(tmp_path, monkeypatch):
     (tmp_path / "model.npz").write_bytes(b"one")
-    write_manifests(tmp_path)
+    (tmp_path / MANIFEST).write_text(f"{hash_of(tmp_path / 'model.npz')}  model.npz\n")
     verify(tmp_path)
-    monkeypatch.setattr("arr_coc.core.manifest.hash_of", lambda path: "read again")
+    monkeypatch.setattr("arr_coc.core.folders.hash_of", lambda path: "read again")
     verify(tmp_path)
     (tmp_path / "model.npz").write_bytes(b"longer")
     with pytest.raises(InputError, match="read again"):

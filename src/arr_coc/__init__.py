@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .core.lazy import resolve_lazily
+from .core.plugins import resolve_lazily
 
 if TYPE_CHECKING:  # what editors and type checkers read; the table below is what runs
     from .answering.esper import Esper as Esper
@@ -22,12 +22,18 @@ if TYPE_CHECKING:  # what editors and type checkers read; the table below is wha
     from .core.errors import InputError as InputError
     from .core.values import Allocation as Allocation
     from .core.values import Answer as Answer
+    from .core.values import Region as Region
     from .core.values import Relevance as Relevance
+    from .core.values import compare as compare
     from .knowing.registry import relevance_source as relevance_source
     from .looking import look as look
     from .options import Options as Options
     from .packing.pack import pack as pack
+    from .packing.packed import Packed as Packed
+    from .packing.prices.tables import tokens_for as tokens_for
+    from .pictures.load import load_picture as load_picture
     from .realizing.attachment import attach as attach
+    from .realizing.attachment import detach as detach
     from .video.stream import VideoStream as VideoStream
     from .video.watching import watch as watch
 
@@ -60,7 +66,7 @@ __all__ = [
             "compare": "core.values",
             "detach": "realizing.attachment",
             "load_picture": "pictures.load",
-            "tokens_for": "packing.prices.counting",
+            "tokens_for": "packing.prices.tables",
         },
     ),
 ]

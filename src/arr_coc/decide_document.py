@@ -12,9 +12,8 @@ import numpy as np
 from .attending.document import page_gains, share_tokens
 from .attending.frame import Frame, check_maps, to_cells
 from .balancing.document import PageOffers, PageRelevance, page_relevances
-from .core.document_values import DocumentAllocation, PageShare
 from .core.errors import InputError
-from .core.values import Allocation
+from .core.values import Allocation, DocumentAllocation, PageShare
 from .decide import View, attend
 from .options import Options
 from .pictures.document import Document

@@ -26,10 +26,8 @@ from .attending.grip import as_grip
 from .attending.strategies import without_torch
 from .balancing.choosing import check_relevance as check_relevance
 from .balancing.choosing import maps_of, resolve
-from .core.checks import shown
-from .core.clock import timed
-from .core.errors import InputError, naming_extras
-from .core.values import Allocation, Relevance
+from .core.errors import InputError, naming_extras, shown
+from .core.values import Allocation, Relevance, timed
 from .knowing.large import FINE_SIDE, LARGE_SIDE, TileReader, read_tiles
 from .knowing.registry import as_relevance
 from .knowing.scene import VIEW_SIDE, Scene
@@ -37,9 +35,8 @@ from .knowing.words.reading import with_words
 from .options import Budget, Options, as_options, check_device, check_question
 from .pictures.document import Document, document_of
 from .pictures.load import Picture, load_picture
-from .pictures.pdf import PageList, PdfPage, PdfPlace, is_pdf, load_page
-from .pictures.words import Words
-from .pictures.words_files import as_words, words_beside
+from .pictures.pdf import PageList, PdfPlace, is_pdf, load_page
+from .pictures.words import Words, as_words, words_beside
 from .texture.type_height import letters_of
 
 if TYPE_CHECKING:
@@ -118,7 +115,7 @@ def examine(image: object, query: str, options: Options | None = None, pages: Pa
     options = as_options(options)
     if (document := document_of(image, pages)) is not None:
         return prepare(document).look(query, options)
-    if options.words is not None or not (isinstance(image, PdfPage | PdfPlace) or is_pdf(image)):
+    if options.words is not None or not (isinstance(image, PdfPlace) or is_pdf(image)):
         # What is wrong whatever the picture is said before it is read; a PDF may bring words.
         check_look(query, options)
     return prepare(image).look(query, options)

@@ -21,8 +21,7 @@ import numpy as np
 
 from .attending.distance import check_scale
 from .attending.strategies import DEFAULT_STRATEGY, check_options, check_strategy, meant
-from .core.checks import as_number, frozen, of_kind, percentage, share_of, shown, whole, whole_size
-from .core.errors import InputError
+from .core.errors import InputError, as_number, frozen, of_kind, percentage, share_of, shown, whole, whole_size
 from .core.values import DEFAULT_CELL, MOST_CELLS, Allocation, JsonObject, Relevance
 from .knowing.registry import source_names
 

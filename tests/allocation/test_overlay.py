@@ -15,7 +15,7 @@ from arr_coc.attending.overlay import COARSE_GAIN, OVERVIEW_SHARE, overlay, over
 from arr_coc.attending.tree import build_tree
 from arr_coc.core.errors import InputError
 from arr_coc.core.values import Allocation
-from arr_coc.packing.prices.counting import tokens_for
+from arr_coc.packing.prices.tables import tokens_for
 
 Node = tuple[int, int, int]  # level, row, col in nodes of that level
 

@@ -16,7 +16,7 @@ from arr_coc.attending.allocate import allocate, allocate_batch
 from arr_coc.attending.quadtree import quadtree, select_splits, split_gains
 from arr_coc.attending.tree import build_tree
 from arr_coc.core.errors import InputError
-from arr_coc.packing.prices.counting import tokens_for
+from arr_coc.packing.prices.tables import tokens_for
 
 
 def random_map(rows: int, cols: int, seed: int) -> torch.Tensor:

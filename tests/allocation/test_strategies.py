@@ -14,7 +14,7 @@ from arr_coc.attending.strategies import strategy_names
 from arr_coc.attending.tree import build_tree
 from arr_coc.core.errors import InputError
 from arr_coc.core.values import Allocation
-from arr_coc.packing.prices.counting import tokens_for
+from arr_coc.packing.prices.tables import tokens_for
 from arr_coc_lab.classic.strategies import cluster_scores, fixate, labels_on, mixed_map
 
 SPOT = np.zeros((32, 32), dtype=np.float32)

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from tiny_encoders import save_encoder
 
 from arr_coc.core.errors import InputError
-from arr_coc.knowing.encoder import load_encoder
 from arr_coc.knowing.language.lexical import lexical
 from arr_coc.knowing.ways import perspectival, propositional
 from arr_coc.texture import channels as library
+from arr_coc_lab.classic.encoder import load_encoder
 from arr_coc_lab.classic.texture import ops
 from arr_coc_lab.classic.texture.channels40 import FULL40, LAYOUTS, LOOK, MVP13, BatchTexture, Layout, sense
 from arr_coc_lab.classic.texture.mips import DownsamplerConfig, LearnedDownsampler, mips, temporal_mips

@@ -9,8 +9,7 @@ import pytest
 
 from arr_coc.app.cli.results import print_answer
 from arr_coc.attending.allocate import allocate
-from arr_coc.core.unsure import is_unsure, sureness_words
-from arr_coc.core.values import Answer, Pass
+from arr_coc.core.values import Answer, Pass, is_unsure, sureness_words
 from arr_coc.draw import homunculus
 from arr_coc.draw.homunculus import answer_words, words_seen
 from arr_coc.draw.panes import heat

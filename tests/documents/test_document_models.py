@@ -80,21 +80,6 @@ def test_a_model_sees_the_pages_with_marks_and_is_told_what_is_hidden(stock, rep
     )
 
 
-def test_pages_that_share_a_budget_are_read_from_the_distance_that_is_asked_for(stock, report) -> None:
-    eye = Eye.from_pretrained(str(stock)).set_image(report)
-    plain = eye.prepare("What is the total of 3?", Options(budget=48)).plan.allocations
-    nearer = eye.prepare("What is the total of 3?", Options(budget=48, scale=1.5)).plan.allocations
-    assert [one.tokens for one in nearer] == [one.tokens for one in plain]
-    assert sum(one.tokens for one in nearer) == 48
-    # The page with tokens comes nearer; those with an overview only are shown small, as they are.
-    assert {one.scale for one in plain} == {1.0}
-    assert [one.scale for one in nearer] == [1.5 if one.tokens > 4 else 1.0 for one in plain]
-    pictures = Eye.from_pretrained(str(stock))
-    turns = (Turn(USER, (picture(128, 96), picture(96, 128, 4), "where is it")),)
-    shared = pictures.prepare(turns, Options(budget=14, total=True, scale=1.5)).plan.allocations
-    assert sum(one.tokens for one in shared) == 14
-
-
 def test_documents_and_pictures_in_one_conversation(stock, report) -> None:
     eye = Eye.from_pretrained(str(stock))
     turns = (Turn(USER, (Document.of(report), picture(128, 96), "What is the total of 3?")),)
@@ -170,18 +155,6 @@ def test_passes_go_over_the_best_pages_and_share_the_budget(report, capsys) -> N
     assert not ended.value.code
     told = json.loads(capsys.readouterr().out)
     assert 4 in told["pages"]
-
-
-def test_a_picture_that_the_processor_makes_smaller_is_told(stock) -> None:
-    eye = Eye.from_pretrained(str(stock))
-    most = eye.processor.image_processor.size["longest_edge"]
-    side = 32 * (int((2 * most) ** 0.5) // 32)
-    answer = eye.set_image(np.zeros((side, side, 3), np.uint8)).ask(
-        "how many", budget=4, options=Options(max_new_tokens=1)
-    )
-    assert any(note.startswith("detail was lost: picture has") and f"{side}×{side}" in note for note in answer.notes)
-    small = eye.set_image(np.zeros((64, 96, 3), np.uint8)).ask("how many", budget=4, options=Options(max_new_tokens=1))
-    assert not any("detail was lost" in note for note in small.notes)
 
 
 @pytest.mark.parametrize("hints", ["words", "none"])

@@ -8,10 +8,8 @@ from small_pdf import small_pdf
 
 from arr_coc import InputError, look
 from arr_coc.balancing import document as relevances
-from arr_coc.core.folders import SCORER, part_folder
 from arr_coc.draw import document_sheet
-from arr_coc.knowing.large import asked_words, letter_board, spelled, spelled_scores, written
-from arr_coc.knowing.words.joint import joint_shares, text_scores
+from arr_coc.knowing.words.joint import joint_shares
 from arr_coc.knowing.words.source import answer_shares
 from arr_coc.pictures.document import Document, DocumentPage
 from arr_coc.pictures.words import make_words
@@ -32,11 +30,11 @@ def test_the_page_whose_words_answer_gets_the_tokens_and_nothing_is_drawn(long_r
     found = look(long_report, "How long is the warranty period?", budget=200)
     assert found.tokens == 200
     assert found.ranked[0].number == 17
-    assert "36" in found.page(17).why or "months" in found.page(17).why
+    assert "36" in found.pages[16].why or "months" in found.pages[16].why
     assert min(page.tokens for page in found.pages) == 1
     document = Document.of(long_report)
     box = document.pages[16].words.boxes[list(document.pages[16].words.texts).index("36")]
-    page = found.page(17).allocation
+    page = found.pages[16].allocation
     rows, cols = page.grid
     assert page.level_map()[int(box[1] * rows), int(box[0] * cols)] == 0
 
@@ -53,13 +51,6 @@ def test_one_page_ranked_together_is_that_page_alone():
     assert second.shape == (1, 2)
     assert none.shape == (0, 2)
     assert first[1, 0] == first[:, 0].max() > second[0, 0]
-
-
-def test_plain_text_search_knows_words_of_one_meaning():
-    pages = ["Annual report of the board", "Amount payable by the client", "Phone and fax of the office", ""]
-    assert text_scores(pages, "What is the telephone number?").argmax() == 2
-    assert text_scores(pages, "How much is due, the sum?").argmax() == 1
-    assert text_scores(["", ""], "What?").tolist() == [0, 0]
 
 
 def test_pages_without_words_are_asked_one_by_one_and_a_function_of_ones_own_decides():
@@ -119,20 +110,3 @@ def test_scanned_pages_are_told_apart_by_the_letters_of_the_question(scans, monk
     # Where no word tells the pages apart, the scorer is asked about each.
     look(scans, "zzz?", budget=40, relevance="scorer")
     assert asked == [1, 2, 3, 4]
-
-
-def test_words_are_found_among_letters_where_they_stand(scans):
-    folder = part_folder(SCORER)
-    words = asked_words("What is the total of Milford?")
-    assert [word.texts[0] for word in words] == ["total", "milford"]
-    there = np.stack([spelled(letter_board(folder, page.draw().pixels), words) for page in scans])
-    assert there[:, 0].min() > 0.5
-    assert there[:, 1].argmax() == 2
-    assert there[2, 1] > 2 * np.delete(there[:, 1], 2).max()
-    scores = spelled_scores(there, words)
-    assert scores.argmax() == 2
-    blank = letter_board(folder, np.full((400, 600, 3), 255, np.uint8))
-    assert spelled(blank, words).max() < 0.1
-    pixels = np.full((200, 300, 3), 255, np.uint8)
-    pixels[80:90, 100:140] = 0
-    assert written(pixels).shape[0] < 80

@@ -12,7 +12,7 @@ from small_pdf import small_pdf
 from arr_coc import InputError, look
 from arr_coc.pictures import document as documents
 from arr_coc.pictures.document import Document, document_of
-from arr_coc.pictures.pdf import load_page, pdf_pages
+from arr_coc.pictures.pdf import PdfPlace, load_page, pdf_pages
 
 pytest.importorskip("pypdfium2")
 
@@ -95,19 +95,11 @@ def test_what_cannot_be_a_document_is_one_line(tmp_path, report, monkeypatch):
 def test_a_page_that_cannot_be_drawn_is_told_and_the_others_are_looked_at(report):
     document = Document.of(report)
 
-    def torn(size, longest_side):
-        raise InputError("page 2 of report.pdf cannot be drawn")
-
-    class Torn:
-        draw = staticmethod(torn)
-        words = staticmethod(lambda size: None)
-        text = staticmethod(lambda opened: "")
-
-    object.__setattr__(document.pages[1], "place", Torn())
+    object.__setattr__(document.pages[1], "place", PdfPlace(report, 9))
     found = look(document, "What is the total?", budget=40, relevance="detail")
     assert found.tokens == 40
-    assert found.page(2).allocation is None
-    assert "cannot be drawn" in found.page(2).why
+    assert found.pages[1].allocation is None
+    assert "cannot be drawn" in found.pages[1].why
 
 
 def test_who_takes_one_picture_says_that_there_are_more_pages(report):

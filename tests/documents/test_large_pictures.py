@@ -9,36 +9,12 @@ from PIL import Image, ImageDraw, ImageFont
 
 from arr_coc import InputError, Relevance, look
 from arr_coc.knowing import large
-from arr_coc.knowing.large import FINE_SIDE, TILE, TileReader, read_tiles, tile_worth
+from arr_coc.knowing.large import FINE_SIDE, TileReader, read_tiles
 from arr_coc.knowing.registry import find_source
 from arr_coc.knowing.scene import Scene
 from arr_coc.looking import prepare
-from arr_coc.pictures import load, regions
+from arr_coc.pictures import load
 from arr_coc.pictures.load import load_picture
-
-
-def test_tiles_are_chosen_by_the_coarse_look_and_by_fine_structure():
-    pixels = np.full((2 * TILE, 3 * TILE, 3), 255, np.uint8)
-    pixels[TILE + 50 : TILE + 90, 60:200:2] = 0  # fine lines in the lower left
-    coarse = np.zeros((20, 30), np.float32)
-    coarse[3, 25] = 0.8
-    worth = tile_worth(coarse, pixels)
-    assert worth.shape == (2, 3)
-    assert {tuple(divmod(int(place), 3)) for place in np.argsort(-worth.ravel())[:2]} == {(0, 2), (1, 0)}
-    read: list[tuple[int, ...]] = []
-
-    def score(part: np.ndarray) -> np.ndarray:
-        read.append(part.shape)
-        return np.full((-(-part.shape[0] // 32), -(-part.shape[1] // 32)), 0.9, np.float32)
-
-    found = read_tiles(Relevance(coarse), pixels, score, tiles=2)
-    assert len(read) == 2
-    assert found.map.shape == (2 * TILE // 32, 3 * TILE // 32)
-    cells = TILE // 32
-    assert (found.map[:cells, 2 * cells :] == np.float32(0.9)).all()
-    assert (found.map[cells:, :cells] == np.float32(0.9)).all()
-    assert not found.map[cells:, cells:].any()
-    assert "2 of 6 parts" in found.notes[-1]
 
 
 def test_parts_that_look_alike_are_told_apart_by_the_words_of_the_question(monkeypatch):
@@ -56,7 +32,6 @@ def test_parts_that_look_alike_are_told_apart_by_the_words_of_the_question(monke
     row, col = np.unravel_index(found.map.argmax(), found.map.shape)
     assert (row // (side // 32), col // (side // 32)) == (1, 0), "the part with the valve"
     assert found.map.max() > 0.5
-    assert reader.store.hits == 1, "what was seen for the letters is asked"
     assert reader.spell([pixels[:64, :64]] * 2) is None, "no word, no choice"
 
 
@@ -69,28 +44,10 @@ def test_a_large_picture_is_held_small_and_read_again_where_it_pays(tmp_path):
     assert prepare(tmp_path / "small.png").fine is None
 
 
-def test_a_jpeg_beyond_the_limit_is_read_reduced_and_only_so(tmp_path, monkeypatch):
-    Image.new("L", (1600, 1200), 200).save(tmp_path / "huge.jpg")
-    Image.new("L", (1600, 1200), 200).save(tmp_path / "huge.png")
-    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 500_000)
-    picture = load_picture(tmp_path / "huge.jpg", longest_side=400)
-    assert picture.size == (1200, 1600)
-    assert picture.pixels.shape == (300, 400, 3)
-    reduced = {"longest_side": 400}
-    for name, how in (("huge.jpg", {}), ("huge.png", reduced), ("huge.jpg", {**reduced, "max_pixels": 600_000})):
-        with pytest.raises(InputError, match="too many pixels"):
-            load_picture(tmp_path / name, **how)
-    monkeypatch.setattr(load, "MOST_REDUCED", 1_000_000)
-    with pytest.raises(InputError, match="too many pixels"):
-        load_picture(tmp_path / "huge.jpg", longest_side=400)
-
-
 def test_a_program_that_switched_off_pillows_limit_keeps_ours(tmp_path, monkeypatch):
     """Many do so, to read large pictures at all."""
     Image.new("L", (13_400, 13_400), 200).save(tmp_path / "huge.jpg")
     monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", None)
-    picture = load_picture(tmp_path / "huge.jpg", longest_side=400)
-    assert (picture.size, picture.pixels.shape) == ((13_400, 13_400), (400, 400, 3))
     with pytest.raises(InputError, match="too many pixels"):
         load_picture(tmp_path / "huge.jpg")
 
@@ -101,7 +58,7 @@ def test_a_tiff_beyond_the_limit_is_read_by_regions_or_told_in_one_line(tmp_path
     Image.fromarray(pixels).save(tmp_path / "strips.tif")
     monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 500_000)
     with monkeypatch.context() as without:
-        without.setattr(regions, "find_spec", lambda name: None)
+        without.setattr(load, "find_spec", lambda name: None)
         for how in (load_picture, look):
             line = {"longest_side": 400} if how is load_picture else {"query": "what?", "budget": 9}
             with pytest.raises(InputError, match=r"^[^\n]*too many pixels[^\n]*pyvips\[binary\][^\n]*$"):

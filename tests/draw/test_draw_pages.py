@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,11 +13,10 @@ from PIL import Image
 from arr_coc.attending.allocate import allocate
 from arr_coc.core.errors import InputError
 from arr_coc.core.values import Relevance
-from arr_coc.draw import comparison, contact_sheet, difference_map, foveated, heat, homunculus, overlay
-from arr_coc.draw.layout import fit
+from arr_coc.draw import difference_map, foveated, heat, homunculus, overlay
 from arr_coc.draw.legend import level_rows
 from arr_coc.pictures.lettering import letter_mask, shorten, text_width, wrap, write
-from arr_coc.pictures.load import Picture, load_picture
+from arr_coc.pictures.load import load_picture
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -75,25 +73,6 @@ def test_homunculus_reads_a_reduced_picture_and_refuses_another_one() -> None:
         homunculus(scene(100, 100), tree(512, 768))
 
 
-def test_comparison_and_contact_sheet() -> None:
-    pixels = scene(256, 384)
-    pair = [tree(256, 384), tree(256, 384, corner="right")]
-    page = comparison(pixels, pair, ["the left sign", "the right sign"], width=960)
-    swapped = comparison(pixels, pair[::-1], ["the left sign", "the right sign"], width=960)
-    assert page.size == swapped.size
-    assert page.tobytes() != swapped.tobytes()
-    sheet = contact_sheet([pixels, page, pixels], ["a", "b", "c"], columns=2, width=640)
-    assert sheet.width == 640
-    with pytest.raises(InputError):
-        contact_sheet([])
-
-
-def test_drawing_twice_gives_the_same_picture() -> None:
-    arguments = (scene(256, 384), tree(256, 384), Relevance(np.eye(8, dtype=np.float32)), "Which?")
-    first, second = (hashlib.sha256(homunculus(*arguments).tobytes()).hexdigest() for _ in range(2))
-    assert first == second
-
-
 @pytest.mark.parametrize("kind", ["overlay", "foveated", "heat", "difference"])
 def test_golden(kind: str) -> None:
     """Small pictures kept in the repository; a change of the drawing must be looked at and accepted.
@@ -118,12 +97,6 @@ def test_golden(kind: str) -> None:
     # Other processors round resampling differently by one; a moved line or a changed colour differs by far more.
     assert golden.shape == drawn.shape
     assert (np.abs(golden - drawn) > 3).mean() < 0.002
-
-
-def test_fit_keeps_the_shape() -> None:
-    assert fit(100, 200, 50, 50) == (25, 50)
-    assert fit(1, 5000, 100, 100) == (1, 100)
-    assert Picture(np.zeros((1, 1, 3), np.uint8), "x", 1, 1).size == (1, 1)
 
 
 def test_a_patch_of_many_tokens_is_drawn_as_its_grid_and_at_its_own_resolution() -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import cv2
 import numpy as np
 import pytest
@@ -11,16 +9,10 @@ from drawn_scenes import scene, spotted, tree
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from arr_coc.core.values import Allocation, Relevance
-from arr_coc.draw import comparison, difference_map, foveated, heat, homunculus, overlay
-from arr_coc.draw.layout import Window, boxes_at, covered, levels_at
+from arr_coc.core.values import Allocation
+from arr_coc.draw import difference_map, foveated, overlay
+from arr_coc.draw.layout import UNSEEN, covered, difference_scale, level_colour, levels_at
 from arr_coc.draw.legend import level_rows
-from arr_coc.draw.palette import UNSEEN, difference_scale, level_colour, relevance_scale
-from arr_coc.draw.panes import lens, mip, places_apart, places_of_interest
-from arr_coc.pictures.load import load_picture
-
-GOLDEN = Path(__file__).parent / "golden"
-
 
 # ---- the true foveated picture -----------------------------------------------------------------------------------
 
@@ -52,15 +44,6 @@ def test_level_zero_everywhere_changes_nothing_and_uncovered_ground_is_dark() ->
     assert (seen[32:] == UNSEEN).all()
 
 
-def test_a_reduced_picture_shows_nearly_the_same() -> None:
-    pixels = cv2.GaussianBlur(scene(512, 768), (0, 0), 6)
-    allocation = tree(512, 768)
-    small = load_picture(pixels, longest_side=384)
-    assert small.pixels.shape[:2] == (256, 384)
-    from_small, from_large = (foveated(source, allocation, (256, 384)).astype(int) for source in (small, pixels))
-    assert np.abs(from_small - from_large).mean() < 2
-
-
 def test_a_resizing_backbone_is_shown_at_its_own_resolution() -> None:
     pixels = scene(200, 300)
     allocation = tree(64, 96)
@@ -79,11 +62,6 @@ def test_a_resizing_backbone_is_shown_at_its_own_resolution() -> None:
     seen = foveated(pixels, resized)
     assert seen.shape == (64, 96, 3)
     np.testing.assert_array_equal(seen[:32, :32], cv2.resize(pixels, (96, 64), interpolation=cv2.INTER_AREA)[:32, :32])
-
-
-def test_mip_of_constant_colour_is_that_colour() -> None:
-    for level in range(6):
-        assert (mip(np.full((37, 53, 3), 77, dtype=np.uint8), level, (37, 53)) == 77).all()
 
 
 # ---- geometry --------------------------------------------------------------------------------------------------
@@ -107,28 +85,6 @@ def test_levels_on_the_display_match_the_map_of_cells() -> None:
     cells = allocation.level_map()
     np.testing.assert_array_equal(levels_at(allocation, (256, 384)), cells.repeat(32, 0).repeat(32, 1))
     np.testing.assert_array_equal(levels_at(allocation, (8, 12)), cells)
-    window = Window(32, 32, 64, 64)
-    np.testing.assert_array_equal(levels_at(allocation, (2, 2), window), cells[1:3, 1:3])
-
-
-def two_regions(
-    boxes: list[list[int]], levels: list[int], side: int, strategy: str, sparse: bool = False
-) -> Allocation:
-    """On a square picture, each of one token."""
-    of = {"height": side, "width": side, "budget": 2, "full": (side // 32) ** 2, "strategy": strategy, "sparse": sparse}
-    return Allocation(boxes=boxes, levels=levels, counts=[1, 1], scores=[0, 1], **of)
-
-
-def test_where_regions_overlap_the_finer_one_is_seen() -> None:
-    overlapping = two_regions([[0, 0, 32, 32], [0, 0, 64, 64]], [0, 1], 64, "saccades", sparse=True)
-    np.testing.assert_array_equal(levels_at(overlapping, (2, 2)), [[0, 1], [1, 1]])
-
-
-def test_boxes_still_touch_on_any_display() -> None:
-    allocation = tree(257, 333)
-    for size in ((100, 130), (31, 17), (514, 700)):
-        assert (levels_at(allocation, size) >= 0).all()
-        assert boxes_at(allocation, size).min() >= 0
 
 
 # ---- leaves that lie on one another --------------------------------------------------------------------------------
@@ -159,23 +115,6 @@ def test_the_legend_counts_every_token_and_only_the_ground_that_is_seen() -> Non
     assert rows[0].area == pytest.approx((allocation.level_map() == 0).mean())
 
 
-def test_a_close_up_of_coarse_ground_shows_coarse_ground() -> None:
-    picture, allocation = load_picture(scene(256, 384)), spotted()
-    levels = allocation.level_map()
-    for level, (y, x) in places_of_interest(picture, allocation).items():
-        assert levels[int(y) // 32, int(x) // 32] == level
-    # All of the coarse leaves' centres are hidden: a place beside them is shown.
-    hidden = two_regions([[0, 0, 128, 128], [64, 64, 32, 32]], [2, 0], 128, "overlay")
-    y, x = places_of_interest(load_picture(scene(128, 128)), hidden)[2]
-    assert hidden.level_map()[int(y) // 32, int(x) // 32] == 2
-
-
-def test_pages_of_overlays_are_drawn() -> None:
-    pixels, allocation = scene(256, 384), spotted()
-    assert homunculus(pixels, allocation, np.eye(8), "where?").width == 1280
-    assert comparison(pixels, [allocation, tree(256, 384)], ["overlay", "quadtree"]).width == 1280
-
-
 # ---- overlay, heat, difference ------------------------------------------------------------------------------------
 
 
@@ -189,15 +128,6 @@ def test_overlay_keeps_fine_ground_and_veils_coarse_ground() -> None:
     assert np.abs(outline - level_colour(0)).max() < 40
 
 
-def test_heat_follows_the_scale_and_its_order() -> None:
-    ramp = np.linspace(0, 1, 64, dtype=np.float32)[None].repeat(8, 0)
-    drawn = heat(Relevance(ramp), (8, 64))
-    np.testing.assert_array_equal(drawn[0, 0], relevance_scale()[0])
-    np.testing.assert_array_equal(drawn[0, -1], relevance_scale()[255])
-    brightness = drawn[0].astype(int) @ [299, 587, 114]
-    assert (np.diff(brightness) >= 0).all()  # more relevance is never darker
-
-
 def test_difference_is_orange_where_the_first_spends_more() -> None:
     first, second = tree(256, 384), tree(256, 384, corner="right")
     drawn = difference_map(first, second, (256, 384))
@@ -206,27 +136,6 @@ def test_difference_is_orange_where_the_first_spends_more() -> None:
     np.testing.assert_array_equal(blue, difference_scale()[255])
     assert same.min() > 200
     assert (difference_map(first, first, (64, 96)) == difference_map(second, second, (64, 96))).all()
-
-
-def test_close_ups_go_where_the_levels_are() -> None:
-    pixels = scene(256, 384)
-    allocation = tree(256, 384)
-    places = places_of_interest(load_picture(pixels), allocation)
-    assert max(places[0]) < 64  # inside the split leaf
-    given_pixels, seen = lens(load_picture(pixels), allocation, (32, 32), (64, 64), cells=2)
-    np.testing.assert_array_equal(given_pixels, pixels[:64, :64])
-    np.testing.assert_array_equal(seen, foveated(pixels, allocation)[:64, :64])
-    here, there = places_apart(allocation, tree(256, 384, corner="right"))
-    assert here[1] < 64
-    assert there[1] > 320
-
-
-def test_legend_counts_every_token_and_all_of_the_area() -> None:
-    rows = level_rows(tree(250, 380))
-    assert [row.level for row in rows] == [0, 1]
-    assert sum(row.tokens for row in rows) == tree(250, 380).tokens
-    assert sum(row.area for row in rows) == pytest.approx(1)
-    assert rows[0].side == 32
 
 
 # ---- colours for every reader ----------------------------------------------------------------------------------------

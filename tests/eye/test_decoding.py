@@ -17,8 +17,7 @@ from arr_coc_lab.classic.scorer import Scorer
 from arr_coc_lab.classic.walks import dense_vision_attention
 from arr_coc_lab.train.allocations import tree_of
 from arr_coc_lab.train.evaluate import answer_batch, evaluation_leaves
-from arr_coc_lab.worlds.needle import render
-from arr_coc_lab.worlds.needle import decode
+from arr_coc_lab.worlds.needle import decode, render
 
 
 @pytest.fixture(scope="module")

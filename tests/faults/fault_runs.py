@@ -14,8 +14,8 @@ from safetensors import safe_open
 
 from arr_coc.app.batch.looker import COLUMNS, failed
 from arr_coc.app.batch.store import Store
-from arr_coc.core.manifest import MANIFEST
-from arr_coc.core.records import read_rows
+from arr_coc.core.files import read_rows
+from arr_coc.core.folders import MANIFEST
 from arr_coc.core.values import Allocation
 from arr_coc_lab.worlds.pages.pack import DrawnPage, DrawnQuestion, read_pack, write_pack
 

@@ -16,8 +16,8 @@ from forked import Run
 from safetensors import safe_open
 
 from arr_coc.core.errors import InputError
-from arr_coc.core.manifest import verify
-from arr_coc.core.records import has_parquet, read_rows
+from arr_coc.core.files import has_parquet, read_rows
+from arr_coc.core.folders import verify
 from arr_coc.realizing.bundled import Calibration
 
 # `make fuzz` kills more often, by another lot.

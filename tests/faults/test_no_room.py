@@ -10,7 +10,7 @@ import pytest
 from fault_runs import COMMANDS, assert_whole, hidden, words
 from forked import Ended, Run
 
-from arr_coc.core.manifest import hash_of, read_manifest
+from arr_coc.core.folders import hash_of, read_manifest
 
 # Larger than any line that is printed, smaller than any picture or weight file.
 ROOM = 4096

@@ -23,7 +23,7 @@ from small_pdf import small_pdf
 import arr_coc
 from arr_coc.app.cli.inputs import PictureSource, quiet_decoder
 from arr_coc.pictures.pdf import load_page, pdf_pages
-from arr_coc.pictures.words_files import read_words
+from arr_coc.pictures.words import read_words
 
 Draw = Callable[[random.Random], Case]
 
@@ -196,15 +196,15 @@ def words(folder: Path) -> Draw:
         else:
             data = spoil_bytes(chance, texts[kind].encode()) if chance.random() < 0.95 else texts[kind].encode()
         suffix = chance.choice((kind, kind, kind, "txt", "hocr", "json", "tsv", "xml"))
-        page, size = chance.choice((1, 1, 1, 2, 0)), chance.choice((None, (600, 400), (96, 128), (0, -1)))
+        size = chance.choice((None, (600, 400), (96, 128), (0, -1)))
 
         def call() -> None:
             path = folder / f"words.{suffix}"
             path.write_bytes(data)
-            found = read_words(path, page=page, size=size)
+            found = read_words(path, size=size)
             arr_coc.look(picture, "What is the total?", 4, relevance="words", words=found)
 
-        return f"{suffix} {page} {size} {data!r}", call
+        return f"{suffix} {size} {data!r}", call
 
     return draw
 

@@ -15,7 +15,7 @@ from transformers import Qwen3VLForConditionalGeneration, TextStreamer
 
 from arr_coc import InputError, Options, Relevance, attach, detach
 from arr_coc.attending.allocate import allocate
-from arr_coc.packing.prices.counting import tokens_for
+from arr_coc.packing.prices.tables import tokens_for
 from arr_coc.realizing.base import supported_families
 
 

@@ -52,14 +52,6 @@ def test_a_recording_that_fails_is_told_once_and_never_tried_again(monkeypatch):
     assert tried == [1]
 
 
-def test_keys_that_came_once_are_not_remembered_for_ever(monkeypatch):
-    monkeypatch.setattr(cuda_graph, "MOST_SEEN", 4)
-    recordings = Recordings(2, "the tower")
-    for size in range(1, 20):
-        run(recordings, size)
-    assert len(recordings.seen) == 4
-
-
 def test_who_finds_the_recordings_busy_does_without():
     recordings = Recordings(2, "the tower")
     with recordings.busy:

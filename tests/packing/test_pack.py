@@ -16,7 +16,7 @@ from PIL import Image
 import arr_coc
 from arr_coc.attending.grip import Grip
 from arr_coc.core.errors import InputError
-from arr_coc.packing.cover import best_rectangle, cover, level_gains, quiet, uncut
+from arr_coc.packing.cover import best_rectangle
 from arr_coc.packing.pack import grip_for, pack
 from arr_coc.packing.packed import Packed
 from arr_coc.packing.prices.tables import own_tables, table_for
@@ -173,24 +173,6 @@ def test_words_are_not_cut() -> None:
     assert packed.tokens <= 80
 
 
-def test_uncut_moves_or_grows_a_little() -> None:
-    words = np.array([[90.0, 40.0, 130.0, 60.0]])
-    box = (30.0, 10.0, 100.0, 100.0)
-    assert cut_words(words, box) == pytest.approx(0.5)
-    moved = uncut(box, words, (300, 300))
-    assert cut_words(words, tuple(map(float, moved))) == 0
-    assert abs(moved[2] / moved[3] - 1) < 0.03
-
-
-def test_quiet_edges_run_between_lines() -> None:
-    pixels = np.full((200, 200, 3), 255, np.uint8)
-    for top in range(5, 200, 20):
-        pixels[top : top + 10, ::2] = 0
-    found = quiet((50.0, 0.0, 80.0, 200.0), pixels, (200, 200), 16)
-    assert not (5 <= found[0] % 20 < 15)
-    assert not (5 <= (found[0] + found[2] - 1) % 20 < 15)
-
-
 def test_the_best_rectangle_is_the_best() -> None:
     draw = np.random.default_rng(2)
     gains = [draw.random((9, 11))]
@@ -205,16 +187,6 @@ def test_the_best_rectangle_is_the_best() -> None:
         for x in range(12 - w)
     ]
     assert found.gain == pytest.approx(max(every))
-
-
-def test_cover_spends_no_more_than_it_has() -> None:
-    relevance = spot((1, 1, 2, 2), (10, 20, 2, 2), (17, 2, 2, 5))
-    levels = np.where(relevance > 0.5, 0, 3)
-    gains = level_gains(relevance, levels, 3)
-    for budget in (1, 4, 20, 60, 500):
-        chosen = cover(gains, lambda r, c, t: r * c <= t, lambda r, c: r * c, budget)
-        assert sum(one.rows * one.cols for one in chosen) <= budget
-        assert len(chosen) <= 3
 
 
 def test_pages_share_a_budget() -> None:
@@ -244,7 +216,6 @@ def test_saved_and_read_again(tmp_path: Path) -> None:
     assert told["tokens"] == packed.tokens
     assert Image.open(files[0]).size == (told["pictures"][0]["width"], told["pictures"][0]["height"])
     assert repr(packed).startswith("Packed(crops: ")
-    assert packed._repr_png_().startswith(b"\x89PNG")
     for kind, media in (("jpeg", "image/jpeg"), ("webp", "image/webp"), ("png", "image/png")):
         data, told_media = packed.encoded(kind)[0]
         assert told_media == media
@@ -266,12 +237,6 @@ def test_saved_and_read_again(tmp_path: Path) -> None:
 def test_one_line_for_what_will_not_do(how: dict[str, Any], line: str) -> None:
     with pytest.raises(InputError, match=line):
         packed_of(page(), spot((3, 5, 2, 3)), how.pop("budget", 60), **how)
-
-
-def test_the_face() -> None:
-    assert arr_coc.pack is pack
-    assert arr_coc.Packed is Packed
-    assert table_for("mini").tokens((512, 512)) == 256
 
 
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -355,17 +320,6 @@ def test_parts_are_drawn_as_the_model_reads_best() -> None:
     large = Grip((8, 16, 40, 80), (0.1, 0.2, 1.0, 0.9), 50, 30, 80, model="x")
     given_one = packed_of(pages[8], relevance, 70, grip=large)
     assert given_one.pictures[1].panes[0].scale > scales[8]
-
-
-def test_points_find_their_way_back_from_other_scales() -> None:
-    pixels = page()
-    for scale in (0.5, 1.7):
-        packed = packed_of(pixels, spot((3, 5, 3, 4)), 90, layout="crops", scale=scale)
-        one = packed.pictures[1]
-        assert one.panes[0].scale == pytest.approx(scale, rel=0.12)
-        found = packed.to_original((one.size[1] * 0.3, one.size[0] * 0.7), 2)
-        shown = one.pixels[int(one.size[0] * 0.7), int(one.size[1] * 0.3)].astype(int)
-        assert np.abs(shown - pixels[int(found.y), int(found.x)].astype(int)).max() <= 12
 
 
 def test_large_type_needs_only_the_overview() -> None:

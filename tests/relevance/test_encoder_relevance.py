@@ -10,10 +10,10 @@ import torch
 from tiny_encoders import save_encoder
 
 from arr_coc import InputError, look
-from arr_coc.knowing.encoder import NOTHING, likeness, load_encoder, phrase
 from arr_coc.looking import examine
 from arr_coc.options import Options
 from arr_coc.video.stream import VideoStream
+from arr_coc_lab.classic.encoder import NOTHING, likeness, load_encoder, phrase
 
 QUERY = "Where is the red car?"
 

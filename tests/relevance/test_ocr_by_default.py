@@ -6,18 +6,13 @@ import dataclasses
 
 import numpy as np
 import pytest
-from arr_coc.attending.request import Request
 from PIL import Image, ImageDraw
 from plain_pages import cloudy
 
 from arr_coc import InputError, ask, look
 from arr_coc.answering.eye import Eye
 from arr_coc.answering.hints import COPIED, READ, READ_BOTH, settled
-from arr_coc.app.batch.looker import LookerOptions
-from arr_coc.app.serve.chat import OwnFields, how_of
-from arr_coc.app.vllm.wishes import VllmServer
 from arr_coc.balancing.choosing import choose_source, relevance_for, relevances_for
-from arr_coc.core.folders import MINI, part_folder
 from arr_coc.knowing.scene import Scene
 from arr_coc.knowing.words import reading
 from arr_coc.knowing.words.answer import WordsAnswer, copied_answer
@@ -25,7 +20,6 @@ from arr_coc.looking import examine, prepare
 from arr_coc.options import Options
 from arr_coc.pictures import ocr
 from arr_coc.pictures.words import OCR, make_words
-from arr_coc.realizing.base import Settings
 
 installed = pytest.mark.skipif(ocr.ocr_missing() is not None, reason="RapidOCR is not installed")
 HEADS, ROWS = ("Region", "Spring", "Summer", "Autumn"), ("North", "South", "East", "West")
@@ -106,10 +100,10 @@ def test_words_count_by_how_sure_they_are():
 
 
 def test_with_most_of_the_picture_shown_nothing_is_read():
-    assert Request.of(keep=0.25).reads(400)
-    assert not Request.of(keep=0.75).reads(400)
-    assert not Request.of(keep=0.25, ocr=False).reads(400)
-    assert not Request.of(keep=0.25).reads(400, "scorer")
+    assert Options(budget=0.25).reads(400)
+    assert not Options(budget=0.75).reads(400)
+    assert not Options(budget=0.25, ocr=False).reads(400)
+    assert not Options(budget=0.25).reads(400, "scorer")
     with pytest.raises(InputError, match="ocr"):
         look(table()[0], QUERY, options=Options(ocr="no"))
 
@@ -160,16 +154,3 @@ def test_look_and_ask_read_a_page_once_and_tell_the_seconds(tmp_path, monkeypatc
     assert any("(OCR, read before)" in note for note in eye.ask(QUERY, budget=0.1).notes)
     assert eye.ask(QUERY, budget=0.1, options=Options(ocr=False)).source == "pixels"
     assert not any("OCR" in note for note in eye.ask(QUERY, budget=0.1, options=Options(ocr=False)).notes)
-
-
-def test_every_door_has_the_switch():
-    assert how_of(OwnFields(ocr=False), [], None)["ocr"] is False
-    assert LookerOptions(ocr=False).settings()["ocr"] is False
-    assert "ocr" not in LookerOptions().settings(), "a folder of an earlier version goes on"
-    assert Settings().override(ocr=False).request.ocr is False
-    assert Settings().request.ocr
-    server = VllmServer.of({"budget": 96}, str(part_folder(MINI)))
-    assert server.request(server.wishes({"ocr": False}, 1, QUERY)[0]).ocr is False
-    assert server.request(server.wishes(None, 1, QUERY)[0]).ocr
-    with pytest.raises(InputError, match=r"arr_coc\.ocr"):
-        server.wishes({"ocr": "no"}, 1, QUERY)

@@ -12,7 +12,7 @@ import torch
 from PIL import Image, ImageDraw, ImageFont
 from torch.nn import functional as F
 
-from arr_coc.core.alphabet import IDS, question_row
+from arr_coc.core.alphabet import question_row
 from arr_coc.core.errors import InputError
 from arr_coc.core.folders import part_folder
 from arr_coc.core.kept import ByteStore, PictureStore
@@ -29,7 +29,7 @@ from arr_coc.knowing.scorer.onnx_scorer import (
     reduced_batch,
     reduced_pixels,
 )
-from arr_coc.knowing.scorer.reading_scorer import GpuScorer, ReadingScorer, ReadingScorerConfig, for_gpu
+from arr_coc.knowing.scorer.reading_scorer import ReadingScorer, ReadingScorerConfig, for_gpu
 from arr_coc.knowing.scorer.source import ScorerRelevance, scorer_maps
 from arr_coc.texture.type_height import letters_of
 from arr_coc_lab.train.onnx_graphs import write_scorer_graphs
@@ -67,13 +67,6 @@ def test_two_questions_give_two_maps_and_two_places_two_scores():
     assert maps[0].shape == (1, 3, 5)
     assert (maps[0] - maps[1]).abs().max() > 1e-6
     assert maps[0].std() > 1e-6
-
-
-def test_capitals_are_read_as_small_letters():
-    """Needle World's identifiers come as they are written, not through `question_row`."""
-    scorer, pictures = small_scorer(), torch.rand(1, 3, 64, 64)
-    capital, small = (torch.tensor([[IDS[letter] for letter in text]]) for text in ("TOTAL", "total"))
-    assert torch.equal(scorer(pictures, capital), scorer(pictures, small))
 
 
 @pytest.mark.parametrize("query", ["What is the total?", "", "x", "x" * 500])
@@ -192,16 +185,6 @@ def test_the_scorer_of_a_gpu_finds_the_same():
     assert plain.std() > 1e-4
     assert torch.allclose(rounded, exact, atol=1e-5), "wide kernels are square ones side by side"
     assert torch.allclose(plain, fast, atol=0.03), "half precision"
-
-
-def test_sizes_that_come_again_are_recorded_unless_the_batch_is_large():
-    scorer, gpu = small_scorer(), GpuScorer(small_scorer(), most=2 * 64 * 64)
-    ids = torch.randint(1, 90, (1, 8))
-    for _ in range(3):
-        for number in (1, 2, 3):
-            pictures = torch.rand(number, 3, 64, 64)
-            torch.testing.assert_close(gpu.score(pictures, ids), scorer.score(pictures, ids))
-    assert [(key[0], key[1][0]) for key in gpu.graphs.held] == [("see", 1), ("find", 1), ("see", 2), ("find", 2)]
 
 
 def test_pictures_on_a_device_are_scored_together_as_alone():

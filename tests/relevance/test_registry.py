@@ -23,7 +23,7 @@ from arr_coc.knowing.scene import Scene
 from arr_coc.looking import examine
 from arr_coc.options import Options
 from arr_coc.pictures.ocr import ocr_missing
-from arr_coc.pictures.words_files import as_words
+from arr_coc.pictures.words import as_words
 from arr_coc.video.stream import VideoStream
 
 QUERY = "what colour is the red square"
@@ -127,9 +127,9 @@ def folder(tmp_path_factory) -> Path:
     return tiny_weights(tmp_path_factory.mktemp("trained"), seed=1) / "scorer"
 
 
-def asked(eye: Eye, budget: int | None = None, **how: Any) -> tuple[str, ...]:
+def asked(eye: Eye, budget: float | None = None, **how: Any) -> tuple[str, ...]:
     """The notes of an answer, less that the picture, which is noise, is like nothing that was ever drawn."""
-    notes = eye.set_image(PIXELS).ask(QUERY, budget, max_new_tokens=1, **how).notes
+    notes = eye.set_image(PIXELS).ask(QUERY, budget, Options(max_new_tokens=1, **how)).notes
     return tuple(note for note in notes if "photograph" not in note)
 
 
@@ -189,7 +189,7 @@ def test_auto_says_what_it_chose_and_why(eye):
     assert taken["ask"].startswith("relevance 'scorer', chosen because it comes with this model")
     assert taken["attach"].startswith("relevance 'glance', chosen because")
     assert taken["video"].startswith("relevance 'look', chosen because")
-    everything = asked(eye, keep=1.0)[0]
+    everything = asked(eye, 1.0)[0]
     assert everything.startswith("relevance 'detail', chosen because everything is kept")
 
 
@@ -223,15 +223,14 @@ def test_needs_are_met_or_told(decorated):
         remove_source("follower")
 
 
-def test_packages_that_are_missing_are_named():
-    absent = Source("far", lambda scene, query: corner_map(), packages=("no_such_package",), extra="far")
-    assert absent.available() == "relevance='far' needs no_such_package; install: pip install 'arr-coc[far]'"
-    with pytest.raises(InputError, match=r"arr-coc\[far\]"):
+def test_what_is_missing_is_named():
+    absent = Source("far", lambda scene, query: corner_map(), ready=lambda offers: "far needs a package; install it")
+    with pytest.raises(InputError, match="far needs a package"):
         look(PIXELS, QUERY, relevance=absent)
     for name, source in BUILT_IN.items():
         assert source.summary
         # Of the library's own, these may lack something, and say so.
-        lacking = {"words": ocr_missing() is not None, "photos": not photos_installed(), "encoder": True}
+        lacking = {"words": ocr_missing() is not None, "photos": not photos_installed()}
         assert (source.available() is None) == (not lacking.get(name)), name
 
 

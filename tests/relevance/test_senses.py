@@ -9,12 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from arr_coc.knowing.language.lexical import COLOURS, lexical
+from arr_coc.knowing.language.lexical import lexical
 from arr_coc.knowing.language.senses import coupled_words, without_quotes
-from arr_coc.knowing.language.tables import chinese_words, languages
 from arr_coc.knowing.scene import Scene
 from arr_coc.knowing.words.source import counted_line, words_relevance
-from arr_coc.pictures.words_files import as_words
+from arr_coc.pictures.words import as_words
 from arr_coc.texture.channels import sense
 
 SIDES = {"top", "bottom", "left", "right", "centre", "corner"}
@@ -132,16 +131,6 @@ def test_words_of_one_language_do_not_couple_in_another():
     assert coupled_words("Find the red or the blue links").colour_names == ("red", "blue")
 
 
-def test_every_table_speaks_of_colours_and_places_that_are_known():
-    for language in languages():
-        assert set(language.colours.values()) <= COLOURS.keys()
-        assert set(language.places.values()) <= SIDES
-        assert all(word and word == word.lower() for word in [*language.colours, *language.places])
-    chinese = chinese_words().values()
-    assert {meaning for kind, meaning in chinese if kind == "colour"} <= COLOURS.keys()
-    assert {part for kind, meaning in chinese if kind == "place" for part in meaning.split()} <= SIDES
-
-
 @pytest.mark.parametrize(
     "question", ["Где красный знак?", "赤い看板はどこですか", "빨간 표지판", "אדום", "xyzzy plugh"]
 )
@@ -196,13 +185,6 @@ def test_lines_that_cannot_be_counted_are_left_alone(question, words):
 def look_relevance_of(question, words):
     scene = Scene(np.full((400, 300, 3), 255, np.uint8), words=as_words(words, (400, 300)))
     return words_relevance(scene, question)
-
-
-def test_left_and_right_together_are_both_sides_and_not_the_middle():
-    texture = sense(np.zeros((40, 60, 3), np.uint8))
-    found = lexical(texture, "the signs on the left and on the right").map
-    assert found[:, :10].mean() > 2 * found[:, 25:35].mean()
-    assert found[:, -10:].mean() > 2 * found[:, 25:35].mean()
 
 
 @settings(max_examples=60, deadline=None)

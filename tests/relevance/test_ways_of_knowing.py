@@ -41,30 +41,6 @@ def test_propositional_prefers_print_to_plain_surfaces_and_to_faint_noise(textur
     assert propositional(sense(noisy)).mean() < 0.25 * score[PRINT].mean()
 
 
-def test_propositional_prefers_many_directions_to_one():
-    stripes = np.zeros((128, 128, 3), np.uint8)
-    stripes[:, ::8] = stripes[:, 1::8] = 255
-    many = np.array(Image.new("RGB", (128, 128)))
-    checks = np.random.default_rng(0).integers(0, 2, (32, 32), dtype=np.uint8).repeat(4, 0).repeat(4, 1) * 255
-    many[:] = checks[:, :, None]
-    assert propositional(sense(many)).mean() > propositional(sense(stripes)).mean()
-
-
-def test_perspectival_prefers_the_salient_the_near_and_the_moving(texture: Texture):
-    score = perspectival(texture)
-    salient = texture["saliency"] > 0.6
-    assert score[salient].mean() > 3 * score[~salient].mean()
-    left, right = perspectival(texture, gaze=(0.3, 0.1)), perspectival(texture, gaze=(0.3, 0.9))
-    assert left[RED].mean() > right[RED].mean()
-    assert left[BLUE].mean() < right[BLUE].mean()
-    expected = texture["saliency"] * (1 - 0.5 * texture["eccentricity"])
-    np.testing.assert_allclose(score, expected, rtol=1e-5)
-    moving = np.zeros((240, 320), np.float32)
-    moving[BLANK] = 0.9
-    moved = perspectival(Texture({**texture.planes, "motion": moving}))
-    assert moved[BLANK].mean() > score[BLANK].mean() + 0.5
-
-
 def test_colour_words_couple_to_colours(texture: Texture):
     red, blue = (lexical(texture, f"Where is the {colour} sign?") for colour in ("red", "blue"))
     assert red.map[RED].mean() > 0.8 > 0.2 > red.map[BLUE].mean()

@@ -121,7 +121,7 @@ def test_the_order_of_the_words_does_not_matter():
 
 def test_nothing_here_needs_torch_or_opencv():
     code = (
-        "import sys\nfrom arr_coc.pictures.words_files import as_words\n"
+        "import sys\nfrom arr_coc.pictures.words import as_words\n"
         "from arr_coc.knowing.words.source import words_map\n"
         "words_map(as_words([('Total', (0.1, 0.1, 0.2, 0.2)), ('9.50', (0.3, 0.1, 0.4, 0.2))], (100, 100)), 'total?')\n"
         "assert not {'torch', 'cv2', 'scipy', 'transformers'} & set(sys.modules), 'heavy'"

@@ -8,12 +8,10 @@ import numpy as np
 import pytest
 
 from arr_coc import InputError
-from arr_coc.knowing.words import page as pages
 from arr_coc.knowing.words.page import neighbours_of
 from arr_coc.knowing.words.source import words_map
 from arr_coc.pictures import words as sensed
-from arr_coc.pictures.words import MOST_WORDS, make_words, neighbours_right
-from arr_coc.pictures.words_files import as_words
+from arr_coc.pictures.words import MOST_WORDS, as_words, make_words, neighbours_right
 
 
 def table(rows: int, columns: int, jitter: float = 0.1) -> np.ndarray:
@@ -69,12 +67,3 @@ def test_too_many_words_are_refused_before_one_is_read() -> None:
 
     with pytest.raises(InputError, match="one page at a time"):
         as_words([Entry()] * (MOST_WORDS + 1), (100, 100))
-
-
-def test_large_pages_are_not_kept() -> None:
-    """The last eight pages are: of large ones that would be a gigabyte."""
-    boxes = table(60, 50)
-    words = make_words([f"w{n}" for n in range(len(boxes))], boxes)
-    before = pages._kept_page.cache_info().currsize
-    pages.word_page(words)
-    assert pages._kept_page.cache_info().currsize == before

@@ -71,14 +71,6 @@ def test_another_file_under_the_name_is_never_kept(store, monkeypatch):
     assert not list(parts_folder().rglob("*.bin"))
 
 
-def test_an_installed_package_is_used_as_it_is(store, monkeypatch):
-    (store / "site" / "small_package").mkdir(parents=True)
-    (store / "site" / "small_package" / "__init__.py").touch()
-    (store / "site" / "small_package" / "w.bin").write_bytes(CONTENT)
-    monkeypatch.syspath_prepend(store / "site")
-    assert find_part("small") == {"w.bin": store / "site" / "small_package" / "w.bin"}
-
-
 def test_what_pip_cannot_do_is_one_line(store, monkeypatch):
     monkeypatch.setattr(photo_parts.sys, "executable", str(store / "no-python"))
     with pytest.raises(InputError, match="pip cannot be run"):

@@ -55,8 +55,3 @@ def test_any_size_gives_numbers(height, width, seed):
     pixels = np.random.default_rng(seed).integers(0, 256, (height, width, 3), dtype=np.uint8)
     assert np.isfinite(kind_features(pixels)).all()
     assert np.isfinite(photograph_odds(pixels))
-
-
-def test_a_large_picture_is_what_it_is_when_reduced():
-    large = clouds(1500, 2000, 1)
-    assert abs(photograph_odds(large) - photograph_odds(load_picture(large, longest_side=1000).pixels)) < 2

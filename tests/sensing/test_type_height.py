@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from PIL import Image, ImageDraw, ImageFont
 
 from arr_coc.core.errors import InputError
-from arr_coc.pictures.words import make_words
-from arr_coc.texture.type_height import LETTER_SHARE, letters_of, type_height, weighted_quantile
+from arr_coc.texture.type_height import type_height, weighted_quantile
 
 LINES = ("Invoice 4821 of March", "Total amount due", "Reference HX 20391", "Paid in full, thanks")
 
@@ -37,12 +36,6 @@ def test_letters_are_as_tall_as_they_were_drawn(em, dark):
     assert found.median() == pytest.approx(capital(em), rel=0.2)
 
 
-def test_the_map_has_letters_where_the_lines_are_and_none_elsewhere():
-    found = type_height(sheet(20))
-    assert found.map[:7, 1:10].max() > 0
-    assert not found.map[12:].any()
-
-
 def test_there_is_no_type_in_noise_on_flat_ground_and_in_soft_shapes():
     random = np.random.default_rng(3)
     noise = random.integers(0, 256, (300, 300, 3), dtype=np.uint8)
@@ -62,15 +55,6 @@ def test_a_reduced_view_tells_the_heights_of_the_picture_as_given():
     seen = type_height(half, size=pixels.shape[:2])
     assert seen.map.shape == whole.map.shape
     assert seen.median() == pytest.approx(whole.median(), rel=0.2)
-
-
-def test_words_that_are_known_are_not_sensed():
-    boxes = [(0.1, 0.1, 0.2, 0.14), (0.22, 0.1, 0.4, 0.14), (0.1, 0.5, 0.2, 0.6)]
-    words = make_words(["see", "Apply", "BIG"], boxes, lines=[0, 0, 1])
-    found = type_height(np.zeros((1000, 500, 3), np.uint8), words)
-    assert found.source == "words"
-    np.testing.assert_allclose(found.heights, np.array([40, 40, 100]) * LETTER_SHARE, rtol=1e-4)
-    assert found.map[found.map > 0].min() == pytest.approx(40 * LETTER_SHARE, rel=1e-4)
 
 
 @given(st.lists(st.tuples(st.floats(1, 90), st.floats(0.1, 5)), min_size=1, max_size=30), st.floats(0, 1))
@@ -95,9 +79,3 @@ def test_any_picture_gets_a_map_of_its_cells(height, width, seed):
 def test_what_is_no_picture_is_told_in_one_line(wrong):
     with pytest.raises(InputError, match="letters are looked for in pixels"):
         type_height(wrong)
-
-
-def test_letters_of_one_picture_are_sensed_once():
-    pixels = sheet(30)
-    assert letters_of(pixels) is letters_of(pixels.copy())
-    assert letters_of(pixels, size=(960, 1280)).median() == pytest.approx(2 * letters_of(pixels).median(), rel=0.05)

@@ -8,40 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from arr_coc.core.errors import InputError
-from arr_coc.pictures.words import chains, make_words, neighbours_right
-from arr_coc.pictures.words_files import as_words
-
-
-def line_of(*words, y=10.0, start=10.0, gap=4.0, height=10.0):
-    """Words of one line, a letter 6 wide, `gap` apart; "|" leaves a wide gap."""
-    texts, boxes, x = [], [], start
-    for word in words:
-        if word == "|":
-            x += 60
-            continue
-        texts.append(word)
-        boxes.append([x, y, x + 6 * len(word), y + height])
-        x += 6 * len(word) + gap
-    return texts, boxes
-
-
-def test_phrases_end_at_wide_gaps_and_after_a_colon():
-    texts, boxes = line_of("Due", "date:", "3", "April", "|", "Total", "amount")
-    words = make_words(texts, boxes, size=(100, 400))
-    found = [
-        [text for text, phrase in zip(texts, words.phrases, strict=True) if phrase == number] for number in range(3)
-    ]
-    assert found == [["Due", "date:"], ["3", "April"], ["Total", "amount"]]
-    assert len(set(words.lines)) == 1
-
-
-def test_lines_above_one_another_are_not_one_phrase_whatever_the_order():
-    first, second = line_of("Name", "of", "owner", y=10), line_of("John", "H.", "Smith", y=24)
-    order = [3, 0, 5, 2, 1, 4]
-    texts, boxes = np.array(first[0] + second[0])[order], np.array(first[1] + second[1])[order]
-    words = make_words(texts, boxes, size=(60, 200))
-    groups = {frozenset(np.array(words.texts)[words.phrases == number]) for number in set(words.phrases)}
-    assert groups == {frozenset({"Name", "of", "owner"}), frozenset({"John", "H.", "Smith"})}
+from arr_coc.pictures.words import as_words, chains, make_words, neighbours_right
 
 
 def test_what_a_caller_may_give():

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from arr_coc.core.errors import InputError
-from arr_coc.pictures.words_files import read_words
+from arr_coc.pictures.words import read_words
 
 HOCR = """<!DOCTYPE html PUBLIC "-//W3C//DTD XHTML 1.0 Transitional//EN" "http://www.w3.org/TR/xhtml1/DTD/xhtml1.dtd">
 <html><head><meta charset="utf-8"><title></title></head><body>
@@ -54,13 +54,12 @@ def test_a_format_is_known_by_its_content_not_its_name(tmp_path):
     assert read_words(written(tmp_path, "words.txt", HOCR)).texts[0] == "Due"
 
 
-def test_other_pages_and_other_encodings(tmp_path):
-    assert read_words(written(tmp_path, "a.hocr", HOCR), page=2).texts == ("second",)
+def test_other_encodings(tmp_path):
     assert read_words(written(tmp_path, "b.json", JSON.encode("utf-16"))).texts[1] == "dâte:"
     latin = '<?xml version="1.0" encoding="ISO-8859-1"?>\n' + HOCR[HOCR.index("<html") :]
     assert read_words(written(tmp_path, "c.hocr", latin.encode("latin-1"))).texts[1] == "dâte:"
-    pages = json.dumps({"pages": [{"words": []}, {"width": 10, "height": 10, "words": [["x", 1, 1, 2, 2]]}]})
-    assert read_words(written(tmp_path, "d.json", pages), page=2).texts == ("x",)
+    pages = json.dumps({"pages": [{"width": 10, "height": 10, "words": [["x", 1, 1, 2, 2]]}, {"words": []}]})
+    assert read_words(written(tmp_path, "d.json", pages)).texts == ("x",)
 
 
 def test_the_picture_s_size_serves_where_the_file_has_none(tmp_path):
@@ -94,10 +93,10 @@ def test_broken_files_are_refused_with_one_line(tmp_path, what):
     assert "\n" not in str(error.value)
 
 
-def test_no_file_a_folder_and_no_page(tmp_path):
-    for path, page in ((tmp_path / "no.json", 1), (tmp_path, 1), (written(tmp_path, "a.json", JSON), 7), (tmp_path, 0)):
+def test_no_file_and_a_folder(tmp_path):
+    for path in (tmp_path / "no.json", tmp_path):
         with pytest.raises(InputError):
-            read_words(path, page=page)
+            read_words(path)
 
 
 def test_boxes_that_are_wild_are_tamed(tmp_path):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
 import numpy as np
 import pytest
 from PIL import Image, ImageDraw, ImageFont
@@ -52,28 +50,10 @@ def test_blank_paper_has_no_words_and_a_broken_memory_is_read_anew(tmp_path):
     assert len(ocr.ocr_words(blank, cache=tmp_path)) == 0
 
 
-def test_the_memory_forgets_what_was_used_longest_ago(tmp_path, monkeypatch):
-    monkeypatch.setattr(ocr, "MOST_PAGES", 3)
-    for number in range(3):
-        ocr._remember(tmp_path / f"{number}.json", {"texts": [], "boxes": [], "lines": []})
-        os.utime(tmp_path / f"{number}.json", (number, number))
-    assert ocr._remembered(tmp_path / "0.json") is not None  # used now
-    ocr._remember(tmp_path / "3.json", {"texts": [], "boxes": [], "lines": []})
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["0.json", "2.json", "3.json"]
-
-
 def test_a_memory_that_cannot_be_written_does_no_harm(tmp_path):
     (tmp_path / "file").write_text("")
     ocr._remember(tmp_path / "file" / "a.json", {"texts": [], "boxes": [], "lines": []})
     assert ocr._remembered(tmp_path / "file" / "a.json") is None
-
-
-def test_the_cache_lies_where_the_user_wants_it(monkeypatch, tmp_path):
-    monkeypatch.setenv("ARR_COC_CACHE", str(tmp_path))
-    assert ocr.cache_folder() == tmp_path / "ocr"
-    monkeypatch.delenv("ARR_COC_CACHE")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "x"))
-    assert ocr.cache_folder() == tmp_path / "x" / "arr-coc" / "ocr"
 
 
 def test_without_the_extra_one_line_says_how_to_get_it(monkeypatch):

@@ -49,13 +49,6 @@ def test_columns_without_a_space_between_them_are_two_words(tmp_path):
     assert page.words.texts == ("Total", "9.50")
 
 
-def test_letters_set_apart_are_words_and_figures_are_not_run_together(tmp_path):
-    (page,) = pdf_pages(
-        small_pdf(tmp_path / "a.pdf", (("6 Tc 72 700 Td (Store survey) Tj 0 Tc 0 -40 Td (1 2 3 4 5) Tj", ""),))
-    )
-    assert page.words.texts == ("Store", "survey", "1", "2", "3", "4", "5")
-
-
 def test_pages_are_chosen_from_1(tmp_path):
     path = small_pdf(tmp_path / "a.pdf", tuple((f"72 700 Td (page{number}) Tj", "") for number in (1, 2, 3)))
     assert is_pdf(path)

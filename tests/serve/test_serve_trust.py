@@ -15,8 +15,7 @@ from urllib.parse import urlsplit
 import pytest
 from serve_client import JSON, PINK, SIGNS, Gate, Served, messages, until
 
-from arr_coc.core.errors import InputError
-from arr_coc.core.stopping import Stopped, check_stop, stopping
+from arr_coc.core.errors import InputError, Stopped, check_stop, stopping
 from arr_coc.knowing.registry import relevance_source, remove_source
 from arr_coc.options import Options
 
@@ -130,7 +129,7 @@ def test_the_time_of_a_request_holds_while_looking(serving: Callable[..., Any]) 
 
 def test_words_and_layers_ask_whether_anybody_waits(eye: Any) -> None:
     from arr_coc.app.serve.engine import asking_layers
-    from arr_coc.pictures.words_files import as_words
+    from arr_coc.pictures.words import as_words
 
     with stopping(lambda: True), pytest.raises(Stopped):
         as_words(MANY, (100, 100))

@@ -8,9 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image, ImageDraw, ImageFont
 
-from arr_coc.core.errors import InputError
-from arr_coc.texture import ops
-from arr_coc.texture.channels import CHANNELS, eccentricity, sense
+from arr_coc.texture.channels import CHANNELS, sense
 
 
 def page(ink: int = 20, ground: int = 250) -> np.ndarray:
@@ -33,13 +31,6 @@ def test_every_channel_is_in_range_for_every_size(height: int, width: int, seed:
         assert np.isfinite(texture[name]).all()
         assert texture[name].min() >= 0
         assert texture[name].max() <= 1 + 1e-6
-
-
-def test_only_the_channels_asked_for_are_sensed():
-    texture = sense(page(), ("saliency",))
-    assert "text_regions" not in texture
-    with pytest.raises(InputError, match="text_regions"):
-        texture["text_regions"]
 
 
 def test_a_blank_picture_has_no_edges_no_print_and_nothing_that_stands_out():
@@ -66,13 +57,3 @@ def test_the_odd_one_out_stands_out():
     row, col = np.unravel_index(int(saliency.argmax()), saliency.shape)
     assert 70 <= row <= 112
     assert 195 <= col <= 245
-
-
-def test_places_are_those_of_pixel_centres_and_sizes_are_kept():
-    texture = sense(np.zeros((40, 100, 3), np.uint8))
-    assert texture["y"][0, 0] == pytest.approx(0.5 / 40)
-    assert texture["x"][0, -1] == pytest.approx(99.5 / 100)
-    assert texture["eccentricity"][20, 50] < 0.02
-    far = eccentricity(ops, (40, 100), (0.0, 0.0))
-    assert far[0, 0] < 0.02 < 0.9 < far[-1, -1] <= 1
-    assert sense(np.zeros((40, 100, 3), np.uint8), side=50).size == (20, 50)

@@ -14,7 +14,7 @@ from arr_coc import look
 from arr_coc.app.cli import main as arr_coc
 from arr_coc.core.errors import InputError
 from arr_coc.knowing.words.source import answer_shares, ranker_weights
-from arr_coc.pictures.words_files import as_words
+from arr_coc.pictures.words import as_words
 from arr_coc_lab.train.train_words import Ranker, WordsOptions
 
 QUERY, LABELS = "How much is to be paid?", ("Ggf.", "Zbtr.", "Rst.", "Lz.")

@@ -294,27 +294,3 @@ def test_a_shelf_holds_each_record_where_its_picture_has_it(home):
     assert shelf.boxes[0, 0].numpy() == pytest.approx(records[0].boxes[0] * 128)
     x, y = (shelf.boxes[0, 0, :2] + 4).int().tolist()
     assert shelf.pictures.pixels[y * 128 + x].tolist() == [0, 0, 0], "the square is black"
-
-
-def test_a_push_uploads_the_whole_folder(trained, monkeypatch):
-    """Offline: what would be uploaded, by the hub's own client up to its two calls."""
-    hub = pytest.importorskip("huggingface_hub")
-    sent: dict[str, Any] = {}
-    monkeypatch.setattr(hub.HfApi, "create_repo", lambda self, name, **how: sent.update(name=name, **how))
-
-    def upload(self, *, repo_id, folder_path):
-        sent["files"] = sorted(path.name for path in Path(folder_path).iterdir())
-        return f"https://hub/{repo_id}"
-
-    monkeypatch.setattr(hub.HfApi, "upload_folder", upload)
-    scorer = ReadingScorer.from_pretrained(trained)
-    assert scorer.push_to_hub("me/scorer", folder=trained, private=True) == "https://hub/me/scorer"
-    assert sent["name"] == "me/scorer"
-    assert sent["private"] is True
-    assert {"held_out.jsonl", "model.safetensors"} <= set(sent["files"])
-    scorer.push_to_hub("me/scorer")
-    assert {"config.json", "model.safetensors"} <= set(sent["files"])
-    assert "held_out.jsonl" not in sent["files"]
-    monkeypatch.setattr(hub.HfApi, "create_repo", lambda self, name, **how: (_ for _ in ()).throw(OSError("no net")))
-    with pytest.raises(InputError, match="cannot push to 'me/scorer' \\(no net\\)"):
-        scorer.push_to_hub("me/scorer")

@@ -42,11 +42,6 @@ def test_every_limit_and_multiple(clip) -> None:
         assert film.notes == ["frames of 256×256 were resized to 288×288"]
 
 
-def test_odd_sides_can_be_written(tmp_path) -> None:
-    write_clip(tmp_path / "odd.mp4", [np.zeros((65, 81, 3), dtype=np.uint8)] * 2, 4)
-    assert read_clip(tmp_path / "odd.mp4")[0].shape == (2, 64, 80, 3)
-
-
 def test_what_cannot_be_read_is_said_in_a_line(tmp_path, clip) -> None:
     (tmp_path / "empty.mp4").touch()
     (tmp_path / "text.mp4").write_text("this is not a film\n" * 50)

@@ -9,7 +9,6 @@ from clip_scenes import ground, pan, scene
 
 from arr_coc import InputError
 from arr_coc.core.folders import EXAMPLES
-from arr_coc.knowing.language.lexical import Coupling
 from arr_coc.options import Options
 from arr_coc.pictures.load import load_picture
 from arr_coc.texture.motion import measure_motion, quick_pan, view_of
@@ -46,32 +45,6 @@ def test_two_interleaved_streams_are_each_alone() -> None:
     ]
     for place in range(2):
         assert [row[place] for row in woven] == alone(clips[place], queries[place])
-
-
-@pytest.mark.parametrize("after", [3, 5, 6])
-def test_saved_and_resumed_gives_the_same_next_frames(tmp_path, after: int) -> None:
-    stream = VideoStream(QUERY, budget=0.3, total=150, frames=9)
-    for frame in TWO_SCENES[:after]:
-        stream.see(frame)
-    stream.save(tmp_path / "stream.npz")
-    resumed = VideoStream.resume(tmp_path / "stream.npz")
-    for frame in TWO_SCENES[after:]:
-        one, other = stream.see(frame), resumed.see(frame)
-        assert one.allocation == other.allocation
-        assert one.similarity == other.similarity
-        # To the last bit but one: sums depend on where in memory an array begins.
-        assert np.abs(one.relevance.map - other.relevance.map).max() < 1e-6
-    assert resumed.state is not None
-    assert stream.state is not None
-    assert resumed.state.spent == stream.state.spent
-
-
-def test_a_state_that_is_none_is_said_in_a_line(tmp_path) -> None:
-    with pytest.raises(InputError, match="nothing to save"):
-        VideoStream(QUERY).save(tmp_path / "x.npz")
-    (tmp_path / "bad.npz").write_bytes(b"no")
-    with pytest.raises(InputError, match="no stream state"):
-        VideoStream.resume(tmp_path / "bad.npz")
 
 
 def test_a_moving_camera_is_no_cut() -> None:
@@ -118,34 +91,6 @@ def test_a_function_is_asked_only_when_it_has_to_be() -> None:
     assert counts == [1, 1, 1, 1, 2, 2, 3, 3]  # the first frame, the keyframe, the cut
 
 
-def test_decay_is_the_share_of_the_past() -> None:
-    """A still scene, looked at in every frame: decay · warped + (1 − decay) · current, trust fading by 2 %."""
-    given = iter((0.2, 1.0))
-    settings = TemporalSettings(decay=0.9, keyframe=1)
-    stream = VideoStream(
-        QUERY,
-        budget=0.3,
-        settings=settings,
-        options=Options(relevance=lambda *_: np.full((8, 8), next(given), dtype=np.float32)),
-    )
-    seen = [stream.see(frame) for frame in scene(1, 2)][-1]
-    past = 0.9 * settings.fade
-    assert seen.relevance.map.mean() == pytest.approx(past * 0.2 + (1 - past) * 1.0, abs=1e-3)
-
-
-def test_what_moves_on_its_own_is_boosted() -> None:
-    def moving_share(boost: float) -> float:
-        stream = VideoStream(
-            QUERY, budget=0.3, settings=TemporalSettings(boost=boost), options=Options(relevance=lambda *_: flat)
-        )
-        flat = np.full((8, 8), 0.5, dtype=np.float32)
-        seen = [stream.see(frame) for frame in scene(4, 3, step=6)][-1]
-        return float(seen.relevance.map.max() - np.median(seen.relevance.map))
-
-    assert moving_share(1.0) == pytest.approx(0, abs=1e-4)
-    assert moving_share(1.8) > moving_share(1.3) > 0.02
-
-
 def test_frames_that_cannot_be_used_are_said_in_a_line() -> None:
     stream = VideoStream(QUERY)
     for bad in (np.zeros((8, 8)), np.zeros((8, 8, 3)), np.zeros((0, 8, 3), dtype=np.uint8)):
@@ -179,48 +124,6 @@ def test_a_cut_to_the_same_place_is_no_similarity() -> None:
     assert seen.cut
     assert seen.similarity is not None
     assert seen.similarity < 0.5
-
-
-def test_a_map_of_whole_frames_is_carried_between_them(monkeypatch) -> None:
-    """The photo map is asked at the start, at cuts and when in doubt, and moves along with its ground in between."""
-    asked = []
-
-    def photo_map(pixels: np.ndarray, query: str) -> Coupling:
-        asked.append(pixels)
-        hot = np.zeros((8, 8), dtype=np.float32)
-        hot[6:, 4:6] = 1
-        return Coupling(hot, ())
-
-    monkeypatch.setattr("arr_coc.video.sources.photo_map", photo_map)
-    monkeypatch.setattr("arr_coc.knowing.photos.source.worth_asking", lambda query: True)
-    clip = pan(5, 6, 8) + scene(2, 3, step=2)
-    stream = VideoStream("Where is the dog?", budget=0.3)
-    seen, carried = [], []
-    for frame in clip:
-        seen.append(stream.see(frame))
-        assert stream.state is not None
-        carried.append(stream.state.planes[3])
-    assert [one.cut for one in seen] == [False] * 6 + [True] + [False] * 2
-    assert len(asked) == 2
-    assert any(0 < one.looked < 1 for one in seen), "bands were looked at, too, and left the map alone"
-    # Five frames of a pan by 8 of 256 pixels: what was hot has moved to the left by 20 of 128 places.
-    assert carried[0][-8:, 48:54].mean() < 0.1
-    assert carried[5][-8:, 48:54].mean() > 0.5
-    assert carried[5][:64].max() < 0.1
-    still = VideoStream("Where is the dog?", budget=0.3)
-    for frame in scene(2, 12):
-        still.see(frame)
-    assert len(asked) == 4, "trust in it fades even where nothing moves"
-    without = VideoStream("Where is the dog?", budget=0.3, options=Options(photos=False))
-    assert without.see(clip[0]).relevance.map.mean() != pytest.approx(seen[0].relevance.map.mean())
-
-
-def test_a_stream_is_not_resumed_with_another_kind_of_source(tmp_path) -> None:
-    stream = VideoStream(QUERY, budget=0.3)
-    stream.see(TWO_SCENES[0])
-    stream.save(tmp_path / "stream.npz")
-    with pytest.raises(InputError, match="3 maps and its source gives 1"):
-        VideoStream.resume(tmp_path / "stream.npz", relevance=lambda frame, query: np.ones((4, 4)))
 
 
 def window(step: int, frames: int = 6) -> list[np.ndarray]:

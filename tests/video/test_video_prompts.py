@@ -12,7 +12,7 @@ import torch
 from tiny_models import CHAT, picture, tiny_model, tiny_processor
 
 from arr_coc import InputError, attach
-from arr_coc.packing.prices.counting import tokens_for
+from arr_coc.packing.prices.tables import tokens_for
 from arr_coc.realizing.qwen3_vl.video import Qwen3VLVideo, group_seconds, video_backbone, video_inputs
 
 VIDEO_CHAT = CHAT.replace(

@@ -16,7 +16,7 @@ from arr_coc.attending.tree import DEFAULT_LEVELS, Leaves, build_tree
 from arr_coc.core.errors import InputError
 from arr_coc.realizing.qwen3_vl.encode import VisualTokens, encode_leaves
 from arr_coc.realizing.tokens.patches import LeafBatch, gather_leaf_patches, mip_pyramid
-from arr_coc.video.spending import demand_of, grow_forest
+from arr_coc.video.watching import demand_of, grow_forest
 
 from ..train.allocations import LEVELS
 from ..train.mini_model import HEAD, IMAGE, VISION_END, Prompt, chat_tail

@@ -16,9 +16,8 @@ import numpy as np
 
 from arr_coc.attending.allocate import allocate
 from arr_coc.balancing.document import PageOffers, page_relevances
-from arr_coc.core.document_values import DocumentAllocation, PageShare
 from arr_coc.core.errors import InputError
-from arr_coc.core.values import Allocation
+from arr_coc.core.values import Allocation, DocumentAllocation, PageShare
 from arr_coc.decide_document import allocate_pages
 from arr_coc.knowing.words.joint import text_scores
 from arr_coc.options import Options

@@ -24,7 +24,7 @@ from arr_coc.core.values import DEFAULT_CELL, Allocation
 from arr_coc.knowing.photos.source import photos_installed
 from arr_coc.knowing.registry import source_names
 from arr_coc.looking import VIEW_SIDE, Prepared, prepare
-from arr_coc.packing.prices.counting import tokens_for
+from arr_coc.packing.prices.tables import tokens_for
 from arr_coc.pictures.load import load_picture
 from arr_coc.texture.channels import centre_map
 

@@ -33,10 +33,8 @@ from arr_coc.balancing.arousal import arousal_of, keyword_stakes, modulate
 from arr_coc.balancing.look import coupled_with, relevance_of
 from arr_coc.balancing.tempering import exploration_rule, temper
 from arr_coc.balancing.tension import mixture, normalise, sharpen
-from arr_coc.core.clock import summed
 from arr_coc.core.errors import InputError
-from arr_coc.core.unsure import comparable
-from arr_coc.core.values import Allocation, Answer, Relevance
+from arr_coc.core.values import Allocation, Answer, Relevance, comparable, summed
 from arr_coc.knowing.language.lexical import Coupling, lexical
 from arr_coc.knowing.scene import SENSE_SIDE
 from arr_coc.knowing.ways import perspectival, propositional

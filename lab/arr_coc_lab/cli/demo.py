@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
     from arr_coc.answering.eye import Eye
     from arr_coc.core.values import JsonObject
-    from arr_coc.draw import AnswerPanel
+
+    from .answer_sheet import AnswerPanel
 
 SIZE = (512, 512)
 
@@ -61,8 +62,9 @@ def command(options: DemoCommand) -> None:
     wait_asleep()
     from arr_coc.answering.eye import Eye
     from arr_coc.core.files import write_json
-    from arr_coc.draw import answer_sheet
     from arr_coc.options import check_budget, check_device
+
+    from .answer_sheet import answer_sheet
 
     check_budget(options.keep)
     check_device(options.device)
@@ -105,8 +107,10 @@ def fresh(seed: int) -> Iterator[Posed]:
 
 def ask_and_draw(eye: Eye, one: Posed, keep: float, out: Path) -> tuple[AnswerPanel, JsonObject]:
     """Ask one question and draw what the model saw."""
-    from arr_coc.draw import AnswerPanel, homunculus
+    from arr_coc.draw import homunculus
     from arr_coc.pictures.load import load_picture
+
+    from .answer_sheet import AnswerPanel
 
     shown = load_picture(one.image)
     answer = eye.set_image(shown.pixels).ask(one.query, keep)

@@ -19,7 +19,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper
 
-from arr_coc.core.manifest import changing
+from arr_coc.core.folders import changing
 
 OPSET, MICROSOFT = 20, "com.microsoft"
 KINDS = {"float32": TensorProto.FLOAT, "int8": TensorProto.INT8, "int64": TensorProto.INT64}

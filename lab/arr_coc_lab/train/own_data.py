@@ -23,13 +23,11 @@ import numpy as np
 from PIL import Image
 
 from arr_coc.core.errors import InputError
-from arr_coc.core.files import replacing, write_text
-from arr_coc.core.records import PARQUET, image_of, read_rows
+from arr_coc.core.files import PARQUET, image_of, read_rows, replacing, write_text
 from arr_coc.knowing.scorer.onnx_scorer import MOST_PIXELS
 from arr_coc.pictures.load import Picture, load_picture
 from arr_coc.pictures.ocr import ocr_words
-from arr_coc.pictures.words import Words
-from arr_coc.pictures.words_files import as_words
+from arr_coc.pictures.words import Words, as_words
 
 RECORDS = "records.jsonl"
 SHOWN = 20  # bad records that are told one by one

@@ -16,8 +16,7 @@ from arr_coc.knowing.words.page import word_page
 from arr_coc.knowing.words.source import features
 from arr_coc.pictures.load import load_picture
 from arr_coc.pictures.ocr import ocr_words
-from arr_coc.pictures.words import Words, make_words
-from arr_coc.pictures.words_files import as_words
+from arr_coc.pictures.words import Words, as_words, make_words
 
 from ..worlds.bills import bills
 from ..worlds.needle.difficulty import as_difficulty

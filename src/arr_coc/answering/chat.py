@@ -13,16 +13,14 @@ from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import Any
 
-from ..core.checks import shown
-from ..core.errors import InputError
+from ..core.errors import InputError, shown
 from ..core.kept import PictureStore
 from ..core.values import Answer
 from ..knowing.words.answer import WordsAnswer
 from ..options import Budget, Options, check_question
 from ..pictures.load import Picture, processed
 from ..pictures.pdf import load_page
-from ..pictures.words import PromptWords, Words
-from ..pictures.words_files import as_words
+from ..pictures.words import PromptWords, Words, as_words
 from ..realizing.base import PromptPlan
 from ..texture.type_height import TypeHeight, letters_of
 

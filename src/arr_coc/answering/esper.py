@@ -21,12 +21,10 @@ from ..attending.distance import at_distance, distance_of
 from ..attending.frame import Frame, leaves_of, to_cells
 from ..balancing.arousal import arousal_of, keyword_stakes, modulate
 from ..balancing.tempering import exploration_rule, temper
-from ..core.checks import of_kind, whole
-from ..core.clock import summed
-from ..core.errors import InputError
+from ..core.errors import InputError, of_kind, whole
 from ..core.folders import MINI
 from ..core.plugins import LAB, load_plugin, plugins
-from ..core.values import Allocation, Answer, Pass, Relevance
+from ..core.values import Allocation, Answer, Pass, Relevance, summed
 from ..options import Budget, Options, as_options, check_question
 from ..pictures.pdf import PageList
 from .eye import Eye

@@ -23,8 +23,7 @@ from ..attending.grip import Grip, as_grip
 from ..attending.strategies import DEFAULT_STRATEGY, check_strategy
 from ..balancing.choosing import check_relevance
 from ..balancing.document import PageOffers
-from ..core.checks import positive, shown, whole
-from ..core.errors import InputError, naming_extras
+from ..core.errors import InputError, naming_extras, positive, shown, whole
 from ..core.folders import MINI
 from ..core.kept import ByteStore, PictureStore, pixels_key
 from ..core.plugins import load_function

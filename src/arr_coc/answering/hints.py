@@ -12,9 +12,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from ..core.checks import shown
-from ..core.unsure import comparable
-from ..core.values import Allocation, Answer
+from ..core.errors import shown
+from ..core.values import Allocation, Answer, comparable
 from ..knowing.words.answer import WordsAnswer
 from ..pictures.words import Words
 

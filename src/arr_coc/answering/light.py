@@ -24,11 +24,9 @@ from ..attending.frame import Frame, check_grid, leaves_of
 from ..attending.grip import Grip
 from ..attending.strategies import without_torch
 from ..balancing.choosing import relevances_for
-from ..core.clock import timed
 from ..core.errors import InputError
-from ..core.folders import MINI, part_folder
-from ..core.manifest import verify
-from ..core.values import Allocation, JsonObject, Relevance
+from ..core.folders import MINI, part_folder, verify
+from ..core.values import Allocation, JsonObject, Relevance, timed
 from ..decide import View, attend
 from ..knowing.registry import find_source
 from ..knowing.scene import Scene

@@ -12,10 +12,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from ..balancing.document import PageOffers
-from ..core.clock import summed
 from ..core.errors import InputError
-from ..core.unsure import is_unsure
-from ..core.values import Answer, Pass, Relevance
+from ..core.values import Answer, Pass, Relevance, is_unsure, summed
 from ..decide_document import DocumentLook, listed, look_through
 from ..knowing.registry import find_source
 from ..options import Options

@@ -15,8 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ..core.checks import shown
-from ..core.errors import InputError
+from ..core.errors import InputError, shown
 from ..core.files import replacing
 from ..core.values import Allocation, Answer
 from ..pictures.load import Picture

@@ -9,8 +9,7 @@ from urllib.error import URLError
 from urllib.parse import urlsplit
 from urllib.request import HTTPRedirectHandler, ProxyHandler, Request, build_opener
 
-from ..core.errors import InputError
-from ..core.stopping import check_stop
+from ..core.errors import InputError, check_stop
 from .web import Limits
 
 FETCH_SECONDS = 10

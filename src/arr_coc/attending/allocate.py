@@ -15,8 +15,7 @@ import numpy as np
 
 from ..core import arrays
 from ..core.arrays import Array
-from ..core.checks import whole
-from ..core.errors import InputError
+from ..core.errors import InputError, whole
 from ..core.values import DEFAULT_CELL, Allocation, Relevance
 from .frame import Frame, check_maps, check_reading, to_cells
 from .overlay import overlay

@@ -14,8 +14,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from ..core.checks import frozen, shown
-from ..core.errors import InputError
+from ..core.errors import InputError, frozen, shown
 from .allocate import as_maps, as_tensor
 from .frame import Frame, to_cells
 from .quadtree import gather_leaves, quadtree, select_splits

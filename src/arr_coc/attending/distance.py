@@ -13,8 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.checks import shown
-from ..core.errors import InputError
+from ..core.errors import InputError, shown
 from ..core.values import Allocation
 from ..texture.type_height import TypeHeight, weighted_quantile
 from .grip import Grip

@@ -12,8 +12,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..core.checks import whole
-from ..core.errors import InputError
+from ..core.errors import InputError, whole
 from .overlay import OVERVIEW_SHARE, token_gains
 
 

@@ -9,8 +9,7 @@ import numpy as np
 
 from ..core import arrays
 from ..core.arrays import Array
-from ..core.checks import frozen, whole, whole_size
-from ..core.errors import InputError
+from ..core.errors import InputError, frozen, whole, whole_size
 from ..core.values import COARSEST_LEVEL, DEFAULT_CELL, Allocation
 from .tree import check_budget
 

@@ -17,10 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from ..core.checks import shown
-from ..core.errors import InputError
-from ..core.folders import measured_path
-from ..core.manifest import verify
+from ..core.errors import InputError, shown
+from ..core.folders import measured_path, verify
 
 GRIP, GRIP_NAME = "grip", "grip.json"
 SCHEMA = 1

@@ -33,7 +33,7 @@ import numpy as np
 
 from ..core import arrays
 from ..core.arrays import Array
-from ..core.checks import whole
+from ..core.errors import whole
 from ..core.values import COARSEST_LEVEL
 from .quadtree import node_sums, pool
 from .tree import Leaves, Tree, build_tree

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..core import arrays
 from ..core.arrays import Array
-from ..core.checks import shown
-from ..core.errors import InputError
+from ..core.errors import InputError, shown
 from ..core.plugins import LAB, load_function, load_plugin, plugins
 from ..core.values import Allocation
 from .frame import Frame

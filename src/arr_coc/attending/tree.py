@@ -21,8 +21,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..core.arrays import Array
-from ..core.checks import percentage, share_of, whole, whole_size
-from ..core.errors import InputError
+from ..core.errors import InputError, percentage, share_of, whole, whole_size
 from ..core.values import DEFAULT_CELL
 
 DEFAULT_LEVELS = 3

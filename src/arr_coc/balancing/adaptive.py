@@ -13,8 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from ..core.errors import InputError
-from ..core.folders import CLASSIC_WEIGHTS
-from ..core.manifest import verify
+from ..core.folders import CLASSIC_WEIGHTS, verify
 from .tension import TENSION_NAMES, balance
 
 SHIPPED = CLASSIC_WEIGHTS

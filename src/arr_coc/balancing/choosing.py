@@ -134,7 +134,7 @@ def _weighed(names: Sequence[str], signs: np.ndarray, scene: Scene, query: str) 
 
     alone = scene.varied(photos=False)  # each source speaks for itself
     found = {name: maps_of(_member(name), [alone if name == "look" else scene], [query]).relevance[0] for name in names}
-    maps = {name: as_relevance(one, query, BUILT_IN[name].summary) for name, one in found.items()}
+    maps = {name: as_relevance(one, query, _member(name).summary) for name, one in found.items()}
     plane, line = weighed_relevance(scene, query, maps, signs)
     said = [note for one in maps.values() for note in one.notes[1:]]
     return replace(maps.get("look") or next(iter(maps.values())), map=plane, notes=(line, *said))

@@ -15,8 +15,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from ..core.errors import InputError
-from ..core.stopping import check_stop
+from ..core.errors import InputError, check_stop
 from ..core.values import Relevance
 from ..knowing.large import LEAST_FOUND, asked_words, letter_board, spelled, spelled_scores
 from ..knowing.registry import find_source, is_map

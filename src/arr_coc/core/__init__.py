@@ -1,1 +1,1 @@
-"""What every room stands on: values, checks, errors, files, registries. Imports no other room."""
+"""What every stage stands on: values, checks, errors, files, arrays. Imports no other package."""

@@ -1,12 +1,26 @@
-"""Where the package's own files lie: its weights and its example pictures."""
+"""Folders of weights: where they lie, whether they are whole, and what they hold.
+
+`SHA256SUMS` in a folder says what every file was when it was written, in the form of `sha256sum`, so that
+`sha256sum -c SHA256SUMS` checks a folder without this library. A folder without the file is taken as it is.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
+import tempfile
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager
+from functools import lru_cache
+from importlib import import_module
 from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
 
 from .errors import InputError
+from .files import write_text
 
 PACKAGE = Path(__file__).parents[1]
 EXAMPLES = PACKAGE / "examples"
@@ -29,11 +43,141 @@ def part_folder(part: str, weights: Path | None = None) -> Path:
 
 
 def measured_path(name: str, kind: str) -> Path:
-    """Where what was measured of a model lies that is known by this name, "glance" or "grip": in its own folder, or
-    else in the user's."""
+    """Where the "glance" or the "grip" of a model lies: in its own folder, or else in the user's."""
     if name == MINI:
         return WEIGHTS / MINI / f"{kind}.json"
     if name and os.path.isdir(name):
         return Path(name) / f"{kind}.json"
     home = os.environ.get(HOME) or Path.home() / ".arr-coc"
     return Path(home) / kind / (re.sub(r"[^\w.-]+", "--", name) + ".json")
+
+
+MANIFEST, RECORD = "SHA256SUMS", "record.json"
+LINE = re.compile(r"([0-9a-f]{64}) [ *]([^/\0]+)")
+
+
+def read_manifest(folder: Path) -> dict[str, str]:
+    """File name → hash; empty where the folder has no manifest."""
+    path = folder / MANIFEST
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (FileNotFoundError, NotADirectoryError):
+        return {}
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path} cannot be read ({error}); {_remedy(path)}") from error
+    found = [LINE.fullmatch(line) for line in lines]
+    if not all(found):
+        raise InputError(f"{path} is damaged: not every line is a hash and a name; {_remedy(path)}")
+    return {match[2]: match[1] for match in found if match}
+
+
+def verify(folder: str | Path, names: Iterable[str] | None = None) -> None:
+    """Hold the files of a folder against its manifest: all that it lists, or `names`. Each file is read once in a
+    process, as long as its size and time stay. Raises `InputError` for the first that is not what it was."""
+    folder = Path(folder)
+    listed, place = read_manifest(folder), os.path.realpath(folder)
+    for name in listed if names is None else [name for name in names if name in listed]:
+        path = os.path.join(folder, name)  # asked at every question: paths as objects would take longer than all else
+        try:
+            about = os.stat(path)
+            found = _hash(os.path.join(place, name), about.st_mtime_ns, about.st_size)
+        except OSError as error:
+            reason = "missing" if isinstance(error, FileNotFoundError) else f"unreadable ({error.strerror or error})"
+            raise InputError(f"{path} is {reason}, sha256 {listed[name]} is wanted; {_remedy(Path(path))}") from error
+        if found != listed[name]:
+            raise InputError(
+                f"{path} is damaged or was changed: sha256 {listed[name]} is wanted, {found} was found; "
+                f"{_remedy(Path(path))}"
+            )
+
+
+@contextmanager
+def whole_folder(folder: str | Path) -> Generator[Path]:
+    """Yield an empty folder to write files into that belong together; on success they move into `folder`.
+
+    The manifest moves first: a process that is killed between two files leaves a folder that is refused, never one that
+    is half of this export and half of the last. Files of `folder` that are not written anew stay.
+    """
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".new-", dir=folder) as temporary:
+        made = Path(temporary)
+        yield made
+        new = {path.name: hash_of(path) for path in sorted(made.iterdir()) if path.name != MANIFEST}
+        # Shards of an earlier export of another size would be read along with the new ones.
+        stale = [path for path in folder.glob("model*.safetensors*") if path.name not in new]
+        kept = {name: found for name, found in read_manifest(folder).items() if (folder / name).is_file()}
+        for path in stale:
+            kept.pop(path.name, None)
+        _write(folder, kept | new)
+        for path in stale:
+            path.unlink()
+        for name in new:
+            os.replace(made / name, folder / name)
+
+
+@contextmanager
+def changing(path: str | Path) -> Generator[None]:
+    """Replace one file of a folder inside: the manifest forgets it before and knows it after."""
+    path = Path(path)
+    before = read_manifest(path.parent)
+    others = {name: found for name, found in before.items() if name != path.name}
+    if others != before:
+        _write(path.parent, others)
+    yield
+    if before:
+        _write(path.parent, others | {path.name: hash_of(path)})
+
+
+def hash_of(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+@lru_cache(maxsize=256)
+def _hash(path: str, changed: int, size: int) -> str:
+    return hash_of(Path(path))
+
+
+def _write(folder: Path, sums: Mapping[str, str]) -> None:
+    write_text(folder / MANIFEST, "".join(f"{sums[name]}  {name}\n" for name in sorted(sums)))
+
+
+def _remedy(path: Path) -> str:
+    if path.is_relative_to(PACKAGE):
+        return "install arr-coc again (pip install --force-reinstall --no-deps arr-coc)"
+    return f"copy or export the folder again, or delete its {MANIFEST} if you changed the file yourself"
+
+
+class Session(Protocol):
+    """A session of onnxruntime whose values are arrays, which is all that graphs here have."""
+
+    def run(self, names: Sequence[str] | None, values: Mapping[str, np.ndarray]) -> list[np.ndarray]: ...
+
+
+def open_session(graph: Path) -> Session:
+    """Open an ONNX graph, whose weights may lie beside it."""
+    runtime: Any = import_module("onnxruntime")
+    options = runtime.SessionOptions()
+    options.log_severity_level = 3
+    # Of itself the runtime takes every core; several processes of it on one machine then wait for one another.
+    threads = os.environ.get("OMP_NUM_THREADS", "")
+    options.intra_op_num_threads = int(threads) if threads.isdecimal() else 0
+    # Its threads wait by spinning, which is quick, but not longer than there is work: others need the cores as well.
+    options.add_session_config_entry("session.force_spinning_stop", "1")
+    return runtime.InferenceSession(str(graph), options, providers=["CPUExecutionProvider"])
+
+
+def stored(folder: Path, *names: str) -> list[np.ndarray]:
+    """Read tensors of the safetensors in a folder, in single precision."""
+    from safetensors import SafetensorError, safe_open
+
+    found: dict[str, np.ndarray] = {}
+    try:
+        for path in sorted(folder.glob("*.safetensors")):
+            with safe_open(path, framework="np") as file:
+                known = file.keys()
+                found |= {name: file.get_tensor(name).astype(np.float32) for name in names if name in known}
+    except SafetensorError as error:
+        raise ValueError(str(error)) from error
+    return [found[name] for name in names]

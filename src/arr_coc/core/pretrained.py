@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import tempfile
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -14,7 +13,7 @@ from torch import nn
 
 from .errors import InputError
 from .files import write_json
-from .manifest import verify, whole_folder
+from .folders import verify, whole_folder
 
 WEIGHTS_NAME = "model.safetensors"
 CONFIG_NAME = "config.json"
@@ -34,25 +33,6 @@ class Pretrained(nn.Module):
         with whole_folder(folder) as made:
             save_file({name: value.contiguous() for name, value in self.state_dict().items()}, made / WEIGHTS_NAME)
             write_json(made / CONFIG_NAME, {"kind": type(self).__name__, **asdict(self.config)})
-
-    def push_to_hub(
-        self, repo_id: str, *, folder: str | Path | None = None, private: bool | None = None, token: str | None = None
-    ) -> str:
-        """Upload to the hub, and return the address. folder: one that holds this module and what belongs to it (its
-        graph, its model card); without one, what `save_pretrained` writes."""
-        from huggingface_hub import HfApi
-        from huggingface_hub.errors import HfHubHTTPError, HFValidationError
-
-        with tempfile.TemporaryDirectory() as made:
-            if folder is None:
-                self.save_pretrained(made)
-            try:
-                api = HfApi(token=token)
-                api.create_repo(repo_id, private=private, exist_ok=True)
-                return str(api.upload_folder(repo_id=repo_id, folder_path=str(folder or made)))
-            except (OSError, HfHubHTTPError, HFValidationError) as error:
-                reason = str(error).strip().splitlines()[0]
-                raise InputError(f"cannot push to {repo_id!r} ({reason}); log in with `hf auth login`") from error
 
     @classmethod
     def from_config(cls, config: Any) -> Self:

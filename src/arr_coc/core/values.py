@@ -1,30 +1,38 @@
-"""The values that travel between the rooms: `Relevance`, `Allocation`, `Answer`.
+"""The values that travel between the stages: `Relevance`, `Allocation`, `DocumentAllocation`, `Answer`.
 
-They are plain, frozen and made of numpy arrays: every picture, table and file is made from them. It imports no room.
+They are plain, frozen and made of numpy arrays: every picture, table and file is made from them.
 """
 
 from __future__ import annotations
 
+import io
 import json
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+import re
+from collections.abc import Generator, Iterable, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from time import perf_counter
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from . import notebook
-from .checks import frozen, of_kind, positive, shown, whole, whole_size
-from .errors import InputError
+from .errors import InputError, frozen, of_kind, positive, shown, whole, whole_size
 
 # Schema 2 lets regions overlap, schema 3 lets levels go below 0; schema 1, in which they tile the picture, is read too.
 SCHEMA, BELOW_ZERO = 2, 3
-ANSWER_SCHEMA = 1
+ANSWER_SCHEMA = DOCUMENT_SCHEMA = 1
 DEFAULT_CELL = 32
 COARSEST_LEVEL = 15
 LEAST_SCALE, MOST_SCALE = 0.05, 4
 MOST_CELLS = 1 << 24  # of one picture; the largest that is read has a few million
 JsonObject = dict[str, Any]  # an object of JSON: what its keys are and hold, its writer says
+# Fine is warm and bright, coarse is cool and dark; the last colour serves all coarser levels. Every two are told apart
+# by colour-blind readers as well.
+LEVEL_COLOURS = np.array(
+    [(255, 206, 70), (242, 130, 72), (229, 64, 118), (137, 86, 247), (38, 114, 192), (18, 67, 107)], dtype=np.uint8
+)
+UNSEEN = (38, 39, 44)  # ground that no token looks at
 
 
 class Region(NamedTuple):
@@ -92,10 +100,6 @@ class Relevance:
         rows, cols = self.map.shape
         asked = f" of {self.query!r}" if self.query else ""
         return f"Relevance({rows}×{cols}{asked}, {self.map.min():.2f} to {self.map.max():.2f})"
-
-    def _repr_png_(self) -> bytes:
-        """The map in a notebook: dark is irrelevant, bright is relevant."""
-        return notebook.heat_png(self.map)
 
     @property
     def entropy(self) -> float:
@@ -200,7 +204,17 @@ class Allocation:
 
     def _repr_png_(self) -> bytes:
         """The regions in a notebook: warm is seen finely, cool coarsely, dark not at all."""
-        return notebook.leaves_png(self.leaf_map(), self.levels)
+        from PIL import Image
+
+        step = max(1, 384 // max(self.grid))
+        leaf = self.leaf_map().repeat(step, axis=0).repeat(step, axis=1)
+        levels = np.minimum(self.levels, len(LEVEL_COLOURS) - 1)
+        pixels = np.concatenate([LEVEL_COLOURS[levels], [UNSEEN]]).astype(np.uint8)[leaf]
+        pixels[1:][leaf[1:] != leaf[:-1]] //= 2
+        pixels[:, 1:][(leaf[:, 1:] != leaf[:, :-1])] //= 2
+        stream = io.BytesIO()
+        Image.fromarray(pixels).save(stream, format="PNG")
+        return stream.getvalue()
 
     @property
     def tokens(self) -> int:
@@ -232,11 +246,7 @@ class Allocation:
         return -(-height // self.cell), -(-width // self.cell)
 
     def leaf_cells(self) -> np.ndarray:
-        """Where each region begins.
-
-        Returns:
-            (N, 3) int64: row and column of each region's first level-0 cell, and its level.
-        """
+        """(N, 3) int64: row and column of each region's first level-0 cell, and its level."""
         corners = np.rint(self.boxes[:, :2] * self._cells_per_pixel()).astype(np.int64)
         return np.concatenate([corners, self.levels[:, None].astype(np.int64)], axis=1)
 
@@ -245,49 +255,29 @@ class Allocation:
         return (self.canvas or given) / given / self.cell
 
     def tokens_by_level(self) -> dict[int, int]:
-        """Tokens of each level in use.
-
-        Returns:
-            Level → tokens; levels are counted as a reader is told them.
-        """
+        """Level → tokens; levels are counted as a reader is told them."""
         levels, inverse = np.unique(self.told_levels, return_inverse=True)
         sums = np.bincount(inverse, weights=self.counts, minlength=len(levels))
         return {int(level): int(total) for level, total in zip(levels, sums, strict=True)}
 
     def level_map(self) -> np.ndarray:
-        """The level of detail everywhere.
-
-        Returns:
-            (rows, cols) int32, one for each level-0 cell; -1 where nothing looks (sparse strategies).
-        """
+        """(rows, cols) int32: the level of each level-0 cell; -1 where nothing looks (sparse strategies)."""
         return np.append(self.levels, np.int32(-1))[self.leaf_map()]
 
     def leaf_map(self) -> np.ndarray:
-        """Which region is seen where.
-
-        Returns:
-            (rows, cols) int32: of each level-0 cell the finest region over it; -1 where nothing looks.
-        """
+        """(rows, cols) int32: of each level-0 cell the finest region over it; -1 where nothing looks."""
         result, (owner, rows, cols) = np.full(self.grid, -1, dtype=np.int32), self.cells_under()
         result[rows, cols] = owner
         return result
 
     def extents(self) -> np.ndarray:
-        """How many cells each region covers.
-
-        Returns:
-            (N, 2) int64, down and across: 2**level for a leaf, else those of its box.
-        """
+        """(N, 2) int64: how many cells each region covers, 2**level a side for a leaf, else those of its box."""
         boxes = np.clip(np.rint(self.boxes[:, 2:] * self._cells_per_pixel()), 1, None).astype(np.int64)
         leaves = np.maximum(boxes, np.int64(1) << self.levels[:, None].astype(np.int64))
         return np.where((self.counts == 1)[:, None], leaves, boxes)
 
     def cells_under(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Every cell under every region.
-
-        Returns:
-            Region, row and column of each; coarse regions first, so that the last painted is seen.
-        """
+        """Region, row and column of every cell under every region; coarse regions first, the last painted is seen."""
         first = np.clip(self.leaf_cells()[:, :2], 0, np.array(self.grid) - 1)
         extent = np.minimum(self.extents(), np.array(self.grid) - first)
         order = np.lexsort((self.counts == 1, -self.levels))
@@ -297,11 +287,7 @@ class Allocation:
         return owner, first[owner, 0] + local // extent[owner, 1], first[owner, 1] + local % extent[owner, 1]
 
     def to_json(self) -> JsonObject:
-        """This allocation as JSON.
-
-        Returns:
-            A JSON-ready dictionary. Optional keys appear only where they differ from their defaults.
-        """
+        """A JSON-ready dictionary. Optional keys appear only where they differ from their defaults."""
         document: dict[str, object] = {
             "schema": BELOW_ZERO if self.finest else SCHEMA,
             "strategy": self.strategy,
@@ -328,15 +314,11 @@ class Allocation:
 
     @classmethod
     def from_json(cls, document: str | bytes | Mapping[str, object]) -> Allocation:
-        """The inverse of `to_json`.
-
-        Args:
-            document: What `to_json` gave, or the text of such a file.
-
-        Returns:
-            An `Allocation`, equal to the one that was written.
-        """
-        data = read_document(document)
+        """Read what `to_json` gave, or the text of such a file; equal to the allocation that was written."""
+        try:
+            data: Any = json.loads(document) if isinstance(document, str | bytes) else document
+        except (ValueError, RecursionError) as error:
+            raise InputError(f"not an allocation: the text is not JSON ({shown(str(error))})") from error
         if not isinstance(data, Mapping):
             raise InputError(f"not an allocation: expected a JSON object, got {type(data).__name__}")
         schema = whole(_entry(data, "schema"), "schema of an allocation")
@@ -376,14 +358,6 @@ class Allocation:
         return self.to_json() == other.to_json()
 
     __hash__ = None  # type: ignore[assignment]  # arrays inside: equal by value, not hashable
-
-
-def read_document(document: str | bytes | Mapping[str, object]) -> Any:
-    """A document as it is, or what its text says."""
-    try:
-        return json.loads(document) if isinstance(document, str | bytes) else document
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"not an allocation: the text is not JSON ({shown(str(error))})") from error
 
 
 def _entry(data: object, name: str) -> Any:
@@ -462,18 +436,8 @@ class Answer:
     def allocation(self) -> Allocation:
         return self.passes[-1].allocation
 
-    def _repr_html_(self) -> str:
-        """The answer in a notebook, above the regions of its last look."""
-        cost = f"{self.tokens} of {self.full} tokens, uncertainty {self.uncertainty:.2f}"
-        looks = f", {len(self.passes)} looks" if len(self.passes) > 1 else ""
-        return notebook.titled(self.text, cost + looks, self.allocation._repr_png_() if self.passes else None)
-
     def to_json(self) -> JsonObject:
-        """This answer as JSON.
-
-        Returns:
-            A JSON-ready dictionary with every pass and its allocation.
-        """
+        """A JSON-ready dictionary with every pass and its allocation."""
         own = {name: getattr(self, name) for name in ("text", "uncertainty", "tokens", "full", "source")}
         passes = [
             {**{name: getattr(step, name) for name in Pass.NUMBERS}, "allocation": step.allocation.to_json()}
@@ -531,3 +495,159 @@ def compare(a: Allocation, b: Allocation) -> Comparison:
     union = np.maximum(first, second).sum()
     overlap = float(np.minimum(first, second).sum() / union) if union else 1.0
     return Comparison(overlap=overlap, moved=moved, similarity=1.0 - moved / max(a.tokens, b.tokens, 1))
+
+
+@dataclass(frozen=True, eq=False)
+class PageShare:
+    """What one page got.
+
+    number: from 1, as the document counts its pages. name: for captions. full: the tokens of the whole page.
+    allocation: its regions; None where the page got no token. why: one line. worth: what its best place is worth,
+    beside those of the other pages; tokens also go where much is a little likely.
+    """
+
+    number: int
+    name: str
+    full: int
+    allocation: Allocation | None = None
+    why: str = ""
+    worth: float = 0.0
+
+    @property
+    def tokens(self) -> int:
+        return 0 if self.allocation is None else self.allocation.tokens
+
+
+@dataclass(frozen=True, eq=False)
+class DocumentAllocation:
+    """Which regions of which pages the model will see, at one budget in all.
+
+    pages: in the document's order, those without a token too. of_pages: how many the whole document has, which may be
+    more than were looked at. budget: the tokens allowed in all. name: of the document.
+    """
+
+    pages: tuple[PageShare, ...]
+    budget: int
+    strategy: str
+    name: str = "document"
+    of_pages: int = 0
+    notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "pages", tuple(of_kind(page, PageShare, "a page") for page in self.pages))
+        object.__setattr__(self, "budget", whole(self.budget, "budget of a document", 0))
+        object.__setattr__(self, "of_pages", max(whole(self.of_pages, "of_pages"), len(self.pages)))
+        if not self.pages:
+            raise InputError("an allocation of a document needs at least one page")
+        if len({page.number for page in self.pages}) != len(self.pages):
+            raise InputError("two pages of a document have one number; count them from 1")
+
+    def __repr__(self) -> str:
+        best = ", ".join(f"{page.number}: {page.tokens}" for page in self.ranked[:4] if page.tokens)
+        return (
+            f"DocumentAllocation({self.name}: {self.tokens} of {self.full} tokens on {len(self.funded)} of "
+            f"{self.of_pages} pages; {best})"
+        )
+
+    @property
+    def tokens(self) -> int:
+        """What all pages cost together."""
+        return sum(page.tokens for page in self.pages)
+
+    @property
+    def full(self) -> int:
+        """What all pages would cost at level 0 everywhere."""
+        return sum(page.full for page in self.pages)
+
+    @property
+    def keep(self) -> float:
+        """Share of the full count that is spent."""
+        return self.tokens / self.full if self.full else 0.0
+
+    @property
+    def funded(self) -> tuple[PageShare, ...]:
+        """Pages with tokens, in the document's order."""
+        return tuple(page for page in self.pages if page.tokens)
+
+    @property
+    def left_out(self) -> tuple[int, ...]:
+        """Numbers of pages without a token."""
+        return tuple(page.number for page in self.pages if not page.tokens)
+
+    @property
+    def best(self) -> PageShare:
+        """The page that most likely answers."""
+        return max(self.pages, key=lambda page: (page.worth, page.tokens, -page.number))
+
+    @property
+    def ranked(self) -> tuple[PageShare, ...]:
+        """Pages by their tokens, most first."""
+        return tuple(sorted(self.pages, key=lambda page: (-page.tokens, page.number)))
+
+    def to_json(self) -> JsonObject:
+        """This allocation as JSON."""
+        pages = [
+            {
+                **{"number": page.number, "name": page.name, "full": page.full, "tokens": page.tokens, "why": page.why},
+                "worth": page.worth,
+                "allocation": None if page.allocation is None else page.allocation.to_json(),
+            }
+            for page in self.pages
+        ]
+        own = {"name": self.name, "of_pages": self.of_pages, "budget": self.budget, "strategy": self.strategy}
+        told = {"tokens": self.tokens, "full": self.full, "notes": list(self.notes)}
+        return {"document_schema": DOCUMENT_SCHEMA, **own, **told, "pages": pages}
+
+
+# From here on the model gives more to other texts than to the one it says.
+LIKELY_WRONG = 0.5
+SOMEWHAT = 0.2
+UNSURE = "I cannot read this: the answer is probably wrong; check it, or give more tokens"
+
+
+def comparable(text: str) -> str:
+    """A text as two answers are compared: without case, spaces, signs of currency and the marks between digits."""
+    return re.sub(r"[\s$€£¥:;,]+", "", text).strip(".").casefold()
+
+
+def is_unsure(uncertainty: float) -> bool:
+    return uncertainty >= LIKELY_WRONG
+
+
+def sureness_words(uncertainty: float) -> str:
+    """ "sure", "fairly sure" or "unsure", with the number."""
+    kind = "unsure" if is_unsure(uncertainty) else "fairly sure" if uncertainty >= SOMEWHAT else "sure"
+    return f"{kind}, uncertainty {uncertainty:.2f}"
+
+
+def check_sureness(least: float, option: str = "--min-sureness") -> float:
+    """Raise `InputError` where a number is no sureness."""
+    if not (isinstance(least, int | float) and math.isfinite(least) and 0 <= least <= 1):
+        raise InputError(f"{option} {least} is no sureness; give 0 (every answer counts) to 1")
+    return float(least)
+
+
+def withheld(answer: Answer, least: float) -> Answer:
+    """Empty the text of an answer that is less sure than `least`; a note keeps it."""
+    sureness = 1 - answer.uncertainty
+    if sureness >= least:
+        return answer
+    note = f"not sure enough: {sureness:.2f} is below {least:g}; it would have said {answer.text!r}"
+    return replace(answer, text="", notes=(*answer.notes, note))
+
+
+@contextmanager
+def timed(seconds: dict[str, float], stage: str) -> Generator[None]:
+    """Write into `seconds` how long the block takes."""
+    started = perf_counter()
+    yield
+    seconds[stage] = perf_counter() - started
+
+
+def summed(parts: Iterable[Mapping[str, float]]) -> dict[str, float]:
+    """Seconds of several, stage by stage."""
+    total: dict[str, float] = {}
+    for part in parts:
+        for stage, spent in part.items():
+            total[stage] = total.get(stage, 0.0) + spent
+    return total

@@ -2,8 +2,7 @@
 
 Panes (`overlay`: leaves over the picture, `heat`: the relevance map, `foveated`: what the model will see,
 `difference_map`: where two allocations differ) and the pages made of them: `homunculus` (all of it side by side, with
-legend and numbers), `document_sheet` (pages of a document, those with tokens bright), `answer_sheet` (questions with
-what was said to them).
+legend and numbers) and `document_sheet` (pages of a document, those with tokens bright).
 """
 
 from __future__ import annotations
@@ -11,15 +10,5 @@ from __future__ import annotations
 from .document import document_sheet
 from .homunculus import homunculus
 from .panes import difference_map, foveated, heat, overlay
-from .sheets import AnswerPanel, answer_sheet
 
-__all__ = [
-    "AnswerPanel",
-    "answer_sheet",
-    "difference_map",
-    "document_sheet",
-    "foveated",
-    "heat",
-    "homunculus",
-    "overlay",
-]
+__all__ = ["difference_map", "document_sheet", "foveated", "heat", "homunculus", "overlay"]

@@ -7,12 +7,11 @@ import math
 import numpy as np
 from PIL import Image
 
-from ..core.document_values import DocumentAllocation, PageShare
 from ..core.errors import InputError
+from ..core.values import DocumentAllocation, PageShare
 from ..pictures.document import Document, DocumentPage
-from ..pictures.lettering import BOLD, REGULAR, line_height, shorten, wrap, write
-from .layout import GAP, MARGIN, fit, page, place, resize
-from .palette import INK, MUTED, PAPER, RULE, level_colour
+from ..pictures.lettering import BOLD, INK, REGULAR, line_height, shorten, wrap, write
+from .layout import GAP, MARGIN, MUTED, PAPER, RULE, fit, level_colour, page, place, resize
 from .panes import overlay
 
 TITLE, TEXT, CAPTION = 24, 15, 13

@@ -1,29 +1,46 @@
-"""Where things go on a page, and the one primitive all region drawing rests on: `covered`."""
+"""Colours, where things go on a page, and the one primitive all region drawing rests on: `covered`."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from functools import cache
 
 import cv2
 import numpy as np
 
 from ..attending.frame import token_boxes
-from ..core.values import Allocation
-from .palette import PAPER, RULE
+from ..core.values import LEVEL_COLOURS, UNSEEN, Allocation
+from ..pictures.lettering import Colour
 
 MARGIN = 32
 GAP = 20
 # A pane never gets taller than this share of the page's width, so that a till receipt stays on a screen.
 TALLEST = 0.6
+PAPER: Colour = (250, 249, 246)
+MUTED: Colour = (108, 112, 120)
+RULE: Colour = (222, 220, 214)
+# The two sides of a comparison: apart in hue and alike in lightness, also for colour-blind readers.
+FIRST: Colour = (196, 90, 20)
+SECOND: Colour = (24, 104, 168)
 
 
-class Window(NamedTuple):
-    """A part of a picture, in pixels of the picture as given."""
+def level_colour(level: int) -> np.ndarray:
+    """(3,) uint8 colour of a level of detail; `UNSEEN` for a level below 0."""
+    return np.array(UNSEEN, dtype=np.uint8) if level < 0 else LEVEL_COLOURS[min(level, len(LEVEL_COLOURS) - 1)]
 
-    top: int
-    left: int
-    height: int
-    width: int
+
+@cache
+def relevance_scale() -> np.ndarray:
+    """(256, 3) uint8 RGB, perceptually uniform (inferno), from relevance 0 to 1."""
+    ramp = np.arange(256, dtype=np.uint8)[:, None]
+    return np.ascontiguousarray(cv2.applyColorMap(ramp, cv2.COLORMAP_INFERNO)[:, 0, ::-1])
+
+
+@cache
+def difference_scale() -> np.ndarray:
+    """(256, 3) uint8 RGB: the first allocation's colour, paper in the middle, the second's."""
+    stops = np.array([FIRST, (236, 234, 228), SECOND], dtype=np.float64)
+    at = np.linspace(0, 2, 256)
+    return np.stack([np.interp(at, [0, 1, 2], stops[:, channel]) for channel in range(3)], -1).round().astype(np.uint8)
 
 
 def page(height: int, width: int) -> np.ndarray:
@@ -45,16 +62,6 @@ def resize(pixels: np.ndarray, size: tuple[int, int]) -> np.ndarray:
     return cv2.resize(pixels, (size[1], size[0]), interpolation=cv2.INTER_AREA if shrinking else cv2.INTER_CUBIC)
 
 
-def cut(pixels: np.ndarray, window: Window, given: tuple[int, int], size: tuple[int, int]) -> np.ndarray:
-    """The part of `pixels` that `window` names, resized; `pixels` may be a reduced version of the picture as given."""
-    scale = np.array(pixels.shape[:2]) / np.array(given)
-    start = np.rint(np.array([window.top, window.left]) * scale).astype(int)
-    stop = np.rint(np.array([window.top + window.height, window.left + window.width]) * scale).astype(int)
-    start = np.minimum(start, np.array(pixels.shape[:2]) - 1)
-    stop = np.maximum(stop, start + 1)
-    return resize(np.ascontiguousarray(pixels[start[0] : stop[0], start[1] : stop[1]]), size)
-
-
 def place(canvas: np.ndarray, picture: np.ndarray, x: int, y: int, room: tuple[int, int]) -> None:
     """Put `picture` into the middle of a room (height, width) at (x, y), with a hairline around it."""
     height, width = picture.shape[:2]
@@ -63,34 +70,27 @@ def place(canvas: np.ndarray, picture: np.ndarray, x: int, y: int, room: tuple[i
     canvas[top : top + height, left : left + width] = picture
 
 
-def boxes_at(allocation: Allocation, size: tuple[int, int], window: Window | None = None) -> np.ndarray:
-    """(N, 4) int64: top, left, bottom, right of every region on a display of `size`, neighbours still touching.
-
-    window: the part of the picture that the display shows, in pixels as given; all of it by default.
-    """
-    return _displayed(allocation.boxes.astype(np.float64), size, window or _whole(allocation))
+def boxes_at(allocation: Allocation, size: tuple[int, int]) -> np.ndarray:
+    """(N, 4) int64: top, left, bottom, right of every region on a display of `size`, neighbours still touching."""
+    return _displayed(allocation.boxes.astype(np.float64), size, (allocation.height, allocation.width))
 
 
 def tokens_at(allocation: Allocation, size: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:
     """`boxes_at` of every token, (T, 4), and its level (T,): a region of several tokens is drawn as their grid."""
     if (allocation.counts == 1).all():
         return boxes_at(allocation, size), allocation.levels
-    canvas = allocation.canvas or (allocation.height, allocation.width)
-    pixels = np.array([allocation.height, allocation.width] * 2) / (*canvas, *canvas) * allocation.cell
+    given = (allocation.height, allocation.width)
+    canvas = allocation.canvas or given
+    pixels = np.array([*given, *given]) / (*canvas, *canvas) * allocation.cell
     levels = np.repeat(allocation.levels, allocation.counts)
-    return _displayed(token_boxes(allocation) * pixels, size, _whole(allocation)), levels
+    return _displayed(token_boxes(allocation) * pixels, size, given), levels
 
 
-def _whole(allocation: Allocation) -> Window:
-    return Window(0, 0, allocation.height, allocation.width)
-
-
-def _displayed(boxes: np.ndarray, size: tuple[int, int], window: Window) -> np.ndarray:
+def _displayed(boxes: np.ndarray, size: tuple[int, int], given: tuple[int, int]) -> np.ndarray:
     """(N, 4) top, left, height, width in pixels as given → top, left, bottom, right on the display."""
-    start = np.array([window.top, window.left] * 2)
-    scale = np.array([size[0] / window.height, size[1] / window.width] * 2)
+    scale = np.array([size[0] / given[0], size[1] / given[1]] * 2)
     corners = np.concatenate([boxes[:, :2], boxes[:, :2] + boxes[:, 2:]], axis=1)
-    return np.rint((corners - start) * scale).astype(np.int64)
+    return np.rint(corners * scale).astype(np.int64)
 
 
 def covered(boxes: np.ndarray, size: tuple[int, int]) -> np.ndarray:
@@ -108,9 +108,9 @@ def covered(boxes: np.ndarray, size: tuple[int, int]) -> np.ndarray:
     return steps[:-1, :-1] > 0
 
 
-def levels_at(allocation: Allocation, size: tuple[int, int], window: Window | None = None) -> np.ndarray:
+def levels_at(allocation: Allocation, size: tuple[int, int]) -> np.ndarray:
     """(H, W) int16: the level of detail at every display pixel, -1 where nothing looks; the finer region wins."""
-    boxes = boxes_at(allocation, size, window)
+    boxes = boxes_at(allocation, size)
     result = np.full(size, -1, dtype=np.int16)
     for level in sorted(set(allocation.levels.tolist()), reverse=True):
         result[covered(boxes[allocation.levels == level], size)] = level

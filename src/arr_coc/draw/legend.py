@@ -7,9 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..core.values import Allocation
-from ..pictures.lettering import BOLD, line_height, write
-from .layout import levels_at
-from .palette import INK, MUTED, RULE, level_colour, relevance_scale
+from ..pictures.lettering import BOLD, INK, line_height, write
+from .layout import MUTED, RULE, level_colour, levels_at, relevance_scale
 
 BAR_HEIGHT = 10
 

@@ -13,8 +13,17 @@ from ..attending.frame import token_grids
 from ..core.values import Allocation, Relevance, token_density
 from ..pictures.lettering import write
 from ..pictures.load import load_picture
-from .layout import Window, boxes_at, covered, cut, levels_at, resize, tokens_at
-from .palette import UNSEEN, difference_scale, level_colour, relevance_scale
+from .layout import (
+    UNSEEN,
+    boxes_at,
+    covered,
+    difference_scale,
+    level_colour,
+    levels_at,
+    relevance_scale,
+    resize,
+    tokens_at,
+)
 
 _VEIL = (84, 88, 100)
 _PATH, _PATH_EDGE = (255, 255, 255), (20, 20, 24)
@@ -136,32 +145,32 @@ def mip(pixels: np.ndarray, level: int, canvas: tuple[int, int]) -> np.ndarray:
     return cv2.resize(padded, (int(blocks[1]), int(blocks[0])), interpolation=cv2.INTER_AREA)
 
 
-def foveated(
-    picture: object, allocation: Allocation, size: tuple[int, int] | None = None, window: Window | None = None
-) -> np.ndarray:
-    """(H, W, 3) uint8 RGB: the picture with each region at its level of detail, ground nobody looks at dark.
+def foveated(picture: object, allocation: Allocation, size: tuple[int, int] | None = None) -> np.ndarray:
+    """(H, W, 3) uint8 RGB: the picture with each region at its level of detail, ground that no token sees dark.
 
     picture: anything `load_picture` takes. size: (height, width) of the result; by default that of the canvas the
     backbone sees at level 0, where the result is exact, block for block. On a smaller display, levels finer than the
-    display can show look alike. window: show only this part of the picture.
+    display can show look alike.
     """
     picture = load_picture(picture)
     canvas = allocation.canvas or picture.size
     size = size or canvas
-    window = window or Window(0, 0, *picture.size)
     pixels = picture.pixels
     if pixels.shape[0] > canvas[0] or pixels.shape[1] > canvas[1]:
         pixels = resize(pixels, canvas)
-    at_row = _canvas_index(size[0], window.top, window.height, canvas[0], picture.height)
-    at_col = _canvas_index(size[1], window.left, window.width, canvas[1], picture.width)
-    levels = levels_at(allocation, size, window)
+    # Which row and which column of the canvas each one of the display shows: its centre's.
+    at_row, at_col = (
+        np.minimum(((np.arange(shown) + 0.5) * (given / shown) * (side / given)).astype(np.int64), side - 1)
+        for shown, given, side in zip(size, picture.size, canvas, strict=True)
+    )
+    levels = levels_at(allocation, size)
     result = np.full((*size, 3), UNSEEN, dtype=np.uint8)
     # Canvas pixels behind one pixel of the display, or of what was read where that is coarser.
-    reduction = max(canvas[0] * window.height / picture.height / size[0], canvas[0] / pixels.shape[0])
-    smooth = cut(pixels, window, picture.size, size)
-    for (level, down, across), here in _seen_alike(allocation, levels, boxes_at(allocation, size, window)):
+    reduction = max(canvas[0] / size[0], canvas[0] / pixels.shape[0])
+    smooth = resize(pixels, size)
+    for (level, down, across), here in _seen_alike(allocation, levels, boxes_at(allocation, size)):
         if not here.any():
-            continue  # a close-up mostly shows one level, and the mips of a whole picture take their time
+            continue  # the mips of a whole picture take their time
         if max(down, across) <= max(reduction, 1):
             # A block no larger than a pixel cannot be shown; smooth resizing is then closest to the truth.
             seen = smooth
@@ -191,12 +200,6 @@ def _seen_alike(
     for down, across in np.unique(share[several], axis=0).tolist():
         chosen = several & (share == (down, across)).all(axis=1)
         yield (-1, down, across), covered(boxes[chosen], levels.shape) & ~single
-
-
-def _canvas_index(display: int, start: int, length: int, canvas: int, given: int) -> np.ndarray:
-    """(display,) int64: which row (or column) of the canvas each one of the display shows: its centre's."""
-    at = (start + (np.arange(display) + 0.5) * (length / display)) * (canvas / given)
-    return np.minimum(at.astype(np.int64), canvas - 1)
 
 
 # ---- two allocations ------------------------------------------------------------------------------------------------

@@ -19,8 +19,8 @@ from typing import NamedTuple
 import numpy as np
 
 from ..core.alphabet import IDS, SPACE, text_row
+from ..core.errors import check_stop
 from ..core.kept import ByteStore, PictureStore, pixels_key
-from ..core.stopping import check_stop
 from ..core.values import Relevance
 from .registry import Maps
 from .scene import Scene

@@ -18,21 +18,16 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ..core.arrays import is_tensor
-from ..core.checks import of_kind, shown
-from ..core.errors import InputError
+from ..core.errors import InputError, of_kind, shown
 from ..core.plugins import LAB, load_function, load_plugin, plugins
 from ..core.values import Relevance
 from .scene import Scene
-
-# ----------------------------------------------------------------------------------------------------------------------
-# `Maps`: the relevance of several pictures, as a source hands it on.
 
 
 @dataclass(frozen=True)
@@ -45,11 +40,9 @@ class Maps:
     realize: Mapping[str, object] = field(default_factory=dict)
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-
 GROUP = "arr_coc.relevance"
 # Sources of the laboratory, so that a missing one can be told.
-IN_THE_LAB = ("edge_lod", "query_aware_lod", "realizer", "patch_trunk", "participatory")
+IN_THE_LAB = ("edge_lod", "query_aware_lod", "realizer", "patch_trunk", "participatory", "encoder")
 # What a source may need, and how a user comes by it.
 NEEDS: Mapping[str, str] = {
     "pixels": "a picture",
@@ -66,20 +59,18 @@ class Source:
     """One way of finding relevance.
 
     function: (scene, question) → `Relevance` or a map (rows, cols) in [0, 1]; or "module:name" of one, imported when
-    first called. needs: names of `NEEDS`. summary: one line, which the relevance carries as a note. extra: what pip
-    installs `packages` by, where the source needs packages that may be missing. ready: says in one line what else is
-    missing, or None, given what is offered; also as "module:name". together: the function takes all scenes and all
-    questions of a prompt, and returns `Maps`. option: what may be written behind the name and a colon, as in
-    "photos:fast"; given: what was, which the function takes as `option=`. narrows: whether fear, at grave stakes and in
-    doubt, narrows its maps to few regions; sources that know arousal themselves, and a caller's own, are left alone.
+    first called. needs: names of `NEEDS`. summary: one line, which the relevance carries as a note. ready: says in one
+    line what is missing on this machine, or None, given what is offered; also as "module:name". together: the function
+    takes all scenes and all questions of a prompt, and returns `Maps`. option: what may be written behind the name and
+    a colon, as in "photos:fast"; given: what was, which the function takes as `option=`. narrows: whether fear, at
+    grave stakes and in doubt, narrows its maps to few regions; sources that know arousal themselves, and a caller's
+    own, are left alone.
     """
 
     name: str
     function: Callable[..., object] | str
     needs: frozenset[str] = frozenset({"pixels"})
     summary: str = ""
-    extra: str | None = None
-    packages: tuple[str, ...] = ()
     ready: Callable[[frozenset[str]], str | None] | str | None = None
     together: bool = False
     option: str | None = None
@@ -97,14 +88,10 @@ class Source:
         """One line that says what is missing on this machine; None where the source can be used."""
         if self.option_needed and not self.given:
             return f"relevance={self.name!r} needs {self.option}; write relevance='{self.name}:{self.option}'"
-        absent = [package for package in self.packages if find_spec(package) is None]
-        if absent:
-            remedy = f"pip install 'arr-coc[{self.extra}]'" if self.extra else f"pip install {' '.join(absent)}"
-            return f"relevance={self.name!r} needs {', '.join(absent)}; install: {remedy}"
         return None if self.ready is None else load_function(self.ready)(frozenset(offers))
 
     def missing(self, offers: Iterable[str]) -> str | None:
-        """One line that says what this source needs and nobody offers; else what is missing on this machine."""
+        """One line that says what this source needs and is not offered; else what is missing on this machine."""
         offers = frozenset(offers)
         absent = [need for need in NEEDS if need in self.needs - offers]
         if not absent:
@@ -163,13 +150,6 @@ BUILT_IN: Mapping[str, Source] = {
             narrows=True,
         ),
         Source(
-            "encoder",
-            "arr_coc.knowing.encoder:encoder_relevance",
-            summary="where the picture is like the question, by an image-text encoder",
-            option="FOLDER",
-            option_needed=True,
-        ),
-        Source(
             "detail",
             "arr_coc.knowing.ways:scene_detail",
             summary="what a coarse look would lose, whatever is asked",
@@ -177,7 +157,7 @@ BUILT_IN: Mapping[str, Source] = {
     )
 }
 _ADDED: dict[str, Source] = {}
-# Functions of sources that only an upper room has: it hands them in when it is imported.
+# Functions of sources that only a later stage has: it hands them in when it is imported.
 _PROVIDED: dict[str, Callable[..., Any]] = {}
 
 
@@ -192,7 +172,7 @@ def provide(name: str) -> Callable[[Callable[..., object]], Callable[..., object
 
 
 def relevance_source(
-    name: str, *, needs: Iterable[str] = ("pixels",), summary: str = "", extra: str | None = None, **more: Any
+    name: str, *, needs: Iterable[str] = ("pixels",), summary: str = "", **more: Any
 ) -> Callable[[Callable[..., object]], Callable[..., object]]:
     """Make a function a source of relevance under a name, in this process.
 
@@ -200,7 +180,6 @@ def relevance_source(
         name: What `relevance=` then takes.
         needs: What the function reads of its scene: "pixels", "words", "model", "previous", …
         summary: One line, which its maps carry as a note.
-        extra: What pip installs its packages by.
         **more: Further fields of `Source`.
 
     Returns:
@@ -222,7 +201,7 @@ def relevance_source(
     def add(function: Callable[..., object]) -> Callable[..., object]:
         if name == "auto" or name in BUILT_IN or not name:
             raise InputError(f"relevance {name!r} is the library's own; give another name")
-        _ADDED[name] = Source(name, function, frozenset(map(str, needed)), summary, extra, **more)
+        _ADDED[name] = Source(name, function, frozenset(map(str, needed)), summary, **more)
         return function
 
     return add
@@ -260,15 +239,10 @@ def find_source(relevance: object) -> Source:
         name = getattr(relevance, "__name__", type(relevance).__name__)
         return Source(name, lambda scene, query: relevance(scene.given, query), summary="your own function")
     if isinstance(relevance, str):
-        known = BUILT_IN.get(relevance) or _ADDED.get(relevance)
-        if known is not None:
+        if (known := _named(relevance)) is not None:
             return known
-        if relevance in plugins(GROUP):
-            return _of_entry_point(relevance)
         name, _, given = relevance.partition(":")
-        known = BUILT_IN.get(name) or _ADDED.get(name)
-        if known is None and name in plugins(GROUP):
-            known = _of_entry_point(name)
+        known = _named(name)
         if known is not None and known.option is not None and given:
             return replace(known, name=relevance, given=given)
     if isinstance(relevance, str | Path) and os.path.isfile(Path(relevance) / "config.json"):
@@ -283,6 +257,11 @@ def find_source(relevance: object) -> Source:
         + (f"did you mean {nearest[0]!r}? " if nearest else "")
         + f"use {', '.join(map(repr, names))}, the folder of a scorer, a function of (picture, question), or a map"
     )
+
+
+def _named(name: str) -> Source | None:
+    known = BUILT_IN.get(name) or _ADDED.get(name)
+    return _of_entry_point(name) if known is None and name in plugins(GROUP) else known
 
 
 def _of_entry_point(name: str) -> Source:

@@ -22,19 +22,16 @@ from ..attending.distance import AUTO
 from ..attending.frame import Frame, to_cells
 from ..attending.grip import Grip, as_grip
 from ..attending.overlay import OVERVIEW_SHARE
-from ..core.checks import shown, whole
-from ..core.errors import InputError
+from ..core.errors import InputError, shown, whole
 from ..core.values import JsonObject
 from ..knowing.scene import VIEW_SIDE
 from ..looking import Look, Prepared
 from ..options import Budget, Options, as_options, check_question
 from ..pictures.load import Picture, load_picture
 from ..pictures.pdf import load_page
-from ..pictures.words import Words
-from ..pictures.words_files import as_words, words_beside
+from ..pictures.words import Words, as_words, words_beside
 from .cover import Rectangle, cover, level_gains, quiet, uncut
-from .layout import LETTERS, PackPart, PackSheet, told
-from .packed import Packed, PackedPicture, Pane
+from .packed import LETTERS, Packed, PackedPicture, PackPart, PackSheet, Pane, told
 from .prices.tables import Fitted, TokenTable, load_tables, table_for
 
 LAYOUTS = ("auto", "crops", "overview")

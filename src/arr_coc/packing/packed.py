@@ -1,4 +1,7 @@
-"""`Packed`: what is sent in place of a picture: ordinary pictures, the text beside them, and the way back."""
+"""`Packed`: what is sent in place of a picture: ordinary pictures, the text beside them, and the way back.
+
+Parts of a page are drawn by `PackSheet`, and told in words by `told`.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +14,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..core import notebook
-from ..core.checks import shown, whole
-from ..core.errors import InputError
+from ..core.errors import InputError, shown, whole
 from ..core.files import replacing, write_json, writing
 from ..core.values import JsonObject
+from .prices.tables import TokenTable
 
 PACKED_SCHEMA = 1
 FORMATS = {"png": "image/png", "jpeg": "image/jpeg", "webp": "image/webp"}
@@ -96,23 +98,13 @@ class Packed:
         drawn = ", ".join(f"{one.size[1]}×{one.size[0]}" for one in self.pictures)
         return f"Packed({self.layout}: {self.tokens} of {self.full} tokens for {self.model}, {drawn})"
 
-    def _repr_png_(self) -> bytes:
-        """All pictures side by side in a notebook."""
-        return notebook.png(side_by_side([one.pixels for one in self.pictures]))
-
     def to_original(self, point: Sequence[float], picture: int = 1, *, of: float | None = None) -> OriginalPoint:
-        """Where a point of an answer lies in the original.
+        """Where a point (x, y) of an answer lies in the original, in its pixels.
 
         Args:
-            point: (x, y) in the packed picture.
+            point: In the packed picture.
             picture: Its number, from 1.
             of: Where coordinates run from 0 to this and not in pixels: 1, 100 or 1000 as many models give them.
-
-        Returns:
-            (x, y, page), in pixels of the original.
-
-        Example:
-            packed.to_original((120, 40), picture=2)
         """
         shown_one = self.pictures[whole(picture, "picture", 1, len(self.pictures)) - 1]
         if len(point) != 2 or not np.isfinite(np.asarray(point, dtype=float)).all():
@@ -132,16 +124,7 @@ class Packed:
     def box_to_original(
         self, box: Sequence[float], picture: int = 1, *, of: float | None = None
     ) -> tuple[float, float, float, float]:
-        """Where a box of an answer lies in the original.
-
-        Args:
-            box: (x0, y0, x1, y1) in the packed picture.
-            picture: Its number, from 1.
-            of: As for `to_original`.
-
-        Returns:
-            (x0, y0, x1, y1), in pixels of the original.
-        """
+        """Where a box (x0, y0, x1, y1) of an answer lies in the original; arguments as for `to_original`."""
         if len(box) != 4:
             raise InputError(f"a box is (x0, y0, x1, y1), got {shown(box)}")
         first = self.to_original(box[:2], picture, of=of)
@@ -149,27 +132,12 @@ class Packed:
         return min(first.x, last.x), min(first.y, last.y), max(first.x, last.x), max(first.y, last.y)
 
     def encoded(self, kind: str = "auto") -> list[tuple[bytes, str]]:
-        """Every picture as the bytes of a file.
-
-        Args:
-            kind: png, jpeg, webp; auto: JPEG where it was one.
-
-        Returns:
-            Bytes and media type of each.
-        """
+        """Bytes and media type of every picture as a file. kind: png, jpeg, webp; auto: JPEG where it was one."""
         kind = format_of(kind, self.jpeg)
         return [(encode(one.pixels, kind), FORMATS[kind]) for one in self.pictures]
 
     def save(self, folder: str | os.PathLike[str], kind: str = "auto") -> list[Path]:
-        """Write the pictures and pack.json into a folder.
-
-        Args:
-            folder: Made if missing.
-            kind: As for `encoded`.
-
-        Returns:
-            The paths, pack.json last.
-        """
+        """Write the pictures and pack.json into a folder; returns the paths, pack.json last. kind: as for `encoded`."""
         kind, place = format_of(kind, self.jpeg), Path(folder)
         names = [f"picture-{number}.{'jpg' if kind == 'jpeg' else kind}" for number in range(1, len(self.pictures) + 1)]
         with writing(place):
@@ -180,31 +148,17 @@ class Packed:
         return [place / name for name in (*names, "pack.json")]
 
     def to_json(self, files: Sequence[str] = ()) -> JsonObject:
-        """This packing as JSON.
-
-        Args:
-            files: What the pictures are called.
-
-        Returns:
-            A JSON-ready dictionary, without the pixels.
-        """
+        """A JSON-ready dictionary, without the pixels. files: what the pictures are called."""
         pictures = []
         for number, one in enumerate(self.pictures):
             panes = [{**pane._asdict(), "box": list(pane.box), "source": list(pane.source)} for pane in one.panes]
             named = {"file": files[number]} if files else {}
-            pictures.append(
-                {**named, "height": one.size[0], "width": one.size[1], "tokens": one.tokens, "panes": panes}
-            )
-        own: dict[str, object] = {"schema": PACKED_SCHEMA, "layout": self.layout, "model": self.model}
-        own |= {
-            "budget": self.budget,
-            "tokens": self.tokens,
-            "full": self.full,
-            "text": self.text,
-            "pictures": pictures,
-        }
+            height, width = one.size
+            pictures.append({**named, "height": height, "width": width, "tokens": one.tokens, "panes": panes})
+        own = {name: getattr(self, name) for name in ("layout", "model", "budget", "tokens", "full", "text")}
         pages = [{"height": height, "width": width} for height, width in self.sizes]
-        return {**own, "pages": pages, "left_out": dict(self.left_out), "notes": list(self.notes)}
+        told = {"pages": pages, "left_out": dict(self.left_out), "notes": list(self.notes)}
+        return {"schema": PACKED_SCHEMA, **own, "pictures": pictures, **told}
 
 
 def outside(pane: Pane, x: float, y: float) -> float:
@@ -234,12 +188,113 @@ def encode(pixels: np.ndarray, kind: str) -> bytes:
     return stream.getvalue()
 
 
-def side_by_side(pictures: Sequence[np.ndarray], gap: int = 8) -> np.ndarray:
-    """(H, W, 3) pictures in one row on white."""
-    height = max(one.shape[0] for one in pictures)
-    width = sum(one.shape[1] for one in pictures) + gap * (len(pictures) - 1)
-    sheet, left = np.full((height, width, 3), 255, np.uint8), 0
-    for one in pictures:
-        sheet[: one.shape[0], left : left + one.shape[1]] = one
-        left += one.shape[1] + gap
+# ---- drawing parts ---------------------------------------------------------------------------------------------------
+
+LETTERS = "ABCDEFGHIJ"
+FRAME, INK = (214, 40, 40), (255, 255, 255)
+# Frames and letters are drawn on overviews whose shorter side has so many pixels; on smaller ones they would hide more
+# than they show.
+LEAST_MARKED = 192
+
+
+class PackPart(NamedTuple):
+    """Ground of a page and the size at which it is drawn. source: y, x, height, width. letter: "" for the whole."""
+
+    source: tuple[int, int, int, int]
+    size: tuple[int, int]
+    letter: str = ""
+
+
+def drawn(pixels: np.ndarray, page: tuple[int, int], part: PackPart) -> np.ndarray:
+    """(H, W, 3): a part of a page at its size. pixels: of the page, which has (height, width) `page` as given."""
+    import cv2
+
+    scale = pixels.shape[0] / page[0], pixels.shape[1] / page[1]
+    y, x, height, width = part.source
+    top, left = int(y * scale[0]), int(x * scale[1])
+    bottom = max(top + 1, round((y + height) * scale[0]))
+    right = max(left + 1, round((x + width) * scale[1]))
+    ground = np.ascontiguousarray(pixels[top:bottom, left:right])
+    tall, wide = part.size
+    if ground.shape[:2] == (tall, wide):
+        return ground
+    smaller = tall < ground.shape[0] or wide < ground.shape[1]
+    return cv2.resize(ground, (wide, tall), interpolation=cv2.INTER_AREA if smaller else cv2.INTER_CUBIC)
+
+
+def padded(pixels: np.ndarray, canvas: tuple[int, int]) -> np.ndarray:
+    """On a white canvas, in its upper left corner."""
+    if pixels.shape[:2] == canvas:
+        return pixels
+    sheet = np.full((*canvas, 3), 255, np.uint8)
+    sheet[: pixels.shape[0], : pixels.shape[1]] = pixels
     return sheet
+
+
+def marked(pixels: np.ndarray, whole: PackPart, parts: Sequence[PackPart]) -> np.ndarray:
+    """An overview with a frame and a letter for every part of it, where it is large enough for them."""
+    if min(pixels.shape[:2]) < LEAST_MARKED or not parts:
+        return pixels
+    import cv2
+
+    from ..pictures.lettering import letter_mask
+
+    pixels = pixels.copy()
+    scale = whole.size[0] / whole.source[2], whole.size[1] / whole.source[3]
+    size = max(11, min(pixels.shape[:2]) // 24)
+    for part in parts:
+        y, x, height, width = part.source
+        top, left = int((y - whole.source[0]) * scale[0]), int((x - whole.source[1]) * scale[1])
+        bottom, right = int(top + height * scale[0]) - 1, int(left + width * scale[1]) - 1
+        cv2.rectangle(pixels, (left, top), (right, bottom), FRAME, 1 if size < 20 else 2)
+        mask = letter_mask(part.letter, size)
+        # Above the frame where there is room, else below it: inside it would stand on what it names.
+        tag_top = top - mask.shape[0] if top >= mask.shape[0] else min(bottom + 1, pixels.shape[0] - mask.shape[0])
+        tag_left = min(left, pixels.shape[1] - mask.shape[1])
+        place = pixels[tag_top : tag_top + mask.shape[0], tag_left : tag_left + mask.shape[1]]
+        cover = mask[: place.shape[0], : place.shape[1], None] / 255
+        place[:] = (np.array(FRAME) * (1 - cover) + np.array(INK) * cover).astype(np.uint8)
+    return pixels
+
+
+@dataclass(frozen=True, eq=False)
+class PackSheet:
+    """One page that is being packed: its pixels, (height, width) as given, and its number from 0."""
+
+    pixels: np.ndarray
+    size: tuple[int, int]
+    page: int = 0
+
+    def picture(
+        self, part: PackPart, canvas: tuple[int, int], table: TokenTable, marks: Sequence[PackPart] = ()
+    ) -> PackedPicture:
+        """One part as a picture of its own."""
+        pixels = marked(drawn(self.pixels, self.size, part), part, marks)
+        pane = Pane((0, 0, *part.size), part.source, self.page, part.letter)
+        return PackedPicture(padded(pixels, canvas), table.tokens(canvas), (pane,))
+
+
+# ---- words -----------------------------------------------------------------------------------------------------------
+
+
+def where(source: tuple[int, int, int, int], page: tuple[int, int]) -> str:
+    """The place of a part in words: shares of the page."""
+    y, x, height, width = source
+    left, right = round(100 * x / page[1]), round(100 * (x + width) / page[1])
+    top, bottom = round(100 * y / page[0]), round(100 * (y + height) / page[0])
+    return f"from {left} to {right} % of its width and {top} to {bottom} % of its height"
+
+
+def told(pictures: Sequence[PackedPicture], sizes: Sequence[tuple[int, int]], first: int = 1) -> str:
+    """What to say beside the pictures. first: the number of the first of them in a request."""
+    lines, several = [], len(sizes) > 1
+    for number, picture in enumerate(pictures, first):
+        for pane in picture.panes:
+            size, page = sizes[pane.page], f"page {pane.page + 1}" if several else "the whole picture"
+            if pane.letter:
+                of = f"of page {pane.page + 1}" if several else "of it"
+                lines.append(f"Picture {number} shows area {pane.letter} {of}, enlarged: {where(pane.source, size)}.")
+            else:
+                reduced = pane.source[2:] == size and pane.scale < 0.97
+                lines.append(f"Picture {number} is {page}{', reduced' if reduced else ''}.")
+    return " ".join(lines)

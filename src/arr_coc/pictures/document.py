@@ -8,22 +8,27 @@ document.pages[0].draw(800)       the picture, its longer side at most 800 pixel
 
 from __future__ import annotations
 
+import io
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
-from PIL import Image
+import numpy as np
+from PIL import ExifTags, Image
 
 from ..core.errors import InputError
-from .document_sheets import FrameSheet, PdfSheet, PictureSheet, frames_of, open_once
-from .load import Picture, load_picture
-from .pdf import PageList, PdfFile, PdfPage, PdfPlace, drawn_size, head_of, opened_pdf, page_numbers, pdf_name, readable
-from .regions import can_read_regions, region_size
-from .words import Words
+from .load import MAX_PIXELS, Picture, can_read_regions, load_picture, region_size
+from .pdf import PageList, PdfFile, PdfPlace, drawn_size, head_of, opened_pdf, page_numbers, pdf_name, readable
+from .words import Words, as_words, words_beside
 
-# Pages of one document. More are told before any work.
+if TYPE_CHECKING:
+    from pypdfium2 import PdfDocument
+
+# Pages of one document; more are refused before any work.
 MOST_PAGES = 2000
 # Characters of a page that are searched.
 MOST_CHARACTERS = 100_000
@@ -34,33 +39,60 @@ SUFFIXES = frozenset(
     )
 )
 _TIFF = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
+_ON_ITS_SIDE = (5, 6, 7, 8)  # orientations of EXIF
+
+
+class TiffFrame(NamedTuple):
+    """A frame of a TIFF that is read when it is asked for. number: from 1."""
+
+    file: bytes | Path
+    number: int
+
+    def draw(self, longest_side: int | None = None) -> Picture:
+        try:
+            with Image.open(io.BytesIO(self.file) if isinstance(self.file, bytes) else self.file) as image:
+                image.seek(self.number - 1)
+                picture = load_picture(image, longest_side=longest_side)
+        except InputError:
+            raise
+        except Exception as error:  # decoders meet hostile bytes and raise struct.error, ValueError and more
+            raise InputError(f"page {self.number} cannot be drawn ({' '.join(str(error).split())})") from error
+        notes = tuple(note for note in picture.notes if not note.startswith("frame "))
+        return replace(picture, name=f"page {self.number}", notes=notes)
 
 
 @dataclass(frozen=True, eq=False)
 class DocumentPage:
     """One page. number: from 1, as the file counts them. name: for messages and captions. size: (height, width) in
-    pixels at which it is looked at. place: where it is."""
+    pixels at which it is looked at. place: where it is, a `PdfPlace`, a `TiffFrame`, or what `load_picture` takes."""
 
     number: int
     name: str
     size: tuple[int, int]
-    place: PdfSheet | FrameSheet | PictureSheet
+    place: object
 
     def draw(self, longest_side: int | None = None) -> Picture:
         """Its picture, at a smaller scale where less is asked for; sizes and boxes stay those of `size`."""
-        picture = self.place.draw(self.size, longest_side)
+        if isinstance(self.place, PdfPlace | TiffFrame):
+            picture = self.place.draw(longest_side)
+        else:
+            picture = load_picture(self.place, longest_side=longest_side)
         return replace(picture, name=self.name, height=self.size[0], width=self.size[1])
 
     @cached_property
     def words(self) -> Words | None:
         """Its words with their boxes, where they come with it."""
-        found = self.place.words(self.size)
+        if isinstance(self.place, PdfPlace):
+            found = self.place.words()
+        else:
+            beside = words_beside(self.place)
+            found = None if beside is None else as_words(beside, self.size)
         return found if found is not None and len(found) else None
 
     @property
     def source(self) -> object:
         """This page alone, as `look` and `ask` take a picture."""
-        return self.place.source(self.number)
+        return self.place.draw() if isinstance(self.place, TiffFrame) else self.place
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,7 +122,7 @@ class Document:
         if isinstance(source, Document):
             return source if pages is None else source.chosen(pages)
         found = _listed(source, "all" if pages is None else pages)
-        if pages is not None and not _counts_pages(source):
+        if pages is not None and _is_gathered(source):
             found = found.chosen(pages)
         if not found.pages:
             raise InputError(f"{found.name} has no page that can be read; {' '.join(found.notes[:1]) or 'check it'}")
@@ -117,11 +149,31 @@ class Document:
     @cached_property
     def texts(self) -> tuple[str, ...]:
         """What is written on each page, in one piece, for searching; empty where that is not known."""
-        found = {}
-        with open_once() as opened:
-            for place, page in enumerate(self.pages):
-                found[place] = page.place.text(opened)[:MOST_CHARACTERS]
-        return tuple(found[place] for place in range(len(self)))
+        opened: dict[object, PdfDocument] = {}
+        with ExitStack() as stack:  # each PDF is opened once
+            for page in self.pages:
+                if isinstance(page.place, PdfPlace) and _key(page.place.path) not in opened:
+                    opened[_key(page.place.path)] = stack.enter_context(opened_pdf(page.place.path))
+            return tuple(_text(page, opened)[:MOST_CHARACTERS] for page in self.pages)
+
+
+def _key(file: PdfFile) -> object:
+    return id(file) if isinstance(file, bytes) else os.fspath(file)
+
+
+def _text(page: DocumentPage, opened: dict[object, PdfDocument]) -> str:
+    if not isinstance(page.place, PdfPlace):
+        with suppress(InputError):
+            return " ".join(page.words.texts) if page.words is not None else ""
+        return ""
+    with suppress(InputError), readable(page.place.number, pdf_name(page.place.path)):
+        sheet = opened[_key(page.place.path)][page.place.number - 1]
+        layer = sheet.get_textpage()
+        text = layer.get_text_range()
+        layer.close()
+        sheet.close()
+        return text
+    return ""
 
 
 def document_of(source: object, pages: PageList = None) -> Document | None:
@@ -137,24 +189,18 @@ def document_of(source: object, pages: PageList = None) -> Document | None:
 
 
 def _may_have_pages(source: object) -> bool:
-    if isinstance(source, Document | list) or (
-        isinstance(source, tuple) and not isinstance(source, PdfPage | PdfPlace)
-    ):
-        return True
     head = head_of(source, 1024)
-    folder = isinstance(source, str | os.PathLike) and os.path.isdir(source)
-    return folder or b"%PDF-" in head or head[:4] in _TIFF
+    return isinstance(source, Document) or _is_gathered(source) or b"%PDF-" in head or head[:4] in _TIFF
 
 
-def _counts_pages(source: object) -> bool:
-    """Whether `_listed` chose the pages itself: what is counted by a file's own numbers."""
-    return not isinstance(source, list | tuple) and not (
-        isinstance(source, str | os.PathLike) and os.path.isdir(source)
-    )
+def _is_gathered(source: object) -> bool:
+    """Whether a source is a list or a folder, whose pages are counted through."""
+    several = isinstance(source, list | tuple) and not isinstance(source, PdfPlace)
+    return several or (isinstance(source, str | os.PathLike) and os.path.isdir(source))
 
 
 def _listed(source: object, pages: PageList) -> Document:
-    if isinstance(source, list | tuple) and not isinstance(source, PdfPage | PdfPlace):
+    if isinstance(source, list | tuple) and not isinstance(source, PdfPlace):
         return _gathered(source, "the list")
     if isinstance(source, str | os.PathLike) and os.path.isdir(source):
         return _gathered(files_in(Path(source)), Path(source).name or str(source))
@@ -163,9 +209,7 @@ def _listed(source: object, pages: PageList) -> Document:
         return _of_pdf(source, pages)
     if isinstance(source, str | os.PathLike | bytes) and head[:4] in _TIFF:
         return _of_tiff(source, pages)
-    sheet = PictureSheet(source)
-    page = DocumentPage(1, sheet.name, sheet.size(), sheet)
-    return Document((page,), sheet.name, of_pages=1)
+    return _one_page(source)
 
 
 def files_in(folder: Path) -> list[Path]:
@@ -227,7 +271,7 @@ def _of_pdf(file: PdfFile, pages: PageList) -> Document:
             if not size[0]:
                 notes.append(f"left out: page {number} of {name} is {width:g} by {height:g} points, cannot be drawn")
                 continue
-            found.append(DocumentPage(number, f"{Path(name).stem}-{number}", size, PdfSheet(file, number)))
+            found.append(DocumentPage(number, f"{Path(name).stem}-{number}", size, PdfPlace(file, number)))
         return Document(tuple(found), name, tuple(notes), len(opened))
 
 
@@ -235,8 +279,9 @@ def _of_tiff(file: PdfFile, pages: PageList) -> Document:
     file = file if isinstance(file, bytes) else Path(file)
     name = "the TIFF given" if isinstance(file, bytes) else file.name
     sizes: list[tuple[int, int]] = []
+    notes: tuple[str, ...] = ()
     try:
-        with frames_of(file) as image:
+        with Image.open(io.BytesIO(file) if isinstance(file, bytes) else file) as image:
             while len(sizes) <= MOST_PAGES:
                 sizes.append((image.size[1], image.size[0]))
                 image.seek(len(sizes))
@@ -245,31 +290,40 @@ def _of_tiff(file: PdfFile, pages: PageList) -> Document:
     except Exception as error:  # decoders meet hostile bytes and raise struct.error, ValueError, SyntaxError and more
         large = isinstance(error, Image.DecompressionBombError) and not sizes
         if large and isinstance(file, Path) and can_read_regions(file):
-            return Document((DocumentPage(1, name, region_size(file), PictureSheet(file)),), name, of_pages=1)
-        if not sizes:
-            return _listed_picture(file)
-        note = f"left out: frames of {name} after {len(sizes)} cannot be read ({' '.join(str(error).split())})"
-        return _tiff_pages(file, name, sizes, pages, (note,))
-    return _tiff_pages(file, name, sizes, pages, ())
-
-
-def _listed_picture(file: object) -> Document:
-    """Whatever is wrong with it is told where it is read as one picture."""
-    picture = load_picture(file)
-    return Document((DocumentPage(1, picture.name, picture.size, PictureSheet(file)),), picture.name, of_pages=1)
-
-
-def _tiff_pages(
-    file: bytes | Path, name: str, sizes: Sequence[tuple[int, int]], pages: PageList, notes: tuple[str, ...]
-) -> Document:
-    if len(sizes) == 1:
-        sheet = PictureSheet(file)
+            return Document((DocumentPage(1, name, region_size(file), file),), name, of_pages=1)
+        reason = " ".join(str(error).split())
+        notes = (f"left out: frames of {name} after {len(sizes)} cannot be read ({reason})",)
+    if len(sizes) < 2:  # whatever is wrong with it is told where it is read as one picture
         page_numbers(pages, 1, name)
-        return Document((DocumentPage(1, sheet.name, sheet.size(), sheet),), name, of_pages=1)
+        return replace(_one_page(file), name=name)
     numbers = page_numbers(pages, len(sizes), name)
     _check_number(len(numbers), name)
     found = [
-        DocumentPage(number, f"{Path(name).stem}-{number}", sizes[number - 1], FrameSheet(file, number))
+        DocumentPage(number, f"{Path(name).stem}-{number}", sizes[number - 1], TiffFrame(file, number))
         for number in numbers
     ]
     return Document(tuple(found), name, notes, len(sizes))
+
+
+def _one_page(source: object) -> Document:
+    """One picture as a document."""
+    name = Path(source).name if isinstance(source, str | os.PathLike) else "picture"
+    name = source.name if isinstance(source, Picture | PdfPlace) else name
+    return Document((DocumentPage(1, name, _size_of(source), source),), name, of_pages=1)
+
+
+def _size_of(source: object) -> tuple[int, int]:
+    """(height, width) by the header alone, where that tells it; whatever cannot be read raises `InputError`."""
+    if isinstance(source, Picture):
+        return source.size
+    if isinstance(source, PdfPlace):
+        return source.draw().size
+    if isinstance(source, str | os.PathLike) and os.path.isfile(source):
+        with suppress(Exception), Image.open(source) as image:
+            sideways = image.getexif().get(ExifTags.Base.Orientation, 1) in _ON_ITS_SIDE
+            width, height = image.size
+            if width * height <= MAX_PIXELS:
+                return (width, height) if sideways else (height, width)
+    if isinstance(source, np.ndarray) and source.dtype == np.uint8 and source.shape[2:] == (3,):
+        return (source.shape[0], source.shape[1])
+    return load_picture(source).size

@@ -9,35 +9,28 @@ from __future__ import annotations
 import io
 import os
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 import numpy as np
 from PIL import ExifTags, Image, UnidentifiedImageError
 
 from ..core.arrays import is_tensor, sized
-from ..core.checks import whole
-from ..core.errors import InputError
-from ..core.stopping import Stopped
-from .regions import REMEDY, can_read_regions, reduced_by_regions, region_size
+from ..core.errors import InputError, Stopped, whole
 
 if TYPE_CHECKING:
-    from typing import IO
-
     from transformers import BatchFeature
 
 # Pillow refuses twice its warning limit by the header alone, before any pixel is decoded; we refuse at the same place.
 MAX_PIXELS = 2 * 89_478_485
-# A JPEG that is read reduced is never decoded in full.
-MOST_REDUCED = 8 * MAX_PIXELS
 # Rows converted at once. Decoders hold 4 bytes per pixel; converting in bands keeps the peak at one copy beside that.
 _BAND_PIXELS = 4_000_000
 _HEIC_BRANDS = (b"heic", b"heix", b"hevc", b"hevx", b"heim", b"heis", b"mif1", b"msf1")
-# Formats that tell the number of their frames only by reading all of them, and how many bytes that may be.
-_COUNTED_BY_READING, _MOST_COUNTED = ("GIF", "TIFF", "MPO"), 1 << 18
 _WIDE_MODES = ("I", "F", "I;16", "I;16B", "I;16L", "I;16N")
 
 
@@ -148,79 +141,77 @@ def _from_file(file: Any, label: str, max_pixels: int, longest_side: int | None)
         if file.stat().st_size == 0 and os.path.isfile(file):
             raise InputError(f"{label} is empty (0 bytes); copy or download it again")
     try:
-        with warnings.catch_warnings():
+        with _decoding(label), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # Pillow warns at half of the limit that is enforced here
-            image = Image.open(file)
+            image = _opened(file, label)
         if image.width * image.height > MAX_PIXELS:  # a program may have switched off Pillow's own limit
             image.close()
             raise Image.DecompressionBombError(f"{image.width}×{image.height}")
     except Image.DecompressionBombError as error:
-        whole = max_pixels == MAX_PIXELS and longest_side is not None
-        if whole and (image := _large_jpeg(file)) is not None:
-            with image:
-                name = os.path.basename(label) or label
-                return _from_pil(image, name, label, MOST_REDUCED, longest_side, reduce_while_decoding=True)
-        if whole and longest_side is not None and can_read_regions(file):
+        if max_pixels == MAX_PIXELS and longest_side is not None and can_read_regions(file):
             height, width = region_size(file)
-            pixels = reduced_by_regions(file, longest_side)
+            pixels = _reduced_by_regions(file, longest_side)
             return Picture(pixels, file.name, height, width, ("read by regions, and reduced",))
-        raise InputError(
-            f"{label} has too many pixels: {error}; resize it to at most {max_pixels // 1_000_000} megapixels"
-            + (f", or {REMEDY}" if max_pixels == MAX_PIXELS and isinstance(file, Path) else "")
-        ) from error
-    except UnidentifiedImageError as error:
-        converted = _foreign(file, label, max_pixels)
-        if converted is None:
-            raise InputError(f"{label} is not a picture that can be read; convert it to PNG or JPEG") from error
-        image = converted
-    except PermissionError as error:
-        raise InputError(f"{label} may not be read; check its permissions") from error
-    except Exception as error:  # decoders meet hostile bytes and raise struct.error, ValueError, SyntaxError and more
-        raise InputError(f"{label} cannot be read ({_reason(error)}); save it again as PNG or JPEG") from error
+        remedy = ", or pip install 'pyvips[binary]' to read it by regions" if isinstance(file, Path) else ""
+        most = f"at most {max_pixels // 1_000_000} megapixels"
+        raise InputError(f"{label} has too many pixels: {error}; resize it to {most}{remedy}") from error
     with image:
         name = os.path.basename(label) or label
         return _from_pil(image, name, label, max_pixels, longest_side, reduce_while_decoding=True)
 
 
-def _large_jpeg(file: Path | IO[bytes]) -> Image.Image | None:
-    """A JPEG with more pixels than are ever decoded: it is read reduced, an eighth at the least. None for others."""
-    from PIL import JpegImagePlugin
-
-    if not isinstance(file, Path):
-        file.seek(0)
+def _opened(file: Any, label: str) -> Image.Image:
+    """Open a file of any format that Pillow knows, and HEIC where the extra `[formats]` is installed."""
     try:
-        image = JpegImagePlugin.JpegImageFile(file)
-    except (SyntaxError, OSError, ValueError):
-        return None
-    return image if image.width * image.height <= MOST_REDUCED else None
+        return Image.open(file)
+    except UnidentifiedImageError as error:
+        if not isinstance(file, Path):
+            file.seek(0)
+        with file.open("rb") if isinstance(file, Path) else nullcontext(file) as stream:
+            head = stream.read(1024)
+        if b"<svg" in head:
+            raise InputError(f"{label} is an SVG drawing, which is not supported; export it as PNG") from error
+        if head[4:8] != b"ftyp" or head[8:12] not in _HEIC_BRANDS:
+            raise InputError(f"{label} is not a picture that can be read; convert it to PNG or JPEG") from error
+        if find_spec("pillow_heif") is None:
+            raise InputError(f"{label} is a HEIC picture; pip install 'arr-coc[formats]', or save it as PNG") from error
+        import_module("pillow_heif").register_heif_opener()
+        return Image.open(file)
 
 
-def _foreign(file: Path | IO[bytes], label: str, max_pixels: int) -> Image.Image | None:
-    """Open HEIC, which Pillow does not know, where the extra `[formats]` is installed; None for other files."""
-    if isinstance(file, Path):
-        with file.open("rb") as opened:
-            head, data = opened.read(1024), b""
-    else:
-        file.seek(0)
-        data = file.read()
-        head = data[:1024]
-    heic = head[4:8] == b"ftyp" and head[8:12] in _HEIC_BRANDS
-    if b"<svg" in head:
-        raise InputError(f"{label} is an SVG drawing, which is not supported; export it as PNG")
-    if not heic:
-        return None
+def can_read_regions(file: object) -> TypeGuard[Path]:
+    """Whether a file with more pixels than are ever held can be read by regions, reduced on the way (pyvips)."""
+    return isinstance(file, Path) and find_spec("pyvips") is not None
+
+
+def region_size(file: Path) -> tuple[int, int]:
+    """(height, width) by the header alone, as pyvips reads it. Raises `InputError`."""
+    with _decoding(file.name):
+        image = import_module("pyvips").Image.new_from_file(str(file), access="sequential")
+        return image.height, image.width
+
+
+def _reduced_by_regions(file: Path, longest_side: int) -> np.ndarray:
+    """(h, w, 3) uint8, its longer side `longest_side` or the picture's own, by area mean."""
+    with _decoding(file.name):
+        vips = import_module("pyvips")
+        image = vips.Image.thumbnail(str(file), longest_side, height=longest_side, size="down", no_rotate=True)
+        if image.hasalpha():
+            image = image.flatten(background=[255, 255, 255])
+        image = image.colourspace("srgb").cast("uchar")
+        return np.ndarray(buffer=image.write_to_memory(), dtype=np.uint8, shape=(image.height, image.width, 3)).copy()
+
+
+@contextmanager
+def _decoding(label: str) -> Generator[None]:
+    """Refuse in one line what a decoder cannot do; hostile bytes make it raise nearly anything."""
     try:
-        library = import_module("pillow_heif")
-    except ImportError as error:
-        raise InputError(f"{label} is a HEIC picture; pip install 'arr-coc[formats]', or save it as PNG") from error
-    data = file.read_bytes() if isinstance(file, Path) else data
-    try:
-        opened_file = library.open_heif(io.BytesIO(data))
-        _check_size(*reversed(opened_file.size), label, max_pixels)
-        return opened_file.to_pillow()
-    except (InputError, Stopped):
+        yield
+    except (InputError, Stopped, Image.DecompressionBombError):
         raise
-    except Exception as error:  # as above: a decoder and hostile bytes
+    except PermissionError as error:
+        raise InputError(f"{label} may not be read; check its permissions") from error
+    except Exception as error:
         raise InputError(f"{label} cannot be read ({_reason(error)}); save it again as PNG or JPEG") from error
 
 
@@ -236,13 +227,12 @@ def _from_pil(
     """reduce_while_decoding: only for images opened here, because it changes the image object."""
     width, height = image.size
     _check_size(height, width, label, max_pixels)
-    try:
-        frames = _frames_of(image)
+    notes, orientation = [], 1
+    with suppress(Exception):  # damaged metadata must not cost the picture
+        if getattr(image, "is_animated", False):
+            notes.append(f"frame {image.tell() + 1} of several: the others are not looked at")
         # Not exif_transpose: that would copy the decoder's 4 bytes per pixel; turning the array is cheaper.
         orientation = int(image.getexif().get(ExifTags.Base.Orientation, 1))
-    except Exception:  # damaged metadata must not cost the picture
-        frames, orientation = 1, 1
-    notes = [] if frames == 1 else [f"frame {image.tell() + 1} of {frames or 'many'}: the others are not looked at"]
     try:
         if reduce_while_decoding and longest_side is not None and max(image.size) > longest_side:
             # Decodes a JPEG at 1/2, 1/4 or 1/8, never below the size asked for; other formats ignore it.
@@ -261,18 +251,6 @@ def _from_pil(
         if orientation >= 5:
             height, width = width, height
     return _reduced(Picture(pixels, name, height, width, tuple(notes)), longest_side)
-
-
-def _frames_of(image: Image.Image) -> int:
-    """How many frames a file has; 0: more than are counted, because counting reads them all."""
-    if image.format in _COUNTED_BY_READING and getattr(image, "is_animated", False):
-        file: Any = getattr(image, "fp", None)
-        place = file.tell()
-        size = file.seek(0, io.SEEK_END)
-        file.seek(place)
-        if size > _MOST_COUNTED:
-            return 0
-    return int(getattr(image, "n_frames", 1))
 
 
 def _rgb_of(image: Image.Image, label: str) -> np.ndarray:

@@ -42,32 +42,50 @@ class PdfPage(NamedTuple):
 
 
 class PdfPlace(NamedTuple):
-    """A page that is drawn when it is asked for."""
+    """A page that is drawn when it is asked for. number: from 1."""
 
-    path: Path
+    path: PdfFile
     number: int
 
     @property
     def name(self) -> str:
-        return f"{self.path.stem}-{self.number}{self.path.suffix}"
+        path = Path(pdf_name(self.path))
+        return f"{path.stem}-{self.number}{path.suffix}"
+
+    def draw(self, longest_side: int | None = None) -> Picture:
+        """Its picture, drawn at a smaller scale where less is asked for."""
+        with opened_pdf(self.path) as document, readable(self.number, pdf_name(self.path)):
+            scale, size = drawn_size(*document.get_page_size(self.number - 1))
+            scale *= 1.0 if longest_side is None else min(1.0, longest_side / max(size))
+            page, picture = drawn_pdf_page(document, self.number, pdf_name(self.path), 72 * scale)
+            page.close()
+        return picture
+
+    def words(self) -> Words:
+        """The words of its text layer."""
+        name = pdf_name(self.path)
+        with opened_pdf(self.path) as document, readable(self.number, name):
+            page = document[self.number - 1]
+            words = page_words(page, f"the text layer of {name}, page {self.number}")
+            page.close()
+        return words
 
 
 def load_page(source: object, *, longest_side: int | None = None) -> tuple[Picture, Words | None]:
-    """Any picture, as `load_picture` takes it, and its words where they come with it: a `PdfPage` or a `PdfPlace`;
-    of the path of a PDF the first page, with a note where there are more."""
-    if isinstance(source, PdfPlace):
-        (source,) = pdf_pages(source.path, source.number)
-    elif isinstance(source, str | os.PathLike) and is_pdf(source):
+    """Any picture, as `load_picture` takes it, and its words where they come with it: of a `PdfPlace`, or of the path
+    of a PDF its first page, with a note where there are more."""
+    pages = 1
+    if isinstance(source, str | os.PathLike) and is_pdf(source):
         with opened_pdf(source) as document:
             pages = len(document)
-        (source,) = pdf_pages(source)
-        if pages > 1:
-            note = f"page 1 of {pages}: the others are not looked at here"
-            source = source._replace(picture=replace(source.picture, notes=(note,)))
-    if not isinstance(source, PdfPage):
+        source = PdfPlace(source, 1)
+    if not isinstance(source, PdfPlace):
         return load_picture(source, longest_side=longest_side), None
-    picture = load_picture(source.picture, longest_side=longest_side)
-    return picture, source.words if len(source.words) else None
+    (page,) = pdf_pages(source.path, source.number)
+    picture = load_picture(page.picture, longest_side=longest_side)
+    if pages > 1:
+        picture = replace(picture, notes=(f"page 1 of {pages}: the others are not looked at here",))
+    return picture, page.words if len(page.words) else None
 
 
 def is_pdf(source: object) -> bool:
@@ -111,13 +129,11 @@ def pdf_pages(path: PdfFile, pages: PageList = None, *, dpi: float = DPI) -> Ite
     name = pdf_name(path)
     with opened_pdf(path) as document:
         for number in page_numbers(pages, len(document), name):
-            yield _page(document, number, name, dpi)
-
-
-def pdf_places(path: str | os.PathLike[str], pages: PageList = None) -> list[PdfPlace]:
-    """The pages that were asked for, none of them drawn yet."""
-    with opened_pdf(path) as document:
-        return [PdfPlace(Path(path), number) for number in page_numbers(pages, len(document), Path(path).name)]
+            page, picture = drawn_pdf_page(document, number, name, dpi)
+            with readable(number, name):
+                words = page_words(page, f"the text layer of {name}, page {number}")
+            page.close()
+            yield PdfPage(number, picture, words)
 
 
 def pdf_name(file: PdfFile) -> str:
@@ -145,18 +161,9 @@ def opened_pdf(path: PdfFile) -> Generator[pypdfium2.PdfDocument]:
         document.close()
 
 
-def _page(document: pypdfium2.PdfDocument, number: int, name: str, dpi: float) -> PdfPage:
-    page, picture = drawn_pdf_page(document, number, name, dpi)
-    height, width = page.get_height(), page.get_width()
-    with readable(number, name):
-        words = page_words(page, (float(height), float(width)), f"the text layer of {name}, page {number}")
-    page.close()
-    return PdfPage(number, picture, words)
-
-
 @contextmanager
 def readable(number: int, name: str) -> Generator[None]:
-    """What pypdfium2 cannot do with a page, told in one line."""
+    """Refuse in one line what pypdfium2 cannot do with a page."""
     try:
         yield
     except import_module("pypdfium2").PdfiumError as error:
@@ -164,7 +171,7 @@ def readable(number: int, name: str) -> Generator[None]:
 
 
 def drawn_size(width: float, height: float, dpi: float = DPI) -> tuple[float, tuple[int, int]]:
-    """The scale at which a page of so many points is drawn, and (height, width) of it in pixels; 0 where it cannot."""
+    """The scale at which a page of these points is drawn, and (height, width) of it in pixels; 0 where it cannot."""
     scale = min(dpi / 72, LARGEST_SIDE / max(width, height, 1e-3))
     if min(width, height) * scale < 1 or width * height * scale**2 > MAX_PIXELS:
         return 0.0, (0, 0)
@@ -185,9 +192,9 @@ def drawn_pdf_page(pdf: pypdfium2.PdfDocument, number: int, name: str, dpi: floa
     return page, Picture(pixels, f"{Path(name).stem}-{number}", rows, cols)
 
 
-def page_words(page: pypdfium2.PdfPage, size: tuple[float, float], source: str) -> Words:
+def page_words(page: pypdfium2.PdfPage, source: str) -> Words:
     """The words of a page's text layer: letters between spaces, in the boxes of their characters."""
-    raw = import_module("pypdfium2.raw")
+    raw, size = import_module("pypdfium2.raw"), (float(page.get_height()), float(page.get_width()))
     layer = page.get_textpage()
     try:
         count = max(0, layer.count_chars())
@@ -214,33 +221,7 @@ def page_words(page: pypdfium2.PdfPage, size: tuple[float, float], source: str) 
     texts = [""] * number
     for place, letter in zip(word.tolist(), letters[inked].tolist(), strict=True):
         texts[place] += chr(letter) if letter < 0x110000 and not 0xD800 <= letter < 0xE000 else "�"
-    corners = np.concatenate([lows, highs], axis=1)
-    together = spaced_out(texts, corners)
-    first = np.flatnonzero(np.r_[True, ~together[1:]])
-    joined = ["".join(texts[a:b]) for a, b in zip(first, [*first[1:], number], strict=True)]
-    lows, highs = np.minimum.reduceat(lows, first), np.maximum.reduceat(highs, first)
-    return make_words(joined, np.concatenate([lows, highs], 1), size=size, source=source)
-
-
-def spaced_out(texts: Sequence[str], boxes: np.ndarray) -> np.ndarray:
-    """(N,) whether a word only goes on where the one before it ends, as in a heading set "S t o r e  s u r v e y".
-
-    Four and more letters that stand alone, evenly apart, are words; these end where the gap is much wider.
-    """
-    number = len(texts)
-    goes_on = np.zeros(number, bool)
-    short = np.array([len(text) <= 2 and text[:1].isalpha() for text in texts], dtype=bool)
-    gaps = np.full(number, np.inf)
-    if number > 1:
-        high = np.maximum(boxes[1:, 3] - boxes[1:, 1], 1e-6)
-        level = np.abs(boxes[1:, 3] - boxes[:-1, 3]) < 0.3 * high
-        gaps[1:] = np.where(level & short[1:] & short[:-1], (boxes[1:, 0] - boxes[:-1, 2]) / high, np.inf)
-    near = (gaps > 0) & (gaps < 1)
-    ends = np.flatnonzero(np.diff(np.r_[False, near, False].astype(int)))
-    for start, stop in zip(ends[::2], ends[1::2], strict=True):  # runs of letters, of which a page has few
-        if stop - start >= 3:
-            goes_on[start:stop] = gaps[start:stop] < 1.4 * np.median(gaps[start:stop]) + 0.05
-    return goes_on
+    return make_words(texts, np.concatenate([lows, highs], 1), size=size, source=source)
 
 
 def _char_boxes(raw: ModuleType, layer: pypdfium2.PdfTextPage, count: int) -> np.ndarray:

@@ -1,17 +1,25 @@
-"""`Words`: what is written on a picture, and where. They come with a file (`words_files`), from a page of a PDF
-(`pdf`), by OCR (`ocr`), or from the caller: `look(image, question, words=[("Total", (0.1, 0.8, 0.2, 0.82)), …])`.
+"""`Words`: what is written on a picture, and where.
+
+They come with a file (hOCR or JSON), from a page of a PDF (`pdf`), by OCR (`ocr`), or from the caller:
+`look(image, question, words=[("Total", (0.1, 0.8, 0.2, 0.82)), …])`. A broken file raises `InputError` with one line.
 """
 
 from __future__ import annotations
 
+import json
+import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from ..core.errors import InputError
-from ..core.stopping import check_stop
+from ..core.errors import InputError, check_stop
+from ..core.files import read_bytes
 
 # More words than any page has; a file with more is broken.
 MOST_WORDS = 20_000
@@ -252,3 +260,138 @@ def chains(following: np.ndarray) -> np.ndarray:
     for _ in range(max(1, number).bit_length()):  # pointers are doubled: as many rounds as the length has bits
         start = start[start]
     return np.unique(start, return_inverse=True)[1].astype(np.int64).reshape(-1)
+
+
+# ---- files ---------------------------------------------------------------------------------------------------------
+
+BESIDE = (".hocr", ".words.json")
+LARGEST_FILE = 64_000_000
+FORMATS = "hOCR or JSON (tesseract page.png page hocr writes hOCR)"
+_LINES = frozenset({"ocr_line", "ocrx_line", "ocr_header", "ocr_caption", "ocr_textfloat", "ocr_footer"})
+
+
+def as_words(value: Any, size: tuple[float, float]) -> Words:
+    """What a caller may give as `words=` for a picture of `size` (height, width): `Words`; a list of (text, box) or of
+    {"text": …, "box": …}; or a file of words or its path (`read_words`). Boxes are x0, y0, x1, y1 in 0–1,
+    or in pixels where one of them is above 1.5."""
+    if isinstance(value, Words):
+        return value
+    if isinstance(value, Mapping) or (isinstance(value, Sequence) and not isinstance(value, str | bytes)):
+        return listed_words(value, size, "the caller")
+    return read_words(value, size=size)
+
+
+def read_words(path: str | os.PathLike[str], *, size: tuple[float, float] | None = None) -> Words:
+    """The words of a file, of its first page. size: (height, width) of the picture, where the file has none."""
+    if not isinstance(path, str | os.PathLike):
+        raise InputError(f"words must be a file, Words, or a list of (text, box), got {type(path).__name__}")
+    name = Path(path).name
+    text = _text_of(Path(path))
+    start = text.lstrip("\ufeff \t\r\n")
+    if start[:1] in ("{", "["):
+        return _json_words(start, size, name)
+    if "ocrx_word" in start or "ocr_page" in start:
+        return _hocr_words(text, size, name)
+    raise InputError(f"{name} holds no words that can be read; give {FORMATS}")
+
+
+def words_beside(picture: object) -> Path | None:
+    """Find the file of words beside a picture's file: page.png and page.hocr or page.words.json."""
+    if not isinstance(picture, str | os.PathLike) or not os.path.isfile(picture):
+        return None
+    places = (Path(picture).with_suffix(ending) for ending in BESIDE)
+    return next((place for place in places if os.path.isfile(place)), None)
+
+
+def _text_of(path: Path) -> str:
+    try:
+        raw = read_bytes(path, LARGEST_FILE)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise InputError(f"cannot read the words of {path} ({reason}); check the path") from error
+    if not raw.strip():
+        raise InputError(f"{path.name} is empty; give {FORMATS}")
+    encoding = "utf-16" if raw[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
+    declared = re.match(rb"""\s*<\?xml[^>]*encoding=["']([\w.-]+)""", raw[:200])
+    if declared and encoding != "utf-16":
+        encoding = declared[1].decode("ascii", "replace")
+    try:
+        text = raw.decode(encoding)
+    except (UnicodeDecodeError, LookupError) as error:
+        raise InputError(f"{path.name} is not text in {encoding}; save it as UTF-8") from error
+    if "\0" in text:
+        raise InputError(f"{path.name} is not a file of words; give {FORMATS}")
+    return text
+
+
+def _json_words(text: str, size: tuple[float, float] | None, name: str) -> Words:
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{name} is not JSON that can be read ({error}); give a list of words") from error
+    if isinstance(value, dict) and isinstance(value.get("pages"), list) and value["pages"]:
+        value = value["pages"][0]
+    if isinstance(value, dict) and not isinstance(value.get("words"), list):
+        raise InputError(
+            f'{name} has no list "words"; give {{"width": …, "height": …, "words": [{{"text", "box"}}, …]}}'
+        )
+    return listed_words(value, size, name)
+
+
+class _Hocr(HTMLParser):
+    """Lines and words of the first page by their class and the box in their title; HTML as it comes, closed or not."""
+
+    def __init__(self) -> None:
+        super().__init__(convert_charrefs=True)
+        self.page: list[float] | None = None
+        self.pages = self.line = self.depth = 0
+        self.open: list[str] | None = None
+        self.box: list[float] = []
+        self.words: list[tuple[str, list[float], int]] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        known = dict(attrs)
+        classes = set((known.get("class") or "").split())
+        box = _title_box(known.get("title") or "")
+        if self.open is not None and tag not in ("br", "img", "wbr", "meta", "hr"):
+            self.depth += 1
+        if "ocr_page" in classes:
+            self.page, self.pages = box if self.page is None else self.page, self.pages + 1
+        elif classes & _LINES:
+            self.line += 1
+        elif "ocrx_word" in classes and box is not None and self.pages < 2 and len(self.words) <= MOST_WORDS:
+            self.open, self.box, self.depth = [], box, 1
+
+    def handle_data(self, data: str) -> None:
+        if self.open is not None:
+            self.open.append(data)
+
+    def handle_endtag(self, tag: str) -> None:
+        if self.open is None:
+            return
+        self.depth -= 1
+        if self.depth <= 0:
+            self.words.append(("".join(self.open), self.box, self.line))
+            self.open = None
+
+
+def _title_box(title: str) -> list[float] | None:
+    found = re.search(r"\bbbox" + r"\s+(-?\d+(?:\.\d+)?)" * 4, title)
+    return [float(number) for number in found.groups()] if found else None
+
+
+def _hocr_words(text: str, size: tuple[float, float] | None, name: str) -> Words:
+    reader = _Hocr()
+    try:
+        reader.feed(text)
+        reader.close()
+    except (ValueError, AssertionError) as error:  # the parser's own way of refusing a broken declaration
+        raise InputError(f"{name} is not hOCR that can be read ({error})") from error
+    extent, corner = reader.page, (0.0, 0.0)
+    if extent is not None and extent[2] > extent[0] and extent[3] > extent[1]:
+        corner, size = (extent[0], extent[1]), (extent[3] - extent[1], extent[2] - extent[0])
+    if size is None:
+        raise InputError(f"{name} does not tell the size of its page; give the picture with it")
+    texts, boxes, lines = zip(*reader.words, strict=True) if reader.words else ((), (), ())
+    placed = np.array(boxes, dtype=np.float64).reshape(-1, 4) - (*corner, *corner)
+    return make_words(texts, placed, size=size, lines=lines, source=name)

@@ -19,8 +19,7 @@ from torch import Tensor
 
 from ..attending.strategies import DEFAULT_STRATEGY
 from ..balancing.choosing import check_relevance
-from ..core.checks import of_kind, shown
-from ..core.errors import InputError
+from ..core.errors import InputError, of_kind, shown
 from ..core.values import Allocation
 from ..options import Options, as_options
 from .attachment_plan import plan_prompt

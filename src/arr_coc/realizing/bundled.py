@@ -13,11 +13,9 @@ import re
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 
-from ..core.checks import shown
-from ..core.errors import InputError
+from ..core.errors import InputError, shown
 from ..core.files import write_json
-from ..core.folders import MINI, part_folder
-from ..core.manifest import changing, verify
+from ..core.folders import MINI, changing, part_folder, verify
 from ..knowing.scorer.source import ScorerRelevance, scorer_beside
 from ..pictures.kind import strangeness
 from ..pictures.load import Picture

@@ -34,8 +34,7 @@ from torch import Tensor, nn
 
 from ..attending.tree import build_tree
 from ..core.errors import InputError
-from ..core.folders import measured_path
-from ..core.manifest import verify
+from ..core.folders import measured_path, verify
 from ..core.values import Allocation, Relevance
 from ..knowing.ways import detail_relevance
 from .base import Backbone, Inputs, VisualGrid

@@ -24,8 +24,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from ..attending.frame import token_grids
-from ..core.checks import shown
-from ..core.errors import InputError
+from ..core.errors import InputError, shown
 from ..core.plugins import LAB, load_plugin, plugins
 from ..core.values import Allocation
 from .base import Backbone, Inputs, Realized, VisualGrid

@@ -15,8 +15,7 @@ from types import ModuleType
 import numpy as np
 
 from ..core.arrays import Array, float32, namespace, sized
-from ..core.checks import shown
-from ..core.errors import InputError
+from ..core.errors import InputError, shown
 from . import ops as opencv
 
 CHANNELS = ("red", "green", "blue", "sobel_magnitude", "y", "x", "eccentricity", "saliency", "text_regions")

@@ -14,8 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..core.checks import shown
-from ..core.errors import InputError
+from ..core.errors import InputError, shown
 from ..core.kept import ByteStore, PictureStore, pixels_key
 from ..pictures.words import Words, chains
 

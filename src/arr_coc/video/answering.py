@@ -1,11 +1,10 @@
-"""An answer from a clip: through the stock video prompt, from all frames that got tokens, or from the clearest one.
+"""An answer from a clip: through the stock video prompt, or from all frames that got tokens as one picture.
 
 "video": all frames in one prompt, each with its own tokens and its time in words; what Qwen3-VL was trained for.
 "sheet": the frames that got tokens side by side, as one picture with all their tokens. For a model that never saw a
 video, such as a `mini` that was trained on single pictures only; what is asked may lie in several frames.
-"clearest": one frame as a picture: the one with most relevance in most detail.
 "auto": "video" for models that say so in their configuration (`trained_on_video`) or take frames in groups, as the
-released Qwen3-VL do; else "sheet", which is the clearest frame where no other got tokens to speak of.
+released Qwen3-VL do; else "sheet".
 """
 
 from __future__ import annotations
@@ -29,11 +28,9 @@ if TYPE_CHECKING:
     from ..answering.eye import Eye
     from .stream import SeenFrame
 
-Reading = Literal["auto", "video", "sheet", "clearest"]
-READINGS = ("auto", "video", "sheet", "clearest")
-
-
-# Side by side, so many frames at most.
+Reading = Literal["auto", "video", "sheet"]
+READINGS = ("auto", "video", "sheet")
+# Frames side by side, at most.
 SHEET_FRAMES = 4
 
 
@@ -46,7 +43,7 @@ def answer_clip(
 ) -> Answer:
     """frames: (H, W, 3) uint8, those that were watched, with sides that are multiples of the model's cell.
 
-    The answer's passes hold what the model was given: one for each group of frames, or the one of the clearest frame.
+    The answer's passes hold what the model was given: one for each group of frames, or one for the sheet.
     """
     if reading not in READINGS:
         raise InputError(f"no reading is called {reading!r}; choose {', '.join(READINGS)}")
@@ -54,8 +51,6 @@ def answer_clip(
         raise InputError(f"{len(watched.frames)} frames were watched, but {len(frames)} are given to answer from")
     if reading == "auto":
         reading = "video" if knows_video(eye) else "sheet"
-    if reading == "clearest":
-        return _from_clearest(eye, watched, frames, max_new_tokens)
     return (_from_video if reading == "video" else _from_sheet)(eye, watched, frames, max_new_tokens)
 
 
@@ -65,12 +60,6 @@ def knows_video(eye: Eye) -> bool:
     if getattr(config, "trained_on_video", False):
         return True
     return str(config.model_type).startswith("qwen3_vl") and config.vision_config.temporal_patch_size > 1
-
-
-def _from_clearest(eye: Eye, watched: Watched, frames: Sequence[np.ndarray], longest: int) -> Answer:
-    number = watched.clearest()
-    options = Options(allocation=watched.frames[number].allocation, max_new_tokens=longest)
-    return replace(eye.set_image(frames[number]).ask(watched.query, options=options), full=watched.full)
 
 
 def _from_sheet(eye: Eye, watched: Watched, frames: Sequence[np.ndarray], longest: int) -> Answer:

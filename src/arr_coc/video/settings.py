@@ -1,4 +1,8 @@
-"""The few numbers that say how relevance moves from frame to frame; learned on moving Needle World, or defaults."""
+"""How relevance moves from frame to frame: the numbers of it, learned or defaults, its arithmetic, and what it costs.
+
+Each frame of a stream pays for what is new in it: the whole cap after a cut, a single token where nothing changed. A
+total is never exceeded: what the coming frames need at the least is kept back.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +13,11 @@ from pathlib import Path
 
 import numpy as np
 
+from ..attending.frame import Frame, to_cells
 from ..core.arrays import Array, namespace
 from ..core.errors import InputError
-from ..core.folders import WEIGHTS
-from ..core.manifest import verify
-from ..core.values import JsonObject
+from ..core.folders import WEIGHTS, verify
+from ..core.values import Allocation, JsonObject, token_density
 from ..texture.motion import agreement
 
 # What `arr-coc train video` writes.
@@ -58,10 +62,6 @@ class TemporalSettings:
     def to_json(self) -> JsonObject:
         return asdict(self)
 
-    @classmethod
-    def from_json(cls, data: JsonObject) -> TemporalSettings:
-        return cls(**data)
-
 
 def load_settings(folder: str | Path | None = None) -> TemporalSettings:
     """What was learned: from a folder of `arr-coc train video`, the package's own, or defaults."""
@@ -70,14 +70,12 @@ def load_settings(folder: str | Path | None = None) -> TemporalSettings:
         return TemporalSettings()
     verify(path.parent, [path.name])
     try:
-        return TemporalSettings.from_json(json.loads(path.read_text(encoding="utf-8")))
+        return TemporalSettings(**json.loads(path.read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError) as error:
         raise InputError(f"no temporal settings could be read from {path}: {error}") from error
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# The arithmetic of carried relevance, for numpy and torch alike, and which parts of a frame are looked at again.
-
+# ---- carried relevance, for numpy and torch alike -------------------------------------------------------------------
 
 # What similarity calls the same ground. Fixed, not learned: a measure must not move with what it measures.
 SAME_UP_TO, OTHER_FROM = 0.03, 0.11
@@ -108,26 +106,95 @@ def boosted(relevance: Array, moving: Array, boost: float | Array) -> Array:
     return (relevance * (1 + (boost - 1) * moving)).clip(0, 1)
 
 
-# The frame is cut into so many bands across its shorter side, of which so many may be looked at again in one frame:
-# what is left waits a frame, so that no frame costs much more than another.
+# Bands into which a frame is cut across its shorter side. The weakest is looked at again, the others wait a frame, so
+# that no frame costs much more than another.
 BANDS = 8
-MOST = 1
 # A band is looked at again if this share of it is weak.
 SHARE = 0.02
 
 
 def weak_bands(trust: np.ndarray, weak: float) -> list[tuple[slice, slice]]:
-    """(h, w) trust → windows (rows, cols), each as long as the longer side; neighbouring bands are one window."""
+    """(h, w) trust → the window (rows, cols) of its weakest band, along the longer side; none where all is sure."""
     height, width = trust.shape
     across_rows = height <= width
     shares = (trust < weak).mean(axis=1 if across_rows else 0)
-    number = min(BANDS, len(shares))
-    edges = np.linspace(0, len(shares), number + 1).astype(int)
+    edges = np.linspace(0, len(shares), min(BANDS, len(shares)) + 1).astype(int)
     weakness = np.add.reduceat(shares, edges[:-1]) / np.diff(edges)
-    chosen = np.sort(np.argsort(-weakness, kind="stable")[:MOST])
-    chosen = chosen[weakness[chosen] > SHARE]
-    runs = np.split(chosen, np.flatnonzero(np.diff(chosen) > 1) + 1) if len(chosen) else []
-    spans = [slice(int(edges[run[0]]), int(edges[run[-1] + 1])) for run in runs]
-    if across_rows:
-        return [(span, slice(0, width)) for span in spans]
-    return [(slice(0, height), span) for span in spans]
+    band = int(weakness.argmax())
+    if weakness[band] <= SHARE:
+        return []
+    span = slice(int(edges[band]), int(edges[band + 1]))
+    return [(span, slice(0, width)) if across_rows else (slice(0, height), span)]
+
+
+# ---- what of this ground was shown before, and what a frame may therefore cost ---------------------------------------
+
+# Ground counts as shown where it was shown in this share of the detail that is wanted now: carried maps blur a little.
+ENOUGH = 0.6
+
+
+def detail_of(allocation: Allocation) -> np.ndarray:
+    """(rows, cols) float32: 1 at level 0, a half at level 1, …; 0 where nothing looks."""
+    levels = allocation.level_map()
+    return np.where(levels < 0, 0.0, np.exp2(-levels.astype(np.float32))).astype(np.float32)
+
+
+def cells_of(maps: np.ndarray, grid: tuple[int, int]) -> np.ndarray:
+    """(h, w) → (rows, cols) mean of each cell."""
+    return to_cells(maps[None], Frame(grid, 1))[0]
+
+
+def spread_over(cells: np.ndarray, size: tuple[int, ...]) -> np.ndarray:
+    """(rows, cols) → (h, w), each place with the value of the cell it lies in."""
+    rows, cols = cells.shape
+    at_row = np.minimum((np.arange(size[0]) + 0.5) * rows / size[0], rows - 1).astype(int)
+    at_col = np.minimum((np.arange(size[1]) + 0.5) * cols / size[1], cols - 1).astype(int)
+    return np.ascontiguousarray(cells[at_row[:, None], at_col[None, :]], dtype=np.float32)
+
+
+def fresh_ground(standing: Allocation, shown: np.ndarray) -> float:
+    """Share of the standing tokens that stand on ground not yet shown in that detail. shown: (rows, cols)."""
+    density = token_density(standing)
+    unmet = shown < ENOUGH * detail_of(standing)
+    return float((density * unmet).sum() / density.sum())
+
+
+def kept_share(earlier: Allocation, later: Allocation, same_ground: np.ndarray) -> float:
+    """[0, 1]: how much of two allocations of one size is the same: as many tokens on the same places, and on the same
+    ground there. same_ground: (rows, cols) share of each cell of the later frame that was there in the earlier one.
+
+    Places alone would not do: after a cut, what matters often stands where something else stood before.
+    """
+    before, after = token_density(earlier), token_density(later)
+    return float((np.minimum(before, after) * same_ground).sum() / max(float(before.sum()), float(after.sum())))
+
+
+@dataclass(frozen=True)
+class Pace:
+    """cap: tokens that one frame may cost. total: tokens of the whole clip, None for no end. frames: how many frames
+    will come, where that is known; without it a total is used up by the frames that come first."""
+
+    cap: int
+    total: int | None = None
+    frames: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.cap < 1:
+            raise InputError(f"a frame needs at least 1 token, got a cap of {self.cap}")
+        if self.frames is not None and self.frames < 1:
+            raise InputError(f"a clip has at least 1 frame, got {self.frames}")
+        if self.total is not None and self.total < (self.frames or 1):
+            raise InputError(f"a total of {self.total} tokens is less than one for each of {self.frames or 1} frames")
+
+    def allowance(self, frame: int, spent: int, fresh: float) -> int:
+        """Tokens that frame `frame` (from 0) may cost; fresh: share of its relevant ground that is new, 0 to 1.
+
+        Never below one unless the total is used up: then 0, and the frame cannot be shown.
+        """
+        wanted = 1 + round((self.cap - 1) * min(max(fresh, 0.0), 1.0))
+        if self.total is None:
+            return wanted
+        left = self.total - spent
+        if self.frames is not None:
+            left -= max(0, self.frames - frame - 1)
+        return max(0, min(wanted, left))

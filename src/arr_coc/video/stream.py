@@ -3,7 +3,6 @@
 stream = VideoStream("What number is on the red sign?", budget=256)
 for pixels in frames:
     seen = stream.see(pixels)          # SeenFrame: allocation, cut, similarity, …
-stream.save("stream.npz")              # and VideoStream.resume("stream.npz") goes on with the next frame
 
 One frame: motion; has the scene changed? If so, start afresh. If not, carry relevance along the flow, look again only
 where it is weak, and pay only for ground that was not shown before.
@@ -11,34 +10,33 @@ where it is weak, and pay only for ground that was not shown before.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
-from os import PathLike
-from zipfile import BadZipFile
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from ..attending.allocate import allocate
 from ..attending.frame import Frame
-from ..core.clock import timed
 from ..core.errors import InputError
-from ..core.files import replacing
-from ..core.values import Allocation, JsonObject, Relevance
+from ..core.values import Allocation, Relevance, timed
 from ..knowing.scene import RelevanceSource
 from ..options import Budget, Options, as_options, check_question
 from ..texture.motion import FEATURES, Motion, cut_features, cut_score, measure_motion, next_level, view_of, warp_planes
-from .settings import TemporalSettings, blend, boosted, carried_trust, load_settings, same_ground, weak_bands
+from .settings import (
+    Pace,
+    TemporalSettings,
+    blend,
+    boosted,
+    carried_trust,
+    cells_of,
+    detail_of,
+    fresh_ground,
+    kept_share,
+    load_settings,
+    same_ground,
+    spread_over,
+    weak_bands,
+)
 from .sources import everything, first_planes, map_size, planes_of, source_of
-from .spending import Pace, cells_of, detail_of, fixated, fresh_ground, kept_share, spread_over
-
-# ----------------------------------------------------------------------------------------------------------------------
-# All that a stream remembers, in one value that can be saved, copied and read back.
-#
-# Nothing about a stream lives anywhere else: two streams never meet, and a stream that was saved goes on as if nothing
-# had happened.
-
-SCHEMA = 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,9 +47,8 @@ class StreamState:
     looked at. size: (height, width) of the frames. view: (h, w, 3) uint8, the last frame small. level:
     (2,) the clip's own level of the cut features.
     planes: (planes, h, w) carried maps. trust: (h, w) how far they may be believed. whole_trust: (h, w) that of maps
-    that are known of whole frames only. relevance: (h, w) of the last frame. saliency: (h, w). fixations: (h, w) where
-    tokens went lately. shown: (h, w) detail in which this ground was shown, 0 to 1. standing: (N, 3) leaves of the last
-    standing allocation. spent: tokens so far.
+    that are known of whole frames only. relevance: (h, w) of the last frame. shown: (h, w) detail in which this ground
+    was shown, 0 to 1. standing: (N, 3) leaves of the last standing allocation. spent: tokens so far.
     """
 
     frame: int
@@ -65,42 +62,9 @@ class StreamState:
     trust: np.ndarray
     whole_trust: np.ndarray
     relevance: np.ndarray
-    saliency: np.ndarray
-    fixations: np.ndarray
     shown: np.ndarray
     standing: np.ndarray
 
-    def save(self, path: str | PathLike[str], about: Mapping[str, object] | None = None) -> None:
-        """One .npz file. about: plain values to keep with it, such as the stream's arguments."""
-        plain = self._plain()
-        arrays = {name: value for name, value in plain.items() if isinstance(value, np.ndarray)}
-        numbers = {name: value for name, value in plain.items() if name not in arrays}
-        numbers |= {"schema": SCHEMA, "size": list(self.size), "about": about or {}}
-        with replacing(path) as temporary, temporary.open("wb") as file:
-            np.savez(file, allow_pickle=False, numbers=np.array(json.dumps(numbers)), **arrays)
-
-    def _plain(self) -> dict[str, object]:
-        return {item.name: getattr(self, item.name) for item in fields(self) if item.name != "size"}
-
-    @classmethod
-    def load(cls, path: str | PathLike[str]) -> tuple[StreamState, JsonObject]:
-        """The state and what was kept with it."""
-        try:
-            with np.load(path, allow_pickle=False) as file:
-                numbers = json.loads(str(file["numbers"]))
-                if numbers.pop("schema") != SCHEMA:
-                    raise InputError(f"{path} was saved by another version of the stream's state; start afresh")
-                arrays = {name: file[name] for name in file.files if name != "numbers"}
-            about = numbers.pop("about")
-            numbers["size"] = tuple(numbers["size"])
-            return cls(**numbers, **arrays), about
-        except InputError:
-            raise
-        except (OSError, KeyError, ValueError, TypeError, BadZipFile) as error:
-            raise InputError(f"no stream state could be read from {path}: {error}") from error
-
-
-# ----------------------------------------------------------------------------------------------------------------------
 
 # A source that can only be asked for the whole frame is asked again when this share of the relevance is weak.
 LOOK_AGAIN = 0.25
@@ -149,7 +113,6 @@ class VideoStream:
         frames: Of the whole clip (`Pace`).
         scorer: Of the model that will answer; "auto" takes it.
         settings: Instead of those that come with the library.
-        state: Where an earlier stream stood.
         options: `budget`, `relevance` ("look" by default; a function gets (frame (H, W, 3) uint8, question)), `photos`
             and `cell`.
 
@@ -168,7 +131,6 @@ class VideoStream:
         frames: int | None = None,
         scorer: RelevanceSource | None = None,
         settings: TemporalSettings | None = None,
-        state: StreamState | None = None,
         options: Options | None = None,
     ) -> None:
         self.query, self.total, self.frames = check_question(query), total, frames
@@ -176,22 +138,10 @@ class VideoStream:
         self.cell, self.photos = self.options.cell, self.options.photos
         self.settings = settings or load_settings()
         self.source = source_of(self.options.relevance, query, self.photos, scorer)
-        if state is not None and len(state.planes) != self.source.planes:
-            raise InputError(
-                f"this stream carries {len(state.planes)} maps and its source gives {self.source.planes}: was it saved "
-                "with another relevance=, or with the photo map there?"
-            )
-        self.state = state
+        self.state: StreamState | None = None
 
     def see(self, pixels: np.ndarray) -> SeenFrame:
-        """See the next frame.
-
-        Args:
-            pixels: (H, W, 3) uint8 RGB.
-
-        Returns:
-            A `SeenFrame`: where its tokens go, and why.
-        """
+        """See the next frame, (H, W, 3) uint8 RGB; returns where its tokens go, and why."""
         pixels = check_frame(pixels)
         seconds: dict[str, float] = {}
         state, size = self.state, (pixels.shape[0], pixels.shape[1])
@@ -250,8 +200,6 @@ class VideoStream:
             trust=np.ones(size, dtype=np.float32),
             whole_trust=np.ones(size, dtype=np.float32),
             relevance=blank,
-            saliency=planes[self.source.everywhere_planes[0]] if self.source.everywhere_planes else blank,
-            fixations=blank,
             shown=blank,
             standing=np.zeros((0, 3), dtype=np.int64),
         )
@@ -263,9 +211,9 @@ class VideoStream:
         """The same scene: everything is warped along the flow, and what is weak is looked at again."""
         settings, size = self.settings, motion.agreement.shape
         keyframe = state.since_keyframe + 1 >= settings.keyframe
-        carried = [*state.planes, state.trust, state.whole_trust, state.saliency, state.fixations, state.shown]
+        carried = [*state.planes, state.trust, state.whole_trust, state.shown]
         warped = warp_planes(carried, motion.flow)
-        planes, (trust, whole_trust, saliency, fixations, shown) = warped[:-5], warped[-5:]
+        planes, (trust, whole_trust, shown) = warped[:-3], warped[-3:]
         trust = carried_trust(trust, motion.agreement, settings.fade)
         whole_trust = carried_trust(whole_trust, motion.agreement, settings.fade)
         windows = self._windows(trust, planes, keyframe)
@@ -280,8 +228,6 @@ class VideoStream:
             mixed = blend(planes[number], current[number], whole_trust if costly else trust, settings.decay)
             # A costly map that was not found anew is what was carried, and so is the mixture.
             planes[number] = mixed if costly or number in cheap else np.where(again, mixed, planes[number])
-        if cheap:
-            saliency = blend(saliency, current[cheap[0]], trust, settings.decay)
         after = replace(
             state,
             frame=state.frame + 1,
@@ -289,8 +235,6 @@ class VideoStream:
             planes=planes,
             trust=np.where(again, np.float32(1), trust),
             whole_trust=np.ones_like(whole_trust) if whole else whole_trust,
-            saliency=saliency,
-            fixations=fixations,
             shown=np.minimum(shown, motion.agreement),
         )
         return after, float(again.mean())
@@ -346,7 +290,6 @@ class VideoStream:
             after,
             spent=after.spent + paid.tokens,
             shown=np.maximum(after.shown, spread_over(detail_of(paid), after.shown.shape)),
-            fixations=fixated(after.fixations, paid),
             standing=standing.leaf_cells(),
         )
         seen = SeenFrame(
@@ -364,52 +307,8 @@ class VideoStream:
         return after, seen
 
     def cap_of(self, size: tuple[int, int]) -> int:
-        """Tokens that one frame may cost.
-
-        Args:
-            size: (height, width) in pixels.
-
-        Returns:
-            So many.
-        """
+        """Tokens that one frame of (height, width) pixels may cost."""
         return self.options.tokens(Frame(size, self.cell).full)
-
-    # ---- memory -------------------------------------------------------------------------------------------------
-
-    def save(self, path: str | PathLike[str]) -> None:
-        """Write state and arguments into one file. A relevance function is not saved; give it again to `resume`.
-
-        Args:
-            path: Of the file.
-        """
-        if self.state is None:
-            raise InputError("this stream has seen no frame yet; there is nothing to save")
-        about = {
-            **{name: getattr(self, name) for name in ("query", "total", "frames", "cell", "photos")},
-            "budget": self.options.budget,
-            "settings": asdict(self.settings),
-        }
-        self.state.save(path, about)
-
-    @classmethod
-    def resume(
-        cls, path: str | PathLike[str], *, relevance: object = None, scorer: RelevanceSource | None = None
-    ) -> VideoStream:
-        """The stream as it was when it was saved.
-
-        Args:
-            path: What `save` wrote.
-            relevance: Where it was a function, that function.
-            scorer: Where there was one.
-
-        Returns:
-            A `VideoStream`.
-        """
-        state, about = StreamState.load(path)
-        settings = TemporalSettings.from_json(about.pop("settings"))
-        kept = {name: about.pop(name) for name in ("budget", "cell", "photos")}
-        options = Options(**kept, relevance=relevance)
-        return cls(**about, settings=settings, scorer=scorer, state=state, options=options)
 
 
 def check_frame(pixels: object) -> np.ndarray:

@@ -1,11 +1,12 @@
 """`watch`: a whole clip, one question, one budget.
 
-The stream goes over the clip once and finds relevance, motion and cuts; then all frames share the budget (`forest`).
-A stream without an end cannot be planned: `VideoStream` paces itself.
+The stream goes over the clip once and finds relevance, motion and cuts; then all frames share the budget. A
+stream without an end cannot be planned: `VideoStream` paces itself.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
@@ -15,17 +16,20 @@ import numpy as np
 from ..attending.distance import Distance, at_distance, distance_of, scaled_size
 from ..attending.frame import Frame
 from ..attending.grip import as_grip
+from ..attending.overlay import overlay, token_gains
+from ..attending.tree import Leaves
 from ..core.errors import InputError
 from ..core.values import DEFAULT_CELL, Allocation
 from ..decide import View, distance_for
 from ..knowing.scene import RelevanceSource
 from ..options import DEFAULT_SHARE, Budget, Options, as_options
 from ..texture.type_height import letters_of
-from .settings import TemporalSettings
-from .spending import cells_of, detail_of
+from .settings import TemporalSettings, cells_of
 from .stream import SeenFrame, VideoStream
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from .decode import Film
 
 
@@ -70,19 +74,6 @@ class Watched:
             "at_cuts": float(np.mean(at_cuts)) if at_cuts else None,
         }
 
-    def clearest(self) -> int:
-        """The frame in which most of the relevance is seen in most detail."""
-        return self.by_clearness()[0]
-
-    def by_clearness(self) -> list[int]:
-        """All frames, the clearest first; of one scene only its clearest before those of other scenes."""
-        order = np.argsort([-evidence(frame) for frame in self.frames], kind="stable").tolist()
-        of_scene: dict[int, int] = {}
-        for number in order:
-            of_scene.setdefault(self.frames[number].scene, number)
-        first = list(of_scene.values())
-        return first + [number for number in order if number not in first]
-
     def funded(self, most: int) -> list[int]:
         """The frames that got tokens for ground of their own, up to `most`, in the order of time: of every stretch that
         shows much the same ground the one with most tokens, where that is a quarter of what any of them got."""
@@ -100,15 +91,8 @@ class Watched:
         return sorted(number for number in order if self.frames[number].tokens >= least)
 
 
-# So much of a frame must be new, all in all since the last one, for it to show ground of its own.
+# Share of a frame that must be new, all in all since the last one, for it to show ground of its own.
 NEW_GROUND = 0.5
-
-
-def evidence(frame: SeenFrame) -> float:
-    """[0, 1]: relevance-weighted detail of what is paid for in a frame: 1 if all that matters is seen at level 0."""
-    detail = detail_of(frame.allocation)
-    weights = cells_of(frame.relevance.map, (detail.shape[0], detail.shape[1]))
-    return float((weights * detail).sum() / max(float(weights.sum()), 1e-9))
 
 
 def watch(
@@ -210,10 +194,8 @@ def share_budget(
     cell: int = DEFAULT_CELL,
     distance: Distance | None = None,
 ) -> list[SeenFrame]:
-    """The frames with allocations that share one total, all seen from one distance; see `forest`."""
+    """The frames with allocations that share one total, all seen from one distance."""
     import torch
-
-    from .spending import demand_of, grow_forest
 
     distance = distance or Distance()
     frame = Frame(size, cell, None if distance.times == 1 else scaled_size(size, distance.times, cell))
@@ -244,3 +226,49 @@ def _of_one_size(first: np.ndarray, rest: Iterator[np.ndarray]) -> Iterator[np.n
                 "a clip has frames of one size"
             )
         yield frame
+
+
+# ---- one budget for a whole clip -------------------------------------------------------------------------------------
+#
+# The tokens of all frames in one order, each where it is worth most: the relevance of new ground that it shows.
+# So a cut gets a full look, a still scene next to nothing after its first frame, and what is left over when everything
+# new was seen goes to the most relevant ground again. All clips of a batch at once, any device.
+
+# What repeated ground still counts, so that a budget that cannot be spent on new ground is not wasted.
+REPEATED = 0.02
+
+
+def demand_of(relevance: Tensor, same_ground: Tensor, repeated: float = REPEATED) -> Tensor:
+    """(N, T, rows, cols): relevance of ground that is new. same_ground: share of each cell that was there before."""
+    return relevance * (repeated + (1 - repeated) * (1 - same_ground))
+
+
+def share_tokens(demand: Tensor, total: int, cap: int | None = None) -> Tensor:
+    """(N, T, rows, cols) demand → (N, T) int64 tokens of each frame: `total` for each clip, at most `cap` for a frame.
+
+    Every frame has one at the least. The total is met exactly; less only where the cap does not let it be spent.
+    """
+    import torch
+
+    number, frames, rows, cols = demand.shape
+    cap = rows * cols if cap is None else min(cap, rows * cols)
+    if total < frames or cap < 1:
+        raise InputError(
+            f"a total of {total} tokens and a cap of {cap} are less than one for each of {frames} frames; give more"
+        )
+    gains = token_gains(demand.flatten(0, 1)).unflatten(0, (number, frames))[..., :cap]
+    gains[..., 0] = math.inf
+    # Among equals the frames take turns: the first token of each, then the second.
+    order = gains.transpose(1, 2).flatten(1).argsort(dim=1, descending=True, stable=True)[:, :total]
+    counts = torch.zeros(number, frames, dtype=torch.int64, device=demand.device)
+    return counts.scatter_add(1, order % frames, torch.ones_like(order))
+
+
+def grow_forest(demand: Tensor, total: int, cap: int | None = None, relevance: Tensor | None = None) -> Leaves:
+    """(N, T, rows, cols) demand → the leaves of all frames, (N · T, …), clip after clip: an overlay for each frame.
+
+    total, cap: see `share_tokens`. The leaves are scored by `relevance`, by the demand unless given.
+    """
+    counts = share_tokens(demand, total, cap)
+    scored = demand if relevance is None else relevance
+    return overlay(demand.flatten(0, 1), counts.flatten().tolist(), scored=scored.flatten(0, 1))

@@ -19,8 +19,7 @@ import torch
 from torch import Tensor
 
 from arr_coc.core.arrays import sized
-from arr_coc.core.checks import shown
-from arr_coc.core.errors import InputError
+from arr_coc.core.errors import InputError, shown
 from arr_coc.texture import channels as library
 from arr_coc.texture.channels import (
     FAINTEST_EDGE,

@@ -20,7 +20,7 @@ from torch import Tensor
 
 from arr_coc.core.errors import InputError
 from arr_coc.core.files import replacing
-from arr_coc.knowing.encoder import SemanticEncoder
+from arr_coc_lab.classic.encoder import SemanticEncoder
 
 from .channels40 import SEMANTIC_DIMENSIONS
 from .ops import unit

@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...core.arrays import torch_threads
-from ...core.document_values import DocumentAllocation
 from ...core.errors import InputError
 from ...core.folders import MINI
-from ...core.values import Allocation, JsonObject
+from ...core.values import Allocation, DocumentAllocation, JsonObject
 from ...options import Options
 
 if TYPE_CHECKING:

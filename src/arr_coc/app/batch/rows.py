@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...core.errors import InputError
-from ...core.records import WHOLE, Share, count_rows, first_of, image_of, is_table, read_rows, table_files
+from ...core.files import WHOLE, Share, count_rows, first_of, image_of, is_table, read_rows, table_files
 from ...options import check_question
 
 PATHS, QUERIES, IMAGES = ("path", "file"), ("query", "question"), ("image", "bytes")

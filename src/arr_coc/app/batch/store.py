@@ -14,10 +14,8 @@ from time import monotonic
 
 import numpy as np
 
-from ...core.files import locked_folder, replacing, same_settings, write_text
-from ...core.records import arrow, has_parquet
-from ...core.unsure import is_unsure
-from ...core.values import JsonObject
+from ...core.files import arrow, has_parquet, locked_folder, replacing, same_settings, write_text
+from ...core.values import JsonObject, is_unsure
 from .looker import COLUMNS
 from .rows import Keys, key_of
 

@@ -57,7 +57,7 @@ def command(given: AskCommand) -> int:
       arr-coc ask form.png "What is the date?" --record asked.jsonl
       cat receipt.png | arr-coc ask - "What is the total?" --budget 10%
     """
-    from ...core.unsure import check_sureness, withheld
+    from ...core.values import check_sureness, withheld
     from ...options import check_question
     from ...realizing.bundled import HUB_NAME
     from .inputs import check_model, check_record
@@ -104,7 +104,7 @@ def ask_picture(given: AskCommand, options: Options, source: PictureSource) -> t
     """The answer about one picture, and the files that were written."""
     from ...asking import Eye, can_be_quick, quick_eye
     from ...pictures.pdf import load_page
-    from ...pictures.words_files import as_words
+    from ...pictures.words import as_words
     from .inputs import check_model, quiet_decoder, result_names
     from .results import write_answer
 

@@ -134,8 +134,7 @@ def number(package: str) -> str:
 
 
 def weights() -> list[Finding]:
-    from ...core.folders import MINI, SCORER, WEIGHTS, part_folder
-    from ...core.manifest import verify
+    from ...core.folders import MINI, SCORER, WEIGHTS, part_folder, verify
 
     findings = []
     for part in (MINI, SCORER):

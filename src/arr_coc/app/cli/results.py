@@ -7,9 +7,8 @@ from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING
 
-from ...core.document_values import DocumentAllocation, PageShare
 from ...core.files import write_json
-from ...core.values import JsonObject
+from ...core.values import DocumentAllocation, JsonObject, PageShare
 from ...decide_document import DocumentLook, listed
 from .console import save_png, say, seconds_line, show, table, writing
 
@@ -220,7 +219,7 @@ def print_answer(name: str, query: str, answer: Answer, files: Mapping[str, str]
     """Print the answer, its sureness, its cost, the passes where there are several, and the notes."""
     from rich.text import Text
 
-    from ...core.unsure import UNSURE, is_unsure, sureness_words
+    from ...core.values import UNSURE, is_unsure, sureness_words
 
     last = answer.passes[-1]
     sure = f"{sureness_words(answer.uncertainty).partition(',')[0]}; entropy {last.entropy:.2f} nats, "

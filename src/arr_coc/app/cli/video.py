@@ -107,7 +107,7 @@ def write_files(
     out: Path, watched: Watched, pixels: list[np.ndarray], rate: float, answer: Answer | None, clip: str
 ) -> dict[str, str]:
     from ...core.files import write_json
-    from ...draw.film import homunculus_frames
+    from ...draw.homunculus import homunculus_frames
     from ...video.decode import write_clip
 
     paths = {name: out / name for name in ("homunculus.mp4", "video.json")}

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ...core.lazy import resolve_lazily
+from ...core.plugins import resolve_lazily
 
 if TYPE_CHECKING:
     from .serving import build_app as build_app

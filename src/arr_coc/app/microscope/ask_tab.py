@@ -15,8 +15,7 @@ from ...attending.frame import Frame
 from ...balancing.explain import POLES, explain_tensions
 from ...balancing.tension import balance, sharpen
 from ...core.errors import InputError
-from ...core.unsure import is_unsure, sureness_words
-from ...core.values import DEFAULT_CELL, Allocation, Answer, Relevance
+from ...core.values import DEFAULT_CELL, Allocation, Answer, Relevance, is_unsure, sureness_words
 from ...decide_document import DocumentLook
 from ...draw import document_sheet, foveated, heat, homunculus, overlay
 from ...looking import prepare

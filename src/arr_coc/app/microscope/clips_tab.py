@@ -55,7 +55,7 @@ def watch_clip(desk: Desk, path: str | None, query: str, keep: float, progress: 
     """Watch a clip, and let the first model answer."""
     file = desk.own_file(path, "clip")
     check_question(query)
-    from ...draw.film import homunculus_frames
+    from ...draw.homunculus import homunculus_frames
     from ...video.answering import answer_clip
     from ...video.decode import open_film, write_clip
     from ...video.watching import watch_film

@@ -11,9 +11,8 @@ import cv2
 import numpy as np
 
 from ...core.values import Allocation
-from ...draw.layout import fit, resize
+from ...draw.layout import fit, level_colour, resize
 from ...draw.legend import level_rows, share_words, spent_words
-from ...draw.palette import level_colour
 
 # The longer side of a picture in the page. Exports are made at their own size.
 SHOWN_SIDE = 512

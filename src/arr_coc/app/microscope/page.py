@@ -13,7 +13,8 @@ from ... import __version__
 from ...core.errors import InputError
 from ...core.files import replacing
 from ...draw import foveated
-from ...pictures.pdf import is_pdf, pdf_pages, pdf_places
+from ...pictures.document import Document
+from ...pictures.pdf import is_pdf, pdf_pages
 from . import kit
 from .ask_tab import ask_tab, uniform_of
 from .clips_tab import clips_tab
@@ -206,7 +207,7 @@ def pdf_events(page: MicroscopePage) -> tuple[Callable[..., tuple[object, ...]],
         file = desk.own_file(path, "PDF")
         if not is_pdf(file):
             raise InputError(f"{file.name} is no PDF; this page opens pictures and PDFs")
-        numbers = [place.number for place in pdf_places(file, "all")[:MOST_PAGES]]
+        numbers = [page.number for page in Document.of(file).pages[:MOST_PAGES]]
         return [(drawn(path, number, THUMB_DPI), f"page {number}") for number in numbers]
 
     def opened(path: str | None) -> tuple[object, ...]:

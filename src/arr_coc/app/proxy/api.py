@@ -15,8 +15,7 @@ from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse, Response, StreamingResponse
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
-from ...core.checks import whole
-from ...core.errors import InputError
+from ...core.errors import InputError, whole
 from ...core.values import JsonObject
 from ...options import check_budget
 from .. import web

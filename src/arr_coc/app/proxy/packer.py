@@ -11,13 +11,11 @@ import warnings
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
-from ...core.errors import InputError
+from ...core.errors import InputError, Stopped, check_stop, stopping
 from ...core.kept import ByteStore
-from ...core.stopping import Stopped, check_stop, stopping
 from ...options import check_question
-from ...packing.layout import told
 from ...packing.pack import PackPage, PackStyle, grip_for, is_jpeg, pack_pages
-from ...packing.packed import Packed
+from ...packing.packed import Packed, told
 from ...packing.prices.tables import TokenTable, find_table, table_for
 from ...pictures.load import load_picture
 from ..media import picture_bytes

@@ -6,8 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
-from ...core.checks import positive, shown, whole
-from ...core.errors import InputError
+from ...core.errors import InputError, positive, shown, whole
 from ...options import Options
 from ...packing.prices.tables import TokenTable, own_tables, table_for
 from ..web import Limits

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ...core.lazy import resolve_lazily
+from ...core.plugins import resolve_lazily
 
 if TYPE_CHECKING:
     from .api import build_api as build_api

@@ -21,9 +21,7 @@ from starlette.requests import ClientDisconnect
 from ...answering.chat import LOST
 from ...answering.eye import Eye
 from ...answering.pages import as_document
-from ...core.checks import of_kind, shown
-from ...core.errors import InputError
-from ...core.stopping import Stopped, stopping
+from ...core.errors import InputError, Stopped, of_kind, shown, stopping
 from ...core.values import JsonObject
 from ...decide_document import LEFT_OUT, document_budget
 from ...options import Options, as_options

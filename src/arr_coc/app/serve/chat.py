@@ -15,9 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, StrictBool, StringConstraints
 
 from ...answering.chat import ASSISTANT, SYSTEM, USER, Turn, check_turns
 from ...answering.decoding import LONGEST_ANSWER
-from ...core.checks import shown
-from ...core.errors import InputError
-from ...core.stopping import check_stop
+from ...core.errors import InputError, check_stop, shown
 from ...core.values import Allocation, JsonObject
 from ...options import Options, check_question
 from ...pictures.document import Document, document_of

@@ -28,11 +28,9 @@ from ...answering.chat import ChatLook
 from ...answering.decoding import Spelling, Sureness, end_tokens, is_lean, steps
 from ...answering.eye import Eye
 from ...answering.stock import joined
-from ...core.clock import timed
 from ...core.cuda_graph import using_gpu
-from ...core.errors import InputError
-from ...core.stopping import Stopped, check_stop, stopping
-from ...core.values import Answer
+from ...core.errors import InputError, Stopped, check_stop, stopping
+from ...core.values import Answer, timed
 from ...realizing.base import Realized
 from ..door import Refused, crowded
 from ..web import Limits

@@ -24,16 +24,14 @@ from ...attending.frame import Frame, check_grid, leaves_of, ordered_leaves
 from ...attending.grip import Grip
 from ...attending.strategies import DEFAULT_STRATEGY
 from ...balancing.choosing import check_relevance, relevance_for
-from ...core.checks import frozen, shown, whole
-from ...core.errors import InputError
+from ...core.errors import InputError, frozen, shown, whole
 from ...core.values import Allocation, JsonObject
 from ...decide import View, attend
 from ...knowing.scene import Scene
 from ...knowing.scorer.source import ScorerRelevance, scorer_beside
 from ...knowing.words.reading import with_words
 from ...options import Options, check_question
-from ...pictures.words import Words
-from ...pictures.words_files import as_words
+from ...pictures.words import Words, as_words
 from ...realizing.attachment_plan import by_relevance, frame_of
 from ...realizing.base import VisualGrid
 from ...realizing.bundled import Calibration

@@ -119,26 +119,6 @@ class PhotoSight:
 
         return cv2.resize(self.pixels, self.shape[::-1], interpolation=cv2.INTER_AREA).astype(np.float32) / 255
 
-    @cached_property
-    def edges(self) -> tuple[np.ndarray, np.ndarray]:
-        """Ranks in [0, 1] of every place (h, w): how busy it is, and how upright its edges are."""
-        import cv2
-
-        size = sized(self.pixels.shape[:2], 4 * MAP_SIDE)[::-1]
-        grey = cv2.resize(self.pixels, size, interpolation=cv2.INTER_AREA)
-        grey = cv2.cvtColor(grey, cv2.COLOR_RGB2GRAY).astype(np.float32) / 255
-        across, down = (
-            cv2.resize(np.abs(cv2.Sobel(grey, cv2.CV_32F, *way)), self.shape[::-1], interpolation=cv2.INTER_AREA)
-            for way in ((1, 0), (0, 1))
-        )
-        busy, upright = cv2.blur(across + down, (5, 5)), cv2.blur(across - down, (1, 15))
-        return ranks(busy), ranks(upright)
-
-
-def ranks(values: np.ndarray) -> np.ndarray:
-    """(h, w) → the same order, evenly in (0, 1)."""
-    return (values.ravel().argsort(kind="stable").argsort().reshape(values.shape) + 0.5) / values.size
-
 
 # ---- its weights -----------------------------------------------------------------------------------------------------
 

@@ -4,9 +4,8 @@ A detector says of every place how much it looks like each of 80 things; a thesa
 them the question means: the words people use for them, words for several of them together (animal, vehicle), and parts
 that lie at a known place of a thing (shoes at the foot of a person). Words that it does not know are looked up in a
 table of kinds made from WordNet (`kinds.json`: a dachshund is a dog). Sides, ordinals and sizes choose among what was
-found ("the second car", "the person on the left"), colours among the places. Sky, road and other ground is told by
-colour and height: a guess, stated as such in the notes. Where nothing is named that is known, what looks like any thing
-takes its place.
+found ("the second car", "the person on the left"), colours among the places. Where nothing is named that is known,
+what looks like any thing takes its place.
 
 The weights are no part of this library: `arr-coc doctor --download` (docs/photos.md). How the parts are put together
 was chosen on photographs of other collections than those of docs/real.md.
@@ -43,8 +42,8 @@ MOST_BOXES = 60
 SURENESS = 2.5
 # A best box below this is no better than what stands out.
 DOUBT = 0.05
-# Ground beside a thing that is known by the same word ("sign"), and what stands out beside what is asked for.
-BESIDE, AROUND = 0.1, 0.02
+# What stands out counts this much beside what is asked for.
+AROUND = 0.02
 # Boxes that are one thing, and those that are sure enough to be counted ("the second car").
 SAME, COUNTED = 0.5, 0.3
 # An upright person is so many times as high as wide; a box that the picture cuts off below shows only the upper part.
@@ -93,10 +92,6 @@ def couple(seen: PhotoSight, query: str, *, fast: bool = False, alone: bool = Tr
     note = f"photo map: {', '.join(named.words)}" if named.words else "photo map: nothing named that it knows"
     if named.things:
         note += f" (best box {surest:.2f})"
-    if named.grounds:
-        share = BESIDE if named.things else 1.0
-        found = np.maximum(found, share * np.max([ground_map(seen, ground) for ground in named.grounds], axis=0))
-        note += ", by height and colour: a guess" if not named.things else ""
     if not named.things and named.side is not None:
         found = found * side_map(named.side, seen.shape)
     colours = coupled_words(query).colour_names
@@ -105,7 +100,7 @@ def couple(seen: PhotoSight, query: str, *, fast: bool = False, alone: bool = Tr
         found = found * (0.15 + 0.85 * colour_map(seen.small, colours))
     found = found / max(float(found.max()), 1e-6)
     if alone:
-        unsure = named.things and not named.grounds and surest < DOUBT
+        unsure = surest < DOUBT
         around = unnamed_map(seen)
         if not named:
             found = around
@@ -224,21 +219,7 @@ def painted(boxes: np.ndarray, values: np.ndarray, shape: tuple[int, int]) -> np
     return (values[:, None, None] * down[:, :, None] * across[:, None, :]).max(0).astype(np.float32)
 
 
-# ---- ground, colours, and what stands out ----------------------------------------------------------------------------
-
-
-def ground_map(seen: PhotoSight, ground: Ground) -> np.ndarray:
-    """(h, w) in [0, 1] by height, busyness, upright edges and colour: a guess."""
-    rows, cols = seen.shape
-    y = (np.arange(rows) + 0.5) / rows
-    found = np.exp(-0.5 * ((y - ground.height) / ground.reach) ** 2)[:, None] * np.ones((1, cols))
-    busy, upright = seen.edges
-    found = found * np.exp(2 * ground.busy * (busy - 0.5))
-    if ground.upright:
-        found = found * np.exp(2.5 * (upright - 0.5))
-    if ground.colours:
-        found = found * (0.25 + colour_map(seen.small, ground.colours))
-    return found / found.max()
+# ---- colours, and what stands out ------------------------------------------------------------------------------------
 
 
 def colour_map(small: np.ndarray, colours: Sequence[str]) -> np.ndarray:
@@ -266,21 +247,11 @@ def unnamed_map(seen: PhotoSight) -> np.ndarray:
 Box = tuple[float, float, float, float]
 
 
-@dataclass(frozen=True)
-class Ground:
-    """Something without an outline. height: 0 top – 1 bottom; reach: how far from there. busy: −1 smooth – 1 busy."""
-
-    height: float
-    reach: float
-    colours: tuple[str, ...] = ()
-    busy: float = 0.0
-    upright: bool = False
-
-
 @cache
 def thesaurus() -> JsonObject:
     """classes: the detector's outputs. names: what else a class is called. groups: words for several classes. parts:
-    words, their class, and where of its box they are. grounds: by their words. asking: words that name nothing."""
+    words, their class, and where of its box they are. grounds: words for ground without an outline, which no box holds.
+    asking: words that name nothing."""
     return read_table(Path(__file__).with_name("thesaurus.toml"))
 
 
@@ -318,28 +289,28 @@ class Wanted:
 
 @dataclass(frozen=True)
 class PhotoQuestion:
-    """What a question names. words: those that were understood. side: (−1 left – 1 right, −1 top – 1 bottom). ordinal:
-    which of several, counted from the left, from the right where from_right; size: the largest (1), smallest (−1)."""
+    """What a question names. words: those that were understood. grounds: those of them that name ground. side: (−1 left
+    – 1 right, −1 top – 1 bottom). ordinal: which of several, counted from the left, from the right where from_right;
+    size: the largest (1), smallest (−1)."""
 
     words: tuple[str, ...] = ()
     things: tuple[Wanted, ...] = ()
-    grounds: tuple[Ground, ...] = ()
+    grounds: tuple[str, ...] = ()
     side: tuple[int, int] | None = None
     ordinal: int | None = None
     from_right: bool = False
     size: int = 0
 
     def __bool__(self) -> bool:
-        return bool(self.things or self.grounds)
+        return bool(self.things)
 
 
 @cache
-def vocabulary() -> dict[str, tuple[tuple[Wanted, ...], tuple[Ground, ...]]]:
-    """Word, or words joined by hyphens → what it stands for."""
+def vocabulary() -> dict[str, tuple[Wanted, ...]]:
+    """Word, or words joined by hyphens → what it stands for; nothing for ground."""
     table = thesaurus()
     number = {name: place for place, name in enumerate(table["classes"])}
-    things: dict[str, dict[tuple[int, Box], float]] = {}
-    grounds: dict[str, list[Ground]] = {}
+    things: dict[str, dict[tuple[int, Box], float]] = {word: {} for word in table["grounds"].split()}
 
     def add(words: str, name: str, weight: float = 1.0, part: Box = WHOLE) -> None:
         for word in words.split():
@@ -354,16 +325,9 @@ def vocabulary() -> dict[str, tuple[tuple[Wanted, ...], tuple[Ground, ...]]]:
             add(words, name.replace("_", " "), 0.8)
     for entry in table["parts"]:
         add(entry["words"], entry["of"], 0.7, tuple(entry["box"]))
-    for entry in table["grounds"]:
-        told = {name: value for name, value in entry.items() if name not in ("words", "colours")}
-        for word in entry["words"].split():
-            grounds.setdefault(word, []).append(Ground(colours=tuple(entry.get("colours", "").split()), **told))
     return {
-        word: (
-            tuple(Wanted(place, weight, part) for (place, part), weight in things.get(word, {}).items()),
-            tuple(grounds.get(word, ())),
-        )
-        for word in things.keys() | grounds.keys()
+        word: tuple(Wanted(place, weight, part) for (place, part), weight in held.items())
+        for word, held in things.items()
     }
 
 
@@ -386,13 +350,13 @@ def singular(word: str) -> Iterator[str]:
         yield word[:-1]
 
 
-def known(word: str) -> tuple[tuple[Wanted, ...], tuple[Ground, ...]] | None:
-    """What a word stands for; None where it is not known."""
+def known(word: str) -> str | None:
+    """The word of the vocabulary that a word is, or a kind of; None where it is not known."""
     for one in singular(word):
         if one in vocabulary():
-            return vocabulary()[one]
+            return one
         if one in kinds():
-            return vocabulary()[kinds()[one].replace(" ", "-")]
+            return kinds()[one].replace(" ", "-")
     return None
 
 
@@ -401,7 +365,7 @@ def photo_question(query: str) -> PhotoQuestion:
     words = re.findall(r"[a-z]+(?:-[a-z]+)*", query.lower().replace("'s", ""))
     found: list[str] = []
     things: dict[tuple[int, Box], float] = {}
-    grounds: list[Ground] = []
+    grounds: tuple[str, ...] = ()
     place = 0
     while place < len(words):
         length = next((n for n in (3, 2, 1) if known_at(words, place, n)), 0)
@@ -409,13 +373,13 @@ def photo_question(query: str) -> PhotoQuestion:
             place += 1
             continue
         word = "-".join(words[place : place + length])
-        wanted, ground = known(word) or ((), ())
+        meant = known(word) or ""
         weight = LATER if found else 1.0
-        for one in wanted:
+        for one in vocabulary()[meant]:
             key = one.place, one.part
             things[key] = max(things.get(key, 0.0), weight * one.weight)
-        if not found:
-            grounds += ground
+        if not found and meant in thesaurus()["grounds"].split():
+            grounds = (meant,)
         found.append(word)
         place += length
     parts = {number for number, part in things if part != WHOLE}
@@ -428,7 +392,7 @@ def photo_question(query: str) -> PhotoQuestion:
     return PhotoQuestion(
         words=tuple(found),
         things=tuple(Wanted(number, weight, part) for (number, part), weight in kept.items()),
-        grounds=tuple(grounds),
+        grounds=grounds,
         side=side,
         ordinal=next((ORDINALS[word] for word in words if word in ORDINALS), None),
         from_right="from the right" in query.lower(),

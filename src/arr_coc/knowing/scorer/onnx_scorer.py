@@ -23,9 +23,8 @@ import numpy as np
 
 from ...core.alphabet import question_row
 from ...core.errors import InputError
+from ...core.folders import open_session, stored, verify
 from ...core.kept import PictureStore
-from ...core.manifest import verify
-from ...core.onnx import open_session, stored
 from ...core.values import JsonObject
 from ...texture.type_height import is_low, letters_of
 

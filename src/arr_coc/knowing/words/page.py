@@ -12,7 +12,7 @@ from zlib import crc32
 
 import numpy as np
 
-from ...core.stopping import check_stop
+from ...core.errors import check_stop
 from ...pictures.words import EVERY_PAIR, Nearest, Words, chosen, in_bands
 from .kinds import GROUPS, KINDS, number_of, parts_of, stem, word_kinds
 

@@ -17,11 +17,10 @@ import numpy as np
 
 from ...core import folders
 from ...core.errors import InputError
-from ...core.manifest import verify
+from ...core.folders import verify
 from ...core.values import Relevance
 from ...pictures.ocr import ocr_missing, ocr_words
-from ...pictures.words import Words
-from ...pictures.words_files import as_words
+from ...pictures.words import Words, as_words
 from ..language.senses import coupled_words
 from ..scene import Scene
 from .kinds import ASKING, ASKS, GROUPS, KINDS, asked_kinds, parts_of, stem

@@ -118,26 +118,6 @@ def grids(least: int, most: int) -> tuple[tuple[int, int], ...]:
     return tuple(sorted(every, key=lambda grid: grid[0] * grid[1]))
 
 
-def canvases(height: int, width: int, numbers: Numbers) -> TokenCount:
-    """Llama 3.2 and 4: the canvas of up to `most` tiles that needs the least enlarging, else the least reducing; `each`
-    tokens a tile, with `global` one tile of the whole more, and separators where `separators` says so."""
-    tile = numbers["tile"]
-    best: tuple[tuple[bool, float, int], tuple[int, int]] | None = None
-    for across, down in grids(1, numbers["most"]):
-        scale = min(tile * down / height, tile * across / width)
-        order = (scale < 1, scale if scale >= 1 else -scale, across * down)
-        if best is None or order < best[0]:
-            best = order, (across, down)
-    assert best is not None
-    across, down = best[1]
-    count = across * down
-    tokens = numbers["each"] * (count + (1 if numbers.get("global") and count > 1 else 0))
-    if numbers.get("separators"):  # start, picture, end; between tiles, and behind every row
-        tokens += 3 + (across * down if count > 1 else 0)
-    scale = min(1.0, tile * down / height, tile * across / width)
-    return TokenCount(tokens, max(1, round(height * scale)), max(1, round(width * scale)))
-
-
 def rows_of_patches(height: int, width: int, numbers: Numbers) -> TokenCount:
     """Pixtral and Mistral: fitted into `longest_side`, patches of `cell` pixels and a token behind every row."""
     cell = numbers["cell"]
@@ -160,11 +140,7 @@ def filled(height: int, width: int, numbers: Numbers) -> TokenCount:
 
 
 RULES: dict[str, Callable[[int, int, Numbers], TokenCount]] = {
-    rule.__name__: rule
-    for rule in (
-        *(blocks, patches, area, tiles, crops, fixed, closest_grid, canvases),
-        *(rows_of_patches, filled),
-    )
+    rule.__name__: rule for rule in (blocks, patches, area, tiles, crops, fixed, closest_grid, rows_of_patches, filled)
 }
 # What each rule cannot do without.
 NEEDED: dict[str, tuple[str, ...]] = {
@@ -175,7 +151,6 @@ NEEDED: dict[str, tuple[str, ...]] = {
     "crops": ("small", "tile", "each"),
     "fixed": ("each",),
     "closest_grid": ("tile", "most", "each"),
-    "canvases": ("tile", "most", "each"),
     "rows_of_patches": ("cell", "longest_side"),
     "filled": ("cell", "most"),
 }

@@ -13,20 +13,23 @@ import tomllib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from ...core.checks import shown, whole, whole_size
-from ...core.errors import InputError
+import numpy as np
+
+from ...attending.strategies import check_strategy
+from ...attending.tree import check_budget, grid_of, tree_for
+from ...core.errors import InputError, shown, whole, whole_size
 from ...core.files import read_text
-from ...core.values import JsonObject
+from ...core.values import DEFAULT_CELL, JsonObject
 from .rules import NEEDED, RULES, Numbers, TokenCount, grids, scales
 
 OURS = Path(__file__).parent / "data" / "token_tables.toml"
 TEXTS = ("name", "rule", "source", "date")
 # Beside those and `models`, `numbers`; anything else in a file is a mistake.
-OPTIONAL = ("provider", "resized_by", "exact", "pictures", "low", "notes")
+OPTIONAL = ("provider", "resized_by", "exact", "pictures", "notes")
 LARGEST_FILE = 1 << 20
 # Pixels of the side of a square: nothing larger is drawn. Tiles that are tried where the shape decides the count.
 LARGEST_DRAWN, MOST_TILES = 4096, 16
@@ -45,7 +48,7 @@ class TokenTable:
 
     models: patterns of names. rule, numbers: see `rules`. source, date: where it is written, and when that was read.
     exact: the open processor counts the same (there is a test); else as documented. resized_by: who makes large
-    pictures smaller. pictures: the most of one request. low: tokens of a picture sent with detail "low".
+    pictures smaller. pictures: the most of one request.
     """
 
     name: str
@@ -58,7 +61,6 @@ class TokenTable:
     resized_by: str = ""
     exact: bool = False
     pictures: int | None = None
-    low: int | None = None
     notes: str = field(default="", repr=False)
 
     def count(self, size: tuple[int, int]) -> TokenCount:
@@ -164,14 +166,7 @@ def own_tables() -> tuple[TokenTable, ...]:
 
 
 def load_tables(path: str | os.PathLike[str] | None) -> tuple[TokenTable, ...]:
-    """The tables of a user's file, then ours.
-
-    Args:
-        path: A TOML file with [[table]] entries as in `data/token_tables.toml`; None: only ours.
-
-    Returns:
-        All of them; the first whose patterns match a name is taken.
-    """
+    """The tables of a user's TOML file ([[table]] as in `data/token_tables.toml`), then ours; None: only ours."""
     if path is None:
         return own_tables()
     try:
@@ -208,7 +203,8 @@ def table_of(entry: JsonObject, file: str) -> TokenTable:
         raise InputError(f"{where}: rule {shown(entry['rule'])} is unknown; choose from {', '.join(RULES)}")
     check_numbers(numbers, entry["rule"], where)
     given = {key: entry[key] for key in (*TEXTS, *OPTIONAL) if key in entry}
-    given |= {key: whole(given[key], f"{where}: {key}", 1) for key in ("pictures", "low") if key in given}
+    if "pictures" in given:
+        given["pictures"] = whole(given["pictures"], f"{where}: pictures", 1)
     return TokenTable(**given, models=tuple(one.lower() for one in models), numbers=dict(numbers))
 
 
@@ -242,7 +238,7 @@ def find_table(model: str, tables: Sequence[TokenTable] | None = None) -> TokenT
 
 
 def table_for(model: object, tables: Sequence[TokenTable] | None = None) -> TokenTable:
-    """`find_table`, or one clear line."""
+    """`find_table`, or one clear line. model: also a table itself."""
     if isinstance(model, TokenTable):
         return model
     if not isinstance(model, str) or not model.strip():
@@ -252,3 +248,64 @@ def table_for(model: object, tables: Sequence[TokenTable] | None = None) -> Toke
         known = ", ".join(table.name for table in (own_tables() if tables is None else tables))
         raise InputError(f"no table says how {shown(model)} counts; known: {known}; or give your own with --table")
     return found
+
+
+def tokens_for(
+    image_size: Any,
+    budget: int | str | None = None,
+    *,
+    strategy: str = "overlay",
+    cell: int = DEFAULT_CELL,
+    canvas: tuple[int, int] | None = None,
+    levels: int | None = None,
+    model: str | None = None,
+    total: bool = False,
+) -> int:
+    """Tell how many visual tokens a picture will cost at a budget; no pixels needed.
+
+    Args:
+        image_size: (height, width), or a list of them: what all of these pictures cost together.
+        budget: Tokens that may be spent, or a share such as "25%"; None is the full count. Of a list, that of each, or
+            with `total` that of all.
+        strategy: "quadtree" reaches only some counts: the largest one at or below the budget.
+        cell: Pixels of one token at level 0.
+        canvas: (height, width) to which the model resizes the picture.
+        levels: The coarsest level of detail.
+        model: One that is not touched, by its name: what its provider counts (`packing.prices`), at most the budget.
+        total: One budget for all pictures of a list.
+
+    Returns:
+        The number of tokens: the budget, or the full count where that is less.
+
+    Example:
+        >>> tokens_for((1024, 1024))
+        1024
+        >>> tokens_for((1024, 1024), 251)
+        251
+        >>> tokens_for((1024, 1024), "25%")
+        256
+        >>> tokens_for((1024, 1024), 251, strategy="quadtree")
+        250
+        >>> tokens_for((1024, 1024), model="gpt-4o")
+        765
+        >>> tokens_for([(1024, 1024), (320, 320)], 251), tokens_for([(1024, 1024), (320, 320)], 251, total=True)
+        (351, 251)
+    """
+    check_strategy(strategy)
+    several = isinstance(image_size, Sequence) and not isinstance(image_size, str | bytes) and len(image_size) > 0
+    if several and not isinstance(image_size[0], int | float | np.number | str | bytes):
+        cost = partial(tokens_for, strategy=strategy, cell=cell, canvas=canvas, levels=levels, model=model)
+        each = [cost(size, None if total else budget) for size in image_size]
+        return sum(each) if budget is None or not total else check_budget(budget, sum(each))
+    if model is not None:
+        full = table_for(model).tokens(image_size)
+        return full if budget is None else check_budget(budget, full)
+    rows, cols = grid_of(image_size if canvas is None else canvas, cell)
+    if levels is not None:
+        whole(levels, "levels")
+    if budget is None:
+        return rows * cols
+    count = check_budget(budget, rows * cols)
+    if strategy != "quadtree":
+        return count
+    return tree_for(image_size, count, cell=cell, canvas=canvas, levels=levels).reach(count)

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from ...core.errors import InputError
-from ...core.onnx import open_session, stored
+from ...core.folders import open_session, stored
 from ..base import DecodingStep
 from ..tokens.positions import (
     axial_angles,

@@ -8,13 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 from PIL import Image
 
-from ..core.errors import InputError
-from ..core.values import Answer
-from ..pictures.lettering import BOLD, line_height, shorten, wrap, write
-from ..pictures.load import Picture
-from .layout import GAP, MARGIN, fit, page, place, resize
-from .palette import MUTED, Colour
-from .panes import overlay
+from arr_coc.core.errors import InputError
+from arr_coc.core.values import Answer
+from arr_coc.draw.layout import GAP, MARGIN, MUTED, fit, page, place, resize
+from arr_coc.draw.panes import overlay
+from arr_coc.pictures.lettering import BOLD, Colour, line_height, shorten, wrap, write
+from arr_coc.pictures.load import Picture
 
 QUESTION, TEXT = 15, 14
 RIGHT: Colour = (24, 118, 72)

@@ -11,19 +11,18 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 
-from ..core.errors import InputError
-from ..core.values import Relevance
-from .photos.source import asking_words
-from .scorer.onnx_scorer import area_shrink
-
-if TYPE_CHECKING:
-    from .scene import Scene
+from arr_coc.core.errors import InputError
+from arr_coc.core.values import Relevance
+from arr_coc.knowing.photos.source import asking_words
+from arr_coc.knowing.registry import Source
+from arr_coc.knowing.scene import Scene
+from arr_coc.knowing.scorer.onnx_scorer import area_shrink
 
 # What is in any picture; the question must be more like a place than these are.
 NOTHING = ("a photo", "background", "a texture", "the ground", "the sky", "a wall", "something else")
@@ -45,6 +44,15 @@ def encoder_relevance(scene: Scene, query: str, option: str = "") -> Relevance:
     found = likeness(encoder, scene.tensor, query)
     note = f"image-text encoder {option}: {phrase(query)!r} against {len(NOTHING)} texts that name nothing"
     return Relevance(found, query=query, participatory=found, notes=(note,))
+
+
+SOURCE = Source(
+    "encoder",
+    encoder_relevance,
+    summary="where the picture is like the question, by an image-text encoder",
+    option="FOLDER",
+    option_needed=True,
+)
 
 
 @lru_cache(maxsize=2)
