@@ -174,7 +174,9 @@ def cases(eye: arr_coc.Eye) -> list[tuple[bytes, str, int]]:
     chat = [message(say("pink"), pictures[0]), {"role": "assistant", "content": "COFFEE"}]
     chat += [message(say("gray"), pictures[1])]
     turns = [Turn("user", (pictures[0], say("pink"))), Turn("assistant", ("COFFEE",))]
-    answer = eye.ask([*turns, Turn("user", (pictures[1], say("gray")))], [24, 30], options=arr_coc.Options(max_new_tokens=16))
+    answer = eye.ask(
+        [*turns, Turn("user", (pictures[1], say("gray")))], [24, 30], options=arr_coc.Options(max_new_tokens=16)
+    )
     found.append((body_of(chat, {"budget": [24, 30]}, eye.name), answer.text, answer.tokens))
     return found
 
