@@ -11,7 +11,7 @@ from PIL.Image import Image
 
 from arr_coc.answering.eye import Eye
 from arr_coc.app.cli.console import print_json, progress, save_png, say, show, table, writing
-from arr_coc.app.microscope.linking import EXAMPLES, example_questions
+from arr_coc.app.microscope.desk import EXAMPLES, example_questions
 from arr_coc.core.errors import InputError
 from arr_coc.core.files import write_json
 from arr_coc.core.folders import MINI, SCORER, WEIGHTS
