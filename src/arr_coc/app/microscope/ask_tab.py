@@ -93,7 +93,7 @@ def passes_strip(picture: Picture, answer: Answer) -> str:
 
 
 def answer_figures(picture: Picture, allocation: Allocation, relevance: Relevance | None) -> list[Figure]:
-    """Where the tokens go, what the model sees, relevance, and uniform at the same cost."""
+    """Where the tokens go, what the model sees, and relevance."""
     size = shown_size(picture.size)
     pixels = shown_pixels(picture.pixels, size)
     boxes, regions = "Each box is one token; small boxes see detail.", "Every region at its own resolution."
@@ -104,16 +104,7 @@ def answer_figures(picture: Picture, allocation: Allocation, relevance: Relevanc
     if relevance is not None:
         needs = "Bright is where the question needs detail."
         shown.append(Figure(heat(relevance, size, pixels), "Relevance", needs))
-    even = allocate(
-        np.ones((8, 8), dtype=np.float32),
-        allocation.tokens,
-        strategy="uniform",
-        image_size=picture.size,
-        cell=allocation.cell,
-        canvas=allocation.canvas,
-    )
-    evenly = f"{even.tokens} tokens spread evenly: plain down-sampling."
-    return [*shown, Figure(foveated(picture, even, size), "Uniform at the same cost", evenly)]
+    return shown
 
 
 # ---- three ways of knowing -------------------------------------------------------------------------------------------
@@ -142,16 +133,14 @@ def show_ways(desk: Desk, path: str | None, state: PageState, tensions: Sequence
 # ---- pages of a document ---------------------------------------------------------------------------------------------
 
 
-def show_pages(desk: Desk, path: str | None, query: str, tokens: float | None) -> str:
+def show_pages(desk: Desk, path: str | None, query: str, tokens: int | None) -> str:
     """One question about all pages of a PDF: which of them get tokens, and why."""
     check_question(query)
-    if not tokens or not float(tokens).is_integer() or tokens < 1:
-        raise InputError("the budget must be a whole number of tokens, at least 1")
     file = desk.own_file(path, "PDF")
     if not is_pdf(file):
         raise InputError(f"{file.name} is no PDF; open one on the left")
     prepared = desk.remember(("document", str(file), file.stat().st_mtime_ns), lambda: prepare(file))
-    look = prepared.look(query, Options(budget=int(tokens)))
+    look = prepared.look(query, Options(budget=tokens))
     if not isinstance(look, DocumentLook):
         raise InputError(f"{file.name} has one page: click it on the left, and ask about it as about any picture")
     allocation = look.allocation
@@ -177,7 +166,7 @@ def ask_tab(page: kit.MicroscopePage) -> None:
             go = gr.Button("Look at all pages", elem_id="look-pages")
         view = gr.HTML(elem_id="view-pages", padding=False)
 
-        def look_at_pages(path: str | None, query: str, number: float | None) -> str:
+        def look_at_pages(path: str | None, query: str, number: int | None) -> str:
             html, trouble = kit.in_a_sentence(lambda: show_pages(page.desk, path, (query or "").strip(), number))
             return html or trouble
 

@@ -45,10 +45,7 @@ RUN_BY_ITSELF = "() => window.arrCoc.run(true)"
 RUN = "() => window.arrCoc.run(false)"
 # The longer side of a picture in the page. Exports are made at their own size.
 SHOWN_SIDE = 512
-JPEG = [
-    *(cv2.IMWRITE_JPEG_QUALITY, 92),
-    *(cv2.IMWRITE_JPEG_SAMPLING_FACTOR, cv2.IMWRITE_JPEG_SAMPLING_FACTOR_444),
-]
+JPEG = [cv2.IMWRITE_JPEG_QUALITY, 92]
 
 
 def gradio() -> ModuleType:
