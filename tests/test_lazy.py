@@ -8,7 +8,7 @@ from importlib import import_module
 
 import pytest
 
-ROOMS = ("arr_coc", "arr_coc.app.serve", "arr_coc.app.microscope")
+ROOMS = ("arr_coc", "arr_coc.app.serve")
 
 
 def python(code: str) -> str:

@@ -159,7 +159,7 @@ def page(folder: Path) -> Callable[[random.Random], Case]:
             answer = client.post("/gradio_api/upload", files={"files": (title, data)})
             assert answer.status_code < 500, answer.text[:300]
             if answer.status_code == 200:
-                asked(ask[0], [picture_of(answer.json()[0]), None, "What is red?", 4, 25, "mini", 1])
+                asked(ask[0], [picture_of(answer.json()[0]), None, "What is red?", 25, "mini", 1])
 
         return call
 
@@ -170,11 +170,7 @@ def page(folder: Path) -> Callable[[random.Random], Case]:
         assert answer.status_code < 500 or answer.status_code == 503, answer.text[:300]
         if answer.status_code != 200:
             return
-        with client.stream(
-            "GET",
-            "/gradio_api/queue/data",
-            options=arr_coc.Options(strategy_options={"params": {"session_hash": session}}),
-        ) as stream:
+        with client.stream("GET", "/gradio_api/queue/data", params={"session_hash": session}) as stream:
             for line in stream.iter_lines():
                 if line.startswith("data:"):
                     heard = json.loads(line[5:])
@@ -210,7 +206,7 @@ def page(folder: Path) -> Callable[[random.Random], Case]:
         number, count, name = chance.choice(doors) if chance.random() < 0.6 else ask
         data: Any = [chance.choice((picture_of(street), None, "mini", 4, 25, "red")) for _ in range(count)]
         if name == "ask":
-            data = [picture_of(street), None, "What is red?", 4, 25, "mini", 1][:count]
+            data = [picture_of(street), None, "What is red?", 25, "mini", 1][:count]
         if name != "ask" or chance.random() < 0.9:
             data = spoil_json(chance, data)
             if isinstance(data, list) and len(data) < count:

@@ -58,7 +58,7 @@ def the_folder_of_this_page(request: pytest.FixtureRequest, monkeypatch: pytest.
 @pytest.fixture(scope="session")
 def application(desk: Any, outgoing: list[str]) -> Any:
     pytest.importorskip("gradio", reason="gradio is not installed: pip install 'arr-coc[microscope]'")
-    from arr_coc.app.microscope import build_app
+    from arr_coc.app.microscope.serving import build_app
 
     return build_app(desk)
 

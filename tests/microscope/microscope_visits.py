@@ -16,8 +16,6 @@ import httpx
 import numpy as np
 from PIL import Image
 
-from arr_coc.options import Options
-
 # Milliseconds that a browser waits: a machine that others use too is slow, not wrong; speed has a test of its own.
 PATIENCE = 180_000
 
@@ -35,20 +33,18 @@ class Visit:
     def upload(self, name: str, data: bytes) -> httpx.Response:
         return self.http.post("gradio_api/upload", files={"files": (name, data)})
 
-    def join(self, path: str, query: str, tokens: int) -> httpx.Response:
+    def join(self, path: str, query: str, share: float) -> httpx.Response:
         """Put a question into the queue."""
         dependencies = self.http.get("config").json()["dependencies"]
         number = next(one["id"] for one in dependencies if one["api_name"] == "ask")
         picture = {"path": path, "meta": {"_type": "gradio.FileData"}}
-        data = [picture, None, query, tokens, 25, "mini", 1, 0]
+        data = [picture, None, query, share, "mini", 1]
         message = {"data": data, "fn_index": number, "session_hash": self.session}
         return self.http.post("gradio_api/queue/join", json=message)
 
     def wait(self) -> dict[str, Any]:
         """The queue's last word about it."""
-        with self.http.stream(
-            "GET", "gradio_api/queue/data", options=Options(strategy_options={"params": {"session_hash": self.session}})
-        ) as stream:
+        with self.http.stream("GET", "gradio_api/queue/data", params={"session_hash": self.session}) as stream:
             for line in stream.iter_lines():
                 if line.startswith("data:"):
                     message = json.loads(line[5:])
@@ -56,10 +52,10 @@ class Visit:
                         return message
         raise AssertionError("the queue fell silent")
 
-    def ask(self, picture: Path, query: str, tokens: int) -> str:
+    def ask(self, picture: Path, query: str, share: float) -> str:
         """The HTML of the answer."""
         (path,) = self.upload(picture.name, picture.read_bytes()).json()
-        assert self.join(path, query, tokens).status_code == 200
+        assert self.join(path, query, share).status_code == 200
         message = self.wait()
         assert message["success"], message
         return message["output"]["data"][0]

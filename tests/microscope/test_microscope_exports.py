@@ -15,49 +15,52 @@ from PIL import Image
 from arr_coc import Allocation, InputError, compare, look
 from arr_coc.app.microscope.ask_tab import show_answer, show_pages, show_ways
 from arr_coc.app.microscope.compare_tab import OFFERED, show_comparison
-from arr_coc.app.microscope.kit import exporting, json_file, png_file
-from arr_coc.app.microscope.linking import PageState, read_link
-from arr_coc.options import Options
+from arr_coc.app.microscope.kit import PageState, exporter, read_link
+from arr_coc_lab.worlds.needle import render
+from arr_coc_lab.worlds.needle.export import picture
 
 
 @pytest.fixture
 def drawn(desk):
-    """A picture of Needle World, small and quick, and the state that names it."""
-    name = "needle:cards:1"
-    source = desk.source(name)
-    return str(source.path), PageState(picture=name, q=source.questions[0][0], model="mini")
+    """A picture of Needle World as an upload, small and quick, and the state that asks about it; 40 tokens."""
+    batch = render("cards", 1, (512, 512), 1, "test")
+    path = desk.folder / "card" / "card.png"
+    path.parent.mkdir(exist_ok=True)
+    picture(batch, 0).save(path)
+    return str(path), PageState(picture="upload", q=batch.questions[0], model="mini", keep=15.625)
 
 
-def opened(message: str) -> tuple[str, bytes]:
+def exported(shown, kind: str) -> bytes:
+    message, trouble = exporter(kind)(shown)
+    assert trouble == ""
     document = json.loads(message)
-    return document["name"], base64.b64decode(document["data"])
+    assert document["name"] == f"{shown.name}.{kind}"
+    return base64.b64decode(document["data"])
 
 
-@pytest.mark.parametrize(("passes", "scale"), [(1, 0.0), (1, 0.5), (2, 0.0)])
-def test_ask_shows_and_exports_the_answer_of_the_library(desk, drawn, passes, scale):
+@pytest.mark.parametrize("passes", [1, 2])
+def test_ask_shows_and_exports_the_answer_of_the_library(desk, drawn, passes):
     path, state = drawn
     # A sure answer needs no second pass, so the question of two is one that the picture does not answer.
     question = state.q if passes == 1 else "What is the name of the sleeping dog?"
-    state = replace(state, q=question, passes=passes, scale=scale)
-    shown = show_answer(desk, path, state, 40)
-    name, data = opened(json_file(shown))
-    document = json.loads(data)
-    assert name == "ask.json"
+    state = replace(state, q=question, passes=passes)
+    shown = show_answer(desk, path, state)
+    document = json.loads(exported(shown, "json"))
     assert document["answer"]["tokens"] <= 40
     assert document["answer"]["text"] in shown.html
     if passes == 1:
-        alone = desk.eye("mini").set_image(path).ask(state.q, 40, options=Options(scale=scale or None))
+        alone = desk.eye("mini").set_image(path).ask(state.q, 40)
         assert Allocation.from_json(document) == alone.allocation
         assert document["answer"]["text"] == alone.text
     else:
         assert shown.html.count('class="pass"') == len(document["answer"]["passes"]) == passes
-    assert Image.open(io.BytesIO(opened(png_file(shown))[1])).width == 1280
+    assert Image.open(io.BytesIO(exported(shown, "png"))).width == 1280
     assert read_link(dict(parse_qsl(shown.link))) == (state, [])
 
 
 def test_the_three_ways_follow_the_tensions(desk, drawn):
     path, state = drawn
-    html = [show_ways(desk, path, replace(state, compress=compress), 50) for compress in (0.0, 0.9)]
+    html = [show_ways(desk, path, state, (compress, 0.15, 0.1)) for compress in (0.0, 0.9)]
     assert all(one.count("<figure>") == 5 for one in html)
     same, balanced = ([one.split("<figure>")[place] for one in html] for place in (1, 4))
     assert same[0] == same[1], "no tension moves a way itself"
@@ -81,32 +84,31 @@ def test_all_pages_of_a_document_share_a_budget(desk):
 @pytest.mark.parametrize("by", ["strategies", "questions"])
 def test_comparisons_are_at_equal_tokens(desk, drawn, by):
     path, state = drawn
-    shown = show_comparison(desk, path, replace(state, by=by, q2="the red star on the left"), 61)
-    document = json.loads(opened(json_file(shown))[1])
+    shown = show_comparison(desk, path, replace(state, by=by, q2="the red star on the left"))
+    document = json.loads(exported(shown, "json"))
     first, second = (Allocation.from_json(document[side]) for side in ("first", "second"))
-    assert first.tokens == second.tokens <= 61
+    assert first.tokens == second.tokens <= 40
     assert document["comparison"]["moved"] == pytest.approx(compare(first, second).moved)
 
 
 @pytest.mark.parametrize(("first", "second"), list(zip(OFFERED[::2], (*OFFERED[1::2], OFFERED[1]), strict=False)))
 def test_every_offered_strategy_can_be_compared(desk, drawn, first, second):
     path, state = drawn
-    shown = show_comparison(desk, path, replace(state, first=first, second=second), 48)
-    document = json.loads(opened(json_file(shown))[1])
+    shown = show_comparison(desk, path, replace(state, first=first, second=second))
+    document = json.loads(exported(shown, "json"))
     assert document["titles"] == [first, second]
 
 
 def test_nothing_to_export_is_a_sentence():
-    for make in (png_file, json_file):
-        message, trouble = exporting(make)(None)
-        assert message == ""
-        assert "nothing to export" in trouble
+    message, trouble = exporter("png")(None)
+    assert message == ""
+    assert "nothing to export" in trouble
 
 
 def test_what_a_visitor_writes_is_never_markup(desk, drawn):
     path, state = drawn
     shown = show_comparison(
-        desk, path, replace(state, by="questions", q="<script>alert(1)</script>", q2='"><img src=x onerror=y>'), 40
+        desk, path, replace(state, by="questions", q="<script>alert(1)</script>", q2='"><img src=x onerror=y>')
     )
     assert "<script>alert" not in shown.html
     assert "<img src=x" not in shown.html

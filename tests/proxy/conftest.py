@@ -21,12 +21,14 @@ def fronting() -> Callable[..., Any]:
     """(upstream's address, settings) → a proxy for the length of a `with`. Relevance is detail, which is quick."""
 
     @contextmanager
-    def start(upstream: str, key: str | None = None, budget: Any = 60, **how: Any) -> Iterator[str]:
+    def start(
+        upstream: str, key: str | None = None, budget: Any = 60, relevance: Any = "detail", **how: Any
+    ) -> Iterator[str]:
         from arr_coc.app.proxy.api import build_proxy
-        from arr_coc.app.proxy.settings import ProxySettings
+        from arr_coc.app.proxy.packer import ProxySettings
         from arr_coc.options import Options
 
-        options = Options(budget=budget, relevance="detail")
+        options = Options(budget=budget, relevance=relevance)
         with running(build_proxy(ProxySettings(upstream, options=options, **how), key=key)) as address:
             yield address
 

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import base64
 import os
 
 import numpy as np
 import pytest
 import vllm_cases
-from small_pdf import small_pdf
 
 import arr_coc
-from arr_coc.answering.chat import Turn
-from arr_coc.app.vllm.documents import open_documents
 from arr_coc.core.errors import InputError
-from arr_coc.realizing.tokens.patches import leaves_of
 
 vllm = pytest.importorskip("vllm", reason="vLLM is not installed here; `make test-vllm` builds an environment with it")
 PINK, GRAY = "What does the pink sign say?", "What does the gray sign say?"
@@ -99,7 +94,7 @@ def test_several_pictures_of_one_prompt_each_as_wished(llm):
         eye.set_image(picture).prepare(PINK, arr_coc.Options(budget=budget)).plan.allocations[0]
         for picture, budget in zip(pictures, (50, 31, 70), strict=True)
     ]
-    wishes = [{"budget": 50}, {"leaves": leaves_of(plans[1]).tolist()}, {"budget": 70}]
+    wishes = [{"budget": 50}, {"budget": 31}, {"budget": 70}]
     expected = attached(eye, pictures, plans)
     for _ in range(2):  # the second time by the caches
         (out,) = asked(llm, (PINK, pictures, wishes))
@@ -123,45 +118,6 @@ def attached(eye, pictures, plans) -> str:
     return eye.processor.tokenizer.decode(new, skip_special_tokens=True).split("assistant")[-1].strip()
 
 
-def test_one_budget_for_all_pictures_of_a_prompt(llm):
-    """What relevance gives to each of them, and the answer that `attach` has with the same allocations."""
-    pictures = [vllm_cases.shown()[number][0] for number in (2, 3, 4)]
-    wish = {"budget": 90, "total": True, "scale": 1}
-    eye = arr_coc.Eye.from_pretrained()
-    plans = eye.prepare(
-        [Turn("user", (*pictures, PINK))], arr_coc.Options(budget=90, total=True, scale=1)
-    ).plan.allocations
-    assert sum(one.tokens for one in plans) == 90
-    assert len({one.tokens for one in plans}) > 1
-    for _ in range(2):  # the second time by the caches
-        (out,) = asked(llm, (PINK, pictures, wish))
-        assert (out.outputs[0].text.strip(), visual(llm, out)) == (attached(eye, pictures, plans), 90)
-    # Another picture beside it leaves another share to the first: nobody gets what was kept for other shares.
-    (out,) = asked(llm, (PINK, pictures[:2], wish))
-    assert visual(llm, out) == 90
-
-
-def test_a_pdf_is_read_at_the_pages_that_get_tokens(llm, tmp_path):
-    pytest.importorskip("pypdfium2")
-    data = small_pdf(
-        tmp_path / "report.pdf", tuple((f"72 700 Td (Total of {n}: {n}0.50) Tj", "") for n in range(1, 13))
-    )
-    url = "data:application/pdf;base64," + base64.b64encode(data.read_bytes()).decode()
-    content = [{"type": "file", "file": {"file_data": url}}, {"type": "text", "text": "What is the total of 3?"}]
-    messages, kwargs = open_documents([{"role": "user", "content": content}], {"budget": 64, "total": True})
-    how = vllm.SamplingParams(temperature=0, max_tokens=vllm_cases.LONGEST, logprobs=0)
-    (out,) = llm.chat(messages, how, use_tqdm=False, mm_processor_kwargs=kwargs)
-    assert visual(llm, out) == 64
-    assert len(kwargs["arr_coc"]) == 8
-    said = out.outputs[0]
-    assert np.isfinite(said.cumulative_logprob)
-    # Where the tokens went decides what is said: without the page in question it is said otherwise, or less surely.
-    other = [{**wish, "relevance": [[1.0]], "budget": 8} for wish in kwargs["arr_coc"]]
-    (spread,) = llm.chat(messages, how, use_tqdm=False, mm_processor_kwargs={"arr_coc": other})
-    assert visual(llm, spread) == 64
-    assert spread.outputs[0].cumulative_logprob != said.cumulative_logprob
-
-
 def test_words_of_the_caller_steer(llm):
     words = [{"text": "COFFEE", "box": [0.40332, 0.26432, 0.45215, 0.28646]}]
     eye = arr_coc.Eye.from_pretrained().set_image(street())
@@ -170,7 +126,7 @@ def test_words_of_the_caller_steer(llm):
     assert (out.outputs[0].text.strip(), visual(llm, out)) == (answer.text, 31)
 
 
-@pytest.mark.parametrize("wish", [{"budget": 0}, {"budget": 801}, {"leaves": [[4, 0, 3]]}, {"leaves": [[0, 0, 9]]}])
+@pytest.mark.parametrize("wish", [{"budget": 0}, {"budget": 801}, {"allocation": {"schema": 99}}])
 def test_a_bad_wish_ends_its_own_request_only(llm, wish):
     with pytest.raises(InputError):
         asked(llm, (PINK, [street()], wish))

@@ -11,10 +11,9 @@ from typing import Any
 import torch
 from PIL import Image, ImageDraw, ImageFont
 
-from arr_coc import Eye
+from arr_coc import Eye, Options
 from arr_coc.attending.distance import distance_of
 from arr_coc.core.folders import MINI, part_folder
-from arr_coc.realizing.tokens.patches import leaves_of
 from arr_coc_lab.worlds import needle
 
 EXAMPLES = Path(__file__).parents[2] / "src" / "arr_coc" / "examples"
@@ -74,14 +73,11 @@ def cases() -> list[Case]:
         for number, question in enumerate(questions):
             hows = [{"budget": 31}, {"budget": 100, "strategy": "quadtree"}, {"budget": 192}]
             distances = [{"budget": 48, "scale": scale} for scale in (0.5, 1, 1.5, 2)]
-            for how in [*hows, {"keep": 1.0}, *distances] if number == 0 else hows:
-                answer = eye.ask(question, **how, max_new_tokens=LONGEST)
+            for how in [*hows, {"budget": 1.0}, *distances] if number == 0 else hows:
+                answer = eye.ask(question, options=Options(**how, max_new_tokens=LONGEST))
                 said = (answer.text, answer.tokens, math.log(max(1 - answer.uncertainty, 1e-30)))
                 said = (*said, distance_of(answer.allocation).times != 1)
                 found.append(Case(picture, question, *said, how))
-                if how == {"budget": 31} and answer.allocation.scale == 1:
-                    planned = eye.prepare(question, **how).plan.allocations[0]
-                    found.append(Case(picture, question, *said, {"leaves": leaves_of(planned).tolist()}))
                 if how == {"budget": 192} or how.get("scale") == 1.5:
                     found.append(Case(picture, question, *said, {"allocation": answer.allocation.to_json()}))
     return found

@@ -88,7 +88,8 @@ def command(options: DemoCommand) -> None:
 
 def examples(number: int) -> Iterator[Posed]:
     """The first `number` questions about each picture that comes with the library."""
-    from arr_coc.app.microscope.linking import EXAMPLES, example_questions
+    from arr_coc.app.microscope.desk import example_questions
+    from arr_coc.core.folders import EXAMPLES
 
     for name, asked in example_questions().items():
         for place, (query, truth) in enumerate(asked[:number], start=1):

@@ -38,7 +38,7 @@ def command(given: MicroscopeCommand) -> None:
       arr-coc microscope --model mini --model ./my-qwen3-vl
       ARR_COC_PASSWORD=… arr-coc microscope --bind 0.0.0.0:7860
     """
-    from ..microscope.limits import LIMITS, PageLimits, check_exposure
+    from ..microscope.serving import LIMITS, PageLimits, check_exposure, serve
     from .inputs import check_model
 
     password = os.environ.get("ARR_COC_PASSWORD") or None
@@ -48,7 +48,6 @@ def command(given: MicroscopeCommand) -> None:
     options = given.options
     for name in given.model or ():
         check_model(name)
-    from ..microscope.serving import serve
 
     def ready(address: str) -> None:
         print(f"The microscope is at {address} (Ctrl-C ends it)", flush=True)

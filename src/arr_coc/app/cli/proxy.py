@@ -30,7 +30,7 @@ def command(given: ProxyCommand) -> None:
     Knows OpenAI's /v1/chat/completions and /v1/responses and Anthropic's /v1/messages, also where Ollama or vLLM speak
     them. Keys are passed on, never kept or logged. Answers stream through byte for byte. Where packing fails, the
     request goes on with its own pictures, and the header x-arr-coc-fallback says why. Clients may send
-    x-arr-coc-budget: 400, or x-arr-coc: off. Also here: POST /v1/tokens, GET /v1/savings, /metrics, /health. Limits:
+    x-arr-coc-budget: 400, or x-arr-coc: off. Also here: GET /metrics, /health. Limits:
     upload and cache (megabytes), pixels (megapixels), pictures, batch, queue, seconds, look_seconds. Another host
     needs a key in ARR_COC_API_KEY, which clients send as x-arr-coc-key. Needs 'arr-coc[serve]'.
 
@@ -42,7 +42,7 @@ def command(given: ProxyCommand) -> None:
     """
     check_packages("serve", "fastapi", "uvicorn", "prometheus_client", "httpx")
     from ...looking import check_relevance
-    from ..proxy.settings import LIMITS, ProxySettings, proxy_limits
+    from ..proxy.packer import LIMITS, ProxySettings, proxy_limits
     from ..web import check_exposure
 
     key, (host, port) = api_key(), given.address(8010)

@@ -3,6 +3,7 @@ tensions; and all pages of a document under one budget."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from html import escape
 from typing import Any
@@ -10,12 +11,11 @@ from typing import Any
 import numpy as np
 
 from ...attending.allocate import allocate
-from ...attending.distance import LARGEST
 from ...attending.frame import Frame
 from ...balancing.explain import POLES, explain_tensions
-from ...balancing.tension import balance, sharpen
+from ...balancing.tension import DEFAULT_TENSIONS, TENSION_NAMES, balance, sharpen
 from ...core.errors import InputError
-from ...core.values import DEFAULT_CELL, Allocation, Answer, Relevance, is_unsure, sureness_words
+from ...core.values import Allocation, Answer, Relevance, is_unsure, sureness_words
 from ...decide_document import DocumentLook
 from ...draw import document_sheet, foveated, heat, homunculus, overlay
 from ...looking import prepare
@@ -23,9 +23,8 @@ from ...options import Options, check_question
 from ...pictures.load import Picture
 from ...pictures.pdf import is_pdf
 from . import kit
-from .desk import Desk
-from .linking import PageState
-from .markup import Figure, budget, card, figures, meter, notes, shown_pixels, shown_size, table
+from .desk import Desk, true_answer
+from .kit import Figure, PageState, budget, card, figures, meter, notes, shown_pixels, shown_size, table
 
 # Sides of pictures in pixels: a pass; a way of knowing, which is drawn again as a slider moves.
 PASS_SIDE, WAY_SIDE = 360, 400
@@ -36,28 +35,25 @@ WAYS = {
     "perspectival": ("Perspectival", "What stands out from here: saliency, less at the edge."),
     "participatory": ("Participatory", "What this question couples to."),
 }
-TENSIONS = ("compress", "explore", "diversify")
 
 
 # ---- the answer ------------------------------------------------------------------------------------------------------
 
 
-def show_answer(desk: Desk, path: str | None, state: PageState, tokens: int) -> kit.SheetContent:
+def show_answer(desk: Desk, path: str | None, state: PageState) -> kit.SheetContent:
     """Ask the chosen model, in one pass or several, and show what led to the answer."""
     from ...answering.esper import Esper
 
     check_question(state.q)
     picture, eye = desk.picture(path), desk.eye(state.model)
     eye.set_image(picture)
-    options = Options(scale=state.scale or None)
     if state.passes > 1:
-        esper = Esper(eye, "four_pass").set_image(picture)
-        answer = esper.ask(state.q, tokens, options, passes=state.passes)
+        answer = Esper(eye, "four_pass").set_image(picture).ask(state.q, state.budget, passes=state.passes)
     else:
-        answer = eye.ask(state.q, tokens, options)
+        answer = eye.ask(state.q, state.budget)
     relevance = eye.scored(state.q) if eye.relevance in ("auto", "scorer") else None
     html = [
-        answer_card(answer, desk.truth(state.picture, state.q)),
+        answer_card(answer, true_answer(state.picture, state.q)),
         passes_strip(picture, answer) if len(answer.passes) > 1 else "",
         figures(answer_figures(picture, answer.allocation, relevance), "pairs"),
         budget(answer.allocation),
@@ -86,28 +82,19 @@ def passes_strip(picture: Picture, answer: Answer) -> str:
     size, columns = shown_size(picture.size, PASS_SIDE), []
     for number, step in enumerate(answer.passes, start=1):
         seen = Figure(foveated(picture, step.allocation, size), "What it sees by then")
-        unsure = step.uncertainty or 0.0
         columns.append(
             f'<section class="pass"><h3>Pass {number}</h3><p class="said">{escape(step.text) or "(nothing said)"}</p>'
-            f"{meter(unsure, f'{unsure:.2f}', 'uncertainty')}"
+            f"{meter(step.uncertainty or 0.0)}"
             f'<p class="note">{step.tokens} tokens, {100 * step.exploration:.0f} % exploring</p>'
             f"{figures([seen], 'one')}</section>"
         )
     return f'<div class="passes">{"".join(columns)}</div>'
 
 
-def uniform_of(picture: Picture, tokens: int, like: Allocation | None = None) -> Allocation:
-    """The same number of tokens, spread evenly: what down-sampling at the same cost would see."""
-    cell, canvas = (DEFAULT_CELL, None) if like is None else (like.cell, like.canvas)
-    flat, size = np.ones((8, 8), dtype=np.float32), picture.size
-    return allocate(flat, max(1, tokens), strategy="uniform", image_size=size, cell=cell, canvas=canvas)
-
-
 def answer_figures(picture: Picture, allocation: Allocation, relevance: Relevance | None) -> list[Figure]:
-    """Where the tokens go, what the model sees, relevance, and uniform at the same cost."""
+    """Where the tokens go, what the model sees, and relevance."""
     size = shown_size(picture.size)
     pixels = shown_pixels(picture.pixels, size)
-    even = uniform_of(picture, allocation.tokens, allocation)
     boxes, regions = "Each box is one token; small boxes see detail.", "Every region at its own resolution."
     shown = [
         Figure(overlay(pixels, allocation), "Where the tokens go", boxes),
@@ -116,21 +103,21 @@ def answer_figures(picture: Picture, allocation: Allocation, relevance: Relevanc
     if relevance is not None:
         needs = "Bright is where the question needs detail."
         shown.append(Figure(heat(relevance, size, pixels), "Relevance", needs))
-    evenly = f"{even.tokens} tokens spread evenly: plain down-sampling."
-    return [*shown, Figure(foveated(picture, even, size), "Uniform at the same cost", evenly)]
+    return shown
 
 
 # ---- three ways of knowing -------------------------------------------------------------------------------------------
 
 
-def show_ways(desk: Desk, path: str | None, state: PageState, tokens: int) -> str:
+def show_ways(desk: Desk, path: str | None, state: PageState, tensions: Sequence[float]) -> str:
     """The three maps of a picture and a question, and what the tensions make of them."""
-    prepared = desk.prepared(path)
+    prepared, moved = desk.prepared(path), dict(zip(TENSION_NAMES, tensions, strict=True))
     look = desk.remember(("ways", path, state.q), lambda: prepared.look(state.q, Options(budget=1.0, relevance="look")))
     ways, picture = look.relevance, look.picture
     maps = (getattr(ways, name)[None] for name in WAYS)
-    tuned = replace(ways, map=sharpen(np.asarray(balance(*maps, state.tensions))[0]), tensions=state.tensions)
-    allocation = allocate(tuned, min(tokens, Frame(picture.size).full), image_size=picture.size)
+    tuned = replace(ways, map=sharpen(np.asarray(balance(*maps, moved))[0]), tensions=moved)
+    tokens = Options(budget=state.budget).tokens(Frame(picture.size).full)
+    allocation = allocate(tuned, tokens, image_size=picture.size)
     size = shown_size(picture.size, WAY_SIDE)
     pixels = shown_pixels(picture.pixels, size)
     panes = [Figure(heat(getattr(ways, name), size, pixels), *words) for name, words in WAYS.items()]
@@ -138,33 +125,30 @@ def show_ways(desk: Desk, path: str | None, state: PageState, tokens: int) -> st
         Figure(heat(tuned, size, pixels), "Balanced", "Relevance under these tensions."),
         Figure(overlay(pixels, allocation), "Where the tokens go", f"{allocation.tokens} tokens by this map."),
     ]
-    words = "".join(f"<li>{escape(sentence)}</li>" for sentence in explain_tensions(state.tensions))
+    words = "".join(f"<li>{escape(sentence)}</li>" for sentence in explain_tensions(moved))
     return f'{figures(panes, "thirds")}{figures(balanced, "pairs")}<ul class="words">{words}</ul>{notes(look.notes)}'
 
 
 # ---- pages of a document ---------------------------------------------------------------------------------------------
 
 
-def show_pages(desk: Desk, path: str | None, query: str, tokens: float | None) -> str:
+def show_pages(desk: Desk, path: str | None, query: str, tokens: int | None) -> str:
     """One question about all pages of a PDF: which of them get tokens, and why."""
     check_question(query)
-    if not tokens or not float(tokens).is_integer() or tokens < 1:
-        raise InputError("the budget must be a whole number of tokens, at least 1")
     file = desk.own_file(path, "PDF")
     if not is_pdf(file):
         raise InputError(f"{file.name} is no PDF; open one on the left")
     prepared = desk.remember(("document", str(file), file.stat().st_mtime_ns), lambda: prepare(file))
-    look = prepared.look(query, Options(budget=int(tokens)))
+    look = prepared.look(query, Options(budget=tokens))
     if not isinstance(look, DocumentLook):
         raise InputError(f"{file.name} has one page: click it on the left, and ask about it as about any picture")
     allocation = look.allocation
     sheet = np.asarray(document_sheet(look.document, allocation, query))
     shown = [Figure(sheet, "All pages", "Those with tokens stand out; the bar says how many.")]
-    columns = {"number": "Page", "tokens": "Tokens", "full": "Of", "why": "Why"}
-    rows = [{key: getattr(share, key) for key in columns} for share in allocation.ranked[:PAGE_ROWS]]
+    rows = [(one.number, one.tokens, one.full, one.why) for one in allocation.ranked[:PAGE_ROWS]]
     spent = f"{allocation.tokens} of {allocation.full} tokens"
     caption = f"{spent} on {len(allocation.funded)} of {allocation.of_pages} pages"
-    return figures(shown, "one") + table(columns, rows, caption) + notes(allocation.notes)
+    return figures(shown, "one") + table(("Page", "Tokens", "Of", "Why"), rows, caption) + notes(allocation.notes)
 
 
 # ---- the tab ---------------------------------------------------------------------------------------------------------
@@ -172,19 +156,7 @@ def show_pages(desk: Desk, path: str | None, query: str, tokens: float | None) -
 
 def ask_tab(page: kit.MicroscopePage) -> None:
     gr = kit.gradio()
-    distance = gr.Slider(
-        0,
-        LARGEST,
-        0,
-        step=0.05,
-        label="Scale: how many times as large it is read",
-        info="0: by the size of the letters and what the model reads best. The tokens stay the same.",
-        elem_id="scale",
-    )
-    sheet = kit.TabSheet(page, "ask")
-    sheet.exports()
-    sheet.shows(lambda path, state, tokens: show_answer(page.desk, path, state, tokens), {"scale": distance}, kit.MODEL)
-    distance.release(None, None, None, js=kit.RUN_BY_ITSELF)
+    kit.TabSheet(page, "ask").shows(lambda path, state: show_answer(page.desk, path, state), how=kit.MODEL)
     with gr.Accordion("Three ways of knowing, and their tensions", open=False, elem_id="ways"):
         ways_part(page)
     with gr.Accordion("All pages of the PDF on the left", open=False, elem_id="pages"):
@@ -193,7 +165,7 @@ def ask_tab(page: kit.MicroscopePage) -> None:
             go = gr.Button("Look at all pages", elem_id="look-pages")
         view = gr.HTML(elem_id="view-pages", padding=False)
 
-        def look_at_pages(path: str | None, query: str, number: float | None) -> str:
+        def look_at_pages(path: str | None, query: str, number: int | None) -> str:
             html, trouble = kit.in_a_sentence(lambda: show_pages(page.desk, path, (query or "").strip(), number))
             return html or trouble
 
@@ -202,29 +174,27 @@ def ask_tab(page: kit.MicroscopePage) -> None:
 
 def ways_part(page: kit.MicroscopePage) -> None:
     """The sliders of the tensions and the maps that follow them."""
-    gr, default = kit.gradio(), PageState()
+    gr = kit.gradio()
     with gr.Row(elem_classes="tension-row"):
         sliders = [
             gr.Slider(
                 0,
                 1,
-                getattr(default, key),
+                DEFAULT_TENSIONS[name],
                 step=0.01,
                 label=f"{zero[0]} ↔ {one[0]}",
                 info=f"0: {zero[1]}. 1: {one[1]}.",
-                elem_id=f"tension-{key}",
+                elem_id=f"tension-{name}",
                 min_width=190,
             )
-            for key, (zero, one) in zip(TENSIONS, POLES.values(), strict=True)
+            for name, (zero, one) in zip(TENSION_NAMES, POLES.values(), strict=True)
         ]
-    page.settings |= dict(zip(TENSIONS, sliders, strict=True))
     show = gr.Button("Show the three ways", size="sm", elem_id="show-ways")
     view = gr.HTML(elem_id="view-ways", padding=False)
 
     def maps(*values: Any) -> str:
-        common, given = values[: len(page.common)], values[len(page.common) :]
-        state = page.state("ask", common, **dict(zip(TENSIONS, map(float, given), strict=True)))
-        html, trouble = kit.in_a_sentence(lambda: show_ways(page.desk, common[0], state, page.budget(common)))
+        common, moved = values[: len(page.common)], values[len(page.common) :]
+        html, trouble = kit.in_a_sentence(lambda: show_ways(page.desk, common[0], page.state("ask", common), moved))
         return html or trouble
 
     inputs = [*page.common, *sliders]

@@ -7,17 +7,14 @@ from dataclasses import asdict
 import numpy as np
 from PIL import Image
 
-from ...attending.frame import Frame
 from ...attending.strategies import strategy_names
 from ...core.errors import InputError
 from ...core.values import compare
 from ...draw import difference_map, foveated, overlay
-from ...knowing.registry import names_for
 from ...options import Options, check_question
 from . import kit
 from .desk import Desk
-from .linking import LONGEST_QUERY, PageState
-from .markup import Figure, figures, notes, shown_pixels, shown_size, table
+from .kit import Figure, PageState, figures, notes, shown_pixels, shown_size, table
 
 SIDE = 480
 # Not offered: classic needs 64 tokens and a large picture, full needs all of them, oracle needs true boxes, clusters
@@ -38,12 +35,12 @@ def sides_of(state: PageState) -> list[tuple[str, str]]:
     return [(state.q, state.first), (state.q, state.second)]
 
 
-def show_comparison(desk: Desk, path: str | None, state: PageState, tokens: int) -> kit.SheetContent:
+def show_comparison(desk: Desk, path: str | None, state: PageState) -> kit.SheetContent:
+    """Look twice at one picture for the same number of tokens."""
     prepared, sides = desk.prepared(path), sides_of(state)
     picture = prepared.picture
-    spend = min(tokens, Frame(picture.size).full)
     looks = [
-        prepared.look(query, Options(budget=spend, strategy=name, relevance=state.relevance)) for query, name in sides
+        prepared.look(query, Options(budget=state.budget, strategy=name, relevance="auto")) for query, name in sides
     ]
     first, second = (look.allocation for look in looks)
     result = compare(first, second)
@@ -61,13 +58,13 @@ def show_comparison(desk: Desk, path: str | None, state: PageState, tokens: int)
     words = "Orange: more detail on the left. Blue: more on the right."
     difference = Figure(difference_map(first, second, size, pixels), "Where they differ", words)
     rows = [
-        {"what": "tokens, left", "value": f"{first.tokens} of {first.full}"},
-        {"what": "tokens, right", "value": f"{second.tokens} of {second.full}"},
-        {"what": "tokens moved", "value": f"{result.moved:.0f}"},
-        {"what": "in the same places", "value": f"{100 * result.overlap:.0f} %"},
-        {"what": "similarity", "value": f"{result.similarity:.2f}"},
+        ("tokens, left", f"{first.tokens} of {first.full}"),
+        ("tokens, right", f"{second.tokens} of {second.full}"),
+        ("tokens moved", f"{result.moved:.0f}"),
+        ("in the same places", f"{100 * result.overlap:.0f} %"),
+        ("similarity", f"{result.similarity:.2f}"),
     ]
-    distances = table({"what": "the two", "value": ""}, rows, "How far they are apart")
+    distances = table(("the two", ""), rows, "How far they are apart")
     beside = f'<div class="beside">{figures([difference], "one")}{distances}</div>'
     return kit.SheetContent(
         "compare",
@@ -87,18 +84,12 @@ def compare_tab(page: kit.MicroscopePage) -> None:
     gr = kit.gradio()
     with gr.Row():
         by = gr.Radio(["strategies", "questions"], value="strategies", label="Compare two", elem_id="by", min_width=200)
-        relevance = gr.Radio(
-            ["auto", *names_for()], value="auto", label="Relevance", elem_id="relevance", min_width=180
-        )
-    with gr.Row():
         first = gr.Dropdown(list(OFFERED), value="quadtree", label="Left strategy", elem_id="first", min_width=150)
         second = gr.Dropdown(list(OFFERED), value="uniform", label="Right strategy", elem_id="second", min_width=150)
-        other = gr.Textbox(label="Right question", elem_id="other-question", max_length=LONGEST_QUERY, visible=False)
-    sheet = kit.TabSheet(page, "compare")
-    sheet.exports()
-    controls = {"by": by, "first": first, "second": second, "q2": other, "relevance": relevance}
-    sheet.shows(lambda path, state, tokens: show_comparison(page.desk, path, state, tokens), controls)
-    for control in (by, first, second, relevance):
+    other = gr.Textbox(label="Right question", elem_id="other-question", max_length=kit.LONGEST_QUERY, visible=False)
+    controls = {"by": by, "first": first, "second": second, "q2": other}
+    kit.TabSheet(page, "compare").shows(lambda path, state: show_comparison(page.desk, path, state), controls)
+    for control in (by, first, second):
         control.input(None, None, None, js=kit.RUN_BY_ITSELF)
     other.submit(None, None, None, js=kit.RUN)
     by.change(

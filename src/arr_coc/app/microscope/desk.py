@@ -6,65 +6,78 @@ copy that holds the borrower's picture only.
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import secrets
 import shutil
 import tempfile
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from contextlib import suppress
 from copy import copy
+from functools import cache
 from pathlib import Path
 from threading import Lock
 from time import time
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from ...attending.frame import Frame
 from ...core.errors import InputError
-from ...core.folders import MINI
+from ...core.files import replacing
+from ...core.folders import EXAMPLES, MINI
 from ...core.kept import ByteStore
 from ...looking import VIEW_SIDE, Prepared
+from ...options import Options
 from ...pictures.load import Picture, load_picture
-from .limits import MOST_PIXELS
-from .linking import FIRST_QUERY, FIRST_SOURCE, UPLOAD, ExamplePicture, open_source
 
 if TYPE_CHECKING:
     from ...answering.eye import Eye
 
 Made = TypeVar("Made")
+# The picture of a visitor, whose name no link holds.
+UPLOAD = "upload"
+FIRST_PICTURE, FIRST_QUERY = "street.png", "What does the pink sign say?"
 # The longer side of a picture, in pixels: larger photos are reduced.
 LARGEST_SIDE = 4096
+# A photo of the largest telephones; a larger one is refused before any of its pixels is decoded.
+MOST_PIXELS = 120_000_000
 # Bytes of pictures, and number of other results, that are kept for the next question.
 PICTURE_BYTES, REMEMBERED = 512 << 20, 24
 # What visitors sent is kept for an hour after its last use, and no more than this of it; the oldest goes first.
 UPLOAD_SECONDS, UPLOADS, UPLOAD_BYTES = 3600, 256, 1 << 30
-# Clips that are kept on disk for their visitors; the oldest goes first.
-CLIPS = 8
 
 log = logging.getLogger("arr_coc.app.microscope")
 
 
+@cache
+def example_questions() -> dict[str, tuple[tuple[str, str], ...]]:
+    """file name → (question, true answer) of the pictures that come with the library."""
+    path = EXAMPLES / "questions.json"
+    if not path.is_file():
+        raise InputError("the example pictures are not installed; install arr-coc again")
+    pictures = json.loads(path.read_text(encoding="utf-8"))
+    return {name: tuple((entry["query"], entry["answer"]) for entry in asked) for name, asked in pictures.items()}
+
+
+def true_answer(picture: str, query: str) -> str | None:
+    """The true answer, where the picture and the question come with the library."""
+    return dict(example_questions().get(picture, ())).get(query.strip())
+
+
 class Desk:
-    """models: names that visitors may choose from. options: more for every `Eye`, such as relevance."""
+    """models: names that visitors may choose from. options: relevance and device of every model."""
 
     def __init__(
-        self,
-        models: Sequence[str] = (MINI,),
-        *,
-        device: str = "cpu",
-        most_pixels: int = MOST_PIXELS,
-        options: Mapping[str, Any] | None = None,
+        self, models: Sequence[str] = (MINI,), options: Options | None = None, *, most_pixels: int = MOST_PIXELS
     ) -> None:
         self.models = tuple(dict.fromkeys(models))
         if not self.models:
             raise InputError("the microscope needs at least one model to choose from; give for example mini")
-        self.device, self.options, self.most_pixels = device, dict(options or {}), most_pixels
+        self.options, self.most_pixels = (options or Options()).default(relevance="auto"), most_pixels
         self.folder = Path(tempfile.mkdtemp(prefix="arr-coc-microscope-"))
         self._pictures = ByteStore(PICTURE_BYTES, weigh=lambda picture: picture.pixels.nbytes)
         self._recent = ByteStore(REMEMBERED, weigh=lambda made: 1)
         self._loaded: dict[str, Eye] = {}
         self._lock = Lock()
-        self._clips: list[Path] = []
 
     def close(self) -> None:
         """Remove every file that visitors left."""
@@ -74,6 +87,16 @@ class Desk:
         return self._recent.made(key, make)
 
     # ---- pictures ---------------------------------------------------------------------------------------------------
+
+    def example(self, name: str) -> str:
+        """The file of an example, copied into the only folder that the page serves from."""
+        if name not in example_questions():
+            raise InputError(f"no picture is called {name!r}; choose from {', '.join(example_questions())}")
+        path = self.folder / "examples" / name
+        if not path.is_file():
+            with replacing(path) as temporary:
+                temporary.write_bytes((EXAMPLES / name).read_bytes())
+        return str(path)
 
     def own_file(self, path: str | None, kind: str = "picture") -> Path:
         """A file of the page's own folder, and no other."""
@@ -105,11 +128,17 @@ class Desk:
         picture = self.picture(path)
         return self.remember(("view", path), lambda: Prepared(load_picture(picture, longest_side=VIEW_SIDE)))
 
+    def new_folder(self) -> Path:
+        """A folder for one visitor's result, under a name that cannot be guessed; swept away like an upload."""
+        folder = self.folder / f"made-{secrets.token_hex(16)}"
+        folder.mkdir()
+        return folder
+
     def sweep_uploads(self) -> None:
-        """Remove what visitors sent and has not been used for long: every upload is a folder of its own."""
+        """Remove what visitors left and has not been used for long: every upload is a folder of its own."""
         uploads = []
         for folder in self.folder.iterdir():
-            if folder.is_dir() and folder.name not in ("examples", "needle", "clips"):
+            if folder.is_dir() and folder.name != "examples":
                 with suppress(OSError):  # another thread may be sweeping too
                     files = [one.stat() for one in folder.rglob("*") if one.is_file()]
                     used = max((one.st_mtime for one in files), default=folder.stat().st_mtime)
@@ -121,21 +150,6 @@ class Desk:
             if number >= UPLOADS or kept > UPLOAD_BYTES or time() - used > UPLOAD_SECONDS:
                 shutil.rmtree(folder, ignore_errors=True)
 
-    def source(self, name: str) -> ExamplePicture:
-        return self.remember(("source", name), lambda: open_source(name, self.folder))
-
-    def truth(self, source: str, query: str) -> str | None:
-        """The true answer, where the picture and the question come with the library."""
-        return None if source in ("", UPLOAD) else dict(self.source(source).questions).get(query.strip())
-
-    def full_tokens(self, path: str, model: str) -> int:
-        """What all of a picture costs in this model, as far as that is known before the model is loaded."""
-        size = self.picture(path).size
-        images = getattr(getattr(self._loaded.get(model), "processor", None), "image_processor", None)
-        if hasattr(images, "get_number_of_image_patches") and hasattr(images, "merge_size"):
-            return int(images.get_number_of_image_patches(*size)) // images.merge_size**2
-        return Frame(size).full
-
     # ---- models -----------------------------------------------------------------------------------------------------
 
     def eye(self, model: str) -> Eye:
@@ -146,25 +160,15 @@ class Desk:
             if model not in self._loaded:
                 from ...answering.eye import Eye
 
-                self._loaded[model] = Eye.from_pretrained(model, device=self.device, **self.options)
+                options = self.options
+                self._loaded[model] = Eye.from_pretrained(model, device=options.device, relevance=options.relevance)
             return copy(self._loaded[model])
 
     def warm_up(self) -> None:
         """Load the first model and let it answer once, so that the first visitor does not wait for it."""
         try:
-            path = str(self.source(FIRST_SOURCE).path)
+            path = self.example(FIRST_PICTURE)
             self.prepared(path).look(FIRST_QUERY)
             self.eye(self.models[0]).set_image(path).ask(FIRST_QUERY)
         except InputError as error:
             log.warning("%s", error)
-
-    def clip_folder(self) -> Path:
-        """A new folder for one visitor's clip, under a name that cannot be guessed."""
-        folder = self.folder / f"clip-{secrets.token_hex(16)}"
-        folder.mkdir()
-        with self._lock:
-            self._clips.append(folder)
-            stale = [self._clips.pop(0) for _ in range(len(self._clips) - CLIPS)]
-        for one in stale:
-            shutil.rmtree(one, ignore_errors=True)
-        return folder

@@ -1,7 +1,7 @@
-"""The parts that every tab is built from: the view, its exports, and the inputs that take files.
+"""What every tab is built from: the settings of the page and their link, pieces of HTML, a view and its exports.
 
-A PNG or a JSON document is handed to the browser inside the answer, never through a folder: no other visitor can see
-what is exported.
+Everything that a visitor wrote is escaped here. A PNG or a JSON document is handed to the browser inside the answer,
+never through a folder: no other visitor can see what is exported.
 """
 
 from __future__ import annotations
@@ -9,24 +9,28 @@ from __future__ import annotations
 import base64
 import io
 import json
-import logging
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from html import escape
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Protocol, TypeVar
+from urllib.parse import urlencode
 
+import cv2
+import numpy as np
 from PIL import Image
 
 from ...core.errors import InputError
-from .desk import Desk
-from .linking import PageState
-from .markup import sentence
+from ...core.values import Allocation
+from ...draw.layout import fit, level_colour, resize
+from ...draw.legend import level_rows, share_words, spent_words
+from .desk import FIRST_PICTURE, FIRST_QUERY, UPLOAD, Desk, example_questions, log
 
 Made = TypeVar("Made")
-log = logging.getLogger("arr_coc.app.microscope")
+LONGEST_QUERY = 400
 # What a visitor left is forgotten after an hour.
 MEMORY_SECONDS = 3600
 # Events that use a model wait for each other: two at once would take twice as long.
@@ -38,6 +42,9 @@ LIVE = {"trigger_mode": "always_last", **HIDDEN}
 # The page's script runs the open tab: because something changed, or because a visitor asked for it.
 RUN_BY_ITSELF = "() => window.arrCoc.run(true)"
 RUN = "() => window.arrCoc.run(false)"
+# The longer side of a picture in the page. Exports are made at their own size.
+SHOWN_SIDE = 512
+JPEG = [cv2.IMWRITE_JPEG_QUALITY, 92]
 
 
 def gradio() -> ModuleType:
@@ -46,6 +53,170 @@ def gradio() -> ModuleType:
         return import_module("gradio")
     except ImportError as error:
         raise InputError("the microscope needs gradio: pip install 'arr-coc[microscope]'") from error
+
+
+# ---- settings and links ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class PageState:
+    """The settings of the page; each field is a key of its link. picture: the name of an example, or "upload", which
+    only its visitor has. keep: per cent of all tokens of the picture."""
+
+    tab: str = "ask"
+    picture: str = FIRST_PICTURE
+    q: str = FIRST_QUERY
+    keep: float = 25.0
+    model: str = ""
+    passes: int = 1
+    by: str = "strategies"
+    first: str = "quadtree"
+    second: str = "uniform"
+    q2: str = ""
+
+    @property
+    def budget(self) -> float:
+        """The share of all tokens."""
+        return self.keep / 100
+
+    def link(self) -> str:
+        """The query of the address: what differs from the defaults, and always tab, picture and question."""
+        default, always = PageState(), ("tab", "picture", "q")
+        own = {one.name: getattr(self, one.name) for one in fields(self)}
+        kept = {key: value for key, value in own.items() if key in always or value != getattr(default, key)}
+        return urlencode({key: f"{value:g}" if isinstance(value, float) else value for key, value in kept.items()})
+
+
+def read_link(query: Mapping[str, object]) -> tuple[PageState, list[str]]:
+    """Read the settings of a query; also return a sentence for everything in it that cannot be used."""
+    state, complaints = PageState(), []
+    for name, allowed in LINK.items():
+        text = str(query.get(name, ""))
+        if name not in query:
+            continue
+        try:
+            value = type(getattr(state, name))(text)
+            usable = allowed(value)
+        except ValueError:
+            value, usable = None, False
+        if usable:
+            state = replace(state, **{name: value})
+        else:
+            complaints.append(f"The link's {name}={text[:60]!r} cannot be used.")
+    return state, complaints
+
+
+# key of a link → whether a value can be used
+LINK: dict[str, Callable[[Any], bool]] = {
+    "tab": lambda value: value in ("ask", "compare", "clips"),
+    "picture": lambda value: value == UPLOAD or value in example_questions(),
+    "keep": lambda value: 1 <= value <= 100,
+    "passes": lambda value: 1 <= value <= 4,
+    "by": lambda value: value in ("strategies", "questions"),
+    **dict.fromkeys(("q", "q2", "model", "first", "second"), lambda value: len(value) <= LONGEST_QUERY),
+}
+
+
+# ---- pieces of HTML --------------------------------------------------------------------------------------------------
+
+
+def shown_size(size: tuple[int, int], side: int = SHOWN_SIDE) -> tuple[int, int]:
+    """(height, width) of a picture of `size` in the page; a small one is enlarged no further than twice."""
+    return fit(*size, min(side, 2 * size[0]), min(side, 2 * size[1]))
+
+
+def shown_pixels(pixels: np.ndarray, size: tuple[int, int]) -> np.ndarray:
+    return np.ascontiguousarray(resize(pixels, size))
+
+
+@dataclass(frozen=True)
+class Figure:
+    """pixels: (H, W, 3) uint8 RGB. title: above it. caption: below it."""
+
+    pixels: np.ndarray
+    title: str
+    caption: str = ""
+
+    def html(self) -> str:
+        """The picture is inside the page as a data address, so that no file of a visitor's is written for it."""
+        height, width = self.pixels.shape[:2]
+        _, data = cv2.imencode(".jpeg", np.ascontiguousarray(self.pixels[..., ::-1]), JPEG)
+        address = f"data:image/jpeg;base64,{base64.b64encode(data.tobytes()).decode()}"
+        image = f'<img src="{address}" alt="{escape(self.title)}" width="{width}" height="{height}">'
+        caption = f"<p>{escape(self.caption)}</p>" if self.caption else ""
+        return f"<figure><figcaption>{escape(self.title)}</figcaption>{image}{caption}</figure>"
+
+
+def figures(each: Iterable[Figure], kind: str = "") -> str:
+    """A grid of figures. kind: "pairs", "thirds" or "one" for that many columns."""
+    return f'<div class="figures {kind}">{"".join(figure.html() for figure in each)}</div>'
+
+
+def sentence(text: str, alarm: bool = False) -> str:
+    """What a visitor should know, in a box; an alarm is read out at once."""
+    role = "alert" if alarm else "status"
+    return f'<p class="sentence{" alarm" if alarm else ""}" role="{role}">{escape(text)}</p>'
+
+
+def notes(lines: Sequence[str]) -> str:
+    return "".join(f'<p class="note">{escape(note)}</p>' for note in dict.fromkeys(lines))
+
+
+def meter(uncertainty: float) -> str:
+    """An uncertainty as a bar from 0 to 1 with its number beside it."""
+    words, filled = f"{uncertainty:.2f}", f"{100 * min(max(uncertainty, 0.0), 1.0):.1f}"
+    return (
+        f'<div class="meter" role="img" aria-label="uncertainty {words}">'
+        f'<span class="track"><span style="width:{filled}%"></span></span><b>{words}</b></div>'
+    )
+
+
+def card(text: str, uncertainty: float, truth: str | None, spent: str, unsure: str = "") -> str:
+    """An answer in large letters, the truth where it is known, its uncertainty as a bar, and what it cost."""
+    known = ""
+    if truth is not None:
+        kind, words = ("right", "right") if text == truth else ("wrong", f"in truth: {truth}")
+        known = f'<p class="truth {kind}">{escape(words)}</p>'
+    return (
+        '<section class="card"><div><p class="label">Answer</p>'
+        f'<p class="answer" id="answer">{escape(text) or "(nothing)"}</p>{known}</div>'
+        f'<div><p class="label">Uncertainty</p>{notes([unsure] if unsure else [])}{meter(uncertainty)}'
+        f'<p class="label">Spent</p><p class="spent">{escape(spent)}</p></div></section>'
+    )
+
+
+def table(columns: Sequence[str], rows: Iterable[Sequence[object]], caption: str) -> str:
+    """The first column is the row's heading. Wide tables scroll."""
+    head = "".join(f'<th scope="col">{escape(title)}</th>' for title in columns)
+    body = []
+    for row in rows:
+        first, *others = (escape(str(cell)) for cell in row)
+        body.append(f'<tr><th scope="row">{first}</th>{"".join(f"<td>{cell}</td>" for cell in others)}</tr>')
+    # A region that scrolls must be reachable by keyboard.
+    return (
+        f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(caption)}"><table>'
+        f"<caption>{escape(caption)}</caption><thead><tr>{head}</tr></thead><tbody>{''.join(body)}</tbody></table></div>"
+    )
+
+
+def budget(allocation: Allocation) -> str:
+    """How much of the full count is spent, level by level: a bar and its legend."""
+    parts, legend = [], []
+    whole = max(allocation.full, allocation.tokens, 1)
+    for row in level_rows(allocation):
+        colour = "#{:02x}{:02x}{:02x}".format(*level_colour(row.level).tolist())
+        parts.append(f'<span style="width:{100 * row.tokens / whole:.2f}%;background:{colour}"></span>')
+        fine = "full detail" if row.told == 0 else "twice as large" if row.told < 0 else f"1/{1 << row.told} of it"
+        tokens = f"{row.tokens} token{'s' * (row.tokens != 1)}"
+        legend.append(
+            f'<li><i style="background:{colour}"></i><b>level {row.told}</b>, {fine}: {tokens} on '
+            f"{100 * row.area:.1f} % of the area</li>"
+        )
+    words = f"{spent_words(allocation)} ({share_words(allocation)})"
+    return (
+        f'<div class="budget"><p><b>{words}</b></p><div class="bar" role="img" aria-label="{words}">'
+        f'{"".join(parts)}</div><ul class="legend">{"".join(legend)}</ul></div>'
+    )
 
 
 def in_a_sentence(make: Callable[[], Made]) -> tuple[Made | None, str]:
@@ -65,47 +236,39 @@ def without_folders(words: str) -> str:
     return re.sub(r"(?<![\w:/\\])(?:[A-Za-z]:)?[/\\](?:[^\s/\\'\"]+[/\\])+(?=[^\s/\\'\"])", "", words)
 
 
+# ---- inputs ----------------------------------------------------------------------------------------------------------
+
+
 def only_uploads(component: Any) -> Any:
     """A Gradio component that takes uploads only: by itself it also fetches addresses and reads other folders.
 
     Its own methods are exchanged, because Gradio writes a file beside the source of every class derived from its own.
     """
-    folder = component.GRADIO_CACHE
+    folder = Path(component.GRADIO_CACHE).resolve()
 
     def move(given: object) -> str | None:
-        return None if given is None else checked_path(given, folder)
+        """The absolute path, if it lies in the folder of uploads."""
+        if given is None:
+            return None
+        path = Path(str(given)).resolve()
+        if "://" in str(given) or not path.is_relative_to(folder):
+            raise import_module("gradio.exceptions").InvalidPathError("this file was not uploaded here")
+        return str(path)
 
     async def move_later(given: object) -> str | None:
         return move(given)
 
-    def preprocess(payload: Any) -> str | None:
-        """The file's path; it is opened later, under the page's own limits."""
-        return None if payload is None or not payload.path else checked_path(payload.path, folder)
-
     component.move_resource_to_block_cache = move
     component.async_move_resource_to_block_cache = move_later
-    component.preprocess = preprocess
+    # The file is opened later, under the page's own limits.
+    component.preprocess = lambda payload: move(payload.path or None) if payload is not None else None
     return component
 
 
-def checked_path(given: object, folder: str) -> str:
-    """The absolute path, if it lies in the folder of uploads."""
-    path = Path(str(given)).resolve()
-    if "://" in str(given) or not path.is_relative_to(Path(folder).resolve()):
-        raise import_module("gradio.exceptions").InvalidPathError("this file was not uploaded here")
-    return str(path)
-
-
-class PageEvent(Protocol):
-    """What Gradio's events are here."""
-
-    then: Callable[..., PageEvent]
-
-
 class PageInput(Protocol):
-    """A component of Gradio, which gets its events by name when it is made."""
+    """A component of Gradio, which gets its events by name when it is made; an event has `then`."""
 
-    def __getattr__(self, event: str) -> Callable[..., PageEvent]: ...
+    def __getattr__(self, event: str) -> Callable[..., PageInput]: ...
 
 
 class MicroscopePage:
@@ -114,7 +277,6 @@ class MicroscopePage:
     picture: PageInput
     source: PageInput
     question: PageInput
-    tokens: PageInput
     share: PageInput
     model: PageInput
     passes: PageInput
@@ -123,35 +285,22 @@ class MicroscopePage:
 
     def __init__(self, desk: Desk) -> None:
         self.desk = desk
-        self.running: list[PageEvent] = []  # that a visitor may cancel
+        self.running: list[PageInput] = []  # events that a visitor may cancel
         self.settings: dict[str, PageInput] = {}  # inputs of single tabs, by the key of the link that sets them
 
     @property
     def common(self) -> list[PageInput]:
-        return [self.picture, self.source, self.question, self.tokens, self.share, self.model, self.passes]
+        return [self.picture, self.source, self.question, self.share, self.model, self.passes]
 
     def state(self, tab: str, common: Sequence[Any], **settings: Any) -> PageState:
-        _, source, question, _, share, model, passes = common
-        return PageState(
-            tab=tab,
-            picture=source or "upload",
-            q=(question or "").strip(),
-            keep=float(share or 25),
-            model=model or self.desk.models[0],
-            passes=int(passes or 1),
-            **settings,
-        )
+        """The settings that the values of `common` and of a tab's own inputs make."""
+        _, source, question, share, model, passes = common
+        own = {key: str(value or "").strip() for key, value in settings.items()}
+        asked, model = (question or "").strip(), model or self.desk.models[0]
+        return PageState(tab, source or UPLOAD, asked, float(share or 25), model, int(passes or 1), **own)
 
-    def budget(self, common: Sequence[Any]) -> int:
-        """The tokens that a visitor allows. Where the count is missing, because the picture is another and was not
-        measured yet, the share says it."""
-        value = common[3]
-        if value is None and common[0]:
-            full = self.desk.full_tokens(common[0], common[5] or self.desk.models[0])
-            return min(full, max(1, round(float(common[4] or 25) * full / 100)))
-        if not isinstance(value, int | float) or not float(value).is_integer() or value < 1:
-            raise InputError("the budget must be a whole number of tokens, at least 1")
-        return int(value)
+
+# ---- views and exports -----------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
@@ -177,21 +326,28 @@ class TabSheet:
         self.view = gr.HTML(elem_id=f"view-{tab}", padding=False)
         self.shown = gr.State(None, time_to_live=MEMORY_SECONDS)
         self.outputs = [self.view, self.shown, page.address]
+        trouble = gr.HTML(elem_id=f"trouble-{tab}", padding=False)
+        message = gr.Textbox(visible="hidden", elem_id=f"file-{tab}")
+        with gr.Row(elem_classes="export-row"):
+            for kind in EXPORTS:
+                button = gr.Button(f"Save {kind.upper()}", size="sm", elem_id=f"save-{kind}-{tab}", min_width=90)
+                saved = button.click(exporter(kind), [self.shown], [message, trouble], **HIDDEN)
+                saved.then(None, [message], None, js="(message) => window.arrCoc.download(message)")
 
     def shows(
         self,
-        make: Callable[[str | None, PageState, int], SheetContent],
-        controls: Mapping[str, PageInput],
+        make: Callable[[str | None, PageState], SheetContent],
+        controls: Mapping[str, PageInput] | None = None,
         how: Mapping[str, object] = QUICK,
-    ) -> PageEvent:
+    ) -> None:
         """Make the view when the tab is run. controls: more inputs, by the keys of the link."""
-        page, number = self.page, len(self.page.common)
+        page, controls = self.page, dict(controls or {})
         page.settings |= controls
 
         def shown(*values: Any) -> tuple[object, ...]:
-            common, given = values[:number], zip(controls, values[number:], strict=True)
-            own = {key: as_setting(key, value) for key, value in given}
-            return self.filled(lambda: make(common[0], page.state(self.tab, common, **own), page.budget(common)))
+            common, given = values[: len(page.common)], values[len(page.common) :]
+            own = dict(zip(controls, given, strict=True))
+            return self.filled(lambda: make(common[0], page.state(self.tab, common, **own)))
 
         inputs = [*page.common, *controls.values()]
         # A question asked right after another was cancelled waits for its end instead of being dropped.
@@ -199,21 +355,7 @@ class TabSheet:
             shown, inputs, self.outputs, api_name=self.tab, show_progress="minimal", trigger_mode="always_last", **how
         )
         page.running.append(event)
-        return event.then(None, None, None, js="() => window.arrCoc.done()")
-
-    def exports(self) -> None:
-        """The row of exports; placed after everything else of the tab."""
-        gr, tab = gradio(), self.tab
-        trouble = gr.HTML(elem_id=f"trouble-{tab}", padding=False)
-        message = gr.Textbox(visible="hidden", elem_id=f"file-{tab}")
-        with gr.Row(elem_classes="export-row"):
-            for label, make in (("PNG", png_file), ("JSON", json_file)):
-                button = gr.Button(f"Save {label}", size="sm", elem_id=f"save-{label.lower()}-{tab}", min_width=90)
-                button.click(exporting(make), [self.shown], [message, trouble], **HIDDEN).then(
-                    None, [message], None, js="(message) => window.arrCoc.download(message)"
-                )
-            copy = gr.Button("Copy link", size="sm", elem_id=f"copy-link-{tab}", min_width=90)
-            copy.click(None, None, [trouble], js="() => window.arrCoc.copyLink()")
+        event.then(None, None, None, js="() => window.arrCoc.done()")
 
     def filled(self, make: Callable[[], SheetContent]) -> tuple[object, ...]:
         """Values for `outputs`: the view, or a sentence in its place."""
@@ -221,33 +363,27 @@ class TabSheet:
         return (trouble, None, gradio().skip()) if shown is None else (shown.html, shown, shown.link)
 
 
-def as_setting(key: str, value: Any) -> Any:
-    """What a control holds, as `PageState` has it under this key."""
-    kind = type(getattr(PageState, key))
-    return str(value or "").strip() if kind is str else kind(value or 0)
+def png_bytes(shown: SheetContent) -> bytes:
+    memory = io.BytesIO()
+    shown.picture().save(memory, "PNG")
+    return memory.getvalue()
 
 
-def exporting(make: Callable[[SheetContent], str]) -> Callable[[SheetContent | None], tuple[str, str]]:
+def json_bytes(shown: SheetContent) -> bytes:
+    return (json.dumps(shown.document(), indent=1, ensure_ascii=False) + "\n").encode()
+
+
+EXPORTS = {"png": ("image/png", png_bytes), "json": ("application/json", json_bytes)}
+
+
+def exporter(kind: str) -> Callable[[SheetContent | None], tuple[str, str]]:
+    """A view → the text that the page's script turns into a download, and a sentence where that is not possible."""
+    media, make = EXPORTS[kind]
+
     def export(shown: SheetContent | None) -> tuple[str, str]:
         if shown is None:
             return "", sentence("there is nothing to export yet: make a view first", alarm=True)
-        message, trouble = in_a_sentence(lambda: make(shown))
-        return message or "", trouble
+        data, trouble = in_a_sentence(lambda: base64.b64encode(make(shown)).decode())
+        return json.dumps({"name": f"{shown.name}.{kind}", "kind": media, "data": data}) if data else "", trouble
 
     return export
-
-
-def png_file(shown: SheetContent) -> str:
-    memory = io.BytesIO()
-    shown.picture().save(memory, "PNG")
-    return file_message(f"{shown.name}.png", "image/png", memory.getvalue())
-
-
-def json_file(shown: SheetContent) -> str:
-    text = json.dumps(shown.document(), indent=1, ensure_ascii=False) + "\n"
-    return file_message(f"{shown.name}.json", "application/json", text.encode())
-
-
-def file_message(name: str, kind: str, data: bytes) -> str:
-    """A file as the text that the page's script turns into a download."""
-    return json.dumps({"name": name, "kind": kind, "data": base64.b64encode(data).decode()})

@@ -12,21 +12,17 @@ from PIL import Image
 from ... import __version__
 from ...core.errors import InputError
 from ...core.files import replacing
-from ...draw import foveated
 from ...pictures.document import Document
 from ...pictures.pdf import is_pdf, pdf_pages
 from . import kit
-from .ask_tab import ask_tab, uniform_of
+from .ask_tab import ask_tab
 from .clips_tab import clips_tab
 from .compare_tab import compare_tab
-from .desk import Desk
-from .kit import MicroscopePage, PageEvent, gradio
-from .linking import LONGEST_QUERY, UPLOAD, example_questions, read_link
-from .markup import Figure, figures, sentence, shown_size
-from .worlds import families
+from .desk import UPLOAD, Desk, example_questions
+from .kit import MicroscopePage, gradio, read_link, sentence
 
 if TYPE_CHECKING:
-    from gradio import Blocks, Request, SelectData
+    from gradio import Blocks, Dataset, Request, SelectData
 
 # key of the link → what the tab is called, and what builds it
 TABS = {"ask": ("Ask", ask_tab), "compare": ("Compare", compare_tab), "clips": ("Clips", clips_tab)}
@@ -67,23 +63,24 @@ def build_page(desk: Desk) -> Blocks:
                             build(page)
                         tab.select(None, None, None, js=RUN_LATER)
         gr.HTML(FOOTER.format(most=desk.most_pixels / 1e6), elem_id="foot", padding=False)
-        sidebar.wire(notice)
-        set_by_link = [page.picture, page.source, page.question, page.share, page.model, page.passes]
-        opened = blocks.load(
-            opener(page),
-            None,
-            [*set_by_link, *sidebar.described, tabs, notice, *page.settings.values()],
-            **kit.HIDDEN,
-        )
+        sidebar.wire()
+        outputs = [*page.common, sidebar.questions, tabs, notice, *page.settings.values()]
+        opened = blocks.load(opener(page), None, outputs, **kit.HIDDEN)
         opened.then(None, None, None, js="() => window.arrCoc.open()")
     return blocks
+
+
+def known_questions(picture: str) -> Dataset:
+    """The questions with known answers about a picture; hidden where there are none."""
+    asked = example_questions().get(picture, ())
+    return gradio().Dataset(samples=[[query] for query, _ in asked], visible=bool(asked))
 
 
 class Sidebar:
     """Picture, question, budget, model and passes."""
 
     def __init__(self, page: MicroscopePage) -> None:
-        gr, desk, drawable = gradio(), page.desk, families()
+        gr, desk = gradio(), page.desk
         self.page = page
         page.source = gr.State(UPLOAD)
         page.picture = kit.only_uploads(
@@ -101,10 +98,7 @@ class Sidebar:
         with gr.Row(elem_classes="examples-row"):
             self.examples = {
                 name: gr.Button(
-                    name.split(".")[0],
-                    icon=str(desk.source(f"example:{name}").path),
-                    size="sm",
-                    elem_id=f"example-{name.split('.')[0]}",
+                    name.split(".")[0], icon=desk.example(name), size="sm", elem_id=f"example-{name.split('.')[0]}"
                 )
                 for name in example_questions()
             }
@@ -113,16 +107,17 @@ class Sidebar:
             page.pdf = kit.only_uploads(file)
             self.pdf_trouble = gr.HTML(elem_id="trouble-pdf", padding=False)
             self.pdf_pages = gr.Gallery(
-                label="Pages: click one", columns=3, height=260, elem_id="pdf-pages", visible=False, buttons=[],
-                allow_preview=False, interactive=False,
-            )  # fmt: skip
-        with gr.Accordion("Draw a new picture", open=False, elem_id="draw", visible=bool(drawable)):
-            with gr.Row():
-                self.family = gr.Dropdown(list(drawable), value="cards", label="Family", min_width=110)
-                self.seed = gr.Number(0, label="Seed", precision=0, minimum=0, min_width=80)
-            self.draw = gr.Button("Draw", size="sm", elem_id="draw-button")
+                label="Pages: click one",
+                columns=3,
+                height=260,
+                elem_id="pdf-pages",
+                visible=False,
+                buttons=[],
+                allow_preview=False,
+                interactive=False,
+            )
         page.question = gr.Textbox(
-            label="Question", lines=1, max_lines=4, max_length=LONGEST_QUERY, elem_id="question", submit_btn=False
+            label="Question", lines=1, max_lines=4, max_length=kit.LONGEST_QUERY, elem_id="question", submit_btn=False
         )
         self.questions = gr.Dataset(
             components=[gr.Textbox(visible=False)],
@@ -136,57 +131,34 @@ class Sidebar:
             self.cancel = gr.Button("Cancel", elem_id="cancel", min_width=90)
         gr.HTML(STATUS, elem_id="status", padding=False)
         page.share = gr.Slider(1, 100, 25, step=0.5, label="Budget, % of all tokens", elem_id="share")
-        page.tokens = gr.Number(64, label="Budget, tokens", precision=0, minimum=1, elem_id="tokens")
         page.passes = gr.Slider(1, 4, 1, step=1, label="Passes", elem_id="passes")
         page.model = gr.Dropdown(list(desk.models), value=desk.models[0], label="Model", elem_id="model")
-        self.readout = gr.HTML(elem_id="readout", padding=False)
-        self.described = [page.tokens, self.readout, self.questions]
 
-    def wire(self, notice: object) -> None:
+    def wire(self) -> None:
+        """Say what follows from what; once everything is there."""
         page = self.page
-        outputs = [page.picture, page.source, page.question, notice]
+        shown = [page.picture, page.source, page.question, self.questions]
         for name, button in self.examples.items():
-            self.describe(button.click(partial(pick, page, f"example:{name}"), None, outputs, **kit.HIDDEN), kit.RUN)
-        drawn = self.draw.click(
-            lambda family, seed: pick(page, f"needle:{family}:{int(seed or 0)}"),
-            [self.family, self.seed],
-            outputs,
-            **kit.QUICK,
-        )
-        self.describe(drawn, kit.RUN)
+            button.click(partial(pick, page, name), None, shown, **kit.HIDDEN).then(None, None, None, js=kit.RUN)
         for event in (page.picture.upload, page.picture.clear):
-            # The count of tokens was that of the picture before: empty until this one is measured.
-            self.describe(event(lambda: (UPLOAD, None), None, [page.source, page.tokens], **kit.HIDDEN))
+            own = event(lambda: (UPLOAD, known_questions(UPLOAD)), None, [page.source, self.questions], **kit.HIDDEN)
+            own.then(None, None, None, js=kit.RUN_BY_ITSELF)
         opened, picked = pdf_events(page)
         page.pdf.change(opened, [page.pdf], [self.pdf_pages, self.pdf_trouble], **kit.QUICK)
-        shown = [page.picture, page.source, page.tokens, self.pdf_trouble]
-        self.describe(self.pdf_pages.select(picked, [page.pdf], shown, **kit.QUICK))
-        self.describe(page.model.change(lambda: None, None, [page.tokens], **kit.HIDDEN))
-        self.questions.click(lambda sample: sample[0], [self.questions], [page.question], **kit.QUICK).then(
-            None, None, None, js=kit.RUN
-        )
+        outputs = [page.picture, page.source, self.questions, self.pdf_trouble]
+        drawn = self.pdf_pages.select(picked, [page.pdf], outputs, **kit.QUICK)
+        drawn.then(None, None, None, js=kit.RUN_BY_ITSELF)
+        asked = self.questions.click(lambda sample: sample[0], [self.questions], [page.question], **kit.QUICK)
+        asked.then(None, None, None, js=kit.RUN)
         self.go.click(None, None, None, js=kit.RUN)
         self.cancel.click(None, None, None, cancels=page.running, js="() => window.arrCoc.done('Cancelled')")
         page.question.submit(None, None, None, js=kit.RUN)
-        for moved, followed in ((page.share, page.tokens), (page.tokens, page.share)):
-            given = [page.picture, moved, page.model]
-            moved.input(follower(page, moved is page.share), given, [followed, self.readout], **kit.LIVE)
         page.share.release(None, None, None, js=kit.RUN_BY_ITSELF)
-        page.tokens.submit(None, None, None, js=kit.RUN)
-
-    def describe(self, event: PageEvent, run: str = kit.RUN_BY_ITSELF) -> None:
-        """After a picture came or went: its budget, what uniform would look like, and questions about it."""
-        page = self.page
-        inputs = [page.picture, page.source, page.share, page.model]
-        event.then(partial(describe, page), inputs, self.described, **kit.HIDDEN).then(None, None, None, js=run)
 
 
 def pick(page: MicroscopePage, name: str) -> tuple[object, ...]:
-    """A picture by its source, with its first question."""
-    source, trouble = kit.in_a_sentence(lambda: page.desk.source(name))
-    if source is None:
-        return *(gradio().skip() for _ in range(3)), trouble
-    return str(source.path), name, source.questions[0][0], ""
+    """An example with its first question."""
+    return page.desk.example(name), name, example_questions()[name][0][0], known_questions(name)
 
 
 def pdf_events(page: MicroscopePage) -> tuple[Callable[..., tuple[object, ...]], Callable[..., tuple[object, ...]]]:
@@ -216,49 +188,10 @@ def pdf_events(page: MicroscopePage) -> tuple[Callable[..., tuple[object, ...]],
 
     def picked(path: str | None, chosen: SelectData) -> tuple[object, ...]:
         made, trouble = kit.in_a_sentence(lambda: drawn(path, int(chosen.index) + 1))
-        return (made, UPLOAD, None, trouble) if made else (gr.skip(), gr.skip(), gr.skip(), trouble)
+        return (made, UPLOAD, known_questions(UPLOAD), "") if made else (gr.skip(), gr.skip(), gr.skip(), trouble)
 
     picked.__annotations__["chosen"] = gr.SelectData
     return opened, picked
-
-
-def describe(page: MicroscopePage, path: str | None, source: str, share: float, model: str) -> tuple[object, ...]:
-    """Tokens, a small picture of uniform at that cost, and the questions of a picture."""
-    gr = gradio()
-    questions = () if source in ("", UPLOAD) else page.desk.source(source).questions
-    dataset = gr.Dataset(samples=[[query] for query, _ in questions], visible=bool(questions))
-    if not path:
-        return gr.skip(), "", dataset
-    found, trouble = kit.in_a_sentence(lambda: readout(page.desk, path, share, None, model))
-    return (gr.skip(), trouble, dataset) if found is None else (found[1], found[2], dataset)
-
-
-def follower(page: MicroscopePage, by_share: bool) -> Callable[..., tuple[object, ...]]:
-    """Per cent and tokens follow each other; the one that was moved decides."""
-    skip = gradio().skip
-
-    def follow(path: str | None, value: float | None, model: str) -> tuple[object, ...]:
-        if not path or not value:
-            return skip(), skip()
-        given = (float(value), None) if by_share else (None, int(value))
-        found, trouble = kit.in_a_sentence(lambda: readout(page.desk, path, *given, model))
-        return (skip(), trouble) if found is None else (found[1] if by_share else found[0], found[2])
-
-    return follow
-
-
-def readout(desk: Desk, path: str, share: float | None, tokens: int | None, model: str) -> tuple[float, int, str]:
-    """Per cent, tokens, and a small picture of what uniform of the same cost looks like."""
-    picture, full = desk.prepared(path).picture, desk.full_tokens(path, model)
-    if tokens is None:
-        tokens = min(full, max(1, round((share or 25.0) * full / 100)))
-    if tokens > full:
-        raise InputError(
-            f"{tokens} tokens are more than the {full} that all of this picture costs; give at most {full}"
-        )
-    caption = f"{tokens} of {full} tokens ({100 * tokens / full:.1f} %), spread evenly"
-    even = foveated(picture, uniform_of(picture, tokens), shown_size(picture.size, 260))
-    return round(100 * tokens / full, 4), tokens, figures([Figure(even, "Uniform of this cost", caption)], "one")
 
 
 def opener(page: MicroscopePage) -> Callable[..., list[object]]:
@@ -270,35 +203,24 @@ def opener(page: MicroscopePage) -> Callable[..., list[object]]:
         model = state.model if state.model in desk.models else desk.models[0]
         if state.model and state.model != model:
             complaints.append(f"The link's model is not offered here; {model} is used.")
-        path = None
-        if state.picture == UPLOAD:
+        path = None if state.picture == UPLOAD else desk.example(state.picture)
+        if path is None:
             complaints.append("This link was made with a picture of its owner's: drop that picture here.")
-        else:
-            source, trouble = kit.in_a_sentence(lambda: desk.source(state.picture))
-            path = None if source is None else str(source.path)
-            complaints += [trouble] if trouble else []
+        sidebar = [path, state.picture, state.q, state.keep, model, state.passes, known_questions(state.picture)]
         notice = "".join(sentence(one) for one in complaints)
-        sidebar = [path, state.picture, state.q, state.keep, model, state.passes]
-        described = describe(page, path, state.picture, state.keep, model)
-        settings = [getattr(state, key) for key in page.settings]
-        return [*sidebar, *described, gr.Tabs(selected=state.tab), notice, *settings]
+        return [*sidebar, gr.Tabs(selected=state.tab), notice, *(getattr(state, key) for key in page.settings)]
 
     opened.__annotations__["request"] = gr.Request
     return opened
 
 
-def theme() -> object:
-    """Gradio's plainest theme, with typefaces that every machine has; the colours are in page.css."""
+def looks() -> dict[str, object]:
+    """How the page looks: Gradio's plainest theme, with typefaces that every machine has; colours are in page.css."""
     sans = ["system-ui", "-apple-system", "Segoe UI", "Roboto", "DejaVu Sans", "sans-serif"]
     mono = ["ui-monospace", "SFMono-Regular", "Menlo", "Consolas", "DejaVu Sans Mono", "monospace"]
-    return gradio().themes.Base(primary_hue="sky", neutral_hue="stone", font=sans, font_mono=mono)
-
-
-def stylesheet() -> str:
-    return (ASSETS / "page.css").read_text(encoding="utf-8")
-
-
-def head() -> str:
-    """What goes into the page's head: both colour schemes, and the page's own script."""
     script = (ASSETS / "page.js").read_text(encoding="utf-8")
-    return f'<meta name="color-scheme" content="light dark">\n<script>\n{script}</script>\n'
+    return {
+        "theme": gradio().themes.Base(primary_hue="sky", neutral_hue="stone", font=sans, font_mono=mono),
+        "css": (ASSETS / "page.css").read_text(encoding="utf-8"),
+        "head": f'<meta name="color-scheme" content="light dark">\n<script>\n{script}</script>\n',
+    }

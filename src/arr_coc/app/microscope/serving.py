@@ -11,17 +11,17 @@ import os
 import re
 import threading
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
 from importlib import import_module
 
 from starlette.responses import JSONResponse, Response
 
-from ...options import Options, as_options
+from ...options import Options
 from .. import web
 from ..door import Guard, Refused
 from ..web import LOOPBACK, Application, Receive, Scope, Send
-from .desk import Desk
-from .kit import gradio, log
-from .limits import PageLimits, check_exposure
+from .desk import MOST_PIXELS, Desk, log
+from .kit import gradio
 
 PORT = 7860
 USER = "arr-coc"
@@ -44,6 +44,26 @@ POLICY = (
 )
 UPLOAD = "/gradio_api/upload"
 UNUSABLE = Refused(400, "this request cannot be used; reload the page and try again")
+
+
+@dataclass(frozen=True)
+class PageLimits:
+    """upload: bytes of one upload. pixels: of one picture or frame. queue: visitors' requests that may wait."""
+
+    upload: int = 48 * 1024 * 1024
+    pixels: int = MOST_PIXELS
+    queue: int = 64
+
+    def __post_init__(self) -> None:
+        web.check_limits(self)
+
+
+LIMITS = tuple(one.name for one in fields(PageLimits))
+
+
+def check_exposure(host: str, password: str | None) -> None:
+    """Refuse to be reached from other machines without a password."""
+    web.check_exposure(host, password, "password", "ARR_COC_PASSWORD")
 
 
 class PageGuard(Guard):
@@ -121,7 +141,7 @@ def build_app(
     check_exposure(host, password)
     silence_gradio()
     os.environ["GRADIO_TEMP_DIR"] = str(desk.folder)
-    from .page import build_page, head, stylesheet, theme
+    from .page import build_page, looks
 
     desk.most_pixels = limits.pixels
     blocks = build_page(desk)
@@ -140,9 +160,7 @@ def build_app(
         enable_monitoring=False,
         show_error=False,
         pwa=False,
-        theme=theme(),
-        css=stylesheet(),
-        head=head(),
+        **looks(),
     )
     # Gradio checks which files a request may name only in what it launched itself.
     blocks.has_launched = True
@@ -177,10 +195,9 @@ def serve(
         ready: Called with the address once the page can be opened.
     """
     check_exposure(host, password)
-    options = as_options(options).default(relevance="auto")
     silence_gradio()
     gradio()  # before any thread is started: one that is cut off while it imports torch takes the process with it
-    desk = Desk(models, device=options.device, options={"relevance": options.relevance})
+    desk = Desk(models, options)
     warming = threading.Thread(target=desk.warm_up, daemon=True)
     warming.start()
     ended = threading.Event()

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import NamedTuple
 
-from ...core.errors import InputError
 from ...packing.packed import Packed
 
 ASKED = "When you give a box or a point, write the number of its picture before it, as in: Picture 2: [x0, y0, x1, y1]."
+# What a model's coordinates run to; None: pixels of the picture.
 UNITS = {"pixels": None, "1000": 1000.0, "100": 100.0, "1": 1.0}
 _NUMBER = r"\s*-?\d+(?:\.\d+)?\s*"
 _BOX = rf"(?P<box>\[{_NUMBER},{_NUMBER}(?:,{_NUMBER},{_NUMBER})?\])"
@@ -18,56 +17,40 @@ _FOUND = re.compile(rf"(?P<word>[Pp]icture\s+)(?P<picture>\d{{1,3}})|{_BOX}")
 _REACH = 120
 
 
-def unit_of(text: str) -> float | None:
-    """What coordinates run to; None: pixels."""
-    if text.strip().lower() not in UNITS:
-        raise InputError(f"x-arr-coc-boxes {text[:40]!r} is unknown; send {', '.join(UNITS)}")
-    return UNITS[text.strip().lower()]
-
-
-class SeenPicture(NamedTuple):
-    """A picture of a request as the model saw it. first: the number of the first picture in its place, from 1. count:
-    how many stand there. packed: None where it was left as it is."""
-
-    first: int
-    count: int
-    packed: Packed | None
-
-
-def translated(text: str, seen: Sequence[SeenPicture], of: float | None) -> tuple[str, int]:
-    """An answer with its boxes and points in pixels of the originals, and how many there were.
+def translated(text: str, sent: Sequence[Packed | None], of: float | None) -> tuple[str, int]:
+    """An answer with its boxes and points in pixels of the originals.
 
     Args:
         text: What the model said. A picture that it names by number becomes the one that the client sent.
-        seen: The pictures of the request, in their order.
+        sent: The pictures of the request, in their order; None for those that were left as they are.
         of: What the model's coordinates run to; None: pixels of the picture.
 
     Returns:
         The text, and the number of boxes and points that were translated. Those of pictures that were left as they are
         stay, and so do those of no picture where several were packed.
     """
-    alone = [one for one in seen if one.packed is not None]
-    count, made, done, told = 0, [], 0, (alone[0].first, 0) if len(alone) == 1 else (0, 0)
-    for found in _FOUND.finditer(text):
-        made.append(text[done : found.start()])
-        done, new = found.end(), found.group()
+    # The model numbers all pictures that it sees: the client's picture of each, and where a packed one shows what.
+    originals: list[int] = [0]
+    views: dict[int, tuple[Packed, int]] = {}
+    for place, packed in enumerate(sent, 1):
+        for inside in range(1, 2 if packed is None else len(packed.pictures) + 1):
+            if packed is not None:
+                views[len(originals)] = packed, inside
+            originals.append(place)
+    alone = sum(one is not None for one in sent) == 1
+    current, named_at, count = min(views, default=0) if alone else 0, None, 0
+
+    def new(found: re.Match[str]) -> str:
+        nonlocal current, named_at, count
         if found["picture"]:
-            told = int(found["picture"]), found.end()
-            own = [number for number, one in enumerate(seen, 1) if 0 <= told[0] - one.first < one.count]
-            new = f"{found['word']}{own[0]}" if own else new
-        elif not told[1] or found.start() - told[1] <= _REACH:
-            place = next((one for one in alone if 0 <= told[0] - one.first < one.count), None)
-            if place is not None and place.packed is not None:
-                values = [float(one) for one in re.findall(r"-?\d+(?:\.\d+)?", found["box"])]
-                new = f"[{', '.join(str(round(value)) for value in in_original(place, told[0], values, of))}]"
-                count += 1
-        made.append(new)
-    return "".join([*made, text[done:]]), count
+            current, named_at = int(found["picture"]), found.end()
+            return f"{found['word']}{originals[current]}" if 0 < current < len(originals) else found.group()
+        if current not in views or (named_at is not None and found.start() - named_at > _REACH):
+            return found.group()
+        count += 1
+        packed, inside = views[current]
+        values = [float(one) for one in re.findall(r"-?\d+(?:\.\d+)?", found["box"])]
+        place = packed.to_original if len(values) == 2 else packed.box_to_original
+        return f"[{', '.join(str(round(one)) for one in place(values, inside, of=of)[: len(values)])}]"
 
-
-def in_original(place: SeenPicture, number: int, values: Sequence[float], of: float | None) -> Sequence[float]:
-    """A point or a box of picture `number`."""
-    assert place.packed is not None
-    if len(values) == 2:
-        return place.packed.to_original(values, number - place.first + 1, of=of)[:2]
-    return place.packed.box_to_original(values, number - place.first + 1, of=of)
+    return _FOUND.sub(new, text), count

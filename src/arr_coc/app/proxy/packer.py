@@ -1,4 +1,7 @@
-"""Pictures of requests, packed in threads and remembered: the part of the proxy that looks."""
+"""How pictures of requests are packed: what a proxy is started with, threads, and a store of what was packed.
+
+Imports neither a web framework nor torch.
+"""
 
 from __future__ import annotations
 
@@ -6,45 +9,79 @@ import asyncio
 import hashlib
 import io
 import threading
-import time
 import warnings
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import Any
+from urllib.parse import urlsplit
 
-from ...core.errors import InputError, Stopped, check_stop, stopping
-from ...core.kept import ByteStore
-from ...options import check_question
+from ...core.errors import InputError, check_stop, positive, shown, stopping, whole
+from ...core.kept import ByteStore, bytes_of
+from ...options import Options
 from ...packing.pack import PackPage, PackStyle, grip_for, is_jpeg, pack_pages
-from ...packing.packed import Packed, told
+from ...packing.packed import Packed
 from ...packing.prices.tables import TokenTable, find_table, table_for
 from ...pictures.load import load_picture
 from ..media import picture_bytes
-from .settings import ProxySettings
+from ..web import Limits
 
+LIMITS = ("upload", "pixels", "pictures", "batch", "queue", "seconds", "cache", "look_seconds")
 LONGEST_STEERING = 2000
+
+
+def proxy_limits(**given: Any) -> Limits:
+    """Limits of a request. batch: how many pictures are packed at once. seconds: the longest silence upstream."""
+    usual = {"upload": 64 << 20, "pixels": 60_000_000, "pictures": 32, "batch": 2, "queue": 256, "seconds": 600}
+    return Limits(**{**usual, **given})
+
+
+@dataclass(frozen=True)
+class ProxySettings:
+    """What a proxy is started with. upstream: the address in front of which it stands. assume: the model whose table
+    counts for names that have none. options: how pictures are packed. media: hosts that pictures may be fetched from.
+    cache: bytes of packed pictures that are kept. look_seconds: the longest that packing a picture may take; then it
+    goes on as it is. limits: of requests."""
+
+    upstream: str
+    assume: str | None = None
+    options: Options = field(default_factory=lambda: Options(budget=0.25, relevance="auto"))
+    media: tuple[str, ...] = ()
+    cache: int = 256 << 20
+    look_seconds: float = 30
+    limits: Limits = field(default_factory=proxy_limits)
+
+    def __post_init__(self) -> None:
+        parts = urlsplit(self.upstream)
+        if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
+            raise InputError(
+                f"--upstream {shown(self.upstream)} is no address; give one such as https://api.openai.com"
+            )
+        if parts.username or parts.password:
+            raise InputError("--upstream must not hold a password; clients send their keys themselves")
+        if self.assume is not None:
+            table_for(self.assume)
+        whole(self.cache, "the limit cache", 0)
+        positive(self.look_seconds, "the limit look_seconds")
+
+    def address(self, path: str, query: str) -> str:
+        """Where a request goes. An upstream that ends in /v1 is not given a second one."""
+        base = self.upstream.rstrip("/")
+        ending = urlsplit(base).path
+        if ending and (path == ending or path.startswith(f"{ending}/")):
+            path = path.removeprefix(ending)
+        return f"{base}{path}{'?' + query if query else ''}"
 
 
 @dataclass(frozen=True, eq=False)
 class PackedSlot:
     """What became of one picture. outcome: packed, small or cached. full, spent: tokens before and after. packed,
-    files: None and empty where it stays as it is. seconds: what it took."""
+    files: None and empty where it stays as it is."""
 
     outcome: str
     full: int
     spent: int
     packed: Packed | None = None
     files: tuple[tuple[bytes, str], ...] = ()
-    seconds: float = 0.0
-
-    def text(self, first: int) -> str:
-        """What to say beside the pictures, whose first has this number in the request."""
-        return "" if self.packed is None else told(self.packed.pictures, self.packed.sizes, first)
-
-    @property
-    def weight(self) -> int:
-        """Bytes in memory, nearly."""
-        held = sum(one.pixels.nbytes for one in self.packed.pictures) if self.packed is not None else 0
-        return held + sum(len(data) for data, _ in self.files) + 1024
 
 
 def header_size(data: bytes, most: int) -> tuple[int, int]:
@@ -55,12 +92,12 @@ def header_size(data: bytes, most: int) -> tuple[int, int]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # Pillow warns of what is refused here anyway
             with Image.open(io.BytesIO(data)) as image:
-                size = image.height, image.width
+                height, width = image.height, image.width
     except Exception as error:  # whatever a decoder makes of hostile bytes
         raise InputError("the picture cannot be read") from error
-    if size[0] * size[1] > most:
-        raise InputError(f"the picture has {size[0] * size[1] / 1e6:.0f} megapixels, more than {most / 1e6:g}")
-    return size
+    if height * width > most:
+        raise InputError(f"the picture has {height * width / 1e6:.0f} megapixels, more than {most / 1e6:g}")
+    return height, width
 
 
 class Packer:
@@ -68,7 +105,7 @@ class Packer:
 
     def __init__(self, settings: ProxySettings) -> None:
         self.settings = settings
-        self.cache = ByteStore(settings.cache, lambda one: one.weight)
+        self.cache = ByteStore(settings.cache, lambda one: bytes_of(one) + sum(len(data) for data, _ in one.files))
         self._threads = ThreadPoolExecutor(settings.limits.batch, "arr-coc-pack")
 
     def close(self) -> None:
@@ -76,54 +113,50 @@ class Packer:
 
     def table(self, model: object) -> TokenTable:
         """How the model of a request counts; raises `InputError` where no table knows it."""
-        found = find_table(model, self.settings.tables) if isinstance(model, str) and model else None
+        found = find_table(model) if isinstance(model, str) and model else None
         if found is not None:
             return found
         if self.settings.assume is None:
-            raise InputError("no token table knows this model; start the proxy with --for NAME or --table FILE.toml")
-        return table_for(self.settings.assume, self.settings.tables)
+            raise InputError("no token table knows this model; start the proxy with --for NAME")
+        return table_for(self.settings.assume)
 
-    async def pack(self, address: str, question: str, table: TokenTable, budget: object, number: int = 1) -> PackedSlot:
-        """One of `number` pictures in a request. Raises `InputError`, and `TimeoutError` where it takes too long."""
-        until = time.perf_counter() + self.settings.look_seconds
-        given_up = threading.Event()
+    async def pack(self, address: str, question: str, table: TokenTable, budget: object, number: int) -> PackedSlot:
+        """Pack one of `number` pictures of a request, in a thread.
+
+        Raises `InputError`, and `TimeoutError` where it takes too long.
+        """
+        left = threading.Event()
 
         def work() -> PackedSlot:
-            with stopping(lambda: given_up.is_set() or time.perf_counter() > until):
+            with stopping(left.is_set):
                 check_stop()
-                return self.packed(address, question, table, budget, number)
+                return self._pack(address, question, table, budget, number)
 
         try:
             async with asyncio.timeout(self.settings.look_seconds):
                 return await asyncio.get_running_loop().run_in_executor(self._threads, work)
-        except Stopped as error:
-            raise TimeoutError from error
         finally:
-            given_up.set()
+            left.set()
 
-    def packed(self, address: str, question: str, table: TokenTable, budget: object, number: int = 1) -> PackedSlot:
-        """The same, in this thread."""
-        started, settings = time.perf_counter(), self.settings
-        data = picture_bytes(address, settings.limits, settings.media)
-        size = header_size(data, settings.limits.pixels)
-        full = table.tokens(size)
-        options = replace(settings.options, budget=budget, ocr=False)
+    def _pack(self, address: str, question: str, table: TokenTable, budget: object, number: int) -> PackedSlot:
+        limits = self.settings.limits
+        data = picture_bytes(address, limits, self.settings.media)
+        full = table.tokens(header_size(data, limits.pixels))
+        options = self.settings.options.override(budget=budget, grip=grip_for(table))
         wanted = options.wanted(full)
         if full <= wanted:
             return PackedSlot("small", full, full)
         question = question.strip()[-LONGEST_STEERING:]
         if not question:
             raise InputError("no question stands beside the picture")
-        check_question(question)
         # By the table and not by the name in the request: that could be any path.
-        style = PackStyle(table, options=options.override(grip=grip_for(table))).for_pictures(number)
+        style = PackStyle(table, options=replace(options, ocr=False)).for_pictures(number)
         key = hashlib.sha256(data).digest(), question, table.name, style.layout, wanted
         known = self.cache.get(key)
         if known is not None:
-            return PackedSlot("cached", known.full, known.spent, known.packed, known.files)
-        page = PackPage(load_picture(data, max_pixels=settings.limits.pixels), jpeg=is_jpeg(data))
+            return replace(known, outcome="cached")
+        page = PackPage(load_picture(data, max_pixels=limits.pixels), jpeg=is_jpeg(data))
         packed = pack_pages([page], question, style)
-        files = tuple(packed.encoded())
-        made = PackedSlot("packed", full, packed.tokens, packed, files, time.perf_counter() - started)
+        made = PackedSlot("packed", full, packed.tokens, packed, tuple(packed.encoded()))
         self.cache.put(key, made)
         return made

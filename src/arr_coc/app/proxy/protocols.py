@@ -1,187 +1,164 @@
-"""Where pictures and questions stand in the requests of three protocols, and how packed pictures take their place.
+"""Where pictures and questions stand in requests and answers: one row of `PROTOCOLS` for each way of asking.
 
-OpenAI's chat completions and responses, and Anthropic's messages. Nothing else in a request is looked at.
+Nothing else in a request is looked at.
 """
 
 from __future__ import annotations
 
 import base64
-import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from ...core.values import JsonObject
 
-CHAT, RESPONSES, MESSAGES = "/v1/chat/completions", "/v1/responses", "/v1/messages"
-# Parts that are nested deeper are no conversation.
-DEEPEST = 4
-NOT_PACKED = ("low",)
 
-
-@dataclass(eq=False)
+@dataclass(frozen=True, eq=False)
 class Slot:
-    """One picture of a request. address: a data: URL or another. parts: what is to stand in its place, once it is
-    known; None leaves it as it is. detail: as OpenAI's clients ask for it."""
+    """One picture of a request.
+
+    address: a data: URL or another. part: the part of a message that shows it. content: the list in which that stands.
+    detail: as OpenAI's clients ask for it.
+    """
 
     address: str
-    part: Any
-    detail: str | None = None
-    parts: list[object] | None = None
+    part: JsonObject
+    content: list[Any]
+    detail: object = None
 
-
-@dataclass(eq=False)
-class Found:
-    """The pictures of a request and its question: the user's last text. `apply` puts in what was packed."""
-
-    slots: list[Slot] = field(default_factory=list)
-    question: str = ""
-    lists: list[list[object]] = field(default_factory=list)
-
-    def apply(self) -> None:
-        """In the request itself."""
-        taken = {id(slot.part): slot.parts for slot in self.slots if slot.parts is not None}
-        for content in self.lists:
-            content[:] = [new for part in content for new in taken.get(id(part), [part])]
+    def fill(self, parts: Sequence[JsonObject]) -> None:
+        """Put other parts in its place, in the request itself."""
+        place = next(number for number, one in enumerate(self.content) if one is self.part)
+        self.content[place : place + 1] = parts
 
 
 @dataclass(frozen=True)
 class Protocol:
-    """find: the pictures of a body. made: parts that show packed pictures in place of one. answers: the texts of an
-    answer, as (holder, key)."""
+    """How one API is spoken.
 
-    name: str
-    find: Callable[[JsonObject], Found]
-    made: Callable[[JsonObject, Sequence[tuple[bytes, str]], str], list[object]]
-    answers: Callable[[JsonObject], Iterator[tuple[JsonObject, str]]]
+    Args:
+        path: The end of its path; hosts put their own beginnings before it.
+        messages: The key of the messages in a body.
+        texts: Types of parts that hold text, the type of new ones first.
+        picture: The type of parts that show a picture.
+        read: Gives address and detail of such a part.
+        write: Gives what changes in such a part where it shows another picture, (bytes, media type).
+        answers: Keys that lead to the texts of an answer; lists on the way are walked through.
+        error: What an error has beside OpenAI's fields.
+    """
+
+    path: str
+    messages: str
+    texts: tuple[str, ...]
+    picture: str
+    read: Callable[[JsonObject], tuple[object, object]]
+    write: Callable[[JsonObject, bytes, str], JsonObject]
+    answers: tuple[str, ...]
+    error: Mapping[str, str] = field(default_factory=dict)
+
+    def find(self, body: JsonObject) -> tuple[list[Slot], str]:
+        """The pictures of a request, and its question: the user's last text."""
+        slots: list[Slot] = []
+        question = ""
+        for message in objects(body.get(self.messages)):
+            content = message.get("content")
+            parts = [{"type": self.texts[0], "text": content}] if isinstance(content, str) else objects(content)
+            said = [part.get("text") for part in parts if part.get("type") in self.texts]
+            text = "\n".join(one for one in said if isinstance(one, str))
+            if message.get("role", "user") == "user" and text.strip():
+                question = text
+            slots += self._slots(content)
+        return slots, question
+
+    def _slots(self, content: object) -> Iterator[Slot]:
+        for part in objects(content):
+            address, detail = self.read(part) if part.get("type") == self.picture else (None, None)
+            if isinstance(address, str) and isinstance(content, list):
+                yield Slot(address, part, content, detail)
+            elif part.get("type") == "tool_result":
+                yield from self._slots(part.get("content"))
+
+    def made(self, part: JsonObject, pictures: Sequence[tuple[bytes, str]], text: str) -> list[JsonObject]:
+        """Parts that show packed pictures in place of one, with a text before them."""
+        rest = {key: value for key, value in part.items() if key != "cache_control"}
+        shown = [{**rest, **self.write(part, *one)} for one in pictures]
+        if "cache_control" in part:  # behind all that stands for the picture, as it stood behind the picture
+            shown[-1]["cache_control"] = part["cache_control"]
+        return [*([{"type": self.texts[0], "text": text}] if text else []), *shown]
+
+
+def objects(value: object) -> list[JsonObject]:
+    """The objects of a list, where it is one."""
+    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+
+
+def texts_at(value: object, keys: Sequence[str]) -> Iterator[tuple[JsonObject, str]]:
+    """(holder, key) of every text that the keys lead to."""
+    for holder in objects(value if isinstance(value, list) else [value]):
+        if len(keys) > 1:
+            yield from texts_at(holder.get(keys[0]), keys[1:])
+        elif isinstance(holder.get(keys[0]), str):
+            yield holder, keys[0]
 
 
 def data_url(data: bytes, media: str) -> str:
     return f"data:{media};base64,{base64.b64encode(data).decode()}"
 
 
-def objects(value: object) -> list[JsonObject]:
-    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
-
-
-def texts_in(content: object, kinds: Sequence[str]) -> str:
-    """The texts of a message's content, joined."""
-    if isinstance(content, str):
-        return content
-    texts = [
-        part["text"] for part in objects(content) if part.get("type") in kinds and isinstance(part.get("text"), str)
-    ]
-    return "\n".join(texts)
-
-
-def walk(
-    messages: object, address: Callable[[JsonObject], tuple[str, str | None] | None], kinds: Sequence[str]
-) -> Found:
-    """Messages whose content is a list of parts. address: of a part that is a picture, with its detail."""
-    found = Found()
-
-    def look_into(content: object, depth: int) -> None:
-        if not isinstance(content, list) or depth > DEEPEST:
-            return
-        found.lists.append(content)
-        for part in objects(content):
-            place = address(part)
-            if place is not None:
-                found.slots.append(Slot(place[0], part, place[1]))
-            elif part.get("type") == "tool_result":
-                look_into(part.get("content"), depth + 1)
-
-    for message in objects(messages):
-        content = message.get("content")
-        own = texts_in(content, kinds)
-        if message.get("role", "user") == "user" and own.strip():
-            found.question = own
-        look_into(content, 0)
-    return found
-
-
-# ---- OpenAI ----------------------------------------------------------------------------------------------------------
-
-
-def chat_picture(part: JsonObject) -> tuple[str, str | None] | None:
+def chat_address(part: JsonObject) -> tuple[object, object]:
     held = part.get("image_url")
-    url = held.get("url") if isinstance(held, dict) else held
-    if part.get("type") != "image_url" or not isinstance(url, str):
-        return None
-    return url, held.get("detail") if isinstance(held, dict) else None
+    return (held.get("url"), held.get("detail")) if isinstance(held, dict) else (held, None)
 
 
-def chat_made(part: JsonObject, pictures: Sequence[tuple[bytes, str]], text: str) -> list[object]:
+def chat_picture(part: JsonObject, data: bytes, media: str) -> JsonObject:
     held = part["image_url"] if isinstance(part["image_url"], dict) else {}
-    shown = [{**part, "image_url": {**held, "url": data_url(*one)}} for one in pictures]
-    return [*([{"type": "text", "text": text}] if text else []), *shown]
+    return {"image_url": {**held, "url": data_url(data, media)}}
 
 
-def chat_answers(body: JsonObject) -> Iterator[tuple[JsonObject, str]]:
-    for choice in objects(body.get("choices")):
-        message = choice.get("message")
-        if isinstance(message, dict) and isinstance(message.get("content"), str):
-            yield message, "content"
-
-
-def responses_picture(part: JsonObject) -> tuple[str, str | None] | None:
-    url = part.get("image_url")
-    return (url, part.get("detail")) if part.get("type") == "input_image" and isinstance(url, str) else None
-
-
-def responses_made(part: JsonObject, pictures: Sequence[tuple[bytes, str]], text: str) -> list[object]:
-    shown = [{**part, "image_url": data_url(*one)} for one in pictures]
-    return [*([{"type": "input_text", "text": text}] if text else []), *shown]
-
-
-def parts_answers(body: JsonObject) -> Iterator[tuple[JsonObject, str]]:
-    """Texts in `content`, as Anthropic answers, or in `output[].content`, as OpenAI's responses do."""
-    for holder in (body, *objects(body.get("output"))):
-        for part in objects(holder.get("content")):
-            if isinstance(part.get("text"), str):
-                yield part, "text"
-
-
-# ---- Anthropic -------------------------------------------------------------------------------------------------------
-
-
-def messages_picture(part: JsonObject) -> tuple[str, str | None] | None:
+def messages_address(part: JsonObject) -> tuple[object, object]:
     source = part.get("source")
-    if part.get("type") != "image" or not isinstance(source, dict):
-        return None
+    source = source if isinstance(source, dict) else {}
     if source.get("type") == "base64" and isinstance(source.get("data"), str):
         return f"data:{source.get('media_type')};base64,{source['data']}", None
-    return (source["url"], None) if source.get("type") == "url" and isinstance(source.get("url"), str) else None
+    return source.get("url") if source.get("type") == "url" else None, None
 
 
-def messages_made(part: JsonObject, pictures: Sequence[tuple[bytes, str]], text: str) -> list[object]:
-    rest = {key: value for key, value in part.items() if key not in ("source", "cache_control")}
-    shown = [
-        {**rest, "source": {"type": "base64", "media_type": media, "data": base64.b64encode(data).decode()}}
-        for data, media in pictures
-    ]
-    if "cache_control" in part:  # behind all that stands for the picture, as it stood behind the picture
-        shown[-1]["cache_control"] = part["cache_control"]
-    return [*([{"type": "text", "text": text}] if text else []), *shown]
+def messages_picture(part: JsonObject, data: bytes, media: str) -> JsonObject:
+    return {"source": {"type": "base64", "media_type": media, "data": base64.b64encode(data).decode()}}
 
 
-PROTOCOLS: dict[str, Protocol] = {
-    CHAT: Protocol("chat", lambda body: walk(body.get("messages"), chat_picture, ("text",)), chat_made, chat_answers),
-    RESPONSES: Protocol(
-        "responses",
-        lambda body: walk(body.get("input"), responses_picture, ("input_text", "text")),
-        responses_made,
-        parts_answers,
+PROTOCOLS = (
+    Protocol(
+        path="/chat/completions",
+        messages="messages",
+        texts=("text",),
+        picture="image_url",
+        read=chat_address,
+        write=chat_picture,
+        answers=("choices", "message", "content"),
     ),
-    MESSAGES: Protocol(
-        "messages", lambda body: walk(body.get("messages"), messages_picture, ("text",)), messages_made, parts_answers
+    Protocol(
+        path="/responses",
+        messages="input",
+        texts=("input_text", "text"),
+        picture="input_image",
+        read=lambda part: (part.get("image_url"), part.get("detail")),
+        write=lambda part, data, media: {"image_url": data_url(data, media)},
+        answers=("output", "content", "text"),
     ),
-}
+    Protocol(
+        path="/messages",
+        messages="messages",
+        texts=("text",),
+        picture="image",
+        read=messages_address,
+        write=messages_picture,
+        answers=("content", "text"),
+        error={"type": "error"},
+    ),
+)
 
 
 def protocol_of(path: str) -> Protocol | None:
-    """By the end of the path: hosts put their own beginnings before it."""
-    for ending, protocol in PROTOCOLS.items():
-        if path == ending or path.endswith(ending) or re.search(rf"{re.escape(ending.removeprefix('/v1'))}$", path):
-            return protocol
-    return None
+    """The protocol of a path; None: such requests only pass through."""
+    return next((one for one in PROTOCOLS if path.endswith(one.path)), None)

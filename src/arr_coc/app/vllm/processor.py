@@ -14,14 +14,14 @@ from functools import cached_property, partial
 from importlib import import_module
 from typing import Any
 
-import numpy as np
 import torch
 from PIL import Image
 from torch import Tensor
 
 from ...attending.distance import scaled_size
 from ...core.errors import InputError
-from ...pictures.load import load_picture, resized
+from ...pictures.load import load_picture
+from ...pictures.load import resized as resized_to
 from ...realizing.base import VisualGrid, adapter
 from ...realizing.query import find_questions
 from ...realizing.tokens.patches import LeafBatch, denormalize, gather_leaf_patches, in_order, mip_pyramid, unpatchify
@@ -69,30 +69,19 @@ class FoveatedProcessor(qwen3_vl.Qwen3VLMultiModalProcessor):
         if counts.get("image"):
             if counts.get("video"):
                 raise InputError("pictures and videos in one prompt are not foveated; pass the frames as pictures")
-            wishes = self.info.server.wishes(kwargs.get(KEY), counts["image"], self._question(inputs.prompt))
-            if wishes[0].get("total"):
-                items = inputs.mm_data_items["image"]
-                sizes = [_size_of(items, number) for number in range(counts["image"])]
-                pictures = [_pixels_of(items, number) for number in range(counts["image"])]
-                wishes = self.info.server.shared(wishes, pictures, [self._grid(size, own) for size in sizes])
-            own[KEY] = wishes
+            own[KEY] = self.info.server.wishes(kwargs.get(KEY), counts["image"], self._question(inputs.prompt))
         return super().apply(replace(inputs, hf_processor_mm_kwargs=own), timing_ctx)
 
-    def _grid(self, size: tuple[int, int], kwargs: Mapping[str, object]) -> VisualGrid:
-        """The level-0 tokens of a picture of a size, as the stock processor resizes it."""
-        vision = self.info.get_hf_config().vision_config
-        cell = vision.spatial_merge_size * vision.patch_size
-        resized, _ = self.info._get_vision_info(
-            image_width=size[1],
-            image_height=size[0],
+    def _resized(self, grid: VisualGrid, kwargs: Mapping[str, object], times: float) -> VisualGrid:
+        """The level-0 tokens of a picture that is shown this many times as large, as the stock processor resizes it."""
+        height, width = scaled_size((grid.height, grid.width), times, grid.cell)
+        size, _ = self.info._get_vision_info(
+            image_width=width,
+            image_height=height,
             image_processor=self.info.get_image_processor(),
             mm_kwargs=kwargs,
         )
-        return VisualGrid(resized.height // cell, resized.width // cell, resized.height, resized.width)
-
-    def _grid_at(self, grid: VisualGrid, kwargs: Mapping[str, object], times: float) -> VisualGrid:
-        """The level-0 tokens of a picture that is shown this many times as large."""
-        return self._grid(scaled_size((grid.height, grid.width), times, grid.cell), kwargs)
+        return VisualGrid(size.height // grid.cell, size.width // grid.cell, size.height, size.width)
 
     def _question(self, prompt: list[int]) -> str:
         processor = self.info.get_hf_processor()
@@ -126,17 +115,19 @@ class FoveatedProcessor(qwen3_vl.Qwen3VLMultiModalProcessor):
         data = super()._apply_hf_processor_main(mm_items, own)
         if "pixel_values" not in data:
             return data
-        items, wishes, (groups, grids) = mm_items["image"], hf_kwargs[KEY], self._pictures(data)
-        sizes = [_size_of(items, number) for number in range(len(grids))]
-        given = [partial(_pixels_of, items, number) for number in range(len(grids))]
+        groups, grids = self._pictures(data)
+        given = [load_picture(mm_items["image"].get(number)) for number in range(len(grids))]
         seen = self._seen(groups, raw=data["pixel_values"].dtype == torch.uint8)
-        resized = [partial(self._grid_at, grid, own) for grid in grids]
-        pictures = [SeenPicture(*one) for one in zip(seen, grids, sizes, given, resized, strict=True)]
-        parts, times = zip(*map(self.info.server.decide, wishes, pictures), strict=True)
+        resized = [partial(self._resized, grid, own) for grid in grids]
+        pictures = map(SeenPicture, given, seen, grids, resized)
+        parts, times = zip(*map(self.info.server.decide, hf_kwargs[KEY], pictures), strict=True)
         if any(one != 1 for one in times):
             # The question was looked for in the pictures as they are given; now they are shown at their scales.
-            larger = copy(mm_items)
-            larger["image"] = type(items)([_scaled(items, n, times[n], grid) for n, grid in enumerate(grids)])
+            larger, images = copy(mm_items), []
+            for picture, grid, scale in zip(given, grids, times, strict=True):
+                size = scaled_size((grid.height, grid.width), scale, grid.cell)
+                images.append(Image.fromarray((picture if scale == 1 else resized_to(picture, size)).pixels))
+            larger["image"] = type(mm_items["image"])(images)
             data = super()._apply_hf_processor_main(larger, own)
             groups, grids = self._pictures(data)
         data.update(self._foveated(data["pixel_values"].dtype, groups, grids, parts))
@@ -198,23 +189,3 @@ class FoveatedProcessor(qwen3_vl.Qwen3VLMultiModalProcessor):
             else update
             for update in updates
         ]
-
-
-def _size_of(pictures: Any, number: int) -> tuple[int, int]:
-    """(height, width) of a picture as it was given."""
-    size = pictures.get_image_size(number)
-    return size.height, size.width
-
-
-def _pixels_of(pictures: Any, number: int) -> np.ndarray:
-    """(height, width, 3) uint8 of a picture as it was given."""
-    return load_picture(pictures.get(number)).pixels
-
-
-def _scaled(pictures: Any, number: int, times: float, grid: VisualGrid) -> object:
-    """A picture as the stock processor shall get it. grid: its level-0 tokens as it is given."""
-    given = pictures.get(number)
-    if times == 1:
-        return given
-    size = scaled_size((grid.height, grid.width), times, grid.cell)
-    return Image.fromarray(resized(load_picture(given), size).pixels)

@@ -66,11 +66,6 @@ window.arrCoc = {
     for (const key of ["__theme", "view"]) if (now.searchParams.has(key)) next.set(key, now.searchParams.get(key));
     window.history.replaceState(null, "", now.pathname + "?" + next.toString());
   },
-  async copyLink() {
-    const say = (words) => `<p class="note" role="status">${words}</p>`;
-    try { await navigator.clipboard.writeText(window.location.href); return say("Link copied."); }
-    catch { return say("Copy the address from the address bar."); }
-  },
   download(message) {
     if (!message) return;
     const file = JSON.parse(message);
