@@ -8,14 +8,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import onnx
 import torch
 from PIL import Image
 from safetensors import safe_open
 
-from arr_coc.app.batch.looker import COLUMNS, failed
-from arr_coc.app.batch.store import Store
+from arr_coc.app.batch.looker import failed
+from arr_coc.app.batch.rows import Store
 from arr_coc.core.manifest import MANIFEST
-from arr_coc.core.records import read_rows
 from arr_coc.core.values import Allocation
 from arr_coc_lab.worlds.pages.pack import read_pack, write_pack
 from arr_coc_lab.worlds.pages.page import DrawnPage, DrawnQuestion
@@ -65,9 +65,9 @@ READERS: dict[str, Callable[[Path], object]] = {
     ".npz": measured,
     ".safetensors": stored,
     ".pt": lambda path: torch.load(path, map_location="cpu", weights_only=True),
+    ".onnx": lambda path: onnx.load(path, load_external_data=False),
     ".jinja": Path.read_text,
     ".csv": Path.read_text,
-    ".parquet": lambda path: list(read_rows(path)),
     ".bin": read_pack,
 }
 
@@ -92,12 +92,12 @@ def assert_whole(root: Path) -> None:
 # Name → arguments of a first run that ends, and of the one that is killed over its results.
 COMMANDS = {
     "look": (
-        "look {things}/street.png red --compare quadtree,uniform --set relevance=look --out out",
-        "look {things}/street.png blue --compare overlay,quadtree --set relevance=look --out out",
+        "look {things}/street.png red --set strategy=quadtree --set relevance=look --out out",
+        "look {things}/street.png blue --set relevance=look --out out",
     ),
     "passes": (
-        "ask {things}/street.png red --model {things}/mini --set max_new_tokens=2 --budget 8 --passes 2 --out out",
-        "ask {things}/street.png blue --model {things}/mini --set max_new_tokens=2 --budget 9 --passes 2 --out out",
+        "ask {things}/street.png red --model {things}/mini --set max_new_tokens=2 --budget 8 --set preset=two_pass --out out",
+        "ask {things}/street.png blue --model {things}/mini --set max_new_tokens=2 --budget 9 --set preset=two_pass --out out",
     ),
     "video": ("video {things}/clip.gif red --out out", "video {things}/clip.gif blue --budget 9 --out out"),
     "needle": (
@@ -143,6 +143,5 @@ def store_rows(arguments: list[str]) -> None:
     """A batch's driver without its workers: four rows, each a part of its own; those that are there are left out."""
     store = Store(Path(arguments[0]), {"budget": 4}, rows=1)
     for number in range(STORED):
-        row = failed(f"{number}.png", "what?", "unread")
-        store.add({name: [row[name]] for name in COLUMNS})
+        store.add([failed(f"{number}.png", "what?", "unread")])
     store.close()
