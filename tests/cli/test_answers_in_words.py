@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from arr_coc.app.cli.results import print_answer
+from arr_coc.app.cli.ask import print_answer
 from arr_coc.attending.allocate import allocate
 from arr_coc.core.unsure import is_unsure, sureness_words
 from arr_coc.core.values import Answer, Pass

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import pickle
 from collections.abc import Callable
 from pathlib import Path
 
@@ -66,6 +67,7 @@ READERS: dict[str, Callable[[Path], object]] = {
     ".safetensors": stored,
     ".pt": lambda path: torch.load(path, map_location="cpu", weights_only=True),
     ".onnx": lambda path: onnx.load(path, load_external_data=False),
+    ".pkl": lambda path: pickle.loads(path.read_bytes()),
     ".jinja": Path.read_text,
     ".csv": Path.read_text,
     ".bin": read_pack,
@@ -96,8 +98,8 @@ COMMANDS = {
         "look {things}/street.png blue --set relevance=look --out out",
     ),
     "passes": (
-        "ask {things}/street.png red --model {things}/mini --set max_new_tokens=2 --budget 8 --set preset=two_pass --out out",
-        "ask {things}/street.png blue --model {things}/mini --set max_new_tokens=2 --budget 9 --set preset=two_pass --out out",
+        "ask {things}/street.png red --model {things}/mini --budget 8 --set preset=two_pass --out out",
+        "ask {things}/street.png blue --model {things}/mini --budget 9 --set preset=two_pass --out out",
     ),
     "video": ("video {things}/clip.gif red --out out", "video {things}/clip.gif blue --budget 9 --out out"),
     "needle": (

@@ -182,7 +182,7 @@ def test_rows_of_a_batch_whose_names_and_questions_are_no_text(tmp_path: Path) -
 
 def test_a_refusal_can_be_sent() -> None:
     pytest.importorskip("fastapi")
-    from arr_coc.app.door import Refused
+    from arr_coc.app.web import Refused
 
     assert b"?" in Refused.of(InputError("\ud800 is no model")).answer().body
     assert b"?" in Refused(400, "\ud800 is no model").answer().body

@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 from serve_client import GRAY, PINK, SIGNS
 
+from arr_coc.options import Options
+
 
 def asked_of(question: str, how: dict[str, Any], picture: Any = SIGNS, **more: Any) -> Any:
-    from arr_coc.options import Options
-from arr_coc.answering.chat import Turn
+    from arr_coc.answering.chat import Turn
     from arr_coc.app.serve.chat import ChatRequest
 
     return ChatRequest((Turn("user", (picture, question)),), Options(**how), **more)

@@ -12,7 +12,6 @@ from arr_coc.app.cli import main
 from arr_coc.video.decode import read_clip, write_clip
 
 pytest.importorskip("av", reason="PyAV is not installed: pip install 'arr-coc[video]'")
-pytest.importorskip("matplotlib", reason="matplotlib is not installed: pip install 'arr-coc[video]'")
 QUERY = "What number is on the red card?"
 
 
@@ -34,7 +33,7 @@ def run(*arguments: str) -> int:
     return int(ended.value.code or 0)
 
 
-def test_it_writes_a_clip_a_plot_and_a_document(clip, tmp_path, capsys) -> None:
+def test_it_writes_a_clip_and_a_document(clip, tmp_path, capsys) -> None:
     assert run(clip, QUERY, "--budget", "100", "--out", str(tmp_path), "--json") == 0
     found = json.loads(capsys.readouterr().out)
     assert found["tokens"] <= 100 < found["tokens"] + 3
@@ -42,14 +41,13 @@ def test_it_writes_a_clip_a_plot_and_a_document(clip, tmp_path, capsys) -> None:
     assert [row["scene"] for row in found["frames"]] == [0] * 4 + [1] * 3
     assert found["answer"] is None
     assert read_clip(tmp_path / "homunculus.mp4")[0].shape[0] == 7
-    assert (tmp_path / "coherence.png").read_bytes()[:4] == b"\x89PNG"
     assert len(json.loads((tmp_path / "video.json").read_text())["allocations"]) == 7
 
 
-def test_it_prints_a_table(clip, tmp_path, capsys) -> None:
+def test_it_prints_a_line_for_each_scene(clip, tmp_path, capsys) -> None:
     assert run(clip, QUERY, "--out", str(tmp_path), "--every", "2") == 0
     shown = capsys.readouterr().out
-    assert "cut" in shown
+    assert "scene 1, frames 2 to 3: " in shown
     assert "4 frames, cuts: 1" in shown
 
 
@@ -64,9 +62,8 @@ def test_a_model_answers(clip, tmp_path, tiny, capsys) -> None:
 
 
 @pytest.mark.parametrize("scale", ["0.5", "2"])
-def test_frames_are_read_from_where_they_are_told_to_be(clip, tmp_path, tiny, capsys, monkeypatch, scale) -> None:
+def test_frames_are_read_from_where_they_are_told_to_be(clip, tmp_path, tiny, capsys, scale) -> None:
     """As many tokens, on a grid of frames of another size, which the model then sees."""
-    monkeypatch.setattr("arr_coc.app.cli.video.write_files", lambda *_: {})
     how = ("--model", tiny, "--set", f"scale={scale}", "--frames", "3", "--budget", "40", "--json")
     assert run(clip, QUERY, *how, "--out", str(tmp_path)) == 0
     found = json.loads(capsys.readouterr().out)

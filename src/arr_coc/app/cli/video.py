@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -13,11 +13,12 @@ from ...core.errors import InputError
 from ...core.files import write_json
 from ...core.values import Answer, JsonObject
 from ...options import check_question
-from ...video.decode import open_film, write_clip
-from ...video.watching import Watched, watch_film
 from .console import print_json, progress, say, writing
 from .inputs import check_model, is_url
 from .options import AnsweringModel, Choices, OnlyJson, OutFolder, Query, with_options
+
+if TYPE_CHECKING:
+    from ...video.watching import Watched
 
 # Frames that are watched of a source without an end, unless --frames says otherwise.
 LIVE_FRAMES = 150
@@ -55,6 +56,10 @@ def command(given: VideoCommand) -> None:
     check_question(given.query)
     if is_url(given.clip):
         raise InputError(f"{given.clip} is a web address; download the clip and give its path")
+    from ...draw.film import homunculus_frames
+    from ...video.decode import open_film, write_clip
+    from ...video.watching import watch_film
+
     eye = answer = scorer = None
     cell = 1
     if given.model is not None:
@@ -79,8 +84,6 @@ def command(given: VideoCommand) -> None:
     found = document(watched, answer, given.clip)
     files = {name: str(given.out / name) for name in ("homunculus.mp4", "video.json")}
     with writing(given.out):
-        from ...draw.film import homunculus_frames
-
         write_clip(given.out / "homunculus.mp4", homunculus_frames(watched, pixels), rate)
         allocations = [one.to_json() for one in watched.allocations]
         write_json(given.out / "video.json", {**found, "allocations": allocations})

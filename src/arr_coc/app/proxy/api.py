@@ -20,8 +20,8 @@ from ...core.errors import InputError
 from ...core.values import JsonObject
 from ...options import check_budget
 from .. import web
-from ..door import Guard, Refused, status_routes, unless_gone
 from ..media import allowed_host, check_structure, picture_bytes
+from ..web import Guard, Refused, status_routes, unless_gone
 from .boxes import ASKED, SeenPicture, translated, unit_of
 from .packer import Packer, header_size
 from .protocols import MESSAGES, NOT_PACKED, Protocol, protocol_of

@@ -25,10 +25,9 @@ from ...balancing.document import PageOffers
 from ...core.errors import InputError
 from ...core.values import JsonObject
 from ...options import Options
-from ...pictures.document import Document
 from ...realizing.base import VisualGrid
 from ...realizing.shared_budget import by_relevance
-from ..serve.chat import Message, check_documents, first_error, loaded, turns_of
+from ..serve.chat import Message, first_error, loaded
 from ..web import Limits
 from .wishes import DECIMALS, KEY, NO_QUESTION
 
@@ -65,10 +64,7 @@ def open_documents(
         given = [Message.model_validate(one) for one in messages]
     except ValidationError as error:
         raise InputError(first_error(error)) from error
-    turns = loaded(turns_of(given), limits, ())
-    views = [part for turn in turns for part in turn.parts if not isinstance(part, str)]
-    if any(isinstance(part, Document) for part in views):
-        check_documents({}, views, limits)
+    turns = loaded(given, limits, ())
     asked = [part for turn in turns if turn.role == USER for part in turn.parts if isinstance(part, str)]
     question = query or (asked[-1] if asked else NO_QUESTION)
     opened = open_pages(turns, question, options.default(relevance="auto"), PageOffers(), limits.pictures)
