@@ -166,7 +166,8 @@ def look_on_ray(todo: Todo, done: set[int], ways: LookerOptions, workers: int | 
             # One core is left to the readers, or they wait for the workers for ever, and these for rows.
             num_cpus=0 if gpus else min(1.0, math.floor(100 * (cpus - 1) / workers) / 100),
             num_gpus=gpus,
-            ray_remote_args_fn=lambda: {"max_restarts": -1, "max_task_retries": RETRIES},
+            max_restarts=-1,
+            max_task_retries=RETRIES,
         )
         yield from ([json.loads(row["row"])] for row in results.iter_rows())
     except ray.exceptions.RayError as error:
