@@ -17,7 +17,6 @@ from PIL import Image
 import arr_coc as library
 from arr_coc.app.cli import summaries
 from arr_coc.looking import prepare
-from arr_coc.options import DEFAULT_SHARE
 from arr_coc.pictures.load import Picture
 
 ArrCoc = Callable[..., Outcome]
@@ -141,22 +140,3 @@ def test_a_folder_of_pictures_is_not_kept(
     assert arr_coc(*arguments).code == 0
     assert len(held) == 6
     assert max(held) <= 1
-
-
-# ---- the Python side ------------------------------------------------------------------------------------------------
-
-
-def test_relevance_is_higher_on_what_the_question_names(photo: Path) -> None:
-    """The sign of the whole path: each colour word must raise its own sign above the other one."""
-    prepared = prepare(photo)
-    means = {}
-    for colour in ("red", "blue"):
-        relevance = prepared.look(f"the {colour} sign", library.Options(relevance="look")).relevance.map
-        means[colour] = relevance[38:76, 25:67].mean(), relevance[67:105, 102:144].mean()  # the red, the blue sign
-    assert means["red"][0] > 2 * means["red"][1]
-    assert means["blue"][1] > 2 * means["blue"][0]
-
-
-def test_the_default_is_a_quarter(photo: Path) -> None:
-    allocation = library.look(photo, "the red sign")
-    assert allocation.budget == DEFAULT_SHARE * allocation.full == 12

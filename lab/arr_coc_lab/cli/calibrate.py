@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from arr_coc.app.cli.console import print_json, progress, say, show, table, wait_asleep, writing
+from arr_coc.app.cli.console import print_json, progress, say, wait_asleep, writing
 from arr_coc.app.cli.options import OnlyJson, with_options
 from arr_coc.core.errors import InputError
 from arr_coc.core.folders import MINI
 
 from .needle import parse_size
+from .tables import show, table
 
 if TYPE_CHECKING:
     from arr_coc.answering.eye import Eye
@@ -163,11 +164,12 @@ def calibrate_grip(eye: Eye, name: str, options: CalibrateCommand) -> dict[str, 
         name: Under which it is found again.
         options: As the user gave them.
     """
+    from arr_coc.draw.grip import grip_picture
+
     from arr_coc.attending.grip import GRIP, grip_model
     from arr_coc.core.files import replacing, write_json
     from arr_coc.core.folders import measured_path
     from arr_coc.core.manifest import changing
-    from arr_coc.draw.grip import grip_picture
 
     from ..calibrate.gripping import measure as measure_grip
     from ..calibrate.gripping import steps

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from arr_coc.app.cli.console import print_json, progress, say, show, table, wait_asleep, writing
+from arr_coc.app.cli.console import print_json, progress, say, wait_asleep, writing
 from arr_coc.core.errors import InputError
 from arr_coc.core.folders import EXAMPLES
 from arr_coc.options import Options
+
+from .tables import show, table
 
 if TYPE_CHECKING:
     from arr_coc.core.values import JsonObject

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from PIL.Image import Image
 
 from arr_coc.answering.eye import Eye
-from arr_coc.app.cli.console import print_json, progress, save_png, say, show, table, writing
+from arr_coc.app.cli.console import print_json, progress, save_png, say, writing
 from arr_coc.app.microscope.linking import EXAMPLES, example_questions
 from arr_coc.core.errors import InputError
 from arr_coc.core.files import write_json
@@ -22,6 +22,7 @@ from arr_coc.pictures.load import Picture, load_picture
 
 from ..worlds.needle import FAMILIES, render
 from ..worlds.needle.export import picture
+from .tables import show, table
 
 SIZE = (512, 512)
 

@@ -133,7 +133,9 @@ def connect() -> tuple[Any, Any]:
         ray.init(address or "local", logging_level="error", log_to_driver=False, **own)
     except Exception as error:  # Ray raises nothing more special where a node does not start
         reason = " ".join(str(error).split())[:200]
-        raise InputError(f"no Ray at {address or 'this machine'} ({reason}); set RAY_ADDRESS or try --engine local") from error
+        raise InputError(
+            f"no Ray at {address or 'this machine'} ({reason}); set RAY_ADDRESS or try --engine local"
+        ) from error
     data.DataContext.get_current().enable_progress_bars = False  # the command has its own
     logging.getLogger("ray.data").setLevel(logging.ERROR)
     return ray, data

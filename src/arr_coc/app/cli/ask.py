@@ -53,13 +53,10 @@ def command(given: AskCommand) -> None:
     \b
     Examples:
       arr-coc ask src/arr_coc/examples/street.png "What does the pink sign say?"
-      arr-coc ask receipt.png "What is the date?" --budget 128 --out date
-      arr-coc ask form.png "What is the title?" --budget 10% --json | jq -r .text
-      arr-coc ask form.png "What is the date?" --set preset=four_pass
+      arr-coc ask receipt.png "What is the date?" --budget 128 --set preset=four_pass --out date
       arr-coc ask street.jpg "What does the red sign say?" --model Qwen/Qwen3-VL-2B-Instruct
       arr-coc ask report.pdf "Who signed it?" --pages 3 --budget 128 --set scale=1.5
-      arr-coc ask form.png "What is the date?" --record asked.jsonl
-      cat receipt.png | arr-coc ask - "What is the total?" --budget 10%
+      cat receipt.png | arr-coc ask - "What is the total?" --budget 10% --json | jq -r .text
     """
     wait_asleep()
     options = given.options

@@ -1,4 +1,4 @@
-"""What commands print, and how: one console, one progress bar, one kind of table, one way to complain, one JSON.
+"""What commands print, and how: one console, one progress bar, one way to complain, one JSON.
 
 What a user named (files, questions, answers) is printed as it is, never read as markup. rich is imported when something
 is printed, not before.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,8 +19,6 @@ from ...core.files import writing as writing
 if TYPE_CHECKING:
     from PIL.Image import Image
     from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
 
 USAGE_ERROR = 2
 INTERRUPTED = 130
@@ -46,13 +44,6 @@ def say(*lines: str) -> None:
     screen = console()
     for line in lines:
         screen.print(line, markup=False, soft_wrap=True)
-
-
-def show(*renderables: object) -> None:
-    """Tables and other renderables of rich."""
-    screen = console()
-    for one in renderables:
-        screen.print(one)
 
 
 def print_json(document: object) -> None:
@@ -95,39 +86,7 @@ def seconds_line(seconds: Mapping[str, float]) -> str:
     return f"seconds: {', '.join([*parts, f'all {sum(seconds.values()):.2f}'])}"
 
 
-# ---- tables and bars ------------------------------------------------------------------------------------------------
-
-
-def table(
-    title: str,
-    columns: Mapping[str, str],
-    rows: Iterable[Sequence[str | Text]],
-    *,
-    sections: Iterable[int] = (),
-    narrow: bool = False,
-) -> Table:
-    """columns: heading → "left", "right", or "fold" for long words. rows: texts, or rich's own where they have a style.
-
-    sections: rows after which a line is drawn. narrow: no lines between columns, for terminals of 80 columns.
-    """
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-    from rich.text import Text
-
-    made = Table(title=Text(title, style="bold"), title_justify="left")
-    if narrow:
-        made.box, made.padding, made.pad_edge = SIMPLE_HEAD, (0, 1, 0, 0), False
-    for heading, side in columns.items():
-        made.add_column(
-            heading,
-            justify="right" if side == "right" else "left",
-            overflow="fold" if side == "fold" else "ellipsis",
-            no_wrap=narrow and side != "fold",
-        )
-    ends = set(sections)
-    for number, row in enumerate(rows):
-        made.add_row(*(Text(cell) if isinstance(cell, str) else cell for cell in row), end_section=number in ends)
-    return made
+# ---- bars and files --------------------------------------------------------------------------------------------------
 
 
 @contextmanager

@@ -60,7 +60,7 @@ def command(
     """
     for name in PARTS if download else ():
         fetch_part(name, (lambda line: None) if as_json else say)
-    findings = [*extras(), *weights(), *photo_parts()]
+    findings = [*extras(), *parts()]
     machine = {"arr-coc": __version__, "python": platform.python_version()}
     machine |= {"system": f"{platform.system()} {platform.machine()}", "torch": number("torch") or "missing"}
     machine |= {"NVIDIA driver": "loaded" if Path("/dev/nvidiactl").exists() else "none"}
@@ -89,10 +89,8 @@ def extras() -> list[Finding]:
         package, extra = re.match(r"[\w.-]+", requirement), re.search(r"extra == ['\"](\w+)['\"]", requirement)
         if package and (extra is None or extra[1] not in NOT_FEATURES):
             packages.setdefault(CORE if extra is None else extra[1], []).append(package[0])
-    findings = []
-    for name, needed in packages.items():
-        remedy = "pip install arr-coc" if name == CORE else f"pip install 'arr-coc[{name}]'"
-        findings.append(examined(name, needed, remedy))
+    remedies = {name: f"pip install 'arr-coc[{name}]'" for name in packages} | {CORE: "pip install arr-coc"}
+    findings = [examined(name, needed, remedies[name]) for name, needed in packages.items()]
     return [*findings, *(examined(name, [package], remedy) for package, (name, remedy) in BESIDE.items())]
 
 
@@ -103,7 +101,8 @@ def examined(feature: str, packages: list[str], remedy: str) -> Finding:
     return Finding(feature, True, ", ".join(f"{one} {number(one)}" for one in packages), core=feature == CORE)
 
 
-def weights() -> list[Finding]:
+def parts() -> list[Finding]:
+    """The weights that come with the library, checked; and the parts of the photo map, only found."""
     findings = []
     for part in (MINI, SCORER):
         try:
@@ -112,16 +111,10 @@ def weights() -> list[Finding]:
         except InputError as error:
             remedy = "pip install --force-reinstall --no-deps arr-coc"
             findings.append(Finding(f"weights: {part}", False, str(error), remedy, core=True))
-    return findings
-
-
-def photo_parts() -> list[Finding]:
-    """The pretrained parts of the photo map; they are not read, only found."""
-    findings = []
     for name, part in PARTS.items():
-        if (found := find_part(name)) is not None:
-            findings.append(Finding(f"photos: {name}", True, str(next(iter(found.values())).parent)))
-        else:
-            lacks = f"without {part.package} {part.version}"
-            findings.append(Finding(f"photos: {name}", False, lacks, "arr-coc doctor --download"))
+        files = find_part(name)
+        lacks = f"without {part.package} {part.version}"
+        where = lacks if files is None else str(next(iter(files.values())).parent)
+        remedy = "arr-coc doctor --download" if files is None else ""
+        findings.append(Finding(f"photos: {name}", files is not None, where, remedy))
     return findings

@@ -55,13 +55,11 @@ def command(given: LookCommand) -> int:
     \b
     Examples:
       arr-coc look street.png "What number is on the red sign?"
-      arr-coc look street.png "What number is on the red sign?" --budget 128 --out red
-      arr-coc look street.png "the red sign" --set relevance=scorer
+      arr-coc look street.png "the red sign" --budget 128 --set relevance=scorer --out red
       arr-coc look scan.png "How much is the total?" --set words=scan.hocr
       arr-coc look report.pdf "Who signed it?" --pages 2-5 --budget 256
       arr-coc look a.png b.png c.pdf "Who signed it?" --set total=true --budget 512
-      arr-coc look "scans/*.png" "What is the total?" --set strategy=quadtree
-      arr-coc look form.png "What is the date?" --json | jq .looks[0].tokens
+      arr-coc look "scans/*.png" "What is the total?" --json | jq .looks[0].tokens
       cat form.png | arr-coc look - "What is the date?"
     """
     *images, query = given.inputs
@@ -91,9 +89,9 @@ def command(given: LookCommand) -> int:
                     continue
                 look, files = write_look(given.out, name, look)
                 if given.as_json:
-                    entries.append(look_entry(source.name, look, files))
+                    entries.append(look_entry(source.name, query, look, files))
                 else:
-                    print_look(source.file, look, files)
+                    print_look(source.file, query, look, files)
         except KeyboardInterrupt:
             code = INTERRUPTED
             complain(f"interrupted; what is done is in {given.out}")
@@ -135,15 +133,14 @@ def drawings(look: AnyLook, answer: Answer | None) -> dict[str, Image]:
     return drawn
 
 
-def look_entry(name: str, look: AnyLook, files: Mapping[str, str]) -> JsonObject:
+def look_entry(name: str, query: str, look: AnyLook, files: Mapping[str, str]) -> JsonObject:
     """A look at a picture or at a document, for JSON."""
     allocation = look.allocation
     if isinstance(look, DocumentLook):
-        query, notes = look.query, allocation.notes
-        spent = {"pages": {str(page.number): page.tokens for page in look.allocation.pages}}
+        notes, spent = allocation.notes, {"pages": {str(one.number): one.tokens for one in look.allocation.pages}}
     else:
-        query, notes = look.relevance.query, look.relevance.notes
-        spent = {"tokens_by_level": {str(level): n for level, n in look.allocation.tokens_by_level().items()}}
+        levels = look.allocation.tokens_by_level().items()
+        notes, spent = look.relevance.notes, {"tokens_by_level": {str(level): number for level, number in levels}}
     return {
         "image": name,
         "query": query,
@@ -160,17 +157,16 @@ def look_entry(name: str, look: AnyLook, files: Mapping[str, str]) -> JsonObject
     }
 
 
-def print_look(name: str, look: AnyLook, files: Mapping[str, str]) -> None:
+def print_look(name: str, query: str, look: AnyLook, files: Mapping[str, str]) -> None:
     """Print tokens by level or by page, then sums, seconds and notes."""
     from ...draw.legend import level_rows
 
     laid, pages = look.allocation, ""
     if isinstance(look, DocumentLook):
-        query, pages = look.query, f" on {len(look.allocation.funded)} of {look.allocation.of_pages} pages"
+        pages = f" on {len(look.allocation.funded)} of {look.allocation.of_pages} pages"
         best = sorted(look.allocation.ranked[:LISTED], key=lambda page: page.number)
         rows = [f"page {page.number}: {page.tokens} tokens, {page.why}" for page in best]
     else:
-        query = look.relevance.query
         rows = [
             f"level {row.told}, {row.side}×{row.side} px: {row.tokens} tokens on {100 * row.area:.1f} % of the area"
             for row in level_rows(look.allocation)
