@@ -16,8 +16,9 @@ from ...core.folders import MINI
 from ...core.unsure import UNSURE, check_sureness, is_unsure, sureness_words, withheld
 from ...core.values import Answer
 from ...decide_document import DocumentLook, listed
-from ...looking import examine, prepare
+from ...looking import prepare
 from ...options import Options, check_question
+from ...pictures.words_files import as_words
 from .console import print_json, progress, say, seconds_line, wait_asleep, writing
 from .inputs import PictureSource, check_model, check_record, expand
 from .look import write_look
@@ -88,11 +89,13 @@ def write_answer(out: Path, source: PictureSource, query: str, options: Options,
     """Write NAME.answer.json beside what `look` writes; return the paths by kind."""
     if options.relevance in (None, "auto", "glance"):  # what the model itself goes by is not known here
         options = replace(options, relevance="scorer")
-    look = examine(source.place, query, options, source.pages)
+    prepared, words = prepare(source.place, source.pages), None
+    look = prepared.look(query, options)
     if not isinstance(look, DocumentLook):
         look = replace(look, allocation=answer.allocation)
+        words = prepared.words if options.words is None else as_words(options.words, look.picture.size)
     name = Path(source.file).stem
-    _, files = write_look(out, name, look, answer)
+    files = write_look(out, name, look, answer, words)
     with writing(out):
         write_json(out / f"{name}.answer.json", answer.to_json())
     return {**files, "answer": str(out / f"{name}.answer.json")}

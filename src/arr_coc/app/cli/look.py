@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from time import perf_counter
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -19,6 +18,7 @@ from ...decide_document import DocumentLook
 from ...knowing.scene import VIEW_SIDE
 from ...pictures.document import Document
 from ...pictures.pdf import is_pdf
+from ...pictures.words import Words
 from .console import INTERRUPTED, complain, print_json, progress, save_png, say, seconds_line, writing
 from .inputs import expand, quiet_decoder, result_names
 from .options import Choices, OnlyJson, OutFolder, Pages, with_options
@@ -87,7 +87,7 @@ def command(given: LookCommand) -> int:
                     errors.append({"image": source.name, "error": str(error)})
                     code = complain(str(error))
                     continue
-                look, files = write_look(given.out, name, look)
+                files = write_look(given.out, name, look)
                 if given.as_json:
                     entries.append(look_entry(source.name, query, look, files))
                 else:
@@ -102,27 +102,27 @@ def command(given: LookCommand) -> int:
     return code
 
 
-def write_look(out: Path, name: str, look: AnyLook, answer: Answer | None = None) -> tuple[AnyLook, dict[str, str]]:
-    """Write the allocation and the drawings of a look; return it with its seconds, and the paths by kind."""
-    started = perf_counter()
-    drawn = drawings(look, answer)
-    look = look.timed("draw", perf_counter() - started)
-    started = perf_counter()
+def write_look(
+    out: Path, name: str, look: AnyLook, answer: Answer | None = None, words: Words | None = None
+) -> dict[str, str]:
+    """Write the allocation and the drawings of a look; return the paths by kind."""
+    drawn = drawings(look, answer, words)
     files = {kind: out / f"{name}.{kind}.png" for kind in drawn} | {"allocation": out / f"{name}.allocation.json"}
     with writing(out):
         for kind, image in drawn.items():
             save_png(image, files[kind])
         write_json(files["allocation"], look.allocation.to_json())
-    return look.timed("save", perf_counter() - started), {kind: str(path) for kind, path in files.items()}
+    return {kind: str(path) for kind, path in files.items()}
 
 
-def drawings(look: AnyLook, answer: Answer | None) -> dict[str, Image]:
+def drawings(look: AnyLook, answer: Answer | None, words: Words | None) -> dict[str, Image]:
     """The homunculus of a picture; all pages of a document as a sheet, and the homunculi of those with most tokens."""
     from ...draw import document_sheet, homunculus
 
     if not isinstance(look, DocumentLook):
         known = look.relevance
-        return {"homunculus": homunculus(look.picture, look.allocation, known, known.query, answer=answer)}
+        page = homunculus(look.picture, look.allocation, known, known.query, answer=answer, words=words)
+        return {"homunculus": page}
     drawn = {"pages": document_sheet(look.document, look.allocation, look.query)}
     places = {page.number: place for place, page in enumerate(look.document.pages)}
     for share in look.allocation.ranked[:DRAWN]:
