@@ -39,9 +39,6 @@ class DocumentLook:
     def notes(self) -> tuple[str, ...]:
         return self.allocation.notes
 
-    def timed(self, stage: str, seconds: float) -> DocumentLook:
-        return replace(self, seconds={**self.seconds, stage: seconds})
-
 
 def look_through(
     document: Document,

@@ -57,9 +57,6 @@ class Look:
         """What a reader should know about the picture, the relevance and the budget."""
         return tuple(dict.fromkeys((*self.picture.notes, *self.relevance.notes, *self.allocation.notes)))
 
-    def timed(self, stage: str, seconds: float) -> Look:
-        return replace(self, seconds={**self.seconds, stage: seconds})
-
 
 def look(
     image: object,

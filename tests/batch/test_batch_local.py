@@ -24,15 +24,12 @@ from batch_runs import (
 from PIL import Image
 from tiny_weights import signs
 
-from arr_coc import Options, look
-from arr_coc.app.batch.local import look_locally
+from arr_coc import Options, ask, look
+from arr_coc.app.batch.engines import look_locally
 from arr_coc.app.batch.looker import COLUMNS, Looker, LookerOptions, failed
-from arr_coc.app.batch.rows import BatchRow, Todo, key_of, read_questions
-from arr_coc.app.batch.store import Store
+from arr_coc.app.batch.rows import BatchRow, Store, Todo
 from arr_coc.app.cli import main
 from arr_coc.core.errors import InputError
-
-PNG = frozenset({".png"})
 
 
 def batch(*arguments: object) -> int:
@@ -50,7 +47,6 @@ def test_a_killed_worker_and_a_killed_driver_lose_and_double_nothing(
     before = rows_of(out)
     assert 0 < len(before) < len(expected(folder)), "killed in the middle"
     assert not still_alive(orphans), "workers end with their driver"
-    (out / "part-000999.parquet").write_bytes(b"of a part that never came to be")
     assert batch(*line[4:], "--workers", "1", "--json") == 0
     summary = json.loads(capsys.readouterr().out)
     assert summary["before"] == len(before)
@@ -60,54 +56,35 @@ def test_a_killed_worker_and_a_killed_driver_lose_and_double_nothing(
     assert not list(out.glob(".part-*"))
 
 
-def test_parquet_and_lines_hold_the_same_rows(tmp_path: Path) -> None:
-    parquet: Any = pytest.importorskip("pyarrow.parquet")
-    out = tmp_path / "out"
-    store = Store(out, {})
+def test_rows_hold_what_a_single_look_and_a_single_answer_give(tmp_path: Path) -> None:
     street = tmp_path / "signs.png"
     Image.fromarray(signs()).save(street)
-    looker = Looker(LookerOptions(options=Options(budget=64)))
-    store.add(looker({"path": [str(street), "nowhere.png"], "query": ["the red sign", "what?"]}))
+    store, looker = Store(tmp_path / "out", {}), Looker(LookerOptions(options=Options(budget=64)))
+    store.add([looker({"path": str(street), "query": "the red sign"}), looker({"path": "nowhere.png", "query": "?"})])
     store.close()
-    (good, bad), lines = parquet.read_table(out / "part-000001.parquet").to_pylist(), written(out)
-    assert list(good) == list(lines[0]) == list(COLUMNS)
-    leaves = np.frombuffer(good["leaves"], "<i2").reshape(-1, 3)
-    assert leaves.tolist() == lines[0]["leaves"]
-    assert np.allclose(np.frombuffer(good["scores"], "<f4"), lines[0]["scores"], atol=1e-4)
-    # The same as a single look gives.
+    good, bad = written(tmp_path / "out")
     alone = look(street, "the red sign", 64)
-    assert np.array_equal(leaves, alone.leaf_cells())
-    assert good["tokens"] == alone.tokens == 64
-    assert good["source"] == "scorer"
-    assert not good["error"]
-    assert bad["error"].startswith("nowhere.png") or "nowhere.png" in bad["error"]
-    assert bad["tokens"] == 0
-    assert bad["uncertainty"] is None
-
-
-def test_asking_answers_as_ask_does(tmp_path: Path) -> None:
-    from arr_coc import ask
-
-    street = tmp_path / "signs.png"
-    Image.fromarray(signs()).save(street)
+    assert list(good) == list(bad) == list(COLUMNS)
+    assert good["leaves"] == alone.leaf_cells().tolist()
+    assert np.allclose(good["scores"], alone.scores, atol=1e-4)
+    assert (good["tokens"], good["source"], good["error"]) == (alone.tokens, "scorer", "")
+    assert (bad["tokens"], bad["uncertainty"]) == (0, None)
+    assert "nowhere.png" in bad["error"]
     query = "What does the pink sign say?"
-    found = Looker(LookerOptions("mini", Options(budget=24)))({"path": [str(street)], "query": [query]})
-    alone = ask(street, query, 24)
-    assert found["text"][0] == alone.text
-    assert found["tokens"][0] == alone.tokens
-    assert found["uncertainty"][0] == pytest.approx(alone.uncertainty, abs=1e-5)
-    assert found["source"][0] == "scorer"
+    found = Looker(LookerOptions("mini", Options(budget=24)))({"path": str(street), "query": query})
+    answer = ask(street, query, 24)
+    assert (found["text"], found["tokens"], found["source"]) == (answer.text, answer.tokens, "scorer")
+    assert found["uncertainty"] == pytest.approx(answer.uncertainty, abs=1e-5)
 
 
 @pytest.mark.parametrize("asking", [False, True])
 def test_rows_are_read_from_where_they_are_told_and_say_so(asking: bool) -> None:
     street = Path(__file__).parents[2] / "src" / "arr_coc" / "examples" / "street.png"
     looker = Looker(LookerOptions("mini" if asking else None, Options(budget=24, scale=0.5, relevance="detail")))
-    found = looker({"path": [str(street)], "query": ["Who signed it?"]})
-    assert (found["error"][0], found["scale"][0], found["tokens"][0], found["full"][0]) == ("", 0.5, 24, 768)
-    leaves = np.frombuffer(found["leaves"][0], dtype="<i2").reshape(-1, 3)
-    assert len(leaves) == 24
-    assert leaves[:, :2].max() < 16  # of the 12 × 16 cells of half a picture
+    found = looker({"path": str(street), "query": "Who signed it?"})
+    assert (found["error"], found["scale"], found["tokens"], found["full"]) == ("", 0.5, 24, 768)
+    assert len(found["leaves"]) == 24
+    assert max(max(leaf[:2]) for leaf in found["leaves"]) < 16  # of the 12 × 16 cells of half a picture
 
 
 def test_a_picture_that_kills_is_a_row_with_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -124,8 +101,7 @@ def test_a_picture_that_kills_is_a_row_with_an_error(tmp_path: Path, monkeypatch
     for name in names:
         Image.new("RGB", (64, 64), "red").save(tmp_path / name)
     rows = iter([BatchRow(str(tmp_path / name), "what?") for name in names])
-    found = [dict(zip(one, values, strict=True)) for one in look_locally(rows, LookerOptions(), 1, 4)
-             for values in zip(*one.values(), strict=True)]  # fmt: skip
+    found = [row for several in look_locally(rows, LookerOptions(), 1, 4) for row in several]
     assert sorted(Path(row["path"]).name for row in found) == sorted(names)
     assert [Path(row["path"]).name for row in found if row["error"]] == ["lethal.png"]
     assert "died 2 times" in next(row["error"] for row in found if row["error"])
@@ -142,7 +118,7 @@ def test_memory_does_not_grow_with_the_number_of_pictures(tmp_path: Path) -> Non
         "looker = Looker(LookerOptions(options=Options(budget=16, relevance='look')))\n"
         "data = Path(sys.argv[1]).read_bytes()\n"
         "for n in range(1, 21):\n"
-        "    looker({'path': [str(n)], 'query': ['what?'], 'data': [data]})\n"
+        "    looker({'path': str(n), 'query': 'what?', 'data': data})\n"
         "    if n in (5, 20):\n"
         "        print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)\n"
     )
@@ -176,35 +152,29 @@ def test_tables_bring_their_own_questions_and_pictures(tmp_path: Path) -> None:
 
 def test_shares_of_a_folder_are_all_of_it_once(tmp_path: Path) -> None:
     folder = write_pictures(tmp_path / "in", 11, (8, 8))
-    (tmp_path / "q.jsonl").write_text('{"query": "what?"}\n{"path": "00003.png", "query": "own?"}\n')
-    queries, own = read_questions(tmp_path / "q.jsonl")
-    todo = Todo(str(folder), queries, own, PNG)
+    todo = Todo(str(folder), ("what?", "where?", "what?"))
     rows = list(todo.rows())
-    assert len(rows) == todo.count() == 13
-    assert [row.path for row in rows if row.query == "own?"] == [str(folder / "00003.png")]
+    assert len(rows) == todo.count() == 24
     assert sorted(row for part in range(4) for row in todo.rows((part, 4))) == sorted(rows)
-    assert sorted(Todo(str(folder / "*.png"), queries, own, PNG).rows()) == sorted(rows)
+    assert sorted(Todo(str(folder / "*.png"), todo.queries).rows()) == sorted(rows)
 
 
 def test_a_row_that_comes_twice_is_written_once_also_after_a_restart(tmp_path: Path) -> None:
-    def columns(*names: str) -> dict[str, Any]:
-        rows = [failed(name, "what?", "") for name in names]
-        return {name: [row[name] for row in rows] for name in COLUMNS}
+    def rows(*names: str) -> list[Any]:
+        return [failed(name, 'what, "tokens": 3?', "") for name in names]
 
     store = Store(tmp_path, {"budget": 4})
-    assert store.add(columns("a", "b", "a")) == 2
+    assert store.add(rows("a", "b", "a")) == 2
     with pytest.raises(InputError, match="another batch"):
         Store(tmp_path, {"budget": 4})
     store.close()
-    (tmp_path / ".keys" / "part-000001").unlink()  # a cache: without it the lines are read
     store = Store(tmp_path, {"budget": 4})
     assert store.before == 2
-    assert store.add(columns("b", "c")) == 1
+    assert store.add(rows("b", "c")) == 1
     store.close()
     assert sorted(row["path"] for row in written(tmp_path)) == ["a", "b", "c"]
     with pytest.raises(InputError, match="budget 4"):
         Store(tmp_path, {"budget": 5})
-    assert key_of("a", "b") != key_of("ab", "")
 
 
 @pytest.mark.parametrize(
@@ -217,7 +187,6 @@ def test_a_row_that_comes_twice_is_written_once_also_after_a_restart(tmp_path: P
         (("--set", "scale=nan"), "is not possible; give auto"),
         (("--set", "strategy=classic"), "leaves"),
         (("--set", "relevance=glance"), "glance"),
-        (("--questions", "nowhere.jsonl"), "nowhere.jsonl"),
     ],
 )
 def test_what_cannot_be_is_told_in_a_line(

@@ -40,14 +40,12 @@ def test_two_thousand_rows_each_exactly_once(tmp_path: Path, engine: str) -> Non
 
 @pytest.mark.skipif(not LARGE, reason="Ray takes half a minute to start: make test-ray")
 def test_both_engines_give_the_same_rows(tmp_path: Path) -> None:
-    parquet = pytest.importorskip("pyarrow.parquet")
     pytest.importorskip("ray")
     folder = write_pictures(tmp_path / "in", 5)
     found = []
     for engine in ENGINES:
         out = tmp_path / engine
         subprocess.run(arguments(folder, out, "--engine", engine), check=True)
-        rows = [row for path in out.glob("*.parquet") for row in parquet.read_table(path).to_pylist()]
-        found.append({(row["path"], row["query"]): row | {"seconds": 0} for row in rows})
+        found.append({(row["path"], row["query"]): row | {"seconds": 0} for row in written(out)})
     assert found[0] == found[1]
     assert len(found[0]) == 12

@@ -64,7 +64,7 @@ BAD = {
             ("--set", "device=cuda:x"),
             ("--set", "device="),
         ),
-        *(("--set", "relevance=x"), ("--query",), ("--set", "levels"), ("--set", "lvels=2")),
+        *(("--set", "relevance=x"), ("--set", "levels"), ("--set", "lvels=2")),
     ),
     "ask": (
         *(("--set", f"max_new_tokens={text}") for text in ("0", "-1", "x")),
@@ -81,7 +81,7 @@ BAD = {
         *(("--workers", text) for text in ("0", "-1", "x")),
         *(
             ("--engine", ""),
-            ("--questions", NOWHERE),
+            ("--questions", "is gone"),
             ("--query", ""),
             ("--budget", "0"),
             ("--set", "device=abacus"),

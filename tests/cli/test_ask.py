@@ -25,7 +25,7 @@ def image(tmp_path) -> Path:
     return path
 
 
-def test_a_table_for_people_and_files_for_later(arr_coc, model, image, tmp_path):
+def test_lines_for_people_and_files_for_later(arr_coc, model, image, tmp_path):
     out = tmp_path / "out"
     outcome = arr_coc(
         "ask", image, "what colour", "--model", model, "--budget", 20, "--set", "max_new_tokens=3", "--out", out
@@ -90,7 +90,7 @@ def test_without_a_model_the_bundled_one_is_asked(arr_coc, image, tmp_path):
     assert document["passes"][0]["margin"] >= 0
     assert document["passes"][0]["entropy"] >= 0
     # With the scorer's map there are four panes instead of three.
-    with Image.open(document["files"]["homunculus.png"]) as page:
+    with Image.open(document["files"]["homunculus"]) as page:
         assert page.height > page.width
 
 

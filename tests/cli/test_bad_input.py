@@ -151,25 +151,6 @@ def test_usage_errors_are_one_line_too(arr_coc: ArrCoc, photo: Path, tmp_path: P
     refused(arr_coc("needle", "--size", "big"), "512x512")
 
 
-def test_tensors_and_arrays_that_cannot_be_used() -> None:
-    torch = pytest.importorskip("torch")
-    for source, words in (
-        (torch.full((3, 64, 64), float("nan")), "NaN"),
-        (torch.zeros(2, 3, 64, 64), "one at a time"),
-        (torch.zeros(64, 64, 5), "shape"),
-        (np.full((64, 64, 3), 300.0), "outside"),
-        (object(), "cannot read"),
-    ):
-        with pytest.raises(InputError, match=words):
-            library.look(source, "what?")
-
-
-def test_good_tensors_work_without_a_file() -> None:
-    torch = pytest.importorskip("torch")
-    tensor = torch.from_numpy(street().copy()).permute(2, 0, 1)
-    assert library.look(tensor, "the red sign", budget=12) == library.look(street(), "the red sign", budget=12)
-
-
 def test_a_batch_goes_on_past_bad_files(arr_coc: ArrCoc, tmp_path: Path) -> None:
     folder = tmp_path / "pictures"
     folder.mkdir()

@@ -16,9 +16,7 @@ from PIL import Image
 
 import arr_coc as library
 from arr_coc.app.cli import summaries
-from arr_coc.app.cli.inputs import expand, result_names
 from arr_coc.looking import prepare
-from arr_coc.options import DEFAULT_SHARE
 from arr_coc.pictures.load import Picture
 
 ArrCoc = Callable[..., Outcome]
@@ -27,9 +25,9 @@ ArrCoc = Callable[..., Outcome]
 def test_help_lists_every_command_without_importing_it(arr_coc: ArrCoc) -> None:
     outcome = arr_coc("--help")
     assert outcome.code == 0
-    for name, summary in summaries().items():
-        assert name in outcome.out
-        assert summary in outcome.out
+    listed = re.findall(r"^  (\w+)  +(.*)$", outcome.out.partition("Commands:")[2], flags=re.MULTILINE)
+    assert listed == list(summaries().items())
+    assert [name for name, _ in listed][:4] == ["look", "ask", "batch", "serve"]
     code = (
         "import sys\nfrom arr_coc.app.cli import main\ntry:\n main(['--help'])\nexcept SystemExit: pass\n"
         "heavy = {'torch', 'transformers', 'cv2', 'numpy', 'PIL', 'rich.console'} & set(sys.modules)\n"
@@ -37,14 +35,6 @@ def test_help_lists_every_command_without_importing_it(arr_coc: ArrCoc) -> None:
     )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stderr.strip() == "[]"
-
-
-def test_help_begins_with_what_a_user_wants(arr_coc: ArrCoc) -> None:
-    commands, measuring = arr_coc("--help").out.partition("Commands:")[2].split("Measuring and laboratory:")
-    named = [re.findall(r"^  (\w+)  ", part, flags=re.MULTILINE) for part in (commands, measuring)]
-    assert named[0][:4] == ["look", "ask", "batch", "serve"]
-    assert {"demo", "bench", "train"} <= set(named[1])
-    assert named[0] + named[1] == list(summaries())
 
 
 @pytest.mark.parametrize("name", list(summaries()))
@@ -57,11 +47,10 @@ def test_every_command_has_help_with_examples(arr_coc: ArrCoc, name: str) -> Non
 
 def test_version_and_no_arguments(arr_coc: ArrCoc) -> None:
     assert arr_coc("--version").out.strip() == f"arr-coc {library.__version__}"
-    assert "Commands:" in arr_coc("--help").out
-    assert arr_coc().out.count("\n  arr-coc ") == 5, "five things to try"
+    assert arr_coc().out == arr_coc("--help").out
 
 
-def test_look_writes_both_files_and_a_table(arr_coc: ArrCoc, photo: Path, tmp_path: Path) -> None:
+def test_look_writes_both_files_and_prints_its_levels(arr_coc: ArrCoc, photo: Path, tmp_path: Path) -> None:
     outcome = arr_coc(
         "look", photo, "What number is on the red sign?", "--budget", 12, "--out", tmp_path / "new" / "out"
     )
@@ -71,7 +60,7 @@ def test_look_writes_both_files_and_a_table(arr_coc: ArrCoc, photo: Path, tmp_pa
     allocation = library.Allocation.from_json((tmp_path / "new" / "out" / written[0]).read_text())
     assert allocation.tokens == 12
     assert allocation == library.look(photo, "What number is on the red sign?", budget=12)
-    for word in ("level", "tokens", "of area", "budget 12", "seconds:"):
+    for word in ("level", "tokens", "of the area", "budget 12", "seconds:"):
         assert word in outcome.out
     with Image.open(tmp_path / "new" / "out" / "street.homunculus.png") as page:
         assert page.width == 1280
@@ -91,18 +80,6 @@ def test_json_is_all_that_is_printed(arr_coc: ArrCoc, photo: Path, tmp_path: Pat
     assert "does not exist" in json.loads(broken.out)["errors"][0]["error"]
 
 
-def test_two_questions_are_two_looks(arr_coc: ArrCoc, photo: Path, tmp_path: Path) -> None:
-    out = tmp_path / "out"
-    outcome = arr_coc("look", photo, "-q", "the red sign", "-q", "the blue sign", "--out", out)
-    assert outcome.code == 0, outcome.err
-    assert sorted(path.name for path in out.iterdir()) == [
-        "street.allocation.1.json",
-        "street.allocation.2.json",
-        "street.homunculus.1.png",
-        "street.homunculus.2.png",
-    ]
-
-
 def test_folders_globs_and_lists_are_batches(arr_coc: ArrCoc, tmp_path: Path) -> None:
     folder = tmp_path / "in"
     folder.mkdir()
@@ -111,11 +88,12 @@ def test_folders_globs_and_lists_are_batches(arr_coc: ArrCoc, tmp_path: Path) ->
     (folder / "notes.txt").write_text("not a picture, and not looked at")
     outcome = arr_coc("look", folder, "the red sign", "--out", tmp_path / "out")
     assert outcome.code == 0, outcome.err
-    assert "3 pictures" in outcome.out
-    assert len(list((tmp_path / "out").glob("*.homunculus.png"))) == 3
-    assert expand([str(folder)]) == expand([str(folder / "*.[jp][pn]g")])
-    assert expand([str(folder / "b.png"), str(folder)])[0].file == "b.png"
-    assert result_names(expand([str(folder)])) == ["a.jpg", "a.png", "b"]
+    assert outcome.out.count(": the red sign") == 3
+    assert {path.name for path in (tmp_path / "out").glob("*.png")} == {
+        f"{n}.homunculus.png" for n in ("a", "a.2", "b")
+    }
+    again = arr_coc("look", folder / "b.png", folder / "*.[jp][pn]g", "the red sign", "--json", "--out", tmp_path / "o")
+    assert [Path(one["image"]).name for one in json.loads(again.out)["looks"]] == ["b.png", "a.jpg", "a.png"]
 
 
 def test_ctrl_c_keeps_what_was_written(arr_coc: ArrCoc, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -124,7 +102,7 @@ def test_ctrl_c_keeps_what_was_written(arr_coc: ArrCoc, tmp_path: Path, monkeypa
     for name in ("a.png", "b.png", "c.png"):
         Image.fromarray(street()).save(tmp_path / name)
 
-    def impatient(path: Path):  # type: ignore[no-untyped-def]
+    def impatient(path: Path, pages: object):  # type: ignore[no-untyped-def]
         if Path(path).name == "b.png":
             raise KeyboardInterrupt
         return prepare(path)
@@ -148,7 +126,7 @@ def test_a_folder_of_pictures_is_not_kept(
     held: list[int] = []
     seen: list[weakref.ref[Picture]] = []
 
-    def watched(path: Path):  # type: ignore[no-untyped-def]
+    def watched(path: Path, pages: object):  # type: ignore[no-untyped-def]
         gc.collect()
         held.append(sum(picture() is not None for picture in seen))
         prepared = prepare(path)
@@ -162,22 +140,3 @@ def test_a_folder_of_pictures_is_not_kept(
     assert arr_coc(*arguments).code == 0
     assert len(held) == 6
     assert max(held) <= 1
-
-
-# ---- the Python side ------------------------------------------------------------------------------------------------
-
-
-def test_relevance_is_higher_on_what_the_question_names(photo: Path) -> None:
-    """The sign of the whole path: each colour word must raise its own sign above the other one."""
-    prepared = prepare(photo)
-    means = {}
-    for colour in ("red", "blue"):
-        relevance = prepared.look(f"the {colour} sign", library.Options(relevance="look")).relevance.map
-        means[colour] = relevance[38:76, 25:67].mean(), relevance[67:105, 102:144].mean()  # the red, the blue sign
-    assert means["red"][0] > 2 * means["red"][1]
-    assert means["blue"][1] > 2 * means["blue"][0]
-
-
-def test_the_default_is_a_quarter(photo: Path) -> None:
-    allocation = library.look(photo, "the red sign")
-    assert allocation.budget == DEFAULT_SHARE * allocation.full == 12

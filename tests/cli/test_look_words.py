@@ -1,4 +1,4 @@
-"""Words through the doors: files of words and pages of PDFs, by `look`, the command line and the registry."""
+"""Files of words and pages of PDFs, by `look` and by the command line."""
 
 from __future__ import annotations
 
@@ -10,11 +10,6 @@ from PIL import Image, ImageDraw
 from small_pdf import small_pdf
 
 import arr_coc as library
-from arr_coc.balancing.choosing import choose_source, resolve
-from arr_coc.core.errors import InputError
-from arr_coc.knowing.scene import Scene
-from arr_coc.knowing.words import source as words_room
-from arr_coc.looking import examine
 from arr_coc.pictures.pdf import pdf_pages
 
 WORDS = [
@@ -42,32 +37,6 @@ def test_the_same_picture_is_seen_where_its_words_answer():
     assert fine_share(date, WORDS[3][1]) > 0.9 > fine_share(date, WORDS[1][1]) + 0.3
     assert fine_share(total, WORDS[1][1]) > 0.9
     assert date.tokens == total.tokens == 9
-
-
-def test_a_note_says_which_words_were_read_and_the_texture_is_not_sensed():
-    look = examine(np.full((192, 256, 3), 255, np.uint8), "What is the date?", library.Options(words=WORDS))
-    assert any("4 words (the caller)" in note and "03/04/1997" in note for note in look.notes)
-    assert "sense" not in look.seconds
-
-
-def test_auto_takes_words_where_they_are_known():
-    assert choose_source(Scene(np.zeros((8, 8, 3), np.uint8), words=WORDS))[0].name == "words"
-    assert choose_source(Scene(np.zeros((8, 8, 3), np.uint8)))[0].name == "scorer"
-    assert choose_source(Scene(lambda: None))[0].name == "look", "no picture is known yet"
-
-
-def test_without_words_and_without_ocr_one_line_says_what_to_do(monkeypatch):
-    monkeypatch.setattr(words_room, "ocr_missing", lambda: "install it")
-    with pytest.raises(InputError, match=r"give words=.*install it"):
-        library.look(np.zeros((64, 64, 3), np.uint8), "what?", relevance="words")
-    assert resolve("words", Scene(np.zeros((8, 8, 3), np.uint8), words=WORDS))[0].name == "words"
-
-
-def test_no_words_at_all_is_an_ordinary_look(photo):
-    assert (
-        examine(photo, "the red sign", library.Options(words=[])).allocation
-        == examine(photo, "the red sign").allocation
-    )
 
 
 def test_words_from_a_file_on_the_command_line(arr_coc, photo, tmp_path):

@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 import arr_coc
-from arr_coc import InputError, Options, ask, look, tokens_for
 
 STREET = str(Path(arr_coc.__file__).parent / "examples" / "street.png")
 # Runs each line of arguments in one process whose torch and transformers are gone; prints code and lines of each.
@@ -87,28 +86,6 @@ def test_a_wrong_option_is_told_before_torch_is_imported(
     assert code == 2, (code, err)
     assert len(err.strip().splitlines()) == 1
     assert part in err
-
-
-# ---- nothing is swallowed -------------------------------------------------------------------------------------------
-
-
-def test_what_look_cannot_use_is_told() -> None:
-    for how, part in (({"budget": [5]}, "several pictures"), ({"canvas": (10**9, 10**9)}, "canvas")):
-        with pytest.raises(InputError, match=part) as raised:
-            look(STREET, "red", options=Options(**how))
-        assert "\n" not in str(raised.value)
-    with pytest.raises(InputError, match="zzz"):
-        tokens_for((64, 64), strategy="zzz")
-    with pytest.raises(InputError, match="zzz"):
-        tokens_for((64, 64), 2, strategy="zzz")
-
-
-def test_an_allocation_and_a_budget_are_one_too_many() -> None:
-    allocation = look(STREET, "red", budget=12, relevance="look")
-    several: list[dict[str, Any]] = [{"budget": 5}, {"strategy": "quadtree"}, {"relevance": "detail"}]
-    for how in several:
-        with pytest.raises(InputError, match="allocation cannot be combined"):
-            ask(STREET, "red", options=Options(allocation=allocation, **how))
 
 
 # ---- closed and narrow terminals ------------------------------------------------------------------------------------

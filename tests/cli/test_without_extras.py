@@ -104,17 +104,6 @@ def test_the_library_works_without_torch_or_names_the_extra(found: dict[str, lis
     assert "\n" not in line
 
 
-def test_a_missing_package_is_an_import_error_and_a_wrong_input() -> None:
-    from arr_coc.core.errors import InputError, MissingPackage, naming_extras
-
-    with pytest.raises(MissingPackage) as raised, naming_extras():
-        raise ModuleNotFoundError("No module named 'torch.nn'", name="torch.nn")
-    assert isinstance(raised.value, ImportError)
-    assert isinstance(raised.value, InputError)
-    with pytest.raises(ModuleNotFoundError, match="elsewhere"), naming_extras():
-        raise ModuleNotFoundError("elsewhere", name="elsewhere")
-
-
 def test_other_systems_import_it_all_the_same(tmp_path: Path) -> None:
     """As on Windows: no fork, no fcntl, no resource, no priorities of threads; a look is written with its files."""
     head = "ABSENT = {'fcntl', 'resource', 'pwd', 'grp', 'termios'}\n"
@@ -128,7 +117,7 @@ for name in ("fork", "setpriority", "getpriority", "getloadavg", "sched_getaffin
         delattr(os, name)
 sys.platform = "win32"
 import arr_coc.app.cli as cli
-import arr_coc.app.serve.engine, arr_coc.app.serve.api, arr_coc.app.microscope.serving, arr_coc.app.batch.local
+import arr_coc.app.serve.engine, arr_coc.app.serve.api, arr_coc.app.microscope.serving, arr_coc.app.batch.engines
 import arr_coc.answering.eye, arr_coc.video.decode, arr_coc.answering
 arr_coc.app.serve.engine.step_back()
 from arr_coc.core.files import replacing, check_folder

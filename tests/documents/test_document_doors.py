@@ -7,7 +7,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from PIL import Image
 from small_pdf import small_pdf
@@ -15,7 +14,7 @@ from tiny_models import save_stock
 
 from arr_coc import InputError, Options, tokens_for
 from arr_coc.app.batch.looker import Looker, LookerOptions
-from arr_coc.app.batch.store import Store, plain
+from arr_coc.app.batch.rows import Store
 from arr_coc.app.cli import main
 
 pytest.importorskip("pypdfium2")
@@ -73,16 +72,14 @@ def test_ask_tells_the_page(capsys, report, tmp_path) -> None:
 def test_batch_rows_of_documents_tell_their_pages(report, tmp_path) -> None:
     Image.new("RGB", (96, 64)).save(tmp_path / "a.png")
     looker = Looker(LookerOptions(options=Options(budget=18)))
-    columns = looker({"path": [str(report), str(tmp_path / "a.png")], "query": [QUERY] * 2})
-    row, other = (plain({name: columns[name][place] for name in columns}) for place in (0, 1))
+    row, other = (looker({"path": str(path), "query": QUERY}) for path in (report, tmp_path / "a.png"))
     assert row["tokens"] == 18 == sum(tokens for _, tokens in row["pages"]) == len(row["leaves"])
     assert row["unseen"] == 5 - len(row["pages"])
-    assert other["pages"] == []
+    assert not other["pages"]
     store = Store(tmp_path / "out", {})
-    columns["uncertainty"] = np.array([0.9, np.nan])
-    store.add(columns)
+    store.add([row | {"uncertainty": 0.9}, other])
     store.close()
-    assert (store.unsure, store.unseen) == (1, row["unseen"])
+    assert (store.counts["unsure"], store.counts["unseen"]) == (1, row["unseen"])
 
 
 def test_tokens_of_several_pictures_are_told_by_their_sizes() -> None:

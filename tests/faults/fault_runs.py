@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import io
 import json
+import pickle
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import onnx
 import torch
+from arr_coc_lab.worlds.pages.page import DrawnPage, DrawnQuestion
 from PIL import Image
 from safetensors import safe_open
 
-from arr_coc.app.batch.looker import COLUMNS, failed
-from arr_coc.app.batch.store import Store
-from arr_coc.core.files import read_rows
+from arr_coc.app.batch.looker import failed
+from arr_coc.app.batch.rows import Store
 from arr_coc.core.folders import MANIFEST
 from arr_coc.core.values import Allocation
-from arr_coc_lab.worlds.pages.pack import DrawnPage, DrawnQuestion, read_pack, write_pack
+from arr_coc_lab.worlds.pages.pack import read_pack, write_pack
 
 
 def opened(path: Path) -> None:
@@ -64,9 +66,10 @@ READERS: dict[str, Callable[[Path], object]] = {
     ".npz": measured,
     ".safetensors": stored,
     ".pt": lambda path: torch.load(path, map_location="cpu", weights_only=True),
+    ".onnx": lambda path: onnx.load(path, load_external_data=False),
+    ".pkl": lambda path: pickle.loads(path.read_bytes()),
     ".jinja": Path.read_text,
     ".csv": Path.read_text,
-    ".parquet": lambda path: list(read_rows(path)),
     ".bin": read_pack,
 }
 
@@ -91,12 +94,12 @@ def assert_whole(root: Path) -> None:
 # Name → arguments of a first run that ends, and of the one that is killed over its results.
 COMMANDS = {
     "look": (
-        "look {things}/street.png red --compare quadtree,uniform --set relevance=look --out out",
-        "look {things}/street.png blue --compare overlay,quadtree --set relevance=look --out out",
+        "look {things}/street.png red --set strategy=quadtree --set relevance=look --out out",
+        "look {things}/street.png blue --set relevance=look --out out",
     ),
     "passes": (
-        "ask {things}/street.png red --model {things}/mini --set max_new_tokens=2 --budget 8 --passes 2 --out out",
-        "ask {things}/street.png blue --model {things}/mini --set max_new_tokens=2 --budget 9 --passes 2 --out out",
+        "ask {things}/street.png red --model {things}/mini --budget 8 --set preset=two_pass --out out",
+        "ask {things}/street.png blue --model {things}/mini --budget 9 --set preset=two_pass --out out",
     ),
     "video": ("video {things}/clip.gif red --out out", "video {things}/clip.gif blue --budget 9 --out out"),
     "needle": (
@@ -104,11 +107,11 @@ COMMANDS = {
         "needle --family signs --n 3 --size 160x128 --out out",
     ),
     "train": (
-        "train mini --scale 0.004 --width 64 --largest 256 --steps 1 --folder out/run --out out/export",
-        "train mini --scale 0.004 --width 64 --largest 256 --steps 1 --checkpoint-every 0 "
+        "train mini --scale 0.004 --width 64 --evaluate 0 --largest 256 --steps 1 --folder out/run --out out/export",
+        "train mini --scale 0.004 --width 64 --evaluate 0 --largest 256 --steps 1 --checkpoint-every 0 "
         "--folder out/run --out out/export",
     ),
-    "pages": ("pages --n 2 --out out", "pages --n 2 --json --out out"),
+    "pages": ("pages --n 2 --pack --out out", "pages --n 2 --pack --wear --out out"),
     "calibration": (
         "train calibration --weights {copy} --family scenes --n 1",
         "train calibration --weights {copy} --family scenes --n 1 --seed 3",
@@ -121,7 +124,7 @@ def words(text: str, things: Path, copy: Path) -> list[str]:
 
 
 def drawn_pages(path: Path) -> None:
-    """A pack of two small pages, as a run of `pages` leaves it: what follows needs no browser."""
+    """A part of two small pages, as a run of `pages` leaves it: what follows needs no browser."""
     box, held = np.array([[2, 3, 20, 12]], np.uint16), io.BytesIO()
     Image.fromarray(np.arange(64 * 96 * 3, dtype=np.uint8).reshape(64, 96, 3)).save(held, "WEBP", lossless=True)
     letters = np.array([[2, 3, 10, 12], [10, 3, 20, 12]], np.uint16)
@@ -142,6 +145,5 @@ def store_rows(arguments: list[str]) -> None:
     """A batch's driver without its workers: four rows, each a part of its own; those that are there are left out."""
     store = Store(Path(arguments[0]), {"budget": 4}, rows=1)
     for number in range(STORED):
-        row = failed(f"{number}.png", "what?", "unread")
-        store.add({name: [row[name]] for name in COLUMNS})
+        store.add([failed(f"{number}.png", "what?", "unread")])
     store.close()

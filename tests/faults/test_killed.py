@@ -16,7 +16,6 @@ from forked import Run
 from safetensors import safe_open
 
 from arr_coc.core.errors import InputError
-from arr_coc.core.files import has_parquet, read_rows
 from arr_coc.core.folders import verify
 from arr_coc.realizing.bundled import Calibration
 
@@ -32,7 +31,7 @@ def test_what_a_killed_command_leaves_is_whole(run: Run, things: Path, tmp_path:
         for part in ("mini", "scorer"):
             shutil.copytree(things / part, copy / part)
     if name == "pages":
-        shutil.copytree(things / "pages", out / "packs")
+        shutil.copytree(things / "pages", out / "parts")
     first, second = (words(text, things, copy) for text in COMMANDS[name])
     before = run(*first)
     assert before.code == 0, before.err
@@ -79,9 +78,6 @@ def test_a_killed_batch_keeps_whole_parts_and_goes_on_with_every_row_once(run: R
         assert again.code == 0, again.err
         assert [row["path"] for row in written(out)] == [f"{number}.png" for number in range(STORED)]
         assert not list(out.glob(".part-*"))
-        if has_parquet():
-            rows = [row for path in sorted(out.glob("*.parquet")) for _, row in read_rows(path)]
-            assert [row["path"] for row in rows] == [f"{number}.png" for number in range(STORED)]
 
 
 def refused_or_whole(folder: Path) -> None:

@@ -31,7 +31,7 @@ WORK = {"--n": ("1", "2", "0", "-1", "x"), "--new-tokens": ("1", "2", "0", "-1",
 WORK |= {"--size": ("64x64", "96x128", "0x0", "1", "x", "-5x7", "64x"), "--repeats": ("0", "-1", "x")}
 WORK |= {"--passes": ("1", "2", "0", "9", "x"), "--pixels": ("0", "x", "9999999999")}
 PLACES = {"--out", "--folder", "--save"}
-NEVER = {"--install-completion", "--show-completion", "--open", "--help", "-h"}
+NEVER = {"--open", "--help", "-h"}
 
 
 def leaves(command: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:

@@ -166,8 +166,9 @@ def test_a_file_without_an_end(tmp_path: Path) -> None:
 
 def test_rows_of_a_batch_whose_names_and_questions_are_no_text(tmp_path: Path) -> None:
     """A name of a file may hold any byte; JSON may hold half a character."""
-    from arr_coc.app.batch.looker import Looker, LookerOptions
     from arr_coc.app.batch.store import Store
+
+    from arr_coc.app.batch.looker import Looker, LookerOptions
 
     name = os.fsdecode(bytes(tmp_path) + b"/\xff.png")
     Image.fromarray(PICTURE).save(name)

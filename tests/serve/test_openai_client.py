@@ -71,7 +71,7 @@ WORDS = [{"text": "coffee", "box": [0.1, 0.1, 0.2, 0.15]}, {"text": "open", "box
     [
         ({"budget": 24}, {"budget": 24}),
         ({"budget": "50%"}, {"budget": 0.5}),
-        ({"keep": "30%"}, {"keep": 0.3}),
+        ({"budget": "30%"}, {"budget": 0.3}),
         ({"budget": 999}, {"budget": 999}),
         ({}, {"budget": 0.25}),
         ({"budget": 24, "relevance": "detail"}, {"budget": 24, "relevance": "detail"}),
@@ -201,7 +201,7 @@ def test_words_and_allocations_are_lists_for_several_pictures(server: Served, ey
         (CHATS["two pictures"][0], {"budget": [24, 0]}, "budget"),
         (CHATS["two pictures"][0], {"words": WORDS[:1]}, "one entry for each"),
         (CHATS["two pictures"][0], {"words": ["/etc/passwd", None]}, "words"),
-        (CHATS["two pictures"][0], {"allocation": {}}, "one entry for each"),
+        (CHATS["two pictures"][0], {"allocation": {}}, "not an allocation"),
         ([user(image(SIGNS), text(PINK))], {"query": "x" * 5000}, "5000"),
     ],
 )

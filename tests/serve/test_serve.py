@@ -66,9 +66,9 @@ def test_an_answer_is_that_of_ask_and_says_what_it_cost(server: Served, eye: Any
 
 
 def test_a_stream_is_the_same_answer_in_pieces(server: Served, wanted: Callable[..., Any]) -> None:
-    own = {"keep": 0.25, "want": ["allocation"]}
+    own = {"budget": 0.25, "want": ["allocation"]}
     chunks = list(server.ask(own=own, stream=True, stream_options={"include_usage": True}))
-    answer = wanted(PINK, keep=0.25)
+    answer = wanted(PINK, budget=0.25)
     pieces = [chunk.choices[0].delta.content for chunk in chunks if chunk.choices and chunk.choices[0].delta.content]
     assert "".join(pieces) == answer.text
     assert len(pieces) > 1
@@ -113,7 +113,6 @@ def test_what_cannot_be_answered_is_one_line(server: Served) -> None:
         ({"budget": 0}, "budget"),
         ({"budget": "x"}, "budget"),
         ({"keep": 2}, "keep"),
-        ({"budget": 9, "keep": 0.5}, "both"),
         ({"strategy": "magic"}, "magic"),
         ({"relevance": "/etc"}, "relevance"),
         ({"words": "/etc/passwd"}, "words"),
@@ -346,9 +345,7 @@ def test_told_to_end_it_finishes_what_it_says(zygote: Zygote, eye: Any, tmp_path
         found = re.search(r"http://127\.0\.0\.1:\d+", process.line)
         assert found
         pieces = []
-        for chunk in Served(found[0], None).ask(
-            options=Options(strategy_options={"own": {"budget": 48}, "stream": True})
-        ):
+        for chunk in Served(found[0], None).ask(own={"budget": 48}, stream=True):
             if not pieces:  # where the tokens went is told; no word is said yet
                 os.kill(process.pid, signal.SIGTERM)
             pieces.append(chunk.choices[0].delta.content or "")

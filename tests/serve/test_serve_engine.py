@@ -9,13 +9,12 @@ from typing import Any
 import pytest
 from serve_client import GRAY, PINK, SIGNS
 
-import arr_coc
+from arr_coc.options import Options
 
 
 def asked_of(question: str, how: dict[str, Any], picture: Any = SIGNS, **more: Any) -> Any:
     from arr_coc.answering.chat import Turn
     from arr_coc.app.serve.chat import ChatRequest
-    from arr_coc.options import Options
 
     return ChatRequest((Turn("user", (picture, question)),), Options(**how), **more)
 
@@ -68,7 +67,7 @@ def test_a_model_that_needs_its_own_generate_is_served_one_by_one() -> None:
     how = {"budget": 12}
     told = answered(eye, [asked_of(PINK, {**how, "max_new_tokens": number}) for number in (5, 9)])
     for number, items in zip((5, 9), told, strict=True):
-        answer = copy(eye).set_image(SIGNS).ask(PINK, options=arr_coc.Options(max_new_tokens=number, **how))
+        answer = copy(eye).set_image(SIGNS).ask(PINK, options=Options(max_new_tokens=number, **how))
         assert items[-1].answer.text == answer.text
         assert items[-1].answer.uncertainty == pytest.approx(answer.uncertainty, abs=1e-5)
         assert (items[0].tokens, items[0].batch) == (answer.tokens, 1) == (12, 1)

@@ -60,15 +60,19 @@ def test_what_is_heavy_is_told_by_words_and_tokens() -> None:
     from arr_coc.pictures.load import Picture
 
     large = Picture(np.zeros((2, 2, 3), np.uint8), "large", 2048, 2048)
-    assert is_heavy({"words": MANY}, [large])
-    assert is_heavy({"words": {"words": MANY}}, [large])
-    assert is_heavy({"words": [None, MANY], "keep": 0.01}, [large, large])
-    assert is_heavy({"keep": 0.5}, [large])
-    assert is_heavy({"budget": 4000}, [large])
-    assert not is_heavy({}, [large])
-    assert not is_heavy({"budget": 4000, "ceiling": 256}, [large])
-    assert not is_heavy({"words": MANY[:100], "budget": 64}, [large])
-    assert is_heavy({"budget": [1000, 1000]}, [large, large])
+
+    def heavy(pictures: int = 1, **how: Any) -> bool:
+        return is_heavy(Options(**how), [large] * pictures)
+
+    assert heavy(words=MANY)
+    assert heavy(words={"words": MANY})
+    assert heavy(2, words=[None, MANY], budget=0.01)
+    assert heavy(budget=0.5)
+    assert heavy(budget=4000)
+    assert not heavy()
+    assert not heavy(budget=4000, ceiling=256)
+    assert not heavy(words=MANY[:100], budget=64)
+    assert heavy(2, budget=[1000, 1000])
 
 
 def test_a_worker_that_does_not_answer_is_replaced(
@@ -154,11 +158,7 @@ def test_nobody_is_padded_to_the_length_of_another(eye: Any) -> None:
 
     from arr_coc.app.serve.engine import together
 
-    def row(tokens: int) -> Any:
-        plan = SimpleNamespace(allocations=[SimpleNamespace(tokens=tokens)])
-        return SimpleNamespace(looked=SimpleNamespace(plan=plan), tokens=tokens)
-
-    rows: Any = [row(tokens) for tokens in (64, 4096, 48, 192, 3000, 64)]
+    rows: Any = [SimpleNamespace(tokens=tokens) for tokens in (64, 4096, 48, 192, 3000, 64)]
     assert [[one.tokens for one in group] for group in together(rows)] == [[48, 64, 64, 192], [3000, 4096]]
 
 

@@ -95,7 +95,9 @@ class RichScreen(PlainScreen):
         return progress(steps, verb)
 
     def show(self, report: Report) -> None:
-        from arr_coc.app.cli.console import say, show
+        from arr_coc.app.cli.console import say
+
+        from ..cli.tables import show
 
         show(*(table.to_rich() for table in report.tables))
         say(*report.notes())

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
-from arr_coc.app.cli.console import print_json, progress, save_png, say, show, table, wait_asleep, writing
+from arr_coc.app.cli.console import print_json, progress, save_png, say, wait_asleep, writing
 from arr_coc.app.cli.options import OnlyJson, OutFolder, with_options
 from arr_coc.core.errors import InputError
+
+from .tables import show, table
 
 if TYPE_CHECKING:
     from PIL.Image import Image

@@ -5,30 +5,14 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Sequence
-from urllib.error import URLError
 from urllib.parse import urlsplit
-from urllib.request import HTTPRedirectHandler, ProxyHandler, Request, build_opener
 
 from ..core.errors import InputError, check_stop
 from .web import Limits
 
 FETCH_SECONDS = 10
-FETCH_PIECE = 1 << 16
 # Commas and brackets of a request, pictures aside: a page of words has some 200 000, and each is an object in memory.
 MOST_STRUCTURE = 400_000
-
-
-class Stay(HTTPRedirectHandler):
-    """Follow no redirection: a host that was named must not send us to one that was not."""
-
-    def redirect_request(
-        self, req: object, fp: object, code: object, msg: object, headers: object, newurl: object
-    ) -> None:
-        return None
-
-
-# Asks the very host that is named, and no proxy.
-DIRECTLY = build_opener(Stay, ProxyHandler({}))
 
 
 def check_structure(body: bytes) -> None:
@@ -50,20 +34,27 @@ def picture_bytes(address: str, limits: Limits, hosts: Sequence[str] = ()) -> by
     host = allowed_host(address, hosts)
     if host is None:
         raise InputError("image_url must be a data: URL; this server fetches nothing from that address")
+    import httpx
+
+    data = bytearray()
     try:
-        with DIRECTLY.open(Request(address, headers={"User-Agent": "arr-coc"}), timeout=FETCH_SECONDS) as answer:
-            held = bytearray()
+        # The very host that is named: no proxy, and no redirection to one that was not named.
+        with (
+            httpx.Client(timeout=FETCH_SECONDS, trust_env=False, follow_redirects=False) as client,
+            client.stream("GET", address, headers={"User-Agent": "arr-coc"}) as answer,
+        ):
+            answer.raise_for_status()
             # In pieces: a host that sends a byte at a time must not keep a request waiting for ever.
-            while len(held) <= limits.upload and (piece := answer.read1(FETCH_PIECE)):
-                held += piece
+            for piece in answer.iter_raw():
+                data += piece
                 check_stop()
-            data = bytes(held)
-    except (OSError, ValueError) as error:
-        reason = error.reason if isinstance(error, URLError) else error
+                if len(data) > limits.upload:
+                    size = f"{limits.upload / 2**20:g} MB"
+                    raise InputError(f"the picture at {host} has more than {size}; make it smaller first")
+    except (httpx.HTTPError, httpx.InvalidURL) as error:
+        reason = " ".join(str(error).split())[:120]
         raise InputError(f"the picture cannot be fetched from {host} ({reason}); send it as a data: URL") from error
-    if len(data) > limits.upload:
-        raise InputError(f"the picture at {host} has more than {limits.upload / 2**20:g} MB; make it smaller first")
-    return data
+    return bytes(data)
 
 
 def allowed_host(address: str, hosts: Sequence[str]) -> str | None:

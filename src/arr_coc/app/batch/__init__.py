@@ -1,1 +1,1 @@
-"""Folders of millions: the same rows by processes of this machine or by Ray, written once each."""
+"""Folders of millions: the same rows by processes of this machine or by Ray, each written once."""

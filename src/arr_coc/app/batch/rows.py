@@ -1,24 +1,43 @@
-"""What is to be looked at: pictures × questions, gone through one after another and never held all at once."""
+"""What is to be done, pictures × questions, and the folder of what is done.
+
+Neither is held as a whole. Only the driver writes, whichever engine works: a worker that dies takes nothing with it,
+and a row that is done twice is written once.
+"""
 
 from __future__ import annotations
 
 import glob
+import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from contextlib import ExitStack
+from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
+from time import monotonic
 from typing import NamedTuple
 
-import numpy as np
-
 from ...core.errors import InputError
-from ...core.files import WHOLE, Share, count_rows, first_of, image_of, is_table, read_rows, table_files
+from ...core.files import (
+    WHOLE,
+    Share,
+    count_rows,
+    first_of,
+    image_of,
+    is_table,
+    locked_folder,
+    read_rows,
+    same_settings,
+    write_text,
+)
+from ...core.values import JsonObject, is_unsure
 from ...options import check_question
+from ...pictures.document import SUFFIXES
 
 PATHS, QUERIES, IMAGES = ("path", "file"), ("query", "question"), ("image", "bytes")
-# Newest keys that are held as a set before they are sorted in among the others.
-RECENT = 1 << 16
+SETTINGS = "batch.json"
+# Rows of a part, at most about.
+ROWS = 1000
 
 
 class BatchRow(NamedTuple):
@@ -28,143 +47,132 @@ class BatchRow(NamedTuple):
     query: str
     data: bytes = b""
 
-    @property
-    def key(self) -> int:
-        return key_of(self.path, self.query)
-
 
 def key_of(path: str, query: str) -> int:
     """64 bits for path and question: two of ten million rows share one with a chance of 3 in a million."""
     return int.from_bytes(blake2b(f"{path}\0{query}".encode("utf-8", "surrogatepass"), digest_size=8).digest())
 
 
-class Keys:
-    """A set of keys at eight bytes each, so that a million rows take eight megabytes."""
-
-    def __init__(self, known: np.ndarray | None = None) -> None:
-        self._known = np.unique(np.asarray([] if known is None else known, dtype=np.uint64))
-        self._recent: set[int] = set()
-
-    def __contains__(self, key: int) -> bool:
-        place = np.searchsorted(self._known, np.uint64(key))
-        return key in self._recent or bool(place < len(self._known) and self._known[place] == np.uint64(key))
-
-    def __len__(self) -> int:
-        return len(self._known) + len(self._recent)
-
-    def add(self, key: int) -> None:
-        if key not in self:
-            self._recent.add(key)
-        if len(self._recent) >= RECENT:
-            self._known, self._recent = self.array(), set()
-
-    def array(self) -> np.ndarray:
-        """(n,) uint64, sorted."""
-        return np.union1d(self._known, np.fromiter(self._recent, np.uint64, len(self._recent)))
-
-
 @dataclass(frozen=True)
 class Todo:
-    """place: a folder of pictures, a pattern, one picture, or tables of rows. queries: asked of every picture that does
-    not bring its own. own: further questions, by the name or the path of the picture they are about."""
+    """place: a folder of pictures, a pattern, one picture, or a table of rows. queries: asked of every picture that
+    does not bring its own."""
 
     place: str
     queries: tuple[str, ...] = ()
-    own: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    suffixes: frozenset[str] = frozenset()
 
     def check(self) -> None:
-        """Is there anything to ask, of anything? Raises `InputError`."""
+        """Refuse a place without pictures, and pictures without questions."""
         for query in self.queries:
             check_question(query)
-        first = next(self.rows(), None)
-        if first is None:
-            raise InputError(
-                f"{self.place} holds no picture with a question; give --questions or --query, and pictures"
-            )
+        if next(self.rows(), None) is None:
+            raise InputError(f"{self.place} holds no picture with a question; give pictures, and --query")
 
     def rows(self, share: Share = WHOLE) -> Iterator[BatchRow]:
         """share: which of several readers this is; together they go through everything once."""
-        tables = self._tables()
-        if tables:
-            for path in tables:
-                yield from self._table(path, share)
-            return
         part, parts = share
-        for path in self._pictures():
+        for path in self._files():
+            if is_table(Path(path)):
+                yield from self._table(Path(path), share)
             # By name, not by number: two machines may list a folder in two orders.
-            if key_of(path, "") % parts == part:
-                for query in self._asked(path, ()):
-                    yield BatchRow(path, query)
+            elif key_of(path, "") % parts == part:
+                yield from (BatchRow(path, query) for query in dict.fromkeys(self.queries))
 
     def count(self) -> int:
-        """Rows, those that are there twice counted twice; tables by their lines, where each is one."""
-        tables = self._tables()
-        if tables and len(self.queries) <= 1 and not self.own:
-            return sum(map(count_rows, tables))
-        return sum(1 for _ in self.rows())
+        """Rows, those that are there twice counted twice."""
+        queries = len(set(self.queries))
+        return sum(count_rows(Path(path)) if is_table(Path(path)) else queries for path in self._files())
 
-    def _tables(self) -> list[Path]:
-        place = Path(self.place)
-        if os.path.isdir(place) and next(self._inside(place), None) is not None:
-            return []
-        found = table_files(self.place)
-        return found if found and all(map(is_table, found)) else []
-
-    def _inside(self, folder: Path) -> Iterator[str]:
-        # Not sorted: a sorted folder would be held whole.
-        with os.scandir(folder) as entries:
-            for entry in entries:
-                if os.path.splitext(entry.name)[1].lower() in self.suffixes and entry.is_file():
-                    yield entry.path
-
-    def _pictures(self) -> Iterator[str]:
-        place = Path(self.place)
-        if os.path.isdir(place):
-            yield from self._inside(place)
-        elif not os.path.exists(place) and glob.has_magic(self.place):
-            yield from (path for path in glob.iglob(self.place, recursive=True) if os.path.isfile(path))
-        elif os.path.isfile(place):
+    def _files(self) -> Iterator[str]:
+        if os.path.isdir(self.place):
+            with os.scandir(self.place) as entries:  # not sorted: a sorted folder would be held whole
+                for entry in entries:
+                    if os.path.splitext(entry.name)[1].lower() in SUFFIXES and entry.is_file():
+                        yield entry.path
+        elif os.path.isfile(self.place):
             yield self.place
+        elif glob.has_magic(self.place):
+            yield from (path for path in glob.iglob(self.place, recursive=True) if os.path.isfile(path))
         else:
-            raise InputError(
-                f"{self.place} is neither a folder, a file nor a pattern; give pictures or a table of them"
-            )
-
-    def _asked(self, path: str, given: Sequence[str]) -> Sequence[str]:
-        own = (*self.own.get(path, ()), *self.own.get(os.path.basename(path), ())) if self.own else ()
-        return tuple(dict.fromkeys((*(given or self.queries), *own)))
+            raise InputError(f"{self.place} is neither a folder, a file nor a pattern; give pictures or a table")
 
     def _table(self, path: Path, share: Share) -> Iterator[BatchRow]:
         for number, row in read_rows(path, share):
             named, image = first_of(row, PATHS), image_of(first_of(row, IMAGES), path.parent)
-            if isinstance(image, bytes):
-                # The names inside the hub's pictures are not unique, so they are no names for rows.
-                name, data = str(named or f"{path}#{number}"), image
-            else:
-                found = image_of(named, path.parent) or image
-                if not isinstance(found, Path):
-                    raise InputError(
-                        f"row {number + 1} of {path} names no picture; give it a path or an image: {sorted(row)}"
-                    )
-                name, data = str(found), b""
+            # The names inside the hub's pictures are not unique, so they are no names for rows.
+            place = named or f"{path}#{number}" if isinstance(image, bytes) else image_of(named, path.parent) or image
+            if place is None or isinstance(place, bytes):
+                raise InputError(
+                    f"row {number + 1} of {path} names no picture; give it a path or an image: {sorted(row)}"
+                )
             query = first_of(row, QUERIES)
-            for asked in self._asked(name, (query,) if isinstance(query, str) and query.strip() else ()):
-                yield BatchRow(name, asked, data)
+            for asked in (query,) if isinstance(query, str) and query.strip() else dict.fromkeys(self.queries):
+                yield BatchRow(str(place), asked, image if isinstance(image, bytes) else b"")
 
 
-def read_questions(path: Path) -> tuple[tuple[str, ...], dict[str, tuple[str, ...]]]:
-    """(asked of every picture, asked of one by its path or name) from lines with `query` and perhaps `path`."""
-    everywhere: list[str] = []
-    own: dict[str, tuple[str, ...]] = {}
-    for number, row in read_rows(path):
-        query, name = first_of(row, QUERIES), first_of(row, (*PATHS, "image"))
-        if not isinstance(query, str) or not query.strip():
-            raise InputError(f"line {number + 1} of {path} has no query; write it like " + '{"query": "What is it?"}')
-        if name is None:
-            everywhere.append(query)
-        else:
-            own[str(name)] = (*own.get(str(name), ()), query)
-    if not everywhere and not own:
-        raise InputError(f"{path} holds no question; write one on each line, like " + '{"query": "What is it?"}')
-    return tuple(dict.fromkeys(everywhere)), own
+class Store:
+    """A folder of parts that are whole or not there, and what is written already.
+
+    settings: how rows are made; a folder with rows that were made otherwise is refused. rows, seconds: a part is
+    written when it has so many rows, or when its first row is so old.
+    """
+
+    def __init__(self, folder: Path, settings: Mapping[str, object], *, rows: int = ROWS, seconds: float = 0.0) -> None:
+        self.folder, self.rows, self.seconds = folder, rows, seconds
+        folder.mkdir(parents=True, exist_ok=True)
+        self._lock = ExitStack()
+        self._lock.enter_context(locked_folder(folder, "batch"))
+        same_settings(folder / SETTINGS, settings)
+        self.keys = set(self._written())
+        self.before = len(self.keys)
+        self.counts = dict.fromkeys(("errors", "tokens", "full", "unsure", "unseen"), 0)
+        self._waiting: list[JsonObject] = []
+        self._since = 0.0
+        self._next = 1 + max((int(path.stem.split("-")[1]) for path in folder.glob("part-*.jsonl")), default=0)
+
+    def _written(self) -> Iterator[int]:
+        """Keys of all parts; what a driver that was killed has left unfinished is removed."""
+        for path in self.folder.glob(".part-*"):
+            path.unlink()
+        for part in self.folder.glob("part-*.jsonl"):
+            with part.open(encoding="utf-8") as lines:
+                for line in lines:  # they are long: only their beginning, path and query, is read as JSON
+                    row = json.loads(line.partition(', "tokens": ')[0] + "}")
+                    yield key_of(row["path"], row["query"])
+
+    def add(self, rows: Sequence[JsonObject]) -> int:
+        """Take rows that are not written yet; how many they are."""
+        before = len(self.keys)
+        for row in rows:
+            key = key_of(row["path"], row["query"])
+            if key in self.keys:
+                continue
+            if not self._waiting:
+                self._since = monotonic()
+            self.keys.add(key)
+            self._waiting.append(row)
+            self.counts["errors"] += bool(row["error"])
+            self.counts["unsure"] += is_unsure(row["uncertainty"] or 0.0)
+            for name in ("tokens", "full", "unseen"):
+                self.counts[name] += row[name]
+        if len(self._waiting) >= self.rows or (self._waiting and monotonic() - self._since >= self.seconds):
+            self.flush()
+        return len(self.keys) - before
+
+    def summary(self) -> JsonObject:
+        """Rows of the folder, those of before, and what the new ones cost."""
+        return {"rows": len(self.keys), "before": self.before, "done": len(self.keys) - self.before, **self.counts}
+
+    def flush(self) -> None:
+        if self._waiting:
+            rows, self._waiting = self._waiting, []
+            # ASCII: names of files may hold bytes that are no text, and JSON can escape them.
+            text = "".join(json.dumps(row) + "\n" for row in rows)
+            write_text(self.folder / f"part-{self._next:06d}.jsonl", text)
+            self._next += 1
+
+    def close(self) -> None:
+        try:
+            self.flush()
+        finally:
+            self._lock.close()

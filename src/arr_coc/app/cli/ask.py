@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from ...core.errors import InputError
+from ...asking import Eye, ask
+from ...core.files import write_json
 from ...core.folders import MINI
-from .console import print_json, progress, uncollected, wait_asleep
+from ...core.values import UNSURE, Answer, check_sureness, is_unsure, sureness_words, withheld
+from ...decide_document import DocumentLook, listed
+from ...looking import prepare
+from ...options import Options, check_question
+from ...pictures.words import as_words
+from .console import print_json, progress, say, seconds_line, wait_asleep, writing
+from .inputs import PictureSource, check_model, check_record, expand
+from .look import write_look
 from .options import Choices, Model, OnlyJson, Pages, Query, Record, with_options
-
-if TYPE_CHECKING:
-    from ...core.values import Answer
-    from ...options import Options
-    from ...pictures.document import Document
-    from .inputs import PictureSource
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,7 +43,7 @@ class AskCommand(Choices):
 
 
 @with_options(AskCommand)
-def command(given: AskCommand) -> int:
+def command(given: AskCommand) -> None:
     """Answer a question about a picture or a document. Tells how unsure the answer is, its tokens and its time.
 
     mini is included and needs no network; it has only ever seen pictures drawn by `needle` and `pages`. Other models
@@ -49,95 +53,74 @@ def command(given: AskCommand) -> int:
     \b
     Examples:
       arr-coc ask src/arr_coc/examples/street.png "What does the pink sign say?"
-      arr-coc ask receipt.png "What is the date?" --budget 128 --out date
-      arr-coc ask form.png "What is the title?" --budget 10% --json | jq -r .text
-      arr-coc ask form.png "What is the date?" --set preset=four_pass
+      arr-coc ask receipt.png "What is the date?" --budget 128 --set preset=four_pass --out date
       arr-coc ask street.jpg "What does the red sign say?" --model Qwen/Qwen3-VL-2B-Instruct
       arr-coc ask report.pdf "Who signed it?" --pages 3 --budget 128 --set scale=1.5
-      arr-coc ask form.png "What is the date?" --record asked.jsonl
-      cat receipt.png | arr-coc ask - "What is the total?" --budget 10%
+      cat receipt.png | arr-coc ask - "What is the total?" --budget 10% --json | jq -r .text
     """
-    from ...core.values import check_sureness, withheld
-    from ...options import check_question
-    from ...realizing.bundled import HUB_NAME
-    from .inputs import check_model, check_record
-    from .results import print_answer
-
     wait_asleep()
     options = given.options
     check_question(given.query)
     options.check_preset()
     check_sureness(given.min_sureness)
     check_record(given.record)
-    if not HUB_NAME.fullmatch(given.model):  # the hub is asked once the picture is known to be one
-        check_model(given.model)
-    source, document = open_input(given)
-    with progress(["asking"], "", hidden=given.as_json) as advance:
-        advance("asking")
-        with uncollected():
-            if document is None:
-                answer, files = ask_picture(given, options, source)
-            else:
-                answer, files = ask_document(given, options, document)
+    if os.path.isdir(given.image):
+        source = PictureSource(given.image, Path(given.image), given.pages)
+    else:
+        (source,) = expand([given.image], given.pages, total=True)
+    if given.model != MINI:  # the hub is asked once the picture is known to be one
+        prepare(source.place, source.pages)
+    check_model(given.model)
+    with progress(None, "asking", hidden=given.as_json):
+        model = given.model
+        if given.record is not None:
+            model = Eye.from_pretrained(given.model, device=options.device, record=given.record)
+        answer = ask(source.place, given.query, model=model, pages=source.pages, options=options)
     answer = withheld(answer, given.min_sureness)
+    files = {} if given.out is None else write_answer(given.out, source, given.query, options, answer)
     if given.as_json:
         print_json({**answer.to_json(), "model": given.model, "query": given.query, "files": files})
     else:
-        print_answer(document.name if document else source.file, given.query, answer, files)
-    return 0
+        print_answer(source.file, given.query, answer, files)
 
 
-def open_input(given: AskCommand) -> tuple[PictureSource, Document | None]:
-    """Where the picture is; and the document, where it has several pages."""
-    from ...pictures.document import document_of
-    from ...pictures.pdf import is_pdf
-    from .inputs import expand, open_source
-
-    source = open_source(given.image)
-    if given.pages is not None or is_pdf(source.place):
-        (source,) = expand([given.image], given.pages)
-    document = document_of(source.place)
-    return source, document if document is not None and len(document) > 1 else None
-
-
-def ask_picture(given: AskCommand, options: Options, source: PictureSource) -> tuple[Answer, dict[str, str]]:
-    """The answer about one picture, and the files that were written."""
-    from ...asking import Eye, can_be_quick, quick_eye
-    from ...pictures.pdf import load_page
-    from ...pictures.words import as_words
-    from .inputs import check_model, quiet_decoder, result_names
-    from .results import write_answer
-
-    with quiet_decoder(source):
-        picture, words = load_page(source.place)
-    words = words if options.words is None else as_words(options.words, picture.size)
-    check_model(given.model)
-    simple = options.preset is None and given.record is None
-    if simple and can_be_quick(given.model, picture.pixels.shape[:2], options):
-        eye = quick_eye()
-    else:
-        eye = Eye.from_pretrained(given.model, device=options.device, record=given.record)
-    options = options if options.preset else options.override(words=words)
-    answer = eye.set_image(picture).ask(given.query, options=options)
-    if given.out is None:
-        return answer, {}
-    scored = eye.scored(given.query) if options.relevance in (None, "auto", "scorer") else None
-    (name,) = result_names([source])
-    return answer, write_answer(given.out, name, picture, answer, given.query, scored, words)
+def write_answer(out: Path, source: PictureSource, query: str, options: Options, answer: Answer) -> dict[str, str]:
+    """Write NAME.answer.json beside what `look` writes; return the paths by kind."""
+    if options.relevance in (None, "auto", "glance"):  # what the model itself goes by is not known here
+        options = replace(options, relevance="scorer")
+    prepared, words = prepare(source.place, source.pages), None
+    look = prepared.look(query, options)
+    if not isinstance(look, DocumentLook):
+        look = replace(look, allocation=answer.allocation)
+        words = prepared.words if options.words is None else as_words(options.words, look.picture.size)
+    name = Path(source.file).stem
+    files = write_look(out, name, look, answer, words)
+    with writing(out):
+        write_json(out / f"{name}.answer.json", answer.to_json())
+    return {**files, "answer": str(out / f"{name}.answer.json")}
 
 
-def ask_document(given: AskCommand, options: Options, document: Document) -> tuple[Answer, dict[str, str]]:
-    """One question about all pages of a document, from one budget; and the files that were written."""
-    from ...asking import ask
-    from .inputs import check_model
-    from .results import write_document_answer
-
-    refused = {"words": options.words, "--record": given.record}
-    for name, value in refused.items():
-        if value is not None:
-            raise InputError(f"{name} is for one picture, and this has {len(document)} pages; choose one: --pages 1")
-    check_model(given.model)
-    answer = ask(document, given.query, model=given.model, options=options)
-    if given.out is None:
-        return answer, {}
-    return answer, write_document_answer(given.out, document, answer, given.query)
+def print_answer(name: str, query: str, answer: Answer, files: Mapping[str, str]) -> None:
+    """Print the answer, its sureness, its cost, the passes where there are several, and the notes."""
+    last, sure = answer.passes[-1], sureness_words(answer.uncertainty).partition(",")[0]
+    lines = [
+        f"{name}: {query}",
+        f"answer: {answer.text or '(nothing)'}",
+        f"uncertainty: {answer.uncertainty:.2f} ({sure}; entropy {last.entropy:.2f} nats, margin {last.margin:.2f})",
+        f"tokens: {answer.tokens} of {answer.full} ({100 * answer.tokens / answer.full:.1f} %)",
+        seconds_line(answer.seconds),
+    ]
+    if answer.source != "pixels":
+        lines.append(f"read from: {answer.source}")
+    if answer.pages:
+        pages = listed(sorted(set(answer.pages)))
+        lines.append(f"pages: {pages} of {answer.of_pages}, the answer from {answer.pages[-1]}")
+    elif len(answer.passes) > 1:
+        lines += [
+            f"pass {number}: {step.tokens} tokens, {100 * step.exploration:.0f} % explored: {step.text or '(nothing)'}"
+            for number, step in enumerate(answer.passes, start=1)
+        ]
+    lines += [f"note: {note}" for note in answer.notes]
+    lines += [f"unsure: {UNSURE}"] if is_unsure(answer.uncertainty) else []
+    lines += [f"files: {', '.join(files.values())}"] if files else []
+    say(*lines)

@@ -1,16 +1,15 @@
-"""What commands print, and how: one console, one progress bar, one kind of table, one way to complain, one JSON.
+"""What commands print, and how: one console, one progress bar, one way to complain, one JSON.
 
-What a user named (files, questions, answers) is printed as it is, never read as markup: lines go through `say`, tables
-are made by `table`. rich is imported when something is printed, not before.
+What a user named (files, questions, answers) is printed as it is, never read as markup. rich is imported when something
+is printed, not before.
 """
 
 from __future__ import annotations
 
-import gc
 import json
 import os
 import sys
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,8 +19,6 @@ from ...core.files import writing as writing
 if TYPE_CHECKING:
     from PIL.Image import Image
     from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
 
 USAGE_ERROR = 2
 INTERRUPTED = 130
@@ -49,24 +46,11 @@ def say(*lines: str) -> None:
         screen.print(line, markup=False, soft_wrap=True)
 
 
-def show(*renderables: object) -> None:
-    """Tables and other renderables of rich."""
-    screen = console()
-    for one in renderables:
-        screen.print(one)
-
-
 def print_json(document: object) -> None:
     """One line of JSON, in plain ASCII where the output takes nothing else."""
-    if sys.stdout is None:
-        return
-    text = json.dumps(document, ensure_ascii=False)
-    try:
-        text.encode(sys.stdout.encoding or "utf-8")
-    except UnicodeEncodeError:
-        text = json.dumps(document)
-    sys.stdout.write(text + "\n")
-    sys.stdout.flush()
+    if sys.stdout is not None:
+        ascii_only = "utf" not in (sys.stdout.encoding or "utf-8").lower()
+        print(json.dumps(document, ensure_ascii=ascii_only), flush=True)
 
 
 def plain_streams() -> None:
@@ -89,54 +73,20 @@ def unwritten(error: OSError) -> int:
 
 def flush(code: int) -> int:
     """Empty what is printed; the exit code, another one where that fails."""
-    if sys.stdout is None:  # it was closed before we began
-        return code
     try:
-        sys.stdout.flush()
+        if sys.stdout is not None:  # it may have been closed before we began
+            sys.stdout.flush()
     except OSError as error:
         return unwritten(error)
     return code
 
 
-# ---- tables and bars ------------------------------------------------------------------------------------------------
-
-
-def table(
-    title: str,
-    columns: Mapping[str, str],
-    rows: Iterable[Sequence[str | Text]],
-    *,
-    sections: Iterable[int] = (),
-    headings: bool = True,
-    narrow: bool = False,
-) -> Table:
-    """columns: heading → "left", "right", or "fold" for long words. rows: texts, or rich's own where they have a style.
-
-    sections: rows after which a line is drawn. narrow: no lines between columns, for terminals of 80 columns.
-    """
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-    from rich.text import Text
-
-    made = Table(title=Text(title, style="bold"), title_justify="left", show_header=headings)
-    if narrow:
-        made.box, made.padding, made.pad_edge = SIMPLE_HEAD, (0, 1, 0, 0), False
-    for heading, side in columns.items():
-        made.add_column(
-            heading,
-            justify="right" if side == "right" else "left",
-            overflow="fold" if side == "fold" else "ellipsis",
-            no_wrap=narrow and side != "fold",
-        )
-    ends = set(sections)
-    for number, row in enumerate(rows):
-        made.add_row(*(Text(cell) if isinstance(cell, str) else cell for cell in row), end_section=number in ends)
-    return made
-
-
 def seconds_line(seconds: Mapping[str, float]) -> str:
     parts = [f"{stage} {value:.2f}" for stage, value in seconds.items()]
-    return ", ".join([*parts, f"all {sum(seconds.values()):.2f}"])
+    return f"seconds: {', '.join([*parts, f'all {sum(seconds.values()):.2f}'])}"
+
+
+# ---- bars and files --------------------------------------------------------------------------------------------------
 
 
 @contextmanager
@@ -144,32 +94,24 @@ def progress(steps: Sequence[str] | int | None, verb: str, *, hidden: bool = Fal
     """A bar on the standard error, only where somebody watches.
 
     steps: their names, and the result is called with each as it begins; or how many there are, and it is called
-    without a name after each, or with how many were done. None or no names: the bar only shows that something is going
-    on.
+    without a name after each, or with how many were done. None: the bar only shows that something is going on.
     """
     if hidden or not sys.stderr.isatty():
         yield lambda name="", done=1: None
         return
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
+    from rich.progress import MofNCompleteColumn, Progress, TimeElapsedColumn
 
-    names = [] if steps is None or isinstance(steps, int) else list(steps)
-    total = steps if isinstance(steps, int) else len(names) or None
-    left = [TextColumn("left"), TimeRemainingColumn()] if isinstance(steps, int) else []
-    columns = [TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()]
-    with Progress(*columns, *left, console=console(stderr=True), transient=True) as bar:
-        task = bar.add_task(verb, total=total)
+    names = list(steps) if isinstance(steps, Sequence) else []
+    columns = (*Progress.get_default_columns(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console(stderr=True), transient=True) as bar:
+        task = bar.add_task(verb, total=steps if isinstance(steps, int) else len(names) or None)
 
         def advance(name: str = "", done: int = 1) -> None:
             if name:
+                from rich.markup import escape
+
                 place = names.index(name) if name in names else None
-                bar.update(task, description=f"{verb} {name}".strip(), completed=place)
+                bar.update(task, description=escape(f"{verb} {name}".strip()), completed=place)
             else:
                 bar.advance(task, done)
 
@@ -186,18 +128,6 @@ def wait_asleep() -> None:
     turn an answer of 0.4 s into one of 3 to 13 s.
     """
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-
-
-@contextmanager
-def uncollected() -> Generator[None]:
-    """No garbage collection meanwhile: importing makes a great many objects, all of which stay."""
-    collecting = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if collecting:
-            gc.enable()
 
 
 def save_png(image: Image, path: Path) -> None:

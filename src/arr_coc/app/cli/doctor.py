@@ -3,66 +3,31 @@
 from __future__ import annotations
 
 import platform
-from dataclasses import asdict, dataclass
-from importlib.metadata import PackageNotFoundError, version
-from importlib.util import find_spec
+import re
+from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
 import typer
 
+from ... import __version__
 from ...core.errors import InputError
-from .console import USAGE_ERROR, print_json, say, show, table
+from ...core.folders import MINI, SCORER, WEIGHTS, part_folder, verify
+from ...knowing.photos.nets import PARTS, fetch_part, find_part
+from .console import USAGE_ERROR, print_json, say
 from .options import OnlyJson
 
-
-class Feature(NamedTuple):
-    """packages: distribution by the module that it brings. adds: what one could do with it."""
-
-    name: str
-    packages: dict[str, str]
-    remedy: str
-    adds: str = ""
-
-
-def extra(name: str) -> str:
-    return f"pip install 'arr-coc[{name}]'"
+CORE = "look, ask with mini"
+# Extras that are about working on the library, and those that only name others.
+NOT_FEATURES = ("dev", "docs", "all")
+# Packages that no extra can bring.
+BESIDE = {
+    "rapidocr": ("words of scans by OCR", "pip install 'arr-coc[ocr]' && pip install --no-deps rapidocr"),
+    "ray": ("batch --engine ray", "pip install 'ray[data]' pyarrow"),
+}
 
 
-WEB = {"fastapi": "fastapi", "uvicorn": "uvicorn", "prometheus_client": "prometheus-client"}
-CORE = "look, without a model"
-FEATURES = (
-    Feature(
-        CORE,
-        {"numpy": "numpy", "PIL": "pillow", "cv2": "opencv-python-headless", "pypdfium2": "pypdfium2"},
-        "pip install arr-coc",
-    ),
-    Feature(
-        "ask, attach, batches",
-        {name: name for name in ("torch", "transformers", "safetensors", "scipy")},
-        extra("torch"),
-        "other models than mini, attach, serve and the trainings",
-    ),
-    Feature("clips", {"av": "av"}, extra("video"), "arr-coc video"),
-    Feature("microscope", {"gradio": "gradio", "av": "av"}, extra("microscope"), "the web page, arr-coc microscope"),
-    Feature("serve", WEB, extra("serve"), "a server for OpenAI's clients, arr-coc serve"),
-    Feature("proxy", {**WEB, "httpx": "httpx"}, extra("serve"), "packed pictures in front of any API, arr-coc proxy"),
-    Feature("parquet", {"pyarrow": "pyarrow"}, extra("batch"), "tables of pictures for arr-coc batch and bench"),
-    Feature("batch --engine ray", {"ray": "ray", "pyarrow": "pyarrow"}, "pip install 'ray[data]' pyarrow"),
-    Feature("inside vLLM", {"vllm": "vllm"}, f"in an environment of its own: {extra('vllm')}"),
-    Feature(
-        "text by OCR",
-        {"rapidocr": "rapidocr", "onnxruntime": "onnxruntime"},
-        f"{extra('ocr')} && pip install --no-deps rapidocr",
-        "words of scans, which look and ask weigh with the scorer (docs/words.md has what that shows)",
-    ),
-    Feature("trainings", {"accelerate": "accelerate"}, "pip install 'arr-coc-lab[train]'"),
-    Feature("HEIC pictures", {"pillow_heif": "pillow-heif"}, extra("formats"), "photos of telephones as they are"),
-)
-
-
-@dataclass(frozen=True)
-class Finding:
+class Finding(NamedTuple):
     """works: whether the feature can be used. detail: versions, or what is missing. remedy: a line to type. core:
     whether the library is broken without it."""
 
@@ -92,50 +57,51 @@ def command(
       arr-coc doctor --download
       arr-coc doctor --json | jq '.findings[] | select(.works == false)'
     """
-    from ... import __version__
-
-    if download:
-        from ...knowing.photos.nets import PARTS, fetch_part
-
-        for name in PARTS:
-            fetch_part(name, (lambda line: None) if as_json else say)
-    findings = [*map(examine, FEATURES), *weights(), *photo_parts(), driver()]
-    code = 0 if all(one.works for one in findings if one.core) else USAGE_ERROR
+    for name in PARTS if download else ():
+        fetch_part(name, (lambda line: None) if as_json else say)
+    findings = [*extras(), *parts()]
     machine = {"arr-coc": __version__, "python": platform.python_version()}
-    machine["system"] = f"{platform.system()} {platform.machine()}"
+    machine |= {"system": f"{platform.system()} {platform.machine()}", "torch": number("torch") or "missing"}
+    machine |= {"NVIDIA driver": "loaded" if Path("/dev/nvidiactl").exists() else "none"}
     if as_json:
-        print_json({"machine": machine, "findings": [asdict(one) for one in findings]})
-        return code
-    rows = [
-        (one.feature, "works" if one.works else "MISSING" if one.core else "missing", one.detail, one.remedy)
-        for one in findings
-    ]
-    columns = {"what": "left", "": "left", "installed, or missing": "fold", "remedy": "fold"}
-    show(table("What works here", columns, rows, narrow=True))
-    say(*(f"{key}: {value}" for key, value in machine.items()))
-    return code
-
-
-def examine(feature: Feature) -> Finding:
-    missing = [package for module, package in feature.packages.items() if find_spec(module) is None]
-    if missing:
-        would = f"; would add {feature.adds}" if feature.adds else ""
-        detail = f"without {', '.join(missing)}{would}"
-        return Finding(feature.name, False, detail, feature.remedy, feature.name == CORE)
-    installed = [f"{package} {number(package)}".strip() for package in feature.packages.values()]
-    return Finding(feature.name, True, ", ".join(installed), core=feature.name == CORE)
+        print_json({"machine": machine, "findings": [one._asdict() for one in findings]})
+    else:
+        for one in findings:
+            say(f"{'works' if one.works else 'MISSING' if one.core else 'missing'}  {one.feature}: {one.detail}")
+            say(*([f"         {one.remedy}"] if one.remedy else []))
+        say(*(f"{key}: {value}" for key, value in machine.items()))
+    return 0 if all(one.works for one in findings if one.core) else USAGE_ERROR
 
 
 def number(package: str) -> str:
+    """The version of a package; nothing where it is not installed."""
     try:
         return version(package)
-    except PackageNotFoundError:  # the module is there under another distribution's name
+    except PackageNotFoundError:
         return ""
 
 
-def weights() -> list[Finding]:
-    from ...core.folders import MINI, SCORER, WEIGHTS, part_folder, verify
+def extras() -> list[Finding]:
+    """What the distribution says it requires, by extra; then what no extra brings."""
+    packages: dict[str, list[str]] = {CORE: []}
+    for requirement in requires("arr-coc") or ():
+        package, extra = re.match(r"[\w.-]+", requirement), re.search(r"extra == ['\"](\w+)['\"]", requirement)
+        if package and (extra is None or extra[1] not in NOT_FEATURES):
+            packages.setdefault(CORE if extra is None else extra[1], []).append(package[0])
+    remedies = {name: f"pip install 'arr-coc[{name}]'" for name in packages} | {CORE: "pip install arr-coc"}
+    findings = [examined(name, needed, remedies[name]) for name, needed in packages.items()]
+    return [*findings, *(examined(name, [package], remedy) for package, (name, remedy) in BESIDE.items())]
 
+
+def examined(feature: str, packages: list[str], remedy: str) -> Finding:
+    missing = [package for package in packages if not number(package)]
+    if missing:
+        return Finding(feature, False, f"without {', '.join(missing)}", remedy, feature == CORE)
+    return Finding(feature, True, ", ".join(f"{one} {number(one)}" for one in packages), core=feature == CORE)
+
+
+def parts() -> list[Finding]:
+    """The weights that come with the library, checked; and the parts of the photo map, only found."""
     findings = []
     for part in (MINI, SCORER):
         try:
@@ -144,29 +110,10 @@ def weights() -> list[Finding]:
         except InputError as error:
             remedy = "pip install --force-reinstall --no-deps arr-coc"
             findings.append(Finding(f"weights: {part}", False, str(error), remedy, core=True))
-    return findings
-
-
-def photo_parts() -> list[Finding]:
-    """The pretrained parts of the photo map; they are not read, only found."""
-    from ...knowing.photos.nets import PARTS, find_part
-
-    findings = []
     for name, part in PARTS.items():
-        adds = "things in photographs found by their names, for look and --relevance photos"
-        if (found := find_part(name)) is not None:
-            findings.append(Finding(f"photos: {name}", True, str(next(iter(found.values())).parent)))
-        else:
-            lacks = f"without {part.package} {part.version}; would add {adds}"
-            findings.append(Finding(f"photos: {name}", False, lacks, "arr-coc doctor --download"))
+        files = find_part(name)
+        lacks = f"without {part.package} {part.version}"
+        where = lacks if files is None else str(next(iter(files.values())).parent)
+        remedy = "arr-coc doctor --download" if files is None else ""
+        findings.append(Finding(f"photos: {name}", files is not None, where, remedy))
     return findings
-
-
-def driver() -> Finding:
-    """By what the driver leaves on the disk: importing torch to ask takes seconds."""
-    build = number("torch")
-    if not Path("/dev/nvidiactl").exists():
-        return Finding("CUDA", False, "no NVIDIA driver is loaded")
-    if build.endswith("+cpu"):
-        return Finding("CUDA", False, f"torch {build} is built for processors", "install torch for CUDA")
-    return Finding("CUDA", True, f"a driver, and torch {build}")

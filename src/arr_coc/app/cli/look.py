@@ -2,22 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ... import looking
+from ...core.arrays import torch_threads
 from ...core.errors import InputError
-from ...core.values import JsonObject
-from .console import INTERRUPTED, complain, print_json, progress, say
+from ...core.files import write_json
+from ...core.values import Answer, JsonObject
+from ...decide_document import DocumentLook
+from ...knowing.scene import VIEW_SIDE
+from ...pictures.document import Document
+from ...pictures.pdf import is_pdf
+from ...pictures.words import Words
+from .console import INTERRUPTED, complain, print_json, progress, save_png, say, seconds_line, writing
+from .inputs import expand, quiet_decoder, result_names
 from .options import Choices, OnlyJson, OutFolder, Pages, with_options
 
 if TYPE_CHECKING:
-    from ...decide_document import DocumentLook
-    from ...looking import Look
-    from ...options import Options
-    from .inputs import PictureSource
+    from PIL.Image import Image
+
+AnyLook = looking.Look | DocumentLook
+# Pages of a document whose homunculus is drawn, and pages that are listed.
+DRAWN, LISTED = 3, 12
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,10 +39,6 @@ class LookCommand(Choices):
         list[str],
         typer.Argument(metavar="IMAGE... QUERY", help="Files, folders, globs or -, then the question."),
     ]
-    query: Annotated[
-        list[str] | None,
-        typer.Option("--query", "-q", help="A question; may be repeated. All arguments are then pictures."),
-    ] = None
     pages: Pages = None
     out: OutFolder = Path("out")
     as_json: OnlyJson = False
@@ -41,89 +48,134 @@ class LookCommand(Choices):
 def command(given: LookCommand) -> int:
     """Show where the tokens of a picture would go for a question. Needs no model.
 
-    For each picture it prints a line and writes two files: NAME.homunculus.png, the picture as a model would see it,
-    and NAME.allocation.json, the decision. A picture that cannot be read is reported, and the others go on. A document
-    with several pages has one budget over all of them; NAME.pages.png shows which pages got tokens.
+    For each picture it prints some lines and writes two files: NAME.homunculus.png, the picture as a model would see
+    it, and NAME.allocation.json, the decision. A picture that cannot be read is reported, and the others go on. A
+    document with several pages has one budget over all of them; NAME.pages.png shows which pages got tokens.
 
     \b
     Examples:
       arr-coc look street.png "What number is on the red sign?"
-      arr-coc look street.png "What number is on the red sign?" --budget 128 --out red
-      arr-coc look street.png -q "the red sign" -q "the blue sign"
-      arr-coc look street.png "the red sign" --set relevance=scorer
+      arr-coc look street.png "the red sign" --budget 128 --set relevance=scorer --out red
       arr-coc look scan.png "How much is the total?" --set words=scan.hocr
       arr-coc look report.pdf "Who signed it?" --pages 2-5 --budget 256
       arr-coc look a.png b.png c.pdf "Who signed it?" --set total=true --budget 512
-      arr-coc look "scans/*.png" "What is the total?" --set strategy=quadtree
-      arr-coc look form.png "What is the date?" --json | jq .looks[0].tokens
+      arr-coc look "scans/*.png" "What is the total?" --json | jq .looks[0].tokens
       cat form.png | arr-coc look - "What is the date?"
     """
-    from ...looking import check_look
-    from ...pictures.document import Document
-    from ...pictures.pdf import PdfPlace
-    from .inputs import expand, result_names
-    from .results import look_entry, print_look, print_summary, summary_row, write_look
-
-    images, queries = split_inputs(given.inputs, given.query)
+    *images, query = given.inputs
+    if not images:
+        raise InputError(f'no question was given for {query}; write: arr-coc look {query} "your question"')
     options = given.options
     sources = expand(images, given.pages, options.total)
-    known = options.words is not None or any(isinstance(source.place, PdfPlace | Document) for source in sources)
-    for query in queries:
-        check_look(query, options, known)
+    may_know = any(isinstance(source.place, Document) or is_pdf(source.place) for source in sources)
+    looking.check_look(query, options, options.words is not None or may_know)
     if options.words is not None and len(sources) > 1:
         raise InputError(f"words={options.words} are of one picture, not of {len(sources)}; give one picture")
     entries: list[JsonObject] = []
-    rows: list[tuple[str, ...]] = []
     errors: list[dict[str, str]] = []
     code = 0
     with progress(len(sources), "looking", hidden=given.as_json or len(sources) == 1) as advance:
         try:
             for source, name in zip(sources, result_names(sources), strict=True):
+                advance()
                 try:
-                    looks = looks_at(source, queries, options)
+                    with quiet_decoder(source):
+                        prepared = looking.prepare(source.place, source.pages)
+                    with torch_threads(1):
+                        look = prepared.look(query, options)
                 except InputError as error:
                     errors.append({"image": source.name, "error": str(error)})
                     code = complain(str(error))
-                    looks = []
-                for number, look in enumerate(looks, start=1):
-                    look, files = write_look(given.out, name, f".{number}" if len(looks) > 1 else "", look)
-                    if given.as_json:
-                        entries.append(look_entry(source, look, files))
-                    elif len(sources) == 1:
-                        print_look(source.file, look, files)
-                    else:
-                        rows.append(summary_row(source, look))
-                advance()
+                    continue
+                files = write_look(given.out, name, look)
+                if given.as_json:
+                    entries.append(look_entry(source.name, query, look, files))
+                else:
+                    print_look(source.file, query, look, files)
         except KeyboardInterrupt:
             code = INTERRUPTED
             complain(f"interrupted; what is done is in {given.out}")
     if given.as_json:
         print_json({"looks": entries, "errors": errors})
-        return code
-    if rows:
-        print_summary(rows, len(sources), len(queries) > 1)
-        say(f"files: {given.out}")
-    if errors and rows:
+    elif errors and len(errors) < len(sources):
         say(f"{len(errors)} of {len(sources)} pictures could not be used; see above")
     return code
 
 
-def split_inputs(inputs: list[str], query: list[str] | None) -> tuple[list[str], list[str]]:
-    """The last argument is the question, unless questions are given by name."""
-    if query:
-        return inputs, query
-    if len(inputs) < 2:
-        raise InputError(f'no question was given for {inputs[0]}; write: arr-coc look {inputs[0]} "your question"')
-    return inputs[:-1], inputs[-1:]
+def write_look(
+    out: Path, name: str, look: AnyLook, answer: Answer | None = None, words: Words | None = None
+) -> dict[str, str]:
+    """Write the allocation and the drawings of a look; return the paths by kind."""
+    drawn = drawings(look, answer, words)
+    files = {kind: out / f"{name}.{kind}.png" for kind in drawn} | {"allocation": out / f"{name}.allocation.json"}
+    with writing(out):
+        for kind, image in drawn.items():
+            save_png(image, files[kind])
+        write_json(files["allocation"], look.allocation.to_json())
+    return {kind: str(path) for kind, path in files.items()}
 
 
-def looks_at(source: PictureSource, queries: list[str], options: Options) -> list[Look | DocumentLook]:
-    """Look at one picture with every question."""
-    from ...core.arrays import torch_threads
-    from ...looking import prepare
-    from .inputs import quiet_decoder
+def drawings(look: AnyLook, answer: Answer | None, words: Words | None) -> dict[str, Image]:
+    """The homunculus of a picture; all pages of a document as a sheet, and the homunculi of those with most tokens."""
+    from ...draw import document_sheet, homunculus
 
-    with quiet_decoder(source):
-        prepared = prepare(source.place)
-    with torch_threads(1):
-        return [prepared.look(query, options) for query in queries]
+    if not isinstance(look, DocumentLook):
+        known = look.relevance
+        page = homunculus(look.picture, look.allocation, known, known.query, answer=answer, words=words)
+        return {"homunculus": page}
+    drawn = {"pages": document_sheet(look.document, look.allocation, look.query)}
+    places = {page.number: place for place, page in enumerate(look.document.pages)}
+    for share in look.allocation.ranked[:DRAWN]:
+        if share.allocation is not None and share.tokens > 1:
+            place = places[share.number]
+            picture, known = look.document.pages[place].draw(VIEW_SIDE), look.relevances[place].relevance
+            drawn[f"page{share.number}.homunculus"] = homunculus(picture, share.allocation, known, look.query)
+    return drawn
+
+
+def look_entry(name: str, query: str, look: AnyLook, files: Mapping[str, str]) -> JsonObject:
+    """A look at a picture or at a document, for JSON."""
+    allocation = look.allocation
+    if isinstance(look, DocumentLook):
+        notes, spent = allocation.notes, {"pages": {str(one.number): one.tokens for one in look.allocation.pages}}
+    else:
+        levels = look.allocation.tokens_by_level().items()
+        notes, spent = look.relevance.notes, {"tokens_by_level": {str(level): number for level, number in levels}}
+    return {
+        "image": name,
+        "query": query,
+        "strategy": allocation.strategy,
+        "budget": allocation.budget,
+        "tokens": allocation.tokens,
+        "full": allocation.full,
+        **spent,
+        "seconds": dict(look.seconds),
+        "relevance": notes[0] if notes else "",
+        "notes": list(look.notes),
+        "files": dict(files),
+        "allocation": allocation.to_json(),
+    }
+
+
+def print_look(name: str, query: str, look: AnyLook, files: Mapping[str, str]) -> None:
+    """Print tokens by level or by page, then sums, seconds and notes."""
+    from ...draw.legend import level_rows
+
+    laid, pages = look.allocation, ""
+    if isinstance(look, DocumentLook):
+        pages = f" on {len(look.allocation.funded)} of {look.allocation.of_pages} pages"
+        best = sorted(look.allocation.ranked[:LISTED], key=lambda page: page.number)
+        rows = [f"page {page.number}: {page.tokens} tokens, {page.why}" for page in best]
+    else:
+        rows = [
+            f"level {row.told}, {row.side}×{row.side} px: {row.tokens} tokens on {100 * row.area:.1f} % of the area"
+            for row in level_rows(look.allocation)
+        ]
+    say(
+        f"{name}: {query}",
+        *(f"  {row}" for row in rows),
+        f"{laid.strategy}: {laid.tokens} tokens of {laid.full} ({100 * laid.keep:.1f} %){pages}, budget {laid.budget}",
+        seconds_line(look.seconds),
+        *(f"note: {note}" for note in look.notes),
+        f"files: {', '.join(files.values())}",
+    )

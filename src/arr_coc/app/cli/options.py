@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import inspect
 import math
-import os
 from collections.abc import Callable
 from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
@@ -141,8 +140,3 @@ def limits_of(given: list[str] | None, known: tuple[str, ...]) -> dict[str, Any]
             raise InputError(f"--limit {text} is not a number; write it like --limit {name}=8") from None
         limits[name] = number if name.endswith("seconds") or not math.isfinite(number) else int(number)
     return limits
-
-
-def api_key() -> str | None:
-    """The key that clients must send: from the environment, because other users can read a command line."""
-    return os.environ.get("ARR_COC_API_KEY") or None

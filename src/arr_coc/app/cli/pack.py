@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from ...core.errors import InputError
-from ...core.values import JsonObject
-from .console import print_json, say, show, table
+from ...packing.pack import pack
+from ...packing.prices.tables import TokenTable, load_tables, table_for
+from ...pictures.pdf import load_page
+from .console import print_json, say
+from .inputs import as_member, expand
 from .options import Choices, OnlyJson, OutFolder, Pages, with_options
-
-if TYPE_CHECKING:
-    from .inputs import PictureSource
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,18 +60,15 @@ def command(given: PackCommand) -> None:
       arr-coc pack --cost page.png --for gpt-4o
       arr-coc pack --cost 1920x1080
     """
-    from ...packing.pack import pack
-    from ...packing.prices.tables import load_tables, table_for
-    from .inputs import expand
-
+    tables = load_tables(given.tables)
     if given.cost:
-        return tell_cost(given)
+        return tell_cost(given, tables if given.model is None else (table_for(given.model, tables),))
     if len(given.inputs) < 2 or given.model is None:
         raise InputError(
             'give pictures, a question and a model: arr-coc pack page.png "What is the total?" --for gpt-4o'
         )
-    table_for(given.model, load_tables(given.tables))
-    places = [source.place for source in expand(given.inputs[:-1], given.pages)]
+    table_for(given.model, tables)
+    places = [as_member(source) for source in expand(given.inputs[:-1], given.pages)]
     packed = pack(
         places[0] if len(places) == 1 else places,
         given.inputs[-1],
@@ -81,35 +79,26 @@ def command(given: PackCommand) -> None:
     files = packed.save(given.out)
     if given.as_json:
         return print_json({**packed.to_json([path.name for path in files[:-1]]), "out": str(given.out)})
-    rows = [
-        (path.name, f"{one.size[1]}×{one.size[0]}", str(one.tokens), ", ".join(p.letter or "whole" for p in one.panes))
-        for path, one in zip(files, packed.pictures, strict=False)
-    ]
-    columns = {"picture": "left", "size": "right", "tokens": "right", "shows": "left"}
-    title = f"{packed.tokens} of {packed.full} tokens for {given.model} ({packed.layout})"
-    show(table(title, columns, rows, narrow=True))
+    say(f"{packed.tokens} of {packed.full} tokens for {given.model} ({packed.layout})")
+    for path, one in zip(files, packed.pictures, strict=False):
+        shows = ", ".join(pane.letter or "whole" for pane in one.panes)
+        say(f"  {path.name}, {one.size[1]}×{one.size[0]}: {one.tokens} tokens, shows {shows}")
     say(packed.text, *(f"note: {note}" for note in packed.notes))
     if packed.left_out.get("pages"):
         say(f"not shown: page {', '.join(map(str, packed.left_out['pages']))}")
     return say(f"written: {files[-1]}")
 
 
-def tell_cost(given: PackCommand) -> None:
+def tell_cost(given: PackCommand, tables: Sequence[TokenTable]) -> None:
     """Print the tokens of pictures as they are, by one table or by all."""
-    from ...packing.prices.tables import load_tables, table_for
-    from .inputs import expand
-
-    tables = load_tables(given.tables)
-    tables = tables if given.model is None else (table_for(given.model, tables),)
     sizes: dict[str, tuple[int, int]] = {}
     for text in given.inputs:
-        found = re.fullmatch(r"(\d{1,6})\s*[x×]\s*(\d{1,6})", text.strip().lower())
-        if found and not Path(text).exists():
-            sizes[text] = int(found[2]), int(found[1])
+        pixels = re.fullmatch(r"(\d{1,6})\s*[x×]\s*(\d{1,6})", text.strip().lower())
+        if pixels and not Path(text).exists():
+            sizes[text] = int(pixels[2]), int(pixels[1])
         else:
-            sources = expand([text], given.pages)
-            sizes |= {source.name: size_of(source) for source in sources}
-    rows: list[JsonObject] = [
+            sizes |= {source.name: load_page(source.place)[0].size for source in expand([text], given.pages)}
+    rows = [
         {"file": name, "height": size[0], "width": size[1], "model": one.name, "tokens": one.tokens(size)}
         | {"counted": one.as_told, "source": one.source}
         for name, size in sizes.items()
@@ -117,17 +106,5 @@ def tell_cost(given: PackCommand) -> None:
     ]
     if given.as_json:
         return print_json({"pictures": rows})
-    columns = {"picture": "fold", "size": "right", "model": "left", "tokens": "right", "counted": "left"}
-    cells = [
-        (row["file"], f"{row['width']}×{row['height']}", row["model"], str(row["tokens"]), row["counted"])
-        for row in rows
-    ]
-    show(table("What pictures cost", columns, cells, narrow=True))
+    say(*("{file}, {width}×{height}, {model}: {tokens} tokens, {counted}".format(**row) for row in rows))
     return say(*(f"{one.name}: {one.source} {one.notes}".strip() for one in tables if given.model is not None))
-
-
-def size_of(source: PictureSource) -> tuple[int, int]:
-    """(height, width) of a picture, upright as models see it."""
-    from ...pictures.pdf import load_page
-
-    return load_page(source.place)[0].size

@@ -18,8 +18,7 @@ from starlette.responses import JSONResponse, Response
 
 from ...options import Options
 from .. import web
-from ..door import Guard, Refused
-from ..web import LOOPBACK, Application, Receive, Scope, Send
+from ..web import LOOPBACK, Application, Guard, Receive, Refused, Scope, Send
 from .desk import MOST_PIXELS, Desk, log
 from .kit import gradio
 
@@ -90,10 +89,6 @@ class PageGuard(Guard):
 
     def most_bytes(self, path: str) -> int:
         return self.upload + ENVELOPE if path == UPLOAD else MESSAGE
-
-    def given_secret(self, headers: Mapping[bytes, bytes]) -> bytes:
-        kind, _, given = headers.get(b"authorization", b"").partition(b" ")
-        return given.strip() if kind.lower() == b"basic" else b""
 
     def refusal(self, scope: Scope, headers: Mapping[bytes, bytes]) -> Refused | None:
         refused = super().refusal(scope, headers)

@@ -19,8 +19,8 @@ from ...core.errors import InputError
 from ...options import check_budget
 from ...packing.packed import Packed, told
 from .. import web
-from ..door import Guard, Refused, status_routes, unless_gone
 from ..media import allowed_host, check_structure
+from ..web import Guard, Refused, status_routes, unless_gone
 from .boxes import ASKED, UNITS, translated
 from .packer import PackedSlot, Packer, ProxySettings
 from .protocols import Protocol, protocol_of, texts_at

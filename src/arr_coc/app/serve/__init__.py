@@ -3,8 +3,7 @@
     from arr_coc.app.serve import serve
     serve("mini")                http://127.0.0.1:8000/v1, for this machine only
 
-`chat` reads a request, `engine` answers many in one batch, `api` is what clients see. Needs `pip install
-'arr-coc[serve]'`. Names are resolved on first use.
+`chat` reads a request, `engine` answers many in one batch, `api` is what clients see.
 """
 
 from __future__ import annotations

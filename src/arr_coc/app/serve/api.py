@@ -6,7 +6,7 @@ import asyncio
 import json
 import secrets
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from os import PathLike
@@ -27,13 +27,12 @@ from ...decide_document import LEFT_OUT, document_budget
 from ...options import Options, as_options
 from ...pictures.document import Document
 from .. import web
-from ..door import GONE, Guard, Refused, status_routes, unless_gone
-from ..web import Limits
+from ..web import GONE, Guard, Limits, Refused, status_routes, unless_gone
 from .chat import ChatRequest, read_chat
 from .engine import Done, Engine, Late, ReadPrompt, ServeJob, Told
 
 PORT = 8000
-CHAT, TOKENS = "/v1/chat/completions", "/v1/tokens"
+CHAT = "/v1/chat/completions"
 # Seconds that open answers have once the server ends.
 GRACE = 30
 Result = TypeVar("Result")
@@ -58,6 +57,15 @@ class Metrics:
         self.batches.observe(size)
         self.batch_seconds.observe(seconds)
 
+    def seen(self, seen: ReadPrompt, notes: dict[str, object]) -> None:
+        self.visual.labels("spent").inc(seen.tokens)
+        self.visual.labels("full").inc(seen.full)
+        notes.update(tokens=seen.tokens, full=seen.full, batch=seen.batch)
+
+    def done(self, done: Done, notes: dict[str, object]) -> None:
+        self.said.inc(done.count)
+        notes["said"] = done.count
+
 
 class ServeGuard(Guard):
     """The guard of `arr-coc serve`, which counts chat completions."""
@@ -77,7 +85,6 @@ class Call:
         self.request, self.loop = request, asyncio.get_running_loop()
         self.told: asyncio.Queue[Told] = asyncio.Queue()
         self.deadline, self.until, self.seconds = self.loop.time() + seconds, time.perf_counter() + seconds, seconds
-        self.reading = True
         self.job: ServeJob | None = None
 
     async def body(self) -> bytes:
@@ -89,29 +96,24 @@ class Call:
         except ClientDisconnect as error:
             raise Refused(GONE, "the client has left") from error
 
-    async def read(self, read: Callable[[], ChatRequest]) -> ChatRequest:
-        """What a request asks, read in a thread: a large picture would hold up all other answers."""
+    async def within(self, work: Callable[[], Result]) -> Result:
+        """The result of work in a thread, unless the client leaves or the time is over, which stops it."""
+        wanted = True
 
-        def work() -> ChatRequest:
-            with stopping(lambda: not self.reading or time.perf_counter() > self.until):
-                return read()
-
-        try:
-            return await self.within(asyncio.to_thread(work))
-        finally:
-            self.reading = False
-
-    async def within(self, work: Coroutine[object, None, Result]) -> Result:
-        """The result, unless the client leaves or the time is over."""
+        def stoppable() -> Result:
+            with stopping(lambda: not wanted or time.perf_counter() > self.until):
+                return work()
 
         async def in_time() -> Result:
             async with asyncio.timeout_at(self.deadline):
-                return await work
+                return await asyncio.to_thread(stoppable)
 
         try:
             return await unless_gone(self.request, in_time())
         except (TimeoutError, Stopped) as error:
             raise self.late() from error
+        finally:
+            wanted = False
 
     def late(self) -> Refused:
         self.leave()
@@ -139,14 +141,9 @@ class Call:
                 item = await self.told.get()
         except TimeoutError as error:
             raise self.late() from error
-        if isinstance(item, Late):
-            raise self.late()
         if isinstance(item, Exception):
-            raise Refused.of(item)
+            raise self.late() if isinstance(item, Late) else Refused.of(item)
         return item
-
-    async def seen(self) -> ReadPrompt:
-        return of_kind(await self.next(), ReadPrompt, "the first item")
 
     async def rest(self) -> AsyncIterator[str | Done]:
         """Texts and, last, `Done`."""
@@ -157,10 +154,8 @@ class Call:
             if isinstance(item, Done):
                 return
 
-    async def whole(self) -> tuple[ReadPrompt, Done]:
-        seen = await self.seen()
-        done = [item async for item in self.rest()][-1]
-        return seen, of_kind(done, Done, "the last item")
+    async def last(self) -> Done:
+        return of_kind([item async for item in self.rest()][-1], Done, "the last item")
 
 
 def own_fields(seen: ReadPrompt, done: Done | None = None, want: frozenset[str] = frozenset()) -> JsonObject:
@@ -221,14 +216,14 @@ def count_tokens(eye: Eye, asked: ChatRequest) -> JsonObject:
     options = asked.options
     each = options.budget if isinstance(options.budget, list) else None
     entries: list[JsonObject] = []
-    for part in (part for turn in asked.turns for part in turn.parts if not isinstance(part, str)):
-        document = isinstance(part, Document)
-        pages = as_document(part)
+    words = 0
+    for part in (part for turn in asked.turns for part in turn.parts):
+        if isinstance(part, str):
+            words += len(eye.processor.tokenizer(part)["input_ids"])
+            continue
+        document, pages = isinstance(part, Document), as_document(part)
         full = sum(-(-page.size[0] // cell) * -(-page.size[1] // cell) for page in pages)
-        if each is not None:
-            spent = full
-        else:
-            spent = document_budget(options, full, full)[0] if document else options.tokens(full)
+        spent = full if each else document_budget(options, full, full)[0] if document else options.tokens(full)
         kind = "document" if document else "picture"
         entries.append({"kind": kind, "pages": len(pages), "full": full, "tokens": spent})
     full = sum(entry["full"] for entry in entries)
@@ -236,12 +231,8 @@ def count_tokens(eye: Eye, asked: ChatRequest) -> JsonObject:
         tokens = sum(one.tokens for one in options.allocation)
     elif each is not None:
         tokens = sum(min(entry["full"], one) for entry, one in zip(entries, each, strict=False))
-    elif options.total:
-        tokens = document_budget(options, full, full)[0]
     else:
-        tokens = sum(entry["tokens"] for entry in entries)
-    texts = [part for turn in asked.turns for part in turn.parts if isinstance(part, str)]
-    words = sum(len(eye.processor.tokenizer(text)["input_ids"]) for text in texts)
+        tokens = document_budget(options, full, full)[0] if options.total else sum(one["tokens"] for one in entries)
     several = any(entry["kind"] == "document" for entry in entries)
     notes = ["of documents only pages that get tokens are shown"] if several else []
     return {"tokens": tokens, "full": full, "text": words, "pictures": entries, "notes": notes}
@@ -284,52 +275,38 @@ def build_api(
     api = FastAPI(docs_url=None, redoc_url=None, openapi_url=None, lifespan=life, exception_handlers=handlers)
     served = {"id": name, "object": "model", "created": int(time.time()), "owned_by": "arr-coc"}
 
-    async def read(call: Call) -> ChatRequest:
-        body = await call.body()
-        return await call.read(lambda: read_chat(body, name, limits, media, budget))
-
     @api.post(CHAT)
     async def chat(request: Request) -> Response:
         notes, call = request.scope["arr_coc"], Call(request, limits.seconds)
-        await call.body()
+        body = await call.body()
         engine.check_room()
-        asked = await read(call)
+        asked = await call.within(lambda: read_chat(body, name, limits, media, budget))
         call.submit(engine, asked)
         head = {"id": f"chatcmpl-{secrets.token_hex(12)}", "created": int(time.time()), "model": name}
-
-        def finished(done: Done) -> None:
-            metrics.said.inc(done.count)
-            notes["said"] = done.count
-
-        def looked(seen: ReadPrompt) -> None:
-            metrics.visual.labels("spent").inc(seen.tokens)
-            metrics.visual.labels("full").inc(seen.full)
-            notes.update(tokens=seen.tokens, full=seen.full, batch=seen.batch)
-
         streaming = False
         try:
+            seen = of_kind(await unless_gone(request, call.next()), ReadPrompt, "the first item")
+            metrics.seen(seen, notes)
             if asked.stream:
-                seen = await unless_gone(request, call.seen())
-                looked(seen)
                 streaming = True
-                return StreamingResponse(streamed(call, asked, seen, head, finished), media_type="text/event-stream")
-            seen, done = await unless_gone(request, call.whole())
+                events = streamed(call, asked, seen, head, lambda done: metrics.done(done, notes))
+                return StreamingResponse(events, media_type="text/event-stream")
+            done = await unless_gone(request, call.last())
         finally:
             if not streaming:
                 call.leave()
-        looked(seen)
-        finished(done)
+        metrics.done(done, notes)
         message = {"role": "assistant", "content": done.answer.text}
         choice = {"index": 0, "message": message, "finish_reason": done.finish, "logprobs": None}
         more = {"usage": usage_of(seen, done), "arr_coc": own_fields(seen, done, asked.want)}
         return JSONResponse({**head, "object": "chat.completion", "choices": [choice], **more})
 
-    @api.post(TOKENS)
+    @api.post("/v1/tokens")
     async def tokens(request: Request) -> Response:
         """What a chat completion would cost, before it is asked for: nothing is looked at."""
         call = Call(request, limits.seconds)
-        asked = await read(call)
-        counted = await call.within(asyncio.to_thread(count_tokens, engine.eye, asked))
+        body = await call.body()
+        counted = await call.within(lambda: count_tokens(engine.eye, read_chat(body, name, limits, media, budget)))
         return JSONResponse({"object": "tokens", "model": name, **counted})
 
     @api.get("/v1/models")
@@ -343,10 +320,8 @@ def build_api(
         words = f"model {shown(wanted)} is not served here; this is {name!r}"
         return Refused(404, words, no_model=True).answer()
 
-    alive = {True: ("ok", 200), False: ("the engine is dead", 503)}
-    status_routes(api, metrics.registry, lambda: alive[engine.is_alive()])
-    most_open = 2 * (limits.queue + limits.batch)
-    guard = ServeGuard(api, host, key, limits.upload, most_open)
+    status_routes(api, metrics.registry, lambda: ("ok", 200) if engine.is_alive() else ("the engine is dead", 503))
+    guard = ServeGuard(api, host, key, limits.upload, 2 * (limits.queue + limits.batch))
     guard.metrics = metrics
     return guard
 

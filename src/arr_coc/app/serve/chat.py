@@ -16,14 +16,13 @@ from pydantic import BaseModel, ConfigDict, Field, StrictBool, StringConstraints
 from ...answering.chat import ASSISTANT, SYSTEM, USER, Turn, check_turns
 from ...answering.decoding import LONGEST_ANSWER
 from ...core.errors import InputError, check_stop, shown
-from ...core.values import Allocation, JsonObject
+from ...core.values import JsonObject
 from ...options import Options, check_question
 from ...pictures.document import Document, document_of
 from ...pictures.load import Picture, load_picture
 from ...pictures.words import EVERY_PAIR, check_number
-from ..door import Refused
 from ..media import check_structure, picture_bytes
-from ..web import Limits
+from ..web import Limits, Refused
 
 MOST_MESSAGES, MOST_PARTS = 256, 256
 # A request that spends more visual tokens, or brings more words, is answered beside the others, not among them.
@@ -186,12 +185,13 @@ def read_chat(data: bytes, model: str, limits: Limits, hosts: Sequence[str] = ()
     query, want = own.pop("query", None), own.pop("want", [])
     if not isinstance(want, list) or not set(map(str, want)) <= {"allocation"}:
         raise InputError(f'arr_coc.want must be a list such as ["allocation"], got {shown(want)}')
-    turns = loaded(turns_of(body.messages), limits, hosts)
+    turns = loaded(body.messages, limits, hosts)
     views = [part for turn in turns for part in turn.parts if not isinstance(part, str)]
     pictures = [part for part in views if isinstance(part, Picture)]
     documents = len(pictures) < len(views)
-    if documents:
-        check_documents(own, views, limits)
+    for name in ("words", "allocation"):
+        if documents and name in own:
+            raise InputError(f"arr_coc.{name} is of pictures, and this request shows documents; leave it out")
     most = body.max_completion_tokens or body.max_tokens or min(LONGEST_ANSWER, limits.new_tokens)
     if most > limits.new_tokens:
         raise InputError(f"max_tokens {most} is above this server's {limits.new_tokens}; ask for fewer")
@@ -210,13 +210,6 @@ def read_chat(data: bytes, model: str, limits: Limits, hosts: Sequence[str] = ()
         notes,
         is_heavy(options, pictures) or documents,
     )
-
-
-def turns_of(messages: Sequence[Message]) -> list[Turn]:
-    """The conversation, with the addresses of its pictures."""
-    turns = [Turn(ROLES[message.role], parts_of(message.content)) for message in messages]
-    check_turns(turns)
-    return turns
 
 
 def parts_of(content: str | Sequence[TextPart | ImagePart | FilePart]) -> tuple[str | Address, ...]:
@@ -240,15 +233,17 @@ def parts_of(content: str | Sequence[TextPart | ImagePart | FilePart]) -> tuple[
     return tuple(parts)
 
 
-def loaded(turns: Sequence[Turn], limits: Limits, hosts: Sequence[str]) -> tuple[Turn, ...]:
-    """With its pictures decoded; what they have in pixels together is bounded, and so is the memory of a queue."""
+def loaded(messages: Sequence[Message], limits: Limits, hosts: Sequence[str]) -> tuple[Turn, ...]:
+    """The conversation with its pictures decoded; what they have in pixels, and in pages, together is bounded."""
+    turns = [Turn(ROLES[message.role], parts_of(message.content)) for message in messages]
+    check_turns(turns)
     count = sum(isinstance(part, Address) for turn in turns for part in turn.parts)
     if count > limits.pictures:
         raise InputError(f"the request shows {count} pictures; {limits.pictures} are answered about at a time")
-    left = limits.pixels
+    left, pages = limits.pixels, 0
 
     def load(part: str | Address) -> str | Picture | Document:
-        nonlocal left
+        nonlocal left, pages
         if isinstance(part, str):
             return part
         check_stop()
@@ -256,23 +251,16 @@ def loaded(turns: Sequence[Turn], limits: Limits, hosts: Sequence[str]) -> tuple
             raise InputError(f"the pictures have more than {limits.pixels} pixels together; make them smaller")
         data = picture_bytes(part.url, limits, hosts)
         document = document_of(data) if b"%PDF-" in data[:1024] else None
-        if document is not None:
-            return document
-        picture = load_picture(data, max_pixels=left)
-        left -= picture.height * picture.width
-        return picture
+        if document is None:
+            picture = load_picture(data, max_pixels=left)
+            left -= picture.height * picture.width
+            return picture
+        pages += len(document)
+        if pages > limits.pages:
+            raise InputError(f"the documents have {pages} pages; {limits.pages} are answered about at a time")
+        return document
 
     return tuple(Turn(turn.role, tuple(load(part) for part in turn.parts)) for turn in turns)
-
-
-def check_documents(own: JsonObject, views: Sequence[object], limits: Limits) -> None:
-    """What a request may say of documents, and how many pages they may have."""
-    for name in ("words", "allocation"):
-        if name in own:
-            raise InputError(f"arr_coc.{name} is of pictures, and this request shows documents; leave it out")
-    pages = sum(len(part) for part in views if isinstance(part, Document))
-    if pages > limits.pages:
-        raise InputError(f"the documents have {pages} pages; {limits.pages} are answered about at a time")
 
 
 def options_of(own: JsonObject, pictures: Sequence[Picture], most: int | None) -> Options:
@@ -285,10 +273,17 @@ def options_of(own: JsonObject, pictures: Sequence[Picture], most: int | None) -
         for one in words:
             check_number(len(words_in(one)), "the request")
     if options.allocation is not None:
-        given = for_each(options.allocation, pictures, "allocation")
-        for one in zip(given, pictures, strict=True):
-            check_allocation(*one, most)
-        options = replace(options, allocation=given)
+        laid = for_each(options.allocation, pictures, "allocation")
+        for one, picture in zip(laid, pictures, strict=True):
+            if (one.height, one.width) != picture.size:
+                raise InputError(
+                    f"arr_coc.allocation is of a picture of {one.width}×{one.height}, "
+                    f"this one has {picture.width}×{picture.height}"
+                )
+            dearest = one.full if most is None else min(most, one.full)
+            if one.tokens > dearest:
+                raise InputError(f"arr_coc.allocation spends {one.tokens} tokens; at most {dearest} are answered here")
+        options = replace(options, allocation=laid)
     return options
 
 
@@ -299,18 +294,6 @@ def for_each(given: object, pictures: Sequence[Picture], name: str) -> list[Any]
     if not isinstance(given, list) or len(given) != len(pictures):
         raise InputError(f"arr_coc.{name} must be a list with one entry for each of {len(pictures)} pictures")
     return given
-
-
-def check_allocation(allocation: Allocation, picture: Picture, most: int | None) -> None:
-    """Refuse an allocation of another picture, or one that is too dear."""
-    if (allocation.height, allocation.width) != picture.size:
-        raise InputError(
-            f"arr_coc.allocation is of a picture of {allocation.width}×{allocation.height}, "
-            f"this one has {picture.width}×{picture.height}"
-        )
-    full = allocation.full if most is None else min(most, allocation.full)
-    if allocation.tokens > full:
-        raise InputError(f"arr_coc.allocation spends {allocation.tokens} tokens; at most {full} are answered here")
 
 
 def words_in(given: object) -> Sequence[object]:

@@ -32,8 +32,7 @@ from ...core.cuda_graph import using_gpu
 from ...core.errors import InputError, Stopped, check_stop, stopping
 from ...core.values import Answer, timed
 from ...realizing.base import Realized
-from ..door import Refused, crowded
-from ..web import Limits
+from ..web import Limits, Refused, crowded
 from .chat import ChatRequest
 
 if TYPE_CHECKING:
@@ -119,18 +118,28 @@ class ServeRow:
     spent: int = 0
     open: bool = True
 
+    @property
+    def tokens(self) -> int:
+        return sum(one.tokens for one in self.looked.plan.allocations)
+
+    def add(self, token: int) -> bool:
+        """Tell one token; whether it is the last."""
+        if self.job.over:
+            self.open = False
+            return False
+        if (piece := self.spelling.add(token)) and self.looked.copied is None:
+            self.job.tell(piece)
+        self.open = not self.spelling.ended and len(self.spelling.ids) < self.job.asked.options.max_new_tokens
+        return not self.open
+
 
 def together(rows: Sequence[ServeRow]) -> list[list[ServeRow]]:
     """Rows that are answered in one padded prompt, by their length: nobody's is made far longer by another's."""
     groups: list[list[ServeRow]] = []
-    lengths: list[int] = []
-    for row in sorted(rows, key=lambda row: sum(one.tokens for one in row.looked.plan.allocations)):
-        spent = sum(one.tokens for one in row.looked.plan.allocations)
-        if not groups or len(lengths) * spent - sum(lengths) > MOST_PADDING:
+    for row in sorted(rows, key=lambda row: row.tokens):
+        if not groups or sum(row.tokens - one.tokens for one in groups[-1]) > MOST_PADDING:
             groups.append([])
-            lengths = []
         groups[-1].append(row)
-        lengths.append(spent)
     return groups
 
 
@@ -329,13 +338,13 @@ class Engine(threading.Thread):
             looked = replace(looked, plan=replace(looked.plan, notes=(*looked.plan.notes, *job.asked.notes)))
         return ServeRow(job, looked, Spelling(self.eye.processor.tokenizer, self.ends, job.asked.stop))
 
-    @torch.inference_mode()
     def _speak(self, rows: list[ServeRow], batch: int) -> None:
-        """Encode, and tell every row its words step by step."""
-        with stopping(lambda: all(row.job.over for row in rows)), using_gpu(self.eye.model.device):
-            self._spoken(rows, batch)
+        gone = stopping(lambda: all(row.job.over for row in rows))
+        with torch.inference_mode(), gone, using_gpu(self.eye.model.device):
+            self._spell(rows, batch)
 
-    def _spoken(self, rows: list[ServeRow], batch: int) -> None:
+    def _spell(self, rows: list[ServeRow], batch: int) -> None:
+        """Encode, and tell every row its words step by step."""
         eye, seconds = self.eye, {}
         with timed(seconds, "encode"):
             realized = eye.engine.realize(joined([row.looked for row in rows]))
@@ -350,7 +359,7 @@ class Engine(threading.Thread):
             within = [row.open for row in rows]
             sureness.add(*step, torch.tensor(within, device=eye.model.device))
             for number, (row, token) in enumerate(zip(rows, step.ids.tolist(), strict=True)):
-                if row.open and self._word(row, token):
+                if row.open and row.add(token):
                     row.looked.seconds.update(seconds, answer=perf_counter() - started)
                     self._conclude(row, sureness.row(number))
             if not any(row.open for row in rows):
@@ -369,16 +378,6 @@ class Engine(threading.Thread):
             relevance = notes[0] if notes and notes[0].startswith("relevance") else "the caller's allocation"
             full = row.looked.full
             row.job.tell(ReadPrompt(tokens, full, prompt, relevance, batch))
-
-    def _word(self, row: ServeRow, token: int) -> bool:
-        """One token; True where it is the last."""
-        if row.job.over:
-            row.open = False
-            return False
-        if (piece := row.spelling.add(token)) and row.looked.copied is None:
-            row.job.tell(piece)
-        row.open = not row.spelling.ended and len(row.spelling.ids) < row.job.asked.options.max_new_tokens
-        return not row.open
 
     def _conclude(self, row: ServeRow, sure: dict[str, float]) -> None:
         spelling = row.spelling
