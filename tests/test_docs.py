@@ -212,7 +212,7 @@ def public_names() -> list[str]:
 
 @pytest.mark.parametrize("name", public_names())
 def test_public_names_tell_every_argument_and_what_comes_back(name: str) -> None:
-    """Functions and classes also show an example."""
+    """Functions and classes also show an example. A method may say all in one line."""
     import inspect
     from functools import reduce
 
@@ -221,6 +221,8 @@ def test_public_names_tell_every_argument_and_what_comes_back(name: str) -> None
     one = reduce(getattr, name.split("."), arr_coc)
     told = inspect.getdoc(one) or ""
     is_class = inspect.isclass(one)
+    if "." in name and told and "\n" not in told:
+        return
     # Exceptions hide their signature behind their parent's.
     signature = inspect.signature(one.__init__ if is_class and issubclass(one, Exception) else one)
     arguments = told.partition("Args:")[2] or told.partition("Attributes:")[2]  # the latter of named tuples

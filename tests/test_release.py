@@ -79,7 +79,7 @@ def test_version_changelog_and_licences_agree():
     assert project["version"] == arr_coc.__version__
     assert project["version"] in versions
     assert all((ROOT / path).is_file() for path in project["license-files"])
-    assert {"docs", "microscope", "serve", "pdf"} <= project["optional-dependencies"].keys()
+    assert {"docs", "microscope", "serve", "torch"} <= project["optional-dependencies"].keys()
     supported = {one.rsplit(" ", 1)[1] for one in project["classifiers"] if re.search(r":: 3\.\d+$", one)}
     workflow = (ROOT / ".github" / "workflows" / "test.yml").read_text(encoding="utf-8")
     assert set(re.findall(r'"(3\.\d+)"', workflow)) == supported

@@ -67,6 +67,10 @@ class Options:
         max_new_tokens: The longest answer.
         total: Share the budget among all pictures of a prompt.
         ceiling: The most tokens that any picture may cost, whatever the budget says.
+
+    Example:
+        >>> Options(budget="25%", levels=2).tokens(1024)
+        256
     """
 
     budget: Any = None

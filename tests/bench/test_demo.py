@@ -12,11 +12,10 @@ from tiny_weights import needs_weights
 from arr_coc.app.cli import main
 from arr_coc.core.errors import InputError
 from arr_coc.core.values import Answer, Pass
-from arr_coc.draw import AnswerPanel, answer_sheet
-from arr_coc.draw.sheets import RIGHT, WRONG
 from arr_coc.looking import look
 from arr_coc.pictures.load import load_picture
 from arr_coc_lab.cli import demo
+from arr_coc_lab.cli.answer_sheet import RIGHT, WRONG, AnswerPanel, answer_sheet
 from arr_coc_lab.worlds import needle
 
 

@@ -42,7 +42,7 @@ def test_the_lean_loop_says_what_generate_says(eye, monkeypatch):
 
 def test_a_batch_says_what_its_rows_say_alone(eye):
     """Questions of different lengths are padded; the eye asks them one by one, from pixels."""
-    batch = render("scenes", 3, (128, 192), 1, 0, "cpu", None, "validation")
+    batch = render("scenes", 3, (128, 192), 1, "validation")
     assert len({len(decode(row)) for row in batch.question_ids}) > 1
     scorer = Scorer.from_pretrained(eye.scorer.folder).float()
     with torch.inference_mode(), dense_vision_attention(eye.model):
@@ -56,7 +56,7 @@ def test_a_batch_says_what_its_rows_say_alone(eye):
         torch.testing.assert_close(said.logits[row, : one.logits.shape[1]], one.logits[0], atol=1e-5, rtol=0)
     for row, question in enumerate(map(decode, batch.question_ids)):
         eye.set_image(batch.pictures[row].permute(1, 2, 0).numpy())
-        alone = eye.ask(question, budget=0.5, options=Options(max_new_tokens=10))
+        alone = eye.ask(question, keep=0.5, max_new_tokens=10)
         text = eye.processor.tokenizer.decode(said.ids[row][said.within[row]], skip_special_tokens=True).strip()
         assert text == alone.text
         assert 1 - float(said.confidence()[row]) == pytest.approx(alone.uncertainty, abs=1e-5)

@@ -11,7 +11,6 @@ from pathlib import Path
 import numpy as np
 import onnx
 import torch
-from arr_coc_lab.worlds.pages.page import DrawnPage, DrawnQuestion
 from PIL import Image
 from safetensors import safe_open
 
@@ -19,7 +18,7 @@ from arr_coc.app.batch.looker import failed
 from arr_coc.app.batch.rows import Store
 from arr_coc.core.folders import MANIFEST
 from arr_coc.core.values import Allocation
-from arr_coc_lab.worlds.pages.pack import read_pack, write_pack
+from arr_coc_lab.worlds.pages.pack import DrawnPage, DrawnQuestion, read_pack, write_pack
 
 
 def opened(path: Path) -> None:

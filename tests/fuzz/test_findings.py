@@ -153,7 +153,7 @@ def test_records_with_half_a_character_or_a_name_longer_than_any_file(tmp_path: 
     assert [record.line for record in found.records] == [1]
     assert [bad.line for bad in found.bad] == [2, 3]
     with pytest.raises(InputError):
-        Todo("A" * 5000, ["what?"], [], frozenset({".png"})).check()
+        Todo("A" * 5000, ("what?",)).check()
 
 
 def test_a_file_without_an_end(tmp_path: Path) -> None:
@@ -166,23 +166,18 @@ def test_a_file_without_an_end(tmp_path: Path) -> None:
 
 def test_rows_of_a_batch_whose_names_and_questions_are_no_text(tmp_path: Path) -> None:
     """A name of a file may hold any byte; JSON may hold half a character."""
-    from arr_coc.app.batch.store import Store
-
     from arr_coc.app.batch.looker import Looker, LookerOptions
+    from arr_coc.app.batch.rows import Store
 
     name = os.fsdecode(bytes(tmp_path) + b"/\xff.png")
     Image.fromarray(PICTURE).save(name)
     asked = [(name, "red"), (name, "\ud800")]
     store = Store(tmp_path / "out", {"budget": 4}, rows=1)
-    for path, query in asked:
-        store.add(
-            Looker(LookerOptions(options=arr_coc.Options(budget=4, relevance="look")))(
-                {"path": [path], "query": [query], "data": [b""]}
-            )
-        )
+    looker = Looker(LookerOptions(options=arr_coc.Options(budget=4, relevance="look")))
+    store.add([looker({"path": path, "query": query}) for path, query in asked])
     store.close()
     assert [(row["path"], row["query"]) for row in written(tmp_path / "out")] == asked
-    assert Store(tmp_path / "out", {"budget": 4}).keys.array().size == 2
+    assert len(Store(tmp_path / "out", {"budget": 4}).keys) == 2
 
 
 def test_a_refusal_can_be_sent() -> None:

@@ -76,7 +76,7 @@ def test_all_pages_of_a_document_share_a_budget(desk):
     html = show_pages(desk, str(path), "What is the total?", 24)
     expected = look(path, "What is the total?", 24)
     assert f"{expected.tokens} of {expected.full} tokens on" in html
-    for given, tokens, line in ((None, 24, "no PDF yet"), (str(path), 0, "whole number")):
+    for given, tokens, line in ((None, 24, "no PDF yet"), (str(path), 0, "at least 1")):
         with pytest.raises(InputError, match=line):
             show_pages(desk, given, "What is the total?", tokens)
 

@@ -233,7 +233,7 @@ def test_wrong_use_is_one_clear_line(
     for how, message in (
         ({"budget": 0}, "at least 1"),
         ({"budget": 1.5}, "whole number"),
-        ({"relevance": "guess"}, "use 'auto', 'look', 'scorer', 'glance', 'words', 'photos', 'encoder', 'detail'"),
+        ({"relevance": "guess"}, "use 'auto', 'look', 'scorer', 'glance', 'words', 'photos', 'detail'"),
         ({"relevance": np.ones((2, 2))}, "1 maps for 4 pictures"),
         ({"budget": [1, 2]}, "2 budgets for 4 pictures"),
         ({"query": ["a", "b"]}, "2 queries for a batch of 3"),

@@ -64,8 +64,8 @@ def test_drawn_bills_repeat_and_their_answers_stand_among_their_words() -> None:
     assert next(bills(12, seed=6)).words.texts != first[0].words.texts
     for bill in first:
         for question in bill.questions:
-            apart = np.abs(bill.words.boxes[:, None] - question.boxes[None]).max(-1)
-            assert (apart.min(0) < 1e-4).all(), f"every word of the answer to {question.text!r} is on the page"
+            apart = np.abs(bill.words.boxes[:, None] - question.answer.boxes[None]).max(-1)
+            assert (apart.min(0) < 1e-4).all(), f"every word of the answer to {question.query!r} is on the page"
     assert len({*LAYOUTS}) == 5
 
 
@@ -74,12 +74,12 @@ def test_the_bundled_ranker_finds_the_sums_of_bills_that_it_has_not_seen() -> No
     right = asked = 0
     for bill in bills(40, seed=2024, split="validation"):
         for question in bill.questions:
-            if "total" in question.text.lower():
-                found = copied_answer(bill.words, question.text)
+            if "total" in question.query.lower():
+                found = copied_answer(bill.words, question.query)
                 assert found is not None
-                centres = (question.boxes[:, :2] + question.boxes[:, 2:]) / 2
+                centres = (question.answer.boxes[:, :2] + question.answer.boxes[:, 2:]) / 2
                 inside = (found.boxes[:, None, :2] <= centres) & (centres <= found.boxes[:, None, 2:])
-                right += bool(inside.all(-1).any(0).all()) and len(found.boxes) == len(question.boxes)
+                right += bool(inside.all(-1).any(0).all()) and len(found.boxes) == len(question.answer.boxes)
                 asked += 1
     assert asked > 40
     assert right / asked > 0.65

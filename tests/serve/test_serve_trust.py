@@ -141,7 +141,7 @@ def test_words_and_layers_ask_whether_anybody_waits(eye: Any) -> None:
     hooks = [len(module._forward_pre_hooks) for module in eye.model.modules()]
     with asking_layers(eye.model):
         eye.engine.realize(looked)
-        eye.memory.clear()  # what was seen would be kept, and nothing be left to do
+        eye.memory = type(eye.memory)()  # what was seen would be kept, and nothing be left to do
         with stopping(lambda: True), pytest.raises(Stopped):
             eye.engine.realize(looked)
     assert [len(module._forward_pre_hooks) for module in eye.model.modules()] == hooks
@@ -314,4 +314,4 @@ def test_a_picture_of_many_frames_is_not_counted_to_the_end(eye: Any) -> None:
     assert len(memory.getvalue()) > 1 << 18
     from arr_coc.pictures.load import load_picture
 
-    assert load_picture(memory.getvalue()).notes == ("frame 1 of many: the others are not looked at",)
+    assert load_picture(memory.getvalue()).notes == ("frame 1 of several: the others are not looked at",)

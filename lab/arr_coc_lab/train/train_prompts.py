@@ -170,9 +170,7 @@ class PromptTraining(Training[PromptOptions]):
         with torch.no_grad():
             looked = self.eye.set_image(pixels).prepare(query, Options(budget=keep))
         inputs, plan = answered_prompt(self.eye, looked.inputs, answer), looked.plan
-        realized = self.eye.backbone.realize(
-            self.eye.model, inputs, plan.allocations, relevance=plan.relevance, **plan.options
-        )
+        realized = self.eye.backbone.realize(self.eye.model, inputs, plan.allocations, **plan.options)
         return self.eye.model(**realized.inputs).loss
 
     def judge(self, at: Moment) -> dict[str, object]:

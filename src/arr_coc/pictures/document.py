@@ -22,7 +22,7 @@ from PIL import ExifTags, Image
 
 from ..core.errors import InputError
 from .load import MAX_PIXELS, Picture, can_read_regions, load_picture, region_size
-from .pdf import PageList, PdfFile, PdfPlace, drawn_size, head_of, opened_pdf, page_numbers, pdf_name, readable
+from .pdf import PageList, PdfFile, PdfPage, PdfPlace, drawn_size, head_of, opened_pdf, page_numbers, pdf_name, readable
 from .words import Words, as_words, words_beside
 
 if TYPE_CHECKING:
@@ -195,12 +195,12 @@ def _may_have_pages(source: object) -> bool:
 
 def _is_gathered(source: object) -> bool:
     """Whether a source is a list or a folder, whose pages are counted through."""
-    several = isinstance(source, list | tuple) and not isinstance(source, PdfPlace)
+    several = isinstance(source, list | tuple) and not isinstance(source, PdfPlace | PdfPage)
     return several or (isinstance(source, str | os.PathLike) and os.path.isdir(source))
 
 
 def _listed(source: object, pages: PageList) -> Document:
-    if isinstance(source, list | tuple) and not isinstance(source, PdfPlace):
+    if isinstance(source, list | tuple) and not isinstance(source, PdfPlace | PdfPage):
         return _gathered(source, "the list")
     if isinstance(source, str | os.PathLike) and os.path.isdir(source):
         return _gathered(files_in(Path(source)), Path(source).name or str(source))

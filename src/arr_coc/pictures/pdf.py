@@ -75,6 +75,8 @@ def load_page(source: object, *, longest_side: int | None = None) -> tuple[Pictu
     """Any picture, as `load_picture` takes it, and its words where they come with it: of a `PdfPlace`, or of the path
     of a PDF its first page, with a note where there are more."""
     pages = 1
+    if isinstance(source, PdfPage):
+        return load_picture(source.picture, longest_side=longest_side), source.words if len(source.words) else None
     if isinstance(source, str | os.PathLike) and is_pdf(source):
         with opened_pdf(source) as document:
             pages = len(document)
