@@ -56,7 +56,7 @@ def test_a_batch_says_what_its_rows_say_alone(eye):
         torch.testing.assert_close(said.logits[row, : one.logits.shape[1]], one.logits[0], atol=1e-5, rtol=0)
     for row, question in enumerate(map(decode, batch.question_ids)):
         eye.set_image(batch.pictures[row].permute(1, 2, 0).numpy())
-        alone = eye.ask(question, keep=0.5, max_new_tokens=10)
+        alone = eye.ask(question, 0.5, Options(max_new_tokens=10))
         text = eye.processor.tokenizer.decode(said.ids[row][said.within[row]], skip_special_tokens=True).strip()
         assert text == alone.text
         assert 1 - float(said.confidence()[row]) == pytest.approx(alone.uncertainty, abs=1e-5)

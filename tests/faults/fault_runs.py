@@ -106,11 +106,11 @@ COMMANDS = {
         "needle --family signs --n 3 --size 160x128 --out out",
     ),
     "train": (
-        "train mini --scale 0.004 --width 64 --evaluate 0 --largest 256 --steps 1 --folder out/run --out out/export",
-        "train mini --scale 0.004 --width 64 --evaluate 0 --largest 256 --steps 1 --checkpoint-every 0 "
+        "train mini --scale 0.004 --width 64 --largest 256 --steps 1 --folder out/run --out out/export",
+        "train mini --scale 0.004 --width 64 --largest 256 --steps 1 --checkpoint-every 0 "
         "--folder out/run --out out/export",
     ),
-    "pages": ("pages --n 2 --pack --out out", "pages --n 2 --pack --wear --out out"),
+    "pages": ("pages --n 2 --out out", "pages --n 2 --wear --out out"),
     "calibration": (
         "train calibration --weights {copy} --family scenes --n 1",
         "train calibration --weights {copy} --family scenes --n 1 --seed 3",
