@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import pickle
 from collections.abc import Callable
 from pathlib import Path
 
@@ -66,7 +65,7 @@ READERS: dict[str, Callable[[Path], object]] = {
     ".safetensors": stored,
     ".pt": lambda path: torch.load(path, map_location="cpu", weights_only=True),
     ".onnx": lambda path: onnx.load(path, load_external_data=False),
-    ".pkl": lambda path: pickle.loads(path.read_bytes()),
+    ".pkl": lambda path: torch.load(path, weights_only=False),
     ".jinja": Path.read_text,
     ".csv": Path.read_text,
     ".bin": read_pack,
@@ -110,7 +109,7 @@ COMMANDS = {
         "train mini --scale 0.004 --width 64 --largest 256 --steps 1 --checkpoint-every 0 "
         "--folder out/run --out out/export",
     ),
-    "pages": ("pages --n 2 --out out", "pages --n 2 --wear --out out"),
+    "pages": ("pages --n 2 --out out", "pages --n 2 --json --out out"),
     "calibration": (
         "train calibration --weights {copy} --family scenes --n 1",
         "train calibration --weights {copy} --family scenes --n 1 --seed 3",
