@@ -56,6 +56,8 @@ WRONG = [
     ({"strategy": "quadtree", "criterium": "peak"}, "did you mean criterion"),
     ({"strategy": "uniform", "criterion": "peak"}, "strategy 'uniform' takes no options"),
     ({"strategy": "quadtree", "boxes": []}, "strategy 'quadtree' takes criterion"),
+    ({"strategy": "quadtree", "strategy_options": {"boxes": []}}, "strategy 'quadtree' takes criterion"),
+    ({"strategy_options": 3}, "strategy_options must map"),
 ]
 
 
@@ -83,6 +85,13 @@ def test_every_option_is_explained_and_can_be_written_as_text():
     }
     with pytest.raises(InputError, match="NAME=VALUE"):
         from_text(["levels"])
+
+
+def test_options_of_a_strategy_stand_among_the_others_or_by_themselves():
+    inside, beside = {"strategy_options": {"shape": "quadtree"}}, {"shape": "quadtree"}
+    for given_options in (inside, beside, {"strategy_options": {"shape": "overlay"}, **beside}):
+        options = Options.of({"strategy": "random", **given_options})
+        assert options.strategy_options == {"shape": "quadtree"}
 
 
 def test_a_client_may_set_few_and_name_no_file():

@@ -131,7 +131,8 @@ class Options:
         rest = {name: value for name, value in given.items() if name not in NAMES}
         for name in () if "strategy" in own else rest:
             raise InputError(f"{name} is no option{meant(name, NAMES)}; choose from {', '.join(NAMES)}")
-        return cls(**own, strategy_options={**own.pop("strategy_options", {}), **rest})
+        options = cls(**own)
+        return replace(options, strategy_options={**options.strategy_options, **rest}) if rest else options
 
     @classmethod
     def for_client(

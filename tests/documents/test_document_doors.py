@@ -62,6 +62,10 @@ def test_ask_tells_the_page(capsys, report, tmp_path) -> None:
     assert answer["of_pages"] == 5
     assert 3 in answer["pages"]
     assert answer["tokens"] <= 48
+    (written,) = out.glob("*.allocation.json")
+    pages = {page["number"]: page["tokens"] for page in json.loads(written.read_text())["pages"] if page["tokens"]}
+    read = {page: step["tokens"] for page, step in zip(answer["pages"], answer["passes"], strict=True)}
+    assert pages == read, "the file holds what was answered from"
     assert (out / "report.pages.png").exists()
     for wrong in (("--explain",), ("--pages", "9")):
         code, _, error = run(capsys, "ask", report, QUERY, *wrong)

@@ -13,12 +13,11 @@ from ... import looking
 from ...core.arrays import torch_threads
 from ...core.errors import InputError
 from ...core.files import write_json
-from ...core.values import Answer, JsonObject
+from ...core.values import Allocation, DocumentAllocation, JsonObject
 from ...decide_document import DocumentLook
 from ...knowing.scene import VIEW_SIDE
 from ...pictures.document import Document
 from ...pictures.pdf import is_pdf
-from ...pictures.words import Words
 from .console import INTERRUPTED, complain, print_json, progress, save_png, say, seconds_line, writing
 from .inputs import expand, quiet_decoder, result_names
 from .options import Choices, OnlyJson, OutFolder, Pages, with_options
@@ -87,7 +86,7 @@ def command(given: LookCommand) -> int:
                     errors.append({"image": source.name, "error": str(error)})
                     code = complain(str(error))
                     continue
-                files = write_look(given.out, name, look)
+                files = write_drawn(given.out, name, drawings(look), look.allocation)
                 if given.as_json:
                     entries.append(look_entry(source.name, query, look, files))
                 else:
@@ -102,27 +101,24 @@ def command(given: LookCommand) -> int:
     return code
 
 
-def write_look(
-    out: Path, name: str, look: AnyLook, answer: Answer | None = None, words: Words | None = None
+def write_drawn(
+    out: Path, name: str, drawn: Mapping[str, Image], allocation: Allocation | DocumentAllocation
 ) -> dict[str, str]:
-    """Write the allocation and the drawings of a look; return the paths by kind."""
-    drawn = drawings(look, answer, words)
+    """Write an allocation and its drawings, by kind; return the paths by kind."""
     files = {kind: out / f"{name}.{kind}.png" for kind in drawn} | {"allocation": out / f"{name}.allocation.json"}
     with writing(out):
         for kind, image in drawn.items():
             save_png(image, files[kind])
-        write_json(files["allocation"], look.allocation.to_json())
+        write_json(files["allocation"], allocation.to_json())
     return {kind: str(path) for kind, path in files.items()}
 
 
-def drawings(look: AnyLook, answer: Answer | None, words: Words | None) -> dict[str, Image]:
+def drawings(look: AnyLook) -> dict[str, Image]:
     """The homunculus of a picture; all pages of a document as a sheet, and the homunculi of those with most tokens."""
     from ...draw import document_sheet, homunculus
 
     if not isinstance(look, DocumentLook):
-        known = look.relevance
-        page = homunculus(look.picture, look.allocation, known, known.query, answer=answer, words=words)
-        return {"homunculus": page}
+        return {"homunculus": homunculus(look.picture, look.allocation, look.relevance, look.relevance.query)}
     drawn = {"pages": document_sheet(look.document, look.allocation, look.query)}
     places = {page.number: place for place, page in enumerate(look.document.pages)}
     for share in look.allocation.ranked[:DRAWN]:
