@@ -1,209 +1,246 @@
-"""What the ranker of words is taught by: questions about drawn pages and Needle World, whose answers are known."""
+"""What the chooser of words is taught by: questions about pages of Office World, as OCR and the scorer would see them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+import random
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from arr_coc.core.alphabet import decode
-from arr_coc.knowing.words.page import word_page
-from arr_coc.knowing.words.source import features
-from arr_coc.pictures.load import load_picture
-from arr_coc.pictures.ocr import ocr_words
-from arr_coc.pictures.words import Words, as_words, make_words
+from arr_coc.core.folders import part_folder
+from arr_coc.knowing.scorer.source import load_scorer, question_ids
+from arr_coc.knowing.words.chooser import (
+    FEATURES,
+    GRAMS,
+    MOST_PARTS,
+    MOST_WORDS,
+    RELATIONS,
+    PageBoard,
+    ask_board,
+    page_board,
+    under,
+)
+from arr_coc.pictures.words import Words, make_words
 
-from ..worlds.bills import bills
-from ..worlds.needle.difficulty import as_difficulty
-from ..worlds.needle.draws import Draws
-from ..worlds.needle.renderer import lay_out
-from ..worlds.pages.pack import read_pack
-from .own_data import OwnRecord
+from ..worlds.office import make_page
+from ..worlds.office.paper import worn
 
-OWN = "own"
-BILLS = ("drawn invoice", "drawn receipt")
-NEEDLE_FAMILIES = ("forms", "receipts", "charts")
-NEEDLE_SIZES = ((512, 512), (768, 1024), (512, 384))
 # What OCR takes for one another.
-MISREAD = {
-    "0": "O",
-    "O": "0",
-    "1": "l",
-    "l": "1",
-    "I": "l",
-    "5": "S",
-    "S": "5",
-    "8": "B",
-    "m": "rn",
-    "e": "c",
-    "c": "e",
-}
-MISREAD |= {"t": "f", "n": "u", "a": "o", "i": "l", ".": ",", ",": ".", ":": "", "g": "q", "h": "b", "6": "G", "-": ""}
+MISREAD = dict(zip("0O1lI5S8Becgth6.,:-", ("O", "0", "l", "1", "l", "S", "5", "B", "8", "c", "e", "q", "f", "b", "G", ",", ".", "", ""), strict=True))  # fmt: skip
+MISREAD |= {"m": "rn", "n": "u", "a": "o", "i": "l"}
 
 
-class WordLesson(NamedTuple):
-    """A question about a page: the boxes of its answer and of what names it, (n, 4) in 0–1."""
+class Asked(NamedTuple):
+    """A question and the numbers of the words that answer it and of those that name it."""
 
-    query: str
+    kind: str
+    text: str
+    answer: tuple[int, ...]
+    named: tuple[int, ...]
+
+
+class WordPage(NamedTuple):
+    """A page with what is asked about it. maps: (questions, rows, cols) float16 of the scorer; None without."""
+
+    layout: str
+    texts: tuple[str, ...]
     boxes: np.ndarray
-    context: np.ndarray
+    size: tuple[int, int]
+    asked: tuple[Asked, ...]
+    maps: np.ndarray | None
 
 
-class Lesson(NamedTuple):
-    """page: its words. questions: what is asked about it. family: where it comes from."""
+class Example(NamedTuple):
+    """One question as the chooser sees it. start: the place of the first word, −1 where the answer was not read.
+    onward: (n, 3) places of the answer's words, and whether it goes on to the right and below. named: (N,) bool."""
 
-    words: Words
-    questions: tuple[WordLesson, ...]
-    family: str
-
-
-def needle_lessons(number: int, seed: int, split: str = "train") -> Iterator[Lesson]:
-    """Pages of Needle World with one question each, laid out and never painted: every glyph's place is known."""
-    for family in NEEDLE_FAMILIES:
-        for size in NEEDLE_SIZES:
-            index = torch.arange(number)
-            knobs = as_difficulty(None, size)
-            scene = lay_out(family, Draws.of(seed, split, family, index), size, split, knobs)
-            text, extent = scene.text, np.array([size[1], size[0]] * 2)
-            advance, lines = text.advances().numpy(), text.boxes().numpy()
-            for row in range(number):
-                words = _glyph_words(text.ids[row], advance[row], lines[row], size)
-                asked = WordLesson(
-                    decode(scene.question[row]),
-                    scene.boxes[row][scene.box_mask[row]].numpy() / extent,
-                    scene.context[row][scene.context_mask[row]].numpy() / extent,
-                )
-                if len(words):
-                    yield Lesson(words, (asked,), f"needle {family}")
-
-
-def _glyph_words(ids: Tensor, advance: np.ndarray, lines: np.ndarray, size: tuple[int, int]) -> Words:
-    """(R, L) characters, (R, L) widths and (R, 4) boxes of lines → words, split at spaces."""
-    texts, boxes, numbers = [], [], []
-    for number, (characters, widths, box) in enumerate(zip(ids, advance, lines, strict=True)):
-        written = decode(characters)
-        ends = box[0] + np.cumsum(widths)
-        at = 0
-        for word in written.split(" "):
-            if word:
-                left = ends[at - 1] if at else box[0]
-                texts.append(word)
-                boxes.append([left, box[1], ends[at + len(word) - 1], box[3]])
-                numbers.append(number)
-            at += len(word) + 1
-    return make_words(
-        texts, np.array(boxes, dtype=float).reshape(-1, 4), size=size, lines=numbers, source="Needle World"
-    )
-
-
-def misread(words: Words, source: np.random.Generator) -> Words:
-    """The same words as an OCR engine might give them: letters taken for others, words run together, lost or moved."""
-    boxes = words.boxes.copy()
-    high = (boxes[:, 3] - boxes[:, 1])[:, None]
-    boxes += (source.normal(0, 0.06, boxes.shape) * high * [[0.7, 1, 0.7, 1]]).astype(np.float32)
-    rate = source.choice((0.0, 0.01, 0.04))
-    texts = [
-        "".join(
-            MISREAD.get(letter, letter) if chance < rate else letter for letter, chance in zip(text, dice, strict=True)
-        )
-        for text, dice in ((text, source.random(len(text))) for text in words.texts)
-    ]
-    order = np.lexsort((boxes[:, 0], words.phrases))
-    joins, drops = source.random(len(texts)) < source.choice((0.0, 0.08)), source.random(len(texts)) < 0.01
-    kept_texts, kept_boxes, last = [], [], -1
-    for place in order.tolist():
-        if drops[place]:
-            continue
-        phrase = words.phrases[place]
-        if joins[place] and phrase == last and kept_texts:
-            kept_texts[-1] += texts[place]
-            low, top = kept_boxes[-1], boxes[place]
-            kept_boxes[-1] = np.r_[np.minimum(low[:2], top[:2]), np.maximum(low[2:], top[2:])]
-        else:
-            kept_texts.append(texts[place])
-            kept_boxes.append(boxes[place])
-        last = phrase
-    height, width = words.size
-    scaled = np.array(kept_boxes).reshape(-1, 4) * [[width, height, width, height]]
-    return make_words(kept_texts, scaled, size=words.size, source=words.source)
-
-
-def inside(words: Words, boxes: np.ndarray) -> np.ndarray:
-    """(N,) which words lie in one of the boxes (n, 4): more than half of their own ground."""
-    if not len(boxes):
-        return np.zeros(len(words), bool)
-    mine, given = words.boxes.astype(float)[:, None], np.asarray(boxes, dtype=float)[None]
-    shared = np.clip(np.minimum(mine[..., 2:], given[..., 2:]) - np.maximum(mine[..., :2], given[..., :2]), 0, None)
-    return (shared.prod(-1) / (mine[..., 2:] - mine[..., :2]).prod(-1)).max(1) > 0.5
-
-
-@dataclass(frozen=True, eq=False)
-class WordExample:
-    """One question about one page: (S, ·), (N, ·) features; neighbours (S, 6); phrase, answer, named (N,)."""
-
-    phrases: np.ndarray
-    words: np.ndarray
-    neighbours: np.ndarray
-    phrase: np.ndarray
-    answer: np.ndarray
+    board: PageBoard
+    query: str
+    seen: np.ndarray | None
+    start: int
+    onward: np.ndarray
     named: np.ndarray
-    family: str
+    words: Words
 
 
-def page_lessons(packs: Sequence[str | Path], questions: int, seed: int) -> Iterator[Lesson]:
-    """Pages drawn by a browser (`arr-coc pages --pack`), at most so many questions of each."""
-    source = np.random.default_rng(seed)
-    for pack in packs:
-        for page in read_pack(pack):
-            extent = np.array([page.width, page.height] * 2, dtype=float)
-            words = make_words(page.words, page.word_boxes, size=(page.height, page.width), source=page.name)
-            chosen = source.permutation(len(page.questions))[:questions]
-            asked = [page.questions[place] for place in chosen.tolist()]
-            found = tuple(WordLesson(one.text, one.boxes / extent, one.context / extent) for one in asked)
-            yield Lesson(words, found, page.family)
-
-
-def bill_lessons(number: int, questions: int, seed: int, split: str = "train") -> Iterator[Lesson]:
-    """Drawn bills, at most so many questions of each."""
-    source = np.random.default_rng(seed)
-    for bill in bills(number, seed, split):
-        chosen = source.permutation(len(bill.questions))[:questions]
-        asked = [bill.questions[place] for place in chosen.tolist()]
-        found = tuple(WordLesson(one.query, one.answer.boxes, one.context) for one in asked)
-        yield Lesson(bill.words, found, f"drawn {bill.kind}")
-
-
-def own_lessons(records: Iterable[OwnRecord]) -> Iterator[Lesson]:
-    """One's own pictures with all that is asked about each; their words are known by now, or come by OCR."""
-    pages: dict[str, list[OwnRecord]] = {}
-    for record in records:
-        pages.setdefault(record.picture, []).append(record)
-    for several in pages.values():
-        picture, known = (
-            load_picture(several[0].pixels),
-            next((one.words for one in several if one.words is not None), None),
+def drawn(job: tuple[str, int, int, int]) -> tuple[WordPage, np.ndarray]:
+    """(split, seed, number, questions) → a page, and its pixels, worn more often than not."""
+    split, seed, number, most = job
+    page = make_page(split, seed, number)
+    source = random.Random(f"lessons/{split}/{seed}/{number}")
+    chosen = source.sample(page.questions, min(most, len(page.questions)))
+    asked = tuple(
+        Asked(
+            one.kind,
+            one.text,
+            tuple(range(one.answer.first, one.answer.end)),
+            tuple(place for span in one.named for place in range(span.first, span.end)),
         )
-        words = ocr_words(picture.pixels) if known is None else as_words(known, picture.size)
-        if len(words):
-            yield Lesson(words, tuple(WordLesson(one.query, one.boxes, one.context) for one in several), OWN)
+        for one in chosen
+    )
+    pixels = page.pixels()
+    pixels = worn(pixels, source) if source.random() < 0.6 else pixels
+    height, width = page.words.size
+    boxes = page.words.boxes * np.array([width, height] * 2, np.float32)
+    return WordPage(page.layout, page.words.texts, boxes, (int(height), int(width)), asked, None), pixels
 
 
-def examples(lessons: Iterable[Lesson], seed: int, noisy: float = 0.5) -> Iterator[WordExample]:
-    """Lessons as the ranker sees them, a share of the pages misread; without questions whose answer no word holds."""
-    source = np.random.default_rng(seed)
-    for lesson in lessons:
-        words = misread(lesson.words, source) if source.random() < noisy else lesson.words
-        if not len(words):
-            continue
-        page = word_page(words)
-        for asked in lesson.questions:
-            answer = inside(words, asked.boxes)[page.order]
-            if answer.any():
-                named = inside(words, asked.context)[page.order]
-                phrases, own = (values.astype(np.float16) for values in features(page, asked.query))  # half the memory
-                yield WordExample(phrases, own, page.neighbours, page.phrase, answer, named, lesson.family)
+@torch.no_grad()
+def pages(
+    split: str, seed: int, numbers: Sequence[int], questions: int, device: torch.device, workers: int
+) -> Iterator[WordPage]:
+    """Draw pages side by side and let the scorer look at each for every question."""
+    scorer = load_scorer(part_folder("scorer"), str(device)).eval()
+    jobs = [(split, seed, number, questions) for number in numbers]
+    with ProcessPoolExecutor(workers, get_context("spawn")) as pool:
+        for page, pixels in pool.map(drawn, jobs, chunksize=4):
+            if not page.asked:
+                continue
+            picture = torch.from_numpy(pixels.copy()).to(device).permute(2, 0, 1)[None]
+            ids = torch.cat([question_ids(one.text, 96) for one in page.asked]).to(device)
+            with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
+                seen = scorer.see(scorer.padded(picture))
+                found = scorer.find(seen.expand(len(ids), -1, -1, -1), ids)
+            rows, cols = -(-page.size[0] // 32), -(-page.size[1] // 32)
+            maps = found.float().sigmoid()[:, :rows, :cols].half().cpu().numpy()
+            yield page._replace(maps=maps)
+
+
+def example(page: WordPage, which: int, source: random.Random, noisy: bool = True) -> Example:
+    """One question about a page. noisy: with words misread, run together, moved and left out as OCR does, and often
+    only the lines that the map points at."""
+    asked = page.asked[which]
+    texts, boxes = list(page.texts), page.boxes.astype(np.float64)
+    height, width = page.size
+    map_ = None if page.maps is None else page.maps[which].astype(np.float32)
+    seen = None
+    if map_ is not None:
+        # The map's cells reach beyond the page's edge, whose sides need not be multiples of 32.
+        extent = np.array([map_.shape[1], map_.shape[0]] * 2) * 32
+        seen = under(map_, boxes / extent)
+    answer, named = np.zeros(len(texts), bool), np.zeros(len(texts), bool)
+    answer[list(asked.answer)], named[list(asked.named)] = True, True
+    kept = np.ones(len(texts), bool)
+    if noisy:
+        kept = _left_out(boxes, seen, answer, source)
+        texts, boxes = _misread(texts, boxes, answer, kept, source)
+    number = np.flatnonzero(kept)
+    words = make_words([texts[one] for one in number], boxes[number], size=(height, width), source="drawn")
+    answer, named = answer[number], named[number]
+    seen = None if seen is None or (noisy and source.random() < 0.15) else seen[number]
+    chosen = None
+    if len(words) > MOST_WORDS:
+        chosen = np.argsort(-(np.random.default_rng(source.getrandbits(32)).random(len(words)) + 2 * answer))
+        chosen = np.sort(chosen[:MOST_WORDS])
+    board = page_board(words, chosen)
+    here = answer[board.order]
+    places = np.flatnonzero(here)
+    onward = np.zeros((len(places), 3), np.int64)
+    for row, place in enumerate(places.tolist()):
+        follows = [end < len(board) and bool(here[end]) for end in (int(board.right[place]), int(board.below[place]))]
+        onward[row] = place, follows[0], follows[1] and not follows[0]
+    start = int(places[0]) if len(places) == answer.sum() and len(places) else -1
+    seen = None if seen is None else seen[board.order]
+    return Example(board, asked.text, seen, start, onward, named[board.order], words)
+
+
+def _left_out(boxes: np.ndarray, seen: np.ndarray | None, answer: np.ndarray, source: random.Random) -> np.ndarray:
+    """(N,) which words were read: all, some, or those of the lines that the map points at most."""
+    kept = np.ones(len(boxes), bool)
+    pick = source.random()
+    if pick < 0.35 and seen is not None:
+        middle = (boxes[:, 1] + boxes[:, 3]) / 2
+        order = np.argsort(middle)
+        step = np.r_[False, np.diff(middle[order]) > 0.5 * np.median(boxes[:, 3] - boxes[:, 1])]
+        line = np.empty(len(boxes), int)
+        line[order] = np.cumsum(step)
+        best = np.full(line.max() + 1, -1.0)
+        np.maximum.at(best, line, seen)
+        kept = np.isin(line, np.argsort(-best)[: source.choice((8, 12, 12, 20))])
+    elif pick < 0.6:
+        chance = np.random.default_rng(source.getrandbits(32)).random(len(boxes))
+        kept = chance > source.choice((0.02, 0.1, 0.3))
+        if source.random() < 0.85:
+            kept |= answer
+    if not kept.any():
+        kept[:] = True
+    return kept
+
+
+def _misread(
+    texts: list[str], boxes: np.ndarray, answer: np.ndarray, kept: np.ndarray, source: random.Random
+) -> tuple[list[str], np.ndarray]:
+    """Texts with letters taken for others, words run together, boxes a little off. Changes `kept` where two join."""
+    rate, glue = source.choice((0.0, 0.0, 0.01, 0.03)), source.choice((0.0, 0.0, 0.05, 0.2))
+    found = list(texts)
+    if rate:
+        found = [
+            "".join(MISREAD.get(c, c) if source.random() < rate else c for c in text) or text for text in texts
+        ]  # fmt: skip
+    high = boxes[:, 3:] - boxes[:, 1:2]
+    chance = np.random.default_rng(source.getrandbits(32))
+    boxes = boxes + chance.normal(0, source.choice((0.0, 0.04, 0.1)), boxes.shape) * high
+    if glue:
+        last = -1
+        for place in range(len(found)):
+            if not kept[place]:
+                continue
+            level = last >= 0 and abs(boxes[last, 1] - boxes[place, 1]) < 0.5 * high[place, 0]
+            close = level and 0 <= boxes[place, 0] - boxes[last, 2] < 0.7 * high[place, 0]
+            if close and answer[last] == answer[place] and source.random() < glue:
+                found[last] += found[place]
+                boxes[last, 2:] = np.maximum(boxes[last, 2:], boxes[place, 2:])
+                kept[place] = answer[place] = False
+            else:
+                last = place
+    return found, boxes
+
+
+class Batch(NamedTuple):
+    """Examples side by side, P = MOST_PARTS places for the question and N for words.
+
+    grams (B, P + N, GRAMS) int64, features (B, P + N, FEATURES), there (B, P + N) bool, relations (B, N, N) int64, match
+    (B, P, N, 2), start (B,) int64 (N: not read), right, below (B, N) 0, 1 or −1 where nothing is said, named (B, N).
+    """
+
+    grams: Tensor
+    features: Tensor
+    there: Tensor
+    relations: Tensor
+    match: Tensor
+    start: Tensor
+    right: Tensor
+    below: Tensor
+    named: Tensor
+
+
+def collate(examples: Sequence[Example]) -> Batch:
+    number, many = len(examples), max(8, *(len(one.board) for one in examples))
+    side = MOST_PARTS + many
+    grams = np.zeros((number, side, GRAMS), np.int64)
+    features = np.zeros((number, side, FEATURES), np.float32)
+    there = np.zeros((number, side), bool)
+    relations = np.full((number, many, many), RELATIONS - 1, np.uint8)
+    match = np.zeros((number, MOST_PARTS, many, 2), np.float32)
+    start = np.full(number, many)
+    links = np.full((2, number, many), -1, np.int8)
+    named = np.zeros((number, many), np.float32)
+    for row, one in enumerate(examples):
+        board = ask_board(one.board, one.query, one.seen)
+        told, words = board.asked, len(one.board)
+        for target, values in ((grams, board.grams), (features, board.features)):
+            target[row, :told], target[row, MOST_PARTS : MOST_PARTS + words] = values[:told], values[told:]
+        there[row, :told] = there[row, MOST_PARTS : MOST_PARTS + words] = True
+        relations[row, :words, :words] = board.relations
+        match[row, :told, :words] = board.match
+        start[row] = one.start if one.start >= 0 else many
+        if one.start >= 0:
+            links[:, row, one.onward[:, 0]] = one.onward[:, 1:].T
+        named[row, :words] = one.named
+    arrays = (grams, features, there, relations, match, start, *links, named)
+    return Batch(*(torch.from_numpy(array) for array in arrays))

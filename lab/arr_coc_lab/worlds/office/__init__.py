@@ -1,0 +1,5 @@
+"""Office World: papers, slips, slides, charts and screens of some seventy layouts, in four languages, with questions."""
+
+from .world import Page, layout_names, make_page
+
+__all__ = ["Page", "layout_names", "make_page"]

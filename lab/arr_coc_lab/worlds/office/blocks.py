@@ -1,0 +1,690 @@
+"""The blocks that pages are made of. Each writes into a frame of a `Paper`, asks about it, and returns where it ends.
+
+    @block
+    def heading(paper, frame, y, **how) -> float
+
+`how` holds the options of `layouts.toml` as text.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+from arr_coc.knowing.language.tables import read_table
+
+from .paper import Frame, Paper, Span
+from .speech import DATA, Field, choices
+
+Block = Callable[..., float]
+BLOCKS: dict[str, Block] = {}
+NAMED_COLOURS = {"blue": (54, 112, 200), "red": (204, 62, 58), "green": (64, 150, 80), "orange": (238, 140, 40)}
+NAMED_COLOURS |= {"purple": (128, 84, 170), "gray": (130, 134, 140), "yellow": (226, 196, 50), "brown": (134, 94, 64)}
+TABLES: dict[str, dict[str, list[list[str]]]] = read_table(DATA / "values.toml")["tables"]
+CHART_KINDS: dict[str, str] = read_table(DATA / "values.toml")["charts"]["kinds"]
+
+
+class Named(Protocol):
+    __name__: str
+
+
+def block(write: Block) -> Block:
+    BLOCKS[write.__name__] = write  # ty: ignore[unresolved-attribute]
+    return write
+
+
+# Texts ----------------------------------------------------------------------------------------------------------------
+
+
+@block
+def heading(paper: Paper, frame: Frame, y: float, small: str = "", big: str = "") -> float:
+    scale = 1.1 if small else 2.0 if big else paper.random.uniform(1.3, 1.8)
+    text = paper.heading() if paper.language == "en" else paper.prose_words(2, 5).capitalize()
+    if paper.extent(text, scale, True) > frame.width:
+        text = " ".join(text.split()[:3])
+    middle = paper.chance(0.4)
+    at = (frame.x0 + frame.x1) / 2 if middle else frame.x0
+    span = paper.write(at, y, text, scale=scale, bold=True, align="middle" if middle else "left")
+    paper.ask("title", paper.say("title"), span)
+    return y + 1.6 * scale * paper.size
+
+
+@block
+def letterhead(paper: Paper, frame: Frame, y: float, middle: str = "") -> float:
+    """A company with its address, phone and site, without labels or with short ones."""
+    at, align = ((frame.x0 + frame.x1) / 2, "middle") if middle else (frame.x0, "left")
+    high = 1.35 * paper.size
+    company = paper.write(at, y, paper.company(), scale=1.3, bold=True, align=align, colour=paper.accent)
+    paper.ask("company", paper.say("seller"), company)
+    y += 1.4 * high
+    address = paper.write(at, y, f"{paper.street()}, {paper.value('zip')} {paper.city()}", align=align, scale=0.9)
+    paper.ask("address", paper.say("where"), address)
+    y += high
+    if paper.chance(0.7):
+        phone, mark = paper.value("phone"), paper.pick("Tel. ", "Phone: ", "T ", "", "Tel:")
+        span = paper.write(at, y, mark + phone, align=align, scale=0.9)
+        paper.ask("phone", paper.say("call"), paper.part(span, phone))
+        y += high
+    if paper.chance(0.5):
+        site = f"www.{paper.invented().lower()}.{paper.pick('com', 'de', 'org', 'net')}"
+        paper.ask("site", paper.say("site"), paper.write(at, y, site, align=align, scale=0.9))
+        y += high
+    return y
+
+
+@block
+def address(paper: Paper, frame: Frame, y: float) -> float:
+    for text in (paper.name(), paper.company(), paper.street(), f"{paper.value('zip')} {paper.city()}"):
+        paper.write(frame.x0, y, text)
+        y += 1.35 * paper.size
+    return y
+
+
+@block
+def prose(paper: Paper, frame: Frame, y: float, n: str = "3", middle: str = "") -> float:
+    text = " ".join(f"{paper.prose_words(5, 14).capitalize()}." for _ in range(int(n)))
+    return paper.flow(frame, y, text, align="middle" if middle else "left")[1]
+
+
+@block
+def facts(paper: Paper, frame: Frame, y: float, n: str = "3", bullets: str = "", big: str = "") -> float:
+    """Sentences that hold one fact each, between others that hold none."""
+    scale, rows = 1.35 if big else 1.0, choices(f"facts.{paper.language}")
+    english = dict(enumerate(choices("facts.en")))
+    for number, (sentence, *asks) in enumerate(paper.random.sample(rows, min(int(n), len(rows)))):
+        kinds = [piece.split("}")[0] for piece in sentence.split("{")[1:]]
+        values = {kind: paper.value(kind) for kind in kinds}
+        text = sentence.format(**values)
+        if bullets:
+            text = f"{paper.pick('•', '-', f'{number + 1}.')} {text}"
+        elif paper.chance(0.4):
+            text = f"{paper.prose_words(4, 9).capitalize()}. {text}"
+        span, y = paper.flow(frame, y, text, scale)
+        if paper.asking == paper.language or not english:
+            paper.ask("fact", paper.roughened(paper.random.choice(asks)), paper.part(span, values[kinds[0]]))
+        y += 0.4 * paper.size if bullets else 0
+    return y
+
+
+@block
+def sign(paper: Paper, frame: Frame, y: float) -> float:
+    """A signature: a name, often with a job below it and a date beside it."""
+    y += paper.size
+    name = paper.name()
+    if paper.chance(0.5):
+        paper.write(frame.x0, y, name.split()[-1], hand=True, scale=1.5)
+        y += 2.2 * paper.size
+    span = paper.write(frame.x0, y, name)
+    paper.ask("name", paper.say("signer"), span)
+    y += 1.35 * paper.size
+    job = paper.write(frame.x0, y, paper.value("job"))
+    paper.ask("job", paper.say("post", n=name), job, span)
+    return y + 1.35 * paper.size
+
+
+@block
+def source(paper: Paper, frame: Frame, y: float) -> float:
+    form = paper.random.choice(choices("source.en"))
+    slots = {"c": paper.company(), "y": paper.value("year"), "i": paper.value("int"), "m": paper.value("month")}
+    paper.write(frame.x0, y, form.format(**slots), scale=0.8)
+    return y + 1.2 * paper.size
+
+
+@block
+def contents(paper: Paper, frame: Frame, y: float) -> float:
+    number = paper.between(1, 9)
+    for chapter in range(paper.between(6, 12)):
+        title = paper.prose_words(2, 5).capitalize()
+        lead = f"{chapter + 1} " if paper.chance(0.5) else ""
+        span = paper.write(frame.x0, y, f"{lead}{title}")
+        page = paper.write(frame.x1, y, str(number), align="right")
+        paper.ask("page", paper.say("page_of", t=title), page, span)
+        number += paper.between(2, 30)
+        y += 1.6 * paper.size
+    return y
+
+
+@block
+def figures(paper: Paper, frame: Frame, y: float) -> float:
+    """Grey pictures with captions."""
+    for number in paper.random.sample(range(1, 12), paper.between(2, 3)):
+        paper.box(frame.x0, y, frame.x1, y + 7 * paper.size, paper.soft, fill=True)
+        y += 7.4 * paper.size
+        text = paper.prose_words(3, 8).capitalize()
+        forms = choices(f"figures.{paper.language}")
+        span, y = paper.flow(frame, y, paper.random.choice(forms).format(n=number, t=text), 0.9)
+        paper.ask("figure", paper.say("figure", v=str(number)), paper.part(span, text))
+        y += paper.size
+    return y
+
+
+@block
+def values(
+    paper: Paper, frame: Frame, y: float, scope: str = "letter", n: str = "2", big: str = "", middle: str = ""
+) -> float:
+    """Values without labels: only what they are says what they mean."""
+    at, align = ((frame.x0 + frame.x1) / 2, "middle") if middle else (frame.x0, "left")
+    kinds: set[str] = set()
+    for field in paper.fields(scope, 3 * int(n)):
+        if field.kind in kinds or field.kind in ("text", "code", "int") or not field.asks.get(paper.asking):
+            continue
+        kinds.add(field.kind)
+        span = paper.write(at, y, paper.value(field.kind), scale=1.6 if big else 1.0, align=align, bold=bool(big))
+        paper.ask(field.kind, paper.question_about(field, marked=False), span)
+        y += (2.2 if big else 1.5) * paper.size
+        if len(kinds) == int(n):
+            break
+    return y
+
+
+# Labels and values ----------------------------------------------------------------------------------------------------
+
+
+@block
+def pairs(
+    paper: Paper, frame: Frame, y: float, scope: str = "any", n: str = "6", style: str = "beside", columns: str = "1",
+    hand: str = "", ruled: str = "", middle: str = "",
+) -> float:  # fmt: skip
+    """Labels with their values: beside, inline, under, above, far, on lines or in boxes."""
+    fields = paper.fields(scope, int(n))
+    if style in ("under", "above", "boxed"):
+        return _grid(paper, frame, y, fields, style, int(columns))
+    mark = paper.pick(":", ":", "", " -", ".") if style != "far" else paper.pick("", "", ":")
+    bold, empty = paper.chance(0.4), paper.random.randrange(max(2, len(fields) + 2))
+    tab = (
+        frame.x0 + max([paper.extent(field.label + mark, bold=bold) for field in fields], default=0) + 1.2 * paper.size
+    )
+    tab = min(tab, frame.x0 + 0.6 * frame.width)
+    rows = 1.3 if paper.chance(0.3) else paper.random.uniform(1.5, 2.3)
+    for number, field in enumerate(fields):
+        label = paper.write(frame.x0, y, field.label + mark, bold=bold)
+        value = paper.value(field.kind)
+        written = bool(hand) and paper.chance(0.8)
+        end = paper.boxes[-1][2] + 0.5 * paper.size
+        x = {"beside": tab, "inline": end, "line": max(end, tab if paper.chance(0.5) else end), "far": frame.x1}[style]
+        room = frame.x1 - x if style != "far" else frame.x1 - end
+        if number == empty and style == "line":  # nothing was filled in
+            paper.line(x, y + 1.2 * paper.size, frame.x1, y + 1.2 * paper.size)
+        elif paper.extent(value, hand=written) > room and style != "far":
+            span, y = paper.flow(Frame(min(x, frame.x0 + 0.5 * frame.width), y, frame.x1, frame.y1), y, value)
+            y -= 1.35 * paper.size
+            paper.ask(field.kind, paper.question_about(field), span, label)
+        else:
+            span = paper.write(x, y, value, align="right" if style == "far" else "left", hand=written)
+            if style == "line":
+                paper.line(x, y + 1.2 * paper.size, frame.x1, y + 1.2 * paper.size)
+            paper.ask(field.kind, paper.question_about(field), span, label)
+        y += rows * paper.size
+        if ruled:
+            paper.line(frame.x0, y - 0.25 * paper.size, frame.x1, y - 0.25 * paper.size)
+    return y
+
+
+def _grid(paper: Paper, frame: Frame, y: float, fields: Sequence[Field], style: str, columns: int) -> float:
+    """Labels above (or below) their values, in columns, with or without boxes."""
+    wide, small = frame.width / columns, paper.random.uniform(0.75, 1.0)
+    high = (3.0 if style == "boxed" else 3.2) * paper.size
+    bold = paper.chance(0.4)
+    for number, field in enumerate(fields):
+        x, top = frame.x0 + number % columns * wide, y + number // columns * high
+        if style == "boxed":
+            paper.box(x, top, x + wide, top + high)
+            x, top = x + 0.4 * paper.size, top + 0.15 * paper.size
+        first, second = (1.25 * small, 0.0) if style != "above" else (0.0, 1.4)
+        value = paper.value(field.kind)
+        while paper.extent(value, bold=bold) > wide - 0.6 * paper.size and " " in value:
+            value = value.rsplit(" ", 1)[0]
+        label = paper.write(x, top + second * paper.size, field.label, scale=small)
+        span = paper.write(x, top + first * paper.size, value, bold=bold)
+        paper.ask(field.kind, paper.question_about(field), span, label)
+    return y + math.ceil(len(fields) / columns) * high + 0.5 * paper.size
+
+
+@block
+def cards(paper: Paper, frame: Frame, y: float, n: str = "3") -> float:
+    """Tiles of a dashboard: a large number, its name, often a change."""
+    fields = paper.fields("metrics", int(n))
+    wide, above = frame.width / int(n), paper.chance(0.5)
+    high = 5.2 * paper.size
+    for number, field in enumerate(fields):
+        x = frame.x0 + number * wide
+        paper.box(x, y, x + wide - 0.6 * paper.size, y + high)
+        x += 0.6 * paper.size
+        label = paper.write(x, y + (0.4 if above else 2.6) * paper.size, field.label, scale=0.9)
+        span = paper.write(x, y + (1.6 if above else 0.4) * paper.size, paper.value(field.kind), scale=1.7, bold=True)
+        paper.ask(field.kind, paper.question_about(field), span, label)
+        if paper.chance(0.6):
+            text = paper.pick("+", "-", "▲ ", "") + paper.percent()
+            change = paper.write(x, y + 3.9 * paper.size, text, scale=0.85, colour=paper.accent)
+            paper.ask("change", paper.say("change", L=field.label, l=field.label), change, label)
+    return y + high + 0.6 * paper.size
+
+
+@block
+def code(paper: Paper, frame: Frame, y: float, n: str = "14") -> float:
+    """Lines of a file with constants, numbered or not."""
+    numbered, form = paper.chance(0.6), paper.pick("{} = {}", "{}: {}", "{}={}", "export {}={}", "{} = {};")
+    x = frame.x0 + (2.5 * paper.size if numbered else 0)
+    words = choices("constants.en")
+    for row in range(int(n)):
+        if numbered:
+            paper.write(frame.x0 + 1.5 * paper.size, y, str(row + 1), align="right", colour=paper.soft)
+        if paper.chance(0.55):
+            name = "_".join(paper.random.sample(words, paper.between(1, 3)))
+            name = paper.pick(name.upper(), name.upper(), name)
+            value = paper.value("constant")
+            span = paper.write(x, y, form.format(name, value))
+            answer = paper.part(span, value) or paper.part(span, f"{value};")
+            paper.ask("constant", paper.say("constant", L=name), answer or (span if "=" not in form else None))
+        elif paper.chance(0.6):
+            paper.write(x, y, f"{paper.pick('#', '//', 'import', 'def', 'return')} {paper.words(1, 5).lower()}")
+        y += 1.5 * paper.size
+    return y
+
+
+# Tables ---------------------------------------------------------------------------------------------------------------
+
+
+@block
+def table(
+    paper: Paper, frame: Frame, y: float, scope: str = "", rows: str = "", ruled: str = "", spans: str = ""
+) -> float:
+    """Rows that are named by their first cell; now and then with heads that span two columns."""
+    languages = paper.random.choice(list(TABLES.values()))
+    heads = languages.get(paper.language) or languages["en"]
+    kept = max(2, min(len(heads), int(frame.width / (7 * paper.size))))
+    heads = [heads[0], *paper.random.sample(heads[1:], kept - 1)]
+    number = int(rows) if rows else paper.between(3, 9)
+    first = paper.distinct(lambda: paper.value(heads[0][1]), number)
+    return _rows(paper, frame, y, heads, first, bool(ruled) or paper.chance(0.5), bool(spans))
+
+
+def _rows(
+    paper: Paper, frame: Frame, y: float, heads: Sequence[Sequence[str]], first: Sequence[str], ruled: bool, spans: bool
+) -> float:
+    wide, high = frame.width / len(heads), paper.random.uniform(1.45, 1.9) * paper.size
+    right = [
+        place > 0 and kind in ("money", "int", "percent", "big_int", "measure") for place, (_, kind) in enumerate(heads)
+    ]
+
+    def cell(row_y: float, place: int, text: str, bold: bool = False) -> Span:
+        x = frame.x0 + (place + right[place]) * wide - (0.5 * paper.size if right[place] else 0)
+        while paper.extent(text, bold=bold) > wide - 0.4 * paper.size and " " in text:
+            text = text.rsplit(" ", 1)[0]
+        return paper.write(x, row_y, text, align="right" if right[place] else "left", bold=bold)
+
+    if spans and len(heads) > 3:
+        paper.write(frame.x0 + 2 * wide, y, paper.prose_words(1, 2).title(), bold=True, align="middle")
+        y += high
+    tops = [cell(y, place, head, bold=True) for place, (head, _) in enumerate(heads)]
+    paper.line(frame.x0, y + high - 2, frame.x1, y + high - 2, paper.ink)
+    y += high
+    numbers: list[list[tuple[float, Span, str]]] = [[] for _ in heads]
+    for name in first:
+        spans_of = [cell(y, 0, name)]
+        for place, (head, kind) in enumerate(heads[1:], 1):
+            spans_of.append(cell(y, place, paper.value(kind)))
+            slots = {"C": head, "R": name, "c": head.lower() if paper.asking != "de" else head, "r": name}
+            paper.ask("cell", paper.say("cell", **slots), spans_of[place], spans_of[0], tops[place])
+            figure = _figure(spans_of[place].text)
+            if figure is not None:
+                numbers[place].append((figure, spans_of[0], head))
+        if paper.chance(0.3):
+            place = paper.between(1, len(heads) - 1)
+            slots = {"k": heads[0][0].lower(), "C": heads[place][0], "v": spans_of[place].text}
+            paper.ask("whose", paper.say("whose", c=heads[place][0].lower(), **slots), spans_of[0], spans_of[place])
+        y += high
+        if ruled:
+            paper.line(frame.x0, y - 2, frame.x1, y - 2)
+    for place, column in enumerate(numbers):
+        if len(column) == len(first) and len({figure for figure, *_ in column}) == len(column) and paper.chance(0.5):
+            ends = (("most", max(column)), ("least", min(column)))
+            for wording, (_, span, head) in ends:
+                slots = {"k": heads[0][0].lower(), "C": head, "c": head.lower()}
+                paper.ask("extreme", paper.say(wording, **slots), span, tops[place])
+    return y + 0.5 * paper.size
+
+
+def _figure(text: str) -> float | None:
+    digits = "".join(letter for letter in text if letter.isdigit() or letter in ".,")
+    plain = len(text.replace(" ", "")) - len(digits) < 4 and any(map(str.isdigit, digits))
+    try:
+        return float(digits.replace(",", "")) if plain else None
+    except ValueError:
+        return None
+
+
+@block
+def entries(paper: Paper, frame: Frame, y: float) -> float:
+    """Movements of an account: a date, what for, an amount."""
+    heads = {"en": ("Date", "Description", "Amount"), "de": ("Datum", "Buchungstext", "Betrag")}
+    heads |= {"fr": ("Date", "Libellé", "Montant"), "es": ("Fecha", "Concepto", "Importe")}
+    whom = paper.distinct(lambda: paper.pick(paper.company(), paper.value("item"), paper.name()), paper.between(4, 9))
+    tab = frame.x0 + 7.5 * paper.size
+    for x, head, align in zip((frame.x0, tab, frame.x1), heads[paper.language], ("left", "left", "right"), strict=True):
+        paper.write(x, y, head, bold=True, align=align)
+    y += 1.6 * paper.size
+    for name in whom:
+        when = paper.write(frame.x0, y, paper.date())
+        text = paper.write(tab, y, name)
+        amount = paper.write(
+            frame.x1, y, paper.pick("-", "", "+") + paper.amount(paper.random.uniform(1, 3000)), align="right"
+        )
+        if paper.boxes[text.end - 1][2] < paper.boxes[amount.first][0]:
+            paper.ask("money", paper.say("price", I=name, i=name), amount, text)
+            paper.ask("date", paper.say("when", t=name), when, text)
+        y += 1.6 * paper.size
+    return y
+
+
+@block
+def goods(paper: Paper, frame: Frame, y: float, slim: str = "", ruled: str = "") -> float:
+    """What was bought: things with number and price; a slip has them in one or two columns."""
+    items = paper.distinct(
+        lambda: paper.pick(paper.value("item"), paper.word("items"), paper.word("services")), paper.between(2, 8)
+    )
+    for name in items:
+        count, price = paper.between(1, 9), paper.random.uniform(1, 400)
+        amount = paper.amount(count * price)
+        at = frame.x0
+        if not slim or paper.chance(0.4):
+            number = paper.write(at, y, f"{count}{paper.pick('', ' x', 'x')}")
+            paper.ask("int", paper.say("count", I=name, i=name), number if number.text.isdigit() else None)
+            at += 3 * paper.size
+        thing = paper.write(at, y, name)
+        if not slim:
+            paper.write(frame.x0 + 0.72 * frame.width, y, paper.number(price, 2), align="right")
+        span = paper.write(frame.x1, y, amount, align="right")
+        if paper.boxes[thing.end - 1][2] < paper.boxes[span.first][0]:
+            paper.ask("money", paper.say("price", I=name, i=name.lower()), span, thing)
+        y += 1.6 * paper.size
+        if ruled:
+            paper.line(frame.x0, y - 3, frame.x1, y - 3)
+    return y + 0.5 * paper.size
+
+
+@block
+def sums(paper: Paper, frame: Frame, y: float, style: str = "", side: str = "", few: str = "") -> float:
+    """Subtotal, tax, total and their company, beside, under, in boxes or in one row."""
+    if side == "right" and frame.width > 20 * paper.size:
+        frame = Frame(frame.x1 - 16 * paper.size, frame.y0, frame.x1, frame.y1)
+    net = paper.random.uniform(10, 9000)
+    kinds = ["subtotal", "tax", "total"] if paper.chance(0.8) else ["total"]
+    kinds[:0] = [kind for kind in ("discount", "shipping") if paper.chance(0.2)]
+    kinds += ["paid", "balance"] if paper.chance(0.3) else []
+    if few:
+        kinds = [kind for kind in kinds if kind in ("total", "balance", "tax")]
+    if paper.chance(0.15):
+        kinds.sort(key=lambda kind: kind != "total")
+    tax = paper.pick(0.05, 0.07, 0.19, 0.2) * net
+    amounts = {"subtotal": net, "tax": tax, "total": net + tax, "paid": 0.4 * (net + tax), "balance": 0.6 * (net + tax)}
+    amounts |= {"discount": 0.03 * net, "shipping": paper.random.uniform(3, 60)}
+    columns = len(kinds) if style in ("row", "under") and frame.width > 9 * paper.size * len(kinds) else 1
+    wide = frame.width / columns
+    for number, kind in enumerate(kinds):
+        label = paper.random.choice(choices(f"sums.{paper.language}.{kind}"))
+        scale = 1.3 if kind == "total" and paper.chance(0.5) else 1.0
+        x, bold = frame.x0 + number % columns * wide, kind == "total"
+        mark = paper.pick("", ":") if style != "boxed" else ""
+        amount = paper.amount(amounts[kind])
+        if style in ("row", "under", "boxed"):
+            if style == "boxed":
+                paper.box(x, y, x + wide, y + 3.1 * paper.size)
+            named = paper.write(x + 4, y + 2, label + mark, scale=0.9)
+            span = paper.write(x + 4, y + 1.4 * paper.size, amount, scale=scale, bold=bold)
+            down = 3.3 * paper.size
+        else:
+            named = paper.write(x, y, label + mark, scale=scale, bold=bold)
+            end = paper.boxes[-1][2]
+            inline = style == "inline" or paper.chance(0.1)
+            span = paper.write(
+                end + 8 if inline else frame.x1, y, amount, scale=scale, bold=bold, align="left" if inline else "right"
+            )
+            down = 1.7 * scale * paper.size
+        y += down if columns == 1 or number == len(kinds) - 1 else 0
+        if paper.boxes[named.end - 1][2] < paper.boxes[span.first][0] or down > 2.5 * paper.size:
+            paper.ask(kind, paper.say(kind), span, named)
+    return y + 0.5 * paper.size
+
+
+@block
+def programme(paper: Paper, frame: Frame, y: float) -> float:
+    """What happens when: a time, a title, often a speaker and a room."""
+    hour, speakers = paper.between(7, 10), paper.chance(0.7)
+    for _ in range(paper.between(4, 8)):
+        at = paper.pick(f"{hour}:{paper.pick('00', '15', '30', '45')}", f"{hour:02d}.{paper.pick('00', '30')}")
+        title = paper.prose_words(2, 5).capitalize()
+        when = paper.write(frame.x0, y, at, bold=paper.chance(0.3))
+        what = paper.write(frame.x0 + 5 * paper.size, y, title)
+        paper.ask("time", paper.say("when", t=title), when, what)
+        paper.ask("what", paper.say("what_at", v=at), what, when)
+        if speakers:
+            y += 1.3 * paper.size
+            name = paper.name()
+            who = paper.write(frame.x0 + 5 * paper.size, y, name, scale=0.9)
+            paper.ask("name", paper.say("who", t=title), who, what)
+            if paper.chance(0.6):
+                room = paper.write(frame.x1, y, paper.pick(paper.filled("Room %##"), paper.city()), align="right")
+                paper.ask("place", paper.say("room", t=title), room, what)
+        hour += 1 + paper.chance(0.3)
+        y += 1.8 * paper.size
+    return y
+
+
+# Charts ---------------------------------------------------------------------------------------------------------------
+
+
+def _entries(paper: Paper, most: int) -> tuple[str, str, list[str]]:
+    """(what the entries are, what is measured, entries)."""
+    kind = paper.random.choice(list(CHART_KINDS))
+    n = paper.between(3, most)
+    if kind == "year":
+        start = paper.between(1975, 2015)
+        names = [str(start + step) for step in range(n)]
+    else:
+        names = paper.distinct(lambda: paper.value(CHART_KINDS[kind]), n)
+    return kind, paper.random.choice(choices("charts.measures")), names
+
+
+@block
+def bars(
+    paper: Paper, frame: Frame, y: float, lying: str = "", numbers: str = "", series: str = "1", curve: str = ""
+) -> float:
+    """A chart of bars or curves with a scale, a legend where there are several series, numbers at the marks or none."""
+    bottom = max(y + 12 * paper.size, min(frame.y1 - 3 * paper.size, y + 26 * paper.size))
+    kind, measure, names = _entries(paper, max(4, min(9, int(frame.width / (5 * paper.size)))))
+    number, shown = int(series), bool(numbers) or paper.chance(0.5)
+    colours = paper.random.sample(list(NAMED_COLOURS), number)
+    labels = paper.distinct(
+        lambda: paper.pick(paper.value("answer"), paper.value("year"), paper.value("industry")), number
+    )
+    high = paper.pick(100, 100, 10, 1000, 60)
+    percent = paper.pick("%", "", "") if high == 100 else ""
+    values = [[paper.random.uniform(0.05, 1) * high for _ in names] for _ in range(number)]
+    left, top = frame.x0 + (10 if lying else 4) * paper.size, y + (2 if number > 1 else 0.5) * paper.size
+    legend: list[Span] = []
+    for place, label in enumerate(labels if number > 1 else ()):
+        x = left + place * frame.width / 3
+        paper.box(x, y, x + 0.8 * paper.size, y + 0.8 * paper.size, NAMED_COLOURS[colours[place]], fill=True)
+        legend.append(paper.write(x + paper.size, y - 0.1 * paper.size, label, scale=0.9))
+        paper.ask("legend", paper.say("legend", k=kind, colour=colours[place]), legend[place])
+    for step in range(5):  # the scale
+        share = step / 4
+        text = f"{share * high:g}{percent}"
+        if lying:
+            paper.write(left + share * (frame.x1 - left - 3 * paper.size), bottom, text, scale=0.8, align="middle")
+        else:
+            tick = bottom - share * (bottom - top)
+            paper.write(left - 0.4 * paper.size, tick - 0.5 * paper.size, text, scale=0.8, align="right")
+            paper.line(left, tick, frame.x1, tick)
+    said: list[list[Span | None]] = [[] for _ in range(number)]
+    named: list[Span] = []
+    step = ((bottom - top) if lying else (frame.x1 - left)) / len(names)
+    points: list[list[tuple[float, float]]] = [[] for _ in range(number)]
+    for place, name in enumerate(names):
+        start = (top if lying else left) + (place + 0.15) * step
+        if lying:
+            named.append(paper.write(left - 0.5 * paper.size, start + 0.2 * step, name, scale=0.9, align="right"))
+        else:
+            room = max(1, int(step / (0.55 * paper.size)))
+            named.append(
+                paper.write(
+                    start + 0.35 * step,
+                    bottom + 0.3 * paper.size,
+                    name[: max(room, 6)].strip(),
+                    scale=0.85,
+                    align="middle",
+                )
+            )
+        for row in range(number):
+            share, thick = values[row][place] / high, 0.7 * step / number
+            text = f"{values[row][place]:.{0 if high >= 1000 else 1 if place % 2 else 0}f}{percent}"
+            if lying:
+                end, at = left + share * (frame.x1 - left - 3 * paper.size), start + row * thick
+                paper.box(left, at, end, at + 0.9 * thick, NAMED_COLOURS[colours[row]], fill=True)
+                spot = (end + 4, at + 0.5 * thick - 0.6 * paper.size)
+            else:
+                peak, at = bottom - share * (bottom - top), start + row * thick
+                if curve:
+                    at, thick = start + 0.3 * step, 0.0
+                    points[row].append((at, peak))
+                else:
+                    paper.box(at, peak, at + 0.9 * thick, bottom, NAMED_COLOURS[colours[row]], fill=True)
+                spot = (at + 0.45 * thick, peak - 1.2 * paper.size)
+            said[row].append(
+                paper.write(*spot, text, scale=0.8, align="left" if lying else "middle") if shown else None
+            )
+    for row, path in enumerate(points):
+        for (x0, y0), (x1, y1) in zip(path, path[1:], strict=False):
+            paper.line(x0, y0, x1, y1, NAMED_COLOURS[colours[row]], 2)
+    slots = {"k": kind, "m": measure}
+    for row in range(number):
+        order = sorted(range(len(names)), key=lambda place: values[row][place])
+        for place, name in enumerate(names):
+            span = said[row][place]
+            if span is not None and number == 1:
+                paper.ask("value", paper.say("value", x=name, **slots), span, named[place])
+                paper.ask("which", paper.say("which_value", v=span.text, **slots), named[place], span)
+            elif span is not None:
+                paper.ask(
+                    "value", paper.say("value_of", x=name, s=labels[row], **slots), span, named[place], legend[row]
+                )
+        if number == 1:
+            paper.ask("highest", paper.say("highest", **slots), named[order[-1]])
+            paper.ask("lowest", paper.say("lowest", **slots), named[order[0]])
+            if shown:
+                paper.ask("peak", paper.say("peak", **slots), said[0][order[-1]])
+    return bottom + 2.2 * paper.size
+
+
+@block
+def pie(paper: Paper, frame: Frame, y: float) -> float:
+    """A cake with a legend beside it or names around it, and shares."""
+    kind, measure, names = _entries(paper, 6)
+    colours = paper.random.sample(list(NAMED_COLOURS), len(names))
+    parts = [paper.random.uniform(0.2, 1) for _ in names]
+    total, angle = sum(parts), -90.0
+    radius = min(frame.width * 0.3, 10 * paper.size)
+    centre = (frame.x0 + radius + paper.size, y + radius + paper.size)
+    shares = [100 * part / total for part in parts]
+    beside = paper.chance(0.5)
+    spans: list[tuple[Span, Span]] = []
+    for place, (name, share) in enumerate(zip(names, shares, strict=True)):
+        colour, turn = NAMED_COLOURS[colours[place]], angle + 1.8 * share
+        corners = (centre[0] - radius, centre[1] - radius, centre[0] + radius, centre[1] + radius)
+        paper.shapes.append(("pie", (*corners, angle, angle + 3.6 * share), colour, 1))
+        angle += 3.6 * share
+        x, at = centre[0] + radius + 2 * paper.size, y + (1 + 1.9 * place) * paper.size
+        paper.box(x, at, x + 0.9 * paper.size, at + 0.9 * paper.size, colour, fill=True)
+        label = paper.write(x + 1.4 * paper.size, at, name)
+        text = f"{share:.{paper.pick(0, 1)}f}%"
+        if beside:
+            figure = paper.write(paper.boxes[-1][2] + paper.size, at, text)
+        else:
+            far = math.radians(turn)
+            spot = (
+                centre[0] + 0.65 * radius * math.cos(far),
+                centre[1] + 0.65 * radius * math.sin(far) - 0.6 * paper.size,
+            )
+            figure = paper.write(*spot, text, align="middle", colour=(255, 255, 255))
+        spans.append((label, figure))
+        paper.ask("value", paper.say("value", x=name, k=kind, m=measure), figure, label)
+        paper.ask("which", paper.say("which_value", v=text, k=kind, m=measure), label, figure)
+        paper.ask("legend", paper.say("legend", k=kind, colour=colours[place]), label)
+    order = sorted(range(len(names)), key=lambda place: shares[place])
+    paper.ask("highest", paper.say("highest", k=kind, m=measure), spans[order[-1]][0])
+    paper.ask("lowest", paper.say("lowest", k=kind, m=measure), spans[order[0]][0])
+    paper.ask("peak", paper.say("peak", m=measure), spans[order[-1]][1])
+    return y + max(2 * radius + 2 * paper.size, (2 + 1.9 * len(names)) * paper.size)
+
+
+@block
+def chart_map(paper: Paper, frame: Frame, y: float) -> float:
+    """Grounds with names and numbers, as maps have them."""
+    bottom = min(frame.y1, y + 26 * paper.size)
+    names = paper.distinct(paper.city, 6)
+    for place, name in enumerate(names):
+        x0 = frame.x0 + place % 3 * frame.width / 3
+        y0 = y + place // 3 * (bottom - y) / 2
+        shade: Any = tuple(paper.random.randrange(140, 235) for _ in range(3))
+        paper.box(x0, y0, x0 + frame.width / 3, y0 + (bottom - y) / 2, shade, fill=True)
+        spot = (x0 + 0.15 * frame.width / 3, y0 + paper.random.uniform(0.2, 0.6) * (bottom - y) / 2)
+        label = paper.write(*spot, name, colour=(20, 20, 20))
+        figure = paper.write(
+            spot[0], spot[1] + 1.3 * paper.size, paper.pick(paper.percent(), paper.value("int")), colour=(20, 20, 20)
+        )
+        paper.ask("value", paper.say("value", x=name, k="region", m="value"), figure, label)
+    return bottom + 0.5 * paper.size
+
+
+# Screens --------------------------------------------------------------------------------------------------------------
+
+
+@block
+def menu(paper: Paper, frame: Frame, y: float, upright: str = "") -> float:
+    x = frame.x0
+    for text in paper.some("ui", paper.between(4, 9)):
+        if upright:
+            paper.write(x, y, text)
+            y += 1.9 * paper.size
+        elif x + paper.extent(text) < frame.x1:
+            paper.write(x, y, text)
+            x += paper.extent(text) + 1.6 * paper.size
+    return y + (0 if upright else 2 * paper.size)
+
+
+@block
+def mails(paper: Paper, frame: Frame, y: float) -> float:
+    """A list of messages: who, what about, when."""
+    stacked = frame.width < 38 * paper.size
+    for name in paper.distinct(paper.name, paper.between(5, 9)):
+        subject, time = paper.prose_words(2, 6).capitalize(), paper.pick(paper.time(), paper.date())
+        who = paper.write(frame.x0, y, name, bold=True)
+        when = paper.write(frame.x1, y, time, align="right", scale=0.9)
+        y += 1.4 * paper.size if stacked else 0
+        what = paper.write(frame.x0 + (0 if stacked else 14 * paper.size), y, subject)
+        y += 1.8 * paper.size
+        if paper.boxes[what.end - 1][2] < paper.boxes[when.first][0] or stacked:
+            paper.ask("subject", paper.say("mail_subject", n=name), what, who)
+            paper.ask("time", paper.say("mail_time", n=name), when, who)
+            paper.ask("name", paper.say("mail_from", t=subject), who, what)
+    return y
+
+
+@block
+def shelf(paper: Paper, frame: Frame, y: float) -> float:
+    """Goods of a shop in a grid: a picture, a name, a price, often a rating."""
+    columns, high = paper.between(2, 4), 11 * paper.size
+    wide = frame.width / columns
+    for place, name in enumerate(
+        paper.distinct(lambda: paper.pick(paper.word("items"), paper.value("item")), 2 * columns)
+    ):
+        x, top = frame.x0 + place % columns * wide, y + place // columns * high
+        paper.box(x, top, x + wide - paper.size, top + 6 * paper.size, paper.soft, fill=True)
+        label = paper.write(x, top + 6.3 * paper.size, name)
+        price = paper.write(x, top + 7.8 * paper.size, paper.money(300), bold=True, scale=1.1)
+        paper.ask("money", paper.say("price", I=name, i=name.lower()), price, label)
+        if paper.chance(0.5):
+            paper.write(x, top + 9.2 * paper.size, paper.value("rating"), scale=0.8)
+    return y + 2 * high

@@ -1,0 +1,250 @@
+"""A sheet that is written on: texts with the boxes of their words, shapes, questions, and the pixels of it all."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+import cv2
+import numpy as np
+from PIL import Image, ImageDraw, ImageFont
+
+from arr_coc.core.errors import InputError
+
+from ..pages.typefaces import HELD, PACKAGES, TRAIN
+from .speech import Speaker
+
+Colour = tuple[int, int, int]
+FOLDERS = (Path("/usr/share/fonts"), Path.home() / ".local/share/fonts", Path.home() / ".fonts")
+SHAPES = {
+    "tall": ((768, 1024), (832, 1088), (896, 1152), (640, 832), (1024, 1344)),
+    "wide": ((1024, 768), (1152, 704), (896, 640), (1280, 800)),
+    "square": ((768, 768), (640, 640), (896, 832)),
+    "slip": ((448, 896), (512, 1024), (576, 896)),
+    "phone": ((480, 928), (544, 1024), (448, 832)),
+}
+
+
+@cache
+def installed() -> dict[str, str]:
+    """Map "family/bold" and "family/plain" to the file of every typeface on this machine."""
+    found: dict[str, str] = {}
+    for path in sorted(path for folder in FOLDERS for path in folder.rglob("*.[to]tf")):
+        try:
+            family, style = ImageFont.truetype(str(path), 12).getname()
+        except OSError:
+            continue
+        weight = {"Bold": "bold", "Regular": "plain", "Book": "plain", "Roman": "plain"}.get(style or "")
+        if family and weight:
+            found.setdefault(f"{family}/{weight}", str(path))
+    return found
+
+
+@cache
+def families(aside: bool, manner: str) -> tuple[str, ...]:
+    """Installed families of a manner: sans, serif, mono or hand."""
+    named = (HELD if aside else TRAIN)[manner]
+    return tuple(name for name in named if f"{name}/plain" in installed())
+
+
+@cache
+def typeface(family: str, size: int, bold: bool) -> ImageFont.FreeTypeFont:
+    files = installed()
+    path = files.get(f"{family}/bold") if bold else None
+    return ImageFont.truetype(path or files[f"{family}/plain"], size, layout_engine=ImageFont.Layout.BASIC)
+
+
+@cache
+def advance(font: ImageFont.FreeTypeFont, letter: str) -> float:
+    return font.getlength(letter)
+
+
+def length(font: ImageFont.FreeTypeFont, text: str) -> float:
+    """Pixels that a text is wide, letter by letter."""
+    return sum(advance(font, letter) for letter in text)
+
+
+class Span(NamedTuple):
+    """Words of the sheet that belong together: the number of the first, and of the one after the last."""
+
+    first: int
+    end: int
+    text: str
+
+
+class Question(NamedTuple):
+    """kind: what is asked for. named: spans that the question goes by."""
+
+    kind: str
+    text: str
+    answer: Span
+    named: tuple[Span, ...]
+
+
+class Ink(NamedTuple):
+    text: str
+    x: float
+    y: float
+    font: ImageFont.FreeTypeFont
+    colour: Colour
+
+
+class Frame(NamedTuple):
+    """A part of the sheet, in pixels."""
+
+    x0: float
+    y0: float
+    x1: float
+    y1: float
+
+    @property
+    def width(self) -> float:
+        return self.x1 - self.x0
+
+
+class Paper(Speaker):
+    """One page in the making. texts, boxes: of all texts, in the order of writing; boxes are x0, y0, x1, y1."""
+
+    def __init__(self, source: random.Random, shape: str, aside: bool, dark: bool = False) -> None:
+        super().__init__(source)
+        self.width, self.height = source.choice(SHAPES[shape])
+        manners = {"slip": ("mono", "mono", "sans")}.get(shape, ("sans", "sans", "sans", "serif", "serif", "mono"))
+        available = families(aside, source.choice(manners)) or families(aside, "sans")
+        if not available:
+            raise InputError(f"no typeface for drawn pages is installed; apt-get install {PACKAGES.split()[25]}")
+        self.face = source.choice(available)
+        self.hand = source.choice(families(aside, "hand") or (self.face,))
+        self.size = round(source.choice((11, 12, 13, 14, 15, 16, 18)) * min(1.2, self.width / 800 + 0.15))
+        dark = dark or self.chance(0.04)
+        tint = source.choice(((255, 255, 255), (255, 255, 255), (250, 248, 240), (244, 246, 250), (236, 236, 232)))
+        self.paper: Colour = (24, 26, 32) if dark else tint
+        self.ink: Colour = (225, 228, 232) if dark else source.choice(((0, 0, 0), (20, 20, 40), (60, 60, 60)))
+        self.accent: Colour = tuple(source.randrange(30, 200) for _ in range(3))  # type: ignore[assignment]
+        self.soft: Colour = tuple((3 * paper + ink) // 4 for paper, ink in zip(self.paper, self.ink, strict=True))  # type: ignore[assignment]
+        self.glue = self.chance(0.06)  # this page's text layer glues labels to values
+        self.inks: list[Ink] = []
+        self.shapes: list[tuple[str, tuple[float, ...], Colour, int]] = []
+        self.texts: list[str] = []
+        self.boxes: list[tuple[float, float, float, float]] = []
+        self.questions: list[Question] = []
+
+    # Writing -----------------------------------------------------------------------------------------------------
+    def font(self, scale: float = 1.0, bold: bool = False, hand: bool = False) -> ImageFont.FreeTypeFont:
+        return typeface(self.hand if hand else self.face, max(8, round(self.size * scale)), bold)
+
+    def extent(self, text: str, scale: float = 1.0, bold: bool = False, hand: bool = False) -> float:
+        return length(self.font(scale, bold, hand), text)
+
+    def write(
+        self, x: float, y: float, text: str, *, scale: float = 1.0, bold: bool = False, hand: bool = False,
+        align: str = "left", colour: Colour | None = None,
+    ) -> Span:  # fmt: skip
+        """Write one line whose top is y; x is its left end, its right end or its middle, by `align`."""
+        text = " ".join(text.split())
+        font = self.font(scale, bold, hand)
+        shift = {"left": 0.0, "right": 1.0, "middle": 0.5}[align] * length(font, text)
+        x, first, high = x - shift, len(self.texts), font.size
+        self.inks.append(Ink(text, x, y, font, colour or self.ink))
+        at = 0
+        for word in text.split():
+            start = text.index(word, at)
+            at = start + len(word)
+            left, right = x + length(font, text[:start]), x + length(font, text[:at])
+            self.texts.append(word)
+            self.boxes.append((left, y + 0.12 * high, right, y + 1.12 * high))
+        return Span(first, len(self.texts), text)
+
+    def flow(self, frame: Frame, y: float, text: str, scale: float = 1.0, align: str = "left") -> tuple[Span, float]:
+        """Write a text over several lines. Returns its span and the y below it."""
+        font, line, first = self.font(scale), "", len(self.texts)
+        anchor = {"left": frame.x0, "middle": (frame.x0 + frame.x1) / 2}[align]
+        for word in [*text.split(), ""]:
+            longer = f"{line} {word}".strip()
+            if line and (not word or length(font, longer) > frame.width):
+                self.write(anchor, y, line, scale=scale, align=align)
+                y, line = y + 1.35 * font.size, word
+            else:
+                line = longer
+        return Span(first, len(self.texts), text), y
+
+    def part(self, span: Span, text: str) -> Span | None:
+        """The words of a span that spell `text`, punctuation at the end aside."""
+        wanted = text.split()
+        for first in range(span.first, span.end - len(wanted) + 1):
+            here = self.texts[first : first + len(wanted)]
+            if here[:-1] == wanted[:-1] and here[-1].rstrip(".,;:") == wanted[-1].rstrip(".,;:"):
+                return Span(first, first + len(wanted), text)
+        return None
+
+    def line(self, x0: float, y0: float, x1: float, y1: float, colour: Colour | None = None, width: int = 1) -> None:
+        self.shapes.append(("line", (x0, y0, x1, y1), colour or self.soft, width))
+
+    def box(self, x0: float, y0: float, x1: float, y1: float, colour: Colour | None = None, fill: bool = False) -> None:
+        self.shapes.append(("fill" if fill else "box", (x0, y0, x1, y1), colour or self.soft, 1))
+
+    def ask(self, kind: str, text: str, answer: Span | None, *named: Span) -> None:
+        """Ask for a span, unless the same question stands there already with another answer."""
+        if answer is not None and answer.end > answer.first and text.strip():
+            self.questions.append(Question(kind, text, answer, named))
+
+    # Reading -----------------------------------------------------------------------------------------------------
+    def asked(self) -> list[Question]:
+        """Questions with one meaning: whole answers on the page, no second answer, no label that stands twice."""
+        texts: dict[str, set[str]] = {}
+        for one in self.questions:
+            texts.setdefault(one.text.lower(), set()).add(one.answer.text)
+        return [
+            one for one in self.questions
+            if len(texts[one.text.lower()]) == 1 and all(map(self.visible, (one.answer, *one.named)))
+        ]  # fmt: skip
+
+    def visible(self, span: Span) -> bool:
+        return all(
+            x0 >= 0 and y0 >= 0 and x1 <= self.width and y1 <= self.height
+            for x0, y0, x1, y1 in self.boxes[span.first : span.end]
+        )
+
+    def paint(self) -> np.ndarray:
+        """(H, W, 3) uint8, clean."""
+        image = Image.new("RGB", (self.width, self.height), self.paper)
+        draw = ImageDraw.Draw(image)
+        for kind, place, colour, width in self.shapes:
+            if kind == "line":
+                draw.line(place, colour, width)
+            elif kind == "pie":
+                draw.pieslice(place[:4], place[4], place[5], fill=colour)
+            else:
+                x0, y0, x1, y1 = place
+                corners = (min(x0, x1), min(y0, y1), max(x0, x1), max(y0, y1))
+                draw.rectangle(corners, **({"fill": colour} if kind == "fill" else {"outline": colour}))
+        for ink in self.inks:
+            draw.text((ink.x, ink.y), ink.text, ink.colour, ink.font)
+        return np.asarray(image)
+
+
+def worn(pixels: np.ndarray, source: random.Random) -> np.ndarray:
+    """As pages are scanned, photographed and sent: softer, uneven, noisy, compressed. (H, W, 3) uint8 → the same."""
+    chance = np.random.default_rng(source.getrandbits(32))
+    found = pixels
+    if source.random() < 0.5:
+        share = source.uniform(0.45, 0.9)
+        small = cv2.resize(found, None, fx=share, fy=share, interpolation=cv2.INTER_AREA)
+        found = cv2.resize(small, (pixels.shape[1], pixels.shape[0]), interpolation=cv2.INTER_LINEAR)
+    if source.random() < 0.4:
+        found = cv2.GaussianBlur(found, (0, 0), source.uniform(0.4, 1.1))
+    shade = np.linspace(source.uniform(0.8, 1), source.uniform(0.8, 1), pixels.shape[1], dtype=np.float32)
+    grain = chance.normal(0, source.choice((0, 2, 6)), pixels.shape[:2]).astype(np.float32)
+    found = np.clip(found * shade[None, :, None] + grain[..., None], 0, 255).astype(np.uint8)
+    if source.random() < 0.5:
+        quality = [cv2.IMWRITE_JPEG_QUALITY, source.randint(25, 80)]
+        found = cv2.imdecode(cv2.imencode(".jpg", found, quality)[1], cv2.IMREAD_COLOR)
+    return found
+
+
+def union(boxes: Iterable[tuple[float, float, float, float]]) -> tuple[float, float, float, float]:
+    """The box around boxes."""
+    x0, y0, x1, y1 = zip(*boxes, strict=True)
+    return min(x0), min(y0), max(x1), max(y1)

@@ -1,0 +1,84 @@
+"""Pages of Office World: a layout, a seed and a number give the same page everywhere with the same typefaces."""
+
+from __future__ import annotations
+
+import random
+from typing import NamedTuple
+
+import numpy as np
+
+from arr_coc.knowing.language.tables import read_table
+from arr_coc.pictures.words import Words, make_words
+
+from .blocks import BLOCKS
+from .paper import Frame, Paper, Question, Span
+from .speech import DATA
+
+SPLITS = {"train": "layouts", "val": "aside"}
+
+FILLERS = (
+    "prose n=5",
+    "pairs scope=any n=6 style=beside",
+    "pairs scope=any n=6 style=boxed columns=3",
+    "table",
+    "prose n=8",
+)
+
+
+class Page(NamedTuple):
+    """A page: its layout, its words, what is asked about it (spans are numbers of words), and itself for painting."""
+
+    layout: str
+    words: Words
+    questions: list[Question]
+    paper: Paper
+
+    def pixels(self) -> np.ndarray:
+        """(H, W, 3) uint8, clean; `paper.worn` wears it."""
+        return self.paper.paint()
+
+
+def layout_names(split: str = "train") -> tuple[str, ...]:
+    """Layouts for training, or of "val", those kept aside."""
+    return tuple(read_table(DATA / "layouts.toml")[SPLITS[split]])
+
+
+def make_page(split: str, seed: int, number: int) -> Page:
+    """Lay out page `number`; layouts follow one another."""
+    names = layout_names(split)
+    name = names[number % len(names)]
+    row = read_table(DATA / "layouts.toml")[SPLITS[split]][name]
+    source = random.Random(f"office/{split}/{seed}/{number}")
+    paper = Paper(source, row["shape"], split == "val", row.get("dark", False))
+    margin = source.uniform(0.03, 0.08) * paper.width
+    y = margin
+    rows, filler = list(row["rows"]), source.random()
+    while rows or (y < 0.75 * paper.height and filler < 0.45):
+        blocks = rows.pop(0) if rows else [source.choice(FILLERS)]
+        x, bottoms = margin, []
+        told = [block.split() for block in blocks]
+        shares = [float(parts[1]) if len(parts) > 1 and parts[1][0] == "." else 0.0 for parts in told]
+        free = (1 - sum(shares)) / max(1, shares.count(0.0))
+        for parts, share in zip(told, shares, strict=True):
+            wide = (share or free) * (paper.width - 2 * margin)
+            how = dict(part.split("=") for part in parts[1:] if "=" in part)
+            frame = Frame(x, y, x + wide - (1.2 * paper.size if len(blocks) > 1 else 0), paper.height - margin)
+            bottoms.append(BLOCKS[parts[0]](paper, frame, y, **how))
+            x += wide
+        y = max(bottoms) + source.uniform(0.4, 2.2) * paper.size
+    if y < 0.8 * paper.height and source.random() < 0.7:
+        paper.height = round(y + margin)
+    whole = [place for place in range(len(paper.texts)) if paper.visible(Span(place, place + 1, ""))]
+    number_of = {place: number for number, place in enumerate(whole)}
+
+    def moved(span: Span) -> Span:
+        return Span(number_of[span.first], number_of[span.end - 1] + 1, span.text)
+
+    words = make_words(
+        [paper.texts[place] for place in whole],
+        np.array([paper.boxes[place] for place in whole]).reshape(-1, 4),
+        size=(paper.height, paper.width),
+        source="Office World",
+    )
+    questions = [Question(one.kind, one.text, moved(one.answer), tuple(map(moved, one.named))) for one in paper.asked()]
+    return Page(name, words, questions, paper)
