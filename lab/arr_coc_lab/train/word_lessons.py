@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from arr_coc.core.folders import part_folder
+from arr_coc.knowing.scorer.reading_scorer import ReadingScorer
 from arr_coc.knowing.scorer.source import load_scorer, question_ids
 from arr_coc.knowing.words.chooser import (
     FEATURES,
@@ -97,18 +98,24 @@ def pages(
     """Draw pages side by side and let the scorer look at each for every question."""
     scorer = load_scorer(part_folder("scorer"), str(device)).eval()
     jobs = [(split, seed, number, questions) for number in numbers]
-    with ProcessPoolExecutor(workers, get_context("spawn")) as pool:
+    pool = ProcessPoolExecutor(workers, get_context("spawn"))
+    try:
         for page, pixels in pool.map(drawn, jobs, chunksize=4):
-            if not page.asked:
-                continue
-            picture = torch.from_numpy(pixels.copy()).to(device).permute(2, 0, 1)[None]
-            ids = torch.cat([question_ids(one.text, 96) for one in page.asked]).to(device)
-            with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
-                seen = scorer.see(scorer.padded(picture))
-                found = scorer.find(seen.expand(len(ids), -1, -1, -1), ids)
-            rows, cols = -(-page.size[0] // 32), -(-page.size[1] // 32)
-            maps = found.float().sigmoid()[:, :rows, :cols].half().cpu().numpy()
-            yield page._replace(maps=maps)
+            if page.asked:
+                yield page._replace(maps=_maps(scorer, page, pixels, device))
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _maps(scorer: ReadingScorer, page: WordPage, pixels: np.ndarray, device: torch.device) -> np.ndarray:
+    """(questions, rows, cols) float16: what the scorer finds relevant for each question."""
+    picture = torch.from_numpy(pixels.copy()).to(device).permute(2, 0, 1)[None]
+    ids = torch.cat([question_ids(one.text, 96) for one in page.asked]).to(device)
+    with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
+        seen = scorer.see(scorer.padded(picture))
+        found = scorer.find(seen.expand(len(ids), -1, -1, -1), ids)
+    rows, cols = -(-page.size[0] // 32), -(-page.size[1] // 32)
+    return found.float().sigmoid()[:, :rows, :cols].half().cpu().numpy()
 
 
 def example(page: WordPage, which: int, source: random.Random, noisy: bool = True) -> Example:

@@ -1,4 +1,4 @@
-"""Office World: papers, slips, slides, charts and screens of some seventy layouts, in four languages, with questions."""
+"""Office World: papers, slides, charts and screens of seventy layouts, in four languages, with questions."""
 
 from .world import Page, layout_names, make_page
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from itertools import pairwise
+from typing import Any
 
 from arr_coc.knowing.language.tables import read_table
 
@@ -23,10 +24,6 @@ NAMED_COLOURS = {"blue": (54, 112, 200), "red": (204, 62, 58), "green": (64, 150
 NAMED_COLOURS |= {"purple": (128, 84, 170), "gray": (130, 134, 140), "yellow": (226, 196, 50), "brown": (134, 94, 64)}
 TABLES: dict[str, dict[str, list[list[str]]]] = read_table(DATA / "values.toml")["tables"]
 CHART_KINDS: dict[str, str] = read_table(DATA / "values.toml")["charts"]["kinds"]
-
-
-class Named(Protocol):
-    __name__: str
 
 
 def block(write: Block) -> Block:
@@ -556,7 +553,7 @@ def bars(
                 paper.write(*spot, text, scale=0.8, align="left" if lying else "middle") if shown else None
             )
     for row, path in enumerate(points):
-        for (x0, y0), (x1, y1) in zip(path, path[1:], strict=False):
+        for (x0, y0), (x1, y1) in pairwise(path):
             paper.line(x0, y0, x1, y1, NAMED_COLOURS[colours[row]], 2)
     slots = {"k": kind, "m": measure}
     for row in range(number):
