@@ -30,14 +30,15 @@ from arr_coc.knowing.words.chooser import BUCKETS, FEATURES, HEADS, MOST_PARTS, 
 
 from ..options import option
 from .run import Moment, Notes, RunOptions, Schedule, Training, command, door
-from .word_lessons import Batch, WordPage, collate, example, pages
+from .word_lessons import Batch, WordPage, collate, example, foreign, pages
 
 if TYPE_CHECKING:
     from collections.abc import Generator
 
     from accelerate import Accelerator
 
-WIDTH, LAYERS, PIECES = 160, 5, 64
+WIDTH, LAYERS, PIECES = 192, 6, 64
+FOREIGN = 0.12  # share of questions that the page does not answer
 
 
 class Layer(nn.Module):
@@ -150,8 +151,12 @@ class Lessons(torch.utils.data.Dataset[Batch]):
     def __getitem__(self, step: int) -> Batch:
         torch.set_num_threads(1)
         source = random.Random(f"words/{self.options.seed}/{self.first + step}")
-        chosen = [source.choice(self.drawn) for _ in range(self.options.batch)]
-        return collate([example(page, source.randrange(len(page.asked)), source) for page in chosen])
+        found = []
+        for _ in range(self.options.batch):
+            page = source.choice(self.drawn)
+            instead = foreign(page, source.choice(self.drawn)) if source.random() < FOREIGN else None
+            found.append(example(page, source.randrange(len(page.asked)), source, instead=instead))
+        return collate(found)
 
 
 class WordsTraining(Training[WordsOptions]):

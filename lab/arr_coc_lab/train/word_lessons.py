@@ -1,4 +1,4 @@
-"""What the chooser of words is taught by: questions about pages of Office World, as OCR and the scorer would see them."""
+"""What the chooser of words is taught by: questions about pages of Office World, as OCR and the scorer see them."""
 
 from __future__ import annotations
 
@@ -32,8 +32,11 @@ from ..worlds.office import make_page
 from ..worlds.office.paper import worn
 
 # What OCR takes for one another.
-MISREAD = dict(zip("0O1lI5S8Becgth6.,:-", ("O", "0", "l", "1", "l", "S", "5", "B", "8", "c", "e", "q", "f", "b", "G", ",", ".", "", ""), strict=True))  # fmt: skip
+MISREAD = dict(zip("0O1lI5S8Becgth6.,", "O0l1lS5B8ceqfbG,.", strict=True)) | {":": "", "-": ""}
 MISREAD |= {"m": "rn", "n": "u", "a": "o", "i": "l"}
+
+# Kinds of questions that no word answers without the picture: colours, and bars without numbers.
+BY_SIGHT = ("legend", "tallest")
 
 
 class Asked(NamedTuple):
@@ -46,7 +49,8 @@ class Asked(NamedTuple):
 
 
 class WordPage(NamedTuple):
-    """A page with what is asked about it. maps: (questions, rows, cols) float16 of the scorer; None without."""
+    """A page with what is asked about it. maps: (questions, rows, cols) float16 of the scorer; None without. kinds: of
+    all that could be asked."""
 
     layout: str
     texts: tuple[str, ...]
@@ -54,6 +58,7 @@ class WordPage(NamedTuple):
     size: tuple[int, int]
     asked: tuple[Asked, ...]
     maps: np.ndarray | None
+    kinds: frozenset[str]
 
 
 class Example(NamedTuple):
@@ -74,7 +79,8 @@ def drawn(job: tuple[str, int, int, int]) -> tuple[WordPage, np.ndarray]:
     split, seed, number, most = job
     page = make_page(split, seed, number)
     source = random.Random(f"lessons/{split}/{seed}/{number}")
-    chosen = source.sample(page.questions, min(most, len(page.questions)))
+    readable = [one for one in page.questions if one.kind not in BY_SIGHT]
+    chosen = source.sample(readable, min(most, len(readable)))
     asked = tuple(
         Asked(
             one.kind,
@@ -84,11 +90,12 @@ def drawn(job: tuple[str, int, int, int]) -> tuple[WordPage, np.ndarray]:
         )
         for one in chosen
     )
+    kinds = frozenset(one.kind for one in page.questions)
     pixels = page.pixels()
     pixels = worn(pixels, source) if source.random() < 0.6 else pixels
     height, width = page.words.size
     boxes = page.words.boxes * np.array([width, height] * 2, np.float32)
-    return WordPage(page.layout, page.words.texts, boxes, (int(height), int(width)), asked, None), pixels
+    return WordPage(page.layout, page.words.texts, boxes, (int(height), int(width)), asked, None, kinds), pixels
 
 
 @torch.no_grad()
@@ -118,13 +125,21 @@ def _maps(scorer: ReadingScorer, page: WordPage, pixels: np.ndarray, device: tor
     return found.float().sigmoid()[:, :rows, :cols].half().cpu().numpy()
 
 
-def example(page: WordPage, which: int, source: random.Random, noisy: bool = True) -> Example:
+def foreign(page: WordPage, other: WordPage) -> Asked | None:
+    """A question about another page that this one does not answer; None where all may be answered."""
+    found = [one for one in other.asked if one.kind not in page.kinds]
+    return found[0]._replace(answer=(), named=()) if found else None
+
+
+def example(
+    page: WordPage, which: int, source: random.Random, noisy: bool = True, instead: Asked | None = None
+) -> Example:
     """One question about a page. noisy: with words misread, run together, moved and left out as OCR does, and often
-    only the lines that the map points at."""
-    asked = page.asked[which]
+    only the lines that the map points at. instead: a question that the page does not answer."""
+    asked = instead or page.asked[which]
     texts, boxes = list(page.texts), page.boxes.astype(np.float64)
     height, width = page.size
-    map_ = None if page.maps is None else page.maps[which].astype(np.float32)
+    map_ = None if page.maps is None or instead else page.maps[which].astype(np.float32)
     seen = None
     if map_ is not None:
         # The map's cells reach beyond the page's edge, whose sides need not be multiples of 32.
@@ -211,8 +226,8 @@ def _misread(
 class Batch(NamedTuple):
     """Examples side by side, P = MOST_PARTS places for the question and N for words.
 
-    grams (B, P + N, GRAMS) int64, features (B, P + N, FEATURES), there (B, P + N) bool, relations (B, N, N) int64, match
-    (B, P, N, 2), start (B,) int64 (N: not read), right, below (B, N) 0, 1 or −1 where nothing is said, named (B, N).
+    grams (B, P + N, GRAMS) int64, features (B, P + N, FEATURES), there (B, P + N) bool, relations (B, N, N) uint8,
+    match (B, P, N, 2), start (B,) int64 (N: not read), right, below (B, N) 0, 1 or −1 where untold, named (B, N).
     """
 
     grams: Tensor

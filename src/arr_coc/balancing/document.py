@@ -21,7 +21,8 @@ from ..knowing.large import LEAST_FOUND, asked_words, letter_board, spelled, spe
 from ..knowing.registry import find_source, is_map
 from ..knowing.scene import VIEW_SIDE, RelevanceSource, Scene
 from ..knowing.scorer.source import ScorerRelevance
-from ..knowing.words.joint import joint_shares, text_scores
+from ..knowing.words.answer import answer_shares
+from ..knowing.words.search import text_scores
 from ..knowing.words.source import map_of
 from ..pictures.document import Document, DocumentPage
 from ..pictures.words import MOST_WORDS, Words

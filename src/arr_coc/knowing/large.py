@@ -26,9 +26,8 @@ from .registry import Maps
 from .scene import Scene
 from .scorer.onnx_scorer import load, seen_picture
 from .scorer.source import ScorerRelevance
-from .words.joint import KINDRED
-from .words.kinds import GROUPS, parts_of, stem
-from .words.source import asked
+from .words.kinds import GROUPS, parts_of, question_parts, stem
+from .words.search import KINDRED
 
 # From this side on a picture is large; it is then held with this longer side, in tiles, of which so many are read.
 LARGE_SIDE, FINE_SIDE, TILE, TILES = 4096, 4608, 1152, 4
@@ -176,8 +175,8 @@ class AskedWord(NamedTuple):
 @lru_cache(maxsize=64)
 def asked_words(query: str) -> tuple[AskedWord, ...]:
     """The words of a question that name something, and two that follow one another."""
-    question = asked(query)
-    weights = dict(zip(question.parts, question.weights.tolist(), strict=True))
+    parts, worth = question_parts(query)
+    weights = dict(zip(parts, worth.tolist(), strict=True))
     words = [part for word in query.split() for part in parts_of(word) if part in weights]
     found = {}
     for word in words:

@@ -52,11 +52,24 @@ def letterhead(paper: Paper, frame: Frame, y: float, middle: str = "") -> float:
     """A company with its address, phone and site, without labels or with short ones."""
     at, align = ((frame.x0 + frame.x1) / 2, "middle") if middle else (frame.x0, "left")
     high = 1.35 * paper.size
-    company = paper.write(at, y, paper.company(), scale=1.3, bold=True, align=align, colour=paper.accent)
+    name = paper.company()
+    name = name.upper() if paper.chance(0.3) else name
+    company = paper.write(at, y, name, scale=1.3, bold=True, align=align, colour=paper.accent)
     paper.ask("company", paper.say("seller"), company)
     y += 1.4 * high
-    address = paper.write(at, y, f"{paper.street()}, {paper.value('zip')} {paper.city()}", align=align, scale=0.9)
-    paper.ask("address", paper.say("where"), address)
+    if paper.chance(0.25):
+        paper.write(
+            at, y, paper.pick("Reg. no. ", "(", "Co. No. ", "GST ID: ") + paper.value("code"), align=align, scale=0.9
+        )
+        y += high
+    street, town = paper.street(), f"{paper.value('zip')} {paper.city()}"
+    if paper.chance(0.5):
+        first = paper.write(at, y, street + paper.pick(",", ""), align=align, scale=0.9)
+        y += high
+        last = paper.write(at, y, town, align=align, scale=0.9)
+        paper.ask("address", paper.say("where"), Span(first.first, last.end, f"{first.text} {last.text}"))
+    else:
+        paper.ask("address", paper.say("where"), paper.write(at, y, f"{street}, {town}", align=align, scale=0.9))
     y += high
     if paper.chance(0.7):
         phone, mark = paper.value("phone"), paper.pick("Tel. ", "Phone: ", "T ", "", "Tel:")
@@ -187,6 +200,8 @@ def pairs(
     fields = paper.fields(scope, int(n))
     if style in ("under", "above", "boxed"):
         return _grid(paper, frame, y, fields, style, int(columns))
+    if style == "inline" and paper.chance(0.25):
+        return _run(paper, frame, y, fields)
     mark = paper.pick(":", ":", "", " -", ".") if style != "far" else paper.pick("", "", ":")
     bold, empty = paper.chance(0.4), paper.random.randrange(max(2, len(fields) + 2))
     tab = (
@@ -208,14 +223,30 @@ def pairs(
             y -= 1.35 * paper.size
             paper.ask(field.kind, paper.question_about(field), span, label)
         else:
-            span = paper.write(x, y, value, align="right" if style == "far" else "left", hand=written)
+            timed = field.kind == "date" and style == "inline" and paper.chance(0.3)
+            text = f"{value} {paper.time()}" if timed else value
+            span = paper.write(x, y, text, align="right" if style == "far" else "left", hand=written)
             if style == "line":
                 paper.line(x, y + 1.2 * paper.size, frame.x1, y + 1.2 * paper.size)
-            paper.ask(field.kind, paper.question_about(field), span, label)
+            paper.ask(field.kind, paper.question_about(field), paper.part(span, value), label)
         y += rows * paper.size
         if ruled:
             paper.line(frame.x0, y - 0.25 * paper.size, frame.x1, y - 0.25 * paper.size)
     return y
+
+
+def _run(paper: Paper, frame: Frame, y: float, fields: Sequence[Field]) -> float:
+    """Labels and values one after the other in the same lines."""
+    x, mark = frame.x0, paper.pick(":", ":", "")
+    for field in fields:
+        value = paper.value(field.kind)
+        if x > frame.x0 and x + paper.extent(f"{field.label}{mark} {value}") > frame.x1:
+            x, y = frame.x0, y + 1.5 * paper.size
+        label = paper.write(x, y, field.label + mark)
+        span = paper.write(paper.boxes[-1][2] + 0.4 * paper.size, y, value)
+        paper.ask(field.kind, paper.question_about(field), span, label)
+        x = paper.boxes[-1][2] + paper.random.uniform(0.6, 2.5) * paper.size
+    return y + 1.6 * paper.size
 
 
 def _grid(paper: Paper, frame: Frame, y: float, fields: Sequence[Field], style: str, columns: int) -> float:
@@ -381,6 +412,13 @@ def goods(paper: Paper, frame: Frame, y: float, slim: str = "", ruled: str = "")
     items = paper.distinct(
         lambda: paper.pick(paper.value("item"), paper.word("items"), paper.word("services")), paper.between(2, 8)
     )
+    if not slim and paper.chance(0.75):
+        heads = paper.random.choice(choices(f"goods.{paper.language}"))
+        paper.write(frame.x0, y, heads[0], bold=True)
+        paper.write(frame.x0 + 3 * paper.size, y, heads[1], bold=True)
+        paper.write(frame.x0 + 0.72 * frame.width, y, heads[2], bold=True, align="right")
+        paper.write(frame.x1, y, heads[3], bold=True, align="right")
+        y += 1.6 * paper.size
     for name in items:
         count, price = paper.between(1, 9), paper.random.uniform(1, 400)
         amount = paper.amount(count * price)
@@ -420,7 +458,8 @@ def sums(paper: Paper, frame: Frame, y: float, style: str = "", side: str = "", 
     columns = len(kinds) if style in ("row", "under") and frame.width > 9 * paper.size * len(kinds) else 1
     wide = frame.width / columns
     for number, kind in enumerate(kinds):
-        label = paper.random.choice(choices(f"sums.{paper.language}.{kind}"))
+        alone = kind == "total" and "balance" not in kinds and paper.chance(0.4)
+        label = paper.random.choice(choices(f"sums.{paper.language}.{'due' if alone else kind}"))
         scale = 1.3 if kind == "total" and paper.chance(0.5) else 1.0
         x, bold = frame.x0 + number % columns * wide, kind == "total"
         mark = paper.pick("", ":") if style != "boxed" else ""
@@ -568,11 +607,43 @@ def bars(
                     "value", paper.say("value_of", x=name, s=labels[row], **slots), span, named[place], legend[row]
                 )
         if number == 1:
-            paper.ask("highest", paper.say("highest", **slots), named[order[-1]])
-            paper.ask("lowest", paper.say("lowest", **slots), named[order[0]])
+            paper.ask("highest" if shown else "tallest", paper.say("highest", **slots), named[order[-1]])
+            paper.ask("lowest" if shown else "tallest", paper.say("lowest", **slots), named[order[0]])
             if shown:
                 paper.ask("peak", paper.say("peak", **slots), said[0][order[-1]])
     return bottom + 2.2 * paper.size
+
+
+@block
+def shares(paper: Paper, frame: Frame, y: float, series: str = "3") -> float:
+    """Bars that lie, cut into shares whose numbers stand inside; statements before them, answers above."""
+    number, left = int(series), frame.x0 + 0.4 * frame.width
+    answers = paper.distinct(
+        lambda: paper.pick(paper.value("answer"), paper.value("answer"), paper.value("year")), number
+    )
+    colours = paper.random.sample(list(NAMED_COLOURS), number)
+    kind = paper.pick("", "age", "country", "industry")
+    statements = paper.distinct(
+        lambda: paper.value(kind) if kind else paper.prose_words(3, 8).capitalize(), paper.between(3, 8)
+    )
+    wide, heads = frame.x1 - left, []
+    for place, text in enumerate(answers):
+        heads.append(paper.write(left + (place + 0.4) * wide / number, y, text, scale=0.9, bold=True, align="middle"))
+    y += 1.8 * paper.size
+    for statement in statements:
+        parts = [paper.random.uniform(0.2, 1) for _ in answers]
+        named, bottom = paper.flow(Frame(frame.x0, y, left - paper.size, frame.y1), y, statement, 0.95)
+        x = left
+        for place, part in enumerate(parts):
+            share, end = 100 * part / sum(parts), x + part / sum(parts) * wide
+            paper.box(x, y, end, y + 1.3 * paper.size, NAMED_COLOURS[colours[place]], fill=True)
+            text = f"{share:.0f}{paper.pick('%', '')}"
+            span = paper.write((x + end) / 2, y, text, scale=0.9, align="middle", colour=(255, 255, 255))
+            slots = {"x": statement, "s": answers[place], "m": "share"}
+            paper.ask("value", paper.say("share_of", **slots), span, named, heads[place])
+            x = end
+        y = max(bottom, y + 1.9 * paper.size) + 0.4 * paper.size
+    return y
 
 
 @block

@@ -124,7 +124,7 @@ class Paper(Speaker):
         self.ink: Colour = (225, 228, 232) if dark else source.choice(((0, 0, 0), (20, 20, 40), (60, 60, 60)))
         self.accent: Colour = tuple(source.randrange(30, 200) for _ in range(3))  # type: ignore[assignment]
         self.soft: Colour = tuple((3 * paper + ink) // 4 for paper, ink in zip(self.paper, self.ink, strict=True))  # type: ignore[assignment]
-        self.glue = self.chance(0.06)  # this page's text layer glues labels to values
+        self.capitals = self.chance(0.08)
         self.inks: list[Ink] = []
         self.shapes: list[tuple[str, tuple[float, ...], Colour, int]] = []
         self.texts: list[str] = []
@@ -144,6 +144,7 @@ class Paper(Speaker):
     ) -> Span:  # fmt: skip
         """Write one line whose top is y; x is its left end, its right end or its middle, by `align`."""
         text = " ".join(text.split())
+        text = text.upper() if self.capitals else text
         font = self.font(scale, bold, hand)
         shift = {"left": 0.0, "right": 1.0, "middle": 0.5}[align] * length(font, text)
         x, first, high = x - shift, len(self.texts), font.size
@@ -172,7 +173,7 @@ class Paper(Speaker):
 
     def part(self, span: Span, text: str) -> Span | None:
         """The words of a span that spell `text`, punctuation at the end aside."""
-        wanted = text.split()
+        wanted = (text.upper() if self.capitals else text).split()
         for first in range(span.first, span.end - len(wanted) + 1):
             here = self.texts[first : first + len(wanted)]
             if here[:-1] == wanted[:-1] and here[-1].rstrip(".,;:") == wanted[-1].rstrip(".,;:"):

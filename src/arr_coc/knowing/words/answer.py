@@ -2,26 +2,22 @@
 
 copied_answer(words, "What is the total?")     → WordsAnswer("$36.90", sureness 0.93, the boxes of its words)
 
-A model that reads pixels may misread a digit; a text layer does not. The ranker says which words are the answer. How
-sure it may be was fitted on drawn pages that it had not seen.
+A model that reads pixels may misread a digit; a text layer does not. The chooser says which words are the answer. How
+sure it may be was fitted on drawn pages of layouts that it had not seen.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
 from ...pictures.words import Words
-from .page import word_page
-from .source import features, ranker_weights, word_logits
+from .chooser import MOST_WORDS, WEIGHTS, PageBoard, ask_board, choose, matches, page_board, spans_of, under, weights_of
+from .kinds import parts_of, question_parts
 
-# A word beside the likeliest belongs to the answer where its own odds are at least even, or this near to the likeliest.
-NEAR = 2.0
-LOUDEST = 12.0
-# Of drawn bills, pages and Needle World: weights of what `doubts` tells. The file of a ranker brings its own.
-CALIBRATION = (0.55, -0.25, 0.0)
 # The sureness from which words by OCR count more than the scorer.
 EVEN = 0.5
 
@@ -37,16 +33,19 @@ class WordsAnswer:
     by_ocr: bool = False
 
 
-def copied_answer(words: Words, query: str, weights: Mapping[str, np.ndarray] | None = None) -> WordsAnswer | None:
-    """The phrase of the page that answers a question; None where the page has no words.
+def copied_answer(
+    words: Words, query: str, relevance: np.ndarray | None = None, weights: Path = WEIGHTS
+) -> WordsAnswer | None:
+    """Find the words of a page that answer a question.
 
     Args:
         words: of the page.
         query: the question.
-        weights: of a ranker of one's own; the bundled one where None.
+        relevance: (rows, cols) the scorer's map of the page, where there is one.
+        weights: of a chooser of one's own.
 
     Returns:
-        The likeliest words, in reading order.
+        The likeliest words, in reading order; None where the page has no words.
 
     Example:
         >>> copied_answer(as_words("invoice.hocr"), "What is the total?").text
@@ -54,36 +53,68 @@ def copied_answer(words: Words, query: str, weights: Mapping[str, np.ndarray] | 
     """
     if not len(words):
         return None
-    page = word_page(words)
-    held = ranker_weights() if weights is None else weights
-    logits = np.clip(word_logits(page, *features(page, query), held)[:, 0], -LOUDEST, LOUDEST)
-    chosen = answer_words(page.phrase, logits)
-    scale = held.get("calibration", CALIBRATION)
-    sureness = float(1 / (1 + np.exp(-doubts(page.phrase, logits, chosen) @ np.asarray(scale, float))))
-    text = " ".join(words.texts[place] for place in page.order[chosen].tolist())
-    return WordsAnswer(text, sureness, words.boxes[page.order[chosen]], words.by_ocr)
+    page, logits = judged(words, query, relevance, weights)
+    (chosen, sure), *_ = spans_of(page, logits)
+    slope, shift = weights_of(weights)["calibration"]
+    odds = np.log(np.clip(sure, 1e-4, 1 - 1e-4) / (1 - np.clip(sure, 1e-4, 1 - 1e-4)))
+    places = page.order[chosen]
+    text = " ".join(words.texts[place] for place in places.tolist())
+    return WordsAnswer(text, float(1 / (1 + np.exp(-slope * odds - shift))), words.boxes[places], words.by_ocr)
 
 
-def answer_words(phrase: np.ndarray, logits: np.ndarray) -> np.ndarray:
-    """(N,) phrases and logits in the page's order → places of the answer's words: the likeliest, and those that go on
-    from it."""
-    best = int(logits.argmax())
-    belongs = (phrase == phrase[best]) & ((logits > 0) | (logits >= logits[best] - NEAR))
-    gaps = np.flatnonzero(~belongs)
-    start = int(gaps[gaps < best].max(initial=-1)) + 1
-    stop = int(gaps[gaps > best].min(initial=len(logits)))
-    return np.arange(start, stop)
+def judged(
+    words: Words, query: str, relevance: np.ndarray | None = None, weights: Path = WEIGHTS
+) -> tuple[PageBoard, np.ndarray]:
+    """The page as the chooser reads it, and its (N + 1, 4) logits. Of a page with many words those that may matter."""
+    page = page_board(words, None if len(words) <= MOST_WORDS else near_question(words, query, relevance))
+    seen = None if relevance is None else under(relevance, page.boxes)
+    return page, choose(ask_board(page, query, seen), weights_of(weights))
 
 
-def doubts(phrase: np.ndarray, logits: np.ndarray, chosen: np.ndarray) -> np.ndarray:
-    """(3,): the odds of the likeliest word, those of the best word elsewhere, and 1."""
-    elsewhere = np.ones(len(logits), bool)
-    elsewhere[phrase == phrase[chosen[0]]] = False
-    second = logits[elsewhere].max(initial=-LOUDEST)
-    return np.array([logits[chosen].max(), second, 1.0])
+def near_question(words: Words, query: str, relevance: np.ndarray | None = None) -> np.ndarray:
+    """(MOST_WORDS,) numbers of the words nearest to what the question names, and of those that the map points at."""
+    parts, weight = question_parts(query)
+    shared = matches([parts_of(text) for text in words.texts], parts)[..., 0]
+    strength = np.einsum("pn,p->n", shared, weight / (1 + np.log(np.maximum(1, (shared > 0.8).sum(1)))))
+    anchors = np.argsort(-strength, kind="stable")[:48]
+    middle = (words.scaled[:, :2] + words.scaled[:, 2:]) / 2
+    high = np.median(words.scaled[:, 3] - words.scaled[:, 1])
+    # Along a line and down a column a value may be far from what names it.
+    aside, down = (np.abs(middle[:, None, axis] - middle[None, anchors, axis]) / high for axis in (0, 1))
+    apart = np.minimum(aside + 8 * down, 3 * aside + down)
+    worth = (strength[anchors] * np.exp(-apart / 40)).max(1) + 1e-6 * strength
+    if relevance is not None:
+        seen = under(relevance, words.boxes)
+        worth = worth / max(worth.max(), 1e-6) + seen / max(float(seen.max()), 1e-6)
+    return np.sort(np.argsort(-worth, kind="stable")[:MOST_WORDS])
 
 
-def sureness_of_words(words: Words, query: str) -> float:
+def answer_shares(
+    pages: Sequence[Words], query: str, relevances: Sequence[np.ndarray | None] = (), weights: Path = WEIGHTS
+) -> list[np.ndarray]:
+    """Of each page (N, 2) float32 in 0–1: how likely each word is part of the answer, among the words of all these
+    pages, and of what names it (a label, the heads of row and column)."""
+    found = [np.zeros((len(words), 2), np.float32) for words in pages]
+    maps = list(relevances) or [None] * len(pages)
+    told = [
+        (number, *judged(words, query, maps[number], weights)) for number, words in enumerate(pages) if len(words)
+    ]  # fmt: skip
+    if not told:
+        return found
+    # What speaks for a word is how far it stands above "not on this page", which all pages share.
+    odds = [np.exp(np.clip(logits[:-1, 0] - logits[-1, 0], -30, 30)) for *_, logits in told]
+    total = 1 + sum(float(one.sum()) for one in odds)
+    for (number, page, logits), one in zip(told, odds, strict=True):
+        share = one / total
+        inside = share.copy()
+        for chosen, _ in spans_of(page, logits, most=8):
+            inside[chosen] = np.maximum(inside[chosen], share[chosen[0]])
+        found[number][page.order, 0] = inside
+        found[number][page.order, 1] = 1 / (1 + np.exp(-np.clip(logits[:-1, 3], -30, 30)))
+    return found
+
+
+def sureness_of_words(words: Words, query: str, relevance: np.ndarray | None = None) -> float:
     """How sure the words are of their answer, beside what it takes to be believed as far as the scorer."""
-    copied = copied_answer(words, query)
+    copied = copied_answer(words, query, relevance)
     return (0.0 if copied is None else copied.sureness) - EVEN

@@ -22,7 +22,7 @@ from ...core.errors import InputError
 from ...core.folders import verify
 from ...pictures.words import Words
 from ..language.tables import plain
-from .kinds import ASKING, ASKS, GROUPS, KINDS, asked_kinds, number_of, parts_of, stem, word_kinds
+from .kinds import ASKS, GROUPS, KINDS, asked_kinds, number_of, parts_of, question_parts, stem, word_kinds
 
 WEIGHTS = folders.WEIGHTS / "words" / "chooser.safetensors"
 HEADS = 8
@@ -248,9 +248,8 @@ def matches(parts: Sequence[tuple[str, ...]], asked: Sequence[str]) -> np.ndarra
 
 def ask_board(page: PageBoard, query: str, seen: np.ndarray | None = None) -> AskedBoard:
     """Add a question. seen: (N,) mean of the scorer's map under each word, in the page's order."""
-    asked = [part for word in query.split() for part in parts_of(word)][-MOST_PARTS:] or ["?"]
+    asked, weight = question_parts(query, MOST_PARTS)
     match = matches(page.parts, asked)
-    weight = np.array([0.15 if part in ASKING else 1.0 for part in asked], np.float32)
     sure = match[..., 0] > 0.8
     weight = weight / (1 + 0.6 * np.log(np.maximum(1, sure.sum(1))))  # a word that stands everywhere says little
     number, told = len(page), len(asked)

@@ -67,6 +67,12 @@ def parts_of(text: str) -> tuple[str, ...]:
     return tuple(_PARTS.findall(text.lower()))
 
 
+def question_parts(query: str, most: int = 24) -> tuple[list[str], np.ndarray]:
+    """The last parts of a question, and (P,) what each is worth: words that ask without naming are worth little."""
+    parts = [part for word in query.split() for part in parts_of(word)][-most:] or ["?"]
+    return parts, np.array([0.15 if part in ASKING else 1.0 for part in parts], np.float32)
+
+
 @lru_cache(maxsize=8192)
 def stem(part: str) -> str:
     """Without the endings of plurals and of verbs; short words as they are."""

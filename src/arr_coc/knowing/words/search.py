@@ -1,0 +1,59 @@
+"""Plain text search over the pages of a document."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+
+from .kinds import ASKS, GROUPS, PATTERNS, asked_kinds, kinds_of, parts_of, question_parts, stem
+
+# How soon more of the same word adds nothing, and how much a long page is held against it.
+SATURATION, LENGTH = 1.2, 0.5
+# What a word of the same group is worth beside the very word, and one that only holds it.
+KINDRED, INSIDE = 0.5, 0.5
+# What a page gains by values of the kind that is asked for, where no word of the question says more.
+OF_KIND = 0.05
+
+
+def text_scores(texts: Sequence[str], query: str) -> np.ndarray:
+    """(pages,) how well plain text search (BM25) finds the question on each page; words of one meaning count too."""
+    parts, weights = question_parts(query)
+    counted = [Counter(parts_of.__wrapped__(text)) for text in texts]  # whole pages are not kept
+    lengths = np.array([sum(one.values()) for one in counted], dtype=np.float64)
+    scores = np.zeros(len(texts))
+    if not lengths.any():
+        return scores
+    damped = SATURATION * (1 - LENGTH + LENGTH * lengths / lengths[lengths > 0].mean())
+    vocabulary = dict.fromkeys(part for one in counted for part in one)
+    for part, weight in dict(zip(parts, weights.tolist(), strict=True)).items():
+        worth = _alike(part, vocabulary)
+        found = np.array([sum(one[other] * worth[other] for other in one.keys() & worth.keys()) for one in counted])
+        if found.any():
+            pages = int((found >= 0.5).sum())
+            rare = math.log(1 + (len(texts) - pages + 0.5) / (pages + 0.5))
+            scores += weight * rare * found / (found + damped)
+    wanted = [kind for kind in PATTERNS if kind in ASKS and asked_kinds(query)[ASKS.index(kind)]]
+    if wanted and scores.max() < 0.5:
+        places = [list(PATTERNS).index(kind) for kind in wanted]
+        scores += [
+            OF_KIND * any(kinds[place] for kinds in map(kinds_of, text.split()[:2000]) for place in places)
+            for text in texts
+        ]
+    return scores
+
+
+def _alike(part: str, vocabulary: dict[str, None]) -> dict[str, float]:
+    """Which words of the pages stand for a part of the question, and how surely."""
+    stemmed, groups, long = stem(part), GROUPS.get(part, frozenset()), len(part) > 3 and not part.isdigit()
+    worth: dict[str, float] = {}
+    for other in vocabulary:
+        if other == part or stem(other) == stemmed:
+            worth[other] = 1.0
+        elif groups and GROUPS.get(other, frozenset()) & groups:
+            worth[other] = KINDRED
+        elif long and part in other:
+            worth[other] = INSIDE
+    return worth
