@@ -39,7 +39,7 @@ def test_one_picture_needs_no_torch():
     code = (
         "import sys, numpy as np; sys.modules['torch'] = None;"
         "from arr_coc.attending.allocate import allocate; from arr_coc.packing.prices.tables import tokens_for;"
-        "from arr_coc.balancing.tension import balance;"
+        "from arr_coc.balancing.tensions import balance;"
         "maps = [np.random.default_rng(n).random((1, 20, 30), dtype=np.float32) for n in range(3)];"
         "print(allocate(balance(*maps), 200).tokens == tokens_for((640, 960), 200) == 200)"
     )

@@ -25,7 +25,7 @@ from .attending.frame import Frame
 from .attending.grip import as_grip
 from .attending.strategies import without_torch
 from .balancing.choosing import check_relevance as check_relevance
-from .balancing.choosing import maps_of, resolve
+from .balancing.choosing import resolve
 from .core.errors import InputError, naming_extras, shown
 from .core.values import Allocation, Relevance, timed
 from .knowing.large import FINE_SIDE, LARGE_SIDE, TileReader, read_tiles
@@ -178,9 +178,9 @@ class Prepared:
         if "texture" in source.needs or options.layout == "edge":
             seconds["sense"] = self.scene.sensed[1]
         with timed(seconds, "know"):
-            known = as_relevance(maps_of(source, [scene], [query]).relevance[0], query, note)
+            known = as_relevance(source.maps([scene], [query]).relevance[0], query, note)
             if self.fine is not None and source.name == "scorer":
-                reader = TileReader(partial(maps_of, source), scene, query)
+                reader = TileReader(source.maps, scene, query)
                 known = read_tiles(known, self.fine().pixels, reader.score, reader.spell)
         with timed(seconds, "attend"):
             needed, said = self.scene.strategy_inputs(options.layout, options.strategy_options)

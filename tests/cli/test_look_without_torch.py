@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from arr_coc.balancing.adaptive import adaptive_balance
 from cli_pictures import street
 from PIL import Image
 from plain_pages import cloudy
 
 from arr_coc.attending.allocate import allocate_batch
 from arr_coc.attending.strategies import DEFAULT_STRATEGY
-from arr_coc.balancing.adaptive import adaptive_balance
 from arr_coc.balancing.look import relevance_of
 from arr_coc.core.values import Relevance
 from arr_coc.knowing.photos.source import photos_installed

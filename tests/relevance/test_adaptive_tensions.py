@@ -8,10 +8,10 @@ import cv2
 import numpy as np
 import pytest
 import torch
-
 from arr_coc.balancing.adaptive import SHIPPED, adaptive_balance
+
 from arr_coc.balancing.choosing import relevance_for
-from arr_coc.balancing.tension import TENSION_NAMES, balance, normalise
+from arr_coc.balancing.tensions import TENSION_NAMES, balance, normalise
 from arr_coc.core.errors import InputError
 from arr_coc.knowing.scene import Scene
 from arr_coc.pictures.kind import is_photograph

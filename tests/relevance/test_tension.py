@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from arr_coc.balancing.tension import balance, distance_to_top, normalise, sharpen
+from arr_coc.balancing.tensions import balance, distance_to_top, normalise, sharpen
 from arr_coc_lab.classic.balancers import TensionBalancer
 
 

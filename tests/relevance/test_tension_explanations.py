@@ -8,9 +8,9 @@ import sys
 import numpy as np
 import pytest
 import torch
-
 from arr_coc.balancing.explain import POLES, explain_tensions
-from arr_coc.balancing.tension import TENSION_NAMES, balance
+
+from arr_coc.balancing.tensions import TENSION_NAMES, balance
 from arr_coc.core.errors import InputError
 from arr_coc_lab.classic.balancers import TensionBalancer
 

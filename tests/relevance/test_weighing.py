@@ -4,11 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import strategies as st
-from plain_pages import cloudy
-
-from arr_coc import look
-from arr_coc.balancing.choosing import choose_source, relevance_for
 from arr_coc.balancing.weights import (
     MAP_SIGNS,
     SIGNS,
@@ -18,6 +13,11 @@ from arr_coc.balancing.weights import (
     signs_of,
     weighed_relevance,
 )
+from hypothesis import strategies as st
+from plain_pages import cloudy
+
+from arr_coc import look
+from arr_coc.balancing.choosing import choose_source, relevance_for
 from arr_coc.core.values import Relevance
 from arr_coc.knowing.scene import Scene
 

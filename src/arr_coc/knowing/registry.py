@@ -62,9 +62,7 @@ class Source:
     first called. needs: names of `NEEDS`. summary: one line, which the relevance carries as a note. ready: says in one
     line what is missing on this machine, or None, given what is offered; also as "module:name". together: the function
     takes all scenes and all questions of a prompt, and returns `Maps`. option: what may be written behind the name and
-    a colon, as in "photos:fast"; given: what was, which the function takes as `option=`. narrows: whether fear, at
-    grave stakes and in doubt, narrows its maps to few regions; sources that know arousal themselves, and a caller's
-    own, are left alone.
+    a colon, as in "photos:fast"; given: what was, which the function takes as `option=`.
     """
 
     name: str
@@ -76,7 +74,6 @@ class Source:
     option: str | None = None
     option_needed: bool = False
     given: str = ""
-    narrows: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "needs", frozenset(self.needs))
@@ -124,7 +121,6 @@ BUILT_IN: Mapping[str, Source] = {
             summary="a network that finds the answer on pages",
             ready="arr_coc.knowing.scorer.source:scorer_missing",
             together=True,
-            narrows=True,
         ),
         Source(
             "glance",
@@ -132,7 +128,6 @@ BUILT_IN: Mapping[str, Source] = {
             frozenset({"model"}),
             "the model's own attention on a coarse first look",
             together=True,
-            narrows=True,
         ),
         Source(
             "words",
@@ -147,7 +142,6 @@ BUILT_IN: Mapping[str, Source] = {
             summary="where the things that the question names are, by a detector",
             ready="arr_coc.knowing.photos.source:photos_missing",
             option="fast",
-            narrows=True,
         ),
         Source(
             "detail",

@@ -15,8 +15,9 @@ from dataclasses import replace
 import numpy as np
 
 from ..balancing.choosing import relevance_for, resolve
-from ..balancing.look import coupled_with, enlarged, photo_map
+from ..balancing.look import coupled_with, enlarged
 from ..core.arrays import sized
+from ..knowing.photos.source import photo_coupling
 from ..knowing.registry import BUILT_IN
 from ..knowing.scene import SENSE_SIDE, RelevanceSource, Scene
 from ..texture.channels import CHANNELS
@@ -103,7 +104,7 @@ class ThreeWays(StreamSource):
         )
 
     def whole(self, pixels: np.ndarray, size: tuple[int, int]) -> dict[int, np.ndarray]:
-        photo = photo_map(pixels, self.query) if self.photos else None
+        photo = photo_coupling(pixels, self.query) if self.photos else None
         return {} if photo is None else {3: enlarged(photo.map, size)}
 
     def everywhere(self, view: np.ndarray, size: tuple[int, int]) -> dict[int, np.ndarray]:
@@ -114,7 +115,7 @@ class ThreeWays(StreamSource):
         return {1: _shrunk(np.asarray(perspectival(texture)), size)}
 
     def combine(self, planes: np.ndarray) -> np.ndarray:
-        from ..balancing.tension import balance, sharpen
+        from ..balancing.tensions import balance, sharpen
 
         readable, outstanding, coupled = planes[:3]
         if self.photos:
