@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from arr_coc.balancing.adaptive import adaptive_balance
 from cli_pictures import street
 from PIL import Image
 from plain_pages import cloudy
@@ -18,6 +17,7 @@ from plain_pages import cloudy
 from arr_coc.attending.allocate import allocate_batch
 from arr_coc.attending.strategies import DEFAULT_STRATEGY
 from arr_coc.balancing.look import relevance_of
+from arr_coc.balancing.tensions import DEFAULT_TENSIONS
 from arr_coc.core.values import Relevance
 from arr_coc.knowing.photos.source import photos_installed
 from arr_coc.knowing.scene import SENSE_SIDE
@@ -62,7 +62,7 @@ def in_process(picture: np.ndarray, query: str) -> Relevance:
     """The relevance as a program finds it that has torch."""
     pixels = prepare(picture).picture.pixels
     texture = sense(pixels, side=min(SENSE_SIDE, max(pixels.shape[:2])))
-    return relevance_of(texture, query, balanced=None if is_photograph(pixels) else adaptive_balance)
+    return relevance_of(texture, query, tensions=DEFAULT_TENSIONS if is_photograph(pixels) else None)
 
 
 def assert_same_allocation(document: dict[str, Any], expected: dict[str, Any]) -> None:

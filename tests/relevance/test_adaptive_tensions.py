@@ -8,11 +8,11 @@ import cv2
 import numpy as np
 import pytest
 import torch
-from arr_coc.balancing.adaptive import SHIPPED, adaptive_balance
 
 from arr_coc.balancing.choosing import relevance_for
-from arr_coc.balancing.tensions import TENSION_NAMES, balance, normalise
+from arr_coc.balancing.tensions import TENSION_NAMES, adaptive_balance, balance, normalise
 from arr_coc.core.errors import InputError
+from arr_coc.core.folders import CLASSIC_WEIGHTS
 from arr_coc.knowing.scene import Scene
 from arr_coc.pictures.kind import is_photograph
 from arr_coc_lab.classic.balancers import AdaptiveConfig, AdaptiveTensionBalancer, TensionBalancer
@@ -101,8 +101,8 @@ def test_a_query_of_the_wrong_width_is_named():
 
 
 def test_numpy_says_what_the_module_says():
-    words = QuestionWords.from_pretrained(SHIPPED / "tension_words").float()
-    module = AdaptiveTensionBalancer.from_pretrained(SHIPPED / "adaptive").float()
+    words = QuestionWords.from_pretrained(CLASSIC_WEIGHTS / "tension_words").float()
+    module = AdaptiveTensionBalancer.from_pretrained(CLASSIC_WEIGHTS / "adaptive").float()
     ways = np.random.default_rng(0).random((3, 12, 17)).astype(np.float32)
     query = "What number is on the red sign?"
     with torch.no_grad():

@@ -157,8 +157,6 @@ def _without_ocr(scene: Scene) -> list[str]:
 
 # The order of the rows of the fitted numbers. The middle of the picture is a map that needs no source.
 SOURCES = ("scorer", "photos", "look", "centre", "words")
-# What a picture and a question look like; a map's own signs are how sharp, how sure and how much like another it is.
-SIGNS = ("photograph", "grey", "type", "typeless", "reading", "thing", "ground", "colour", "place", "photo thing", "1")
 # A source that is believed less than this beforehand is not asked.
 PROMISE = 0.08
 # Maps are compared on so many cells along the longer side.
@@ -171,7 +169,7 @@ MIDDLE = 3.0
 
 @cache
 def law() -> dict[str, np.ndarray]:
-    """The fitted numbers: signs (sources, SIGNS), maps (sources, 3)."""
+    """The fitted numbers of each source: signs, for `signs_of`; maps, for how sharp, sure and shared its map is."""
     text = Path(__file__).with_name("weighing.json").read_text(encoding="utf-8")
     return {name: np.array(rows, dtype=np.float64) for name, rows in json.loads(text).items() if name != "n"}
 
@@ -190,7 +188,7 @@ def promising(scene: Scene, query: str, names: Sequence[str]) -> tuple[list[str]
 
 
 def signs_of(scene: Scene, query: str) -> np.ndarray:
-    """(SIGNS,) of a picture and a question."""
+    """What a picture and a question look like, in the order of the fitted numbers."""
     from ..knowing.language.senses import coupled_words
     from ..knowing.photos.source import photo_question
     from ..pictures.kind import photograph_odds
@@ -205,21 +203,20 @@ def signs_of(scene: Scene, query: str) -> np.ndarray:
     plain, named = coupled_words(query), photo_question(query)
     reading = bool(set(plain.reading) - {part for word in named.words for part in word.split("-")})
     odds = float(np.clip(photograph_odds(pixels) / 4, -2, 2))
-    thing = bool(named.things)
-    found = {
+    signs = {
         "photograph": odds,
         "grey": float(colourful < 0.1),
         "type": float(np.sqrt(min(1.0, ground))),
         "typeless": float(not letters),
         "reading": float(reading),
-        "thing": float(thing),
+        "thing": float(bool(named.things)),
         "ground": float(bool(named.grounds)),
         "colour": float(bool(plain.colour_names)),
         "place": float(named.side is not None),
-        "photo thing": max(0.0, odds) * thing,
+        "photo thing": max(0.0, odds) * bool(named.things),
         "1": 1.0,
     }
-    return np.array([found[name] for name in SIGNS])
+    return np.array(list(signs.values()))
 
 
 def _weighed(names: Sequence[str], signs: np.ndarray, scene: Scene, query: str) -> Relevance:

@@ -19,8 +19,8 @@ from ..core.values import Relevance
 from ..knowing.language.lexical import lexical
 from ..knowing.scene import Scene
 from ..knowing.ways import perspectival, propositional
-from ..texture import ops as opencv
 from ..texture.channels import Texture
+from ..texture.ops import enlarge
 from .arousal import first_arousal, modulate
 from .tensions import DEFAULT_TENSIONS, adaptive_balance, balance, sharpen
 
@@ -53,13 +53,10 @@ def read_tensions(folder: Path) -> dict[str, float]:
     """The three tensions that a training left in a folder."""
     try:
         found = json.loads((folder / TENSIONS_NAME).read_text(encoding="utf-8"))["tensions"]
-        tensions = {name: float(found[name]) for name in DEFAULT_TENSIONS}
+        return {name: min(1.0, max(0.0, float(found[name]))) for name in DEFAULT_TENSIONS}
     except (OSError, ValueError, TypeError, KeyError) as error:
         ways = "use look, look:adaptive, look:fixed, or a folder of train tensions"
         raise InputError(f"relevance='look:{folder}' holds no three tensions ({error!r}); {ways}") from error
-    if not all(0 <= value <= 1 for value in tensions.values()):
-        raise InputError(f"{folder / TENSIONS_NAME}: a tension lies in 0–1; train it again")
-    return tensions
 
 
 def relevance_of(
@@ -79,7 +76,7 @@ def relevance_of(
     height, width = sized(maps[0].shape, MAP_SIDE)
     maps = [texture.ops.shrink(one, (height, width)) for one in maps]
     if photo is not None:
-        maps[2] = coupled_with(maps[2], like(enlarged(photo.map, (height, width)), maps[2]))
+        maps[2] = coupled_with(maps[2], like(enlarge(photo.map, (height, width)), maps[2]))
         notes = (*(note for note in notes if "is zero" not in note), *photo.notes)
     ways = [np.asarray(one) for one in maps]
     arousal, said = first_arousal(query, ways)
@@ -98,8 +95,3 @@ def coupled_with(words: Array, photo: Array) -> Array:
     if not bool(photo.max() > 0):
         return words
     return 0.6 * (words * photo) ** 0.5 + 0.2 * (words + photo) if bool(words.max() > 0) else photo
-
-
-def enlarged(plane: np.ndarray, size: tuple[int, int]) -> np.ndarray:
-    """(h, w) → size, bilinear: a coarse map without its steps."""
-    return opencv.enlarge(np.ascontiguousarray(plane, dtype=np.float32), size)

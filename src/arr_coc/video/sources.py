@@ -15,13 +15,14 @@ from dataclasses import replace
 import numpy as np
 
 from ..balancing.choosing import relevance_for, resolve
-from ..balancing.look import coupled_with, enlarged
+from ..balancing.look import coupled_with
 from ..core.arrays import sized
 from ..knowing.photos.source import photo_coupling
 from ..knowing.registry import BUILT_IN
 from ..knowing.scene import SENSE_SIDE, RelevanceSource, Scene
 from ..texture.channels import CHANNELS
 from ..texture.motion import MAP, VIEW, view_of
+from ..texture.ops import enlarge
 
 # Context around a window, as a share of the frame's longer side: filters must not see the cut edge.
 MARGIN = 1 / 32
@@ -105,7 +106,7 @@ class ThreeWays(StreamSource):
 
     def whole(self, pixels: np.ndarray, size: tuple[int, int]) -> dict[int, np.ndarray]:
         photo = photo_coupling(pixels, self.query) if self.photos else None
-        return {} if photo is None else {3: enlarged(photo.map, size)}
+        return {} if photo is None else {3: enlarge(photo.map, size)}
 
     def everywhere(self, view: np.ndarray, size: tuple[int, int]) -> dict[int, np.ndarray]:
         from ..knowing.ways import perspectival
