@@ -5,7 +5,6 @@ from __future__ import annotations
 import platform
 import re
 from importlib.metadata import PackageNotFoundError, requires, version
-from pathlib import Path
 from typing import Annotated, NamedTuple
 
 import typer
@@ -20,21 +19,15 @@ from .options import OnlyJson
 CORE = "look, ask with mini"
 # Extras that are about working on the library, and those that only name others.
 NOT_FEATURES = ("dev", "docs", "all")
-# Packages that no extra can bring.
-BESIDE = {
-    "rapidocr": ("words of scans by OCR", "pip install 'arr-coc[ocr]' && pip install --no-deps rapidocr"),
-    "ray": ("batch --engine ray", "pip install 'ray[data]' pyarrow"),
-}
 
 
 class Finding(NamedTuple):
-    """works: whether the feature can be used. detail: versions, or what is missing. remedy: a line to type. core:
-    whether the library is broken without it."""
+    """works: whether the feature can be used. detail: versions, or what is missing and a line to type. core: whether
+    the library is broken without it."""
 
     feature: str
     works: bool
     detail: str
-    remedy: str = ""
     core: bool = False
 
 
@@ -62,13 +55,11 @@ def command(
     findings = [*extras(), *parts()]
     machine = {"arr-coc": __version__, "python": platform.python_version()}
     machine |= {"system": f"{platform.system()} {platform.machine()}", "torch": number("torch") or "missing"}
-    machine |= {"NVIDIA driver": "loaded" if Path("/dev/nvidiactl").exists() else "none"}
     if as_json:
         print_json({"machine": machine, "findings": [one._asdict() for one in findings]})
     else:
         for one in findings:
             say(f"{'works' if one.works else 'MISSING' if one.core else 'missing'}  {one.feature}: {one.detail}")
-            say(*([f"         {one.remedy}"] if one.remedy else []))
         say(*(f"{key}: {value}" for key, value in machine.items()))
     return 0 if all(one.works for one in findings if one.core) else USAGE_ERROR
 
@@ -82,22 +73,20 @@ def number(package: str) -> str:
 
 
 def extras() -> list[Finding]:
-    """What the distribution says it requires, by extra; then what no extra brings."""
+    """What the distribution says it requires, by extra."""
     packages: dict[str, list[str]] = {CORE: []}
     for requirement in requires("arr-coc") or ():
         package, extra = re.match(r"[\w.-]+", requirement), re.search(r"extra == ['\"](\w+)['\"]", requirement)
         if package and (extra is None or extra[1] not in NOT_FEATURES):
             packages.setdefault(CORE if extra is None else extra[1], []).append(package[0])
-    remedies = {name: f"pip install 'arr-coc[{name}]'" for name in packages} | {CORE: "pip install arr-coc"}
-    findings = [examined(name, needed, remedies[name]) for name, needed in packages.items()]
-    return [*findings, *(examined(name, [package], remedy) for package, (name, remedy) in BESIDE.items())]
-
-
-def examined(feature: str, packages: list[str], remedy: str) -> Finding:
-    missing = [package for package in packages if not number(package)]
-    if missing:
-        return Finding(feature, False, f"without {', '.join(missing)}", remedy, feature == CORE)
-    return Finding(feature, True, ", ".join(f"{one} {number(one)}" for one in packages), core=feature == CORE)
+    findings = []
+    for feature, needed in packages.items():
+        core, missing = feature == CORE, [one for one in needed if not number(one)]
+        detail = ", ".join(f"{one} {number(one)}" for one in needed)
+        if missing:
+            detail = f"without {', '.join(missing)}; pip install 'arr-coc{'' if core else f'[{feature}]'}'"
+        findings.append(Finding(feature, not missing, detail, core))
+    return findings
 
 
 def parts() -> list[Finding]:
@@ -109,11 +98,10 @@ def parts() -> list[Finding]:
             findings.append(Finding(f"weights: {part}", True, f"whole, in {WEIGHTS / part}", core=True))
         except InputError as error:
             remedy = "pip install --force-reinstall --no-deps arr-coc"
-            findings.append(Finding(f"weights: {part}", False, str(error), remedy, core=True))
+            findings.append(Finding(f"weights: {part}", False, f"{error}; {remedy}", core=True))
     for name, part in PARTS.items():
         files = find_part(name)
-        lacks = f"without {part.package} {part.version}"
+        lacks = f"without {part.package} {part.version}; arr-coc doctor --download"
         where = lacks if files is None else str(next(iter(files.values())).parent)
-        remedy = "arr-coc doctor --download" if files is None else ""
-        findings.append(Finding(f"photos: {name}", files is not None, where, remedy))
+        findings.append(Finding(f"photos: {name}", files is not None, where))
     return findings

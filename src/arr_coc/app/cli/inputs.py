@@ -17,7 +17,7 @@ from ...pictures.document import Document, document_of, files_in
 from ...pictures.pdf import is_pdf
 
 STDIN = "-"
-HUB_SECONDS = 4
+HUB, HUB_SECONDS = "https://huggingface.co", 4
 
 
 class PictureSource(NamedTuple):
@@ -135,21 +135,18 @@ def check_model(name: str) -> None:
     if name == MINI or os.path.exists(name) or os.environ.get("HF_HUB_OFFLINE"):
         return
     if not HUB_NAME.fullmatch(name):
-        raise InputError(
-            f"--model {name} is neither a folder nor a name on the hub; give mini, a folder, or owner/name"
-        )
-    hub = Request(os.environ.get("HF_ENDPOINT") or "https://huggingface.co", method="HEAD")
+        raise InputError(f"--model {name} is neither a folder nor a name on the hub; give mini, a folder, owner/name")
     try:
-        urlopen(hub, timeout=HUB_SECONDS).close()
+        urlopen(Request(os.environ.get("HF_ENDPOINT") or HUB, method="HEAD"), timeout=HUB_SECONDS).close()
     except HTTPError:
         return  # it answers
     except OSError as error:
-        home = Path(os.environ.get("HF_HOME") or Path.home() / ".cache" / "huggingface")
-        cache = Path(os.environ.get("HF_HUB_CACHE") or home / "hub") / f"models--{name.replace('/', '--')}"
-        if not any((cache / "snapshots").glob("*/config.json")):
+        from huggingface_hub import try_to_load_from_cache
+
+        if not isinstance(try_to_load_from_cache(name, "config.json"), str):
+            remedy = "download it elsewhere and give its folder, or ask mini"
             raise InputError(
-                f"--model {name} is not a folder here, and the hub cannot be reached ({error}); "
-                "download it elsewhere and give its folder, or ask mini"
+                f"--model {name} is not a folder here, and the hub cannot be reached ({error}); {remedy}"
             ) from error
         os.environ["HF_HUB_OFFLINE"] = "1"
 

@@ -71,9 +71,6 @@ Pages = Annotated[
 Record = Annotated[
     Path | None, typer.Option(metavar="FILE.jsonl", help="Append what is asked and answered to a file of your own.")
 ]
-AllowMedia = Annotated[
-    list[str] | None, typer.Option(help="A host that pictures may be fetched from; may be repeated.")
-]
 
 
 @dataclass(frozen=True, kw_only=True)
