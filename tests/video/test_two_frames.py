@@ -45,7 +45,7 @@ def test_every_frame_that_got_tokens_has_a_say() -> None:
     doubts = {}
     for blank in (None, *funded):
         shown = [np.zeros_like(one) if number == blank else one for number, one in enumerate(frames)]
-        answer = answer_clip(eye, watched, shown, "sheet", max_new_tokens=2)
+        answer = answer_clip(eye, watched, shown, max_new_tokens=2)
         doubts[blank] = answer.uncertainty
         assert answer.tokens == sum(watched.frames[number].tokens for number in funded)
         assert any("side by side" in note for note in answer.passes[-1].allocation.notes)

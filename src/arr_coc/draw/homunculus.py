@@ -178,8 +178,6 @@ def words_of(watched: Watched, number: int) -> str:
     if watched.seconds:
         parts.insert(1, f"{watched.seconds[number]:.2f} s")
     parts.append(f"{seen.tokens} token{'' if seen.tokens == 1 else 's'}")
-    if seen.similarity is not None:
-        parts.append(f"similarity {seen.similarity:.2f}")
     if seen.cut:
         parts.append("CUT")
     return ", ".join(parts) + f"; clip {watched.tokens} of {watched.full} tokens"

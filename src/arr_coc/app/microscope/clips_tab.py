@@ -69,11 +69,9 @@ def watch_clip(desk: Desk, path: str | None, query: str, share: float, progress:
 def show_film(clip: Clip) -> str:
     """The film of the homunculus, and what was answered."""
     watched, answer = clip.watched, clip.answer
-    inside = watched.coherence["inside"]
     facts = [
         f"{len(watched.frames)} frames",
         f"{len(watched.cuts)} cut{'s' * (len(watched.cuts) != 1)}",
-        *([] if inside is None else [f"similarity inside scenes {inside:.2f}"]),
     ]
     film = (
         '<video controls muted playsinline preload="auto" aria-label="homunculus of the clip" '
@@ -98,11 +96,10 @@ def show_frame(clip: Clip, number: int) -> kit.SheetContent:
     ]
     words = [f"frame {number + 1} of {len(watched.frames)}", f"{watched.seconds[number]:.2f} s"]
     words += [f"scene {seen.scene + 1}", *(["a cut"] if seen.cut else [])]
-    words += [] if seen.similarity is None else [f"similarity {seen.similarity:.2f}"]
     html = f'<p class="summary">{escape(", ".join(words))}</p>{figures(panes, "thirds")}'
     facts = {"query": watched.query, "tokens": watched.tokens, "full": watched.full, "cuts": watched.cuts}
     frames = [{**one.allocation.to_json(), "cut": one.cut} for one in watched.frames]
-    document = {**facts, "coherence": watched.coherence, "frames": frames}
+    document = {**facts, "frames": frames}
     drawn = np.hstack([pane.pixels for pane in panes])
     return kit.SheetContent("clips", html, lambda: Image.fromarray(drawn), lambda: document, PageState("clips").link())
 
