@@ -9,8 +9,8 @@ from time import perf_counter
 
 import numpy as np
 
-from .attending.document import page_gains, share_tokens
 from .attending.frame import Frame, check_maps, to_cells
+from .attending.overlay import page_gains, share_tokens
 from .balancing.document import PageOffers, PageRelevance, page_relevances
 from .core.errors import InputError
 from .core.values import Allocation, DocumentAllocation, PageShare

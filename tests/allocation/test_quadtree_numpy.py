@@ -9,12 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from arr_coc.attending.allocate import allocate, allocate_batch
-from arr_coc.attending.quadtree import quadtree
-from arr_coc.attending.tree import build_tree
+from arr_coc.attending.tree import build_tree, quadtree
 from arr_coc.core.errors import InputError
 from arr_coc.core.values import Relevance
 
-CRITERIA = ("mass", "variance", "peak")
+CRITERIA = ("mass", "peak")
 
 
 def random_map(rows: int, cols: int, seed: int, steps: int | None) -> np.ndarray:

@@ -12,7 +12,7 @@ from small_pdf import small_pdf
 
 from arr_coc import Relevance, look
 from arr_coc.attending.allocate import allocate
-from arr_coc.attending.document import page_gains, share_tokens
+from arr_coc.attending.overlay import page_gains, share_tokens
 from arr_coc.balancing.document import PageRelevance
 from arr_coc.decide_document import allocate_pages, listed
 from arr_coc.options import Options

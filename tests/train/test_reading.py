@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tiny_models import characters
 
-from arr_coc.attending.quadtree import gather_leaves, quadtree, select_splits, split_gains
+from arr_coc.attending.tree import gather_leaves, quadtree, select_splits, split_gains
 from arr_coc.core.alphabet import IDS, NUMBER_OF_IDS, encode
 from arr_coc_lab.train.allocations import KINDS, LOOK_AGAIN, Kind, LeafTable, even_tree_of, target_cells, tree_of
 from arr_coc_lab.train.mini_model import (

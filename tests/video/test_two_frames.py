@@ -33,7 +33,8 @@ def test_frames_side_by_side_keep_their_regions() -> None:
     assert not same.notes
 
 
-def test_every_frame_that_got_tokens_has_a_say() -> None:
+def test_every_frame_that_got_tokens_has_a_say(monkeypatch) -> None:
+    monkeypatch.setattr("arr_coc.video.answering.knows_video", lambda eye: False)
     frames = scene(1, 3) + scene(2, 3)
     watched = watch(iter(frames), QUERY, budget=0.3)
     funded = watched.funded(4)

@@ -15,9 +15,8 @@ from torch import Tensor
 
 from arr_coc.attending.allocate import as_maps
 from arr_coc.attending.frame import to_cells
-from arr_coc.attending.quadtree import pool
 from arr_coc.attending.strategies import SHAPED, AllocationJob, Strategy
-from arr_coc.attending.tree import Leaves
+from arr_coc.attending.tree import Leaves, pool
 from arr_coc.core.errors import InputError
 from arr_coc.core.values import Allocation
 

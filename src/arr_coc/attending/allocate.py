@@ -19,9 +19,8 @@ from ..core.errors import InputError, whole
 from ..core.values import DEFAULT_CELL, Allocation, Relevance
 from .frame import Frame, check_maps, check_reading, to_cells
 from .overlay import overlay
-from .quadtree import quadtree
 from .strategies import DEFAULT_STRATEGY, AllocationJob, check_options, find_strategy
-from .tree import Leaves
+from .tree import Leaves, quadtree
 
 if TYPE_CHECKING:
     import torch
@@ -140,4 +139,4 @@ def overlay_leaves(job: AllocationJob) -> Leaves:
 
 def quadtree_leaves(job: AllocationJob) -> Leaves:
     """The strategy "quadtree"."""
-    return quadtree(job.cells, job.tree(), job.budgets, job.option("criterion", "mass"))
+    return quadtree(job.cells, job.tree, job.budgets, job.option("criterion", "mass"))

@@ -94,12 +94,10 @@ class Frame:
 
     def leaves_gaps(self, cells: np.ndarray) -> bool:
         """Whether leaves (N, 3) leave some cell of the grid uncovered."""
-        change = np.zeros((self.grid[0] + 1, self.grid[1] + 1), dtype=np.int32)
-        start = cells[:, :2]
-        stop = np.minimum(start + (np.int64(1) << cells[:, 2:]), self.grid)
-        for rows, cols, step in ((start, start, 1), (stop, stop, 1), (start, stop, -1), (stop, start, -1)):
-            np.add.at(change, (rows[:, 0], cols[:, 1]), step)
-        return bool((change.cumsum(0).cumsum(1)[:-1, :-1] == 0).any())
+        covered = np.zeros(self.grid, dtype=bool)
+        for row, col, level in cells.tolist():
+            covered[row : row + (1 << level), col : col + (1 << level)] = True
+        return not covered.all()
 
     def check_budget(self, budget: int | str) -> tuple[int, tuple[str, ...]]:
         """The tokens that may be spent, and a note where more were allowed than the picture has."""

@@ -19,8 +19,7 @@ from ..core.plugins import LAB, load_function, load_plugin, plugins
 from ..core.values import Allocation
 from .frame import Frame
 from .overlay import overlay
-from .quadtree import Criterion, quadtree
-from .tree import Leaves, Tree, tree_for
+from .tree import Criterion, Leaves, Tree, quadtree, tree_for
 
 if TYPE_CHECKING:
     import torch
@@ -30,8 +29,6 @@ DEFAULT_STRATEGY = "overlay"
 # `shape` says which allocator turns a map into leaves ("overlay" or "quadtree"), so that a control can be made like the
 # strategy that it controls.
 SHAPED = ("shape", "overview", "criterion")
-# Arguments of `allocate` that every strategy takes; only needed to guess what a wrong name was meant to be.
-COMMON = ("budget", "image_size", "strategy", "cell", "canvas", "levels", "seed")
 # Strategies of the laboratory, so that a missing one can be told.
 IN_THE_LAB = ("saccades", "clusters", "top_k", "classic")
 
@@ -57,14 +54,10 @@ class AllocationJob:
         return len(self.maps)
 
     @property
-    def budget(self) -> int:
-        return self.budgets[0]
-
-    def tree(self, budget: int | None = None) -> Tree:
+    def tree(self) -> Tree:
         """The tree that serves the smallest budget of the batch, so that the whole batch shares it."""
         frame = self.frame
-        smallest = min(self.budgets) if budget is None else budget
-        return tree_for(frame.image_size, smallest, cell=frame.cell, canvas=frame.canvas, levels=self.levels)
+        return tree_for(frame.image_size, min(self.budgets), cell=frame.cell, canvas=frame.canvas, levels=self.levels)
 
     def leaves(self, cells: Array, criterion: Criterion = "mass") -> Leaves:
         """Leaves of a map (B, rows, cols) by the allocator that the option `shape` names."""
@@ -73,7 +66,7 @@ class AllocationJob:
             return overlay(cells, self.budgets, levels=self.levels, overview=self.option("overview"))
         if shape != "quadtree":
             raise InputError(f"shape={shape!r} is unknown; use overlay or quadtree")
-        return quadtree(cells, self.tree(), self.budgets, self.option("criterion", criterion))
+        return quadtree(cells, self.tree, self.budgets, self.option("criterion", criterion))
 
     def generator(self) -> torch.Generator:
         """Random numbers are drawn on the CPU, so that a seed means the same on every device."""
@@ -174,18 +167,13 @@ def without_torch(name: str) -> bool:
     return find_strategy(name).without_torch
 
 
-def check_options(strategy: str, options: Iterable[str], keywords: Iterable[str] = ()) -> None:
-    """Refuse options that the strategy does not take: a mistyped name must not be ignored.
-
-    keywords: what the caller takes besides, among which to look for what was meant.
-    """
+def check_options(strategy: str, options: Iterable[str]) -> None:
+    """Refuse options that the strategy does not take: a mistyped name must not be ignored."""
     known = find_strategy(strategy).options
     for name in options:
         if name not in known:
             takes = f"takes {', '.join(known)}" if known else "takes no options of its own"
-            raise InputError(
-                f"{name}= is no option{meant(name, (*known, *COMMON, *keywords))}: strategy {strategy!r} {takes}"
-            )
+            raise InputError(f"{name}= is no option{meant(name, known)}: strategy {strategy!r} {takes}")
 
 
 def meant(name: object, known: Iterable[str]) -> str:
