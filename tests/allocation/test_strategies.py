@@ -70,11 +70,9 @@ def test_a_batch_equals_one_by_one(strategy):
 
 
 @pytest.mark.parametrize("strategy", strategy_names())
-def test_an_option_that_a_strategy_does_not_take_is_refused_and_the_nearest_name_said(strategy):
-    with pytest.raises(InputError, match=r"budegt=.*did you mean budget\?"):
+def test_an_option_that_a_strategy_does_not_take_is_refused(strategy):
+    with pytest.raises(InputError, match="budegt= is no option"):
         allocate(SPOT, BUDGET, strategy=strategy, strategy_options={"budegt": 3, **extras(strategy)})
-    with pytest.raises(InputError, match=r"levelz=.*did you mean levels?\?"):
-        allocate(SPOT, BUDGET, strategy=strategy, strategy_options={"levelz": 3, **extras(strategy)})
 
 
 @pytest.mark.parametrize(
