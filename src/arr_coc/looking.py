@@ -28,6 +28,7 @@ from .balancing.choosing import check_relevance as check_relevance
 from .balancing.choosing import resolve
 from .core.errors import InputError, naming_extras, shown
 from .core.values import Allocation, Relevance, timed
+from .decide import View, attend
 from .knowing.large import FINE_SIDE, LARGE_SIDE, TileReader, read_tiles
 from .knowing.registry import as_relevance
 from .knowing.scene import VIEW_SIDE, Scene
@@ -159,10 +160,7 @@ class Prepared:
         options = check_look(query, options, words is not None)
         relevance, device, grip = options.relevance, options.device, as_grip(options.grip)
         seconds = {"load": self.load_seconds}
-        with timed(seconds, "import"):
-            check_device(device)
-            import_stages(options)
-        from .decide import View, attend
+        check_device(device)
 
         size, cell, canvas = self.picture.size, options.cell, options.canvas
         frame = Frame(size, cell, canvas)
@@ -224,7 +222,7 @@ class PreparedDocument:
         if options.scale not in (None, 1.0) or options.grip is not None:
             note = "scale and grip are for single pictures: pages are laid out as they are; ask reads each at its scale"
             looked = replace(looked, allocation=replace(looked.allocation, notes=(*looked.notes, note)))
-        return replace(looked, seconds={"load": self.load_seconds, "import": 0.0, **looked.seconds})
+        return replace(looked, seconds={"load": self.load_seconds, **looked.seconds})
 
 
 def check_look(query: str, options: Options, words: bool | None = None) -> Options:
@@ -236,14 +234,3 @@ def check_look(query: str, options: Options, words: bool | None = None) -> Optio
     if isinstance(options.budget, list):
         raise InputError(f"budget={shown(options.budget)} is for several pictures; of one, give one number")
     return options
-
-
-def import_stages(options: Options) -> None:
-    """Import what a look will need anyway, so that its time is not counted as work."""
-    for module in ("texture.channels", "knowing.language.lexical", "balancing.look", "attending.allocate"):
-        import_module(f".{module}", __package__)
-    if not without_torch(options.layout) or options.device != "cpu":
-        import_module("torch")
-    if isinstance(options.relevance, str) and options.relevance == "scorer":
-        # The bundled one; torch is for those of a user's own.
-        import_module(".knowing.scorer.onnx_scorer", __package__)

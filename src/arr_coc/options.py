@@ -218,17 +218,16 @@ class Options:
 
     def check_decided(self) -> None:
         """Refuse an allocation beside what would decide otherwise."""
-        others = ("budget", "strategy", "relevance")
-        given = [name for name in others if getattr(self, name) is not None]
-        if self.allocation is not None and given:
-            raise InputError(f"allocation cannot be combined with {', '.join(given)}; pass one of them")
+        self._refuse_beside("allocation", ("budget", "strategy", "relevance"))
 
     def check_preset(self) -> None:
         """Refuse what a preset decides."""
-        others = ("strategy", "relevance", "allocation", "words", "hints")
-        given = [name for name in others if getattr(self, name) is not None]
-        if self.preset is not None and given:
-            raise InputError(f"preset {self.preset!r} cannot be combined with {', '.join(given)}")
+        self._refuse_beside("preset", ("strategy", "relevance", "allocation", "words", "hints"))
+
+    def _refuse_beside(self, name: str, others: Iterable[str]) -> None:
+        given = [other for other in others if getattr(self, other) is not None]
+        if getattr(self, name) is not None and given:
+            raise InputError(f"{name} cannot be combined with {', '.join(given)}; pass one of them")
 
 
 NAMES = tuple(item.name for item in fields(Options))
