@@ -254,25 +254,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     with pytest.raises(SystemExit) as end:
         main(["pack", str(path), "--for", "mini"])
     assert end.value.code == 2
-    assert "give pictures, a question and a model" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(("place", "tokens"), [("2048x1024", 2048), ("{page}", 80)])
-def test_the_cost_of_pictures_as_they_are(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], place: str, tokens: int
-) -> None:
-    from arr_coc.app.cli import main
-
-    path = tmp_path / "page.png"
-    Image.fromarray(page(256, 320)).save(path)
-    with pytest.raises(SystemExit) as end:
-        main(["pack", "--cost", place.format(page=path), "--for", "qwen3-vl", "--json"])
-    assert end.value.code == 0
-    (row,) = json.loads(capsys.readouterr().out)["pictures"]
-    assert row["tokens"] == tokens
-    with pytest.raises(SystemExit):
-        main(["pack", "--cost", "2048x1024", "--json"])
-    assert {one["model"] for one in json.loads(capsys.readouterr().out)["pictures"]} == {t.name for t in own_tables()}
+    assert "give pictures and a question" in capsys.readouterr().err
 
 
 def lettered(height: int, letters: int, size: tuple[int, int] = (640, 896)) -> np.ndarray:

@@ -126,7 +126,15 @@ def look_entry(name: str, query: str, look: AnyLook, files: Mapping[str, str]) -
     allocation = look.allocation
     numbers = {"budget": allocation.budget, "tokens": allocation.tokens, "full": allocation.full}
     told = {"seconds": dict(look.seconds), "notes": list(look.notes), "files": dict(files)}
-    return {"image": name, "query": query, **numbers, **told, "allocation": allocation.to_json()}
+    relevance = next((note for note in look.notes if note.startswith("relevance")), "")
+    return {
+        "image": name,
+        "query": query,
+        "relevance": relevance,
+        **numbers,
+        **told,
+        "allocation": allocation.to_json(),
+    }
 
 
 def print_look(name: str, query: str, look: AnyLook, files: Mapping[str, str]) -> None:
