@@ -16,7 +16,7 @@ from ...balancing.tensions import DEFAULT_TENSIONS, POLES, TENSION_NAMES, balanc
 from ...core.errors import InputError
 from ...core.values import Allocation, Answer, Relevance, is_unsure, sureness_words
 from ...decide_document import DocumentLook
-from ...draw import document_sheet, foveated, heat, homunculus, overlay
+from ...draw import document_sheet, foveated, heat, overlay
 from ...looking import prepare
 from ...options import Options, check_question
 from ...pictures.load import Picture
@@ -58,13 +58,7 @@ def show_answer(desk: Desk, path: str | None, state: PageState) -> kit.SheetCont
         budget(answer.allocation),
         notes([*picture.notes, *answer.notes]),
     ]
-    return kit.SheetContent(
-        "ask",
-        "".join(html),
-        lambda: homunculus(picture, answer.allocation, relevance, state.q, answer=answer),
-        lambda: {"query": state.q, "model": state.model, "answer": answer.to_json(), **answer.allocation.to_json()},
-        state.link(),
-    )
+    return kit.SheetContent("".join(html), state.link())
 
 
 def answer_card(answer: Answer, truth: str | None) -> str:
