@@ -13,7 +13,16 @@ import typer
 from ...asking import Eye, ask
 from ...core.files import write_json
 from ...core.folders import MINI
-from ...core.values import UNSURE, Answer, check_sureness, is_unsure, sureness_words, withheld
+from ...core.values import (
+    UNSURE,
+    Answer,
+    DocumentAllocation,
+    PageShare,
+    check_sureness,
+    is_unsure,
+    sureness_words,
+    withheld,
+)
 from ...decide_document import listed
 from ...looking import Prepared, prepare
 from ...options import check_question
@@ -84,14 +93,19 @@ def command(given: AskCommand) -> None:
 
 
 def write_answer(out: Path, source: PictureSource, query: str, answer: Answer) -> dict[str, str]:
-    """Write NAME.answer.json, and of a picture the regions that were answered from, drawn and as JSON; return the
-    paths by kind."""
-    from ...draw import homunculus
+    """Write NAME.answer.json, and the regions that were answered from, drawn and as JSON; return the paths by kind."""
+    from ...draw import document_sheet, homunculus
 
-    prepared, name, files = prepare(source.place, source.pages), Path(source.file).stem, {}
+    prepared, name = prepare(source.place, source.pages), Path(source.file).stem
     if isinstance(prepared, Prepared):
         drawn = homunculus(prepared.picture, answer.allocation, None, query, answer=answer, words=prepared.words)
         files = write_drawn(out, name, {"homunculus": drawn}, answer.allocation)
+    else:
+        document = prepared.document
+        read = dict(zip(answer.pages, (step.allocation for step in answer.passes), strict=False))
+        shares = tuple(PageShare(page.number, page.name, 0, read.get(page.number)) for page in document.pages)
+        laid = DocumentAllocation(shares, answer.tokens, answer.allocation.strategy, document.name, document.of_pages)
+        files = write_drawn(out, name, {"pages": document_sheet(document, laid, query)}, laid)
     with writing(out):
         write_json(out / f"{name}.answer.json", answer.to_json())
     return {**files, "answer": str(out / f"{name}.answer.json")}
