@@ -136,11 +136,6 @@ def test_what_is_read_as_well_from_afar_gets_fewer_fine_cells_and_the_budget_sta
     assert (fine[1] & (shares < 1)).sum() <= (fine[0] & (shares < 1)).sum()
 
 
-def test_reading_of_another_shape_is_told():
-    with pytest.raises(InputError, match="reading= must be shares"):
-        allocate(np.eye(8), 10, strategy_options={"reading": np.ones((3, 3))})
-
-
 def test_large_print_is_not_seen_finer_than_it_is_read():
     letters = type_height(sheet(64))
     seen = Distance(1.0, 0, letters, NARROW).reading(20, 20)

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..core import arrays
 from ..core.arrays import Array
-from ..core.errors import InputError, frozen, whole, whole_size
+from ..core.errors import InputError, whole, whole_size
 from ..core.values import COARSEST_LEVEL, DEFAULT_CELL, Allocation
 from .tree import check_budget
 
@@ -116,16 +116,6 @@ def check_maps(maps: Array) -> Array:
     if not bool(arrays.namespace(maps).isfinite(maps).all()):
         raise InputError("relevance contains NaN or infinity; every value must be a number in [0, 1]")
     return maps
-
-
-def check_reading(reading: object, grid: tuple[int, int]) -> np.ndarray | None:
-    """What single cells gain of their relevance, (rows, cols) → (1, rows, cols) float32, or one clear line."""
-    if reading is None:
-        return None
-    shares = frozen(reading, "reading", np.float32)
-    if shares.shape != grid or (shares < 0).any():
-        raise InputError(f"reading= must be shares of shape {grid}, one for each cell, got {shares.shape}")
-    return shares[None]
 
 
 def to_cells(maps: Array, frame: Frame) -> Array:

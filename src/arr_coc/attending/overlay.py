@@ -33,7 +33,6 @@ import numpy as np
 
 from ..core import arrays
 from ..core.arrays import Array
-from ..core.errors import whole
 from ..core.values import COARSEST_LEVEL
 from .tree import Leaves, Tree, build_tree, gather_nodes, node_sums, pool
 
@@ -53,15 +52,14 @@ class Overview(NamedTuple):
 
 
 @lru_cache(maxsize=4096)
-def overview_of(rows: int, cols: int, budget: int, levels: int | None = None, most: int | None = None) -> Overview:
-    """The overview of a grid at a budget: the finest tiling of at most a quarter of it, or of `most` tokens.
+def overview_of(rows: int, cols: int, budget: int, levels: int | None = None) -> Overview:
+    """The overview of a grid at a budget: the finest tiling of at most a quarter of it.
 
     levels: the coarsest level allowed. Where no tiling is that small there is none, and relevance decides alone.
     """
-    most = budget // OVERVIEW_SHARE if most is None else min(most, budget)
     tree = build_tree(rows, cols, COARSEST_LEVEL if levels is None else levels)
     for level in range(1, tree.levels + 1):
-        if math.prod(tree.shape(level)) <= most:
+        if math.prod(tree.shape(level)) <= budget // OVERVIEW_SHARE:
             return Overview(level, True)
     return Overview(tree.levels, False)
 
@@ -71,24 +69,20 @@ def overlay(
     budgets: Sequence[int],
     *,
     levels: int | None = None,
-    overview: int | None = None,
-    coarse_gain: float = COARSE_GAIN,
     scored: Array | None = None,
     reading: Array | None = None,
 ) -> Leaves:
     """(B, rows, cols) relevance of level-0 cells, numpy or torch → the leaves of each picture, exactly on its budget.
 
-    budgets: one for each picture, 1 to full. levels: the coarsest level allowed. overview: the most tokens that the
-    overview may have, a quarter of the budget where None. coarse_gain: see `COARSE_GAIN`. scored: (B, rows, cols), the
-    map whose means are the leaves' scores, where it is not the one that decides. reading: (B, rows, cols), the share of
-    its relevance that a single cell gains (`distance.Distance.reading`); all of it where None.
+    budgets: one for each picture, 1 to full. levels: the coarsest level allowed. scored: (B, rows, cols), the map whose
+    means are the leaves' scores, where it is not the one that decides. reading: (B, rows, cols), the share of its
+    relevance that a single cell gains (`distance.Distance.reading`); all of it where None.
     """
     rows, cols = relevance.shape[1:]
-    overview = None if overview is None else whole(overview, "overview")
-    views = [overview_of(rows, cols, budget, levels, overview) for budget in budgets]
+    views = [overview_of(rows, cols, budget, levels) for budget in budgets]
     tree = build_tree(rows, cols, max(view.level for view in views))
     sums = node_sums(relevance, tree)
-    wanted = node_order(node_gains(sums, tree, coarse_gain, reading), tree, views)
+    wanted = node_order(node_gains(sums, tree, reading), tree, views)
     chosen = visible_leaves(wanted, tree, budgets)
     return gather_nodes(chosen, sums if scored is None else node_sums(scored, tree), tree, budgets)
 
@@ -108,13 +102,13 @@ def token_gains(relevance: Array) -> Array:
     return arrays.take(arrays.take(gains, order), arrays.largest_first(adds, tree.full))
 
 
-def node_gains(sums: Array, tree: Tree, coarse_gain: float = COARSE_GAIN, reading: Array | None = None) -> Array:
+def node_gains(sums: Array, tree: Tree, reading: Array | None = None) -> Array:
     """(B, nodes) relevance inside every node → (B, nodes): what a token gains there.
 
     No leaf of level 1 or more gains less than those inside it: it comes before them.
     """
     library = arrays.namespace(sums)
-    means = sums / arrays.like(tree.areas, sums) * coarse_gain
+    means = sums / arrays.like(tree.areas, sums) * COARSE_GAIN
     gains = [_grid(sums, tree, 0) if reading is None else _grid(sums, tree, 0) * reading]
     for level in range(1, tree.levels + 1):
         own = _grid(means, tree, level)

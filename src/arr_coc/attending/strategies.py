@@ -28,7 +28,7 @@ GROUP = "arr_coc.strategies"
 DEFAULT_STRATEGY = "overlay"
 # `shape` says which allocator turns a map into leaves ("overlay" or "quadtree"), so that a control can be made like the
 # strategy that it controls.
-SHAPED = ("shape", "overview", "criterion")
+SHAPED = ("shape", "criterion")
 # Strategies of the laboratory, so that a missing one can be told.
 IN_THE_LAB = ("saccades", "clusters", "top_k", "classic")
 
@@ -63,7 +63,7 @@ class AllocationJob:
         """Leaves of a map (B, rows, cols) by the allocator that the option `shape` names."""
         shape = self.option("shape", "overlay")
         if shape == "overlay":
-            return overlay(cells, self.budgets, levels=self.levels, overview=self.option("overview"))
+            return overlay(cells, self.budgets, levels=self.levels)
         if shape != "quadtree":
             raise InputError(f"shape={shape!r} is unknown; use overlay or quadtree")
         return quadtree(cells, self.tree, self.budgets, self.option("criterion", criterion))
@@ -123,7 +123,7 @@ _CONTROLS = "arr_coc.attending.controls"
 BUILT_IN = {
     strategy.name: strategy
     for strategy in (
-        Strategy("overlay", "arr_coc.attending.allocate:overlay_leaves", ("overview", "reading"), without_torch=True),
+        Strategy("overlay", "arr_coc.attending.allocate:overlay_leaves", ("reading",), without_torch=True),
         Strategy("quadtree", "arr_coc.attending.allocate:quadtree_leaves", ("criterion",), without_torch=True),
         Strategy("uniform", f"{_CONTROLS}:uniform"),
         Strategy("random", f"{_CONTROLS}:random", SHAPED),
