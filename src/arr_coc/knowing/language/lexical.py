@@ -1,6 +1,6 @@
 """Lexical coupling: what a question's plain words can be tied to without any encoder or training.
 
-Three kinds of words couple, in the sense that is meant (`senses`), in five languages (`tables`): colours to distance
+Three kinds of words couple, in the sense that is meant (`senses`), in four languages (`tables`): colours to distance
 in L*a*b*, places to x and y, and words about reading to text regions. It is honest about the rest: a question without
 such words gives a zero map and says so, and what would have to be counted ("the second chart") is left alone.
 """
@@ -18,8 +18,8 @@ from ...core import arrays
 from ...core.arrays import Array
 from ...texture.channels import Texture, smooth, surround_radius
 from ...texture.pixels import srgb_to_lab
-from .senses import coupled_words
-from .tables import KNOWN, CoupledWords
+from .senses import CoupledWords, coupled_words
+from .tables import KNOWN
 
 # sRGB of what people call by these names.
 COLOURS: dict[str, tuple[int, int, int]] = {
