@@ -37,7 +37,7 @@ def seen(*things: tuple[str, tuple[float, float, float, float], float], pixels: 
         scores[place, NUMBER[name]] = score
         boxes[place] = box
     found = PhotoSight(np.full((300, 400, 3), 128, np.uint8) if pixels is None else pixels)
-    found.__dict__.update({"square": Anchors(scores, boxes), "close": Anchors(scores, boxes)})
+    found.__dict__.update({"anchors": Anchors(scores, boxes)})
     return found
 
 
@@ -130,9 +130,8 @@ def test_options_and_missing_weights_are_one_line(monkeypatch, tmp_path):
     monkeypatch.setattr("arr_coc.knowing.photos.nets.find_spec", lambda name: None)
     assert not photos_installed()
     assert photos.photo_coupling(np.zeros((9, 9, 3), np.uint8), "Where is the dog?") is None
-    for relevance in ("photos", "photos:fast"):
-        with pytest.raises(InputError, match="arr-coc doctor --download"):
-            examine(np.zeros((64, 64, 3), np.uint8), "Where is the dog?", Options(relevance=relevance))
+    with pytest.raises(InputError, match="arr-coc doctor --download"):
+        examine(np.zeros((64, 64, 3), np.uint8), "Where is the dog?", Options(relevance="photos"))
     with pytest.raises(InputError, match="fetch it: arr-coc doctor --download"):
         detect(np.zeros((64, 64, 3), np.uint8))
 
@@ -145,10 +144,10 @@ def test_the_detector_is_read_as_it_would_decide_itself():
     """Two routes to one answer: our decoding of its anchors, and its own last step by OpenCV."""
     import cv2
 
-    from arr_coc.knowing.photos.nets import parts_folder, read_part
+    from arr_coc.knowing.photos.nets import read_part
 
     pixels = cv2.GaussianBlur(np.random.default_rng(0).integers(0, 256, (320, 320, 3), dtype=np.uint8), (0, 0), 5)
-    files = {name: np.frombuffer(value, np.uint8) for name, value in read_part("detector", parts_folder()).items()}
+    files = {name: np.frombuffer(value, np.uint8) for name, value in read_part("detector").items()}
     whole = cv2.dnn.readNetFromTensorflow(files["frozen_inference_graph.pb"], files["graph.pbtxt"])
     whole.setInput(cv2.dnn.blobFromImage(pixels, 1 / 127.5, (320, 320), (127.5, 127.5, 127.5)))
     decided = whole.forward()[0, 0]
@@ -163,9 +162,6 @@ def test_the_detector_is_read_as_it_would_decide_itself():
 def test_the_real_map_is_a_map_for_every_kind_of_question():
     pixels = np.random.default_rng(1).integers(0, 256, (120, 200, 3), dtype=np.uint8)
     for query in ("Where is the dog?", "Where is the sky?", "zzz", "the second red car on the left"):
-        for relevance in ("photos", "photos:fast"):
-            look = examine(pixels, query, Options(budget=0.25, relevance=relevance))
-            assert look.relevance.map.max() == 1
-            assert any("photo map:" in note for note in look.notes)
-    with pytest.raises(InputError, match="use 'photos' or 'photos:fast'"):
-        examine(pixels, "Where is the dog?", Options(relevance="photos:slow"))
+        look = examine(pixels, query, Options(budget=0.25, relevance="photos"))
+        assert look.relevance.map.max() == 1
+        assert any("photo map:" in note for note in look.notes)

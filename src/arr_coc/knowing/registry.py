@@ -62,7 +62,7 @@ class Source:
     first called. needs: names of `NEEDS`. summary: one line, which the relevance carries as a note. ready: says in one
     line what is missing on this machine, or None, given what is offered; also as "module:name". together: the function
     takes all scenes and all questions of a prompt, and returns `Maps`. option: what may be written behind the name and
-    a colon, as in "photos:fast"; given: what was, which the function takes as `option=`. narrows: whether fear, at
+    a colon, as in "words:FOLDER"; given: what was, which the function takes as `option=`. narrows: whether fear, at
     grave stakes and in doubt, narrows its maps to few regions; sources that know arousal themselves, and a caller's
     own, are left alone.
     """
@@ -146,7 +146,6 @@ BUILT_IN: Mapping[str, Source] = {
             "arr_coc.knowing.photos.source:photos_relevance",
             summary="where the things that the question names are, by a detector",
             ready="arr_coc.knowing.photos.source:photos_missing",
-            option="fast",
             narrows=True,
         ),
         Source(

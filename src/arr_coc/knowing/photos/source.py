@@ -1,14 +1,12 @@
 """What a question asks for in a photograph: the source of relevance called "photos". No torch.
 
 A detector says of every place how much it looks like each of 80 things; a thesaurus, written by hand, says which of
-them the question means: the words people use for them, words for several of them together (animal, vehicle), and parts
-that lie at a known place of a thing (shoes at the foot of a person). Words that it does not know are looked up in a
-table of kinds made from WordNet (`kinds.json`: a dachshund is a dog). Sides, ordinals and sizes choose among what was
-found ("the second car", "the person on the left"), colours among the places. Where nothing is named that is known,
-what looks like any thing takes its place.
+them the question means, words for several together (animal, vehicle) and parts that lie at a known place of a thing
+(shoes at the foot of a person) included. Other words are looked up in a table of kinds made from WordNet (`kinds.json`:
+a dachshund is a dog). Sides, ordinals and sizes choose among what was found ("the second car"), colours among the
+places. Where nothing is named that is known, what looks like any thing takes its place.
 
-The weights are no part of this library: `arr-coc doctor --download` (docs/photos.md). How the parts are put together
-was chosen on photographs of other collections than those of docs/real.md.
+The weights are no part of this library: `arr-coc doctor --download` (docs/photos.md).
 """
 
 from __future__ import annotations
@@ -23,7 +21,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...core.errors import InputError
 from ...core.values import JsonObject, Relevance
 from ...pictures.kind import is_photograph
 from ...texture.channels import centre_map
@@ -60,11 +57,9 @@ def photos_missing(offers: frozenset[str] = frozenset()) -> str | None:
     return None if photos_installed() else f"relevance='photos' needs a detector's weights, once; fetch them: {REMEDY}"
 
 
-def photos_relevance(scene: Scene, query: str, option: str = "") -> Relevance:
-    """The source "photos"; option "fast": one look of the detector, and nothing else."""
-    if option not in ("", "fast"):
-        raise InputError(f"relevance='photos:{option}' is unknown; use 'photos' or 'photos:fast'")
-    found = couple(scene.seen, query, fast=bool(option))
+def photos_relevance(scene: Scene, query: str) -> Relevance:
+    """The source "photos"."""
+    found = couple(scene.seen, query)
     return Relevance(np.asarray(found.map), query=query, participatory=np.asarray(found.map), notes=found.notes)
 
 
@@ -83,31 +78,25 @@ def worth_asking(query: str) -> bool:
     return photos_installed() and not coupled_words(query).reading and bool(photo_question(query))
 
 
-def couple(seen: PhotoSight, query: str, *, fast: bool = False, alone: bool = True) -> Coupling:
+def couple(seen: PhotoSight, query: str, *, alone: bool = True) -> Coupling:
     """Where what the question names is: a map (h, w) in [0, 1] and a line that says how it was found. alone: False
     leaves out what stands out, where others see to that."""
     named = photo_question(query)
-    looks = [seen.square] if fast else [seen.square, seen.close]
-    found, surest = things_map(looks, named, seen.shape)
+    found, surest = things_map(seen.anchors, named, seen.shape)
     note = f"photo map: {', '.join(named.words)}" if named.words else "photo map: nothing named that it knows"
     if named.things:
         note += f" (best box {surest:.2f})"
-    if not named.things and named.side is not None:
-        found = found * side_map(named.side, seen.shape)
     colours = coupled_words(query).colour_names
     if colours and named:
         # Colours choose among places that were found, never new ones.
         found = found * (0.15 + 0.85 * colour_map(seen.small, colours))
     found = found / max(float(found.max()), 1e-6)
     if alone:
-        unsure = surest < DOUBT
         around = unnamed_map(seen)
         if not named:
-            found = around
+            found = around if named.side is None else around * side_map(named.side, seen.shape)
             note += ": what stands out"
-            if named.side is not None:
-                found = found * side_map(named.side, seen.shape)
-        elif unsure:
+        elif surest < DOUBT:
             found = (found * surest + around * (DOUBT - surest)) / DOUBT
             note += ", unsure: what stands out is seen too"
         else:
@@ -117,33 +106,26 @@ def couple(seen: PhotoSight, query: str, *, fast: bool = False, alone: bool = Tr
 
 def surest_box(seen: PhotoSight, query: str) -> float:
     """The score of the surest box of what the question names, in [0, 1]; 0 where it names nothing that is known."""
-    named = photo_question(query)
-    return things_map([seen.square], named, seen.shape)[1] if named.things else 0.0
+    return things_map(seen.anchors, photo_question(query), seen.shape)[1]
 
 
 # ---- things ----------------------------------------------------------------------------------------------------------
 
 
-def things_map(looks: Sequence[Anchors], named: PhotoQuestion, shape: tuple[int, int]) -> tuple[np.ndarray, float]:
+def things_map(anchors: Anchors, named: PhotoQuestion, shape: tuple[int, int]) -> tuple[np.ndarray, float]:
     """(h, w) in [0, 1], its surest place 1 where a box is no worse than `DOUBT`, and the surest box's score."""
     found, surest = np.zeros(shape, np.float32), 0.0
     for wanted in named.things:
-        # Parts are taken of the look at the whole: a second, closer one sees parts of bodies as bodies.
-        for anchors in looks if wanted.part == WHOLE else looks[:1]:
-            scores, boxes = strongest(anchors, wanted)
-            boxes, scores = chosen(boxes, scores, named)
-            if not len(scores):
-                continue
-            surest = max(surest, float(scores.max()))
-            found = np.maximum(found, painted(part_of(boxes, wanted), wanted.weight * scores**SURENESS, shape))
+        boxes, scores = chosen(*strongest(anchors.boxes, anchors.scores[:, wanted.place]), named)
+        surest = max(surest, float(scores.max(initial=0)))
+        found = np.maximum(found, painted(part_of(boxes, wanted), wanted.weight * scores**SURENESS, shape))
     return found / max(float(found.max()), DOUBT**SURENESS), surest
 
 
-def strongest(anchors: Anchors, wanted: Wanted) -> tuple[np.ndarray, np.ndarray]:
-    """(K,) scores and (K, 4) boxes, inside the picture, of the anchors that speak most for a class."""
-    scores = anchors.scores[:, wanted.place]
+def strongest(boxes: np.ndarray, scores: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(K, 4) boxes, inside the picture, and (K,) scores of those with the best scores."""
     order = np.argsort(-scores, kind="stable")[:MOST_BOXES]
-    return scores[order], np.clip(anchors.boxes[order], 0, 1)
+    return np.clip(boxes[order], 0, 1), scores[order]
 
 
 def chosen(boxes: np.ndarray, scores: np.ndarray, named: PhotoQuestion) -> tuple[np.ndarray, np.ndarray]:
@@ -216,7 +198,7 @@ def painted(boxes: np.ndarray, values: np.ndarray, shape: tuple[int, int]) -> np
     y, x = (np.arange(rows) + 0.5) / rows, (np.arange(cols) + 0.5) / cols
     across = np.clip(np.minimum(x - boxes[:, :1], boxes[:, 2:3] - x) * cols + 0.5, 0, 1)
     down = np.clip(np.minimum(y - boxes[:, 1:2], boxes[:, 3:] - y) * rows + 0.5, 0, 1)
-    return (values[:, None, None] * down[:, :, None] * across[:, None, :]).max(0).astype(np.float32)
+    return (values[:, None, None] * down[:, :, None] * across[:, None, :]).max(0, initial=0).astype(np.float32)
 
 
 # ---- colours, and what stands out ------------------------------------------------------------------------------------
@@ -235,11 +217,8 @@ def colour_map(small: np.ndarray, colours: Sequence[str]) -> np.ndarray:
 
 def unnamed_map(seen: PhotoSight) -> np.ndarray:
     """(h, w) in [0, 1]: what looks like any thing at all, and the middle of the picture."""
-    scores = seen.square.scores.max(1)
-    order = np.argsort(-scores, kind="stable")[:MOST_BOXES]
-    things = painted(np.clip(seen.square.boxes[order], 0, 1), scores[order], seen.shape)
-    things = things / max(float(things.max()), 1e-6)
-    return (things + centre_map(seen.shape)) / 2
+    things = painted(*strongest(seen.anchors.boxes, seen.anchors.scores.max(1)), seen.shape)
+    return (things / max(float(things.max()), 1e-6) + centre_map(seen.shape)) / 2
 
 
 # ---- the words of a question -----------------------------------------------------------------------------------------
@@ -334,8 +313,7 @@ def vocabulary() -> dict[str, tuple[Wanted, ...]]:
 @cache
 def kinds() -> dict[str, str]:
     """Noun → the class that it is a kind of, of WordNet."""
-    path = Path(__file__).with_name("kinds.json")
-    table: dict[str, str] = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    table: dict[str, str] = json.loads(Path(__file__).with_name("kinds.json").read_text(encoding="utf-8"))
     return {word: name for name, words in table.items() for word in words.split()}
 
 
