@@ -28,7 +28,7 @@ from .tension import DEFAULT_TENSIONS, balance, sharpen
 
 if TYPE_CHECKING:
     from ..knowing.language.lexical import Coupling
-    from ..knowing.photos.nets import PhotoSight
+    from ..knowing.photos.source import PhotoSight
 
 TENSIONS_NAME = "tensions.json"
 # Three maps (h, w) and a question → one map (1, h, w) in [0, 1], and the tensions it was balanced by.

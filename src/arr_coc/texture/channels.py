@@ -15,7 +15,7 @@ from types import ModuleType
 import numpy as np
 
 from ..core.arrays import Array, float32, namespace, sized
-from ..core.errors import InputError, shown
+from ..core.errors import InputError
 from . import ops as opencv
 
 CHANNELS = ("red", "green", "blue", "sobel_magnitude", "y", "x", "eccentricity", "saliency", "text_regions")
@@ -205,19 +205,6 @@ def _likeness(ops: ModuleType, luminance: Array, radius: int) -> Array:
 
 
 # ---- place ----------------------------------------------------------------------------------------------------------
-
-
-def check_gaze(gaze: tuple[float, float] | None) -> tuple[float, float] | None:
-    """Check (y, x) of the gaze, both in [0, 1] of the picture."""
-    if gaze is None:
-        return None
-    try:
-        y, x = (float(value) for value in gaze)
-    except (TypeError, ValueError):
-        y = x = -1.0
-    if not (0 <= y <= 1 and 0 <= x <= 1):
-        raise InputError(f"gaze must be (y, x) with both in [0, 1] of the picture, got {shown(gaze)}")
-    return y, x
 
 
 def eccentricity(ops: ModuleType, size: tuple[int, int], gaze: tuple[float, float] | None = None) -> Array:

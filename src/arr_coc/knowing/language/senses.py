@@ -125,8 +125,7 @@ def _ordinal(rest: str, language: Language) -> Ordinal | None:
     countable, whole = ("|".join(words_in(sets[name])) for name in ("countable", "whole"))
     found = re.match(rf"\w+ (?:\w+ )??(?:{countable})s?\b", rest)
     if found is None:
-        start = re.match(r"\w+ from\b", rest)
-        return Ordinal(number, start[0], False) if start else None
+        return None
     # The third line of the address is not the third of the page.
     part = re.match(r" (?:of|von|der|des|du|de|del)\b", rest[found.end() :])
     page = re.match(rf" \w+ (?:\w+ )?(?:{whole})\b", rest[found.end() :])
