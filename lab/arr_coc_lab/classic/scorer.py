@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from arr_coc.core.errors import InputError
-from arr_coc.core.pretrained import Pretrained
+from arr_coc.core.modules import Pretrained
 from arr_coc.knowing.scorer.reading_scorer import join_heads, split_heads
 from arr_coc.texture.pixels import sobel
 

@@ -68,8 +68,8 @@ def _heading(canvas: np.ndarray, lines: list[str], allocation: DocumentAllocatio
         y += line_height(TITLE)
     funded = sum(one.tokens > 1 for one in allocation.pages)
     told = f"{allocation.name}: {allocation.of_pages} pages, {funded} with more than an overview"
-    if allocation.left_out:
-        told += f", {len(allocation.left_out)} without a token"
+    if left_out := len(allocation.pages) - len(allocation.funded):
+        told += f", {left_out} without a token"
     if shown < len(allocation.pages):
         told += f"; the {shown} with most tokens are shown"
     write(canvas, shorten(told, width - 2 * MARGIN - 320, TEXT), MARGIN, y, size=TEXT, colour=MUTED)

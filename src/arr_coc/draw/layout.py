@@ -8,9 +8,15 @@ import cv2
 import numpy as np
 
 from ..attending.frame import token_boxes
-from ..core.values import LEVEL_COLOURS, UNSEEN, Allocation
+from ..core.values import Allocation
 from ..pictures.lettering import Colour
 
+# Fine is warm and bright, coarse is cool and dark; the last colour serves all coarser levels. Every two are told apart
+# by colour-blind readers as well.
+LEVEL_COLOURS = np.array(
+    [(255, 206, 70), (242, 130, 72), (229, 64, 118), (137, 86, 247), (38, 114, 192), (18, 67, 107)], dtype=np.uint8
+)
+UNSEEN: Colour = (38, 39, 44)  # ground that no token looks at
 MARGIN = 32
 GAP = 20
 # A pane never gets taller than this share of the page's width, so that a till receipt stays on a screen.

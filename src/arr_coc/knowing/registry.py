@@ -78,10 +78,9 @@ class Source:
     narrows: bool = False
 
     def __post_init__(self) -> None:
-        needs = self.needs if isinstance(self.needs, Iterable) and not isinstance(self.needs, str) else [self.needs]
-        for one in needs:
-            if one not in list(NEEDS):
-                raise InputError(f"a source of relevance cannot need {shown(one)}; choose from {', '.join(NEEDS)}")
+        for one in self.needs if isinstance(self.needs, tuple | list | set | frozenset) else [self.needs]:
+            if not isinstance(one, str) or one not in NEEDS or one is self.needs:
+                raise InputError(f"a source needs some of {', '.join(NEEDS)}; it cannot need {shown(one)}")
 
     def available(self, offers: Iterable[str] = ()) -> str | None:
         """One line that says what is missing on this machine; None where the source can be used."""
@@ -189,11 +188,12 @@ def relevance_source(
         ...     return np.outer(np.hanning(16), np.hanning(16))
     """
     of_kind(name, str, "the name of a source")
+    source = Source(name, "", needs, summary, **more)
 
     def add(function: Callable[..., object]) -> Callable[..., object]:
         if name == "auto" or name in BUILT_IN or not name:
             raise InputError(f"relevance {name!r} is the library's own; give another name")
-        _ADDED[name] = Source(name, function, needs, summary, **more)
+        _ADDED[name] = replace(source, function=function)
         return function
 
     return add

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..core.errors import InputError, shown, whole
-from ..core.files import replacing, write_json, writing
+from ..core.folders import replacing, write_json, writing
 from ..core.values import JsonObject
 from .prices.tables import TokenTable
 

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from ..core.errors import InputError, check_stop
-from ..core.files import read_bytes
+from ..core.folders import read_bytes
 
 # More words than any page has; a file with more is broken.
 MOST_WORDS = 20_000

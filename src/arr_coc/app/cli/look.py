@@ -12,7 +12,7 @@ import typer
 from ... import looking
 from ...core.arrays import torch_threads
 from ...core.errors import InputError
-from ...core.files import write_json
+from ...core.folders import write_json
 from ...core.values import Allocation, DocumentAllocation, JsonObject
 from ...decide_document import DocumentLook
 from ...knowing.scene import VIEW_SIDE

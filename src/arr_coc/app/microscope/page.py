@@ -11,7 +11,7 @@ from PIL import Image
 
 from ... import __version__
 from ...core.errors import InputError
-from ...core.files import replacing
+from ...core.folders import replacing
 from ...pictures.document import Document
 from ...pictures.pdf import is_pdf, pdf_pages
 from . import kit

@@ -22,8 +22,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ...core.alphabet import QUESTION, lower_case
-from ...core.cuda_graph import Recordings, using_gpu
-from ...core.pretrained import Pretrained
+from ...core.modules import Pretrained, Recordings, using_gpu
 
 CELL = 32
 

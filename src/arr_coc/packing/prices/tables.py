@@ -22,7 +22,7 @@ import numpy as np
 from ...attending.strategies import check_strategy
 from ...attending.tree import check_budget, grid_of, tree_for
 from ...core.errors import InputError, shown, whole, whole_size
-from ...core.files import read_text
+from ...core.folders import read_text
 from ...core.values import DEFAULT_CELL, JsonObject
 from .rules import NEEDED, RULES, Numbers, TokenCount, grids, scales
 
