@@ -11,7 +11,7 @@ import numpy as np
 from ..core.arrays import Array, namespace
 from ..core.values import Relevance
 from ..texture.channels import Texture
-from ..texture.pixels import luminance, sobel
+from ..texture.ops import exact_luminance, exact_sobel
 from .scene import Scene
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ BLOCKS_ALONG = 64
 def propositional(texture: Texture) -> Array:
     """(H, W) or (B, H, W) in [0, 1]: half entropy, half structure."""
     ops = texture.ops
-    along_x, along_y = sobel(luminance((texture["red"], texture["green"], texture["blue"])))
+    along_x, along_y = exact_sobel(exact_luminance((texture["red"], texture["green"], texture["blue"])))
     strength = ops.magnitude(along_x, along_y)
     size = (strength.shape[-2], strength.shape[-1])
     block = max(1, max(size) // BLOCKS_ALONG)

@@ -15,7 +15,6 @@ from types import ModuleType
 import numpy as np
 
 from ..core.arrays import Array, float32, namespace, sized
-from ..core.errors import InputError
 from . import ops as opencv
 
 CHANNELS = ("red", "green", "blue", "sobel_magnitude", "y", "x", "eccentricity", "saliency", "text_regions")
@@ -33,14 +32,7 @@ class Texture:
         return name in self.planes
 
     def __getitem__(self, name: str) -> np.ndarray:
-        if name not in self.planes:
-            raise InputError(f"channel {name!r} was not sensed; the channels are {', '.join(self.planes)}")
         return self.planes[name]
-
-    @property
-    def size(self) -> tuple[int, int]:
-        height, width = next(iter(self.planes.values())).shape
-        return height, width
 
 
 def sense(pixels: np.ndarray, names: Sequence[str] = CHANNELS, side: int | None = None) -> Texture:

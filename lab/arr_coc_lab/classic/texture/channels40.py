@@ -31,7 +31,7 @@ from arr_coc.texture.channels import (
     surround_radius,
     text_regions,
 )
-from arr_coc.texture.pixels import srgb_to_lab
+from arr_coc.texture.ops import srgb_to_lab
 
 from . import ops
 from .superpixels import VIEW, cluster_channels, superpixels

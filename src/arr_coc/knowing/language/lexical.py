@@ -17,7 +17,7 @@ import numpy as np
 from ...core import arrays
 from ...core.arrays import Array
 from ...texture.channels import Texture, smooth, surround_radius
-from ...texture.pixels import srgb_to_lab
+from ...texture.ops import srgb_to_lab
 from .senses import coupled_words
 from .tables import KNOWN
 

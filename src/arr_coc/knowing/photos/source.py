@@ -31,7 +31,7 @@ from ...core.errors import InputError
 from ...core.values import JsonObject
 from ...pictures.kind import is_photograph
 from ...texture.channels import centre_map
-from ...texture.pixels import srgb_to_lab
+from ...texture.ops import srgb_to_lab
 from ..language.lexical import COLOUR_REACH, COLOURS, LIGHTNESS_WEIGHT, Coupling
 from ..language.senses import coupled_words
 from ..language.tables import read_table
