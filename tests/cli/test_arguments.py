@@ -44,8 +44,8 @@ EVERYWHERE = (("--no-such-option",), ("--json=maybe",), ("surplus", "surplus", "
 BAD = {
     "pack": (
         *(("--budget", text) for text in ("0", "-3", "2.5", "many", "", "0%")),
-        *(("--set", "scale=0"), ("--set", "scale=nan"), ("--for", "bert"), ("--for", ""), ("--table", NOWHERE)),
-        *(("--pages", "2"), ("--table", "."), ("--set", "relevance=x"), ("--cost", "--for", "bert")),
+        *(("--set", "scale=0"), ("--set", "scale=nan"), ("--for", "bert"), ("--for", "")),
+        *(("--pages", "2"), ("--set", "relevance=x"), ("--cost", "--for", "bert")),
     ),
     "proxy": (
         *(("--upstream", text) for text in ("", "x", "ftp://x", "http://", "http://me:secret@x", "http://x?key=1")),

@@ -1,6 +1,6 @@
 """`Packed`: what is sent in place of a picture: ordinary pictures, the text beside them, and the way back.
 
-Parts of a page are drawn by `PackSheet`, and told in words by `told`.
+Parts of a page are drawn by `drawn` and `marked`, and told in words by `told`.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import io
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,10 +17,9 @@ import numpy as np
 from ..core.errors import InputError, shown, whole
 from ..core.folders import replacing, write_json, writing
 from ..core.values import JsonObject
-from .prices.tables import TokenTable
 
 PACKED_SCHEMA = 1
-FORMATS = {"png": "image/png", "jpeg": "image/jpeg", "webp": "image/webp"}
+FORMATS = {"png": "image/png", "jpeg": "image/jpeg"}
 JPEG_QUALITY = 92
 
 
@@ -71,7 +70,7 @@ class Packed:
         model: Whose table counts the tokens.
         layout: whole, overview or crops.
         sizes: (height, width) of every page.
-        left_out: What is not seen enlarged, and how small the whole is.
+        left_out: Numbers of the pages that are not shown.
         jpeg: Whether it came as one.
         notes: Whatever else a reader should know.
 
@@ -86,7 +85,7 @@ class Packed:
     model: str
     layout: str
     sizes: tuple[tuple[int, int], ...]
-    left_out: JsonObject = field(default_factory=dict)
+    left_out: tuple[int, ...] = ()
     jpeg: bool = False
     notes: tuple[str, ...] = ()
 
@@ -132,7 +131,7 @@ class Packed:
         return min(first.x, last.x), min(first.y, last.y), max(first.x, last.x), max(first.y, last.y)
 
     def encoded(self, kind: str = "auto") -> list[tuple[bytes, str]]:
-        """Bytes and media type of every picture as a file. kind: png, jpeg, webp; auto: JPEG where it was one."""
+        """Bytes and media type of every picture as a file. kind: png, jpeg; auto: JPEG where it was one."""
         kind = format_of(kind, self.jpeg)
         return [(encode(one.pixels, kind), FORMATS[kind]) for one in self.pictures]
 
@@ -157,7 +156,7 @@ class Packed:
             pictures.append({**named, "height": height, "width": width, "tokens": one.tokens, "panes": panes})
         own = {name: getattr(self, name) for name in ("layout", "model", "budget", "tokens", "full", "text")}
         pages = [{"height": height, "width": width} for height, width in self.sizes]
-        told = {"pages": pages, "left_out": dict(self.left_out), "notes": list(self.notes)}
+        told = {"pages": pages, "left_out": list(self.left_out), "notes": list(self.notes)}
         return {"schema": PACKED_SCHEMA, **own, "pictures": pictures, **told}
 
 
@@ -255,23 +254,6 @@ def marked(pixels: np.ndarray, whole: PackPart, parts: Sequence[PackPart]) -> np
         cover = mask[: place.shape[0], : place.shape[1], None] / 255
         place[:] = (np.array(FRAME) * (1 - cover) + np.array(INK) * cover).astype(np.uint8)
     return pixels
-
-
-@dataclass(frozen=True, eq=False)
-class PackSheet:
-    """One page that is being packed: its pixels, (height, width) as given, and its number from 0."""
-
-    pixels: np.ndarray
-    size: tuple[int, int]
-    page: int = 0
-
-    def picture(
-        self, part: PackPart, canvas: tuple[int, int], table: TokenTable, marks: Sequence[PackPart] = ()
-    ) -> PackedPicture:
-        """One part as a picture of its own."""
-        pixels = marked(drawn(self.pixels, self.size, part), part, marks)
-        pane = Pane((0, 0, *part.size), part.source, self.page, part.letter)
-        return PackedPicture(padded(pixels, canvas), table.tokens(canvas), (pane,))
 
 
 # ---- words -----------------------------------------------------------------------------------------------------------

@@ -186,8 +186,8 @@ def _rows(above: np.ndarray) -> LetterRows:
 
 
 def is_low(grey: np.ndarray, height: float) -> bool:
-    """Are letters (H, W) uint8 lower than `height` pixels in the middle, or is there no type? As `type_height` says, but
-    sooner where there is much small print."""
+    """Are letters of (H, W) uint8 lower than `height` pixels in the middle, or is there no type? As `type_height` says,
+    but sooner where there is much small print."""
     import cv2
 
     if min(grey.shape) < LEAST:

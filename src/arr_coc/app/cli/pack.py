@@ -12,7 +12,7 @@ import typer
 
 from ...core.errors import InputError
 from ...packing.pack import pack
-from ...packing.prices.tables import TokenTable, load_tables, table_for
+from ...packing.prices.tables import TokenTable, own_tables, table_for
 from ...pictures.pdf import load_page
 from .console import print_json, say
 from .inputs import as_member, expand
@@ -36,10 +36,6 @@ class PackCommand(Choices):
     cost: Annotated[
         bool, typer.Option("--cost", help="Only tell what pictures, or sizes such as 1920x1080, cost as they are.")
     ] = False
-    tables: Annotated[
-        Path | None,
-        typer.Option("--table", metavar="FILE.toml", help="Your own token tables; they are searched first."),
-    ] = None
     pages: Pages = None
     out: OutFolder = Path("out/pack")
     as_json: OnlyJson = False
@@ -60,20 +56,18 @@ def command(given: PackCommand) -> None:
       arr-coc pack --cost page.png --for gpt-4o
       arr-coc pack --cost 1920x1080
     """
-    tables = load_tables(given.tables)
     if given.cost:
-        return tell_cost(given, tables if given.model is None else (table_for(given.model, tables),))
+        return tell_cost(given, own_tables() if given.model is None else (table_for(given.model),))
     if len(given.inputs) < 2 or given.model is None:
         raise InputError(
             'give pictures, a question and a model: arr-coc pack page.png "What is the total?" --for gpt-4o'
         )
-    table_for(given.model, tables)
+    table_for(given.model)
     places = [as_member(source) for source in expand(given.inputs[:-1], given.pages)]
     packed = pack(
         places[0] if len(places) == 1 else places,
         given.inputs[-1],
         model=given.model,
-        table=given.tables,
         options=given.options,
     )
     files = packed.save(given.out)
@@ -84,8 +78,6 @@ def command(given: PackCommand) -> None:
         shows = ", ".join(pane.letter or "whole" for pane in one.panes)
         say(f"  {path.name}, {one.size[1]}×{one.size[0]}: {one.tokens} tokens, shows {shows}")
     say(packed.text, *(f"note: {note}" for note in packed.notes))
-    if packed.left_out.get("pages"):
-        say(f"not shown: page {', '.join(map(str, packed.left_out['pages']))}")
     return say(f"written: {files[-1]}")
 
 
