@@ -26,8 +26,8 @@ from ..core.errors import InputError, shown
 from ..knowing.scene import VIEW_SIDE
 from ..looking import Look, Prepared
 from ..options import Budget, Options, as_options, check_question
+from ..pictures.document import load_page
 from ..pictures.load import Picture, load_picture
-from ..pictures.pdf import load_page
 from ..pictures.words import Words, as_words, words_beside
 from .cover import Rectangle, cover, level_gains, quiet, uncut
 from .packed import LETTERS, Packed, PackedPicture, PackPart, Pane, drawn, marked, padded, told

@@ -16,8 +16,7 @@ from ...core.folders import write_json
 from ...core.values import Allocation, DocumentAllocation, JsonObject
 from ...decide_document import DocumentLook
 from ...knowing.scene import VIEW_SIDE
-from ...pictures.document import Document
-from ...pictures.pdf import is_pdf
+from ...pictures.document import Document, is_pdf
 from .console import INTERRUPTED, complain, print_json, progress, save_png, say, seconds_line, writing
 from .inputs import expand, quiet_decoder, result_names
 from .options import Choices, OnlyJson, OutFolder, Pages, with_options

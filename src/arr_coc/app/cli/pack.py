@@ -13,7 +13,7 @@ import typer
 from ...core.errors import InputError
 from ...packing.pack import pack
 from ...packing.prices.tables import TokenTable, own_tables, table_for
-from ...pictures.pdf import load_page
+from ...pictures.document import load_page
 from .console import print_json, say
 from .inputs import as_member, expand
 from .options import Choices, OnlyJson, OutFolder, Pages, with_options
