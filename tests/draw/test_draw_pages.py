@@ -13,7 +13,7 @@ from arr_coc.attending.allocate import allocate
 from arr_coc.core.errors import InputError
 from arr_coc.core.values import Relevance
 from arr_coc.draw import difference_map, foveated, heat, homunculus, overlay
-from arr_coc.draw.legend import level_rows
+from arr_coc.draw.layout import level_rows
 from arr_coc.pictures.lettering import letter_mask, shorten, text_width, wrap, write
 from arr_coc.pictures.load import load_picture
 

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from arr_coc.core.values import Allocation
 from arr_coc.draw import difference_map, foveated, overlay
-from arr_coc.draw.layout import UNSEEN, covered, difference_scale, level_colour, levels_at
-from arr_coc.draw.legend import level_rows
+from arr_coc.draw.layout import UNSEEN, covered, difference_scale, level_colour, level_rows, levels_at
 
 # ---- the true foveated picture -----------------------------------------------------------------------------------
 

@@ -27,7 +27,6 @@ from ...decide_document import DocumentLook, listed
 from ...looking import PreparedDocument, prepare
 from ...options import Options, check_question
 from ...pictures.document import Document
-from ...pictures.words import as_words
 from .console import print_json, progress, say, seconds_line, wait_asleep, writing
 from .inputs import PictureSource, check_model, check_record, expand
 from .look import drawings, write_drawn
@@ -112,8 +111,7 @@ def write_answer(
         known = None
         if source_name != "glance":
             known = prepared.look(query, replace(options, relevance=source_name, allocation=None)).relevance
-        words = prepared.words if options.words is None else as_words(options.words, prepared.picture.size)
-        drawn = homunculus(prepared.picture, answer.allocation, known, query, answer=answer, words=words)
+        drawn = homunculus(prepared.picture, answer.allocation, known, query, answer=answer)
         files = write_drawn(out, name, {"homunculus": drawn}, answer.allocation)
     with writing(out):
         write_json(out / f"{name}.answer.json", answer.to_json())

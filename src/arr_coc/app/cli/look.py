@@ -154,7 +154,7 @@ def look_entry(name: str, query: str, look: AnyLook, files: Mapping[str, str]) -
 
 def print_look(name: str, query: str, look: AnyLook, files: Mapping[str, str]) -> None:
     """Print tokens by level or by page, then sums, seconds and notes."""
-    from ...draw.legend import level_rows
+    from ...draw.layout import level_rows
 
     laid, pages = look.allocation, ""
     if isinstance(look, DocumentLook):
