@@ -18,11 +18,12 @@ from functools import lru_cache
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Protocol
-
-import numpy as np
+from typing import TYPE_CHECKING, Any, Protocol
 
 from .errors import InputError
+
+if TYPE_CHECKING:
+    import numpy as np
 
 
 @contextmanager
@@ -355,7 +356,7 @@ def stored(folder: Path, *names: str) -> list[np.ndarray]:
         for path in sorted(folder.glob("*.safetensors")):
             with safe_open(path, framework="np") as file:
                 known = file.keys()
-                found |= {name: file.get_tensor(name).astype(np.float32) for name in names if name in known}
+                found |= {name: file.get_tensor(name).astype("float32") for name in names if name in known}
     except SafetensorError as error:
         raise ValueError(str(error)) from error
     return [found[name] for name in names]
