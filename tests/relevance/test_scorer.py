@@ -6,14 +6,14 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from arr_coc.core.alphabet import encode
+from arr_coc.core.alphabet import text_row
 from arr_coc.core.errors import InputError
 from arr_coc_lab.classic.scorer import RGB, Scorer, ScorerConfig
 
 
 def ids(*texts: str) -> torch.Tensor:
     length = max(map(len, texts))
-    return torch.tensor([encode(text) + [0] * (length - len(text)) for text in texts])
+    return torch.tensor([text_row(text, length) for text in texts])
 
 
 @pytest.fixture(scope="module")

@@ -39,10 +39,6 @@ class Region(NamedTuple):
         level: Of detail: 0 is full, each further one halves it.
         tokens: What it costs.
         score: How relevant it is.
-
-    Example:
-        >>> max(allocation.regions, key=lambda region: region.score).level  # doctest: +SKIP
-        0
     """
 
     y: int
@@ -258,19 +254,12 @@ class Allocation:
             "image": {"height": int(self.height), "width": int(self.width)},
             "regions": [region._asdict() for region in self.regions],
         }
-        if self.sparse:
-            document["sparse"] = True
-        if self.cell != DEFAULT_CELL:
-            document["cell"] = int(self.cell)
-        if self.canvas is not None and tuple(self.canvas) != (self.height, self.width):
-            document["canvas"] = {"height": int(self.canvas[0]), "width": int(self.canvas[1])}
-        if self.scale != 1:
-            document["scale"] = float(self.scale)
-        if self.finest:
-            document["finest"] = int(self.finest)
-        if self.notes:
-            document["notes"] = list(self.notes)
-        return document
+        height, width = self.canvas or (self.height, self.width)
+        canvas = None if (height, width) == (self.height, self.width) else {"height": height, "width": width}
+        optional = {"sparse": bool(self.sparse), "cell": self.cell, "canvas": canvas, "scale": self.scale}
+        optional |= {"finest": self.finest, "notes": list(self.notes)}
+        usual = {"sparse": False, "cell": DEFAULT_CELL, "canvas": None, "scale": 1, "finest": 0, "notes": []}
+        return document | {name: value for name, value in optional.items() if value != usual[name]}
 
     @classmethod
     def from_json(cls, document: str | bytes | Mapping[str, object]) -> Allocation:
