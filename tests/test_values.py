@@ -153,20 +153,6 @@ def test_overlapping_regions_are_seen_by_the_finest_and_spent_where_they_lie():
     assert Allocation.from_json(json.dumps(allocation.to_json())) == allocation
 
 
-def test_level_map_and_density_agree_with_the_regions():
-    allocation = make(MIXED)
-    assert allocation.level_map().tolist() == [[1, 1, 0], [1, 1, 0]]
-    assert token_density(allocation).tolist() == [[0.25, 0.25, 1], [0.25, 0.25, 1]]
-    assert allocation.tokens == 3
-    assert allocation.tokens_by_level() == {0: 2, 1: 1}
-
-
-def test_leaf_cells_follow_the_canvas():
-    """A picture of 50×75 seen as 64×96: boxes are in the picture's pixels, cells in the canvas'."""
-    allocation = make([(0, 0, 50, 50, 1), (0, 50, 25, 25, 0), (25, 50, 25, 25, 0)], size=(50, 75), canvas=(64, 96))
-    assert allocation.leaf_cells().tolist() == [[0, 0, 1], [0, 2, 0], [1, 2, 0]]
-
-
 def test_compare_counts_what_moved():
     first, same = make(MIXED), make(MIXED)
     assert compare(first, same).moved == 0

@@ -16,10 +16,9 @@ from PIL import Image
 import arr_coc
 from arr_coc.attending.grip import Grip
 from arr_coc.core.errors import InputError
-from arr_coc.packing.cover import best_rectangle
-from arr_coc.packing.pack import grip_for, pack
+from arr_coc.packing.pack import pack
 from arr_coc.packing.packed import Packed
-from arr_coc.packing.prices.tables import own_tables, table_for
+from arr_coc.packing.prices.tables import own_tables
 
 QUESTION = "What does it say?"
 
@@ -159,10 +158,6 @@ def test_small_pictures_are_left_as_they_are() -> None:
     assert (packed.pictures[0].pixels == pixels).all()
 
 
-def test_a_flat_question_gets_the_overview() -> None:
-    assert packed_of(page(), np.full((20, 28), 0.5, np.float32), 60).layout == "overview"
-
-
 def test_words_are_not_cut() -> None:
     lines = np.array([[x, y, x + 70.0, y + 14.0] for y in range(10, 620, 30) for x in range(12, 800, 90)])
     given_words = [("word", tuple(box / (896, 640, 896, 640))) for box in lines]
@@ -170,22 +165,6 @@ def test_words_are_not_cut() -> None:
     for one in packed.pictures[1:]:
         assert cut_words(lines, tuple(map(float, one.panes[0].source))) < 0.05
     assert packed.tokens <= 80
-
-
-def test_the_best_rectangle_is_the_best() -> None:
-    draw = np.random.default_rng(2)
-    gains = [draw.random((9, 11))]
-    found = best_rectangle(gains, lambda rows, cols, tokens: rows * cols <= tokens, 12)
-    assert found is not None
-    every = [
-        gains[0][y : y + h, x : x + w].sum()
-        for h in range(1, 10)
-        for w in range(1, 12)
-        if h * w <= 12 and max(h, w) <= 5 * min(h, w)
-        for y in range(10 - h)
-        for x in range(12 - w)
-    ]
-    assert found.gain == pytest.approx(max(every))
 
 
 def test_pages_share_a_budget() -> None:
@@ -287,12 +266,6 @@ def lettered(height: int, letters: int, size: tuple[int, int] = (640, 896)) -> n
 
 # A model that reads few sizes of letters, so that there is one to choose.
 NARROW = Grip((5.0, 8.0, 13.0, 19.0, 28.0, 48.0), (0.35, 0.65, 1.0, 0.94, 0.4, 0.03), 14.0, 11.0, 18.5, 2048, "mini")
-
-
-def test_the_grip_of_a_model_is_found_by_its_name() -> None:
-    assert grip_for("mini").measured
-    assert grip_for(table_for("mini")).best == grip_for("mini").best
-    assert not grip_for("gpt-4o").measured
 
 
 def test_parts_are_drawn_as_the_model_reads_best() -> None:

@@ -33,18 +33,6 @@ def random_sizes(number: int) -> list[tuple[int, int]]:
 ALL = [size for size in [*SIZES, *random_sizes(150)] if max(size) < 190 * min(size)]
 
 
-class PlainTokenizer:
-    """As much of a tokenizer as the processors ask for when they count."""
-
-    image_token, image_token_id, init_kwargs = "<image>", 0, {}
-
-    def __call__(self, text: Any, **how: Any) -> dict[str, Any]:
-        return {"input_ids": [0]}
-
-    def convert_tokens_to_ids(self, tokens: Any) -> int:
-        return 0
-
-
 def counter(module: str, name: str) -> Any:
     """A function of a processor's class, without the processor: nothing is downloaded, no tokenizer is needed."""
     transformers = pytest.importorskip("transformers")

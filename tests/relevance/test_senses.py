@@ -115,12 +115,6 @@ def test_four_languages_are_known(question, colours, places, reads, ordinals, la
     assert words.language == language
 
 
-def test_words_of_one_language_do_not_couple_in_another():
-    assert not coupled_words("Which links rot when the rose is on the page?")
-    assert not coupled_words("Is there gold or oro?").places
-    assert coupled_words("Find the red or the blue links").colour_names == ("red", "blue")
-
-
 @pytest.mark.parametrize(
     "question", ["Где красный знак?", "赤い看板はどこですか", "빨간 표지판", "אדום", "红色的牌子", "xyzzy plugh"]
 )

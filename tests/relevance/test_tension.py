@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from arr_coc.balancing.tension import balance, distance_to_top, normalise, sharpen
-from arr_coc_lab.classic.balancers import TensionBalancer
+from arr_coc.balancing.tension import balance, sharpen
 
 
 def spot(row: int, col: int, size: int = 8) -> torch.Tensor:
@@ -17,14 +16,6 @@ def spot(row: int, col: int, size: int = 8) -> torch.Tensor:
 
 
 NOTHING = torch.zeros(1, 8, 8)
-
-
-def test_an_untrained_balancer_is_the_plain_function_at_one_half():
-    maps = [torch.rand(2, 8, 8, generator=torch.Generator().manual_seed(index)) for index in range(3)]
-    balancer = TensionBalancer()
-    assert balancer.tensions.tolist() == [0.5, 0.5, 0.5]
-    half = torch.full((3,), 0.5)
-    assert torch.allclose(balancer(*maps), balance(*maps, half))
 
 
 def test_particularize_pulls_from_the_readable_to_the_asked_for():
@@ -46,39 +37,6 @@ def test_explore_pulls_away_from_what_stands_out_or_was_examined():
     assert fresh[0].argmax() == 5 * 8 + 5
 
 
-def test_diversify_lifts_what_is_far_from_the_top():
-    readable = spot(0, 0) + 0.2 * spot(0, 1) + 0.2 * spot(7, 7)
-    focused = balance(readable, NOTHING, NOTHING, {"focus_diversify": 0.0})
-    diverse = balance(readable, NOTHING, NOTHING, {"focus_diversify": 1.0})
-    assert focused[0, 7, 7] == pytest.approx(float(focused[0, 0, 1]))
-    near = distance_to_top(readable, places=1)
-    assert near[0, 0, 0] == 0
-    assert near[0, 7, 7] > near[0, 0, 1]
-    assert diverse[0, 4, 4] > focused[0, 4, 4]
-
-
-def test_tensions_learn_what_the_target_needs():
-    torch.manual_seed(0)
-    balancer = TensionBalancer()
-    readable, asked = torch.rand(4, 8, 8), torch.rand(4, 8, 8)
-    optimizer = torch.optim.Adam([balancer.raw], lr=0.05)  # the network alone could do it too
-    for _ in range(150):
-        optimizer.zero_grad()
-        loss = (balancer(readable, torch.zeros(4, 8, 8), asked) - normalise(asked)).square().mean()
-        loss.backward()
-        optimizer.step()
-    assert balancer.named_tensions()["compress_particularize"] > 0.7
-    assert float(loss.detach()) < 0.03
-
-
-def test_tensions_may_differ_from_place_to_place():
-    readable, asked = torch.rand(1, 8, 8), torch.rand(1, 8, 8)
-    left, right = torch.tensor([0.0, 0.0, 0.0]), torch.tensor([1.0, 0.0, 0.0])
-    tensions = left.expand(1, 8, 8, 3).clone()
-    tensions[:, :, 4:] = right
-    assert balance(readable, NOTHING, asked, tensions).shape == (1, 8, 8)
-
-
 @pytest.mark.parametrize("shape", [(8, 8), (1, 1), (7, 33), (192, 256)])
 @pytest.mark.parametrize("flat", [False, True])
 def test_numpy_and_torch_balance_alike(shape: tuple[int, int], flat: bool):
@@ -89,11 +47,3 @@ def test_numpy_and_torch_balance_alike(shape: tuple[int, int], flat: bool):
         in_torch = balance(*map(torch.from_numpy, maps), tensions).numpy()
         assert in_numpy.dtype == np.float32
         np.testing.assert_allclose(sharpen(in_numpy), sharpen(in_torch), atol=2e-6)
-
-
-def test_a_trained_balancer_is_saved_and_read_back(tmp_path):
-    balancer = TensionBalancer()
-    with torch.no_grad():
-        balancer.raw.copy_(torch.tensor([0.5, -1.0, 2.0]))
-    balancer.save_pretrained(tmp_path)
-    assert TensionBalancer.from_pretrained(tmp_path).named_tensions() == balancer.named_tensions()

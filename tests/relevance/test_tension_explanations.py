@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from arr_coc.balancing.explain import POLES, explain_tensions
-from arr_coc.balancing.tension import TENSION_NAMES, balance
+from arr_coc.balancing.explain import explain_tensions
 from arr_coc.core.errors import InputError
 from arr_coc_lab.classic.balancers import TensionBalancer
 
@@ -27,25 +26,6 @@ def test_every_tension_has_its_sentence_by_name_by_array_and_by_tensor():
     assert explain_tensions(np.array(list(values.values()))) == sentences
     assert explain_tensions(torch.tensor(list(values.values())).requires_grad_()) == sentences
     assert all("is even" in sentence for sentence in explain_tensions(TensionBalancer().tensions))
-
-
-def test_the_poles_are_on_the_side_where_the_formula_has_them():
-    assert tuple(POLES) == TENSION_NAMES
-    assert ["_".join((zero, one)) for (zero, _), (one, _) in POLES.values()] == list(TENSION_NAMES)
-    readable, asked, nothing = torch.zeros(3, 1, 4, 4)
-    readable, asked = readable.clone(), asked.clone()
-    readable[0, 0, 0], asked[0, 3, 3] = 1, 1
-    tensions = {"compress_particularize": 0.9, "exploit_explore": 0.0, "focus_diversify": 0.0}
-    assert "leans to particularize (90%): more weight on what this question couples to" in explain_tensions(tensions)[0]
-    assert balance(readable, nothing, asked, tensions)[0].argmax() == 15
-
-
-def test_tensions_that_differ_from_place_to_place_are_said_to():
-    places = torch.full((1, 4, 4, 3), 0.5)
-    places[:, :, 2:, 0] = 0.9
-    first, second, _ = explain_tensions(places)
-    assert "differs from place to place (0.50 to 0.90, 50% of them towards particularize)" in first
-    assert "differs" not in second
 
 
 def test_bad_input_is_named():

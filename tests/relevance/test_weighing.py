@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import strategies as st
 from plain_pages import cloudy
 
 from arr_coc import look
 from arr_coc.balancing.choosing import choose_source, relevance_for
 from arr_coc.balancing.weights import (
-    MAP_SIGNS,
     SIGNS,
     SOURCES,
     WeighingLaw,
@@ -20,8 +18,6 @@ from arr_coc.balancing.weights import (
 )
 from arr_coc.core.values import Relevance
 from arr_coc.knowing.scene import Scene
-
-numbers = st.floats(-30, 30, allow_nan=False)
 
 
 def drawn_page() -> np.ndarray:
@@ -35,13 +31,6 @@ def drawn_page() -> np.ndarray:
             (40, 30 + 30 * row), f"Line {row}: the total of part {row * 37} is 1{row}.50 EUR", "black", font_size=16
         )
     return np.asarray(picture)
-
-
-def test_the_fitted_numbers_fit_the_code():
-    law = WeighingLaw.bundled()
-    assert law.signs.shape == (len(SOURCES), len(SIGNS))
-    assert law.maps.shape == (len(SOURCES), len(MAP_SIGNS))
-    assert law.sureness.shape == (3 + 2 * len(SOURCES),)
 
 
 def test_a_page_is_read_by_the_scorer_alone():
@@ -82,15 +71,3 @@ def test_the_note_says_who_decided_and_how_sure():
     assert line.startswith("weighed: ")
     assert "% of what is asked for" in line
     assert "look" in line or "scorer" in line
-
-
-def test_the_middle_counts_more_where_nobody_knows_things():
-    law, maps = WeighingLaw.bundled(), np.zeros((len(SOURCES), len(MAP_SIGNS)))
-    signs = signs_of(Scene(cloudy(256, 320)), "the dog")
-    everybody = np.array([name in ("scorer", "photos", "look", "centre") for name in SOURCES])
-    without = everybody & (np.array(SOURCES) != "photos")
-    middle, look = SOURCES.index("centre"), SOURCES.index("look")
-    odds = [
-        found[middle] / found[look] for found in (law.weights(signs, maps, there) for there in (everybody, without))
-    ]
-    assert odds[1] > 5 * odds[0]

@@ -7,7 +7,7 @@ import io
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
-from arr_coc_lab.worlds.pages.pack import DrawnPage, DrawnQuestion, write_pack
+from arr_coc_lab.worlds.pages.pack import DrawnPage, DrawnQuestion
 
 STEP, LINE, LEFT, TOP = 12, 24, 16, 16
 
@@ -36,16 +36,6 @@ def plain_page(name: str, fields: dict[str, str], size: tuple[int, int] = (256, 
     picture.save(stored, "WEBP", lossless=True)
     arrays = (np.array(part, np.uint16) for part in (boxes, letters))
     return DrawnPage(name, "forms", "plain", "train", width, height, stored.getvalue(), words, *arrays, questions)
-
-
-def plain_pack(path, pages: int = 3):
-    """A pack of a few such pages; what was written."""
-    forms = [
-        {"total": f"{17 * n + 3}.50", "name": f"Ada{n}", "date": f"2026-0{n + 1}-11", "city": "Zürich"}
-        for n in range(pages)
-    ]
-    write_pack(path, [plain_page(f"page{n}", form) for n, form in enumerate(forms)])
-    return forms
 
 
 def cloudy(height: int, width: int, seed: int = 0) -> np.ndarray:

@@ -85,12 +85,6 @@ def test_broken_files_are_refused_with_one_line(tmp_path, what):
     assert "\n" not in str(error.value)
 
 
-def test_no_file_and_a_folder(tmp_path):
-    for path in (tmp_path / "no.json", tmp_path):
-        with pytest.raises(InputError):
-            read_words(path)
-
-
 def test_boxes_that_are_wild_are_tamed(tmp_path):
     wild = {
         "width": 100,

@@ -256,8 +256,8 @@ class Allocation:
         }
         height, width = self.canvas or (self.height, self.width)
         canvas = None if (height, width) == (self.height, self.width) else {"height": height, "width": width}
-        optional = {"sparse": bool(self.sparse), "cell": self.cell, "canvas": canvas, "scale": self.scale}
-        optional |= {"finest": self.finest, "notes": list(self.notes)}
+        optional = {"sparse": bool(self.sparse), "cell": self.cell, "canvas": canvas, "scale": self.scale,
+                    "finest": self.finest, "notes": list(self.notes)}  # fmt: skip
         usual = {"sparse": False, "cell": DEFAULT_CELL, "canvas": None, "scale": 1, "finest": 0, "notes": []}
         return document | {name: value for name, value in optional.items() if value != usual[name]}
 
