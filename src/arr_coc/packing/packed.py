@@ -19,7 +19,7 @@ from ..core.folders import replacing, write_json, writing
 from ..core.values import JsonObject
 
 PACKED_SCHEMA = 1
-FORMATS = {"png": "image/png", "jpeg": "image/jpeg"}
+FORMATS = ("png", "jpeg")
 JPEG_QUALITY = 92
 
 
@@ -112,12 +112,11 @@ class Packed:
         x, y = (
             float(value) * (1 if of is None else side / of) for value, side in zip(point, (width, height), strict=True)
         )
-        pane = min(shown_one.panes, key=lambda one: outside(one, x, y))
-        top, left, tall, wide = pane.box
+        (pane,) = shown_one.panes
         first_y, first_x, source_tall, source_wide = pane.source
         page = self.sizes[pane.page]
-        found_x = min(max(0.0, first_x + (x - left) * source_wide / wide), float(page[1]))
-        found_y = min(max(0.0, first_y + (y - top) * source_tall / tall), float(page[0]))
+        found_x = min(max(0.0, first_x + x * source_wide / pane.box[3]), float(page[1]))
+        found_y = min(max(0.0, first_y + y * source_tall / pane.box[2]), float(page[0]))
         return OriginalPoint(found_x, found_y, pane.page)
 
     def box_to_original(
@@ -133,7 +132,7 @@ class Packed:
     def encoded(self, kind: str = "auto") -> list[tuple[bytes, str]]:
         """Bytes and media type of every picture as a file. kind: png, jpeg; auto: JPEG where it was one."""
         kind = format_of(kind, self.jpeg)
-        return [(encode(one.pixels, kind), FORMATS[kind]) for one in self.pictures]
+        return [(encode(one.pixels, kind), f"image/{kind}") for one in self.pictures]
 
     def save(self, folder: str | os.PathLike[str], kind: str = "auto") -> list[Path]:
         """Write the pictures and pack.json into a folder; returns the paths, pack.json last. kind: as for `encoded`."""
@@ -158,12 +157,6 @@ class Packed:
         pages = [{"height": height, "width": width} for height, width in self.sizes]
         told = {"pages": pages, "left_out": list(self.left_out), "notes": list(self.notes)}
         return {"schema": PACKED_SCHEMA, **own, "pictures": pictures, **told}
-
-
-def outside(pane: Pane, x: float, y: float) -> float:
-    """How far a point lies outside a pane; 0 inside."""
-    top, left, tall, wide = pane.box
-    return max(0.0, left - x, x - left - wide) + max(0.0, top - y, y - top - tall)
 
 
 def format_of(kind: str, jpeg: bool) -> str:
@@ -271,12 +264,12 @@ def told(pictures: Sequence[PackedPicture], sizes: Sequence[tuple[int, int]], fi
     """What to say beside the pictures. first: the number of the first of them in a request."""
     lines, several = [], len(sizes) > 1
     for number, picture in enumerate(pictures, first):
-        for pane in picture.panes:
-            size, page = sizes[pane.page], f"page {pane.page + 1}" if several else "the whole picture"
-            if pane.letter:
-                of = f"of page {pane.page + 1}" if several else "of it"
-                lines.append(f"Picture {number} shows area {pane.letter} {of}, enlarged: {where(pane.source, size)}.")
-            else:
-                reduced = pane.source[2:] == size and pane.scale < 0.97
-                lines.append(f"Picture {number} is {page}{', reduced' if reduced else ''}.")
+        (pane,) = picture.panes
+        size, page = sizes[pane.page], f"page {pane.page + 1}" if several else "the whole picture"
+        if pane.letter:
+            of = f"of page {pane.page + 1}" if several else "of it"
+            lines.append(f"Picture {number} shows area {pane.letter} {of}, enlarged: {where(pane.source, size)}.")
+        else:
+            reduced = pane.source[2:] == size and pane.scale < 0.97
+            lines.append(f"Picture {number} is {page}{', reduced' if reduced else ''}.")
     return " ".join(lines)

@@ -35,14 +35,12 @@ COLOURS: dict[str, tuple[int, int, int]] = {
     "black": (15, 15, 15),
     "white": (248, 248, 248),
     "grey": (128, 128, 128),
-    "gray": (128, 128, 128),
     "cyan": (30, 195, 210),
     "turquoise": (50, 195, 185),
     "teal": (20, 125, 125),
     "magenta": (210, 40, 170),
     "beige": (225, 210, 180),
     "gold": (212, 175, 55),
-    "golden": (212, 175, 55),
     "silver": (190, 190, 195),
 }
 COLOUR_REACH = 30.0  # L*a*b* units within which a colour still goes by the name
