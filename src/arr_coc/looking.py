@@ -34,9 +34,8 @@ from .knowing.registry import as_relevance
 from .knowing.scene import VIEW_SIDE, Scene
 from .knowing.words.reading import with_words
 from .options import Budget, Options, as_options, check_device, check_question
-from .pictures.document import Document, document_of
+from .pictures.document import Document, PageList, PdfPlace, document_of, is_pdf, load_page
 from .pictures.load import Picture, load_picture
-from .pictures.pdf import PageList, PdfPlace, is_pdf, load_page
 from .pictures.words import Words, as_words, words_beside
 from .texture.type_height import letters_of
 
@@ -75,8 +74,8 @@ def look(
     """Decide where the visual tokens of a picture go for one question.
 
     Args:
-        image: A path, PIL image, numpy array, torch tensor or bytes (see `load_picture`); or a document: a PDF, a TIFF
-            with several frames, a folder, a list.
+        image: A path, PIL image, numpy array, torch tensor or bytes (see `load_picture`); or a document: a PDF, a
+            folder, a list.
         query: The question.
         budget: Tokens that may be spent, or a share such as "25%" or 0.25; a quarter of the picture by default.
         relevance: Who says where to look. "auto" takes the words of the picture where they are known. Else it weighs
@@ -127,7 +126,7 @@ def prepare(image: object, pages: PageList = None) -> Prepared | Any:
     if document is not None and len(document) > 1:
         return PreparedDocument(document, perf_counter() - started)
     if document is not None:
-        image = document.pages[0].source
+        image = document.pages[0].place
     picture, words = load_page(image, longest_side=VIEW_SIDE)
     if words is None and (beside := words_beside(image)) is not None:
         words = as_words(beside, picture.size)

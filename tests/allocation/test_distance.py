@@ -18,7 +18,7 @@ from arr_coc.core.errors import InputError
 from arr_coc.core.folders import part_folder
 from arr_coc.core.values import Allocation
 from arr_coc.draw import homunculus
-from arr_coc.draw.legend import level_rows
+from arr_coc.draw.layout import level_rows
 from arr_coc.packing.prices.tables import tokens_for
 from arr_coc.texture.type_height import type_height
 from arr_coc_lab.calibrate.gripping import largest_read, smoothed

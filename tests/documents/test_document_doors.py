@@ -12,7 +12,7 @@ from PIL import Image
 from small_pdf import small_pdf
 from tiny_models import save_stock
 
-from arr_coc import InputError, Options, tokens_for
+from arr_coc import InputError, Options
 from arr_coc.app.batch.looker import Looker, LookerOptions
 from arr_coc.app.batch.rows import Store
 from arr_coc.app.cli import main
@@ -85,14 +85,6 @@ def test_batch_rows_of_documents_tell_their_pages(report, tmp_path) -> None:
     store.add([row | {"uncertainty": 0.9}, other])
     store.close()
     assert (store.counts["unsure"], store.counts["unseen"]) == (1, row["unseen"])
-
-
-def test_tokens_of_several_pictures_are_told_by_their_sizes() -> None:
-    sizes = [(1024, 1024), (320, 320)]
-    assert tokens_for(sizes) == 1124
-    assert tokens_for(sizes, 200) == 300
-    assert tokens_for(sizes, 200, total=True) == 200
-    assert tokens_for((320, 320), 9999) == 100
 
 
 # ---- the server ------------------------------------------------------------------------------------------------------

@@ -19,14 +19,6 @@ def spot(row: int, col: int, size: int = 8) -> torch.Tensor:
 NOTHING = torch.zeros(1, 8, 8)
 
 
-def test_an_untrained_balancer_is_the_plain_function_at_one_half():
-    maps = [torch.rand(2, 8, 8, generator=torch.Generator().manual_seed(index)) for index in range(3)]
-    balancer = TensionBalancer()
-    assert balancer.tensions.tolist() == [0.5, 0.5, 0.5]
-    half = torch.full((3,), 0.5)
-    assert torch.allclose(balancer(*maps), balance(*maps, half))
-
-
 def test_particularize_pulls_from_the_readable_to_the_asked_for():
     readable, asked = spot(1, 1), spot(6, 6)
     towards_reading = balance(readable, NOTHING, asked, {"compress_particularize": 0.1})
@@ -86,11 +78,3 @@ def test_numpy_and_torch_balance_alike(shape: tuple[int, int], flat: bool):
         in_torch = balance(*map(torch.from_numpy, maps), tensions).numpy()
         assert in_numpy.dtype == np.float32
         np.testing.assert_allclose(sharpen(in_numpy), sharpen(in_torch), atol=2e-6)
-
-
-def test_a_trained_balancer_is_saved_and_read_back(tmp_path):
-    balancer = TensionBalancer()
-    with torch.no_grad():
-        balancer.raw.copy_(torch.tensor([0.5, -1.0, 2.0]))
-    balancer.save_pretrained(tmp_path)
-    assert TensionBalancer.from_pretrained(tmp_path).named_tensions() == balancer.named_tensions()

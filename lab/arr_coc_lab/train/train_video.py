@@ -24,8 +24,7 @@ from torch.nn import functional as F
 
 from arr_coc.core.arrays import sized
 from arr_coc.core.errors import InputError
-from arr_coc.core.files import write_json
-from arr_coc.core.folders import SCORER, part_folder, whole_folder
+from arr_coc.core.folders import SCORER, part_folder, whole_folder, write_json
 from arr_coc.knowing.scorer.source import load_scorer
 from arr_coc.texture.motion import (
     FEATURES,

@@ -19,8 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from arr_coc.core.errors import InputError
-from arr_coc.core.files import write_json
-from arr_coc.core.folders import whole_folder
+from arr_coc.core.folders import whole_folder, write_json
 from arr_coc.core.values import JsonObject
 from arr_coc.knowing.words.answer import LOUDEST as LOUDEST_LOGIT
 from arr_coc.knowing.words.answer import answer_words, doubts

@@ -26,7 +26,7 @@ from ..core.folders import MINI
 from ..core.plugins import LAB, load_plugin, plugins
 from ..core.values import Allocation, Answer, Pass, Relevance, summed
 from ..options import Budget, Options, as_options, check_question
-from ..pictures.pdf import PageList
+from ..pictures.document import PageList
 from .eye import Eye
 from .pages import ask_page_by_page
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -70,11 +69,8 @@ class Frame:
         *,
         sparse: bool = False,
         notes: tuple[str, ...] = (),
-        fixated: Sequence[Sequence[int]] = (),
     ) -> Allocation:
-        """(N, 3) leaves and (N,) scores as an `Allocation`. fixated: (row, col) cells at which the eye rested."""
-        middles = (np.asarray(fixated, dtype=np.float64).reshape(-1, 2) + 0.5) * self.cell
-        places = middles * np.array(self.image_size) / np.array(self.seen)
+        """(N, 3) leaves and (N,) scores as an `Allocation`."""
         return Allocation(
             boxes=self.boxes(cells),
             levels=cells[:, 2],
@@ -89,7 +85,6 @@ class Frame:
             cell=self.cell,
             canvas=self.canvas,
             notes=notes,
-            scanpath=tuple(np.minimum(places, np.array(self.image_size) - 1).astype(int).tolist()),
         )
 
     def leaves_gaps(self, cells: np.ndarray) -> bool:
@@ -222,7 +217,5 @@ def in_picture(allocation: Allocation, size: tuple[int, int]) -> Allocation:
     """The same regions in pixels of the picture as given (height, width): a model counts in those of its canvas."""
     frame = Frame(size, allocation.cell, allocation.canvas or (allocation.height, allocation.width))
     boxes = frame.rectangles(allocation.leaf_cells()[:, :2], allocation.extents())
-    scale = np.array(size) / (allocation.height, allocation.width)
-    path = tuple(np.minimum(np.asarray(place) * scale, np.array(size) - 1) for place in allocation.scanpath)
     height, width = frame.image_size
-    return replace(allocation, boxes=boxes, height=height, width=width, canvas=frame.canvas, scanpath=path)
+    return replace(allocation, boxes=boxes, height=height, width=width, canvas=frame.canvas)

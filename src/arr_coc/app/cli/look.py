@@ -12,11 +12,10 @@ import typer
 from ... import looking
 from ...core.arrays import torch_threads
 from ...core.errors import InputError
-from ...core.files import write_json
+from ...core.folders import write_json
 from ...core.values import Allocation, DocumentAllocation, JsonObject
 from ...decide_document import DocumentLook
-from ...pictures.document import Document
-from ...pictures.pdf import is_pdf
+from ...pictures.document import Document, is_pdf
 from .console import INTERRUPTED, complain, print_json, progress, save_png, say, seconds_line, writing
 from .inputs import expand, quiet_decoder, result_names
 from .options import Choices, OnlyJson, OutFolder, Pages, with_options
@@ -139,7 +138,7 @@ def look_entry(name: str, query: str, look: AnyLook, files: Mapping[str, str]) -
 
 def print_look(name: str, query: str, look: AnyLook, files: Mapping[str, str]) -> None:
     """Print tokens by level or by page, then sums, seconds and notes."""
-    from ...draw.legend import level_rows
+    from ...draw.layout import level_rows
 
     laid, pages = look.allocation, ""
     if isinstance(look, DocumentLook):

@@ -10,7 +10,7 @@ import typer
 
 from ...core.errors import InputError
 from ...packing.pack import pack
-from ...packing.prices.tables import load_tables, table_for
+from ...packing.prices.tables import table_for
 from .console import print_json, say
 from .inputs import as_member, expand
 from .options import Choices, OnlyJson, OutFolder, Pages, with_options
@@ -28,10 +28,6 @@ class PackCommand(Choices):
         ),
     ]
     model: Annotated[str, typer.Option("--for", help="Who will see it, such as gpt-4o, claude-opus-4-7 or qwen3-vl.")]
-    tables: Annotated[
-        Path | None,
-        typer.Option("--table", metavar="FILE.toml", help="Your own token tables; they are searched first."),
-    ] = None
     pages: Pages = None
     out: OutFolder = Path("out/pack")
     as_json: OnlyJson = False
@@ -51,13 +47,12 @@ def command(given: PackCommand) -> None:
     """
     if len(given.inputs) < 2:
         raise InputError('give pictures and a question: arr-coc pack page.png "What is the total?" --for gpt-4o')
-    table_for(given.model, load_tables(given.tables))
+    table_for(given.model)
     places = [as_member(source) for source in expand(given.inputs[:-1], given.pages)]
     packed = pack(
         places[0] if len(places) == 1 else places,
         given.inputs[-1],
         model=given.model,
-        table=given.tables,
         options=given.options,
     )
     files = packed.save(given.out)
@@ -68,6 +63,4 @@ def command(given: PackCommand) -> None:
         shows = ", ".join(pane.letter or "whole" for pane in one.panes)
         say(f"  {path.name}, {one.size[1]}×{one.size[0]}: {one.tokens} tokens, shows {shows}")
     say(packed.text, *(f"note: {note}" for note in packed.notes))
-    if packed.left_out.get("pages"):
-        say(f"not shown: page {', '.join(map(str, packed.left_out['pages']))}")
     return say(f"written: {files[-1]}")

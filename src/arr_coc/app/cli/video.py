@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ...core.errors import InputError
-from ...core.files import write_json
+from ...core.folders import write_json
 from ...core.values import Answer, JsonObject
 from ...options import check_question
 from .console import print_json, progress, say, writing

@@ -19,8 +19,8 @@ from ...decide_document import DocumentLook
 from ...draw import document_sheet, foveated, heat, overlay
 from ...looking import prepare
 from ...options import Options, check_question
+from ...pictures.document import is_pdf
 from ...pictures.load import Picture
-from ...pictures.pdf import is_pdf
 from . import kit
 from .desk import Desk, true_answer
 from .kit import Figure, PageState, budget, card, figures, meter, notes, shown_pixels, shown_size, table

@@ -21,8 +21,7 @@ import numpy as np
 
 from ...core.errors import InputError
 from ...core.values import Allocation
-from ...draw.layout import fit, level_colour, resize
-from ...draw.legend import level_rows, share_words, spent_words
+from ...draw.layout import fit, level_colour, level_rows, resize, share_words, spent_words
 from .desk import FIRST_PICTURE, FIRST_QUERY, UPLOAD, Desk, example_questions, log
 
 Made = TypeVar("Made")

@@ -26,8 +26,8 @@ from ...answering.chat import ChatLook
 from ...answering.decoding import Spelling, Sureness, end_tokens, is_lean, steps
 from ...answering.eye import Eye
 from ...answering.stock import joined
-from ...core.cuda_graph import using_gpu
 from ...core.errors import InputError, Stopped, check_stop, stopping
+from ...core.modules import using_gpu
 from ...core.values import Answer, timed
 from ...realizing.base import Realized
 from ..web import Limits, Refused, crowded
