@@ -6,7 +6,7 @@
 
 Counted: lines (blank ones too) and files by package; what each entry point can reach by imports, wherever they stand in
 a file, types included; modules that import each other; class names that stand for several classes; long and wide
-functions; lines with `Any`; public names, extras, commands and options.
+functions; lines with `Any`; public names, extras, commands and options; stops of a picture on its way through `ask`.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import sys
 import tomllib
 from collections import Counter, defaultdict
 from collections.abc import Iterator
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import Any
 
@@ -105,32 +106,17 @@ def closure(graph: grimp.ImportGraph, start: str) -> set[str]:
 
 
 def circles(graph: grimp.ImportGraph) -> list[list[str]]:
-    """Find groups of modules that import each other (Tarjan's algorithm)."""
-    index: dict[str, int] = {}
-    low: dict[str, int] = {}
-    stack: list[str] = []
-    found: list[list[str]] = []
-
-    def visit(node: str) -> None:
-        index[node] = low[node] = len(index)
-        stack.append(node)
-        for target in graph.find_modules_directly_imported_by(node) - {"arr_coc", "arr_coc_lab"}:
-            if target not in index:
-                visit(target)
-                low[node] = min(low[node], low[target])
-            elif target in stack:
-                low[node] = min(low[node], index[target])
-        if low[node] == index[node]:
-            group = [stack.pop()]
-            while group[-1] != node:
-                group.append(stack.pop())
-            if len(group) > 1:
-                found.append(sorted(group))
-
-    for module in sorted(graph.modules - {"arr_coc", "arr_coc_lab"}):
-        if module not in index:
-            visit(module)
-    return found
+    """Find modules that import each other: the first circle, or none."""
+    faces = {"arr_coc", "arr_coc_lab"}
+    try:
+        list(
+            TopologicalSorter(
+                {one: graph.find_modules_directly_imported_by(one) - faces for one in graph.modules - faces}
+            ).static_order()
+        )
+    except CycleError as error:
+        return [error.args[1]]
+    return []
 
 
 def functions(tree: ast.Module) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
@@ -191,6 +177,45 @@ def surface() -> dict[str, int]:
     }
 
 
+def stops() -> dict[str, int]:
+    """Follow a picture through `ask` with mini: how many functions, in how many files, are given the picture.
+
+    Counted: functions of the library, outside core and draw, that are called with an argument of the class `Picture`,
+    with an array or PIL image of the same pixels, or with a value that has one of these as a field.
+    """
+    import numpy as np
+    from PIL import Image, ImageDraw
+
+    import arr_coc
+
+    image = Image.new("RGB", (211, 173), "white")
+    ImageDraw.Draw(image).text((20, 20), "TOTAL 42", "black", font_size=30)
+    home, found = str(ROOT / "src" / "arr_coc"), set()
+
+    def carries(value: object, deep: bool = True) -> bool:
+        if isinstance(value, Image.Image | np.ndarray):
+            return getattr(value, "size", None) == image.size or getattr(value, "shape", ())[:2] == image.size[::-1]
+        if type(value).__name__ == "Picture":
+            return True
+        held = vars(value).values() if deep and hasattr(value, "__dict__") and not isinstance(value, type) else ()
+        return any(carries(one, False) for one in list(held))
+
+    def watch(frame: Any, event: str, _: object) -> None:
+        place = frame.f_code.co_filename
+        inside = place.startswith(home) and not place.startswith((f"{home}/core", f"{home}/draw"))
+        if event == "call" and inside and not frame.f_code.co_name.startswith("<"):
+            given = frame.f_code.co_varnames[: frame.f_code.co_argcount + frame.f_code.co_kwonlyargcount]
+            if any(carries(frame.f_locals[name]) for name in given if name in frame.f_locals):
+                found.add((place, frame.f_code.co_qualname))
+
+    sys.setprofile(watch)
+    try:
+        arr_coc.ask(image, "What is the total?", 16)
+    finally:
+        sys.setprofile(None)
+    return {"stops": len(found), "stop_files": len({place for place, _ in found})}
+
+
 def measure() -> dict:
     """Count everything."""
     graph = import_graph()
@@ -201,6 +226,7 @@ def measure() -> dict:
         "circles": circles(graph),
         **syntax(),
         **surface(),
+        **stops(),
     }
 
 
@@ -221,6 +247,8 @@ def table(found: dict) -> str:
         "extras": found["extras"],
         "commands of the product": found["commands"],
         "their options": found["options"],
+        "functions that a picture passes in `ask`": found["stops"],
+        "their files": found["stop_files"],
     }
     return "\n".join([*rows, *(f"| {what} | {count} |" for what, count in counts.items())])
 

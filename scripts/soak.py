@@ -3,7 +3,7 @@
     python scripts/soak.py [--minutes 30] [--only look,ask] [--out soak.json]        make soak MINUTES=60
 
 A round looks, asks, attaches to a model and generates, looks again and again, and watches a clip, on a tiny random
-model; `load_serve.py` does the same to a server. After each round the process is weighed, garbage collected and given
+model, and asks a server. After each round the process is weighed, garbage collected and given
 back. The first quarter of the rounds warms up. Of the rest, the growth is Theil and Sen's slope (the median of the
 slopes of all pairs of rounds, which single jumps do not move) times the number of rounds; the soak fails where it is
 above 24 MB, 2 open files or 2 threads, and the median of the last third is above that of the first third by as much.
@@ -12,8 +12,10 @@ above 24 MB, 2 open files or 2 threads, and the median of the last third is abov
 from __future__ import annotations
 
 import argparse
+import base64
 import ctypes
 import gc
+import io
 import json
 import os
 import sys
@@ -21,6 +23,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from copy import copy
 from pathlib import Path
 from typing import Any
 
@@ -120,7 +123,23 @@ def activities(folder: Path) -> dict[str, Callable[[int], None]]:
         frames = [np.roll(picture(turn), 4 * step, axis=1) for step in range(6)]
         watch(frames, "the red sign", 30)
 
-    return {"look": look, "ask": ask, "attach": attach, "passes": passes, "video": video}
+    def serve(turn: int) -> None:
+        from starlette.testclient import TestClient
+
+        from arr_coc.app.serve import Engine, build_api
+
+        memory = io.BytesIO()
+        Image.fromarray(picture(turn)).save(memory, "PNG")
+        url = f"data:image/png;base64,{base64.b64encode(memory.getvalue()).decode()}"
+        content = [{"type": "image_url", "image_url": {"url": url}}, {"type": "text", "text": "What is red?"}]
+        body = {"model": eye.name, "messages": [{"role": "user", "content": content}], "max_tokens": 3}
+        wanted = copy(eye).set_image(picture(turn)).ask("What is red?", 6, options=Options(max_new_tokens=3)).text
+        with TestClient(build_api(Engine(copy(eye))), base_url="http://localhost") as client:
+            answer = client.post("/v1/chat/completions", json={**body, "arr_coc": {"budget": 6}}).json()
+        if answer["choices"][0]["message"]["content"] != wanted:
+            raise SystemExit(f"the server answers {answer}, not {wanted!r}")
+
+    return {"look": look, "ask": ask, "attach": attach, "passes": passes, "video": video, "serve": serve}
 
 
 def soak(seconds: float, only: list[str] | None = None, steps: int = len(SIZES)) -> dict[str, Any]:

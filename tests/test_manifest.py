@@ -25,7 +25,7 @@ from arr_coc.core.folders import (
 from arr_coc.knowing.scorer.onnx_scorer import OnnxScorer
 from arr_coc.knowing.words.source import ranker_weights
 from arr_coc.realizing.bundled import Calibration
-from arr_coc.video.settings import load_settings
+from arr_coc.video.stream import load_settings
 from arr_coc_lab import LAB_WEIGHTS
 from arr_coc_lab.classic.scorer import Scorer
 from arr_coc_lab.train.mini_model import load_shipped

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-import io
 import json
 import random
 
 import numpy as np
 import pytest
-from PIL import Image
 
 from arr_coc.core.errors import InputError
 from arr_coc.core.values import Allocation, Relevance, compare, token_density
@@ -141,15 +139,10 @@ def test_values_are_frozen_to_the_last_number_and_the_callers_arrays_are_not():
     assert dataclasses.replace(allocation, budget=11).levels is allocation.levels, "what is frozen is not copied again"
 
 
-def test_values_show_themselves_in_one_line_and_as_a_picture():
+def test_values_show_themselves_in_one_line():
     allocation, relevance = make(MIXED), Relevance(np.eye(4), query="where?")
     assert repr(allocation) == "Allocation(quadtree: 3 of 6 tokens for 64×96 pixels, 3 regions, levels 0–1)"
     assert repr(relevance) == "Relevance(4×4 of 'where?', 0.00 to 1.00)"
-    with Image.open(io.BytesIO(allocation._repr_png_())) as drawn:
-        pixels = np.asarray(drawn)
-        assert drawn.size == (384, 256)
-    assert pixels[64, 64].tolist() == [242, 130, 72], "level 1"
-    assert pixels[64, 300].tolist() == [255, 206, 70], "level 0"
 
 
 def test_overlapping_regions_are_seen_by_the_finest_and_spent_where_they_lie():
@@ -158,20 +151,6 @@ def test_overlapping_regions_are_seen_by_the_finest_and_spent_where_they_lie():
     assert allocation.leaf_map().tolist() == [[0, 0, -1], [0, 1, -1]]
     assert token_density(allocation).tolist() == [[0.25, 0.25, 0], [0.25, 1.25, 0]]
     assert Allocation.from_json(json.dumps(allocation.to_json())) == allocation
-
-
-def test_level_map_and_density_agree_with_the_regions():
-    allocation = make(MIXED)
-    assert allocation.level_map().tolist() == [[1, 1, 0], [1, 1, 0]]
-    assert token_density(allocation).tolist() == [[0.25, 0.25, 1], [0.25, 0.25, 1]]
-    assert allocation.tokens == 3
-    assert allocation.tokens_by_level() == {0: 2, 1: 1}
-
-
-def test_leaf_cells_follow_the_canvas():
-    """A picture of 50×75 seen as 64×96: boxes are in the picture's pixels, cells in the canvas'."""
-    allocation = make([(0, 0, 50, 50, 1), (0, 50, 25, 25, 0), (25, 50, 25, 25, 0)], size=(50, 75), canvas=(64, 96))
-    assert allocation.leaf_cells().tolist() == [[0, 0, 1], [0, 2, 0], [1, 2, 0]]
 
 
 def test_compare_counts_what_moved():

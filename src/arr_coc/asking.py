@@ -17,8 +17,7 @@ from .core.folders import MINI, part_folder
 from .core.values import Answer
 from .knowing.scorer.source import ScorerRelevance, scorer_beside
 from .options import Budget, Options, as_options, check_device, check_question
-from .pictures.document import Document, document_of
-from .pictures.pdf import PageList, load_page
+from .pictures.document import Document, PageList, document_of, load_page
 from .realizing.bundled import model_folder
 
 if TYPE_CHECKING:
@@ -79,7 +78,7 @@ def ask(
         if options.allocation is not None or options.words is not None:
             raise InputError("allocation and words apply to one picture; this document has several pages")
         return _ask_document(document, query, model, options)
-    picture, known = load_page(image if document is None else document.pages[0].source)
+    picture, known = load_page(image if document is None else document.pages[0].place)
     if options.preset is None:
         options = options.default(words=known)
         if can_be_quick(model, picture.pixels.shape[:2], options):

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -17,7 +16,7 @@ from .attending.allocate import allocate_batch
 from .attending.distance import Distance, at_distance, choose_distance, reading_option
 from .attending.frame import Frame
 from .attending.grip import Grip
-from .core.arrays import is_tensor
+from .core.arrays import Array, is_tensor
 from .core.values import Allocation, Relevance
 from .options import Options
 from .texture.type_height import TypeHeight
@@ -54,7 +53,7 @@ class Decision:
 
 def attend(
     views: Sequence[View],
-    relevance: Sequence[Any],
+    relevance: Sequence[Relevance | Array],
     tokens: Sequence[int],
     options: Options,
     *,
@@ -74,46 +73,31 @@ def attend(
     Returns:
         A `Decision` for each.
     """
-    distances = [
-        distance_for(view, one, options, most) for view, one, most in zip(views, relevance, tokens, strict=True)
-    ]
-    frames = [
-        view.frame if one.times == 1 else view.resized(one.times) for view, one in zip(views, distances, strict=True)
-    ]
-    groups: dict[Any, list[int]] = {}
-    chosen: list[tuple[int | None, dict[str, Any]]] = []
-    for number, (frame, distance) in enumerate(zip(frames, distances, strict=True)):
-        own = {
-            **(inputs[number] if inputs else {}),
-            **reading_option(distance, options.layout, frame.grid),
-        }
-        coarsest = levels[number] if levels else None
-        chosen.append((options.levels if coarsest is None else coarsest, {**own, **options.strategy_options}))
-        # Pictures alike are laid out together, unless the strategy needs more of one than its map.
-        alike = frame, _map(relevance[number]).shape, chosen[-1][0], number if own else -1
-        groups.setdefault(alike, []).append(number)
-    decisions: dict[int, Decision] = {}
-    for (frame, *_), members in groups.items():
-        coarsest, own = chosen[members[0]]
-        maps = [_map(relevance[number]) for number in members]
-        allocations = allocate_batch(
-            maps[0] if len(members) == 1 else np.stack([plain_map(one) for one in maps]),
-            [min(tokens[number], frame.full) for number in members],
+    levels, inputs = levels or [None] * len(views), inputs or [{}] * len(views)
+    decisions = []
+    for view, known, most, coarsest, own in zip(views, relevance, tokens, levels, inputs, strict=True):
+        distance = distance_for(view, known, options, most)
+        frame = view.frame if distance.times == 1 else view.resized(distance.times)
+        (allocation,) = allocate_batch(
+            known,
+            min(most, frame.full),
             image_size=frame.image_size,
             strategy=options.layout,
             cell=frame.cell,
             canvas=frame.canvas,
-            levels=coarsest,
+            levels=options.levels if coarsest is None else coarsest,
             seed=options.seed,
-            strategy_options=own,
+            strategy_options={
+                **own,
+                **reading_option(distance, options.layout, frame.grid),
+                **options.strategy_options,
+            },
         )
-        for number, allocation in zip(members, allocations, strict=True):
-            full = views[number].frame.full
-            decisions[number] = Decision(at_distance(allocation, distances[number], full), distances[number])
-    return [decisions[number] for number in range(len(views))]
+        decisions.append(Decision(at_distance(allocation, distance, view.frame.full), distance))
+    return decisions
 
 
-def distance_for(view: View, relevance: Any, options: Options, tokens: int) -> Distance:
+def distance_for(view: View, relevance: Relevance | Array, options: Options, tokens: int) -> Distance:
     """Choose from how far to read one picture."""
     if not view.scalable:
         return Distance()
@@ -122,11 +106,7 @@ def distance_for(view: View, relevance: Any, options: Options, tokens: int) -> D
     return choose_distance(options.scale, view.grip, view.letters, known, **sizes, tokens=tokens)
 
 
-def _map(value: Any) -> Any:
-    return value.map if isinstance(value, Relevance) else value
-
-
-def plain_map(value: Any) -> np.ndarray:
+def plain_map(value: Relevance | Array) -> np.ndarray:
     """Give the map of one picture as numpy."""
-    one = _map(value)
+    one = value.map if isinstance(value, Relevance) else value
     return one.detach().float().cpu().numpy() if is_tensor(one) else np.asarray(one)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 from time import perf_counter
 
 import numpy as np
 
-from .attending.document import page_gains, share_tokens
 from .attending.frame import Frame, check_maps, to_cells
+from .attending.overlay import page_gains, share_tokens
 from .balancing.document import PageOffers, PageRelevance, page_relevances
 from .core.errors import InputError
 from .core.values import Allocation, DocumentAllocation, PageShare
@@ -73,17 +72,7 @@ def look_through(
 def allocate_pages(
     document: Document, relevances: Sequence[PageRelevance], options: Options, *, most: int | None = None
 ) -> DocumentAllocation:
-    """One budget over pages whose relevance is known.
-
-    Args:
-        document: The pages.
-        relevances: One for each.
-        options: How much may be spent in all.
-        most: Pages that may get tokens at all.
-
-    Returns:
-        The allocation, exactly on its budget.
-    """
+    """One budget over pages whose relevance is known, exactly spent. most: pages that may get tokens at all."""
     pages = document.pages
     frames = [Frame(page.size, options.cell, options.canvas) for page in pages]
     full = [frame.full for frame in frames]
@@ -99,20 +88,13 @@ def allocate_pages(
     whole = sum(full[number] for number in chosen)
     wanted, notes = document_budget(options, sum(full), whole)
     tokens = dict(zip(chosen, share_tokens([gains[number] for number in chosen], wanted), strict=True))
-
-    @lru_cache(maxsize=64)
-    def blank(frame: Frame, tokens: int) -> Allocation:
-        """Leaves of a page of which nothing is known; those of one size are laid once."""
-        return _laid(np.zeros((1, 1), np.float32), frame, tokens, options)
-
     shares = []
     for number, page in enumerate(pages):
         spent = tokens.get(number, 0)
         known, given = relevances[number].relevance, None
-        if spent and (known is None or cells[number] is None):
-            given = blank(frames[number], spent)
-        elif spent and known is not None:
-            given = _laid(np.asarray(known.map), frames[number], spent, options)
+        if spent:
+            blank = known is None or cells[number] is None
+            given = _laid(np.zeros((1, 1)) if blank else known.map, frames[number], spent, options)
         why, worth = _reason(relevances[number], spent), relevances[number].peak
         shares.append(PageShare(page.number, page.name, full[number], given, why, worth))
     out = [share.number for share in shares if not share.tokens]

@@ -25,17 +25,17 @@ from .attending.frame import Frame
 from .attending.grip import as_grip
 from .attending.strategies import without_torch
 from .balancing.choosing import check_relevance as check_relevance
-from .balancing.choosing import maps_of, resolve
+from .balancing.choosing import resolve
 from .core.errors import InputError, naming_extras, shown
 from .core.values import Allocation, Relevance, timed
+from .decide import View, attend
 from .knowing.large import FINE_SIDE, LARGE_SIDE, TileReader, read_tiles
 from .knowing.registry import as_relevance
 from .knowing.scene import VIEW_SIDE, Scene
 from .knowing.words.reading import with_words
 from .options import Budget, Options, as_options, check_device, check_question
-from .pictures.document import Document, document_of
+from .pictures.document import Document, PageList, PdfPlace, document_of, is_pdf, load_page
 from .pictures.load import Picture, load_picture
-from .pictures.pdf import PageList, PdfPlace, is_pdf, load_page
 from .pictures.words import Words, as_words, words_beside
 from .texture.type_height import letters_of
 
@@ -74,8 +74,8 @@ def look(
     """Decide where the visual tokens of a picture go for one question.
 
     Args:
-        image: A path, PIL image, numpy array, torch tensor or bytes (see `load_picture`); or a document: a PDF, a TIFF
-            with several frames, a folder, a list.
+        image: A path, PIL image, numpy array, torch tensor or bytes (see `load_picture`); or a document: a PDF, a
+            folder, a list.
         query: The question.
         budget: Tokens that may be spent, or a share such as "25%" or 0.25; a quarter of the picture by default.
         relevance: Who says where to look. "auto" takes the words of the picture where they are known. Else it weighs
@@ -126,7 +126,7 @@ def prepare(image: object, pages: PageList = None) -> Prepared | Any:
     if document is not None and len(document) > 1:
         return PreparedDocument(document, perf_counter() - started)
     if document is not None:
-        image = document.pages[0].source
+        image = document.pages[0].place
     picture, words = load_page(image, longest_side=VIEW_SIDE)
     if words is None and (beside := words_beside(image)) is not None:
         words = as_words(beside, picture.size)
@@ -159,10 +159,7 @@ class Prepared:
         options = check_look(query, options, words is not None)
         relevance, device, grip = options.relevance, options.device, as_grip(options.grip)
         seconds = {"load": self.load_seconds}
-        with timed(seconds, "import"):
-            check_device(device)
-            import_stages(options)
-        from .decide import View, attend
+        check_device(device)
 
         size, cell, canvas = self.picture.size, options.cell, options.canvas
         frame = Frame(size, cell, canvas)
@@ -178,9 +175,9 @@ class Prepared:
         if "texture" in source.needs or options.layout == "edge":
             seconds["sense"] = self.scene.sensed[1]
         with timed(seconds, "know"):
-            known = as_relevance(maps_of(source, [scene], [query]).relevance[0], query, note)
+            known = as_relevance(source.maps([scene], [query]).relevance[0], query, note)
             if self.fine is not None and source.name == "scorer":
-                reader = TileReader(partial(maps_of, source), scene, query)
+                reader = TileReader(source.maps, scene, query)
                 known = read_tiles(known, self.fine().pixels, reader.score, reader.spell)
         with timed(seconds, "attend"):
             needed, said = self.scene.strategy_inputs(options.layout, options.strategy_options)
@@ -224,7 +221,7 @@ class PreparedDocument:
         if options.scale not in (None, 1.0) or options.grip is not None:
             note = "scale and grip are for single pictures: pages are laid out as they are; ask reads each at its scale"
             looked = replace(looked, allocation=replace(looked.allocation, notes=(*looked.notes, note)))
-        return replace(looked, seconds={"load": self.load_seconds, "import": 0.0, **looked.seconds})
+        return replace(looked, seconds={"load": self.load_seconds, **looked.seconds})
 
 
 def check_look(query: str, options: Options, words: bool | None = None) -> Options:
@@ -236,14 +233,3 @@ def check_look(query: str, options: Options, words: bool | None = None) -> Optio
     if isinstance(options.budget, list):
         raise InputError(f"budget={shown(options.budget)} is for several pictures; of one, give one number")
     return options
-
-
-def import_stages(options: Options) -> None:
-    """Import what a look will need anyway, so that its time is not counted as work."""
-    for module in ("texture.channels", "knowing.language.lexical", "balancing.look", "attending.allocate"):
-        import_module(f".{module}", __package__)
-    if not without_torch(options.layout) or options.device != "cpu":
-        import_module("torch")
-    if isinstance(options.relevance, str) and options.relevance == "scorer":
-        # The bundled one; torch is for those of a user's own.
-        import_module(".knowing.scorer.onnx_scorer", __package__)

@@ -12,22 +12,13 @@ from PIL import Image, ImageDraw, ImageFont
 
 import arr_coc
 from arr_coc.attending.allocate import allocate, allocate_batch
-from arr_coc.attending.distance import (
-    Distance,
-    at_distance,
-    cell_heights,
-    check_scale,
-    choose_distance,
-    finely_seen,
-    scale_choice,
-    scale_limits,
-)
+from arr_coc.attending.distance import Distance, at_distance, check_scale, choose_distance
 from arr_coc.attending.grip import Grip, as_grip, best_of
 from arr_coc.core.errors import InputError
 from arr_coc.core.folders import part_folder
 from arr_coc.core.values import Allocation
 from arr_coc.draw import homunculus
-from arr_coc.draw.legend import level_rows
+from arr_coc.draw.layout import level_rows
 from arr_coc.packing.prices.tables import tokens_for
 from arr_coc.texture.type_height import type_height
 from arr_coc_lab.calibrate.gripping import largest_read, smoothed
@@ -145,11 +136,6 @@ def test_what_is_read_as_well_from_afar_gets_fewer_fine_cells_and_the_budget_sta
     assert (fine[1] & (shares < 1)).sum() <= (fine[0] & (shares < 1)).sum()
 
 
-def test_reading_of_another_shape_is_told():
-    with pytest.raises(InputError, match="reading= must be shares"):
-        allocate(np.eye(8), 10, strategy_options={"reading": np.ones((3, 3))})
-
-
 def test_large_print_is_not_seen_finer_than_it_is_read():
     letters = type_height(sheet(64))
     seen = Distance(1.0, 0, letters, NARROW).reading(20, 20)
@@ -188,32 +174,6 @@ def test_small_print_where_the_question_needs_it_goes_below_level_0():
     assert found.scale == found.times / 2
 
 
-def test_heights_of_cells_are_the_lowest_in_each():
-    heights = np.array([[4, 0, 8, 8], [0, 0, 6, 0]], dtype=np.float32)
-    np.testing.assert_array_equal(cell_heights(heights, 1, 2), [[4, 6]])
-    np.testing.assert_array_equal(cell_heights(heights, 2, 4), heights)
-    assert cell_heights(heights, 5, 7).shape == (5, 7)
-
-
-@given(st.floats(4, 90), st.integers(1, 399))
-@settings(max_examples=60, deadline=None)
-def test_a_chosen_scale_reads_at_least_as_well_and_has_a_cell_for_every_token(height, tokens):
-    limits = scale_limits((640, 640), 400, tokens, NARROW)
-    heights, weights = np.array([height]), np.array([1.0])
-    times = scale_choice(NARROW, heights, weights, limits).best()
-    assert limits[0] <= times <= limits[1]
-    assert NARROW.reading(height * times) >= NARROW.reading(height) - 1e-9
-    assert times == 1 or 400 * times**2 >= tokens
-
-
-def test_fewer_of_the_relevant_places_are_seen_from_nearer():
-    relevance = np.random.default_rng(0).random((10, 10))
-    seen = finely_seen(relevance, 0.25)(np.array([0.25, 0.5, 1, 2, 3]))
-    assert (np.diff(seen) <= 0).all()
-    assert seen[0] == 1
-    assert finely_seen(np.zeros((4, 4)), 0.5)(np.array([1.0]))[0] == pytest.approx(0.5)
-
-
 # ---- the file --------------------------------------------------------------------------------------------------------
 
 
@@ -245,7 +205,6 @@ def damaged(tmp_path, **changes):
         {"accuracy": [0.0] * 15},
         {"range": [20, 5]},
         {"best": "tall"},
-        {"model": 7},
     ],
 )
 def test_a_damaged_grip_is_told_in_one_line(tmp_path, changes):

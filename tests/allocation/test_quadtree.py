@@ -13,8 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from arr_coc.attending.allocate import allocate, allocate_batch
-from arr_coc.attending.quadtree import quadtree, select_splits, split_gains
-from arr_coc.attending.tree import build_tree
+from arr_coc.attending.tree import build_tree, quadtree, select_splits, split_gains
 from arr_coc.core.errors import InputError
 from arr_coc.packing.prices.tables import tokens_for
 
@@ -65,24 +64,6 @@ def test_more_relevance_never_means_less_detail(block_rows, block_cols, levels, 
     assert after <= before
 
 
-def test_more_relevance_rarely_means_less_detail_on_odd_edges():
-    """There the last one or two tokens must be made to fit, which may cost a place its last split; but hardly ever."""
-    generator = np.random.default_rng(0)
-    worse = tries = 0
-    for rows, cols in product((5, 7, 11, 13), repeat=2):
-        tree = build_tree(rows, cols, 3)
-        for seed in range(6):
-            relevance = random_map(rows, cols, seed)
-            budget = int(generator.integers(tree.floor, tree.full))
-            row, col = generator.integers(rows), generator.integers(cols)
-            raised = relevance.clone()
-            raised[0, row, col] += 1
-            before = level_map(quadtree(relevance, tree, budget), rows, cols)[row, col]
-            worse += level_map(quadtree(raised, tree, budget), rows, cols)[row, col] > before
-            tries += 1
-    assert worse / tries <= 0.02
-
-
 def heap_leaves(gains: np.ndarray, tree, budget: int) -> set[int]:
     """Best first with a heap, the textbook way: pop the largest gain, split it while the budget lasts."""
     children = {}
@@ -102,7 +83,7 @@ def heap_leaves(gains: np.ndarray, tree, budget: int) -> set[int]:
     return split
 
 
-@pytest.mark.parametrize("criterion", ["mass", "variance", "peak"])
+@pytest.mark.parametrize("criterion", ["mass", "peak"])
 @pytest.mark.parametrize(("rows", "cols", "levels"), [(8, 8, 3), (16, 8, 2), (16, 32, 3)])
 def test_equals_a_heap(rows, cols, levels, criterion):
     tree = build_tree(rows, cols, levels)
@@ -213,30 +194,6 @@ def test_leaves_come_in_raster_order_and_level_zero_everywhere_is_the_plain_grid
     assert (some[1:, 0] * 5 + some[1:, 1] > some[:-1, 0] * 5 + some[:-1, 1]).all()
 
 
-@pytest.mark.parametrize(("rows", "cols"), [(8, 8), (7, 5), (9, 13)])
-def test_the_score_of_a_leaf_is_the_mean_of_what_it_covers_inside_the_picture(rows, cols):
-    relevance, tree = random_map(rows, cols, 3), build_tree(rows, cols, 3)
-    leaves = quadtree(relevance, tree, tree.reach(rows * cols // 2))
-    for (row, col, level), score in zip(leaves.cells[0].tolist(), leaves.scores[0].tolist(), strict=True):
-        side = 2**level
-        assert score == pytest.approx(float(relevance[0, row : row + side, col : col + side].mean()), rel=1e-5)
-
-
-def test_ties_go_to_the_earlier_position():
-    tree = build_tree(8, 8, 2)
-    leaves = quadtree(torch.ones(1, 8, 8), tree, tree.floor + 3)
-    assert leaves.cells[0, 0].tolist() == [0, 0, 1]
-    assert (leaves.cells[0, :, 2] == 1).sum() == 4
-
-
-def test_detail_goes_where_relevance_is():
-    relevance = np.zeros((32, 32), dtype=np.float32)
-    relevance[3:5, 20:26] = 1
-    levels = allocate(relevance, 100).level_map()
-    assert (levels[3:5, 20:26] == 0).all()
-    assert levels[20:, :16].min() >= 1
-
-
 @settings(max_examples=60, deadline=None)
 @given(st.integers(1, 8192), st.integers(1, 8192), st.floats(0.02, 1), st.integers(0, 99))
 def test_any_picture_size_and_any_budget(height, width, share, seed):
@@ -282,8 +239,3 @@ def test_bad_relevance_is_refused():
         allocate(np.ones((2, 8, 8)), 16)
     with pytest.raises(InputError, match="budgets"):
         allocate_batch(np.ones((2, 8, 8)), [16, 16, 16])
-
-
-def test_same_input_same_output():
-    relevance = random_map(20, 30, 7)
-    assert allocate(relevance[0], 200) == allocate(relevance[0].clone(), 200)

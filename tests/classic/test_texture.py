@@ -34,7 +34,7 @@ def test_torch_and_opencv_sense_and_know_the_same(pictures):
     texture = sense(pictures, LOOK)
     ways = {
         "propositional": propositional,
-        "perspectival": lambda one: perspectival(one, (0.2, 0.7)),
+        "perspectival": perspectival,
         "lexical": lambda one: lexical(one, "What does the red sign at the top left say?").map,
     }
     in_torch = {name: way(texture.named) for name, way in ways.items()}

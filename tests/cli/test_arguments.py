@@ -45,7 +45,7 @@ BAD = {
     "pack": (
         *(("--budget", text) for text in ("0", "-3", "2.5", "many", "", "0%")),
         *(("--set", "scale=0"), ("--set", "scale=nan"), ("--for", "bert"), ("--for", ""), ("--table", NOWHERE)),
-        *(("--pages", "2"), ("--table", "."), ("--set", "relevance=x"), ("--cost", "--for", "bert")),
+        *(("--pages", "2"), ("--table", "."), ("--set", "relevance=x")),
     ),
     "proxy": (
         *(("--upstream", text) for text in ("", "x", "ftp://x", "http://", "http://me:secret@x", "http://x?key=1")),

@@ -10,7 +10,7 @@ from PIL import Image, ImageDraw
 from small_pdf import small_pdf
 
 import arr_coc as library
-from arr_coc.pictures.pdf import pdf_pages
+from arr_coc.pictures.document import PdfPlace
 
 WORDS = [
     ("Total", (10, 20, 50, 34)),
@@ -61,8 +61,7 @@ def test_pages_of_a_pdf_on_the_command_line(arr_coc, tmp_path):
     )
     how = ("--json", "--out", tmp_path / "out", "--budget", "0.02")
     (every,) = json.loads(arr_coc("look", path, "What is the date?", "--pages", "all", *how).out)["looks"]
-    assert list(every["pages"]) == ["1", "2", "3"]
-    assert every["tokens"] == sum(every["pages"].values())
+    assert [page["number"] for page in every["allocation"]["pages"]] == [1, 2, 3]
     assert "1997" in every["allocation"]["pages"][0]["why"]
     assert (tmp_path / "out" / "report.pages.png").exists()
     (second,) = json.loads(arr_coc("look", path, "What is the date?", "--pages", 2, *how).out)["looks"]
@@ -90,14 +89,14 @@ def test_one_broken_pdf_does_not_stop_the_others(arr_coc, photo, tmp_path):
 def test_a_page_in_python_and_the_path_of_a_pdf_agree(tmp_path):
     pytest.importorskip("pypdfium2")
     path = small_pdf(tmp_path / "report.pdf", ((TEXT, ""),))
-    (page,) = pdf_pages(path)
+    page = PdfPlace(path, 1)
     one, other = (
         library.look(path, "What is the invoice date?", budget=0.02),
         library.look(page, "What is the invoice date?", budget=0.02),
     )
     assert one == other
-    extent = np.array([page.picture.width, page.picture.height] * 2)
-    box = (page.words.boxes[page.words.texts.index("03/04/1997")] * extent).astype(int)
+    words, picture = page.words(), page.draw()
+    box = (words.boxes[words.texts.index("03/04/1997")] * np.array([picture.width, picture.height] * 2)).astype(int)
     assert fine_share(one, box) > 0.9
 
 

@@ -12,7 +12,7 @@ from PIL import Image
 from small_pdf import small_pdf
 from tiny_models import save_stock
 
-from arr_coc import InputError, Options, tokens_for
+from arr_coc import InputError, Options
 from arr_coc.app.batch.looker import Looker, LookerOptions
 from arr_coc.app.batch.rows import Store
 from arr_coc.app.cli import main
@@ -39,10 +39,11 @@ def test_look_at_a_report_has_one_budget_and_a_contact_sheet(capsys, report, tmp
     code, said, _ = run(capsys, "look", report, QUERY, "--budget", 48, "--json", "--out", out)
     (found,) = json.loads(said)["looks"]
     assert code == 0
-    assert found["tokens"] == sum(found["pages"].values()) == 48
-    assert max(found["pages"], key=found["pages"].get) == "3"
+    pages = {page["number"]: page["tokens"] for page in found["allocation"]["pages"]}
+    assert found["tokens"] == sum(pages.values()) == 48
+    assert max(pages, key=pages.get) == 3
     written = {path.name for path in out.iterdir()}
-    assert written >= {"report.allocation.json", "report.pages.png", "report.page3.homunculus.png"}
+    assert written >= {"report.allocation.json", "report.pages.png"}
     assert Image.open(out / "report.pages.png").width == 1280
     code, said, _ = run(capsys, "look", report, QUERY, "--budget", 48, "--pages", "2-4", "--out", out)
     assert "of 5 pages" in said
@@ -86,14 +87,6 @@ def test_batch_rows_of_documents_tell_their_pages(report, tmp_path) -> None:
     assert (store.counts["unsure"], store.counts["unseen"]) == (1, row["unseen"])
 
 
-def test_tokens_of_several_pictures_are_told_by_their_sizes() -> None:
-    sizes = [(1024, 1024), (320, 320)]
-    assert tokens_for(sizes) == 1124
-    assert tokens_for(sizes, 200) == 300
-    assert tokens_for(sizes, 200, total=True) == 200
-    assert tokens_for((320, 320), 9999) == 100
-
-
 # ---- the server ------------------------------------------------------------------------------------------------------
 
 
@@ -121,7 +114,6 @@ def test_the_server_reads_files_and_tells_tokens_before_and_after(report, tmp_pa
         headers = {"Content-Type": "application/json"}
         before = client.post("/v1/tokens", content=body(report, shown, budget=40, total=True), headers=headers).json()
         assert before["tokens"] == 40
-        assert [entry["pages"] for entry in before["pictures"]] == [5, 1]
         said = client.post("/v1/chat/completions", content=body(report, shown, budget=40, total=True), headers=headers)
         told = said.json()["arr_coc"]
         assert told["tokens"] == 40

@@ -67,7 +67,7 @@ def test_pages_without_words_are_asked_one_by_one_and_a_function_of_ones_own_dec
     assert sorted(page.tokens for page in flat.pages) == [12] * 5
     for wrong, said in (
         ("nonsense", "unknown"),
-        (np.ones((2, 2)), "one map for 5 pages"),
+        (np.ones((2, 2)), "1 maps for 5 pages"),
         ([np.ones((2, 2))], "1 maps"),
     ):
         with pytest.raises(InputError, match=said):
@@ -98,10 +98,10 @@ def scans(tmp_path_factory):
 
 def test_scanned_pages_are_told_apart_by_the_letters_of_the_question(scans, monkeypatch):
     asked: list[int] = []
-    drawn = relevances._drawn
-    monkeypatch.setattr(relevances, "_drawn", lambda page, *how: asked.append(page.number) or drawn(page, *how))
+    drawn = relevances._by_picture
+    monkeypatch.setattr(relevances, "_by_picture", lambda page, *how: asked.append(page.number) or drawn(page, *how))
     found = look(scans, "What is the total of Milford?", budget=40, relevance="scorer")
-    assert found.best.number == 3
+    assert max(found.pages, key=lambda page: page.worth).number == 3
     assert found.tokens == 40
     assert 3 in asked
     assert len(asked) == relevances.ASKED < len(scans)

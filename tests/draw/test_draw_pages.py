@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +13,7 @@ from arr_coc.attending.allocate import allocate
 from arr_coc.core.errors import InputError
 from arr_coc.core.values import Relevance
 from arr_coc.draw import difference_map, foveated, heat, homunculus, overlay
-from arr_coc.draw.legend import level_rows
+from arr_coc.draw.layout import level_rows
 from arr_coc.pictures.lettering import letter_mask, shorten, text_width, wrap, write
 from arr_coc.pictures.load import load_picture
 
@@ -113,16 +112,3 @@ def test_a_patch_of_many_tokens_is_drawn_as_its_grid_and_at_its_own_resolution()
     assert (lines[:, 320] != lines[:, 330]).any()
     assert homunculus(noise, allocation, relevance, "the right half").width == 1280
     assert [row.tokens for row in level_rows(allocation)] == [400, 64]
-
-
-def test_a_scanpath_is_drawn_over_the_regions() -> None:
-    relevance = np.zeros((16, 16), dtype=np.float32)
-    relevance[2:4, 2:4], relevance[12:14, 11:13] = 1.0, 0.8
-    allocation = allocate(relevance, 32, strategy="saccades", image_size=(512, 512))
-    grey = np.full((512, 512, 3), 120, dtype=np.uint8)
-    with_path = overlay(grey, allocation)
-    without = overlay(grey, replace(allocation, scanpath=()))
-    changed = (with_path != without).any(axis=2)
-    for y, x in allocation.scanpath:
-        assert changed[y, x]
-    assert 0 < changed.mean() < 0.1

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from arr_coc.core.values import Allocation
 from arr_coc.draw import difference_map, foveated, overlay
-from arr_coc.draw.layout import UNSEEN, covered, difference_scale, level_colour, levels_at
-from arr_coc.draw.legend import level_rows
+from arr_coc.draw.layout import UNSEEN, covered, difference_scale, level_rows
 
 # ---- the true foveated picture -----------------------------------------------------------------------------------
 
@@ -80,13 +79,6 @@ def test_covered_agrees_with_painting_one_box_after_the_other(
     np.testing.assert_array_equal(covered(boxes, (height, width)), expected)
 
 
-def test_levels_on_the_display_match_the_map_of_cells() -> None:
-    allocation = tree(256, 384)
-    cells = allocation.level_map()
-    np.testing.assert_array_equal(levels_at(allocation, (256, 384)), cells.repeat(32, 0).repeat(32, 1))
-    np.testing.assert_array_equal(levels_at(allocation, (8, 12)), cells)
-
-
 # ---- leaves that lie on one another --------------------------------------------------------------------------------
 
 
@@ -118,16 +110,6 @@ def test_the_legend_counts_every_token_and_only_the_ground_that_is_seen() -> Non
 # ---- overlay, heat, difference ------------------------------------------------------------------------------------
 
 
-def test_overlay_keeps_fine_ground_and_veils_coarse_ground() -> None:
-    pixels = scene(256, 384)
-    drawn = overlay(pixels, tree(256, 384))
-    inside_fine, inside_coarse = (slice(8, 24), slice(8, 24)), (slice(140, 180), slice(140, 180))
-    np.testing.assert_array_equal(drawn[inside_fine], pixels[inside_fine])
-    assert np.abs(drawn[inside_coarse].astype(int) - pixels[inside_coarse]).mean() > 10
-    outline = drawn[30, 62].astype(int)  # just inside the split leaf, where the level changes
-    assert np.abs(outline - level_colour(0)).max() < 40
-
-
 def test_difference_is_orange_where_the_first_spends_more() -> None:
     first, second = tree(256, 384), tree(256, 384, corner="right")
     drawn = difference_map(first, second, (256, 384))
@@ -136,25 +118,3 @@ def test_difference_is_orange_where_the_first_spends_more() -> None:
     np.testing.assert_array_equal(blue, difference_scale()[255])
     assert same.min() > 200
     assert (difference_map(first, first, (64, 96)) == difference_map(second, second, (64, 96))).all()
-
-
-# ---- colours for every reader ----------------------------------------------------------------------------------------
-
-# Linear RGB as it is seen without one kind of cone (Machado, Oliveira and Fernandes 2009, the severest case).
-VISION = {
-    "all cones": np.eye(3),
-    "no red": np.array([[0.152, 1.053, -0.205], [0.115, 0.786, 0.099], [-0.004, -0.048, 1.052]]),
-    "no green": np.array([[0.367, 0.861, -0.228], [0.280, 0.673, 0.047], [-0.012, 0.043, 0.969]]),
-    "no blue": np.array([[1.256, -0.077, -0.179], [-0.078, 0.931, 0.148], [0.005, 0.691, 0.304]]),
-}
-
-
-@pytest.mark.parametrize("vision", VISION)
-def test_every_two_levels_are_told_apart_by_colour_blind_readers(vision: str) -> None:
-    shown = np.stack([*(level_colour(level) for level in range(6)), np.array(UNSEEN)]) / 255
-    linear = np.where(shown <= 0.04045, shown / 12.92, ((shown + 0.055) / 1.055) ** 2.4)
-    seen = np.clip(linear @ VISION[vision].T, 0, 1).astype(np.float32)
-    encoded = np.where(seen <= 0.0031308, seen * 12.92, 1.055 * seen ** (1 / 2.4) - 0.055).astype(np.float32)
-    lab = cv2.cvtColor(encoded[None], cv2.COLOR_RGB2LAB)[0]
-    apart = np.linalg.norm(lab[:, None] - lab[None], axis=-1)[np.triu_indices(len(lab), 1)]
-    assert apart.min() > 20, "the smallest difference that two colours of the legend have"

@@ -17,12 +17,11 @@ from arr_coc import Eye, InputError, ask, look
 from arr_coc import asking as quick
 from arr_coc.core import folders
 from arr_coc.core.folders import WEIGHTS, part_folder
-from arr_coc.knowing.scorer.source import ScorerRelevance, load_scorer, question_ids, scorer_beside
+from arr_coc.knowing.scorer.source import ScorerRelevance, load_scorer, scorer_beside
 from arr_coc.options import Options
 from arr_coc.realizing.bundled import Calibration, PlaceDoubt, as_trained
 from arr_coc_lab.train.allocations import LEVELS, tree_of
 from arr_coc_lab.train.evaluate import evaluation_leaves
-from arr_coc_lab.train.mini_model import build_tokenizer
 from arr_coc_lab.worlds.needle import decode, render
 
 
@@ -73,11 +72,6 @@ def test_only_a_scorer_is_taken_for_one(weights, tmp_path):
     (tmp_path / "scorer").mkdir()
     (tmp_path / "scorer" / "config.json").write_text('{"kind": "Judge"}')
     assert scorer_beside(tmp_path / "mini") is None
-
-
-def test_the_scorer_reads_the_question_as_mini_does():
-    text = "What is “Größe” – 5 €?"
-    assert question_ids(text)[0].tolist() == build_tokenizer()(text)["input_ids"]
 
 
 @pytest.mark.parametrize("keep", [1 / 4, 1 / 8, 1 / 16])

@@ -13,7 +13,7 @@ from arr_coc.answering.light import quick_eye
 from arr_coc.attending.distance import distance_of
 from arr_coc.attending.grip import Grip
 from arr_coc.core.errors import InputError
-from arr_coc.draw.legend import spent_words
+from arr_coc.draw.layout import spent_words
 
 QUERY, TOKENS = "What is the total amount due?", 24
 

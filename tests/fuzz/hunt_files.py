@@ -22,7 +22,7 @@ from small_pdf import small_pdf
 
 import arr_coc
 from arr_coc.app.cli.inputs import PictureSource, quiet_decoder
-from arr_coc.pictures.pdf import load_page, pdf_pages
+from arr_coc.pictures.document import Document, load_page
 from arr_coc.pictures.words import read_words
 
 Draw = Callable[[random.Random], Case]
@@ -238,9 +238,9 @@ def pdfs(folder: Path) -> Draw:
             path = folder / "case.pdf"
             path.write_bytes(data)
             if by_page:
-                for page in pdf_pages(path, pages):
-                    assert page.picture.pixels.ndim == 3
-                    assert len(page.words) == len(page.words.texts)
+                for page in Document.of(path, pages):
+                    assert page.draw().pixels.ndim == 3
+                    assert page.words is None or len(page.words) == len(page.words.texts)
             else:
                 load_page(path)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -110,10 +109,6 @@ def test_other_arguments() -> None:
                 arr_coc.tokens_for((64, 96), canvas=size)  # type: ignore[arg-type]
     with pytest.raises(InputError, match="is unknown"):
         arr_coc.look(PICTURE, "red", 3, relevance=int)
-    whole = arr_coc.look(PICTURE, "red", 3, relevance="detail")
-    for path in (2, [2], [[1, 2, 3]]):
-        with pytest.raises(InputError, match="scanpath"):
-            replace(whole, scanpath=path)
     with pytest.raises(InputError, match="unknown strategy"):
         arr_coc.ask(PICTURE, "red", 3, options=arr_coc.Options(strategy=MANY))  # type: ignore[arg-type]
 

@@ -1,15 +1,12 @@
-"""End to end in headless Chromium: ask, drag, compare, watch, export, and read it off the page.
+"""End to end in headless Chromium: ask, drag, compare, watch, and read it off the page.
 
 Skipped, saying so, where there is no browser; `make test-browser` installs one where it can.
 """
 
 from __future__ import annotations
 
-import io
-import json
 import os
 import re
-from pathlib import Path
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 import pytest
@@ -17,7 +14,6 @@ from microscope_visits import PATIENCE, png
 from PIL import Image
 from small_pdf import small_pdf
 
-from arr_coc import Allocation
 from arr_coc.app.microscope.desk import FIRST_PICTURE, FIRST_QUERY
 from arr_coc.app.microscope.kit import read_link
 
@@ -39,13 +35,7 @@ def ask_aloud(page, query: str) -> str:
     return page.locator("#answer").inner_text()
 
 
-def saved(page, selector: str) -> tuple[str, bytes]:
-    with page.expect_download() as found:
-        page.click(selector)
-    return found.value.suggested_filename, Path(found.value.path()).read_bytes()
-
-
-def test_ask_export_and_come_back_by_link(page, server, outgoing):
+def test_ask_and_come_back_by_link(page, server, outgoing):
     page.goto(server.address)
     first = page.locator("#answer").inner_text()
     eye = server.desk.eye("mini").set_image(server.desk.example(FIRST_PICTURE))
@@ -56,12 +46,6 @@ def test_ask_export_and_come_back_by_link(page, server, outgoing):
     assert ask_aloud(page, query) == (alone.text or "(nothing)")
     assert f"{alone.uncertainty:.2f}" in page.locator("#view-ask .card").inner_text()
     page.get_by_text("Done in").wait_for()
-
-    name, data = saved(page, "#save-json-ask")
-    assert name == "ask.json"
-    assert Allocation.from_json(json.loads(data)) == alone.allocation
-    _, data = saved(page, "#save-png-ask")
-    assert Image.open(io.BytesIO(data)).width == 1280
 
     copied = page.url
     state, complaints = read_link(dict(parse_qsl(urlsplit(copied).query)))
@@ -108,11 +92,7 @@ def test_compare_strategies_and_questions(page, server):
     page.fill("#other-question :is(textarea, input)", "the blue square at the bottom")
     page.keyboard.press("Enter")
     page.get_by_text("Right: the blue square at the bottom").wait_for()
-    _, data = saved(page, "#save-json-compare")
-    document = json.loads(data)
-    first, second = (Allocation.from_json(document[side]) for side in ("first", "second"))
-    assert first.tokens == second.tokens
-    assert f"{document['comparison']['similarity']:.2f}" in page.locator("#view-compare table").inner_text()
+    assert "tokens moved" in page.locator("#view-compare table").inner_text()
 
 
 def test_a_clip_is_watched_frame_by_frame(page, server, tmp_path):
@@ -164,8 +144,6 @@ def test_what_goes_wrong_is_a_sentence(page, server, tmp_path):
     page.fill("#question textarea", "   ")
     page.click("#go")
     assert "the question is empty" in page.locator("#view-ask [role=alert]").inner_text()
-    page.click("#save-png-ask")
-    assert "nothing to export" in page.locator("#trouble-ask [role=alert]").inner_text()
     bomb = tmp_path / "bomb.png"
     Image.new("1", (12000, 12000)).save(bomb)
     page.click("#picture button[aria-label='Remove Image']")

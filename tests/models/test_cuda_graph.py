@@ -9,8 +9,8 @@ import warnings
 import pytest
 import torch
 
-from arr_coc.core import cuda_graph
-from arr_coc.core.cuda_graph import OthersAtWork, Recordings, alone_on_gpu, using_gpu
+from arr_coc.core import modules as cuda_graph
+from arr_coc.core.modules import OthersAtWork, Recordings, alone_on_gpu, using_gpu
 
 CARD = torch.device("cuda")  # only its kind is asked
 

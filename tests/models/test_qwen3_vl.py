@@ -51,7 +51,7 @@ def test_leaves_that_share_ground_get_their_true_centres(model: Any, processor: 
     inputs = prompt(processor, [([picture(128, 192, 4)], "what number")])
     relevance = np.zeros((4, 6), np.float32)
     relevance[0, 0] = relevance[1, 1] = 1
-    cover = allocate(relevance, 8, image_size=(128, 192), strategy_options={"overview": 6})
+    cover = allocate(relevance, 8, image_size=(128, 192))
     leaves = cover.leaf_cells().tolist()
     assert leaves[:2] == [[0, 0, 1], [0, 0, 0]]
     assert [1, 1, 0] in leaves

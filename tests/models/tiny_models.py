@@ -21,7 +21,7 @@ from transformers import (
     Qwen3VLProcessor,
 )
 
-from arr_coc.core.alphabet import encode
+from arr_coc.core.alphabet import text_row
 from arr_coc_lab.train.mini_model import NAMED_TOKENS, SPECIAL_TOKENS
 
 SPECIAL = ("<|endoftext|>", *SPECIAL_TOKENS)
@@ -79,7 +79,7 @@ def tiny_processor() -> PictureProcessor:
 def characters(*texts: str) -> torch.Tensor:
     """(B, L) of `mini`'s alphabet, 0 = padding."""
     length = max(map(len, texts))
-    return torch.tensor([encode(text) + [0] * (length - len(text)) for text in texts])
+    return torch.tensor([text_row(text, length) for text in texts])
 
 
 def tiny_model(seed: int = 0, attention: str = "sdpa", moe: bool = False, layers: int = 4) -> Any:

@@ -11,7 +11,7 @@ import pytest
 
 import arr_coc
 from arr_coc.core.errors import InputError
-from arr_coc.packing.prices.tables import find_table, load_tables, own_tables, read_tables, table_for
+from arr_coc.packing.prices.tables import TokenTable, find_table, own_tables, table_for
 
 
 def bare(**fields: Any) -> Any:
@@ -31,18 +31,6 @@ def random_sizes(number: int) -> list[tuple[int, int]]:
 
 
 ALL = [size for size in [*SIZES, *random_sizes(150)] if max(size) < 190 * min(size)]
-
-
-class PlainTokenizer:
-    """As much of a tokenizer as the processors ask for when they count."""
-
-    image_token, image_token_id, init_kwargs = "<image>", 0, {}
-
-    def __call__(self, text: Any, **how: Any) -> dict[str, Any]:
-        return {"input_ids": [0]}
-
-    def convert_tokens_to_ids(self, tokens: Any) -> int:
-        return 0
 
 
 def counter(module: str, name: str) -> Any:
@@ -168,38 +156,6 @@ def test_names() -> None:
         table_for("bert")
 
 
-OWN = """
-[[table]]
-name = "ours"
-models = ["our-*", "gpt-4o"]
-rule = "{rule}"
-source = "https://example.org"
-date = "2026-01-01"
-numbers = {{ {numbers} }}
-"""
-
-
-def test_own_tables_come_first(tmp_path: Any) -> None:
-    path = tmp_path / "own.toml"
-    path.write_text(OWN.format(rule="patches", numbers="cell = 16, multiplier = 2"))
-    tables = load_tables(path)
-    assert table_for("our-model", tables).tokens((32, 33)) == 12
-    assert table_for("gpt-4o", tables).name == "ours"
-
-
-@pytest.mark.parametrize(
-    ("text", "line"),
-    [
-        ("[[table]", "is not TOML"),
-        ("", "holds no"),
-        (OWN.format(rule="magic", numbers="cell = 1"), "rule 'magic' is unknown"),
-        (OWN.format(rule="patches", numbers="most = 1"), "needs cell"),
-        (OWN.format(rule="patches", numbers="cell = 0"), "cell must be above 0"),
-        (OWN.format(rule="patches", numbers='cell = "x"'), "must be a number"),
-        (OWN.format(rule="patches", numbers="cell = 1") + "other = 1", "other is unknown"),
-        ('[[table]]\nname = "x"', "rule is missing"),
-    ],
-)
-def test_tables_that_will_not_do(text: str, line: str) -> None:
-    with pytest.raises(InputError, match=line):
-        read_tables(text, "own.toml")
+def test_a_table_of_ones_own_is_a_value() -> None:
+    ours = TokenTable("ours", (), "patches", {"cell": 16, "multiplier": 2}, "https://example.org", "2026-01-01")
+    assert table_for(ours).tokens((32, 33)) == 12

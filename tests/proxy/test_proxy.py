@@ -184,7 +184,7 @@ def test_a_look_that_takes_too_long(upstream: Upstream, pair: Any, fronting: Cal
         assert answer.headers["x-arr-coc-fallback"] == "it took too long"
 
 
-def test_addresses_are_left_alone_unless_allowed(upstream: Upstream, fronting: Callable[..., Any]) -> None:
+def test_addresses_are_left_alone(upstream: Upstream, fronting: Callable[..., Any]) -> None:
     picture = Upstream(body=PAGE, headers=[(b"content-type", b"image/png")])
     with running(picture) as there, running(upstream) as behind:
         body = chat()
@@ -194,9 +194,6 @@ def test_addresses_are_left_alone_unless_allowed(upstream: Upstream, fronting: C
             assert upstream.last == body
             assert answer.headers["x-arr-coc"] == "unchanged"
             assert not picture.seen
-        with fronting(behind, media=("127.0.0.1",)) as address:
-            assert post(address, body).headers["x-arr-coc"] == "packed"
-            assert picture.seen[-1][0] == "/page.png"
 
 
 def test_the_same_picture_is_packed_once(upstream: Upstream, address: str) -> None:
@@ -273,32 +270,6 @@ def test_an_upstream_that_breaks_off(upstream: Upstream, address: str) -> None:
         b"".join(answer.iter_raw())
     upstream.pieces, upstream.break_off = None, False
     assert post(address, chat()).status_code == 200
-
-
-def test_boxes_come_back_in_the_original(upstream: Upstream, address: str) -> None:
-    said = "Picture 1: [0, 0, 1000, 1000], and a point at [500, 500]. Picture 9: [1, 2, 3, 4]"
-    upstream.body = json.dumps({"choices": [{"message": {"content": said}}]}).encode()
-    answer = post(address, chat(), x_arr_coc_boxes="1000")
-    content = answer.json()["choices"][0]["message"]["content"]
-    assert content.startswith("Picture 1: [0, 0, 640, 512], and a point at [320, 256].")
-    assert content.endswith("Picture 9: [1, 2, 3, 4]")
-    assert answer.headers["x-arr-coc-boxes"] == "2 translated"
-    assert "write the number of its picture" in upstream.last["messages"][0]["content"][0]["text"]
-    assert post(address, chat()).json()["choices"][0]["message"]["content"] == said
-    assert post(address, chat(), x_arr_coc_boxes="inches").status_code == 400
-
-
-def test_boxes_of_several_pictures(upstream: Upstream, address: str) -> None:
-    other, little = page_bytes(512, 1024), page_bytes(96, 320)
-    post(address, chat(PAGE, little, other))
-    sent = upstream.last["messages"][0]["content"]
-    third = 1 + [part["image_url"]["url"] for part in sent if part["type"] == "image_url"].index(data_url(little))
-    said = f"Picture {third + 1}: [0, 0, 1000, 1000] and Picture 1: [500, 500]; Picture {third}: [1, 2]. {{[3, 4]}}"
-    upstream.body = json.dumps({"choices": [{"message": {"content": said}}]}).encode()
-    answer = post(address, chat(PAGE, little, other), x_arr_coc_boxes="1000")
-    content = answer.json()["choices"][0]["message"]["content"]
-    assert content == "Picture 3: [0, 0, 1024, 512] and Picture 1: [320, 256]; Picture 2: [1, 2]. {[3, 4]}"
-    assert answer.headers["x-arr-coc-boxes"] == "2 translated"
 
 
 @pytest.mark.parametrize(

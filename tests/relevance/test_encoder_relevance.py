@@ -65,20 +65,3 @@ def test_what_is_no_encoder_is_one_line(tmp_path):
         look(patchwork(), QUERY, relevance="encoder")
     with pytest.raises(InputError, match="cannot load an image-text encoder"):
         look(patchwork(), QUERY, relevance=f"encoder:{tmp_path}")
-
-
-def test_an_encoder_of_ones_own_is_weighed_by_auto_where_it_is_named(folder, monkeypatch):
-    from plain_pages import cloudy
-
-    photograph = cloudy(300, 420)
-    monkeypatch.delenv("ARR_COC_ENCODER", raising=False)
-    without = examine(photograph, QUERY, Options(budget=0.25))
-    monkeypatch.setenv("ARR_COC_ENCODER", str(folder))
-    found = examine(photograph, QUERY, Options(budget=0.25))
-    assert any(note.startswith("weighed: ") and "encoder 0." in note for note in found.notes)
-    assert any(f"image-text encoder {folder}" in note for note in found.notes)
-    assert not any("encoder" in note for note in without.notes)
-    assert np.abs(found.relevance.map - without.relevance.map).max() > 1e-3
-    page = np.full((256, 256, 3), 255, np.uint8)
-    assert not any("encoder" in note for note in examine(page, "What is the total?", Options(budget=0.25)).notes)
-    assert not any("encoder" in note for note in examine(photograph, QUERY, Options(budget=0.25, photos=False)).notes)

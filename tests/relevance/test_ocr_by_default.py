@@ -12,7 +12,7 @@ from plain_pages import cloudy
 from arr_coc import InputError, ask, look
 from arr_coc.answering.eye import Eye
 from arr_coc.answering.hints import COPIED, READ, READ_BOTH, settled
-from arr_coc.balancing.choosing import choose_source, relevance_for, relevances_for
+from arr_coc.balancing.choosing import choose_source, relevance_for
 from arr_coc.knowing.scene import Scene
 from arr_coc.knowing.words import reading
 from arr_coc.knowing.words.answer import WordsAnswer, copied_answer
@@ -75,13 +75,6 @@ def test_words_that_were_read_are_weighed_with_the_scorer_and_given_ones_decide_
     assert choose_source(scene.varied(words=given), QUERY)[0].name == "words"
 
 
-def test_of_several_pictures_each_is_taken_as_it_is_known():
-    scene, other = read_table(), Scene(cloudy(256, 320), photos=False)
-    found = relevances_for("auto", [scene, other], [QUERY, QUERY]).relevance
-    assert np.array_equal(found[0].map, relevance_for("auto", scene, QUERY).map)
-    assert np.array_equal(found[1].map, relevance_for("auto", other, QUERY).map)
-
-
 def test_photographs_empty_paper_and_tiny_print_are_not_read():
     page = Scene(table()[0])
     assert reading.reading_pays(page)
@@ -89,14 +82,6 @@ def test_photographs_empty_paper_and_tiny_print_are_not_read():
     assert not reading.reading_pays(Scene(np.full((512, 512, 3), 255, np.uint8)))
     small = np.asarray(Image.fromarray(page.pixels).resize((128, 102), Image.Resampling.BOX))
     assert not reading.reading_pays(Scene(small))
-
-
-def test_words_count_by_how_sure_they_are():
-    scene = read_table()
-    asked = [relevance_for("auto", scene, query).notes for query in ("South Summer", "What is the phone number?")]
-    weighed = [next(note for note in notes if note.startswith("weighed: ")) for notes in asked]
-    shares = [float(note.split("words ")[1][:3]) if "words " in note else 0.0 for note in weighed]
-    assert shares[0] > 0.5 > shares[1]
 
 
 def test_with_most_of_the_picture_shown_nothing_is_read():

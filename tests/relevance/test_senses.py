@@ -1,4 +1,4 @@
-"""In which sense words are meant: sentences judged by hand, five languages, and what must never couple."""
+"""In which sense words are meant: sentences judged by hand, four languages, and what must never couple."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from arr_coc.knowing.language.lexical import lexical
-from arr_coc.knowing.language.senses import coupled_words, without_quotes
+from arr_coc.knowing.language.senses import coupled_words
 from arr_coc.knowing.scene import Scene
 from arr_coc.knowing.words.source import counted_line, words_relevance
 from arr_coc.pictures.words import as_words
@@ -102,21 +102,11 @@ OTHER_LANGUAGES = [
     ("¿Cuál es el número de teléfono?", "", "", True, "", "Spanish"),
     ("¿Qué muestra la segunda tabla?", "", "", False, "2", "Spanish"),
     ("¿Qué valores son superiores a diez?", "", "", True, "", "Spanish"),
-    ("红色的牌子上写着什么？", "red", "", True, "", "Chinese"),
-    ("左上角的数字是多少？", "", "top left", True, "", "Chinese"),
-    ("蓝车在哪里？", "blue", "", False, "", "Chinese"),
-    ("右边的人是谁？", "", "right", False, "", "Chinese"),
-    ("付了多少现金？", "", "", True, "", "Chinese"),
-    ("黑板在哪里？", "", "", False, "", "Chinese"),
-    ("写着“红色”的牌子在哪里？", "", "", True, "", "Chinese"),
-    ("第三行写着什么？", "", "", True, "3", "Chinese"),
-    ("从左边数第二个人是谁？", "", "", False, "2", "Chinese"),
-    ("綠色的車在下方嗎？", "green", "bottom", False, "", "Chinese"),
 ]
 
 
 @pytest.mark.parametrize(("question", "colours", "places", "reads", "ordinals", "language"), OTHER_LANGUAGES)
-def test_five_languages_are_known(question, colours, places, reads, ordinals, language):
+def test_four_languages_are_known(question, colours, places, reads, ordinals, language):
     words = coupled_words(question)
     assert set(words.colour_names) == set(colours.split())
     assert set(words.place_kinds) == set(places.split())
@@ -125,20 +115,14 @@ def test_five_languages_are_known(question, colours, places, reads, ordinals, la
     assert words.language == language
 
 
-def test_words_of_one_language_do_not_couple_in_another():
-    assert not coupled_words("Which links rot when the rose is on the page?")
-    assert not coupled_words("Is there gold or oro?").places
-    assert coupled_words("Find the red or the blue links").colour_names == ("red", "blue")
-
-
 @pytest.mark.parametrize(
-    "question", ["Где красный знак?", "赤い看板はどこですか", "빨간 표지판", "אדום", "xyzzy plugh"]
+    "question", ["Где красный знак?", "赤い看板はどこですか", "빨간 표지판", "אדום", "红色的牌子", "xyzzy plugh"]
 )
 def test_a_language_that_is_not_known_is_told_and_couples_nothing(question):
     texture = sense(np.zeros((32, 48, 3), np.uint8))
     found = lexical(texture, question)
     assert found.map.max() == 0
-    assert "English, German, French, Spanish and Chinese" in found.notes[0]
+    assert "English, German, French and Spanish" in found.notes[0]
     assert "are known" not in lexical(texture, "is anybody happy").notes[0]
 
 
@@ -156,7 +140,7 @@ LINES = [(f"word{line}{place}", (0.1 + 0.2 * place, 0.1 * line, 0.25 + 0.2 * pla
 @pytest.mark.parametrize(
     ("question", "line"),
     [("What does the third line say?", 3), ("What is written in the last line of the page?", 5),
-     ("Was steht in der zweiten Zeile?", 2), ("第四行写着什么？", 4)],
+     ("Was steht in der zweiten Zeile?", 2)],
 )  # fmt: skip
 def test_lines_are_counted_where_words_are_known(question, line):
     found = look_relevance_of(question, LINES)
@@ -188,10 +172,9 @@ def look_relevance_of(question, words):
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.text(max_size=60), st.sampled_from(["red", "links", "haut", "verde", "红色", "the left", "'", '"', "«"]))
+@given(st.text(max_size=60), st.sampled_from(["red", "links", "haut", "verde", "the left", "'", '"', "«"]))
 def test_no_text_breaks_it_and_quotes_hide_what_they_hold(text, word):
     words = coupled_words(f"{text} {word} {text}")
     assert len(words.colours) >= len(words.colour_names)
     assert set(words.place_kinds) <= SIDES
     assert coupled_words(f'"{word}"'.replace("'", "").replace('""', "")) == coupled_words("")
-    assert len(without_quotes(text)) <= 3 * len(text) + 3

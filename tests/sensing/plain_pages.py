@@ -2,50 +2,10 @@
 
 from __future__ import annotations
 
-import io
-
 import numpy as np
-from PIL import Image, ImageDraw, ImageFont
-
-from arr_coc_lab.worlds.pages.pack import DrawnPage, DrawnQuestion, write_pack
+from PIL import Image
 
 STEP, LINE, LEFT, TOP = 12, 24, 16, 16
-
-
-def plain_page(name: str, fields: dict[str, str], size: tuple[int, int] = (256, 320)) -> DrawnPage:
-    """A form: on each line a label, and its value further right."""
-    height, width = size
-    picture = Image.new("RGB", (width, height), "white")
-    drawing, font = ImageDraw.Draw(picture), ImageFont.load_default(16)
-    words, boxes, letters, questions = [], [], [], []
-
-    def write(text: str, left: int, top: int) -> list[int]:
-        for number, letter in enumerate(text):
-            drawing.text((left + number * STEP, top), letter, "black", font)
-            letters.append([left + number * STEP, top, left + (number + 1) * STEP, top + 18])
-        words.append(text)
-        boxes.append([left, top, left + len(text) * STEP, top + 18])
-        return boxes[-1]
-
-    for number, (label, value) in enumerate(fields.items()):
-        asked = write(label, LEFT, TOP + number * LINE)
-        answer = write(value, LEFT + 12 * STEP, TOP + number * LINE)
-        box, context = np.array([answer], np.uint16), np.array([asked], np.uint16)
-        questions.append(DrawnQuestion("field", f"What is the {label}?", value, box, context))
-    stored = io.BytesIO()
-    picture.save(stored, "WEBP", lossless=True)
-    arrays = (np.array(part, np.uint16) for part in (boxes, letters))
-    return DrawnPage(name, "forms", "plain", "train", width, height, stored.getvalue(), words, *arrays, questions)
-
-
-def plain_pack(path, pages: int = 3):
-    """A pack of a few such pages; what was written."""
-    forms = [
-        {"total": f"{17 * n + 3}.50", "name": f"Ada{n}", "date": f"2026-0{n + 1}-11", "city": "Zürich"}
-        for n in range(pages)
-    ]
-    write_pack(path, [plain_page(f"page{n}", form) for n, form in enumerate(forms)])
-    return forms
 
 
 def cloudy(height: int, width: int, seed: int = 0) -> np.ndarray:

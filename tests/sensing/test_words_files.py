@@ -54,14 +54,6 @@ def test_a_format_is_known_by_its_content_not_its_name(tmp_path):
     assert read_words(written(tmp_path, "words.txt", HOCR)).texts[0] == "Due"
 
 
-def test_other_encodings(tmp_path):
-    assert read_words(written(tmp_path, "b.json", JSON.encode("utf-16"))).texts[1] == "dâte:"
-    latin = '<?xml version="1.0" encoding="ISO-8859-1"?>\n' + HOCR[HOCR.index("<html") :]
-    assert read_words(written(tmp_path, "c.hocr", latin.encode("latin-1"))).texts[1] == "dâte:"
-    pages = json.dumps({"pages": [{"width": 10, "height": 10, "words": [["x", 1, 1, 2, 2]]}, {"words": []}]})
-    assert read_words(written(tmp_path, "d.json", pages)).texts == ("x",)
-
-
 def test_the_picture_s_size_serves_where_the_file_has_none(tmp_path):
     path = written(tmp_path, "a.json", json.dumps(WORDS))
     assert read_words(path, size=(100, 200)).boxes[0].tolist() == pytest.approx([0.05, 0.1, 0.2, 0.2])
@@ -91,12 +83,6 @@ def test_broken_files_are_refused_with_one_line(tmp_path, what):
     with pytest.raises(InputError) as error:
         read_words(written(tmp_path, "a.words", BROKEN[what]))
     assert "\n" not in str(error.value)
-
-
-def test_no_file_and_a_folder(tmp_path):
-    for path in (tmp_path / "no.json", tmp_path):
-        with pytest.raises(InputError):
-            read_words(path)
 
 
 def test_boxes_that_are_wild_are_tamed(tmp_path):

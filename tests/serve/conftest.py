@@ -34,7 +34,6 @@ def serving(eye: Any) -> Callable[..., Any]:
     @contextmanager
     def start(
         key: str | None = None,
-        media: tuple[str, ...] = (),
         model: Any = None,
         budget: Any = None,
         **limits: Any,
@@ -45,7 +44,7 @@ def serving(eye: Any) -> Callable[..., Any]:
         from arr_coc.app.web import Limits
 
         engine = Engine(copy(eye) if model is None else model, Limits(**limits))
-        api = build_api(engine, key=key, media=media, budget=budget)
+        api = build_api(engine, key=key, budget=budget)
         config = uvicorn.Config(api, port=0, log_level="warning")
         server = uvicorn.Server(config)
         thread = threading.Thread(target=server.run, daemon=True)

@@ -6,10 +6,8 @@ import io
 import os
 import re
 import signal
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -292,51 +290,6 @@ def test_a_key_opens_everything_but_health(serving: Callable[..., Any]) -> None:
             served.client.with_options(api_key="long enougH").models.list()
         assert httpx.get(f"{served.address}/metrics").status_code == 401
         assert httpx.get(f"{served.address}/health").status_code == 200
-
-
-@pytest.fixture
-def pictures() -> Iterator[int]:
-    """A host with a picture, and an address that leads elsewhere."""
-
-    class Host(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            away = self.path == "/away"
-            self.send_response(302 if away else 200)
-            if away:
-                self.send_header("Location", f"http://localhost:{self.server.server_address[1]}/street.png")
-            self.end_headers()
-            if not away:
-                self.wfile.write(STREET.read_bytes())
-
-        def log_message(self, format: str, *arguments: Any) -> None:
-            pass
-
-    host = HTTPServer(("127.0.0.1", 0), Host)
-    threading.Thread(target=host.serve_forever, daemon=True).start()
-    yield host.server_address[1]
-    host.shutdown()
-    host.server_close()
-
-
-def test_pictures_are_fetched_from_allowed_hosts_only(pictures: int) -> None:
-    pytest.importorskip("torch")
-    from arr_coc import InputError
-    from arr_coc.app.media import picture_bytes
-    from arr_coc.app.web import Limits
-
-    address = f"http://127.0.0.1:{pictures}/street.png"
-    assert picture_bytes(address, Limits(), ["127.0.0.1"]) == STREET.read_bytes()
-    for wrong, limits, hosts in (
-        (address, Limits(), []),
-        (address, Limits(), ["example.org"]),
-        (address, Limits(upload=1000), ["127.0.0.1"]),
-        (f"http://127.0.0.1:{pictures}/away", Limits(), ["127.0.0.1"]),
-        (f"http://127.0.0.1@localhost:{pictures}/street.png", Limits(), ["127.0.0.1"]),
-        ("ftp://127.0.0.1/street.png", Limits(), ["127.0.0.1"]),
-        ("http://[", Limits(), ["127.0.0.1"]),
-    ):
-        with pytest.raises(InputError):
-            picture_bytes(wrong, limits, hosts)
 
 
 def test_told_to_end_it_finishes_what_it_says(zygote: Zygote, eye: Any, tmp_path: Path) -> None:

@@ -5,15 +5,13 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from http.client import HTTPConnection
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from serve_client import JSON, PINK, SIGNS, Gate, Served, messages, until
+from serve_client import JSON, PINK, SIGNS, Served, messages, until
 
 from arr_coc.core.errors import InputError, Stopped, check_stop, stopping
 from arr_coc.knowing.registry import relevance_source, remove_source
@@ -37,57 +35,6 @@ MANY = [{"text": f"word{n}", "box": [n / 3000, 0.1, (n + 1) / 3000, 0.2]} for n 
 
 
 # ---- nobody waits for it --------------------------------------------------------------------------------------------
-
-
-def test_what_costs_as_much_as_many_others_is_answered_beside_them(
-    server: Served, gate: Gate, wanted: Callable[..., Any]
-) -> None:
-    """The worker of such requests is kept at one; the others get their answers all the same."""
-    with ThreadPoolExecutor(1) as pool:
-        held = pool.submit(server.ask, own={"budget": 12, "relevance": "gate", "words": MANY})
-        assert gate.reached.wait(60)
-        assert server.ask(own={"budget": 48}).choices[0].message.content == wanted(PINK, budget=48).text
-        assert not held.done()
-        gate.opened.set()
-        assert held.result().arr_coc["batch"] == 1
-
-
-def test_what_is_heavy_is_told_by_words_and_tokens() -> None:
-    pytest.importorskip("torch")
-    import numpy as np
-
-    from arr_coc.app.serve.chat import is_heavy
-    from arr_coc.pictures.load import Picture
-
-    large = Picture(np.zeros((2, 2, 3), np.uint8), "large", 2048, 2048)
-
-    def heavy(pictures: int = 1, **how: Any) -> bool:
-        return is_heavy(Options(**how), [large] * pictures)
-
-    assert heavy(words=MANY)
-    assert heavy(words={"words": MANY})
-    assert heavy(2, words=[None, MANY], budget=0.01)
-    assert heavy(budget=0.5)
-    assert heavy(budget=4000)
-    assert not heavy()
-    assert not heavy(budget=4000, ceiling=256)
-    assert not heavy(words=MANY[:100], budget=64)
-    assert heavy(2, budget=[1000, 1000])
-
-
-def test_a_worker_that_does_not_answer_is_replaced(
-    serving: Callable[..., Any], gate: Gate, monkeypatch: pytest.MonkeyPatch, wanted: Callable[..., Any]
-) -> None:
-    from arr_coc.app.serve import engine
-
-    monkeypatch.setattr(engine, "PATIENCE", 0.1)
-    with serving() as served:
-        with asking(served, {"budget": 12, "relevance": "gate"}):
-            assert gate.reached.wait(60)
-        # The gate is still closed: the thread behind it will not come back.
-        assert served.ask(own={"budget": 48}).choices[0].message.content == wanted(PINK, budget=48).text
-        assert not gate.opened.is_set()
-        gate.opened.set()
 
 
 def test_work_for_a_client_who_is_gone_stops(serving: Callable[..., Any]) -> None:
@@ -160,43 +107,6 @@ def test_nobody_is_padded_to_the_length_of_another(eye: Any) -> None:
 
     rows: Any = [SimpleNamespace(tokens=tokens) for tokens in (64, 4096, 48, 192, 3000, 64)]
     assert [[one.tokens for one in group] for group in together(rows)] == [[48, 64, 64, 192], [3000, 4096]]
-
-
-@pytest.fixture
-def trickle() -> Iterator[tuple[int, threading.Event]]:
-    """A host whose picture never ends, and when somebody has hung up on it."""
-    left = threading.Event()
-
-    class Host(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self.send_response(200)
-            self.end_headers()
-            try:
-                while not left.wait(0.02):
-                    self.wfile.write(b"\0")
-            except OSError:
-                left.set()
-
-        def log_message(self, format: str, *arguments: Any) -> None:
-            pass
-
-    host = ThreadingHTTPServer(("127.0.0.1", 0), Host)
-    threading.Thread(target=host.serve_forever, daemon=True).start()
-    yield host.server_address[1], left
-    left.set()
-    host.shutdown()
-    host.server_close()
-
-
-def test_a_host_that_never_ends_keeps_nobody(serving: Callable[..., Any], trickle: tuple[int, threading.Event]) -> None:
-    from openai import APIStatusError
-
-    port, left = trickle
-    with serving(seconds=1, media=("127.0.0.1",)) as served:
-        with pytest.raises(APIStatusError) as raised:
-            served.ask(PINK, f"http://127.0.0.1:{port}/x.png")
-        assert raised.value.status_code == 504
-        assert left.wait(60), "the picture is still being fetched"
 
 
 # ---- what it sends is measured before it is worked on --------------------------------------------------------------

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tiny_models import characters
 
-from arr_coc.attending.quadtree import gather_leaves, quadtree, select_splits, split_gains
-from arr_coc.core.alphabet import IDS, NUMBER_OF_IDS, encode
+from arr_coc.attending.tree import gather_leaves, quadtree, select_splits, split_gains
+from arr_coc.core.alphabet import IDS, NUMBER_OF_IDS, text_row
 from arr_coc_lab.train.allocations import KINDS, LOOK_AGAIN, Kind, LeafTable, even_tree_of, target_cells, tree_of
 from arr_coc_lab.train.mini_model import (
     CHAT_TEMPLATE,
@@ -82,9 +82,9 @@ def test_the_tokenizer_is_one_token_a_character_and_survives_a_round_trip(tokeni
 
     text = 'What is "Total" (€ & $)? a_b~|'
     ids = tokenizer(text)["input_ids"]
-    assert ids == encode(text)
+    assert ids == text_row(text, len(text))
     assert tokenizer.decode(ids) == text
-    assert tokenizer("ü")["input_ids"] == encode("?")
+    assert tokenizer("ü")["input_ids"] == text_row("?", 1)
     tokenizer.save_pretrained(tmp_path)
     again = AutoTokenizer.from_pretrained(tmp_path)
     assert again(text)["input_ids"] == ids

@@ -10,8 +10,7 @@ import torch
 
 from arr_coc.core.errors import InputError
 from arr_coc.options import Options
-from arr_coc.video.settings import TemporalSettings, cells_of, load_settings
-from arr_coc.video.stream import VideoStream
+from arr_coc.video.stream import TemporalSettings, VideoStream, cells_of, load_settings
 from arr_coc_lab.train.train_video import carry, clip_motion, look_maps, main, needed_loss
 from arr_coc_lab.worlds.needle.clips import render_clip
 

@@ -33,7 +33,8 @@ def test_frames_side_by_side_keep_their_regions() -> None:
     assert not same.notes
 
 
-def test_every_frame_that_got_tokens_has_a_say() -> None:
+def test_every_frame_that_got_tokens_has_a_say(monkeypatch) -> None:
+    monkeypatch.setattr("arr_coc.video.answering.knows_video", lambda eye: False)
     frames = scene(1, 3) + scene(2, 3)
     watched = watch(iter(frames), QUERY, budget=0.3)
     funded = watched.funded(4)
@@ -45,7 +46,7 @@ def test_every_frame_that_got_tokens_has_a_say() -> None:
     doubts = {}
     for blank in (None, *funded):
         shown = [np.zeros_like(one) if number == blank else one for number, one in enumerate(frames)]
-        answer = answer_clip(eye, watched, shown, "sheet", max_new_tokens=2)
+        answer = answer_clip(eye, watched, shown, max_new_tokens=2)
         doubts[blank] = answer.uncertainty
         assert answer.tokens == sum(watched.frames[number].tokens for number in funded)
         assert any("side by side" in note for note in answer.passes[-1].allocation.notes)

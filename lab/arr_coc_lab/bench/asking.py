@@ -27,7 +27,7 @@ from arr_coc.looking import prepare
 from arr_coc.options import Options
 from arr_coc.packing.pack import pack
 from arr_coc.packing.packed import encode
-from arr_coc.packing.prices.tables import load_tables, table_for
+from arr_coc.packing.prices.tables import table_for
 from arr_coc.pictures.load import load_picture
 
 from . import scores
@@ -260,7 +260,7 @@ class PackedQuestion:
 
     def __init__(self, work: AskWork, question: Question, prompt: str) -> None:
         self.work, self.question, self.asked = work, question, question.text + prompt
-        self.table = table_for(work.model, load_tables(None))
+        self.table = table_for(work.model)
         self.picture = load_picture(question.image)
         self.full = self.table.tokens(self.picture.size)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import os
 import re
 from collections import defaultdict
@@ -14,7 +15,7 @@ from zlib import crc32
 import numpy as np
 
 from arr_coc.core.errors import InputError
-from arr_coc.core.files import first_of, image_of, is_table, read_rows, table_files
+from arr_coc.core.folders import first_of, image_of, is_table, read_rows
 from arr_coc.pictures.words import make_words
 
 from ..train.own_data import entries, file_of
@@ -108,14 +109,13 @@ def parse_limits(given: Iterable[str]) -> dict[str, int]:
 
 
 def _every(data: str) -> Iterator[Question]:
-    files = [] if os.path.isdir(data) else table_files(data)
+    pattern = f"{glob.escape(data)}/*" if os.path.isdir(data) else glob.escape(data) if os.path.exists(data) else data
+    files = sorted(map(Path, glob.glob(pattern, recursive=True)))
     if files and all(path.suffix == ".bin" for path in files):
         return (question for path in files for question in pack_questions(path))
-    records = os.path.isdir(data) and os.path.exists(Path(data) / "records.jsonl")
-    if not records and os.path.isdir(data):
-        files = table_files(data)
-    tables = files and not records and all(is_table(path) and os.path.exists(path) for path in files)
-    if tables and not (len(files) == 1 and _is_records(files[0])):
+    records = os.path.exists(Path(data) / "records.jsonl")
+    files = [] if records else [path for path in files if is_table(path)]
+    if files and not (len(files) == 1 and _is_records(files[0])):
         return (question for path in files for question in table_questions(path))
     return record_questions(Path(data))
 

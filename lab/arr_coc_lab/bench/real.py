@@ -18,7 +18,7 @@ import numpy as np
 
 from arr_coc.attending.allocate import allocate
 from arr_coc.balancing.choosing import check_relevance, relevance_for
-from arr_coc.balancing.tension import sharpen
+from arr_coc.balancing.tensions import sharpen
 from arr_coc.core.errors import InputError
 from arr_coc.core.values import DEFAULT_CELL, Allocation
 from arr_coc.knowing.photos.source import photos_installed

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from arr_coc.core.errors import InputError
-from arr_coc.core.files import read_text, write_text
+from arr_coc.core.folders import read_text, write_text
 from arr_coc.core.values import JsonObject
 
 from ..statistics import Estimate, mean, paired, proportion

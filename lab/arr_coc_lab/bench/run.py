@@ -23,7 +23,7 @@ from time import perf_counter, sleep
 from typing import Any, Protocol, TypeVar
 
 from arr_coc.core.errors import InputError
-from arr_coc.core.files import locked_folder, write_json, writing
+from arr_coc.core.folders import locked_folder, write_json, writing
 
 from ..options import flags_of, parse
 from .report import Report, fill_page

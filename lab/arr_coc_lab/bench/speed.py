@@ -123,8 +123,7 @@ def measure_quadtree(repeats: int) -> Measured:
     import torch
 
     from arr_coc.attending.allocate import allocate
-    from arr_coc.attending.quadtree import quadtree
-    from arr_coc.attending.tree import build_tree
+    from arr_coc.attending.tree import build_tree, quadtree
 
     # Most of it quiet, some of it loud, which is what relevance looks like.
     maps = (np.random.default_rng(0).random((BATCH, GRID, GRID)) ** 4).astype(np.float32)

@@ -14,7 +14,8 @@ import torch
 from torch import Tensor
 
 from arr_coc.core.errors import InputError
-from arr_coc.video.settings import SETTINGS_NAME, TemporalSettings, load_settings, same_ground
+from arr_coc.texture.motion import agreement
+from arr_coc.video.stream import SETTINGS_NAME, TemporalSettings, load_settings
 
 from ..train.train_video import ClipMaps, ClipMotion, carry, clip_motion, require_opencv, to_grid
 from ..worlds.needle.clips import render_clip
@@ -39,6 +40,9 @@ CONTROLS = ("frame by frame", "uniform", "random", "shuffled", "one frame")
 FEWER = 0.4
 TEMPORAL, LESS = "temporal", f"temporal, {FEWER:.0%} of the tokens"
 COHERENCE = "coherence"
+# The residuals between which ground counts as the same in part. Fixed, not learned: a measure must not move with what
+# it measures.
+SAME_UP_TO, OTHER_FROM = 0.03, 0.11
 
 
 def plan(options: VideoBenchOptions) -> Plan:
@@ -140,7 +144,7 @@ def coherence(maps: ClipMaps, motion: ClipMotion, true: Tensor) -> list[dict[str
     """By clip: how alike the standing allocations of neighbouring frames are, and which cuts were found."""
     grid = (maps.scores.shape[2], maps.scores.shape[3])
     # Measured in the pixels, whether or not a cut was found there.
-    ground = to_grid(same_ground(motion.unexplained), grid)
+    ground = to_grid(agreement(motion.unexplained, SAME_UP_TO, OTHER_FROM), grid)
     similar = neighbour_similarity(maps.relevance, STANDING, ground)
     alone = neighbour_similarity(maps.scores, STANDING, ground)
     result = []

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from arr_coc.balancing.tension import TENSION_NAMES, balance
+from arr_coc.balancing.tensions import TENSION_NAMES, balance
 from arr_coc.core.errors import InputError
-from arr_coc.core.pretrained import Pretrained
+from arr_coc.core.modules import Pretrained
 
 
 def silent_head(hidden: int, out: int = 1) -> nn.Linear:

@@ -26,7 +26,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from arr_coc.core.errors import InputError
-from arr_coc.core.pretrained import Pretrained
+from arr_coc.core.modules import Pretrained
 from arr_coc.core.values import Allocation
 from arr_coc.realizing.merging import Members, new_numbers, region_slots
 

@@ -19,8 +19,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from arr_coc.attending.quadtree import gather_leaves
-from arr_coc.attending.tree import Tree
+from arr_coc.attending.tree import Tree, gather_leaves
 from arr_coc.core.errors import InputError
 
 from .scale import LEAST, MOST

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from arr_coc.core.errors import InputError
-from arr_coc.core.pretrained import Pretrained
+from arr_coc.core.modules import Pretrained
 
 from .selectors import PATCH_WIDTH, Grid, Selector, logits_loss, logits_map, mean_word
 

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from arr_coc.core.errors import InputError
-from arr_coc.core.pretrained import Pretrained
+from arr_coc.core.modules import Pretrained
 
 from .patch_trunk import PatchTrunk, TrunkConfig, trunk_shape
 from .scale import CLASSIC_TOKENS, LEAST, MOST, check_classic_budget

@@ -16,9 +16,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from arr_coc.core.errors import InputError
-from arr_coc.core.pretrained import Pretrained
+from arr_coc.core.modules import Pretrained
 from arr_coc.knowing.scorer.reading_scorer import join_heads, split_heads
-from arr_coc.texture.pixels import sobel
+from arr_coc.texture.ops import exact_sobel
 
 CELL = 32
 VIEW = 2  # the view has 1 / VIEW of the resolution
@@ -59,7 +59,7 @@ def coarse_texture(pictures: Tensor, channels: tuple[str, ...] = TEXTURE) -> Ten
     planes = dict(zip(RGB, view.unbind(1), strict=True))
     if "sobel_x" in channels or "sobel_y" in channels:
         # A hard edge from black to white is 4 in Sobel's weights.
-        along = (part.abs() / 4 for part in sobel(pixels.mean(1)))
+        along = (part.abs() / 4 for part in exact_sobel(pixels.mean(1)))
         planes["sobel_x"], planes["sobel_y"] = (F.avg_pool2d(part[:, None], VIEW)[:, 0] for part in along)
     y = (torch.arange(height, device=view.device) + 0.5) / height
     x = (torch.arange(width, device=view.device) + 0.5) / width

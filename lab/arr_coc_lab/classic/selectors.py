@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from arr_coc.core.pretrained import Pretrained
+from arr_coc.core.modules import Pretrained
 from arr_coc.core.values import Relevance
 from arr_coc.knowing.language.tables import MOST_WORDS, word_rows
 from arr_coc.knowing.registry import Source

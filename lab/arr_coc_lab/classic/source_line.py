@@ -28,11 +28,9 @@ import numpy as np
 import torch
 
 from arr_coc.attending.frame import Frame, to_cells
-from arr_coc.balancing.adaptive import adaptive_balance
 from arr_coc.balancing.arousal import arousal_of, keyword_stakes, modulate
 from arr_coc.balancing.look import coupled_with, relevance_of
-from arr_coc.balancing.tempering import exploration_rule, temper
-from arr_coc.balancing.tension import mixture, normalise, sharpen
+from arr_coc.balancing.tensions import DEFAULT_TENSIONS, balance, exploration_rule, normalise, sharpen, temper
 from arr_coc.core.errors import InputError
 from arr_coc.core.values import Allocation, Answer, Relevance, comparable, summed
 from arr_coc.knowing.language.lexical import Coupling, lexical
@@ -192,7 +190,7 @@ class SourceLine:
             inside, lines = self.candidates(texture, pixels, query)
             notes += lines
         drawn = self.has("balancing") and not is_photograph(pixels)
-        found = relevance_of(texture.one(), query, coupling, adaptive_balance if drawn else None)
+        found = relevance_of(texture.one(), query, coupling, None if drawn else DEFAULT_TENSIONS)
         plane = np.asarray(found.map)
         if self.has("balancing"):
             tensions = ", ".join(f"{name} {value:.2f}" for name, value in found.tensions.items())
@@ -216,7 +214,7 @@ class SourceLine:
         note = f"mips: {'learned' if learned else 'averages'}, {size[0]}×{size[1]}"
         words, seen = lexical(known, query).map, semantic_coupling(coarse)
         coupled = words if seen is None else coupled_with(words, seen.map)
-        score = mixture(propositional(known), perspectival(known), coupled)
+        score = balance(*(one[None] for one in (propositional(known), perspectival(known), coupled)))[0]
         own = "cluster_id" in known
         labels = known["cluster_id"].astype(np.int64) if own else labels_on(superpixels(pixels), size)
         opened, told = open_clusters(labels, score, known["saliency"])
@@ -262,10 +260,10 @@ def open_ground(found: Relevance, answer: Answer, query: str) -> np.ndarray:
     levels = seen_levels(allocation)[None]
     asked = asked * (levels > 0)
     mixed = (relevance + ASKED * asked / max(float(asked.max()), 1e-12)) / (1 + 2 * ASKED)
-    arousal = arousal_of(keyword_stakes(query).value, answer.uncertainty, 0.0)
-    aroused = modulate(mixed.clip(0, 1), np.array([arousal]))
-    exploration = exploration_rule(np.array([2.0]), np.array([answer.uncertainty]))
-    steered = (temper(aroused, np.exp2(-2.0 * levels), exploration) * (levels > 0))[0]
+    arousal = arousal_of(keyword_stakes(query)[0], answer.uncertainty)
+    aroused = modulate(mixed.clip(0, 1)[0], arousal)
+    exploration = exploration_rule(2, answer.uncertainty)
+    steered = temper(aroused, np.exp2(-2.0 * levels[0]), exploration) * (levels[0] > 0)
     blurred = cv2.GaussianBlur(steered, (5, 5), FOVEA / 3, borderType=cv2.BORDER_REPLICATE)
     row, col = np.unravel_index(int(blurred.argmax()), blurred.shape)
     down, across = np.indices(steered.shape)

@@ -7,6 +7,7 @@ look("street.png", "the red sign", strategy="clusters", labels=superpixels(pixel
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -15,9 +16,8 @@ from torch import Tensor
 
 from arr_coc.attending.allocate import as_maps
 from arr_coc.attending.frame import to_cells
-from arr_coc.attending.quadtree import pool
 from arr_coc.attending.strategies import SHAPED, AllocationJob, Strategy
-from arr_coc.attending.tree import Leaves
+from arr_coc.attending.tree import Leaves, pool
 from arr_coc.core.errors import InputError
 from arr_coc.core.values import Allocation
 
@@ -117,8 +117,13 @@ def saccades(job: AllocationJob) -> list[Allocation]:
     path = fixations_of(job)
     # The floor keeps the fovea fine even where the map itself is flat there.
     leaves = job.leaves(path.seen * (0.25 + job.cells.clamp(0, 1)))
-    rested = [points[made].tolist() for points, made in zip(path.points, path.made, strict=True)]
-    return job.allocations(leaves, "saccades", rested)
+    pixels = np.array(job.frame.image_size) / job.frame.seen * job.frame.cell
+    found = []
+    for one, points, made in zip(job.allocations(leaves, "saccades"), path.points, path.made, strict=True):
+        rested = np.minimum((points[made].cpu().numpy() + 0.5) * pixels, np.array(job.frame.image_size) - 1).astype(int)
+        note = f"the eye rested at {', '.join(f'({y}, {x})' for y, x in rested.tolist())}"
+        found.append(replace(one, notes=(*one.notes, note)))
+    return found
 
 
 SACCADES = Strategy("saccades", saccades, (*SHAPED, "fovea", "confident", "most", "least"))

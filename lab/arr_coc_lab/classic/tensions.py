@@ -23,9 +23,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from arr_coc.balancing.look import TENSIONS_NAME
-from arr_coc.balancing.tension import DEFAULT_TENSIONS, SHARPNESS, TENSION_NAMES, balance
+from arr_coc.balancing.tensions import DEFAULT_TENSIONS, SHARPNESS, TENSION_NAMES, balance
 from arr_coc.core.errors import InputError
-from arr_coc.core.files import write_json
+from arr_coc.core.folders import write_json
 from arr_coc.core.values import JsonObject, Relevance
 from arr_coc.looking import prepare
 from arr_coc.options import Options

@@ -75,8 +75,7 @@ def command(options: CalibrateCommand) -> None:
 
 def calibrate_glance(eye: Eye, name: str, options: CalibrateCommand, size: tuple[int, int]) -> JsonObject:
     """Find the heads that point and write them where glances look for them. name: of the model."""
-    from arr_coc.core.files import write_json
-    from arr_coc.core.folders import changing
+    from arr_coc.core.folders import changing, write_json
     from arr_coc.realizing.glance import glance_path
 
     from ..calibrate.pointing import measure
@@ -102,8 +101,7 @@ def calibrate_glance(eye: Eye, name: str, options: CalibrateCommand, size: tuple
 def calibrate_grip(eye: Eye, name: str, options: CalibrateCommand) -> JsonObject:
     """Measure the grip, write grip.json; a run that was stopped goes on."""
     from arr_coc.attending.grip import GRIP, grip_model
-    from arr_coc.core.files import write_json
-    from arr_coc.core.folders import changing, measured_path
+    from arr_coc.core.folders import changing, measured_path, write_json
 
     from ..calibrate.gripping import measure, steps
 

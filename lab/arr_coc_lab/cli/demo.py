@@ -63,7 +63,7 @@ def command(options: DemoCommand) -> None:
     """
     wait_asleep()
     from arr_coc.answering.eye import Eye
-    from arr_coc.core.files import write_json
+    from arr_coc.core.folders import write_json
     from arr_coc.options import check_budget, check_device
 
     from .answer_sheet import answer_sheet

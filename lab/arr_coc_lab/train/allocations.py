@@ -18,8 +18,7 @@ from torch.nn import functional as F
 
 from arr_coc.attending.controls import inherited_gains
 from arr_coc.attending.overlay import overlay
-from arr_coc.attending.quadtree import select_splits, split_gains
-from arr_coc.attending.tree import Tree, build_tree
+from arr_coc.attending.tree import Tree, build_tree, select_splits, split_gains
 
 from ..worlds.needle.batch import NeedleBatch
 from ..worlds.needle.renderer import Asked

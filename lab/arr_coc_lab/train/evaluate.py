@@ -19,8 +19,7 @@ from torch import Tensor
 from arr_coc.answering.decoding import LONGEST_ANSWER, Generated, generate_greedily
 from arr_coc.attending.controls import permute_along_tree
 from arr_coc.attending.overlay import overlay
-from arr_coc.attending.quadtree import gather_leaves, select_splits, split_gains
-from arr_coc.attending.tree import Tree
+from arr_coc.attending.tree import Tree, gather_leaves, select_splits, split_gains
 from arr_coc.core.values import JsonObject
 from arr_coc.realizing.base import LeafPrompt
 from arr_coc.realizing.query import pack, take

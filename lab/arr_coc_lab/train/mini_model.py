@@ -17,8 +17,7 @@ from torch import Tensor
 
 from arr_coc.core.alphabet import CHARACTERS, IDS, NUMBER_OF_IDS, lower_case
 from arr_coc.core.errors import InputError
-from arr_coc.core.files import replacing
-from arr_coc.core.folders import verify, whole_folder
+from arr_coc.core.folders import replacing, verify, whole_folder
 
 from ..worlds.constants import constant
 from ..worlds.needle.content import string_table

@@ -45,7 +45,7 @@ from safetensors import SafetensorError
 from torch import Tensor, nn
 
 from arr_coc.core.errors import InputError
-from arr_coc.core.files import write_json, writing
+from arr_coc.core.folders import write_json, writing
 from arr_coc.core.plugins import load_function
 from arr_coc.core.values import JsonObject
 

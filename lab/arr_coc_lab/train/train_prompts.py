@@ -25,8 +25,7 @@ from torch.nn import functional as F
 
 from arr_coc.answering.eye import Eye
 from arr_coc.core.errors import InputError
-from arr_coc.core.files import write_json
-from arr_coc.core.folders import MINI, SCORER, part_folder, whole_folder
+from arr_coc.core.folders import MINI, SCORER, part_folder, whole_folder, write_json
 from arr_coc.options import Options
 from arr_coc.realizing.base import Inputs
 from arr_coc.realizing.bundled import CALIBRATION

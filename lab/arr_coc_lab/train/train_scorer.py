@@ -30,8 +30,7 @@ from torch.nn import functional as F
 
 from arr_coc.core.alphabet import question_row
 from arr_coc.core.errors import InputError
-from arr_coc.core.files import write_json
-from arr_coc.core.folders import MINI, SCORER, part_folder, whole_folder
+from arr_coc.core.folders import MINI, SCORER, part_folder, whole_folder, write_json
 from arr_coc.core.plugins import load_function
 from arr_coc.core.values import JsonObject
 from arr_coc.knowing.scorer.reading_scorer import CELL, ReadingScorer

@@ -24,12 +24,20 @@ from torch.nn import functional as F
 
 from arr_coc.core.arrays import sized
 from arr_coc.core.errors import InputError
-from arr_coc.core.files import write_json
-from arr_coc.core.folders import SCORER, part_folder, whole_folder
+from arr_coc.core.folders import SCORER, part_folder, whole_folder, write_json
 from arr_coc.knowing.scorer.source import load_scorer
-from arr_coc.texture.motion import FEATURES, MAP, cut_features, cut_score, measure_motion, next_level, view_of
-from arr_coc.video.settings import SETTINGS_NAME, TemporalSettings, agreement, blend, boosted, carried_trust
+from arr_coc.texture.motion import (
+    FEATURES,
+    MAP,
+    agreement,
+    cut_features,
+    cut_score,
+    measure_motion,
+    next_level,
+    view_of,
+)
 from arr_coc.video.sources import relevance_alone, source_of
+from arr_coc.video.stream import SETTINGS_NAME, TemporalSettings, blend, boosted, carried_trust
 
 from ..options import option, parse, plain
 from ..worlds.needle import FAMILIES

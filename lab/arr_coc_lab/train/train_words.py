@@ -23,8 +23,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from arr_coc.core.errors import InputError
-from arr_coc.core.files import write_json
-from arr_coc.core.folders import whole_folder
+from arr_coc.core.folders import whole_folder, write_json
 from arr_coc.core.values import JsonObject
 from arr_coc.knowing.words.chooser import BUCKETS, FEATURES, HEADS, MOST_PARTS, RELATIONS, WEIGHTS, spans_of
 

@@ -18,8 +18,8 @@ from ..core.kept import PictureStore
 from ..core.values import Answer
 from ..knowing.words.answer import WordsAnswer
 from ..options import Budget, Options, check_question
+from ..pictures.document import load_page
 from ..pictures.load import Picture, processed
-from ..pictures.pdf import load_page
 from ..pictures.words import PromptWords, Words, as_words
 from ..realizing.base import PromptPlan
 from ..texture.type_height import TypeHeight, letters_of

@@ -229,7 +229,7 @@ class StockSpeaker:
     def go_on(self, ids: Tensor) -> DecodingStep:
         import torch
 
-        from ..core.cuda_graph import using_gpu
+        from ..core.modules import using_gpu
 
         with using_gpu(ids.device), torch.no_grad():
             if self.mask is not None:
@@ -293,7 +293,7 @@ def read_on(
     import torch
     from transformers import DynamicCache
 
-    from ..core.cuda_graph import using_gpu
+    from ..core.modules import using_gpu
     from ..realizing.qwen3_vl.encode import run_language_model
 
     cache = DynamicCache(config=model.config.get_text_config()) if cache is None else cache

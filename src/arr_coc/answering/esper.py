@@ -4,7 +4,7 @@ esper = Esper.from_pretrained("mini")
 esper.set_image("zoo.png").ask("What are the ingredients in this snack?")     → Answer with up to four passes
 
 Every pass asks the model with all regions seen so far and some more: the cells where relevance is highest among those
-not yet seen in full detail. An unsure answer explores (`balancing.tempering`), high stakes sharpen the map
+not yet seen in full detail. An unsure answer explores (`balancing.tensions`), high stakes sharpen the map
 (`balancing.arousal`). The tokens of every pass count in full, so the budget is that of all passes together.
 """
 
@@ -20,13 +20,13 @@ import numpy as np
 from ..attending.distance import at_distance, distance_of
 from ..attending.frame import Frame, leaves_of, to_cells
 from ..balancing.arousal import arousal_of, keyword_stakes, modulate
-from ..balancing.tempering import exploration_rule, temper
+from ..balancing.tensions import exploration_rule, temper
 from ..core.errors import InputError, of_kind, whole
 from ..core.folders import MINI
 from ..core.plugins import LAB, load_plugin, plugins
 from ..core.values import Allocation, Answer, Pass, Relevance, summed
 from ..options import Budget, Options, as_options, check_question
-from ..pictures.pdf import PageList
+from ..pictures.document import PageList
 from .eye import Eye
 from .pages import ask_page_by_page
 
@@ -231,7 +231,7 @@ def _enough(uncertainty: list[float], settings: PassSettings) -> bool:
 
 def _exploration(uncertainty: list[float]) -> float:
     last = uncertainty[-1] if uncertainty else 1.0
-    return float(exploration_rule(np.array([len(uncertainty) + 1.0]), np.array([last]))[0])
+    return exploration_rule(len(uncertainty) + 1, last)
 
 
 def _cells(relevance: np.ndarray, allocation: Allocation) -> np.ndarray:
@@ -249,10 +249,10 @@ def _next_map(
     """Compute where the next look goes: (rows, cols), 0 where nothing finer can be seen."""
     levels = allocation.level_map()
     levels = np.where(levels < 0, levels.max() + 1, levels)
-    arousal = arousal_of(keyword_stakes(query).value, uncertainty, 0.0)
-    aroused = modulate(relevance.clip(0, 1)[None], np.array([arousal]))
+    arousal = arousal_of(keyword_stakes(query)[0], uncertainty)
+    aroused = modulate(relevance.clip(0, 1), arousal)
     # Examined: 1 at full detail, a quarter of that for each level above.
-    return temper(aroused, np.exp2(-2.0 * levels)[None], exploration)[0] * (levels > 0)
+    return temper(aroused, np.exp2(-2.0 * levels), exploration) * (levels > 0)
 
 
 def _glimpse(place: tuple[Any, ...], shape: tuple[int, ...], fovea: float) -> np.ndarray:

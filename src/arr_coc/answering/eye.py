@@ -33,9 +33,8 @@ from ..knowing.scorer.source import ScorerRelevance, scorer_beside
 from ..knowing.words.answer import copied_answer
 from ..knowing.words.reading import with_words
 from ..options import Budget, Options, as_options, check_device, check_question
-from ..pictures.document import Document, document_of
+from ..pictures.document import Document, PageList, document_of
 from ..pictures.ocr import ocr_missing
-from ..pictures.pdf import PageList
 from ..pictures.words import PromptWords, Words
 from ..realizing.base import Settings
 from ..realizing.bundled import Calibration, marked, model_folder
@@ -220,7 +219,7 @@ class Eye:
         document = document_of(image, pages)
         self._view, self._pages = None, document if document is not None and len(document) > 1 else None
         if self._pages is None:
-            self._view = self.view(image if document is None else document.pages[0].source)
+            self._view = self.view(image if document is None else document.pages[0].place)
         return self
 
     def view(self, image: object) -> PictureView:

@@ -31,8 +31,8 @@ from ..decide import View, attend
 from ..knowing.registry import find_source
 from ..knowing.scene import Scene
 from ..options import Options
+from ..pictures.document import load_page
 from ..pictures.load import resized
-from ..pictures.pdf import load_page
 from ..realizing.base import PromptPlan, Settings
 from ..realizing.bundled import as_trained
 from ..realizing.qwen3_vl.onnx import OnnxQwen3VL, OnnxSpeaker

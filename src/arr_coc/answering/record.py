@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from ..core.errors import InputError, shown
-from ..core.files import replacing
+from ..core.folders import replacing
 from ..core.values import Allocation, Answer
 from ..pictures.load import Picture
 

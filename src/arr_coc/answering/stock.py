@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
 from ..attending.distance import distance_of, scaled_size
 from ..attending.frame import Frame
 from ..attending.grip import Grip
-from ..core.cuda_graph import using_gpu
 from ..core.errors import InputError, of_kind
+from ..core.modules import using_gpu
 from ..core.values import timed
 from ..decide import View
 from ..knowing.scorer.source import ScorerRelevance

@@ -6,6 +6,7 @@ Imports neither a web framework nor torch before they are needed, so that a comm
 from __future__ import annotations
 
 import asyncio
+import base64
 import ipaddress
 import logging
 import math
@@ -38,6 +39,8 @@ LOOPBACK = "127.0.0.1"
 GONE = 499
 Result = TypeVar("Result")
 SHORTEST_SECRET = 8
+# Commas and brackets of a request, pictures aside: a page of words has some 200 000, and each is an object in memory.
+MOST_STRUCTURE = 400_000
 
 
 @dataclass(frozen=True)
@@ -229,6 +232,25 @@ class Guard:
         if int(length) > self.most_bytes(scope["path"]):
             return Refused(413, f"a request may have {self.upload / 2**20:g} MB; make the picture smaller")
         return None
+
+
+def check_structure(body: bytes) -> None:
+    """Refuse what would become too many objects, before it is read."""
+    if sum(body.count(sign) for sign in (b",", b"[", b"{")) > MOST_STRUCTURE:
+        raise InputError(f"the request has more than {MOST_STRUCTURE} values; send one page of words at a time")
+
+
+def picture_bytes(address: str) -> bytes:
+    """What a data: URL holds."""
+    head, comma, data = address.partition(",")
+    if address[:5].lower() != "data:":
+        raise InputError("image_url must be a data: URL; this server fetches nothing from that address")
+    if not comma or not head.lower().endswith(";base64"):
+        raise InputError("a data: URL must read data:image/png;base64,…")
+    try:
+        return base64.b64decode(data, validate=True)
+    except ValueError as error:
+        raise InputError("the data: URL is not base64; send data:image/png;base64,…") from error
 
 
 def status_routes(api: Any, metrics: Any, health: Callable[[], tuple[str, int]]) -> None:

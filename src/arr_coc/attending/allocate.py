@@ -17,11 +17,10 @@ from ..core import arrays
 from ..core.arrays import Array
 from ..core.errors import InputError, whole
 from ..core.values import DEFAULT_CELL, Allocation, Relevance
-from .frame import Frame, check_maps, check_reading, to_cells
+from .frame import Frame, check_maps, to_cells
 from .overlay import overlay
-from .quadtree import quadtree
 from .strategies import DEFAULT_STRATEGY, AllocationJob, check_options, find_strategy
-from .tree import Leaves
+from .tree import Leaves, quadtree
 
 if TYPE_CHECKING:
     import torch
@@ -132,12 +131,12 @@ def as_tensor(array: Array) -> torch.Tensor:
 
 def overlay_leaves(job: AllocationJob) -> Leaves:
     """The strategy "overlay"."""
-    reading = check_reading(job.option("reading"), job.frame.grid)
+    reading = job.option("reading")
     if reading is not None:
-        reading = arrays.like(reading, job.cells)
-    return overlay(job.cells, job.budgets, levels=job.levels, overview=job.option("overview"), reading=reading)
+        reading = arrays.like(np.asarray(reading, np.float32)[None], job.cells)
+    return overlay(job.cells, job.budgets, levels=job.levels, reading=reading)
 
 
 def quadtree_leaves(job: AllocationJob) -> Leaves:
     """The strategy "quadtree"."""
-    return quadtree(job.cells, job.tree(), job.budgets, job.option("criterion", "mass"))
+    return quadtree(job.cells, job.tree, job.budgets, job.option("criterion", "mass"))

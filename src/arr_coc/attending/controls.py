@@ -17,19 +17,18 @@ from torch.nn import functional as F
 from ..core.errors import InputError, frozen, shown
 from .allocate import as_maps, as_tensor
 from .frame import Frame, to_cells
-from .quadtree import gather_leaves, quadtree, select_splits
 from .strategies import AllocationJob
-from .tree import Leaves, Tree
+from .tree import Leaves, Tree, gather_leaves, quadtree, select_splits
 
 
 def uniform(job: AllocationJob) -> Leaves:
     """Every place the same: a constant map, split breadth first."""
-    return quadtree(torch.ones_like(job.cells), job.tree(), job.budgets)
+    return quadtree(torch.ones_like(job.cells), job.tree, job.budgets)
 
 
 def full(job: AllocationJob) -> Leaves:
     """Level 0 everywhere, whatever the budget says."""
-    tree = job.tree()
+    tree = job.tree
     return quadtree(job.cells, tree, tree.full)
 
 
@@ -42,7 +41,7 @@ def random(job: AllocationJob) -> Leaves:
     noise = job.generator()
     if job.option("shape") != "quadtree":
         return job.leaves(torch.rand(job.cells.shape, generator=noise).pow(16).to(job.cells))
-    tree = job.tree()
+    tree = job.tree
     gains = inherited_gains(torch.rand(job.batch, len(tree.costs), generator=noise).to(job.cells.device), tree)
     return gather_leaves(select_splits(gains, tree, job.budgets), job.cells, tree)
 
@@ -66,7 +65,7 @@ def shuffled(job: AllocationJob) -> Leaves:
     """
     cells = job.option("permuted")
     if cells is None:
-        cells = permute_along_tree(job.cells, job.tree(), job.generator())
+        cells = permute_along_tree(job.cells, job.tree, job.generator())
     return job.leaves(cells)
 
 
@@ -143,13 +142,11 @@ def center(job: AllocationJob) -> Leaves:
 
 
 def oracle(job: AllocationJob) -> Leaves:
-    """Detail on the true boxes (`boxes=`: x0, y0, x1, y1 in 0–1; one list for each picture of a batch)."""
+    """Detail on the true boxes (`boxes=`: x0, y0, x1, y1 in 0–1; of a batch, one list for each picture)."""
     boxes = job.need("boxes", "oracle", "the relevant boxes as x0, y0, x1, y1 in 0–1")
-    if not np.iterable(boxes) or isinstance(boxes, str):
-        raise InputError(f"boxes must be a list of x0, y0, x1, y1 in 0–1, got {shown(boxes)}")
-    each = boxes if job.batch > 1 or _nested(boxes) else [boxes]
-    if len(each) != job.batch:
-        raise InputError(f"boxes= has {len(each)} lists for a batch of {job.batch}; give one list for each picture")
+    each = boxes if job.batch > 1 else [boxes]
+    if not isinstance(boxes, Sequence | np.ndarray) or isinstance(boxes, str) or len(each) != job.batch:
+        raise InputError(f"boxes must be a list of x0, y0, x1, y1 in 0–1 for each picture, got {shown(boxes)}")
     covered = torch.stack([boxes_to_cells(one, job.frame) for one in each]).to(job.cells)
     # A little of the neighbourhood breaks the ties of what remains towards the box's surroundings.
     near = F.avg_pool2d(covered[:, None], 5, stride=1, padding=2)[:, 0]
@@ -170,8 +167,3 @@ def boxes_to_cells(boxes: Sequence[Sequence[float]] | np.ndarray, frame: Frame) 
     across = np.clip(np.minimum(lefts + wide, array[:, 2:3]) - np.maximum(lefts, array[:, 0:1]), 0, None) / wide
     covered = (down[:, :, None] * across[:, None, :]).max(axis=0, initial=0)
     return torch.from_numpy(covered.astype(np.float32))
-
-
-def _nested(boxes: Sequence[Sequence[float]] | np.ndarray) -> bool:
-    """Whether the boxes of one picture stand in a list of their own."""
-    return len(boxes) == 1 and np.iterable(boxes[0]) and any(map(np.iterable, boxes[0]))

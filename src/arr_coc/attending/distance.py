@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from ..core.errors import InputError, shown
+from ..core.errors import InputError, as_number, shown
 from ..core.values import Allocation
-from ..texture.type_height import TypeHeight, weighted_quantile
+from ..texture.type_height import TypeHeight, no_letters, weighted_quantile
 from .grip import Grip
 from .overlay import OVERVIEW_SHARE
 
@@ -67,21 +67,14 @@ class Distance:
 
 
 def check_scale(scale: object) -> float | str | None:
-    """A scale as callers give it: "auto", a number from 0.25 to 4, or None for the door's own; or one clear line."""
-    if isinstance(scale, str) and scale.strip().lower() == AUTO:
-        return AUTO
-    given = scale
-    if isinstance(scale, str):
-        try:
-            scale = float(scale)
-        except ValueError:
-            scale = np.nan
-    if scale is None:
-        return None
-    number = isinstance(scale, int | float | np.integer | np.floating) and not isinstance(scale, bool)
-    if not number or not LEAST <= scale <= LARGEST:
-        raise InputError(f"scale={shown(given)} is not possible; give auto, or a number from {LEAST} to {LARGEST:g}")
-    return float(scale)
+    """A scale as callers give it: "auto", a number from 0.25 to 4, or None for the entry point's own."""
+    if scale is None or (isinstance(scale, str) and scale.strip().lower() == AUTO):
+        return None if scale is None else AUTO
+    number = as_number(scale) if isinstance(scale, str) else scale
+    whole = isinstance(number, int | float | np.integer | np.floating) and not isinstance(number, bool)
+    if not whole or not LEAST <= number <= LARGEST:
+        raise InputError(f"scale={shown(scale)} is not possible; give auto, or a number from {LEAST} to {LARGEST:g}")
+    return float(number)
 
 
 def scaled_size(canvas: tuple[int, int], times: float, cell: int = 1) -> tuple[int, int]:
@@ -102,120 +95,42 @@ def cell_heights(letters: np.ndarray, rows: int, cols: int) -> np.ndarray:
     return np.where(np.isfinite(found), found, 0.0).astype(np.float32)
 
 
-def row_relevance(letters: TypeHeight, relevance: np.ndarray, size: tuple[int, int]) -> np.ndarray:
-    """(N,) float64: the most relevant of 24 places along each row. relevance: (h, w) over the picture of `size`."""
-    high, wide = relevance.shape
-    y0, x0, y1, x1 = letters.boxes.T
-    y = np.clip(((y0 + y1) / 2 / size[0] * high).astype(int), 0, high - 1)
-    x = (x0[:, None] + (np.arange(PLACES) + 0.5) / PLACES * (x1 - x0)[:, None]) / size[1] * wide
-    return relevance[y[:, None], np.clip(x.astype(int), 0, wide - 1)].max(1).astype(np.float64)
+def best_scale(
+    grip: Grip, heights: np.ndarray, weights: np.ndarray, limits: tuple[float, float], fine: object = 1.0
+) -> float:
+    """The scale at which letters of these heights are read best; 1 where no other is worth it.
+
+    fine: (S,) shares of what is needed that the tokens see finely at each of `scales_in(limits)`, or one for all.
+    """
+    tried = scales_in(limits)
+    found = (grip.reading(heights[:, None] * tried).T @ weights) * (COARSELY + (1 - COARSELY) * np.asarray(fine))
+    here = float(found[np.argmin(np.abs(np.log(tried)))])
+    if found.max() < WORTH * here and tried[0] <= 1 <= tried[-1]:
+        return 1.0
+    good = tried[found >= NEARLY * found.max()]
+    return float(good[np.argmin(np.abs(np.log(good)))])
 
 
-@dataclass(frozen=True, eq=False)
-class ScaleChoice:
-    """Scales that may be taken, (S,) each. tried: rising. read: what is read of the letters at each, as far as they are
-    seen finely. fine: what the tokens see finely at each of what is needed, 0 to 1."""
-
-    tried: np.ndarray
-    read: np.ndarray
-    fine: np.ndarray
-
-    def best(self, worth: float = WORTH, coarsely: float = COARSELY) -> float:
-        """The scale that is read best, 1 where no other is worth it."""
-        found = self.read * (coarsely + (1 - coarsely) * self.fine)
-        here = float(found[np.argmin(np.abs(np.log(self.tried)))])
-        if found.max() < worth * here and self.tried[0] <= 1 <= self.tried[-1]:
-            return 1.0
-        good = self.tried[found >= NEARLY * found.max()]
-        return float(good[np.argmin(np.abs(np.log(good)))])
+def scales_in(limits: tuple[float, float]) -> np.ndarray:
+    """(S,) scales that may be taken, rising."""
+    return np.unique(np.clip([*STEPS, *limits, 1.0], *limits))
 
 
-def scale_choice(
-    grip: Grip,
-    heights: np.ndarray,
-    weights: np.ndarray,
-    limits: tuple[float, float],
-    seen: Callable[..., Any] = np.ones_like,
-) -> ScaleChoice:
-    """How letters of these heights are read at each scale. seen: scales → what the tokens see finely of what is needed,
-    0 to 1."""
-    low, high = limits
-    tried = np.unique(np.clip([*STEPS, low, high, 1.0], low, high))
-    return ScaleChoice(tried, grip.reading(heights[:, None] * tried).T @ weights, seen(tried))
-
-
-def finely_seen(relevance: np.ndarray, share: float) -> Callable[[np.ndarray], np.ndarray]:
-    """Scales → how much of the relevance lies under the finest tokens, which see less ground at a larger scale.
+def finely_seen(relevance: np.ndarray, share: float, scales: np.ndarray) -> np.ndarray:
+    """(S,) how much of the relevance lies under the finest tokens, which see less ground at a larger scale.
 
     share: of the picture that they see at scale 1.
     """
     order = np.sort(relevance.ravel().astype(np.float64) ** FOCUS)[::-1]
     total = np.concatenate([[0.0], np.cumsum(order)])
     total = total / total[-1] if total[-1] > 0 else np.linspace(0, 1, len(total))
-    return lambda scales: np.interp(share / np.square(scales), np.linspace(0, 1, len(total)), total)
-
-
-def scale_limits(size: tuple[int, int], full: int, tokens: int, grip: Grip) -> tuple[float, float]:
-    """The least scale that still has a cell for every token, and the largest whose canvas the model reads.
-
-    size: (height, width) of the canvas at scale 1, which costs `full` tokens.
-    """
-    least = max(LEAST, min(1.0, 1.05 * float(np.sqrt(tokens / max(full, 1)))))
-    most = MOST if grip.largest is None else float(np.clip(grip.largest / max(size), least, MOST))
-    return least, max(least, most)
-
-
-@dataclass(frozen=True, eq=False)
-class LetterDemand:
-    """What a question needs of a picture's letters. letters: in pixels of the canvas. weights, others: (N,) of each
-    row, what is needed of it and what is not. limits: of scales. fine: scales → what the tokens see finely, 0 to 1."""
-
-    letters: TypeHeight
-    weights: np.ndarray
-    others: np.ndarray
-    limits: tuple[float, float]
-    fine: Callable[[np.ndarray], np.ndarray]
-
-    @classmethod
-    def of(
-        cls,
-        found: TypeHeight,
-        relevance: np.ndarray,
-        grip: Grip,
-        *,
-        size: tuple[int, int],
-        canvas: tuple[int, int],
-        full: int,
-        tokens: int,
-    ) -> LetterDemand:
-        """The arguments are those of `choose_distance`."""
-        # The canvas may be a resized picture: letters are counted in its pixels.
-        ratio = float(np.sqrt(canvas[0] * canvas[1] / (size[0] * size[1])))
-        needed = row_relevance(found, relevance, size)
-        needed = needed / needed.max() if needed.max() > 0 else np.ones_like(needed)
-        return cls(
-            TypeHeight(found.map * np.float32(ratio), found.boxes, found.heights * ratio, found.source),
-            found.ground * needed**FOCUS,
-            found.ground * (1 - needed),
-            scale_limits(canvas, full, tokens, grip),
-            finely_seen(relevance, (1 - 1 / OVERVIEW_SHARE) * tokens / full),
-        )
-
-    def choice(self, grip: Grip) -> ScaleChoice:
-        """The scales for what is needed."""
-        return scale_choice(grip, self.letters.heights, self.weights, self.limits, self.fine)
-
-    def rest(self, grip: Grip) -> float | None:
-        """The scale that the others would have; None where all is needed."""
-        if not self.others.sum() > 0:
-            return None
-        return scale_choice(grip, self.letters.heights, self.others, self.limits).best()
+    return np.interp(share / np.square(scales), np.linspace(0, 1, len(total)), total)
 
 
 def choose_distance(
     scale: float | str | None,
     grip: Grip | None,
-    letters: Any,
+    letters: Callable[[], TypeHeight],
     relevance: np.ndarray,
     *,
     size: tuple[int, int],
@@ -242,22 +157,36 @@ def choose_distance(
         scale = 1.0 if grip is None else AUTO
     if not isinstance(scale, str):
         return Distance(scale, notes=() if scale == 1 else (f"read {scale:.3g} times as large",))
-    if tokens >= full:
-        return Distance()
-    grip = grip or Grip.cautious()
-    found: TypeHeight = letters()
+    found = no_letters() if tokens >= full else letters()
     if not found:
         return Distance()
-    need = LetterDemand.of(found, relevance, grip, size=size, canvas=canvas, full=full, tokens=tokens)
-    times, rest = need.choice(grip).best(), need.rest(grip)
-    finest = -1 if rest is not None and times >= APART * rest and times / 2 >= LEAST else 0
-    tall = weighted_quantile(need.letters.heights, need.weights, 0.5)
+    grip = grip or Grip.cautious()
+    # The canvas may be a resized picture: letters are counted in its pixels.
+    ratio = float(np.sqrt(canvas[0] * canvas[1] / (size[0] * size[1])))
+    found = TypeHeight(found.map * np.float32(ratio), found.boxes, found.heights * ratio, found.source)
+    # What is needed of each row of letters: the most relevant of some places along it.
+    high, wide = relevance.shape
+    y0, x0, y1, x1 = found.boxes.T
+    y = np.clip(((y0 + y1) / 2 / size[0] * high).astype(int), 0, high - 1)
+    x = (x0[:, None] + (np.arange(PLACES) + 0.5) / PLACES * (x1 - x0)[:, None]) / size[1] * wide
+    needed = relevance[y[:, None], np.clip(x.astype(int), 0, wide - 1)].max(1).astype(np.float64)
+    needed = needed / needed.max() if needed.max() > 0 else np.ones_like(needed)
+    weights, others = found.ground * needed**FOCUS, found.ground * (1 - needed)
+    # The least scale still has a cell for every token; the model reads the canvas of the largest.
+    least = max(LEAST, min(1.0, 1.05 * float(np.sqrt(tokens / max(full, 1)))))
+    most = MOST if grip.largest is None else float(np.clip(grip.largest / max(canvas), least, MOST))
+    limits = least, max(least, most)
+    fine = finely_seen(relevance, (1 - 1 / OVERVIEW_SHARE) * tokens / full, scales_in(limits))
+    times = best_scale(grip, found.heights, weights, limits, fine)
+    apart = bool(others.sum() > 0) and times >= APART * best_scale(grip, found.heights, others, limits)
+    finest = -1 if apart and times / 2 >= LEAST else 0
     notes = () if grip.measured else (grip.note(),)
     if times != 1:
+        tall = weighted_quantile(found.heights, weights, 0.5)
         how = f"read {times:.3g} times as large" if finest == 0 else f"level −1 reads {times:.3g} times as large"
         whose = f"{grip.model or 'the model'} reads best those of {grip.low:.0f} to {grip.high:.0f}"
         notes = (f"{how}: letters of {tall:.0f} pixels, and {whose}", *notes)
-    return Distance(times * 2.0**finest, finest, need.letters, grip, notes)
+    return Distance(times * 2.0**finest, finest, found, grip, notes)
 
 
 def distance_of(allocation: Allocation) -> Distance:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from ..core import arrays
 from ..core.arrays import Array
-from ..core.errors import InputError, frozen, whole, whole_size
+from ..core.errors import InputError, whole, whole_size
 from ..core.values import COARSEST_LEVEL, DEFAULT_CELL, Allocation
 from .tree import check_budget
 
@@ -70,11 +69,8 @@ class Frame:
         *,
         sparse: bool = False,
         notes: tuple[str, ...] = (),
-        fixated: Sequence[Sequence[int]] = (),
     ) -> Allocation:
-        """(N, 3) leaves and (N,) scores as an `Allocation`. fixated: (row, col) cells at which the eye rested."""
-        middles = (np.asarray(fixated, dtype=np.float64).reshape(-1, 2) + 0.5) * self.cell
-        places = middles * np.array(self.image_size) / np.array(self.seen)
+        """(N, 3) leaves and (N,) scores as an `Allocation`."""
         return Allocation(
             boxes=self.boxes(cells),
             levels=cells[:, 2],
@@ -89,17 +85,14 @@ class Frame:
             cell=self.cell,
             canvas=self.canvas,
             notes=notes,
-            scanpath=tuple(np.minimum(places, np.array(self.image_size) - 1).astype(int).tolist()),
         )
 
     def leaves_gaps(self, cells: np.ndarray) -> bool:
         """Whether leaves (N, 3) leave some cell of the grid uncovered."""
-        change = np.zeros((self.grid[0] + 1, self.grid[1] + 1), dtype=np.int32)
-        start = cells[:, :2]
-        stop = np.minimum(start + (np.int64(1) << cells[:, 2:]), self.grid)
-        for rows, cols, step in ((start, start, 1), (stop, stop, 1), (start, stop, -1), (stop, start, -1)):
-            np.add.at(change, (rows[:, 0], cols[:, 1]), step)
-        return bool((change.cumsum(0).cumsum(1)[:-1, :-1] == 0).any())
+        covered = np.zeros(self.grid, dtype=bool)
+        for row, col, level in cells.tolist():
+            covered[row : row + (1 << level), col : col + (1 << level)] = True
+        return not covered.all()
 
     def check_budget(self, budget: int | str) -> tuple[int, tuple[str, ...]]:
         """The tokens that may be spent, and a note where more were allowed than the picture has."""
@@ -118,16 +111,6 @@ def check_maps(maps: Array) -> Array:
     if not bool(arrays.namespace(maps).isfinite(maps).all()):
         raise InputError("relevance contains NaN or infinity; every value must be a number in [0, 1]")
     return maps
-
-
-def check_reading(reading: object, grid: tuple[int, int]) -> np.ndarray | None:
-    """What single cells gain of their relevance, (rows, cols) → (1, rows, cols) float32, or one clear line."""
-    if reading is None:
-        return None
-    shares = frozen(reading, "reading", np.float32)
-    if shares.shape != grid or (shares < 0).any():
-        raise InputError(f"reading= must be shares of shape {grid}, one for each cell, got {shares.shape}")
-    return shares[None]
 
 
 def to_cells(maps: Array, frame: Frame) -> Array:
@@ -234,7 +217,5 @@ def in_picture(allocation: Allocation, size: tuple[int, int]) -> Allocation:
     """The same regions in pixels of the picture as given (height, width): a model counts in those of its canvas."""
     frame = Frame(size, allocation.cell, allocation.canvas or (allocation.height, allocation.width))
     boxes = frame.rectangles(allocation.leaf_cells()[:, :2], allocation.extents())
-    scale = np.array(size) / (allocation.height, allocation.width)
-    path = tuple(np.minimum(np.asarray(place) * scale, np.array(size) - 1) for place in allocation.scanpath)
     height, width = frame.image_size
-    return replace(allocation, boxes=boxes, height=height, width=width, canvas=frame.canvas, scanpath=path)
+    return replace(allocation, boxes=boxes, height=height, width=width, canvas=frame.canvas)

@@ -81,22 +81,17 @@ class Grip:
         """From what `calibrate` wrote."""
         if document["kind"] != GRIP or document["schema"] != SCHEMA:
             raise InputError(f"kind {document['kind']!r}, schema {document['schema']!r}")
-        heights = tuple(float(one) for one in document["heights"])
-        accuracy = tuple(float(one) for one in document["accuracy"])
-        largest = document.get("largest")
-        rising = len(heights) == len(accuracy) >= 2 and all(a < b for a, b in pairwise(heights))
-        if not rising or not 0 < heights[0] < heights[-1] < np.inf or not all(0 <= one <= 1 for one in accuracy):
-            raise InputError("heights must rise above 0, with an accuracy from 0 to 1 for each")
-        if not max(accuracy) > 0:
-            raise InputError("nothing was read at any height")
-        low, high = (float(one) for one in document["range"])
-        best = float(document["best"])
+        heights, accuracy = (tuple(float(one) for one in document[name]) for name in ("heights", "accuracy"))
+        best, (low, high) = float(document["best"]), (float(one) for one in document["range"])
+        rising = len(heights) == len(accuracy) >= 2 and all(a < b for a, b in pairwise((0.0, *heights, np.inf)))
+        if not rising or not all(0 <= one <= 1 for one in accuracy) or not max(accuracy) > 0:
+            raise InputError("heights must rise above 0, with an accuracy from 0 to 1 for each, not 0 for all")
         if not 0 < low <= best <= high < np.inf:
             raise InputError("the best height must lie in its range")
-        model = document["model"]
-        if not isinstance(model, str):
-            raise InputError("it names no model")
-        return cls(heights, accuracy, best, low, high, None if largest is None else int(largest), model)
+        largest = document.get("largest")
+        return cls(
+            heights, accuracy, best, low, high, None if largest is None else int(largest), str(document["model"])
+        )
 
     def to_json(self) -> dict[str, Any]:
         """What `of` reads."""

@@ -33,10 +33,8 @@ import numpy as np
 
 from ..core import arrays
 from ..core.arrays import Array
-from ..core.errors import whole
 from ..core.values import COARSEST_LEVEL
-from .quadtree import node_sums, pool
-from .tree import Leaves, Tree, build_tree
+from .tree import Leaves, Tree, build_tree, gather_nodes, node_sums, pool
 
 # A token for every so many tokens of the budget may be spent on the overview. Chosen on validation pictures, as is
 # COARSE_GAIN: lab/LOG.md has the numbers.
@@ -54,15 +52,14 @@ class Overview(NamedTuple):
 
 
 @lru_cache(maxsize=4096)
-def overview_of(rows: int, cols: int, budget: int, levels: int | None = None, most: int | None = None) -> Overview:
-    """The overview of a grid at a budget: the finest tiling of at most a quarter of it, or of `most` tokens.
+def overview_of(rows: int, cols: int, budget: int, levels: int | None = None) -> Overview:
+    """The overview of a grid at a budget: the finest tiling of at most a quarter of it.
 
     levels: the coarsest level allowed. Where no tiling is that small there is none, and relevance decides alone.
     """
-    most = budget // OVERVIEW_SHARE if most is None else min(most, budget)
     tree = build_tree(rows, cols, COARSEST_LEVEL if levels is None else levels)
     for level in range(1, tree.levels + 1):
-        if math.prod(tree.shape(level)) <= most:
+        if math.prod(tree.shape(level)) <= budget // OVERVIEW_SHARE:
             return Overview(level, True)
     return Overview(tree.levels, False)
 
@@ -72,24 +69,20 @@ def overlay(
     budgets: Sequence[int],
     *,
     levels: int | None = None,
-    overview: int | None = None,
-    coarse_gain: float = COARSE_GAIN,
     scored: Array | None = None,
     reading: Array | None = None,
 ) -> Leaves:
     """(B, rows, cols) relevance of level-0 cells, numpy or torch → the leaves of each picture, exactly on its budget.
 
-    budgets: one for each picture, 1 to full. levels: the coarsest level allowed. overview: the most tokens that the
-    overview may have, a quarter of the budget where None. coarse_gain: see `COARSE_GAIN`. scored: (B, rows, cols), the
-    map whose means are the leaves' scores, where it is not the one that decides. reading: (B, rows, cols), the share of
-    its relevance that a single cell gains (`distance.Distance.reading`); all of it where None.
+    budgets: one for each picture, 1 to full. levels: the coarsest level allowed. scored: (B, rows, cols), the map whose
+    means are the leaves' scores, where it is not the one that decides. reading: (B, rows, cols), the share of its
+    relevance that a single cell gains (`distance.Distance.reading`); all of it where None.
     """
     rows, cols = relevance.shape[1:]
-    overview = None if overview is None else whole(overview, "overview")
-    views = [overview_of(rows, cols, budget, levels, overview) for budget in budgets]
+    views = [overview_of(rows, cols, budget, levels) for budget in budgets]
     tree = build_tree(rows, cols, max(view.level for view in views))
     sums = node_sums(relevance, tree)
-    wanted = node_order(node_gains(sums, tree, coarse_gain, reading), tree, views)
+    wanted = node_order(node_gains(sums, tree, reading), tree, views)
     chosen = visible_leaves(wanted, tree, budgets)
     return gather_nodes(chosen, sums if scored is None else node_sums(scored, tree), tree, budgets)
 
@@ -109,13 +102,13 @@ def token_gains(relevance: Array) -> Array:
     return arrays.take(arrays.take(gains, order), arrays.largest_first(adds, tree.full))
 
 
-def node_gains(sums: Array, tree: Tree, coarse_gain: float = COARSE_GAIN, reading: Array | None = None) -> Array:
+def node_gains(sums: Array, tree: Tree, reading: Array | None = None) -> Array:
     """(B, nodes) relevance inside every node → (B, nodes): what a token gains there.
 
     No leaf of level 1 or more gains less than those inside it: it comes before them.
     """
     library = arrays.namespace(sums)
-    means = sums / arrays.like(tree.areas, sums) * coarse_gain
+    means = sums / arrays.like(tree.areas, sums) * COARSE_GAIN
     gains = [_grid(sums, tree, 0) if reading is None else _grid(sums, tree, 0) * reading]
     for level in range(1, tree.levels + 1):
         own = _grid(means, tree, level)
@@ -185,17 +178,38 @@ def _grid(values: Array, tree: Tree, level: int) -> Array:
     return values[:, tree.nodes(level)].reshape(len(values), *tree.shape(level))
 
 
-def gather_nodes(chosen: Array, sums: Array, tree: Tree, budgets: Sequence[int]) -> Leaves:
-    """(B, nodes) bool, as many true as each picture's budget → its leaves, raster order, coarse before fine."""
-    library, longest = arrays.namespace(chosen), max(budgets)
-    raster = arrays.like(tree.raster_order, chosen)
-    in_order = chosen[:, raster]
-    if min(budgets) == longest:
-        place = library.where(in_order)[1].reshape(len(chosen), longest)
-    else:
-        place = arrays.largest_first(in_order * 1, longest)
-    valid = arrays.take(in_order, place)
-    node = raster[place]
-    cells = library.where(valid[..., None], arrays.like(tree.nodes_table, chosen)[node], -1)
-    scores = library.where(valid, arrays.take(sums, node) / arrays.like(tree.areas, chosen)[node], 0.0)
-    return Leaves(cells, arrays.float32(scores), arrays.like(np.array(budgets), chosen))
+# ---- one budget over many pages --------------------------------------------------------------------------------------
+#
+# All tokens of all pages stand in one order by what they gain, and the budget is the beginning of that order. So
+# relevance decides between pages as it does inside one, and a page that is believed more never gets fewer.
+
+
+def page_gains(cells: np.ndarray | None, full: int, belief: float = 1.0) -> np.ndarray:
+    """(full,) float64: what each token of a page gains, never rising.
+
+    cells: (rows, cols) relevance; None where nothing on the page is known to be relevant. belief: in the page.
+    """
+    if cells is None or not cells.any():
+        return np.zeros(full)
+    # In one order whatever the rounding of a product: what never rises stays so.
+    return np.minimum.accumulate(token_gains(cells[None].astype(np.float32))[0].astype(np.float64)) * belief
+
+
+def share_tokens(gains: Sequence[np.ndarray], budget: int, *, overview: bool = True) -> list[int]:
+    """Tokens of each page: exactly `budget` in all, or every token of every page where that is less.
+
+    overview: whether every page keeps a token where all of these fit into a quarter of the budget. Among equal gains,
+    such as those of blank ground, the page with the best first token goes first; pages that are alike take turns.
+
+    Example:
+        >>> share_tokens([np.array([4.0, 1.0, 0.0]), np.array([3.0, 2.0])], 3)
+        [1, 2]
+    """
+    rank = np.concatenate([np.arange(len(one)) for one in gains])
+    worth = np.concatenate([np.asarray(one, dtype=np.float64) for one in gains])
+    page = np.repeat(np.arange(len(gains)), [len(one) for one in gains])
+    if overview and len(gains) * OVERVIEW_SHARE <= budget:
+        worth = np.where(rank == 0, np.inf, worth)
+    best = np.array([float(one[0]) for one in gains])[page]
+    order = np.lexsort((page, rank, -best, -worth))[:budget]
+    return np.bincount(page[order], minlength=len(gains)).tolist()

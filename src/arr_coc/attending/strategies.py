@@ -6,7 +6,7 @@ points at a `Strategy`. Functions are imported when they are first called.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from importlib import import_module
@@ -19,8 +19,7 @@ from ..core.plugins import LAB, load_function, load_plugin, plugins
 from ..core.values import Allocation
 from .frame import Frame
 from .overlay import overlay
-from .quadtree import Criterion, quadtree
-from .tree import Leaves, Tree, tree_for
+from .tree import Criterion, Leaves, Tree, quadtree, tree_for
 
 if TYPE_CHECKING:
     import torch
@@ -29,9 +28,7 @@ GROUP = "arr_coc.strategies"
 DEFAULT_STRATEGY = "overlay"
 # `shape` says which allocator turns a map into leaves ("overlay" or "quadtree"), so that a control can be made like the
 # strategy that it controls.
-SHAPED = ("shape", "overview", "criterion")
-# Arguments of `allocate` that every strategy takes; only needed to guess what a wrong name was meant to be.
-COMMON = ("budget", "image_size", "strategy", "cell", "canvas", "levels", "seed")
+SHAPED = ("shape", "criterion")
 # Strategies of the laboratory, so that a missing one can be told.
 IN_THE_LAB = ("saccades", "clusters", "top_k", "classic")
 
@@ -57,23 +54,19 @@ class AllocationJob:
         return len(self.maps)
 
     @property
-    def budget(self) -> int:
-        return self.budgets[0]
-
-    def tree(self, budget: int | None = None) -> Tree:
+    def tree(self) -> Tree:
         """The tree that serves the smallest budget of the batch, so that the whole batch shares it."""
         frame = self.frame
-        smallest = min(self.budgets) if budget is None else budget
-        return tree_for(frame.image_size, smallest, cell=frame.cell, canvas=frame.canvas, levels=self.levels)
+        return tree_for(frame.image_size, min(self.budgets), cell=frame.cell, canvas=frame.canvas, levels=self.levels)
 
     def leaves(self, cells: Array, criterion: Criterion = "mass") -> Leaves:
         """Leaves of a map (B, rows, cols) by the allocator that the option `shape` names."""
         shape = self.option("shape", "overlay")
         if shape == "overlay":
-            return overlay(cells, self.budgets, levels=self.levels, overview=self.option("overview"))
+            return overlay(cells, self.budgets, levels=self.levels)
         if shape != "quadtree":
             raise InputError(f"shape={shape!r} is unknown; use overlay or quadtree")
-        return quadtree(cells, self.tree(), self.budgets, self.option("criterion", criterion))
+        return quadtree(cells, self.tree, self.budgets, self.option("criterion", criterion))
 
     def generator(self) -> torch.Generator:
         """Random numbers are drawn on the CPU, so that a seed means the same on every device."""
@@ -88,10 +81,8 @@ class AllocationJob:
             raise InputError(f"strategy {strategy!r} needs {name}= ({what})")
         return value
 
-    def allocations(
-        self, leaves: Leaves, strategy: str, fixated: Sequence[Sequence[Sequence[int]]] | None = None
-    ) -> list[Allocation]:
-        """Leaves of every picture → one `Allocation` each. fixated: where the eye rested, for each picture."""
+    def allocations(self, leaves: Leaves, strategy: str) -> list[Allocation]:
+        """Leaves of every picture → one `Allocation` each."""
         frame = self.frame
         cells, scores, lengths = (arrays.to_numpy(part) for part in leaves)
         return [
@@ -101,7 +92,6 @@ class AllocationJob:
                 frame.full if strategy == "full" else self.budgets[picture],
                 strategy,
                 sparse=frame.leaves_gaps(cells[picture, :length]),
-                fixated=() if fixated is None else fixated[picture],
             )
             for picture, length in enumerate(lengths.tolist())
         ]
@@ -130,7 +120,7 @@ _CONTROLS = "arr_coc.attending.controls"
 BUILT_IN = {
     strategy.name: strategy
     for strategy in (
-        Strategy("overlay", "arr_coc.attending.allocate:overlay_leaves", ("overview", "reading"), without_torch=True),
+        Strategy("overlay", "arr_coc.attending.allocate:overlay_leaves", ("reading",), without_torch=True),
         Strategy("quadtree", "arr_coc.attending.allocate:quadtree_leaves", ("criterion",), without_torch=True),
         Strategy("uniform", f"{_CONTROLS}:uniform"),
         Strategy("random", f"{_CONTROLS}:random", SHAPED),
@@ -174,18 +164,13 @@ def without_torch(name: str) -> bool:
     return find_strategy(name).without_torch
 
 
-def check_options(strategy: str, options: Iterable[str], keywords: Iterable[str] = ()) -> None:
-    """Refuse options that the strategy does not take: a mistyped name must not be ignored.
-
-    keywords: what the caller takes besides, among which to look for what was meant.
-    """
+def check_options(strategy: str, options: Iterable[str]) -> None:
+    """Refuse options that the strategy does not take: a mistyped name must not be ignored."""
     known = find_strategy(strategy).options
     for name in options:
         if name not in known:
             takes = f"takes {', '.join(known)}" if known else "takes no options of its own"
-            raise InputError(
-                f"{name}= is no option{meant(name, (*known, *COMMON, *keywords))}: strategy {strategy!r} {takes}"
-            )
+            raise InputError(f"{name}= is no option{meant(name, known)}: strategy {strategy!r} {takes}")
 
 
 def meant(name: object, known: Iterable[str]) -> str:

@@ -1,6 +1,7 @@
-"""The quadtree's geometry: which nodes exist, what each split costs, which token counts can be reached.
+"""The quadtree: which nodes exist, what each split costs, which token counts can be reached; and the best-first
+quadtree, which splits where relevance gains most, until the budget is spent, exactly.
 
-Nothing here looks at a pixel. A picture of `rows` × `cols` level-0 cells is covered by nodes of side 2**level cells.
+A picture of `rows` × `cols` level-0 cells is covered by nodes of side 2**level cells.
 Nodes at the right and bottom edge may reach beyond the picture; children that lie wholly outside do not exist. So a
 split costs 3 tokens inside (4 children for 1), 1 token along an odd edge (2 for 1) and nothing in an odd corner (1 for
 1: the finer leaf sees the same ground, so it is always taken).
@@ -8,24 +9,32 @@ split costs 3 tokens inside (4 children for 1), 1 token along an odd edge (2 for
 Splits of cost 1 are what makes exactness interesting. With only steps of 3 every count `floor + 3k` is reached by any
 relevance map. With an odd edge other counts can be reached too, but only if the right number of edge splits is taken.
 `Tree.reach(budget)` fixes, from the geometry alone, the largest count at or below the budget that every relevance map
-can be made to hit, and `quadtree.select_splits` hits it.
+can be made to hit, and `select_splits` hits it.
+
+Every criterion is monotone (a child never gains more than its parent), so "best first" needs no heap: sorting all nodes
+by gain, parents before children on ties, gives the very order in which a heap would pop them. Gains and leaves are
+computed where the map is, by numpy or torch; which nodes are split is decided in numpy. Sums over 2×2 children are
+written out, so that both libraries add in the same order and agree to the last bit.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
+from ..core import arrays
 from ..core.arrays import Array
 from ..core.errors import InputError, percentage, share_of, whole, whole_size
 from ..core.values import DEFAULT_CELL
 
 DEFAULT_LEVELS = 3
 LARGEST_SIDE_IN_CELLS = 1 << 14
+Criterion = Literal["mass", "peak"]
 
 
 class Leaves(NamedTuple):
@@ -87,12 +96,6 @@ class Tree:
         row, col, level = self.nodes_table.T
         side = 1 << level
         return (np.minimum(self.rows - row, side) * np.minimum(self.cols - col, side)).astype(np.float32)
-
-    @cached_property
-    def names(self) -> dict[int, np.ndarray]:
-        """(rows, cols) int32 of each level: 1 + the place of each of its nodes in `nodes_table`."""
-        places = np.arange(1, 1 + len(self.nodes_table), dtype=np.int32)
-        return {level: places[self.nodes(level)].reshape(self.shape(level)) for level in self.offsets}
 
     @cached_property
     def costs(self) -> np.ndarray:
@@ -278,3 +281,146 @@ def check_budget(budget: object, full: int) -> int:
     except InputError as error:
         told = f"{error}; this picture costs {full} tokens in full, for a share of that give for example 25%"
         raise InputError(told) from None
+
+
+# ---- best first ------------------------------------------------------------------------------------------------------
+
+
+def quadtree(relevance: Array, tree: Tree, budget: int | Sequence[int], criterion: Criterion = "mass") -> Leaves:
+    """(B, rows, cols) relevance of level-0 cells → the leaves of each picture's tree, on its budget."""
+    if relevance.ndim != 3 or relevance.shape[1:] != (tree.rows, tree.cols):
+        raise InputError(f"relevance must be (batch, {tree.rows}, {tree.cols}), got {tuple(relevance.shape)}")
+    selected = select_splits(split_gains(relevance, tree, criterion), tree, budget)
+    return gather_leaves(selected, relevance, tree)
+
+
+def select_splits(gains: Array, tree: Tree, budget: int | Sequence[int]) -> Array:
+    """(B, M) gains → (B, M) bool: which nodes are split so that each picture has exactly `tree.reach(budget)` leaves.
+
+    Gains must be monotone: no child above its parent. Ties go to the coarser node, then to the earlier position.
+    """
+    plain = arrays.to_numpy(gains)
+    budgets = [budget] * len(plain) if isinstance(budget, int) else list(budget)
+    if len(budgets) != len(plain):
+        raise InputError(f"got {len(budgets)} budgets for a batch of {len(plain)}; give one, or one for each picture")
+    order = np.argsort(-plain, axis=1, kind="stable")
+    selected = np.zeros(plain.shape, dtype=bool)
+    for row, one in enumerate(budgets):
+        count, choice = reach_and_order(tree, int(one))
+        spend = count - tree.floor
+        # Best first until the next split cannot be paid; costs are never negative, so the sum only grows.
+        taken = np.cumsum(tree.costs[order[row]]) <= spend
+        selected[row] = tree.costs == 0
+        selected[row, order[row][taken]] = True
+        if int(tree.costs[selected[row]].sum()) < spend:
+            selected[row] = settle(order[row], taken, spend, tree, tree.edge_orders[choice])
+    return arrays.like(selected, gains)
+
+
+def settle(order: np.ndarray, taken: np.ndarray, spend: int, tree: Tree, canonical: np.ndarray) -> np.ndarray:
+    """Hit the count exactly where best-first stopped one or two tokens short because only splits of 3 were next.
+
+    The number of edge splits (cost 1) decides which counts are possible. So: keep relevance's order among edge splits,
+    take the number of them nearest to what best-first took that lets splits of 3 fill the rest, and fill in order.
+    Where relevance's order cannot hit the count, the canonical order can (that is how `reach` chose it).
+    """
+    by_relevance = order[tree.costs[order] == 1]
+    wanted = int((taken & (tree.costs[order] == 1)).sum())
+    selected = _fill(by_relevance, wanted, order, spend, tree)
+    if selected is None:
+        selected = _fill(canonical, wanted, order, spend, tree)
+    if selected is None:
+        raise AssertionError(f"no tree of {tree.rows}×{tree.cols} cells has {tree.floor + spend} leaves")
+    return selected
+
+
+def _fill(edge: np.ndarray, wanted: int, order: np.ndarray, spend: int, tree: Tree) -> np.ndarray | None:
+    """The first few of the cost-1 nodes `edge`, their number nearest to `wanted`, and splits of 3 in `order` (M,).
+
+    Returns the selection (M,), or None where no number of edge splits fits.
+    """
+    need, seed = edge_dependencies(tree, edge)
+    interior = tree.costs == 3
+    steps, forced, allowed = edge_bounds(tree, need, seed, len(edge))
+    filling, left_over = np.divmod(spend - steps, 3)
+    fits = (left_over == 0) & (filling >= forced) & (filling <= allowed)
+    if not fits.any():
+        return None
+    distance = np.abs(steps - wanted) * 2 + (steps > wanted)
+    number = int(np.where(fits, distance, np.iinfo(np.int64).max).argmin())
+    must = interior & (seed < number)
+    may = (interior & (need <= number) & ~must)[order]
+    selected = must | (tree.costs == 0)
+    selected[order[may][: int(filling[number]) - int(must.sum())]] = True
+    selected[edge[:number]] = True
+    return selected
+
+
+def gather_leaves(selected: Array, relevance: Array, tree: Tree) -> Leaves:
+    """(B, M) bool splits → the leaves."""
+    batch, leaves = len(selected), []
+    exists = arrays.zeros((batch, *tree.shape(tree.levels)), "bool", selected) == 0
+    for level in range(tree.levels, 0, -1):
+        split = selected[:, tree.nodes(level)].reshape(batch, *tree.shape(level)) & exists
+        leaves.append((exists ^ split).reshape(batch, -1))
+        exists = arrays.doubled(split, *tree.shape(level - 1))
+    chosen = arrays.namespace(selected).concatenate([*leaves, exists.reshape(batch, -1)], axis=1)
+    return gather_nodes(chosen, node_sums(relevance, tree), tree, chosen.sum(1).tolist())
+
+
+def split_gains(relevance: Array, tree: Tree, criterion: Criterion = "mass") -> Array:
+    """(B, rows, cols) → (B, M): what splitting each node gains.
+
+    mass: the relevance inside the node. peak: the largest relevance inside it, so that one hot cell outweighs a warm
+    field.
+    """
+    if criterion == "mass":
+        return node_sums(relevance, tree)[:, : len(tree.costs)]
+    library = arrays.namespace(relevance)
+    cells = arrays.float32(relevance).clip(0)
+    levels: list[Array] = []
+    if criterion == "peak":
+        for _ in range(tree.levels):
+            cells = pool(cells, "max")
+            levels.append(cells)
+    else:
+        raise InputError(f"unknown split criterion {criterion!r}; choose mass or peak")
+    flat = [level.reshape(len(relevance), -1) for level in reversed(levels)]
+    return library.concatenate(flat, axis=1) if flat else cells.reshape(len(relevance), -1)[:, :0]
+
+
+def pool(grid: Array, how: Literal["sum", "max"]) -> Array:
+    """(B, h, w) → (B, ⌈h/2⌉, ⌈w/2⌉). Padding is zero: nothing lies beyond the edge, and nothing here is negative."""
+    grid = arrays.pad_end(grid, grid.shape[1] % 2, grid.shape[2] % 2)
+    upper_left, upper_right = grid[:, ::2, ::2], grid[:, ::2, 1::2]
+    lower_left, lower_right = grid[:, 1::2, ::2], grid[:, 1::2, 1::2]
+    if how == "sum":
+        return (upper_left + upper_right) + (lower_left + lower_right)
+    larger = arrays.namespace(grid).maximum
+    return larger(larger(upper_left, upper_right), larger(lower_left, lower_right))
+
+
+def node_sums(relevance: Array, tree: Tree) -> Array:
+    """(B, rows, cols) → (B, nodes): the relevance inside every node of `tree.nodes_table`, level 0 last."""
+    cells = arrays.float32(relevance).clip(0)
+    levels = [cells]
+    for _ in range(tree.levels):
+        levels.append(pool(levels[-1], "sum"))
+    flat = [level.reshape(len(cells), -1) for level in reversed(levels)]
+    return arrays.namespace(cells).concatenate(flat, axis=1)
+
+
+def gather_nodes(chosen: Array, sums: Array, tree: Tree, budgets: Sequence[int]) -> Leaves:
+    """(B, nodes) bool, as many true as each picture's budget → its leaves, raster order, coarse before fine."""
+    library, longest = arrays.namespace(chosen), max(budgets)
+    raster = arrays.like(tree.raster_order, chosen)
+    in_order = chosen[:, raster]
+    if min(budgets) == longest:
+        place = library.where(in_order)[1].reshape(len(chosen), longest)
+    else:
+        place = arrays.largest_first(in_order * 1, longest)
+    valid = arrays.take(in_order, place)
+    node = raster[place]
+    cells = library.where(valid[..., None], arrays.like(tree.nodes_table, chosen)[node], -1)
+    scores = library.where(valid, arrays.take(sums, node) / arrays.like(tree.areas, chosen)[node], 0.0)
+    return Leaves(cells, arrays.float32(scores), arrays.like(np.array(budgets), chosen))

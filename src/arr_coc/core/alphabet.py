@@ -8,8 +8,6 @@ from __future__ import annotations
 import unicodedata
 from typing import TYPE_CHECKING
 
-from .errors import InputError
-
 if TYPE_CHECKING:
     import torch
 
@@ -20,14 +18,6 @@ IDS = {character: index + 1 for index, character in enumerate(CHARACTERS)}
 SPACE = IDS[" "]
 # A scorer that reads takes so many characters of a question.
 QUESTION = 96
-
-
-def encode(text: str) -> list[int]:
-    """The identifiers of a string."""
-    try:
-        return [IDS[character] for character in text]
-    except KeyError as error:
-        raise InputError(f"character {error.args[0]!r} is not in the alphabet of Needle World (ASCII and €)") from error
 
 
 def decode(ids: torch.Tensor) -> str:

@@ -1,4 +1,5 @@
-"""Folders of weights: where they lie, whether they are whole, and what they hold.
+"""Files that a reader never sees half of, tables of rows, and folders of weights: where they lie and whether they are
+whole.
 
 `SHA256SUMS` in a folder says what every file was when it was written, in the form of `sha256sum`, so that
 `sha256sum -c SHA256SUMS` checks a folder without this library. A folder without the file is taken as it is.
@@ -7,25 +8,203 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import re
 import tempfile
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Protocol
-
-import numpy as np
+from typing import TYPE_CHECKING, Any, Protocol
 
 from .errors import InputError
-from .files import write_text
+
+if TYPE_CHECKING:
+    import numpy as np
+
+
+@contextmanager
+def replacing(path: str | os.PathLike[str]) -> Generator[Path]:
+    """Yield a temporary path beside `path`; on success it takes `path`'s place, on failure it is removed.
+
+    The temporary name keeps the suffix, because image and video writers choose their format by it.
+    """
+    target = Path(path)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(prefix=f".{target.stem}-", suffix=target.suffix, dir=target.parent)
+    os.close(handle)
+    temporary = Path(name)
+    try:
+        yield temporary
+        # mkstemp makes files private; a result is meant to be read like any other new file.
+        mask = os.umask(0)
+        os.umask(mask)
+        temporary.chmod(0o666 & ~mask)
+        os.replace(temporary, target)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def check_folder(place: str | os.PathLike[str], option: str = "--out") -> None:
+    """Refuse, before any work, a place where no results could be written; the folder itself may still be missing."""
+    folder = Path(place)
+    while not os.path.lexists(folder) and folder != folder.parent:
+        folder = folder.parent
+    if not os.path.isdir(folder):
+        raise InputError(f"cannot write to {place} ({folder} is not a folder); choose another folder with {option}")
+
+
+@contextmanager
+def writing(place: str | os.PathLike[str], option: str = "--out") -> Generator[None]:
+    """A full disk or a forbidden folder is the user's to mend, so it gets a line, not a traceback."""
+    try:
+        yield
+    except OSError as error:
+        reason = error.strerror or error
+        raise InputError(f"cannot write to {place} ({reason}); choose another folder with {option}") from error
+
+
+@contextmanager
+def locked_folder(folder: str | os.PathLike[str], who: str) -> Generator[None]:
+    """One writer at a time in a folder: two would do everything twice. The lock goes with the process, however it ends.
+
+    who: what writes there, for the message.
+    """
+    fcntl = import_module("fcntl")
+    place = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(place, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    except BlockingIOError as error:
+        raise InputError(f"another {who} writes into {folder}; wait for it or choose another --out") from error
+    finally:
+        os.close(place)
+
+
+def read_text(path: str | os.PathLike[str], most: int = 1 << 26) -> str:
+    return read_bytes(path, most).decode()
+
+
+def read_bytes(path: str | os.PathLike[str], most: int) -> bytes:
+    """The bytes of a file that a user named; `OSError` where there are more than `most`, as a device may have."""
+    with Path(path).open("rb") as file:
+        data = file.read(most + 1)
+    if len(data) > most:
+        raise OSError(f"larger than {most // 1_000_000} MB")
+    return data
+
+
+def write_text(path: str | os.PathLike[str], text: str) -> None:
+    with replacing(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+
+
+def write_json(path: str | os.PathLike[str], value: object) -> None:
+    write_text(path, json.dumps(value, indent=1, ensure_ascii=False) + "\n")
+
+
+def same_settings(path: Path, settings: Mapping[str, object]) -> None:
+    """Write how a run that can be stopped makes its results; where a run before it made them otherwise, refuse."""
+    given = json.loads(json.dumps(dict(settings)))
+    if not os.path.exists(path):
+        write_json(path, given)
+        return
+    try:
+        before = dict(json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError) as error:
+        raise InputError(f"{path} is not what a run left ({error}); choose another --out") from error
+    other = [f"{name} {before.get(name)}" for name in {**given, **before} if given.get(name) != before.get(name)]
+    if other:
+        raise InputError(f"{path.parent} holds results made with {', '.join(other)}; give the same or another --out")
+
+
+# ---- tables of rows --------------------------------------------------------------------------------------------------
+
+LINES, PARQUET = (".jsonl", ".ndjson"), ".parquet"
+# Every `part` of how many: what one of several readers takes of a file.
+Share = tuple[int, int]
+WHOLE: Share = (0, 1)
+
+
+def is_table(path: Path) -> bool:
+    return path.suffix.lower() in (*LINES, PARQUET)
+
+
+def read_rows(path: Path, share: Share = WHOLE) -> Iterator[tuple[int, dict[str, object]]]:
+    """(number from 0, row) of a file of JSON lines or parquet. share: some of its lines, or of its groups of rows."""
+    part, parts = share
+    if path.suffix.lower() == PARQUET:
+        file, first = _parquet(path), 0
+        for group in range(file.num_row_groups):
+            if group % parts == part:
+                batches = file.iter_batches(64, row_groups=[group])
+                yield from enumerate((row for batch in batches for row in batch.to_pylist()), first)
+            first += file.metadata.row_group(group).num_rows
+        return
+    try:
+        with path.open(encoding="utf-8") as lines:
+            for number, line in enumerate(lines):
+                if number % parts == part and line.strip():
+                    yield number, _row(line, path, number)
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise InputError(f"cannot read {path} ({reason}); give a file with a JSON object on each line") from error
+
+
+def count_rows(path: Path) -> int:
+    """How many rows; of lines also those that are blank."""
+    if path.suffix.lower() == PARQUET:
+        return _parquet(path).metadata.num_rows
+    try:
+        with path.open("rb") as lines:
+            return sum(1 for _ in lines)
+    except OSError as error:
+        raise InputError(f"cannot read {path} ({error.strerror or error})") from error
+
+
+def _row(line: str, path: Path, number: int) -> dict[str, object]:
+    try:
+        row = json.loads(line)
+    except ValueError as error:
+        raise InputError(f"line {number + 1} of {path} is not JSON ({error}); mend or remove it") from error
+    if not isinstance(row, dict):
+        raise InputError(f"line {number + 1} of {path} is not an object of JSON; write it like " + '{"path": "a.png"}')
+    return row
+
+
+def _parquet(path: Path) -> Any:
+    if find_spec("pyarrow") is None:
+        raise InputError("parquet needs pyarrow; pip install 'arr-coc[batch]'")
+    try:
+        return import_module("pyarrow.parquet").ParquetFile(path)
+    except (OSError, ValueError) as error:  # what is no parquet is an ArrowInvalid, which is a ValueError
+        reason = str(error).splitlines()[0]
+        raise InputError(f"cannot read {path} as parquet ({reason}); download it again") from error
+
+
+def first_of(row: Mapping[str, object], names: tuple[str, ...]) -> object:
+    """The first of these columns that the row has a value in; None where it has none."""
+    return next((row[name] for name in names if row.get(name) is not None), None)
+
+
+def image_of(value: object, folder: Path) -> Path | bytes | None:
+    """A picture as tables have it: a path beside the table, bytes, or the hub's {"bytes", "path"}."""
+    if isinstance(value, Mapping):
+        data = value.get("bytes")
+        value = data if data is not None else value.get("path")
+    if isinstance(value, bytes | bytearray | memoryview):
+        return bytes(value)
+    return folder / value if isinstance(value, str) and value else None
+
+
+# ---- folders of weights ----------------------------------------------------------------------------------------------
 
 PACKAGE = Path(__file__).parents[1]
 EXAMPLES = PACKAGE / "examples"
 WEIGHTS = PACKAGE / "weights"
-# The parts of the source material that looking takes: learned mips, tensions by the words of a question.
 CLASSIC_WEIGHTS = WEIGHTS / "classic"
 # The two parts that come with the library: what answers, and what says where to look.
 MINI, SCORER = "mini", "scorer"
@@ -177,7 +356,7 @@ def stored(folder: Path, *names: str) -> list[np.ndarray]:
         for path in sorted(folder.glob("*.safetensors")):
             with safe_open(path, framework="np") as file:
                 known = file.keys()
-                found |= {name: file.get_tensor(name).astype(np.float32) for name in names if name in known}
+                found |= {name: file.get_tensor(name).astype("float32") for name in names if name in known}
     except SafetensorError as error:
         raise ValueError(str(error)) from error
     return [found[name] for name in names]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from threading import Lock
@@ -35,31 +34,35 @@ class ByteStore:
     """The values used last, as many as fit into `most` bytes, for several threads. weigh: the bytes of a value."""
 
     def __init__(self, most: int = 256 << 20, weigh: Callable[[Any], int] = bytes_of) -> None:
-        self.most, self.size, self.weigh = most, 0, weigh
-        self._values: OrderedDict[Hashable, tuple[Any, int]] = OrderedDict()
+        self.most, self.weigh = most, weigh
+        self._values: dict[Hashable, tuple[Any, int]] = {}  # the one used longest ago first
         self._lock = Lock()
 
     def __reduce__(self) -> tuple[type[ByteStore], tuple[int]]:
         return ByteStore, (self.most,)  # what it holds belongs to this process
+
+    @property
+    def size(self) -> int:
+        """Bytes of all that is kept."""
+        return sum(size for _, size in self._values.values())
 
     def get(self, key: Hashable) -> Any:
         """The value, used now; None where there is none."""
         with self._lock:
             if key not in self._values:
                 return None
-            self._values.move_to_end(key)
-            return self._values[key][0]
+            self._values[key] = found = self._values.pop(key)
+            return found[0]
 
     def put(self, key: Hashable, value: object) -> None:
         """Keep a value, instead of an earlier one of this key. What is larger than the whole store is not kept."""
         size = self.weigh(value)
         with self._lock:
-            self.size += size - self._values.pop(key, (None, 0))[1]
-            self._values[key] = value, size
-            if size > self.most:
-                self._values.move_to_end(key, last=False)
+            self._values.pop(key, None)
+            if size <= self.most:
+                self._values[key] = value, size
             while self.size > self.most:
-                self.size -= self._values.popitem(last=False)[1][1]
+                del self._values[next(iter(self._values))]
 
     def made(self, key: Hashable, make: Callable[[], Made]) -> Made:
         """The value, or else what `make` gives, which is then kept; made twice rather than waited for."""

@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
-from types import ModuleType
 from typing import Any
 
 from .errors import InputError, naming_extras
@@ -38,36 +37,20 @@ def load_function(function: Callable[..., object] | str) -> Callable[..., Any]:
     return getattr(import_module(module), name)
 
 
-class LazyPackage(ModuleType):
-    """A package that resolves its public names when they are asked for."""
-
-    _public: Mapping[str, str]
-
-    def __getattr__(self, name: str) -> object:
-        place = self._public.get(name)
-        if place is None:
-            raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
-        with naming_extras():
-            value = getattr(import_module(f".{place}", self.__name__), name)
-        super().__setattr__(name, value)
-        return value
-
-    def __setattr__(self, name: str, value: object) -> None:
-        # A function may be named like its file (`serve.serve`): importing the file must not hide the function.
-        if isinstance(value, ModuleType) and name in self._public and hasattr(value, name):
-            value = getattr(value, name)
-        super().__setattr__(name, value)
-
-    def __dir__(self) -> list[str]:
-        return sorted({*super().__dir__(), *self._public})
-
-
 def resolve_lazily(package: str, public: Mapping[str, str], older: Mapping[str, str] | None = None) -> list[str]:
     """Make `package` resolve names (name → file that defines it) on first use; returns the public ones, for `__all__`.
 
     older: names that were public before; programs that import them keep working.
     """
-    module = sys.modules[package]
-    module.__dict__["_public"] = {**public, **(older or {})}
-    module.__class__ = LazyPackage
+    module, places = sys.modules[package], {**public, **(older or {})}
+
+    def resolve(name: str) -> object:
+        if name not in places:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        with naming_extras():
+            value = getattr(import_module(f".{places[name]}", package), name)
+        setattr(module, name, value)
+        return value
+
+    module.__dict__.update(__getattr__=resolve, __dir__=lambda: sorted({*module.__dict__, *places}))
     return sorted(public)

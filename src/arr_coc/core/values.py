@@ -5,7 +5,6 @@ They are plain, frozen and made of numpy arrays: every picture, table and file i
 
 from __future__ import annotations
 
-import io
 import json
 import math
 import re
@@ -27,12 +26,6 @@ COARSEST_LEVEL = 15
 LEAST_SCALE, MOST_SCALE = 0.05, 4
 MOST_CELLS = 1 << 24  # of one picture; the largest that is read has a few million
 JsonObject = dict[str, Any]  # an object of JSON: what its keys are and hold, its writer says
-# Fine is warm and bright, coarse is cool and dark; the last colour serves all coarser levels. Every two are told apart
-# by colour-blind readers as well.
-LEVEL_COLOURS = np.array(
-    [(255, 206, 70), (242, 130, 72), (229, 64, 118), (137, 86, 247), (38, 114, 192), (18, 67, 107)], dtype=np.uint8
-)
-UNSEEN = (38, 39, 44)  # ground that no token looks at
 
 
 class Region(NamedTuple):
@@ -46,10 +39,6 @@ class Region(NamedTuple):
         level: Of detail: 0 is full, each further one halves it.
         tokens: What it costs.
         score: How relevant it is.
-
-    Example:
-        >>> max(allocation.regions, key=lambda region: region.score).level  # doctest: +SKIP
-        0
     """
 
     y: int
@@ -75,8 +64,7 @@ class Relevance:
         notes: What a reader should know.
 
     Example:
-        >>> Relevance(np.eye(8)).entropy  # doctest: +SKIP
-        2.08
+        >>> look(image, question, relevance=Relevance(np.eye(8)))  # doctest: +SKIP
     """
 
     map: np.ndarray
@@ -100,16 +88,6 @@ class Relevance:
         rows, cols = self.map.shape
         asked = f" of {self.query!r}" if self.query else ""
         return f"Relevance({rows}×{cols}{asked}, {self.map.min():.2f} to {self.map.max():.2f})"
-
-    @property
-    def entropy(self) -> float:
-        """Shannon entropy of the map taken as a distribution, in nats: low = sharp, log(cells) = flat."""
-        weights = np.clip(self.map.astype(np.float64), 0, None).ravel()
-        total = weights.sum()
-        if total <= 0:
-            return float(np.log(weights.size))
-        weights = weights[weights > 0] / total
-        return float(-(weights * np.log(weights)).sum())
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,7 +113,6 @@ class Allocation:
         canvas: (height, width) of the picture that the model sees at level 0, where it resizes before cutting cells;
             None where cells are cut from the picture as given, padded at the edge.
         notes: What a reader should know: who decided, and why.
-        scanpath: Where the eye rested, (y, x) in pixels of the picture as given, for strategies that fixate.
         scale: How many times as large as given the picture is at level 0.
         finest: 0, or −1 where cells of half the side are seen twice as large.
 
@@ -157,15 +134,10 @@ class Allocation:
     cell: int = DEFAULT_CELL
     canvas: tuple[int, int] | None = None
     notes: tuple[str, ...] = ()
-    scanpath: tuple[tuple[int, int], ...] = ()
     scale: float = 1.0
     finest: int = 0
 
     def __post_init__(self) -> None:
-        path = frozen(self.scanpath, "scanpath of an allocation", np.int32)
-        if path.size and (path.ndim != 2 or path.shape[1] != 2):
-            raise InputError(f"the scanpath of an allocation must be a list of (y, x), got {shown(self.scanpath)}")
-        object.__setattr__(self, "scanpath", tuple(map(tuple, path.tolist())))
         for name, kind in (("boxes", np.int32), ("levels", np.int32), ("counts", np.int32), ("scores", np.float32)):
             object.__setattr__(self, name, frozen(getattr(self, name), f"{name} of an allocation", kind))
         number = self.levels.size
@@ -201,20 +173,6 @@ class Allocation:
             f"Allocation({self.strategy}: {self.tokens} of {self.full} tokens for {self.height}×{self.width} pixels, "
             f"{len(self)} regions{levels}{', sparse' if self.sparse else ''})"
         )
-
-    def _repr_png_(self) -> bytes:
-        """The regions in a notebook: warm is seen finely, cool coarsely, dark not at all."""
-        from PIL import Image
-
-        step = max(1, 384 // max(self.grid))
-        leaf = self.leaf_map().repeat(step, axis=0).repeat(step, axis=1)
-        levels = np.minimum(self.levels, len(LEVEL_COLOURS) - 1)
-        pixels = np.concatenate([LEVEL_COLOURS[levels], [UNSEEN]]).astype(np.uint8)[leaf]
-        pixels[1:][leaf[1:] != leaf[:-1]] //= 2
-        pixels[:, 1:][(leaf[:, 1:] != leaf[:, :-1])] //= 2
-        stream = io.BytesIO()
-        Image.fromarray(pixels).save(stream, format="PNG")
-        return stream.getvalue()
 
     @property
     def tokens(self) -> int:
@@ -296,61 +254,43 @@ class Allocation:
             "image": {"height": int(self.height), "width": int(self.width)},
             "regions": [region._asdict() for region in self.regions],
         }
-        if self.sparse:
-            document["sparse"] = True
-        if self.cell != DEFAULT_CELL:
-            document["cell"] = int(self.cell)
-        if self.canvas is not None and tuple(self.canvas) != (self.height, self.width):
-            document["canvas"] = {"height": int(self.canvas[0]), "width": int(self.canvas[1])}
-        if self.scale != 1:
-            document["scale"] = float(self.scale)
-        if self.finest:
-            document["finest"] = int(self.finest)
-        if self.notes:
-            document["notes"] = list(self.notes)
-        if self.scanpath:
-            document["scanpath"] = [list(place) for place in self.scanpath]
-        return document
+        height, width = self.canvas or (self.height, self.width)
+        canvas = None if (height, width) == (self.height, self.width) else {"height": height, "width": width}
+        optional = {"sparse": bool(self.sparse), "cell": self.cell, "canvas": canvas, "scale": self.scale,
+                    "finest": self.finest, "notes": list(self.notes)}  # fmt: skip
+        usual = {"sparse": False, "cell": DEFAULT_CELL, "canvas": None, "scale": 1, "finest": 0, "notes": []}
+        return document | {name: value for name, value in optional.items() if value != usual[name]}
 
     @classmethod
     def from_json(cls, document: str | bytes | Mapping[str, object]) -> Allocation:
         """Read what `to_json` gave, or the text of such a file; equal to the allocation that was written."""
         try:
             data: Any = json.loads(document) if isinstance(document, str | bytes) else document
-        except (ValueError, RecursionError) as error:
-            raise InputError(f"not an allocation: the text is not JSON ({shown(str(error))})") from error
-        if not isinstance(data, Mapping):
-            raise InputError(f"not an allocation: expected a JSON object, got {type(data).__name__}")
-        schema = whole(_entry(data, "schema"), "schema of an allocation")
-        if not 1 <= schema <= BELOW_ZERO:
-            raise InputError(
-                f"allocation schema {schema} is not supported; this version reads schemas 1 to {BELOW_ZERO}"
+            schema, finest, canvas, image = data["schema"], data.get("finest", 0), data.get("canvas"), data["image"]
+            if not 1 <= schema <= BELOW_ZERO:
+                raise InputError(f"allocation schema {schema} is not supported; this version reads 1 to {BELOW_ZERO}")
+            columns = [[region[name] for region in data["regions"]] for name in Region._fields]
+            return cls(
+                boxes=np.array(columns[:4]).T,
+                levels=np.array(columns[4]) - finest,
+                counts=np.array(columns[5]),
+                scores=np.array(columns[6]),
+                height=image["height"],
+                width=image["width"],
+                budget=data["budget"],
+                full=data["full"],
+                strategy=data["strategy"],
+                sparse=data.get("sparse", False),
+                cell=data.get("cell", DEFAULT_CELL),
+                canvas=None if canvas is None else (canvas["height"], canvas["width"]),
+                notes=tuple(of_kind(note, str, "a note of an allocation") for note in data.get("notes", ())),
+                scale=data.get("scale", 1.0),
+                finest=finest,
             )
-        regions, image, canvas = _entry(data, "regions"), _entry(data, "image"), data.get("canvas")
-        if not isinstance(regions, list | tuple):
-            raise InputError(f"not an allocation: regions must be a list, got {shown(regions)}")
-        notes = data.get("notes", ())
-        if not isinstance(notes, list | tuple) or not all(isinstance(note, str) for note in notes):
-            raise InputError(f"not an allocation: notes must be a list of lines, got {shown(notes)}")
-        columns = {name: _column([_entry(region, name) for region in regions], name) for name in Region._fields}
-        return cls(
-            boxes=np.stack([columns[name] for name in Region._fields[:4]], axis=1),
-            levels=columns["level"] - whole(data.get("finest", 0), "finest level of an allocation", -1, 0),
-            counts=columns["tokens"],
-            scores=columns["score"],
-            height=_entry(image, "height"),
-            width=_entry(image, "width"),
-            budget=_entry(data, "budget"),
-            full=_entry(data, "full"),
-            strategy=_entry(data, "strategy"),
-            sparse=data.get("sparse", False),
-            cell=data.get("cell", DEFAULT_CELL),
-            canvas=None if canvas is None else (_entry(canvas, "height"), _entry(canvas, "width")),
-            notes=tuple(notes),
-            scanpath=data.get("scanpath") or (),
-            scale=data.get("scale", 1.0),
-            finest=data.get("finest", 0),
-        )
+        except InputError:
+            raise
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+            raise InputError(f"not an allocation ({type(error).__name__}: {shown(str(error))})") from error
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Allocation):
@@ -358,21 +298,6 @@ class Allocation:
         return self.to_json() == other.to_json()
 
     __hash__ = None  # type: ignore[assignment]  # arrays inside: equal by value, not hashable
-
-
-def _entry(data: object, name: str) -> Any:
-    if not isinstance(data, Mapping) or name not in data:
-        raise InputError(f"not an allocation: {name!r} is missing in {shown(data)}")
-    return data[name]
-
-
-def _column(values: list[float], name: str) -> np.ndarray:
-    """One column of a document's regions as (regions,); true, false and text are no numbers."""
-    if not all(isinstance(value, int | float) and not isinstance(value, bool) for value in values):
-        raise InputError(f"not an allocation: {name} of its regions must be numbers")
-    if not all(abs(value) <= 1 << 31 for value in values):  # also false for NaN
-        raise InputError(f"not an allocation: {name} of its regions contains NaN or a number that is too large")
-    return np.array(values, dtype=np.float64)
 
 
 @dataclass(frozen=True)
@@ -450,12 +375,9 @@ class Answer:
 
 @dataclass(frozen=True)
 class Comparison:
-    """How two allocations of one picture differ, counted in tokens per level-0 cell.
-
-    overlap: tokens that both spend in the same place over tokens that either spends there (1 = the same, 0 = disjoint).
-    moved: tokens that would have to move, appear or vanish to turn one into the other.
-    similarity: 1 − moved / tokens of the larger.
-    """
+    """How two allocations of one picture differ. overlap: tokens that both spend in the same place over tokens that
+    either spends there. moved: tokens that would have to move, appear or vanish to turn one into the other.
+    similarity: 1 − moved / tokens of the larger."""
 
     overlap: float
     moved: float
@@ -472,19 +394,7 @@ def token_density(allocation: Allocation) -> np.ndarray:
 
 
 def compare(a: Allocation, b: Allocation) -> Comparison:
-    """Compare two allocations of the same picture.
-
-    Args:
-        a: One.
-        b: The other.
-
-    Returns:
-        A `Comparison`: `overlap` in [0, 1], `moved` tokens, `similarity`.
-
-    Example:
-        >>> compare(red, blue).moved  # doctest: +SKIP
-        41.0
-    """
+    """Compare two allocations of the same picture: `overlap` in [0, 1], `moved` tokens, `similarity`."""
     for one in (a, b):
         of_kind(one, Allocation, "what is compared")
     sizes = [f"{one.height}×{one.width} with grid {one.grid}" for one in (a, b)]
@@ -534,20 +444,13 @@ class DocumentAllocation:
     notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "pages", tuple(of_kind(page, PageShare, "a page") for page in self.pages))
-        object.__setattr__(self, "budget", whole(self.budget, "budget of a document", 0))
-        object.__setattr__(self, "of_pages", max(whole(self.of_pages, "of_pages"), len(self.pages)))
-        if not self.pages:
-            raise InputError("an allocation of a document needs at least one page")
-        if len({page.number for page in self.pages}) != len(self.pages):
-            raise InputError("two pages of a document have one number; count them from 1")
+        object.__setattr__(self, "of_pages", max(self.of_pages, len(self.pages)))
+        if not self.pages or len({page.number for page in self.pages}) != len(self.pages):
+            raise InputError("an allocation of a document needs at least one page, and each a number of its own")
 
     def __repr__(self) -> str:
-        best = ", ".join(f"{page.number}: {page.tokens}" for page in self.ranked[:4] if page.tokens)
-        return (
-            f"DocumentAllocation({self.name}: {self.tokens} of {self.full} tokens on {len(self.funded)} of "
-            f"{self.of_pages} pages; {best})"
-        )
+        pages = f"{len(self.funded)} of {self.of_pages} pages"
+        return f"DocumentAllocation({self.name}: {self.tokens} of {self.full} tokens on {pages})"
 
     @property
     def tokens(self) -> int:
@@ -568,16 +471,6 @@ class DocumentAllocation:
     def funded(self) -> tuple[PageShare, ...]:
         """Pages with tokens, in the document's order."""
         return tuple(page for page in self.pages if page.tokens)
-
-    @property
-    def left_out(self) -> tuple[int, ...]:
-        """Numbers of pages without a token."""
-        return tuple(page.number for page in self.pages if not page.tokens)
-
-    @property
-    def best(self) -> PageShare:
-        """The page that most likely answers."""
-        return max(self.pages, key=lambda page: (page.worth, page.tokens, -page.number))
 
     @property
     def ranked(self) -> tuple[PageShare, ...]:
@@ -618,13 +511,6 @@ def sureness_words(uncertainty: float) -> str:
     """ "sure", "fairly sure" or "unsure", with the number."""
     kind = "unsure" if is_unsure(uncertainty) else "fairly sure" if uncertainty >= SOMEWHAT else "sure"
     return f"{kind}, uncertainty {uncertainty:.2f}"
-
-
-def check_sureness(least: float, option: str = "--min-sureness") -> float:
-    """Raise `InputError` where a number is no sureness."""
-    if not (isinstance(least, int | float) and math.isfinite(least) and 0 <= least <= 1):
-        raise InputError(f"{option} {least} is no sureness; give 0 (every answer counts) to 1")
-    return float(least)
 
 
 def withheld(answer: Answer, least: float) -> Answer:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import cv2
 import numpy as np
 from PIL import Image
 
@@ -19,9 +20,7 @@ TITLE, TEXT, CAPTION = 24, 15, 13
 MOST_SHOWN = 60
 # How far pages fade: with an overview only, and without a token.
 FADED, GONE = 0.55, 0.82
-# Of the page with most tokens: pages with at least this share of it have the whole frame, others a line.
-FRAME, STRONG = 5, 0.3
-BAR = 6
+FRAME, BAR = 5, 6
 
 
 def document_sheet(
@@ -68,8 +67,8 @@ def _heading(canvas: np.ndarray, lines: list[str], allocation: DocumentAllocatio
         y += line_height(TITLE)
     funded = sum(one.tokens > 1 for one in allocation.pages)
     told = f"{allocation.name}: {allocation.of_pages} pages, {funded} with more than an overview"
-    if allocation.left_out:
-        told += f", {len(allocation.left_out)} without a token"
+    if left_out := len(allocation.pages) - len(allocation.funded):
+        told += f", {left_out} without a token"
     if shown < len(allocation.pages):
         told += f"; the {shown} with most tokens are shown"
     write(canvas, shorten(told, width - 2 * MARGIN - 320, TEXT), MARGIN, y, size=TEXT, colour=MUTED)
@@ -98,10 +97,8 @@ def _tile(
     place(canvas, pixels, x, y, room)
     if best:
         top, left = y + (room[0] - size[0]) // 2, x + (room[1] - size[1]) // 2
-        for edge in range(1, (FRAME if strength >= STRONG else 1) + 1):
-            bottom, right = top + size[0] - 1 + edge, left + size[1] - 1 + edge
-            canvas[[top - edge, bottom], left - edge : right + 1] = level_colour(0)
-            canvas[top - edge : bottom + 1, [left - edge, right]] = level_colour(0)
+        colour = tuple(level_colour(0).tolist())
+        cv2.rectangle(canvas, (left - 2, top - 2), (left + size[1] + 1, top + size[0] + 1), colour, FRAME - 2)
     bar = y + room[0] + 2
     canvas[bar : bar + BAR, x : x + room[1]] = RULE
     if best:

@@ -11,7 +11,6 @@ import numpy as np
 
 from ..attending.frame import token_grids
 from ..core.values import Allocation, Relevance, token_density
-from ..pictures.lettering import write
 from ..pictures.load import load_picture
 from .layout import (
     UNSEEN,
@@ -26,7 +25,6 @@ from .layout import (
 )
 
 _VEIL = (84, 88, 100)
-_PATH, _PATH_EDGE = (255, 255, 255), (20, 20, 24)
 
 
 def overlay(pixels: np.ndarray, allocation: Allocation) -> np.ndarray:
@@ -48,23 +46,6 @@ def overlay(pixels: np.ndarray, allocation: Allocation) -> np.ndarray:
         if (levels != level).any():
             thickness = max(1, round(min(size) / 420)) + (level == 0)
             _blend(result, _outline(levels, level, thickness), level_colour(level), 0.95)
-    return _scanned(result, allocation)
-
-
-def _scanned(pixels: np.ndarray, allocation: Allocation) -> np.ndarray:
-    """The scanpath on top: a line from fixation to fixation, a numbered dot at each."""
-    if not allocation.scanpath:
-        return pixels
-    result = np.ascontiguousarray(pixels)
-    scale = np.array(result.shape[:2]) / (allocation.height, allocation.width)
-    points = np.rint((np.array(allocation.scanpath) + 0.5) * scale).astype(np.int32)[:, ::-1]
-    radius = max(3, round(min(result.shape[:2]) / 60))
-    for colour, width in ((_PATH_EDGE, 4), (_PATH, 2)):
-        cv2.polylines(result, [points.reshape(-1, 1, 2)], False, colour, width, cv2.LINE_AA)
-    for number, point in enumerate(points.tolist(), start=1):
-        cv2.circle(result, point, radius + 2, _PATH_EDGE, -1, cv2.LINE_AA)
-        cv2.circle(result, point, radius, _PATH, -1, cv2.LINE_AA)
-        write(result, str(number), point[0] + radius + 4, point[1] - radius, size=2 * radius + 4, colour=_PATH)
     return result
 
 

@@ -54,9 +54,8 @@ class TileReader:
         """(tiles,) how well the words of the question are found among the letters of each; None where none is, and
         where the scorer shows no letters."""
         scorer, named = self.scene.scorer or ScorerRelevance.bundled(), asked_words(self.query)
-        if not named or str(self.scene.device) != "cpu" or not isinstance(scorer, ScorerRelevance):
-            return None
-        if not scorer.has_graph:
+        reads = isinstance(scorer, ScorerRelevance) and scorer.has_graph and str(self.scene.device) == "cpu"
+        if not named or not reads:
             return None
         there = []
         for tile in tiles:
@@ -70,16 +69,8 @@ class TileReader:
 
 
 def tile_worth(coarse: np.ndarray, pixels: np.ndarray, tile: int = TILE) -> np.ndarray:
-    """(rows, cols) of tiles: how much a fine look at each may pay.
-
-    Args:
-        coarse: (h, w) relevance of the whole picture, as the coarse look found it.
-        pixels: (H, W, 3) uint8, the picture as finely as it is held.
-        tile: Pixels on the side of a tile.
-
-    Returns:
-        The largest coarse relevance in each tile, and half of how much fine structure it has beside the richest one.
-    """
+    """(rows, cols) of tiles: how much a fine look at each may pay: the largest coarse relevance (h, w) in it, and half
+    of how much fine structure it has beside the richest one."""
     height, width = pixels.shape[:2]
     rows, cols = -(-height // tile), -(-width // tile)
     structure, peak = np.zeros((rows, cols)), np.zeros((rows, cols))
@@ -106,7 +97,7 @@ def read_tiles(
     *,
     tiles: int = TILES,
 ) -> Relevance:
-    """The coarse map with the tiles that may pay read as they are.
+    """The coarse map, with the tiles that may pay read as they are: one value for 32×32 pixels of `pixels`.
 
     Args:
         coarse: Relevance of the whole picture at a glance.
@@ -114,9 +105,6 @@ def read_tiles(
         score: The scorer: pixels of a tile → (rows, cols) relevance of its 32×32 cells.
         spell: What tells tiles apart before they are asked: tiles → (tiles,), or None.
         tiles: How many are read.
-
-    Returns:
-        A map with one value for 32×32 pixels of `pixels`.
     """
     cell = 32
     height, width = pixels.shape[:2]

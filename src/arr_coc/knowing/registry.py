@@ -15,7 +15,6 @@ from __future__ import annotations
 import difflib
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -62,27 +61,23 @@ class Source:
     first called. needs: names of `NEEDS`. summary: one line, which the relevance carries as a note. ready: says in one
     line what is missing on this machine, or None, given what is offered; also as "module:name". together: the function
     takes all scenes and all questions of a prompt, and returns `Maps`. option: what may be written behind the name and
-    a colon, as in "photos:fast"; given: what was, which the function takes as `option=`. narrows: whether fear, at
-    grave stakes and in doubt, narrows its maps to few regions; sources that know arousal themselves, and a caller's
-    own, are left alone.
+    a colon, as in "words:FOLDER"; given: what was, which the function takes as `option=`.
     """
 
     name: str
     function: Callable[..., object] | str
-    needs: frozenset[str] = frozenset({"pixels"})
+    needs: Iterable[str] = ("pixels",)
     summary: str = ""
     ready: Callable[[frozenset[str]], str | None] | str | None = None
     together: bool = False
     option: str | None = None
     option_needed: bool = False
     given: str = ""
-    narrows: bool = False
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "needs", frozenset(self.needs))
-        unknown = sorted(self.needs - NEEDS.keys())
-        if unknown:
-            raise InputError(f"a source of relevance cannot need {unknown[0]!r}; choose from {', '.join(NEEDS)}")
+        for one in self.needs if isinstance(self.needs, tuple | list | set | frozenset) else [self.needs]:
+            if not isinstance(one, str) or one not in NEEDS or one is self.needs:
+                raise InputError(f"a source needs some of {', '.join(NEEDS)}; it cannot need {shown(one)}")
 
     def available(self, offers: Iterable[str] = ()) -> str | None:
         """One line that says what is missing on this machine; None where the source can be used."""
@@ -93,10 +88,10 @@ class Source:
     def missing(self, offers: Iterable[str]) -> str | None:
         """One line that says what this source needs and is not offered; else what is missing on this machine."""
         offers = frozenset(offers)
-        absent = [need for need in NEEDS if need in self.needs - offers]
+        absent = [need for need in NEEDS if need in self.needs and need not in offers]
         if not absent:
             return self.available(offers)
-        return f"relevance={self.name!r} needs {NEEDS[absent[0]]}; or choose from {', '.join(names_for(offers))}"
+        return f"relevance={self.name!r} needs {NEEDS[absent[0]]}; or choose another, such as 'scorer' or 'look'"
 
     def maps(self, scenes: Sequence[Scene], queries: Sequence[str]) -> Maps:
         function = _PROVIDED.get(self.name.partition(":")[0]) or load_function(self.function)
@@ -114,7 +109,7 @@ BUILT_IN: Mapping[str, Source] = {
         Source(
             "look",
             "arr_coc.balancing.look:look_relevance",
-            frozenset({"pixels", "texture"}),
+            ("pixels", "texture"),
             "what is there, what stands out and what the question's words name, balanced",
             option="adaptive, fixed or FOLDER",
         ),
@@ -124,15 +119,13 @@ BUILT_IN: Mapping[str, Source] = {
             summary="a network that finds the answer on pages",
             ready="arr_coc.knowing.scorer.source:scorer_missing",
             together=True,
-            narrows=True,
         ),
         Source(
             "glance",
             "",
-            frozenset({"model"}),
+            ("model",),
             "the model's own attention on a coarse first look",
             together=True,
-            narrows=True,
         ),
         Source(
             "words",
@@ -143,11 +136,9 @@ BUILT_IN: Mapping[str, Source] = {
         ),
         Source(
             "photos",
-            "arr_coc.knowing.photos.source:photos_relevance",
+            "arr_coc.knowing.ways:scene_photos",
             summary="where the things that the question names are, by a detector",
             ready="arr_coc.knowing.photos.source:photos_missing",
-            option="fast",
-            narrows=True,
         ),
         Source(
             "detail",
@@ -191,17 +182,12 @@ def relevance_source(
         ...     return np.outer(np.hanning(16), np.hanning(16))
     """
     of_kind(name, str, "the name of a source")
-    try:
-        needed = {None} if isinstance(needs, str) else frozenset(needs)
-    except TypeError:  # no names at all, or such as cannot be told apart
-        needed = {None}
-    if not all(isinstance(one, str) for one in needed):
-        raise InputError(f"needs must be names, such as ('pixels',), got {shown(needs)}")
+    source = Source(name, "", needs, summary, **more)
 
     def add(function: Callable[..., object]) -> Callable[..., object]:
         if name == "auto" or name in BUILT_IN or not name:
             raise InputError(f"relevance {name!r} is the library's own; give another name")
-        _ADDED[name] = Source(name, function, frozenset(map(str, needed)), summary, **more)
+        _ADDED[name] = replace(source, function=function)
         return function
 
     return add
@@ -217,34 +203,21 @@ def source_names() -> tuple[str, ...]:
     return tuple(dict.fromkeys(("auto", *BUILT_IN, *_ADDED, *plugins(GROUP))))
 
 
-def names_for(offers: Iterable[str] = ("pixels", "texture")) -> tuple[str, ...]:
-    """Names of sources that need no more than this, for a page or a menu to choose from. Those of other packages are
-    loaded to know; one that cannot be is left out."""
-    sources = [*BUILT_IN.values(), *_ADDED.values()]
-    for name in plugins(GROUP):
-        with suppress(InputError):
-            sources.append(_of_entry_point(name))
-    fitting = [source.name for source in sources if source.needs <= set(offers) and not source.option_needed]
-    return tuple(dict.fromkeys(fitting))
-
-
 def find_source(relevance: object) -> Source:
     """What `relevance=` stands for: a name, the folder of a trained scorer, a function of (picture, question), a map,
     or a `Source`. Raises `InputError` with the nearest name."""
     if isinstance(relevance, Source):
         return relevance
     if is_map(relevance):
-        return Source("map", lambda scene, query: relevance, frozenset(), "as the caller gave it")
+        return Source("map", lambda scene, query: relevance, (), "as the caller gave it")
     if callable(relevance) and not isinstance(relevance, type):
         name = getattr(relevance, "__name__", type(relevance).__name__)
         return Source(name, lambda scene, query: relevance(scene.given, query), summary="your own function")
     if isinstance(relevance, str):
-        if (known := _named(relevance)) is not None:
-            return known
         name, _, given = relevance.partition(":")
         known = _named(name)
-        if known is not None and known.option is not None and given:
-            return replace(known, name=relevance, given=given)
+        if known is not None and (not given or known.option is not None):
+            return replace(known, name=relevance, given=given) if given else known
     if isinstance(relevance, str | Path) and os.path.isfile(Path(relevance) / "config.json"):
         scorer = load_function("arr_coc.knowing.scorer.source:scorer_of")(Path(relevance))
         return Source(str(Path(relevance)), scorer.of_scene, summary="the scorer of this folder")
@@ -261,17 +234,15 @@ def find_source(relevance: object) -> Source:
 
 def _named(name: str) -> Source | None:
     known = BUILT_IN.get(name) or _ADDED.get(name)
-    return _of_entry_point(name) if known is None and name in plugins(GROUP) else known
-
-
-def _of_entry_point(name: str) -> Source:
+    if known is not None or name not in plugins(GROUP):
+        return known
     point = plugins(GROUP)[name]
     found = load_plugin(point)
-    added = next((one for one in _ADDED.values() if one.function is found), None)
-    source = found if isinstance(found, Source) else added
-    if source is None and not callable(found):
+    if isinstance(found, Source):
+        return replace(found, name=name)
+    if not callable(found):
         raise InputError(f"relevance={name!r}: {point.value} is neither a Source nor a function of (scene, question)")
-    return replace(source, name=name) if source else Source(name, found, summary=f"of {point.value}")
+    return Source(name, found, summary=f"of {point.value}")
 
 
 def is_map(value: object) -> bool:

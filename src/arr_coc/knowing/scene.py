@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ..core.values import Relevance
     from ..pictures.words import Words
     from ..texture.channels import Texture
-    from .photos.nets import PhotoSight
+    from .photos.source import PhotoSight
 
 # A function of (picture, question), such as a trained scorer.
 RelevanceSource = Callable[["torch.Tensor", str], "Relevance | np.ndarray | torch.Tensor"]
@@ -101,7 +101,7 @@ class Scene:
     @cached_property
     def seen(self) -> PhotoSight:
         """What the networks for photographs say of it, each when it is first asked."""
-        from .photos.nets import PhotoSight
+        from .photos.source import PhotoSight
 
         return PhotoSight(self.pixels)
 

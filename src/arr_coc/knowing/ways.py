@@ -6,10 +6,12 @@ from math import log
 from types import ModuleType
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from ..core.arrays import Array, namespace
 from ..core.values import Relevance
-from ..texture.channels import Texture, check_gaze, eccentricity
-from ..texture.pixels import luminance, sobel
+from ..texture.channels import Texture
+from ..texture.ops import exact_luminance, exact_sobel
 from .scene import Scene
 
 if TYPE_CHECKING:
@@ -21,17 +23,12 @@ if TYPE_CHECKING:
 PERIPHERY_LOSS = 0.5
 
 
-def perspectival(texture: Texture, gaze: tuple[float, float] | None = None) -> Array:
-    """(H, W) or (B, H, W) in [0, 1]: saliency × (1 − 0.5 · eccentricity), plus motion.
-
-    gaze: (y, x) in [0, 1]: look from there instead of from the place the texture was sensed from.
-    """
-    ops, saliency = texture.ops, texture["saliency"]
-    far = texture["eccentricity"] if check_gaze(gaze) is None else eccentricity(ops, saliency.shape[-2:], gaze)
-    score = saliency * (1 - PERIPHERY_LOSS * far)
+def perspectival(texture: Texture) -> Array:
+    """(H, W) or (B, H, W) in [0, 1]: saliency × (1 − 0.5 · eccentricity), plus motion."""
+    score = texture["saliency"] * (1 - PERIPHERY_LOSS * texture["eccentricity"])
     if "motion" in texture:
         score = score + texture["motion"]
-    return ops.clip(score)
+    return texture.ops.clip(score)
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -55,7 +52,7 @@ BLOCKS_ALONG = 64
 def propositional(texture: Texture) -> Array:
     """(H, W) or (B, H, W) in [0, 1]: half entropy, half structure."""
     ops = texture.ops
-    along_x, along_y = sobel(luminance((texture["red"], texture["green"], texture["blue"])))
+    along_x, along_y = exact_sobel(exact_luminance((texture["red"], texture["green"], texture["blue"])))
     strength = ops.magnitude(along_x, along_y)
     size = (strength.shape[-2], strength.shape[-1])
     block = max(1, max(size) // BLOCKS_ALONG)
@@ -67,6 +64,14 @@ def propositional(texture: Texture) -> Array:
     # Entropy without strength is noise: it counts only as far as there is something for it to be about.
     score = 0.5 * entropy * ops.clip(structure * 4) + 0.5 * structure
     return ops.clip(ops.enlarge(score, size))
+
+
+def scene_photos(scene: Scene, query: str) -> Relevance:
+    """The source "photos"."""
+    from .photos.source import couple
+
+    found = couple(scene.seen, query)
+    return Relevance(np.asarray(found.map), query=query, participatory=np.asarray(found.map), notes=found.notes)
 
 
 def scene_detail(scene: Scene, query: str) -> Relevance:

@@ -117,17 +117,10 @@ def best_rectangle(gains: Sequence[np.ndarray], fits: Fits, tokens: int) -> Rect
 def cover(
     gains: Sequence[np.ndarray], fits: Fits, tokens: Callable[[int, int], int], budget: int, most: int = 3
 ) -> list[Rectangle]:
-    """Up to `most` rectangles of the most gain, within a budget of tokens.
+    """Up to `most` rectangles of the most gain, within a budget of tokens of all together; the best first.
 
-    Args:
-        gains: What each cell gains at each level (`level_gains`).
-        fits: Whether a picture of so many drawn rows and columns costs no more than so many tokens.
-        tokens: What such a picture costs.
-        budget: Of all rectangles together.
-        most: The most rectangles.
-
-    Returns:
-        The rectangles, the one of the most gain first.
+    gains: of each cell at each level (`level_gains`). fits: whether a picture of so many drawn rows and columns costs
+    no more than so many tokens. tokens: what such a picture costs.
     """
     total, best, most_worth = max(float(gains[0].sum()), 1e-9), [], 0.0
     for shares in SHARES:
@@ -161,27 +154,16 @@ def shared_cover(
 def uncut(
     box: tuple[float, float, float, float], words: np.ndarray, size: tuple[int, int]
 ) -> tuple[int, int, int, int]:
-    """A box that cuts through no word, where a small move or some growth can help it.
-
-    Args:
-        box: y, x, height, width in pixels.
-        words: (N, 4) boxes x0, y0, x1, y1 in pixels.
-        size: (height, width) of the picture.
-
-    Returns:
-        y, x, height, width in whole pixels, inside the picture and of nearly the same shape.
-    """
+    """A box (y, x, height, width in pixels) that cuts through no word, where a small move or some growth can help it:
+    in whole pixels of a picture of this size, of nearly the same shape. words: (N, 4) x0, y0, x1, y1 in pixels."""
     y, x, height, width = box
-    if len(words):
-        tall = words[:, 3] - words[:, 1]
-        # A word that is larger than the box itself, such as a heading, is cut whatever one does.
-        wide = words[:, 2] - words[:, 0]
-        reach = float(np.median(tall)), 0.75 * float(np.median(wide))
-        close = (words[:, 0] < x + width + 2 * reach[1]) & (words[:, 2] > x - 2 * reach[1])
-        close &= (words[:, 1] < y + height + 2 * reach[0]) & (words[:, 3] > y - 2 * reach[0])
-        near = words[close & (tall < height) & (wide < width)]
-        _, (y, x, height, width) = min(moved(box, times, near, size, reach) for times in GROWTHS)
-    return in_pixels((y, x, height, width), size)
+    # A word that is larger than the box itself, such as a heading, is cut whatever one does.
+    tall, wide = words[:, 3] - words[:, 1], words[:, 2] - words[:, 0]
+    reach = float(np.median(tall)), 0.75 * float(np.median(wide))
+    close = (words[:, 0] < x + width + 2 * reach[1]) & (words[:, 2] > x - 2 * reach[1])
+    close &= (words[:, 1] < y + height + 2 * reach[0]) & (words[:, 3] > y - 2 * reach[0])
+    near = words[close & (tall < height) & (wide < width)]
+    return in_pixels(min(moved(box, times, near, size, reach) for times in GROWTHS)[1], size)
 
 
 def in_pixels(box: tuple[float, float, float, float], size: tuple[int, int]) -> tuple[int, int, int, int]:
@@ -217,17 +199,8 @@ def moved(
 def quiet(
     box: tuple[float, float, float, float], pixels: np.ndarray, size: tuple[int, int], reach: int
 ) -> tuple[int, int, int, int]:
-    """A box whose edges run where little stands, for pictures whose words are not known.
-
-    Args:
-        box: y, x, height, width in pixels of the picture as given.
-        pixels: (H, W, 3) uint8 of it, perhaps reduced.
-        size: (height, width) of the picture as given.
-        reach: How far an edge may move, in pixels.
-
-    Returns:
-        y, x, height, width in whole pixels, of the same shape and at most a tenth larger.
-    """
+    """The same for pictures whose words are not known: a box whose edges run where little stands, at most a tenth
+    larger. pixels: (H, W, 3) uint8 of the picture, perhaps reduced. reach: how far an edge may move, in pixels."""
     scale = pixels.shape[0] / size[0], pixels.shape[1] / size[1]
     y, x, height, width = box
     top, left = (max(0, int((start - reach) * by)) for start, by in zip((y, x), scale, strict=True))

@@ -22,17 +22,16 @@ from ..attending.distance import AUTO
 from ..attending.frame import Frame, to_cells
 from ..attending.grip import Grip, as_grip
 from ..attending.overlay import OVERVIEW_SHARE
-from ..core.errors import InputError, shown, whole
-from ..core.values import JsonObject
+from ..core.errors import InputError, shown
 from ..knowing.scene import VIEW_SIDE
 from ..looking import Look, Prepared
 from ..options import Budget, Options, as_options, check_question
+from ..pictures.document import load_page
 from ..pictures.load import Picture, load_picture
-from ..pictures.pdf import load_page
 from ..pictures.words import Words, as_words, words_beside
 from .cover import Rectangle, cover, level_gains, quiet, uncut
-from .packed import LETTERS, Packed, PackedPicture, PackPart, PackSheet, Pane, told
-from .prices.tables import Fitted, TokenTable, load_tables, table_for
+from .packed import LETTERS, Packed, PackedPicture, PackPart, Pane, drawn, marked, padded, told
+from .prices.tables import Fitted, TokenTable, table_for
 
 LAYOUTS = ("auto", "crops", "overview")
 WHOLE = "whole"
@@ -49,14 +48,13 @@ class PackStyle:
 
     table: TokenTable
     layout: str = "auto"
-    crops: int = MOST_CROPS
     marks: bool = True
     options: Options = field(default_factory=Options)
 
     def for_pictures(self, number: int) -> PackStyle:
         """The same where a request shows this many pictures: overviews only where crops were too many for the model."""
         most = self.table.pictures
-        return self if most is None or number * (1 + self.crops) <= most else replace(self, layout="overview")
+        return self if most is None or number * (1 + MOST_CROPS) <= most else replace(self, layout="overview")
 
 
 def pack(
@@ -65,23 +63,19 @@ def pack(
     budget: Budget | None = None,
     *,
     model: object,
-    table: str | os.PathLike[str] | None = None,
     layout: str = "auto",
-    crops: int = MOST_CROPS,
     marks: bool = True,
     words: object = None,
     options: Options | None = None,
 ) -> Packed:
-    """The foveated picture as one to four ordinary pictures of a chosen number of tokens.
+    """Draw what a question needs as one to four ordinary pictures of a chosen number of tokens.
 
     Args:
         image: A picture as `look` takes it, or a list of pages, which share the budget.
         query: The question that decides what is enlarged.
         budget: Tokens that may be spent, as the model counts them, or "25%"; a quarter by default.
-        model: Who will see it, such as "gpt-4o" or "qwen3-vl"; says how tokens are counted.
-        table: A TOML file with token tables of one's own.
+        model: Who will see it, such as "gpt-4o" or "qwen3-vl", or a `TokenTable`; says how tokens are counted.
         layout: "crops" (an overview and parts as pictures of their own), "overview", or "auto".
-        crops: The most parts that are enlarged.
         marks: Whether frames and letters are drawn into an overview that is large enough.
         words: Of the picture, with their boxes, as for `look`: no crop cuts through them.
         options: Everything else. `scale` says how many times as large parts are drawn; "auto", the default, chooses by
@@ -97,11 +91,12 @@ def pack(
     check_question(query)
     options = as_options(options).override(budget=budget, words=words)
     own = options.default(relevance="auto").override(grip=grip_for(model, options.grip))
-    style = PackStyle(table_for(model, load_tables(table)), layout, whole(crops, "crops", 1, MOST_CROPS), marks, own)
+    style = PackStyle(table_for(model), layout, marks, own)
     if layout not in LAYOUTS:
         raise InputError(f"layout {shown(layout)} is unknown; choose from {', '.join(LAYOUTS)}")
     several = isinstance(image, list | tuple)
-    pages = [PackPage.of(one, None if several else options.words) for one in (image if several else [image])]
+    given = image if isinstance(image, list | tuple) else [image]
+    pages = [PackPage.of(one, None if several else options.words, number) for number, one in enumerate(given)]
     if not 1 <= len(pages) <= MOST_PAGES:
         raise InputError(f"{len(pages)} pages were given; pack 1 to {MOST_PAGES} at a time")
     return pack_pages(pages, query, style)
@@ -116,18 +111,20 @@ def grip_for(model: object, grip: object = None) -> Grip:
 
 @dataclass(frozen=True, eq=False)
 class PackPage:
-    """A page with its pixels as given, and its words where they came with it. jpeg: whether it came as one."""
+    """A page with its pixels as given, and its words where they came with it. jpeg: whether it came as one. number:
+    from 0."""
 
     picture: Picture
     words: Words | None = None
     jpeg: bool = False
+    number: int = 0
 
     @classmethod
-    def of(cls, image: object, words: object = None) -> PackPage:
+    def of(cls, image: object, words: object = None, number: int = 0) -> PackPage:
         picture, own = load_page(image)
         if words is None and own is None and (beside := words_beside(image)) is not None:
             words = beside
-        return cls(picture, own if words is None else as_words(words, picture.size), is_jpeg(image))
+        return cls(picture, own if words is None else as_words(words, picture.size), is_jpeg(image), number)
 
     @property
     def size(self) -> tuple[int, int]:
@@ -136,6 +133,14 @@ class PackPage:
     @cached_property
     def prepared(self) -> Prepared:
         return Prepared(load_picture(self.picture, longest_side=VIEW_SIDE), words=self.words)
+
+    def part(
+        self, part: PackPart, canvas: tuple[int, int], table: TokenTable, marks: Sequence[PackPart] = ()
+    ) -> PackedPicture:
+        """A part of it as a picture of its own."""
+        pixels = marked(drawn(self.picture.pixels, self.size, part), part, marks)
+        pane = Pane((0, 0, *part.size), part.source, self.number, part.letter)
+        return PackedPicture(padded(pixels, canvas), table.tokens(canvas), (pane,))
 
     def word_boxes(self) -> np.ndarray:
         """(N, 4) x0, y0, x1, y1 in pixels."""
@@ -157,99 +162,60 @@ def pack_pages(pages: Sequence[PackPage], query: str, style: PackStyle) -> Packe
     style = style.for_pictures(len(pages))
     full = sum(table.tokens(page.size) for page in pages)
     budget = style.options.wanted(full)
-    if full <= budget and (style.layout in ("auto", "overview") or all(seen_whole(page, table) for page in pages)):
-        made = [whole_page(page, number, table) for number, page in enumerate(pages)]
-        return finished(made, pages, full, budget, style, WHOLE, {}, ("the picture costs no more than the budget",))
-    if len(pages) == 1:
-        made, layout, left, notes = pack_page(pages[0], 0, query, budget, style)
-        return finished(made, pages, full, budget, style, layout, left, notes)
-    shares = shared_budget(pages, query, budget, style)
-    pictures, layouts, notes, lost = [], [], [], []
-    for number, (page, share) in enumerate(zip(pages, shares, strict=True)):
-        if not share:
-            continue
-        if table.tokens(page.size) <= share:
-            pictures.append(whole_page(page, number, table))
-            continue
-        made, layout, left, own = pack_page(page, number, query, share, style)
-        pictures += made
-        layouts.append(layout)
-        notes += own
-        lost.append({"page": number + 1, **left})
-    hidden = [number + 1 for number, share in enumerate(shares) if not share]
+    shares, pictures, layouts, notes = [budget], [], [], []
+    in_full = all(tokens_in_full(table, page.size) < sys.maxsize for page in pages)
+    if full <= budget and (style.layout != "crops" or in_full):
+        shares, notes = [sys.maxsize] * len(pages), ["the picture costs no more than the budget"]
+    elif len(pages) > 1:
+        shares = shared_budget(pages, query, budget, style)
+    for page, share in zip(pages, shares, strict=True):
+        if share >= table.tokens(page.size) and (len(pages) > 1 or share > budget):
+            whole_pane = Pane((0, 0, *page.picture.pixels.shape[:2]), (0, 0, *page.size), page.number)
+            pictures.append(PackedPicture(page.picture.pixels, table.tokens(page.size), (whole_pane,)))
+        elif share:
+            made, layout, told_by = pack_page(page, query, share, style)
+            pictures += made
+            layouts.append(layout)
+            notes += told_by
     layout = next((one for one in layouts if one != "overview"), layouts[0] if layouts else WHOLE)
-    return finished(pictures, pages, full, budget, style, layout, {"pages": hidden, "of_pages": lost}, notes)
-
-
-def finished(
-    pictures: Sequence[PackedPicture],
-    pages: Sequence[PackPage],
-    full: int,
-    budget: int,
-    style: PackStyle,
-    layout: str,
-    left: JsonObject,
-    notes: Sequence[str],
-) -> Packed:
+    hidden = tuple(number for number, share in enumerate(shares, 1) if not share)
     sizes = tuple(page.size for page in pages)
     text = "" if layout == WHOLE and len(pages) == 1 else told(pictures, sizes)
-    if left.get("pages"):
-        text += f" Not shown: page {', '.join(map(str, left['pages']))}."
+    text += f" Not shown: page {', '.join(map(str, hidden))}." if hidden else ""
     said = tuple(dict.fromkeys((*(note for page in pages for note in page.picture.notes), *notes)))
-    return Packed(tuple(pictures), text, full, budget, style.table.name, layout, sizes, left, pages[0].jpeg, said)
-
-
-def seen_whole(page: PackPage, table: TokenTable) -> bool:
-    """Does the model see the picture in about as many pixels as it has?"""
-    seen = table.count(page.size)
-    return seen.height >= 0.98 * page.size[0] and seen.width >= 0.98 * page.size[1]
-
-
-def whole_page(page: PackPage, number: int, table: TokenTable) -> PackedPicture:
-    pixels = page.picture.pixels
-    pane = Pane((0, 0, *pixels.shape[:2]), (0, 0, *page.size), number)
-    return PackedPicture(pixels, table.tokens(page.size), (pane,))
+    return Packed(tuple(pictures), text, full, budget, table.name, layout, sizes, hidden, pages[0].jpeg, said)
 
 
 # ---- one page --------------------------------------------------------------------------------------------------------
 
 
 def pack_page(
-    page: PackPage, number: int, query: str, budget: int, style: PackStyle
-) -> tuple[list[PackedPicture], str, JsonObject, tuple[str, ...]]:
-    """Pictures, layout, what is left out, notes."""
-    table, sheet = style.table, PackSheet(page.picture.pixels, page.size, number)
+    page: PackPage, query: str, budget: int, style: PackStyle
+) -> tuple[list[PackedPicture], str, tuple[str, ...]]:
+    """Pictures, layout, notes."""
+    table = style.table
     overview = table.fit(page.size, budget)
     if overview is None:
         raise InputError(
             f"a budget of {budget} tokens pays for no picture of {table.name}; the cheapest costs {table.least}"
         )
     if style.layout == "overview":
-        return only_overview(sheet, overview, table)
+        return only_overview(page, overview, table)
     looked = look_at(page, query, budget, style)
     view = Cells.of(looked, page.size)
     if style.layout == "auto" and view.frame.seen[0] <= SUFFICES * overview.size[0]:
-        return only_overview(sheet, overview, table, looked.notes)
-    chosen = as_crops(page, sheet, view, budget, style)
+        return only_overview(page, overview, table, looked.notes)
+    chosen = as_crops(page, view, budget, style)
     if chosen is None or (style.layout == "auto" and not view.pointed(chosen[1])):
-        return only_overview(sheet, overview, table, looked.notes)
-    pictures, parts = chosen
-    whole_pane = next(pane for one in pictures for pane in one.panes if not pane.letter)
-    left = {
-        "area": round(1 - sum(part.source[2] * part.source[3] for part in parts) / math.prod(page.size), 4),
-        "relevance": round(1 - view.share(parts), 4),
-        "reduced_to": round(whole_pane.scale, 4),
-    }
-    return pictures, "crops", left, looked.notes
+        return only_overview(page, overview, table, looked.notes)
+    return chosen[0], "crops", looked.notes
 
 
 def only_overview(
-    sheet: PackSheet, fitted: Fitted, table: TokenTable, notes: tuple[str, ...] = ()
-) -> tuple[list[PackedPicture], str, JsonObject, tuple[str, ...]]:
-    part = PackPart((0, 0, *sheet.size), fitted.size)
-    scale = round(fitted.size[0] / sheet.size[0], 4)
-    left = {"area": 1.0, "relevance": 1.0, "reduced_to": scale}
-    return [sheet.picture(part, fitted.canvas, table)], "overview", left, notes
+    page: PackPage, fitted: Fitted, table: TokenTable, notes: tuple[str, ...] = ()
+) -> tuple[list[PackedPicture], str, tuple[str, ...]]:
+    part = PackPart((0, 0, *page.size), fitted.size)
+    return [page.part(part, fitted.canvas, table)], "overview", notes
 
 
 def look_at(page: PackPage, query: str, budget: int, style: PackStyle) -> Look:
@@ -330,7 +296,7 @@ def parts_of(page: PackPage, view: Cells, rectangles: Sequence[Rectangle]) -> li
 
 
 def as_crops(
-    page: PackPage, sheet: PackSheet, view: Cells, budget: int, style: PackStyle
+    page: PackPage, view: Cells, budget: int, style: PackStyle
 ) -> tuple[list[PackedPicture], list[PackPart]] | None:
     """An overview and parts, each a picture of its own; None where the budget pays for no two pictures."""
     table = style.table
@@ -346,15 +312,15 @@ def as_crops(
     def fits(rows: int, cols: int, most: int) -> bool:
         return tokens(rows, cols) <= most
 
-    most = style.crops if table.even else min(style.crops, left // table.least)
+    most = MOST_CROPS if table.even else min(MOST_CROPS, left // table.least)
     rectangles = cover(view.gains, fits, tokens, left, most)
     if not rectangles:
         return None
     parts = parts_of(page, view, rectangles)
     spent = sum(table.tokens(part.size) for part in parts)
     larger = table.fit(page.size, budget - spent) or first
-    over = sheet.picture(PackPart((0, 0, *page.size), larger.size), larger.canvas, table, parts if style.marks else ())
-    return [over, *(sheet.picture(part, part.size, table) for part in parts)], parts
+    over = page.part(PackPart((0, 0, *page.size), larger.size), larger.canvas, table, parts if style.marks else ())
+    return [over, *(page.part(part, part.size, table) for part in parts)], parts
 
 
 def tokens_in_full(table: TokenTable, size: tuple[int, int]) -> int:

@@ -1,6 +1,6 @@
 """`Packed`: what is sent in place of a picture: ordinary pictures, the text beside them, and the way back.
 
-Parts of a page are drawn by `PackSheet`, and told in words by `told`.
+Parts of a page are drawn by `drawn` and `marked`, and told in words by `told`.
 """
 
 from __future__ import annotations
@@ -8,19 +8,18 @@ from __future__ import annotations
 import io
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
 from ..core.errors import InputError, shown, whole
-from ..core.files import replacing, write_json, writing
+from ..core.folders import replacing, write_json, writing
 from ..core.values import JsonObject
-from .prices.tables import TokenTable
 
 PACKED_SCHEMA = 1
-FORMATS = {"png": "image/png", "jpeg": "image/jpeg", "webp": "image/webp"}
+FORMATS = ("png", "jpeg")
 JPEG_QUALITY = 92
 
 
@@ -71,7 +70,7 @@ class Packed:
         model: Whose table counts the tokens.
         layout: whole, overview or crops.
         sizes: (height, width) of every page.
-        left_out: What is not seen enlarged, and how small the whole is.
+        left_out: Numbers of the pages that are not shown.
         jpeg: Whether it came as one.
         notes: Whatever else a reader should know.
 
@@ -86,7 +85,7 @@ class Packed:
     model: str
     layout: str
     sizes: tuple[tuple[int, int], ...]
-    left_out: JsonObject = field(default_factory=dict)
+    left_out: tuple[int, ...] = ()
     jpeg: bool = False
     notes: tuple[str, ...] = ()
 
@@ -113,12 +112,11 @@ class Packed:
         x, y = (
             float(value) * (1 if of is None else side / of) for value, side in zip(point, (width, height), strict=True)
         )
-        pane = min(shown_one.panes, key=lambda one: outside(one, x, y))
-        top, left, tall, wide = pane.box
+        (pane,) = shown_one.panes
         first_y, first_x, source_tall, source_wide = pane.source
         page = self.sizes[pane.page]
-        found_x = min(max(0.0, first_x + (x - left) * source_wide / wide), float(page[1]))
-        found_y = min(max(0.0, first_y + (y - top) * source_tall / tall), float(page[0]))
+        found_x = min(max(0.0, first_x + x * source_wide / pane.box[3]), float(page[1]))
+        found_y = min(max(0.0, first_y + y * source_tall / pane.box[2]), float(page[0]))
         return OriginalPoint(found_x, found_y, pane.page)
 
     def box_to_original(
@@ -132,9 +130,9 @@ class Packed:
         return min(first.x, last.x), min(first.y, last.y), max(first.x, last.x), max(first.y, last.y)
 
     def encoded(self, kind: str = "auto") -> list[tuple[bytes, str]]:
-        """Bytes and media type of every picture as a file. kind: png, jpeg, webp; auto: JPEG where it was one."""
+        """Bytes and media type of every picture as a file. kind: png, jpeg; auto: JPEG where it was one."""
         kind = format_of(kind, self.jpeg)
-        return [(encode(one.pixels, kind), FORMATS[kind]) for one in self.pictures]
+        return [(encode(one.pixels, kind), f"image/{kind}") for one in self.pictures]
 
     def save(self, folder: str | os.PathLike[str], kind: str = "auto") -> list[Path]:
         """Write the pictures and pack.json into a folder; returns the paths, pack.json last. kind: as for `encoded`."""
@@ -157,14 +155,8 @@ class Packed:
             pictures.append({**named, "height": height, "width": width, "tokens": one.tokens, "panes": panes})
         own = {name: getattr(self, name) for name in ("layout", "model", "budget", "tokens", "full", "text")}
         pages = [{"height": height, "width": width} for height, width in self.sizes]
-        told = {"pages": pages, "left_out": dict(self.left_out), "notes": list(self.notes)}
+        told = {"pages": pages, "left_out": list(self.left_out), "notes": list(self.notes)}
         return {"schema": PACKED_SCHEMA, **own, "pictures": pictures, **told}
-
-
-def outside(pane: Pane, x: float, y: float) -> float:
-    """How far a point lies outside a pane; 0 inside."""
-    top, left, tall, wide = pane.box
-    return max(0.0, left - x, x - left - wide) + max(0.0, top - y, y - top - tall)
 
 
 def format_of(kind: str, jpeg: bool) -> str:
@@ -257,23 +249,6 @@ def marked(pixels: np.ndarray, whole: PackPart, parts: Sequence[PackPart]) -> np
     return pixels
 
 
-@dataclass(frozen=True, eq=False)
-class PackSheet:
-    """One page that is being packed: its pixels, (height, width) as given, and its number from 0."""
-
-    pixels: np.ndarray
-    size: tuple[int, int]
-    page: int = 0
-
-    def picture(
-        self, part: PackPart, canvas: tuple[int, int], table: TokenTable, marks: Sequence[PackPart] = ()
-    ) -> PackedPicture:
-        """One part as a picture of its own."""
-        pixels = marked(drawn(self.pixels, self.size, part), part, marks)
-        pane = Pane((0, 0, *part.size), part.source, self.page, part.letter)
-        return PackedPicture(padded(pixels, canvas), table.tokens(canvas), (pane,))
-
-
 # ---- words -----------------------------------------------------------------------------------------------------------
 
 
@@ -289,12 +264,12 @@ def told(pictures: Sequence[PackedPicture], sizes: Sequence[tuple[int, int]], fi
     """What to say beside the pictures. first: the number of the first of them in a request."""
     lines, several = [], len(sizes) > 1
     for number, picture in enumerate(pictures, first):
-        for pane in picture.panes:
-            size, page = sizes[pane.page], f"page {pane.page + 1}" if several else "the whole picture"
-            if pane.letter:
-                of = f"of page {pane.page + 1}" if several else "of it"
-                lines.append(f"Picture {number} shows area {pane.letter} {of}, enlarged: {where(pane.source, size)}.")
-            else:
-                reduced = pane.source[2:] == size and pane.scale < 0.97
-                lines.append(f"Picture {number} is {page}{', reduced' if reduced else ''}.")
+        (pane,) = picture.panes
+        size, page = sizes[pane.page], f"page {pane.page + 1}" if several else "the whole picture"
+        if pane.letter:
+            of = f"of page {pane.page + 1}" if several else "of it"
+            lines.append(f"Picture {number} shows area {pane.letter} {of}, enlarged: {where(pane.source, size)}.")
+        else:
+            reduced = pane.source[2:] == size and pane.scale < 0.97
+            lines.append(f"Picture {number} is {page}{', reduced' if reduced else ''}.")
     return " ".join(lines)

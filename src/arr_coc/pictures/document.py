@@ -1,4 +1,4 @@
-"""`Document`: pages of a PDF, frames of a TIFF, a folder or a list of pictures; each is drawn when it is asked for.
+"""`Document`: pages of a PDF, a folder or a list of pictures; each is drawn when it is asked for (PDFs by pypdfium2).
 
 document = Document.of("report.pdf", pages="2-5")
 document.pages[0].size            (height, width), without drawing it
@@ -8,63 +8,50 @@ document.pages[0].draw(800)       the picture, its longer side at most 800 pixel
 
 from __future__ import annotations
 
-import io
+import ctypes
+import math
 import os
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, suppress
+import re
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
+from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from PIL import ExifTags, Image
 
 from ..core.errors import InputError
-from .load import MAX_PIXELS, Picture, can_read_regions, load_picture, region_size
-from .pdf import PageList, PdfFile, PdfPage, PdfPlace, drawn_size, head_of, opened_pdf, page_numbers, pdf_name, readable
-from .words import Words, as_words, words_beside
+from .load import MAX_PIXELS, Picture, load_picture
+from .words import Words, as_words, make_words, words_beside
 
 if TYPE_CHECKING:
-    from pypdfium2 import PdfDocument
+    import pypdfium2
 
-# Pages of one document; more are refused before any work.
-MOST_PAGES = 2000
-# Characters of a page that are searched.
-MOST_CHARACTERS = 100_000
+# Pages of one document; more are refused before any work. Characters of a page that are searched.
+MOST_PAGES, MOST_CHARACTERS = 2000, 100_000
 SUFFIXES = frozenset(
     (
         *(".png", ".jpg", ".jpeg", ".webp", ".gif", ".bmp", ".tif", ".tiff", ".ppm", ".pgm", ".jp2", ".avif"),
         *(".heic", ".heif", ".pdf"),
     )
 )
-_TIFF = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
-_ON_ITS_SIDE = (5, 6, 7, 8)  # orientations of EXIF
-
-
-class TiffFrame(NamedTuple):
-    """A frame of a TIFF that is read when it is asked for. number: from 1."""
-
-    file: bytes | Path
-    number: int
-
-    def draw(self, longest_side: int | None = None) -> Picture:
-        try:
-            with Image.open(io.BytesIO(self.file) if isinstance(self.file, bytes) else self.file) as image:
-                image.seek(self.number - 1)
-                picture = load_picture(image, longest_side=longest_side)
-        except InputError:
-            raise
-        except Exception as error:  # decoders meet hostile bytes and raise struct.error, ValueError and more
-            raise InputError(f"page {self.number} cannot be drawn ({' '.join(str(error).split())})") from error
-        notes = tuple(note for note in picture.notes if not note.startswith("frame "))
-        return replace(picture, name=f"page {self.number}", notes=notes)
+# Dots an inch at which pages are drawn: 10-point type is then 20 pixels high, and A4 has 1 190 by 1 684 pixels.
+DPI = 144
+LARGEST_SIDE = 4096
+WORD_GAP = 0.6  # of the type's size
+# Where a PDF is: its path, or what stands in it.
+PdfFile = str | os.PathLike[str] | bytes
+PageList = int | str | Sequence[int] | None  # see `page_numbers`
 
 
 @dataclass(frozen=True, eq=False)
 class DocumentPage:
     """One page. number: from 1, as the file counts them. name: for messages and captions. size: (height, width) in
-    pixels at which it is looked at. place: where it is, a `PdfPlace`, a `TiffFrame`, or what `load_picture` takes."""
+    pixels at which it is looked at. place: where it is, a `PdfPlace`, or what `load_picture` takes."""
 
     number: int
     name: str
@@ -73,11 +60,8 @@ class DocumentPage:
 
     def draw(self, longest_side: int | None = None) -> Picture:
         """Its picture, at a smaller scale where less is asked for; sizes and boxes stay those of `size`."""
-        if isinstance(self.place, PdfPlace | TiffFrame):
-            picture = self.place.draw(longest_side)
-        else:
-            picture = load_picture(self.place, longest_side=longest_side)
-        return replace(picture, name=self.name, height=self.size[0], width=self.size[1])
+        draw = self.place.draw if isinstance(self.place, PdfPlace) else partial(load_picture, self.place)
+        return replace(draw(longest_side=longest_side), name=self.name, height=self.size[0], width=self.size[1])
 
     @cached_property
     def words(self) -> Words | None:
@@ -88,11 +72,6 @@ class DocumentPage:
             beside = words_beside(self.place)
             found = None if beside is None else as_words(beside, self.size)
         return found if found is not None and len(found) else None
-
-    @property
-    def source(self) -> object:
-        """This page alone, as `look` and `ask` take a picture."""
-        return self.place.draw() if isinstance(self.place, TiffFrame) else self.place
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,7 +86,7 @@ class Document:
 
     @classmethod
     def of(cls, source: object, pages: PageList = None) -> Document:
-        """A PDF (its path or bytes), a TIFF, a folder, a list of pictures, or one picture.
+        """A PDF (its path or bytes), a folder, a list of pictures, or one picture.
 
         Args:
             source: What is read.
@@ -149,67 +128,53 @@ class Document:
     @cached_property
     def texts(self) -> tuple[str, ...]:
         """What is written on each page, in one piece, for searching; empty where that is not known."""
-        opened: dict[object, PdfDocument] = {}
+        opened: dict[object, pypdfium2.PdfDocument] = {}
         with ExitStack() as stack:  # each PDF is opened once
             for page in self.pages:
-                if isinstance(page.place, PdfPlace) and _key(page.place.path) not in opened:
-                    opened[_key(page.place.path)] = stack.enter_context(opened_pdf(page.place.path))
+                if isinstance(page.place, PdfPlace) and page.place.key not in opened:
+                    opened[page.place.key] = stack.enter_context(opened_pdf(page.place.path))
             return tuple(_text(page, opened)[:MOST_CHARACTERS] for page in self.pages)
 
 
-def _key(file: PdfFile) -> object:
-    return id(file) if isinstance(file, bytes) else os.fspath(file)
-
-
-def _text(page: DocumentPage, opened: dict[object, PdfDocument]) -> str:
-    if not isinstance(page.place, PdfPlace):
-        with suppress(InputError):
+def _text(page: DocumentPage, opened: dict[object, pypdfium2.PdfDocument]) -> str:
+    with suppress(InputError):
+        if not isinstance(page.place, PdfPlace):
             return " ".join(page.words.texts) if page.words is not None else ""
-        return ""
-    with suppress(InputError), readable(page.place.number, pdf_name(page.place.path)):
-        sheet = opened[_key(page.place.path)][page.place.number - 1]
-        layer = sheet.get_textpage()
-        text = layer.get_text_range()
-        layer.close()
-        sheet.close()
-        return text
+        with readable(page.place.number, pdf_name(page.place.path)):
+            sheet = opened[page.place.key][page.place.number - 1]
+            layer = sheet.get_textpage()
+            text = layer.get_text_range()
+            layer.close()
+            sheet.close()
+            return text
     return ""
 
 
 def document_of(source: object, pages: PageList = None) -> Document | None:
-    """A document where the source is one: a list, a folder, a PDF or a TIFF with several pages; None for one picture.
-
-    Of one page only, it has one page: `document.pages[0].source` is the picture.
-    """
-    if _may_have_pages(source):
+    """A document where the source is one: a list, a folder or a PDF; None for one picture."""
+    if isinstance(source, Document) or _is_gathered(source) or b"%PDF-" in head_of(source):
         return Document.of(source, pages)
     if pages is not None:
         raise InputError(f"pages={pages!r} are of documents, and this is one picture; leave it out")
     return None
 
 
-def _may_have_pages(source: object) -> bool:
-    head = head_of(source, 1024)
-    return isinstance(source, Document) or _is_gathered(source) or b"%PDF-" in head or head[:4] in _TIFF
-
-
 def _is_gathered(source: object) -> bool:
     """Whether a source is a list or a folder, whose pages are counted through."""
-    several = isinstance(source, list | tuple) and not isinstance(source, PdfPlace | PdfPage)
+    several = isinstance(source, list | tuple) and not isinstance(source, PdfPlace)
     return several or (isinstance(source, str | os.PathLike) and os.path.isdir(source))
 
 
 def _listed(source: object, pages: PageList) -> Document:
-    if isinstance(source, list | tuple) and not isinstance(source, PdfPlace | PdfPage):
+    if isinstance(source, list | tuple) and not isinstance(source, PdfPlace):
         return _gathered(source, "the list")
     if isinstance(source, str | os.PathLike) and os.path.isdir(source):
         return _gathered(files_in(Path(source)), Path(source).name or str(source))
-    head = head_of(source, 1024)
-    if isinstance(source, str | os.PathLike | bytes) and b"%PDF-" in head:
+    if isinstance(source, str | os.PathLike | bytes) and b"%PDF-" in head_of(source):
         return _of_pdf(source, pages)
-    if isinstance(source, str | os.PathLike | bytes) and head[:4] in _TIFF:
-        return _of_tiff(source, pages)
-    return _one_page(source)
+    name = Path(source).name if isinstance(source, str | os.PathLike) else "picture"
+    name = source.name if isinstance(source, Picture | PdfPlace) else name
+    return Document((DocumentPage(1, name, _size_of(source), source),), name, of_pages=1)
 
 
 def files_in(folder: Path) -> list[Path]:
@@ -249,7 +214,141 @@ def _check_number(number: int, name: str) -> None:
         raise InputError(f"{name} has {number} pages, more than {MOST_PAGES}; choose some, such as pages='1-200'")
 
 
-# ---- kinds of pages --------------------------------------------------------------------------------------------------
+def _size_of(source: object) -> tuple[int, int]:
+    """(height, width) by the header alone, where that tells it; whatever cannot be read raises `InputError`."""
+    if isinstance(source, str | os.PathLike) and os.path.isfile(source):
+        with suppress(Exception), Image.open(source) as image:
+            width, height = image.size
+            if width * height <= MAX_PIXELS:
+                sideways = image.getexif().get(ExifTags.Base.Orientation, 1) >= 5
+                return (width, height) if sideways else (height, width)
+    return source.draw().size if isinstance(source, PdfPlace) else load_picture(source, longest_side=LARGEST_SIDE).size
+
+
+# ---- PDFs ------------------------------------------------------------------------------------------------------------
+
+
+class PdfPlace(NamedTuple):
+    """A page that is drawn when it is asked for. number: from 1."""
+
+    path: PdfFile
+    number: int
+
+    @property
+    def name(self) -> str:
+        path = Path(pdf_name(self.path))
+        return f"{path.stem}-{self.number}{path.suffix}"
+
+    @property
+    def key(self) -> object:
+        """Equal for pages of one file."""
+        return id(self.path) if isinstance(self.path, bytes) else os.fspath(self.path)
+
+    def draw(self, longest_side: int | None = None) -> Picture:
+        """Its picture, drawn at a smaller scale where less is asked for."""
+        with self._opened() as page:
+            width, height = page.get_size()
+            scale, size = drawn_size(width, height)
+            name = pdf_name(self.path)
+            if not scale:
+                raise InputError(f"page {self.number} of {name} is {width:g} by {height:g} points and cannot be drawn")
+            scale *= 1.0 if longest_side is None else min(1.0, longest_side / max(size))
+            drawn = page.render(scale=scale, rev_byteorder=True, draw_annots=True).to_numpy()
+        pixels = np.ascontiguousarray(drawn[..., :3] if drawn.ndim == 3 else np.repeat(drawn[..., None], 3, axis=2))
+        return Picture(pixels, f"{Path(name).stem}-{self.number}", *pixels.shape[:2])
+
+    def words(self) -> Words:
+        """The words of its text layer; none where the page was scanned."""
+        with self._opened() as page:
+            return page_words(page, f"the text layer of {pdf_name(self.path)}, page {self.number}")
+
+    @contextmanager
+    def _opened(self) -> Generator[pypdfium2.PdfPage]:
+        with opened_pdf(self.path) as document, readable(self.number, pdf_name(self.path)):
+            page = document[self.number - 1]
+            try:
+                yield page
+            finally:
+                page.close()
+
+
+def load_page(source: object, *, longest_side: int | None = None) -> tuple[Picture, Words | None]:
+    """Any picture, as `load_picture` takes it, and its words where they come with it: of a `PdfPlace`, or of the path
+    of a PDF its first page, with a note where there are more."""
+    notes: tuple[str, ...] = ()
+    if isinstance(source, str | os.PathLike) and is_pdf(source):
+        with opened_pdf(source) as document:
+            notes = (f"page 1 of {len(document)}: the others are not looked at here",) if len(document) > 1 else ()
+        source = PdfPlace(source, 1)
+    if not isinstance(source, PdfPlace):
+        return load_picture(source, longest_side=longest_side), None
+    picture, words = load_picture(source.draw(), longest_side=longest_side), source.words()
+    return replace(picture, notes=notes), words if len(words) else None
+
+
+def is_pdf(source: object) -> bool:
+    """Whether a source is the path of a PDF, by its first bytes; of any other kind: no."""
+    return not isinstance(source, bytes) and b"%PDF-" in head_of(source)
+
+
+def head_of(source: object) -> bytes:
+    """The first bytes, of bytes or of the file at a path; none of any other kind, nor of what cannot be read."""
+    if not isinstance(source, str | os.PathLike):
+        return source[:1024] if isinstance(source, bytes) else b""
+    try:
+        with open(source, "rb") as file:
+            return file.read(1024)
+    except (OSError, ValueError):
+        return b""
+
+
+def page_numbers(pages: PageList, count: int, name: str) -> list[int]:
+    """What was asked for ("all", 3, "3", "2-5,7", [1, 3], None: the first) → numbers from 1, in order, each once."""
+    if pages is None:
+        return [1]
+    if isinstance(pages, str) and pages.strip().lower() == "all":
+        return list(range(1, count + 1))
+    found: list[int] = []
+    several = isinstance(pages, Iterable) and not isinstance(pages, str | bytes)
+    for part in pages.split(",") if isinstance(pages, str) else list(pages) if several else [pages]:
+        span = re.fullmatch(r"\s*(\d{1,9})\s*(?:-\s*(\d{1,9})\s*)?", str(part))
+        first, last = (int(span[1]), int(span[2] or span[1])) if span else (0, 0)
+        if not 1 <= first <= last <= count:
+            whole = f"1 to {count}" if count > 1 else "1"
+            raise InputError(f"page {str(part).strip()} is not in {name}; it has page {whole}")
+        found += range(first, last + 1)
+    return list(dict.fromkeys(found))
+
+
+def pdf_name(file: PdfFile) -> str:
+    """What messages call it."""
+    return "the PDF given" if isinstance(file, bytes) else Path(file).name
+
+
+@contextmanager
+def opened_pdf(path: PdfFile) -> Generator[pypdfium2.PdfDocument]:
+    """A PDF while it is read, as pypdfium2 has it."""
+    pdfium = import_module("pypdfium2")
+    if not isinstance(path, bytes) and not os.path.isfile(path):
+        raise InputError(f"{path} does not exist; check the path")
+    try:
+        document = pdfium.PdfDocument(path if isinstance(path, bytes) else os.fspath(path))
+    except pdfium.PdfiumError as error:
+        what = "is locked by a password" if "assword" in str(error) else "is not a PDF that can be opened"
+        raise InputError(f"{pdf_name(path)} {what} ({error}); save it again") from error
+    try:
+        yield document
+    finally:
+        document.close()
+
+
+@contextmanager
+def readable(number: int, name: str) -> Generator[None]:
+    """Refuse in one line what pypdfium2 cannot do with a page."""
+    try:
+        yield
+    except import_module("pypdfium2").PdfiumError as error:
+        raise InputError(f"page {number} of {name} cannot be drawn ({error})") from error
 
 
 def _of_pdf(file: PdfFile, pages: PageList) -> Document:
@@ -275,55 +374,67 @@ def _of_pdf(file: PdfFile, pages: PageList) -> Document:
         return Document(tuple(found), name, tuple(notes), len(opened))
 
 
-def _of_tiff(file: PdfFile, pages: PageList) -> Document:
-    file = file if isinstance(file, bytes) else Path(file)
-    name = "the TIFF given" if isinstance(file, bytes) else file.name
-    sizes: list[tuple[int, int]] = []
-    notes: tuple[str, ...] = ()
+def drawn_size(width: float, height: float) -> tuple[float, tuple[int, int]]:
+    """The scale at which a page of these points is drawn, and (height, width) of it in pixels; 0 where it cannot."""
+    scale = min(DPI / 72, LARGEST_SIDE / max(width, height, 1e-3))
+    if min(width, height) * scale < 1 or width * height * scale**2 > MAX_PIXELS:
+        return 0.0, (0, 0)
+    return scale, (math.ceil(height * scale), math.ceil(width * scale))
+
+
+def page_words(page: pypdfium2.PdfPage, source: str) -> Words:
+    """The words of a page's text layer: letters between spaces, in the boxes of their characters."""
+    raw, size = import_module("pypdfium2.raw"), (float(page.get_height()), float(page.get_width()))
+    layer = page.get_textpage()
     try:
-        with Image.open(io.BytesIO(file) if isinstance(file, bytes) else file) as image:
-            while len(sizes) <= MOST_PAGES:
-                sizes.append((image.size[1], image.size[0]))
-                image.seek(len(sizes))
-    except EOFError:
-        pass
-    except Exception as error:  # decoders meet hostile bytes and raise struct.error, ValueError, SyntaxError and more
-        large = isinstance(error, Image.DecompressionBombError) and not sizes
-        if large and isinstance(file, Path) and can_read_regions(file):
-            return Document((DocumentPage(1, name, region_size(file), file),), name, of_pages=1)
-        reason = " ".join(str(error).split())
-        notes = (f"left out: frames of {name} after {len(sizes)} cannot be read ({reason})",)
-    if len(sizes) < 2:  # whatever is wrong with it is told where it is read as one picture
-        page_numbers(pages, 1, name)
-        return replace(_one_page(file), name=name)
-    numbers = page_numbers(pages, len(sizes), name)
-    _check_number(len(numbers), name)
-    found = [
-        DocumentPage(number, f"{Path(name).stem}-{number}", sizes[number - 1], TiffFrame(file, number))
-        for number in numbers
-    ]
-    return Document(tuple(found), name, notes, len(sizes))
+        count = max(0, layer.count_chars())
+        letters = np.array([raw.FPDFText_GetUnicode(layer, place) for place in range(count)], dtype=np.int64)
+        boxes = _char_boxes(raw, layer, count)
+    finally:
+        layer.close()
+    corners = _on_screen(raw, page, boxes, size)
+    inked = (letters > 32) & (letters != 0xA0) & (corners[:, 2:] > corners[:, :2]).any(1)
+    # A word ends at a space, and where the next character stands apart: pdfium puts no space between columns.
+    type_size = np.maximum((corners[:, 2:] - corners[:, :2]).max(1), 1e-6)
+    apart = np.zeros(count)
+    if count > 1:
+        apart[1:] = np.maximum(corners[1:, :2] - corners[:-1, 2:], corners[:-1, :2] - corners[1:, 2:]).max(1)
+    jump = apart > WORD_GAP * type_size
+    begins = inked & (jump | ~np.r_[False, inked[:-1]]) if count else inked
+    word = np.cumsum(begins)[inked] - 1
+    number = int(begins.sum())
+    if not number:  # a scan
+        return make_words([], np.zeros((0, 4)), size=size, source=source)
+    lows, highs = np.full((number, 2), np.inf), np.full((number, 2), -np.inf)
+    np.minimum.at(lows, word, corners[inked, :2])
+    np.maximum.at(highs, word, corners[inked, 2:])
+    texts = [""] * number
+    for place, letter in zip(word.tolist(), letters[inked].tolist(), strict=True):
+        texts[place] += chr(letter) if letter < 0x110000 and not 0xD800 <= letter < 0xE000 else "�"
+    return make_words(texts, np.concatenate([lows, highs], 1), size=size, source=source)
 
 
-def _one_page(source: object) -> Document:
-    """One picture as a document."""
-    name = Path(source).name if isinstance(source, str | os.PathLike) else "picture"
-    name = source.name if isinstance(source, Picture | PdfPlace) else name
-    return Document((DocumentPage(1, name, _size_of(source), source),), name, of_pages=1)
+def _char_boxes(raw: ModuleType, layer: pypdfium2.PdfTextPage, count: int) -> np.ndarray:
+    """(count, 4) left, bottom, right, top in the page's own coordinates: loose boxes, as high as their type."""
+    boxes = np.zeros((count, 4))
+    held = raw.FS_RECTF()
+    for place in range(count):
+        if raw.FPDFText_GetLooseCharBox(layer, place, ctypes.byref(held)):
+            boxes[place] = held.left, held.bottom, held.right, held.top
+    return boxes
 
 
-def _size_of(source: object) -> tuple[int, int]:
-    """(height, width) by the header alone, where that tells it; whatever cannot be read raises `InputError`."""
-    if isinstance(source, Picture):
-        return source.size
-    if isinstance(source, PdfPlace):
-        return source.draw().size
-    if isinstance(source, str | os.PathLike) and os.path.isfile(source):
-        with suppress(Exception), Image.open(source) as image:
-            sideways = image.getexif().get(ExifTags.Base.Orientation, 1) in _ON_ITS_SIDE
-            width, height = image.size
-            if width * height <= MAX_PIXELS:
-                return (width, height) if sideways else (height, width)
-    if isinstance(source, np.ndarray) and source.dtype == np.uint8 and source.shape[2:] == (3,):
-        return (source.shape[0], source.shape[1])
-    return load_picture(source).size
+def _on_screen(raw: ModuleType, page: pypdfium2.PdfPage, boxes: np.ndarray, size: tuple[float, float]) -> np.ndarray:
+    """Boxes of the page → x0, y0, x1, y1 from the upper left corner as drawn, cropped and rotated as the page is."""
+    # The mapping is affine, so three points tell it; a large screen keeps its whole numbers exact enough.
+    span = 1 << 20
+    points = []
+    for x, y in ((0.0, 0.0), (1000.0, 0.0), (0.0, 1000.0)):
+        across, down = ctypes.c_int(), ctypes.c_int()
+        raw.FPDF_PageToDevice(page, 0, 0, span, span, 0, x, y, ctypes.byref(across), ctypes.byref(down))
+        points.append((across.value, down.value))
+    origin, right, up = (np.array(point, dtype=np.float64) / span for point in points)
+    axes = np.stack([right - origin, up - origin]) / 1000.0
+    first, second = boxes[:, :2] @ axes + origin, boxes[:, 2:] @ axes + origin
+    corners = np.concatenate([np.minimum(first, second), np.maximum(first, second)], axis=1)
+    return corners * (size[1], size[0], size[1], size[0])

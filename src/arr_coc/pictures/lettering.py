@@ -96,16 +96,13 @@ def write(
 def shorten(text: str, width: int, size: int, weight: int = REGULAR) -> str:
     """`text`, or as much of it as fits into `width` pixels with an ellipsis."""
     text = " ".join(text.split())
-    if text_width(text, size, weight) <= width:
+    whole = text_width(text, size, weight)
+    if whole <= width:
         return text
-    fits, too_long = 0, len(text)
-    while too_long - fits > 1:  # the width grows with the number of letters: halve the interval
-        middle = (fits + too_long) // 2
-        if text_width(text[:middle].rstrip() + "…", size, weight) <= width:
-            fits = middle
-        else:
-            too_long = middle
-    return text[:fits].rstrip() + "…"
+    text = text[: round(1.2 * len(text) * width / whole) + 1]
+    while text and text_width(text.rstrip() + "…", size, weight) > width:
+        text = text[:-1]
+    return text.rstrip() + "…"
 
 
 def wrap(text: str, width: int, size: int, *, weight: int = REGULAR, lines: int = 2) -> list[str]:
@@ -115,14 +112,8 @@ def wrap(text: str, width: int, size: int, *, weight: int = REGULAR, lines: int 
         taken = 1
         while taken < len(words) and text_width(" ".join(words[: taken + 1]), size, weight) <= width:
             taken += 1
-        line = " ".join(words[:taken])
-        if text_width(line, size, weight) > width:  # one long word, or a script without spaces: cut anywhere
-            kept = len(shorten(line, width, size, weight)) - 1
-            words = [line[max(kept, 1) :], *words[taken:]]
-            line = line[: max(kept, 1)]
-        else:
-            words = words[taken:]
-        result.append(line)
+        result.append(shorten(" ".join(words[:taken]), width, size, weight))
+        words = words[taken:]
     if words:
         result.append(shorten(" ".join(words), width, size, weight))
     return result or [""]

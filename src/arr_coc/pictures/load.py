@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 import numpy as np
-from PIL import ExifTags, Image, UnidentifiedImageError
+from PIL import ExifTags, Image, ImageOps, UnidentifiedImageError
 
 from ..core.arrays import is_tensor, sized
 from ..core.errors import InputError, Stopped, whole
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
 # Pillow refuses twice its warning limit by the header alone, before any pixel is decoded; we refuse at the same place.
 MAX_PIXELS = 2 * 89_478_485
-# Rows converted at once. Decoders hold 4 bytes per pixel; converting in bands keeps the peak at one copy beside that.
-_BAND_PIXELS = 4_000_000
 _HEIC_BRANDS = (b"heic", b"heix", b"hevc", b"hevx", b"heim", b"heis", b"mif1", b"msf1")
 _WIDE_MODES = ("I", "F", "I;16", "I;16B", "I;16L", "I;16N")
 
@@ -231,13 +229,15 @@ def _from_pil(
     with suppress(Exception):  # damaged metadata must not cost the picture
         if getattr(image, "is_animated", False):
             notes.append(f"frame {image.tell() + 1} of several: the others are not looked at")
-        # Not exif_transpose: that would copy the decoder's 4 bytes per pixel; turning the array is cheaper.
         orientation = int(image.getexif().get(ExifTags.Base.Orientation, 1))
     try:
         if reduce_while_decoding and longest_side is not None and max(image.size) > longest_side:
             # Decodes a JPEG at 1/2, 1/4 or 1/8, never below the size asked for; other formats ignore it.
             image.draft(None, sized((height, width), longest_side)[::-1])
-        image.load()
+        if 2 <= orientation <= 8:
+            image = ImageOps.exif_transpose(image)
+            notes.append("turned upright as its EXIF data says")
+            height, width = (width, height) if orientation >= 5 else (height, width)
         pixels = _rgb_of(image, label)
     except InputError:
         raise
@@ -245,47 +245,22 @@ def _from_pil(
         raise InputError(f"{label} does not fit into memory at {width}×{height}; resize it first") from error
     except Exception as error:
         raise InputError(f"{label} is damaged ({_reason(error)}); copy or download it again") from error
-    if orientation in _UPRIGHT:
-        pixels = np.ascontiguousarray(_UPRIGHT[orientation](pixels))
-        notes.append("turned upright as its EXIF data says")
-        if orientation >= 5:
-            height, width = width, height
     return _reduced(Picture(pixels, name, height, width, tuple(notes)), longest_side)
 
 
 def _rgb_of(image: Image.Image, label: str) -> np.ndarray:
-    """(H, W, 3) uint8 of a decoded PIL image of any mode, transparency laid over white."""
+    """(H, W, 3) uint8 of a PIL image of any mode, transparency laid over white."""
     if image.mode in _WIDE_MODES:
         return _bytes_of(np.asarray(image), label, own_range=True)[..., None].repeat(3, axis=-1)
-    width, height = image.size
-    pixels = np.empty((height, width, 3), dtype=np.uint8)
-    rows = max(1, _BAND_PIXELS // width)
-    for top in range(0, height, rows):
-        bottom = min(height, top + rows)
-        band = image.crop((0, top, width, bottom))
-        if band.has_transparency_data:
-            pixels[top:bottom] = _over_white(np.asarray(band.convert("RGBA")))
-        else:
-            pixels[top:bottom] = np.asarray(band if band.mode == "RGB" else band.convert("RGB"))
-    return pixels
+    if image.has_transparency_data:
+        return _over_white(np.asarray(image.convert("RGBA")))
+    return np.array(image if image.mode == "RGB" else image.convert("RGB"))
 
 
 def _over_white(rgba: np.ndarray) -> np.ndarray:
     """(H, W, 4) uint8 → (H, W, 3) uint8, rounded exactly."""
     alpha = rgba[..., 3:].astype(np.uint32)
     return ((rgba[..., :3] * alpha + 255 * (255 - alpha) + 127) // 255).astype(np.uint8)
-
-
-# EXIF orientation → what makes it upright; 1 and unknown values need nothing
-_UPRIGHT: dict[int, Callable[[np.ndarray], np.ndarray]] = {
-    2: lambda pixels: pixels[:, ::-1],
-    3: lambda pixels: pixels[::-1, ::-1],
-    4: lambda pixels: pixels[::-1],
-    5: lambda pixels: pixels.transpose(1, 0, 2),
-    6: lambda pixels: np.rot90(pixels, -1),
-    7: lambda pixels: pixels[::-1, ::-1].transpose(1, 0, 2),
-    8: lambda pixels: np.rot90(pixels),
-}
 
 
 # ---- arrays and tensors ----------------------------------------------------------------------------------------------

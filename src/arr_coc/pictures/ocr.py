@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from ..core.errors import InputError
-from ..core.files import write_json
+from ..core.folders import write_json
 from ..core.values import JsonObject
 from .words import OCR, Words, make_words
 

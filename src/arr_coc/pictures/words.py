@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from ..core.errors import InputError, check_stop
-from ..core.files import read_bytes
+from ..core.folders import read_bytes
 
 # More words than any page has; a file with more is broken.
 MOST_WORDS = 20_000
@@ -150,8 +150,8 @@ def listed_words(value: object, size: tuple[float, float] | None, source: str) -
 def _pair(entry: object, source: str) -> tuple[str, list[float]]:
     if isinstance(entry, Mapping):
         text, box = entry.get("text"), entry.get("box", entry.get("bbox"))
-    elif isinstance(entry, Sequence) and not isinstance(entry, str | bytes) and len(entry) in (2, 5):
-        text, box = entry[0], entry[1] if len(entry) == 2 else entry[1:]
+    elif isinstance(entry, Sequence) and not isinstance(entry, str | bytes) and len(entry) == 2:
+        text, box = entry
     else:
         text = box = None
     if not isinstance(text, str) or not hasattr(box, "__len__") or len(box) != 4:  # type: ignore[arg-type]
@@ -311,17 +311,10 @@ def _text_of(path: Path) -> str:
         raise InputError(f"cannot read the words of {path} ({reason}); check the path") from error
     if not raw.strip():
         raise InputError(f"{path.name} is empty; give {FORMATS}")
-    encoding = "utf-16" if raw[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
-    declared = re.match(rb"""\s*<\?xml[^>]*encoding=["']([\w.-]+)""", raw[:200])
-    if declared and encoding != "utf-16":
-        encoding = declared[1].decode("ascii", "replace")
     try:
-        text = raw.decode(encoding)
-    except (UnicodeDecodeError, LookupError) as error:
-        raise InputError(f"{path.name} is not text in {encoding}; save it as UTF-8") from error
-    if "\0" in text:
-        raise InputError(f"{path.name} is not a file of words; give {FORMATS}")
-    return text
+        return raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path.name} is not text in UTF-8; give {FORMATS}, saved as UTF-8") from error
 
 
 def _json_words(text: str, size: tuple[float, float] | None, name: str) -> Words:
@@ -329,8 +322,6 @@ def _json_words(text: str, size: tuple[float, float] | None, name: str) -> Words
         value = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise InputError(f"{name} is not JSON that can be read ({error}); give a list of words") from error
-    if isinstance(value, dict) and isinstance(value.get("pages"), list) and value["pages"]:
-        value = value["pages"][0]
     if isinstance(value, dict) and not isinstance(value.get("words"), list):
         raise InputError(
             f'{name} has no list "words"; give {{"width": …, "height": …, "words": [{{"text", "box"}}, …]}}'

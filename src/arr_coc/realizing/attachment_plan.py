@@ -11,11 +11,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..attending.document import page_gains, share_tokens
 from ..attending.frame import Frame, check_maps, to_cells
+from ..attending.overlay import page_gains, share_tokens
 from ..balancing.choosing import relevances_for
-from ..core.cuda_graph import using_gpu
 from ..core.errors import InputError, of_kind
+from ..core.modules import using_gpu
 from ..core.values import Allocation, Relevance
 from ..decide import View, attend, plain_map
 from ..knowing.registry import Maps, provide

@@ -14,8 +14,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 
 from ..core.errors import InputError, shown
-from ..core.files import write_json
-from ..core.folders import MINI, changing, part_folder, verify
+from ..core.folders import MINI, changing, part_folder, verify, write_json
 from ..knowing.scorer.source import ScorerRelevance, scorer_beside
 from ..pictures.kind import strangeness
 from ..pictures.load import Picture

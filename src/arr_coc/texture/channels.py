@@ -15,7 +15,6 @@ from types import ModuleType
 import numpy as np
 
 from ..core.arrays import Array, float32, namespace, sized
-from ..core.errors import InputError, shown
 from . import ops as opencv
 
 CHANNELS = ("red", "green", "blue", "sobel_magnitude", "y", "x", "eccentricity", "saliency", "text_regions")
@@ -33,14 +32,7 @@ class Texture:
         return name in self.planes
 
     def __getitem__(self, name: str) -> np.ndarray:
-        if name not in self.planes:
-            raise InputError(f"channel {name!r} was not sensed; the channels are {', '.join(self.planes)}")
         return self.planes[name]
-
-    @property
-    def size(self) -> tuple[int, int]:
-        height, width = next(iter(self.planes.values())).shape
-        return height, width
 
 
 def sense(pixels: np.ndarray, names: Sequence[str] = CHANNELS, side: int | None = None) -> Texture:
@@ -205,19 +197,6 @@ def _likeness(ops: ModuleType, luminance: Array, radius: int) -> Array:
 
 
 # ---- place ----------------------------------------------------------------------------------------------------------
-
-
-def check_gaze(gaze: tuple[float, float] | None) -> tuple[float, float] | None:
-    """Check (y, x) of the gaze, both in [0, 1] of the picture."""
-    if gaze is None:
-        return None
-    try:
-        y, x = (float(value) for value in gaze)
-    except (TypeError, ValueError):
-        y = x = -1.0
-    if not (0 <= y <= 1 and 0 <= x <= 1):
-        raise InputError(f"gaze must be (y, x) with both in [0, 1] of the picture, got {shown(gaze)}")
-    return y, x
 
 
 def eccentricity(ops: ModuleType, size: tuple[int, int], gaze: tuple[float, float] | None = None) -> Array:

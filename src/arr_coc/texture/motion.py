@@ -1,10 +1,10 @@
 """What moved between two frames, what the motion leaves unexplained, and whether that makes it another scene.
 
-The rule of thumb "more than 30 % of the pixels move by more than 0.5" does not find cuts (`rule_says_cut`, kept for
-comparison). In pixels, half a pixel is less than an ordinary drift of the camera; as half of full motion, a cut between
-two pages of a similar layout moves nothing while a quick pan moves everything. What tells a cut is what the best motion
-cannot explain, and how far the colours of the whole frame have changed. Both are taken against the clip's own recent
-level, so that a restless scene needs more to be cut than a still one. The two weights are learned.
+What tells a cut is what the best motion cannot explain, and how far the colours of the whole frame have changed. Both
+are taken against the clip's own recent level, so that a restless scene needs more to be cut than a still one. The two
+weights are learned.
+
+A flow is (H, W, 2) in pixels, x first: for each pixel of the later frame, where it was in the earlier one.
 """
 
 from __future__ import annotations
@@ -16,10 +16,11 @@ from functools import lru_cache
 import numpy as np
 
 from ..core.arrays import Array, sized
-from .flow import FULL_MOTION, backward_flow
 
 # The longer side at which frames are compared: motion is a coarse matter.
 VIEW = 256
+# Moving by this share of the longer side between two frames, or more, is full motion.
+FULL_MOTION = 0.05
 # The longer side of the maps that are carried along: several values for each cell of a frame of 1024 pixels.
 MAP = 128
 # A quick pan: found on views of this longer side; at least and at most such a share of a side; and how alike two views
@@ -34,7 +35,7 @@ class Motion:
     unexplained: (h, w) in [0, 1]: the difference that is left after the motion; 1 where a place came from beyond the
     frame. agreement: (h, w) in [0, 1]: is it the same ground? moving: (h, w) in [0, 1]: motion against that of the
     whole frame, so that a moving camera does not move everything. residual: mean difference that is left, of the ground
-    that both frames show. moved: share of the pixels that move by more than half of full motion. pan: (x, y) in pixels
+    that both frames show. pan: (x, y) in pixels
     of the views, by which the camera has moved the whole picture on; 0, 0 but for a quick pan.
     """
 
@@ -43,7 +44,6 @@ class Motion:
     agreement: np.ndarray
     moving: np.ndarray
     residual: float
-    moved: float
     pan: tuple[int, int] = (0, 0)
 
 
@@ -68,9 +68,9 @@ def measure_motion(earlier: np.ndarray, later: np.ndarray, agree: float, disagre
     pan = quick_pan(*grey)
     if any(pan):  # further than the flow can reach: it finds what is left behind the camera's own motion
         whole = np.zeros((*grey[0].shape, 2), dtype=np.float32) - np.array(pan, dtype=np.float32)
-        flow = whole + backward_flow(_remap(grey[0], whole), grey[1], quick=True)
+        flow = whole + backward_flow(_remap(grey[0], whole), grey[1])
     else:
-        flow = backward_flow(grey[0], grey[1], quick=True)
+        flow = backward_flow(grey[0], grey[1])
     difference = cv2.absdiff(_remap(earlier, flow), later)
     height, width = later.shape[:2]
     small_height, small_width = size = sized((height, width), MAP)
@@ -92,9 +92,18 @@ def measure_motion(earlier: np.ndarray, later: np.ndarray, agree: float, disagre
         agreement=agreement(unexplained, agree, disagree),
         moving=np.minimum(_length(small - camera) * np.float32(1 / full), np.float32(1)),
         residual=float(shared_ground(residual, pan)[1].mean()) / 255,
-        moved=float((_length(small) > full / 2).mean()),
         pan=pan,
     )
+
+
+def backward_flow(earlier: np.ndarray, later: np.ndarray) -> np.ndarray:
+    """(H, W, 2) float32: where each pixel of `later` was in `earlier`, relative to itself; both are (H, W) uint8."""
+    import cv2
+
+    empty = np.zeros((*later.shape, 2), dtype=np.float32)
+    if min(later.shape) < 16:  # DIS matches 8-pixel patches over scales; nothing that small moves measurably
+        return empty
+    return np.asarray(cv2.DISOpticalFlow.create(cv2.DISOPTICAL_FLOW_PRESET_ULTRAFAST).calc(later, earlier, empty))
 
 
 def quick_pan(earlier: np.ndarray, later: np.ndarray) -> tuple[int, int]:
@@ -141,7 +150,7 @@ def warp_planes(planes: Sequence[np.ndarray], flow: np.ndarray) -> np.ndarray:
 
 
 def _remap(image: np.ndarray, flow: np.ndarray) -> np.ndarray:
-    """`sensing.flow.warp` with the places kept from frame to frame: making them took longer than carrying."""
+    """Carry an image along a flow; the places are kept from frame to frame: making them took longer than carrying."""
     import cv2
 
     y, x = _places(*flow.shape[:2])
@@ -175,8 +184,6 @@ BINS = 6
 # it so far that the next one is missed, but a restless scene must not be cut over and over.
 LEVEL_RATE = 0.5
 LEVEL_STEP = np.array([0.02, 0.05], dtype=np.float32)
-# The rule of thumb: this share of the pixels moves by more than half of full motion.
-RULE_SHARE = 0.3
 
 
 def colour_histogram(view: np.ndarray) -> np.ndarray:
@@ -203,8 +210,3 @@ def cut_score(features: np.ndarray, level: np.ndarray, weights: Sequence[float],
 def next_level(features: np.ndarray, level: np.ndarray) -> np.ndarray:
     """The clip's own level after one more frame."""
     return level + np.minimum(LEVEL_RATE * (features - level), LEVEL_STEP)
-
-
-def rule_says_cut(motion: Motion) -> bool:
-    """The rule of thumb that the learned features replace."""
-    return motion.moved > RULE_SHARE

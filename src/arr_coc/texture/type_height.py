@@ -19,7 +19,6 @@ from ..core.kept import ByteStore, PictureStore, pixels_key
 from ..pictures.words import Words, chains
 
 CELL = 16  # pixels of one value of the map
-TALLEST = 96  # pixels of letters that are 1 in the channel `type_height`
 # Of a word's box, which reaches from the tops of letters to the feet of those that hang: a capital.
 LETTER_SHARE = 0.65
 # Pictures of more pixels are sensed reduced.
@@ -59,25 +58,14 @@ class TypeHeight:
     def __bool__(self) -> bool:
         return self.source != NONE
 
-    def median(self, weights: np.ndarray | None = None) -> float:
-        """The height in the middle, by the ground that each has; 0 without type. weights: (N,) more of it."""
-        if not self:
-            return 0.0
-        ground = self.ground if weights is None else self.ground * weights
-        return weighted_quantile(self.heights, ground if ground.sum() > 0 else self.ground, 0.5)
+    def median(self) -> float:
+        """The height in the middle, by the ground that each has; 0 without type."""
+        return weighted_quantile(self.heights, self.ground, 0.5) if self else 0.0
 
     @property
     def ground(self) -> np.ndarray:
         """(N,) float64: letters of each row, told by its length over its height."""
         return (self.boxes[:, 3] - self.boxes[:, 1]) / np.maximum(self.heights, 1.0)
-
-    def note(self) -> str:
-        """One line for a reader."""
-        if not self:
-            return "no type here"
-        low, high = (weighted_quantile(self.heights, self.ground, share) for share in (0.1, 0.9))
-        how = "told by its words" if self.source == KNOWN else "sensed"
-        return f"letters are {low:.0f} to {high:.0f} pixels tall, {self.median():.0f} in the middle ({how})"
 
 
 def type_height(pixels: np.ndarray, words: Words | None = None, size: tuple[int, int] | None = None) -> TypeHeight:
@@ -92,8 +80,8 @@ def type_height(pixels: np.ndarray, words: Words | None = None, size: tuple[int,
         Heights in pixels of the picture as given.
 
     Example:
-        >>> type_height(np.full((64, 64, 3), 255, np.uint8)).note()
-        'no type here'
+        >>> type_height(np.full((64, 64, 3), 255, np.uint8)).median()
+        0.0
     """
     if not isinstance(pixels, np.ndarray) or pixels.dtype != np.uint8 or pixels.ndim not in (2, 3) or not pixels.size:
         raise InputError(f"letters are looked for in pixels (H, W, 3) of uint8, got {shown(pixels)}")
@@ -198,13 +186,8 @@ def _rows(above: np.ndarray) -> LetterRows:
 
 
 def is_low(grey: np.ndarray, height: float) -> bool:
-    """Are letters lower than `height` pixels in the middle, or is there no type? As `type_height` says, but sooner
-    where there is much small print.
-
-    Args:
-        grey: (H, W) uint8, of at most `MOST_PIXELS`.
-        height: Of a capital.
-    """
+    """Are letters of (H, W) uint8 lower than `height` pixels in the middle, or is there no type? As `type_height` says,
+    but sooner where there is much small print."""
     import cv2
 
     if min(grey.shape) < LEAST:
@@ -212,8 +195,7 @@ def is_low(grey: np.ndarray, height: float) -> bool:
     mean = cv2.blur(grey, (AROUND, AROUND), borderType=cv2.BORDER_REPLICATE)
     both = [_pieces(cv2.subtract(*pair)) for pair in ((mean, grey), (grey, mean))]
     # A quarter of the pieces of a row are as tall as it, and type is a third of all pieces.
-    tall = [np.count_nonzero(one.box[:, 3] * CAPITAL >= height) > RARE * max(len(one.box), FEWEST) for one in both]
-    if not any(tall):
+    if all(np.count_nonzero(one.box[:, 3] * CAPITAL >= height) <= RARE * max(len(one.box), FEWEST) for one in both):
         return True
     boxes, heights = _together([_measured(*one) for one in both if len(one.box)])
     return TypeHeight(np.zeros((0, 0)), boxes, heights, SENSED if len(heights) else NONE).median() < height
@@ -297,4 +279,4 @@ def weighted_quantile(values: np.ndarray, weights: np.ndarray, share: float) -> 
 
 def no_letters() -> TypeHeight:
     """What is known of a picture whose letters are not looked at."""
-    return TypeHeight(np.zeros((0, 0), np.float32), np.zeros((0, 4), np.float32), np.zeros(0, np.float32))
+    return TypeHeight(np.zeros((0, 0), np.float32), NO_ROWS.boxes, NO_ROWS.heights)

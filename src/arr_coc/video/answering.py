@@ -1,10 +1,8 @@
 """An answer from a clip: through the stock video prompt, or from all frames that got tokens as one picture.
 
-"video": all frames in one prompt, each with its own tokens and its time in words; what Qwen3-VL was trained for.
-"sheet": the frames that got tokens side by side, as one picture with all their tokens. For a model that never saw a
-video, such as a `mini` that was trained on single pictures only; what is asked may lie in several frames.
-"auto": "video" for models that say so in their configuration (`trained_on_video`) or take frames in groups, as the
-released Qwen3-VL do; else "sheet".
+Models that say so in their configuration (`trained_on_video`) or take frames in groups, as the released Qwen3-VL do,
+see all frames in one prompt, each with its own tokens and its time in words. Others, such as a `mini` that was trained
+on single pictures only, see the frames that got tokens side by side, as one picture with all their tokens.
 """
 
 from __future__ import annotations
@@ -13,7 +11,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from time import perf_counter
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -28,8 +26,6 @@ if TYPE_CHECKING:
     from ..answering.eye import Eye
     from .stream import SeenFrame
 
-Reading = Literal["auto", "video", "sheet"]
-READINGS = ("auto", "video", "sheet")
 # Frames side by side, at most.
 SHEET_FRAMES = 4
 
@@ -38,20 +34,15 @@ def answer_clip(
     eye: Eye,
     watched: Watched,
     frames: Sequence[np.ndarray],
-    reading: Reading = "auto",
     max_new_tokens: int = 64,
 ) -> Answer:
     """frames: (H, W, 3) uint8, those that were watched, with sides that are multiples of the model's cell.
 
     The answer's passes hold what the model was given: one for each group of frames, or one for the sheet.
     """
-    if reading not in READINGS:
-        raise InputError(f"no reading is called {reading!r}; choose {', '.join(READINGS)}")
     if len(frames) != len(watched.frames):
         raise InputError(f"{len(watched.frames)} frames were watched, but {len(frames)} are given to answer from")
-    if reading == "auto":
-        reading = "video" if knows_video(eye) else "sheet"
-    return (_from_video if reading == "video" else _from_sheet)(eye, watched, frames, max_new_tokens)
+    return (_from_video if knows_video(eye) else _from_sheet)(eye, watched, frames, max_new_tokens)
 
 
 def knows_video(eye: Eye) -> bool:
@@ -152,7 +143,7 @@ def group_allocations(watched: Watched, temporal: int) -> list[Allocation]:
     most = len(groups) * (watched.full // len(watched.frames))
     total = min(watched.budget, most)
     cell = watched.allocations[0].cell
-    return [one.allocation for one in share_budget(groups, total, None, watched.size, cell, watched.distance)]
+    return [one.allocation for one in share_budget(groups, total, watched.size, cell, watched.distance)]
 
 
 def grouped(frames: Sequence[SeenFrame]) -> SeenFrame:

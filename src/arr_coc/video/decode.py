@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..core.errors import InputError
-from ..core.files import replacing
+from ..core.folders import replacing
 
 if TYPE_CHECKING:
     import av

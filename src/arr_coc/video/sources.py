@@ -15,12 +15,14 @@ from dataclasses import replace
 import numpy as np
 
 from ..balancing.choosing import relevance_for, resolve
-from ..balancing.look import coupled_with, enlarged, photo_map
+from ..balancing.look import coupled_with
 from ..core.arrays import sized
+from ..knowing.photos.source import photo_coupling
 from ..knowing.registry import BUILT_IN
 from ..knowing.scene import SENSE_SIDE, RelevanceSource, Scene
 from ..texture.channels import CHANNELS
 from ..texture.motion import MAP, VIEW, view_of
+from ..texture.ops import enlarge
 
 # Context around a window, as a share of the frame's longer side: filters must not see the cut edge.
 MARGIN = 1 / 32
@@ -92,7 +94,7 @@ class ThreeWays(StreamSource):
         side = max(1, round(max(crop.shape[:2]) * min(1.0, SENSE_SIDE / max(pixels.shape[:2]))))
         sensed = sense(crop, self.band, side)
         # Places are those of the frame, not of the window.
-        height, width = sensed.size
+        height, width = sensed["red"].shape
         y, x = _places(outer[0], height, pixels.shape[0]), _places(outer[1], width, pixels.shape[1])
         places = dict(zip("yx", np.broadcast_arrays(y[:, None], x[None, :]), strict=True))
         texture = Texture({**sensed.planes, **places})
@@ -103,8 +105,8 @@ class ThreeWays(StreamSource):
         )
 
     def whole(self, pixels: np.ndarray, size: tuple[int, int]) -> dict[int, np.ndarray]:
-        photo = photo_map(pixels, self.query) if self.photos else None
-        return {} if photo is None else {3: enlarged(photo.map, size)}
+        photo = photo_coupling(pixels, self.query) if self.photos else None
+        return {} if photo is None else {3: enlarge(photo.map, size)}
 
     def everywhere(self, view: np.ndarray, size: tuple[int, int]) -> dict[int, np.ndarray]:
         from ..knowing.ways import perspectival
@@ -114,7 +116,7 @@ class ThreeWays(StreamSource):
         return {1: _shrunk(np.asarray(perspectival(texture)), size)}
 
     def combine(self, planes: np.ndarray) -> np.ndarray:
-        from ..balancing.tension import balance, sharpen
+        from ..balancing.tensions import balance, sharpen
 
         readable, outstanding, coupled = planes[:3]
         if self.photos:

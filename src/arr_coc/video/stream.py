@@ -4,39 +4,165 @@ stream = VideoStream("What number is on the red sign?", budget=256)
 for pixels in frames:
     seen = stream.see(pixels)          # SeenFrame: allocation, cut, similarity, …
 
-One frame: motion; has the scene changed? If so, start afresh. If not, carry relevance along the flow, look again only
-where it is weak, and pay only for ground that was not shown before.
+Each frame pays for what is new in it: the whole budget after a cut, a single token where nothing changed. One frame:
+motion; has the scene changed? If so, start afresh. If not, carry relevance along the flow, and look again only where
+it is weak.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+import json
+import os
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
 
 import numpy as np
 
 from ..attending.allocate import allocate
-from ..attending.frame import Frame
+from ..attending.frame import Frame, to_cells
+from ..core.arrays import Array, namespace
 from ..core.errors import InputError
-from ..core.values import Allocation, Relevance, timed
+from ..core.folders import WEIGHTS, verify
+from ..core.values import Allocation, JsonObject, Relevance, timed, token_density
 from ..knowing.scene import RelevanceSource
 from ..options import Budget, Options, as_options, check_question
-from ..texture.motion import FEATURES, Motion, cut_features, cut_score, measure_motion, next_level, view_of, warp_planes
-from .settings import (
-    Pace,
-    TemporalSettings,
-    blend,
-    boosted,
-    carried_trust,
-    cells_of,
-    detail_of,
-    fresh_ground,
-    kept_share,
-    load_settings,
-    same_ground,
-    spread_over,
-    weak_bands,
+from ..texture.motion import (
+    FEATURES,
+    Motion,
+    cut_features,
+    cut_score,
+    measure_motion,
+    next_level,
+    view_of,
+    warp_planes,
 )
 from .sources import everything, first_planes, map_size, planes_of, source_of
+
+# What `arr-coc train video` writes.
+SETTINGS_NAME = "settings.json"
+SHIPPED = WEIGHTS / "video"
+
+
+@dataclass(frozen=True)
+class TemporalSettings:
+    """decay: share of the carried relevance where it is looked at again, if the flow is trusted (0.7–0.9 expected).
+
+    boost: what the relevance of a place that moves on its own is multiplied by (1.2–1.8 expected). weak: trust below
+    which the carried relevance is looked at again. agree, disagree: the residual (0–1) that motion leaves unexplained
+    up to which ground is the same, and from which it is other ground. fade: trust that is left after each frame.
+    cut_weights, cut_bias: of `motion.FEATURES`; a sum above zero is a cut. keyframe: everything is looked at again, and
+    after this many frames.
+    """
+
+    decay: float = 0.8
+    boost: float = 1.5
+    weak: float = 0.5
+    agree: float = 0.03
+    disagree: float = 0.11
+    fade: float = 0.98
+    cut_weights: tuple[float, ...] = (33.0, 61.0)
+    cut_bias: float = -3.2
+    keyframe: int = 30
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "cut_weights", tuple(float(value) for value in self.cut_weights))
+        shares = all(0 <= value <= 1 for value in (self.decay, self.weak, self.fade))
+        if not (shares and self.boost >= 1 and 0 <= self.agree < self.disagree and self.keyframe >= 1):
+            raise InputError(f"{self} cannot be used; give shares in [0, 1], boost from 1 on, agree below disagree")
+
+    def to_json(self) -> JsonObject:
+        return asdict(self)
+
+
+def load_settings(folder: str | Path | None = None) -> TemporalSettings:
+    """What was learned: from a folder of `arr-coc train video`, the package's own, or defaults."""
+    path = Path(SHIPPED if folder is None else folder) / SETTINGS_NAME
+    if folder is None and not os.path.exists(path):
+        return TemporalSettings()
+    verify(path.parent, [path.name])
+    try:
+        return TemporalSettings(**json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError) as error:
+        raise InputError(f"no temporal settings could be read from {path}: {error}") from error
+
+
+# ---- carried relevance, for numpy and torch alike -------------------------------------------------------------------
+
+
+def carried_trust(warped_trust: Array, same_ground: Array, fade: float | Array) -> Array:
+    """How far the carried relevance of a place may be believed after one more frame.
+
+    The smaller of the two and not their product: a flow that is a little off in every frame (fine print that drifts) is
+    no growing evidence of other ground.
+    """
+    return fade * namespace(warped_trust).minimum(warped_trust, same_ground)
+
+
+def blend(warped: Array, current: Array, trust: Array, decay: float | Array) -> Array:
+    """decay · warped + (1 − decay) · current, and only current where the warped is not to be trusted."""
+    weight = decay * trust
+    return weight * warped + (1 - weight) * current
+
+
+def boosted(relevance: Array, moving: Array, boost: float | Array) -> Array:
+    """Relevance with places that move on their own raised, up to `boost` times; never above 1."""
+    return (relevance * (1 + (boost - 1) * moving)).clip(0, 1)
+
+
+# Bands into which a frame is cut across its shorter side. The weakest is looked at again, the others wait a frame, so
+# that no frame costs much more than another.
+BANDS = 8
+# A band is looked at again if this share of it is weak.
+SHARE = 0.02
+
+
+def weak_bands(trust: np.ndarray, weak: float) -> list[tuple[slice, slice]]:
+    """(h, w) trust → the window (rows, cols) of its weakest band, along the longer side; none where all is sure."""
+    height, width = trust.shape
+    across_rows = height <= width
+    shares = (trust < weak).mean(axis=1 if across_rows else 0)
+    edges = np.linspace(0, len(shares), min(BANDS, len(shares)) + 1).astype(int)
+    weakness = np.add.reduceat(shares, edges[:-1]) / np.diff(edges)
+    band = int(weakness.argmax())
+    if weakness[band] <= SHARE:
+        return []
+    span = slice(int(edges[band]), int(edges[band + 1]))
+    return [(span, slice(0, width)) if across_rows else (slice(0, height), span)]
+
+
+# ---- what of this ground was shown before, and what a frame may therefore cost ---------------------------------------
+
+# Ground counts as shown where it was shown in this share of the detail that is wanted now: carried maps blur a little.
+ENOUGH = 0.6
+
+
+def detail_of(allocation: Allocation) -> np.ndarray:
+    """(rows, cols) float32: 1 at level 0, a half at level 1, …; 0 where nothing looks."""
+    levels = allocation.level_map()
+    return np.where(levels < 0, 0.0, np.exp2(-levels.astype(np.float32))).astype(np.float32)
+
+
+def cells_of(maps: np.ndarray, grid: tuple[int, int]) -> np.ndarray:
+    """(h, w) → (rows, cols) mean of each cell."""
+    return to_cells(maps[None], Frame(grid, 1))[0]
+
+
+def spread_over(cells: np.ndarray, size: tuple[int, ...]) -> np.ndarray:
+    """(rows, cols) → (h, w), each place with the value of the cell it lies in."""
+    rows, cols = cells.shape
+    at_row = np.minimum((np.arange(size[0]) + 0.5) * rows / size[0], rows - 1).astype(int)
+    at_col = np.minimum((np.arange(size[1]) + 0.5) * cols / size[1], cols - 1).astype(int)
+    return np.ascontiguousarray(cells[at_row[:, None], at_col[None, :]], dtype=np.float32)
+
+
+def fresh_ground(standing: Allocation, shown: np.ndarray) -> float:
+    """Share of the standing tokens that stand on ground not yet shown in that detail. shown: (rows, cols)."""
+    density = token_density(standing)
+    unmet = shown < ENOUGH * detail_of(standing)
+    return float((density * unmet).sum() / density.sum())
+
+
+# ---- the stream ------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,13 +174,12 @@ class StreamState:
     (2,) the clip's own level of the cut features.
     planes: (planes, h, w) carried maps. trust: (h, w) how far they may be believed. whole_trust: (h, w) that of maps
     that are known of whole frames only. relevance: (h, w) of the last frame. shown: (h, w) detail in which this ground
-    was shown, 0 to 1. standing: (N, 3) leaves of the last standing allocation. spent: tokens so far.
+    was shown, 0 to 1.
     """
 
     frame: int
     scene: int
     since_keyframe: int
-    spent: int
     size: tuple[int, int]
     view: np.ndarray
     level: np.ndarray
@@ -63,7 +188,6 @@ class StreamState:
     whole_trust: np.ndarray
     relevance: np.ndarray
     shown: np.ndarray
-    standing: np.ndarray
 
 
 # A source that can only be asked for the whole frame is asked again when this share of the relevance is weak.
@@ -77,24 +201,18 @@ DOUBT = 0.15
 class SeenFrame:
     """What was decided about one frame.
 
-    number, scene: from 0. cut: the first frame of a new scene. keyframe: everything was looked at again. allocation:
-    what is paid for in this frame. standing: where the question needs detail in this frame, whatever was shown before,
-    always of the same size: what similarity compares. fresh: share of the standing tokens whose ground is new.
-    looked: share of the frame that was looked at again. similarity: of this standing allocation and the last one's, on
-    the ground that both frames show; None in the first frame. features: of the cut, by name.
+    number, scene: from 0. cut: the first frame of a new scene. allocation:
+    what is paid for in this frame. fresh: share of the tokens for all that the question needs here whose ground is new.
+    looked: share of the frame that was looked at again. same_ground: (h, w) share of each place that was there before.
     """
 
     number: int
     scene: int
     cut: bool
-    keyframe: bool
     allocation: Allocation
-    standing: Allocation
     relevance: Relevance
-    similarity: float | None
     fresh: float
     looked: float
-    features: dict[str, float] = field(default_factory=dict)
     same_ground: np.ndarray | None = None
     seconds: dict[str, float] = field(default_factory=dict)
 
@@ -109,8 +227,6 @@ class VideoStream:
     Args:
         query: The question.
         budget: Tokens that one frame may cost, or a share of them; a quarter by default.
-        total: Tokens of the whole clip (`Pace`).
-        frames: Of the whole clip (`Pace`).
         scorer: Of the model that will answer; "auto" takes it.
         settings: Instead of those that come with the library.
         options: `budget`, `relevance` ("look" by default; a function gets (frame (H, W, 3) uint8, question)), `photos`
@@ -127,13 +243,11 @@ class VideoStream:
         query: str,
         budget: Budget | None = None,
         *,
-        total: int | None = None,
-        frames: int | None = None,
         scorer: RelevanceSource | None = None,
         settings: TemporalSettings | None = None,
         options: Options | None = None,
     ) -> None:
-        self.query, self.total, self.frames = check_question(query), total, frames
+        self.query = check_question(query)
         self.options = as_options(options).override(budget=budget).default(relevance="look")
         self.cell, self.photos = self.options.cell, self.options.photos
         self.settings = settings or load_settings()
@@ -158,12 +272,11 @@ class VideoStream:
         with timed(seconds, "attend"):
             if motion is not None and state is not None:
                 after = replace(after, level=next_level(features, state.level))
-            after, seen = self._attend(state, after, fresh_start, motion)
+            after, seen = self._attend(after, fresh_start and state is not None)
         self.state = after
         return replace(
             seen,
             looked=looked,
-            features=dict(zip(FEATURES, features.tolist(), strict=True)),
             same_ground=None if fresh_start or motion is None else motion.agreement,
             seconds=seconds,
         )
@@ -192,7 +305,6 @@ class VideoStream:
             frame=0 if state is None else state.frame + 1,
             scene=0 if state is None else state.scene + 1,
             since_keyframe=0,
-            spent=0 if state is None else state.spent,
             size=(pixels.shape[0], pixels.shape[1]),
             view=view,
             level=np.zeros(len(FEATURES), dtype=np.float32) if state is None else state.level,
@@ -201,7 +313,6 @@ class VideoStream:
             whole_trust=np.ones(size, dtype=np.float32),
             relevance=blank,
             shown=blank,
-            standing=np.zeros((0, 3), dtype=np.int64),
         )
         return after, 1.0
 
@@ -258,57 +369,30 @@ class VideoStream:
 
     # ---- tokens -------------------------------------------------------------------------------------------------
 
-    def _attend(
-        self, before: StreamState | None, after: StreamState, fresh_start: bool, motion: Motion | None
-    ) -> tuple[StreamState, SeenFrame]:
-        """The standing allocation, and what of it has to be paid for."""
+    def _attend(self, after: StreamState, cut: bool) -> tuple[StreamState, SeenFrame]:
+        """Find what the question needs in this frame, and pay for what of it was not shown before."""
         size = after.size
-        cap = self.cap_of(size)
-        standing = allocate(after.relevance, cap, image_size=size, cell=self.cell)
         frame = Frame(size, self.cell)
-        shown = cells_of(after.shown, frame.grid)
-        wanted = detail_of(standing)
+        cap = self.options.tokens(frame.full)
+        standing = allocate(after.relevance, cap, image_size=size, cell=self.cell)
+        shown, wanted = cells_of(after.shown, frame.grid), detail_of(standing)
         fresh = fresh_ground(standing, shown)
-        pace = Pace(cap, self.total, self.frames)
-        tokens = pace.allowance(after.frame, after.spent, fresh)
-        if tokens == 0:
-            raise InputError(
-                f"the total of {self.total} tokens is used up before frame {after.frame}: {after.spent} are spent and "
-                "every frame needs one; give a larger total, or frames= so that enough is kept back"
-            )
         unmet = np.clip(1 - shown / np.maximum(wanted, 1e-6), 0, 1)
-        relevance = cells_of(after.relevance, frame.grid)
         # Ground that was shown still counts a little: what is left over goes to the most relevant of it.
-        demand = relevance * (0.02 + 0.98 * unmet)
+        demand = cells_of(after.relevance, frame.grid) * (0.02 + 0.98 * unmet)
+        tokens = 1 + round((cap - 1) * fresh)
         paid = allocate(demand.astype(np.float32), tokens, image_size=size, cell=self.cell)
-        similarity = None
-        if before is not None and before.size == size and len(before.standing):
-            earlier = frame.allocation(before.standing, np.zeros(len(before.standing)), cap, "overlay")
-            ground = np.zeros(frame.grid) if motion is None else cells_of(same_ground(motion.unexplained), frame.grid)
-            similarity = kept_share(earlier, standing, ground)
-        after = replace(
-            after,
-            spent=after.spent + paid.tokens,
-            shown=np.maximum(after.shown, spread_over(detail_of(paid), after.shown.shape)),
-            standing=standing.leaf_cells(),
-        )
+        after = replace(after, shown=np.maximum(after.shown, spread_over(detail_of(paid), after.shown.shape)))
         seen = SeenFrame(
             number=after.frame,
             scene=after.scene,
-            cut=fresh_start and before is not None,
-            keyframe=after.since_keyframe == 0,
+            cut=cut,
             allocation=paid,
-            standing=standing,
             relevance=Relevance(after.relevance, query=self.query, notes=(self.source.note,)),
-            similarity=similarity,
             fresh=fresh,
             looked=1.0,
         )
         return after, seen
-
-    def cap_of(self, size: tuple[int, int]) -> int:
-        """Tokens that one frame of (height, width) pixels may cost."""
-        return self.options.tokens(Frame(size, self.cell).full)
 
 
 def check_frame(pixels: object) -> np.ndarray:

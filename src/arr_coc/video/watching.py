@@ -24,8 +24,7 @@ from ..decide import View, distance_for
 from ..knowing.scene import RelevanceSource
 from ..options import DEFAULT_SHARE, Budget, Options, as_options
 from ..texture.type_height import letters_of
-from .settings import TemporalSettings, cells_of
-from .stream import SeenFrame, VideoStream
+from .stream import SeenFrame, TemporalSettings, VideoStream, cells_of
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -64,16 +63,6 @@ class Watched:
         """Numbers of the first frames of scenes, without the clip's first."""
         return [frame.number for frame in self.frames if frame.cut]
 
-    @property
-    def coherence(self) -> dict[str, float | None]:
-        """Mean similarity of standing allocations to the frame before: inside scenes, and at cuts."""
-        inside = [one.similarity for one in self.frames if one.similarity is not None and not one.cut]
-        at_cuts = [one.similarity for one in self.frames if one.similarity is not None and one.cut]
-        return {
-            "inside": float(np.mean(inside)) if inside else None,
-            "at_cuts": float(np.mean(at_cuts)) if at_cuts else None,
-        }
-
     def funded(self, most: int) -> list[int]:
         """The frames that got tokens for ground of their own, up to `most`, in the order of time: of every stretch that
         shows much the same ground the one with most tokens, where that is a quarter of what any of them got."""
@@ -100,7 +89,6 @@ def watch(
     query: str,
     budget: Budget | None = None,
     *,
-    cap: int | None = None,
     seconds: Iterable[float] | None = None,
     scorer: RelevanceSource | None = None,
     settings: TemporalSettings | None = None,
@@ -113,7 +101,6 @@ def watch(
         frames: (H, W, 3) uint8 RGB, one after the other, all of one size.
         query: The question.
         budget: Tokens of the whole clip, or a share such as "10%"; a quarter by default.
-        cap: Tokens that one frame may cost; full detail of a frame unless given.
         seconds: When each frame was taken.
         scorer: The one that was trained with a model.
         settings: Of the memory from frame to frame.
@@ -154,10 +141,10 @@ def watch(
     view = View(
         size, Frame(size, cell), lambda: letters_of(needed), lambda times: Frame(size, cell), as_grip(options.grip)
     )
-    distance = distance_for(view, known, options, min(each, -(-total // len(seen)) if cap is None else cap))
+    distance = distance_for(view, known, options, min(each, -(-total // len(seen))))
     # One size for the whole clip, and no level below 0: frames of a prompt have one grid.
     distance = Distance(distance.times, notes=distance.notes)
-    shared = share_budget(seen, total, cap, size, cell, distance)
+    shared = share_budget(seen, total, size, cell, distance)
     times = tuple(seconds) if seconds is not None else ()
     notes = [stream.source.note, *options.notes(full, "the clip"), *distance.notes]
     return Watched(tuple(shared), total, full, query, size, times, tuple(notes))
@@ -189,7 +176,6 @@ def watch_film(
 def share_budget(
     frames: list[SeenFrame],
     total: int,
-    cap: int | None,
     size: tuple[int, int],
     cell: int = DEFAULT_CELL,
     distance: Distance | None = None,
@@ -205,7 +191,7 @@ def share_budget(
         np.zeros(frame.grid) if one.same_ground is None else cells_of(one.same_ground, frame.grid) for one in frames
     ]
     maps = torch.from_numpy(relevance)[None]
-    leaves = grow_forest(demand_of(maps, torch.from_numpy(np.stack(same)).float()[None]), total, cap, maps)
+    leaves = grow_forest(demand_of(maps, torch.from_numpy(np.stack(same)).float()[None]), total, maps)
     allocations = [
         at_distance(
             frame.allocation(cells[:length].numpy(), scores[:length].numpy(), int(length), "overlay"),
@@ -243,20 +229,17 @@ def demand_of(relevance: Tensor, same_ground: Tensor, repeated: float = REPEATED
     return relevance * (repeated + (1 - repeated) * (1 - same_ground))
 
 
-def share_tokens(demand: Tensor, total: int, cap: int | None = None) -> Tensor:
-    """(N, T, rows, cols) demand → (N, T) int64 tokens of each frame: `total` for each clip, at most `cap` for a frame.
+def share_tokens(demand: Tensor, total: int) -> Tensor:
+    """(N, T, rows, cols) demand → (N, T) int64 tokens of each frame: `total` for each clip.
 
-    Every frame has one at the least. The total is met exactly; less only where the cap does not let it be spent.
+    Every frame has one at the least. The total is met exactly.
     """
     import torch
 
-    number, frames, rows, cols = demand.shape
-    cap = rows * cols if cap is None else min(cap, rows * cols)
-    if total < frames or cap < 1:
-        raise InputError(
-            f"a total of {total} tokens and a cap of {cap} are less than one for each of {frames} frames; give more"
-        )
-    gains = token_gains(demand.flatten(0, 1)).unflatten(0, (number, frames))[..., :cap]
+    number, frames = demand.shape[:2]
+    if total < frames:
+        raise InputError(f"a total of {total} tokens is less than one for each of {frames} frames; give more")
+    gains = token_gains(demand.flatten(0, 1)).unflatten(0, (number, frames))
     gains[..., 0] = math.inf
     # Among equals the frames take turns: the first token of each, then the second.
     order = gains.transpose(1, 2).flatten(1).argsort(dim=1, descending=True, stable=True)[:, :total]
@@ -264,11 +247,11 @@ def share_tokens(demand: Tensor, total: int, cap: int | None = None) -> Tensor:
     return counts.scatter_add(1, order % frames, torch.ones_like(order))
 
 
-def grow_forest(demand: Tensor, total: int, cap: int | None = None, relevance: Tensor | None = None) -> Leaves:
+def grow_forest(demand: Tensor, total: int, relevance: Tensor | None = None) -> Leaves:
     """(N, T, rows, cols) demand → the leaves of all frames, (N · T, …), clip after clip: an overlay for each frame.
 
-    total, cap: see `share_tokens`. The leaves are scored by `relevance`, by the demand unless given.
+    total: see `share_tokens`. The leaves are scored by `relevance`, by the demand unless given.
     """
-    counts = share_tokens(demand, total, cap)
+    counts = share_tokens(demand, total)
     scored = demand if relevance is None else relevance
     return overlay(demand.flatten(0, 1), counts.flatten().tolist(), scored=scored.flatten(0, 1))

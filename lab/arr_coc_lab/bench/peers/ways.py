@@ -12,8 +12,7 @@ from torch.nn import functional as F
 
 from arr_coc.attending.controls import permute_along_tree
 from arr_coc.attending.overlay import overlay
-from arr_coc.attending.quadtree import Criterion, quadtree
-from arr_coc.attending.tree import build_tree
+from arr_coc.attending.tree import Criterion, build_tree, quadtree
 from arr_coc.core.errors import InputError
 
 from ...train.allocations import target_cells

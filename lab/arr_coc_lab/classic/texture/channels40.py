@@ -23,7 +23,6 @@ from arr_coc.core.errors import InputError, shown
 from arr_coc.texture import channels as library
 from arr_coc.texture.channels import (
     FAINTEST_EDGE,
-    check_gaze,
     eccentricity,
     edges,
     local_contrast,
@@ -32,7 +31,7 @@ from arr_coc.texture.channels import (
     surround_radius,
     text_regions,
 )
-from arr_coc.texture.pixels import srgb_to_lab
+from arr_coc.texture.ops import srgb_to_lab
 
 from . import ops
 from .superpixels import VIEW, cluster_channels, superpixels
@@ -241,7 +240,7 @@ def sense(
     if "cluster_id" in chosen:
         labels = _superpixels(batch) if labels is None else labels
         maps |= cluster_channels(labels.to(batch.device), size)
-    maps |= _places(size, check_gaze(gaze), light)
+    maps |= _places(size, gaze, light)
     for name, plane in (given or {}).items():
         maps[name] = _given(name, plane, light)
     if semantic is not None:

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from arr_coc.core.errors import InputError
 from arr_coc.core.folders import CLASSIC_WEIGHTS
-from arr_coc.core.pretrained import Pretrained
+from arr_coc.core.modules import Pretrained
 
 from .channels40 import BatchTexture, Layout, get_layout
 from .ops import unit

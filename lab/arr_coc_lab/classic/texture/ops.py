@@ -12,7 +12,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from arr_coc.texture.pixels import luminance, sobel
+from arr_coc.texture.ops import exact_luminance as luminance
+from arr_coc.texture.ops import exact_sobel as sobel
 
 __all__ = ["luminance", "sobel"]  # the same formulas in both libraries
 

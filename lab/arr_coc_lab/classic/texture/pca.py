@@ -19,7 +19,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from arr_coc.core.errors import InputError
-from arr_coc.core.files import replacing
+from arr_coc.core.folders import replacing
 from arr_coc_lab.classic.encoder import SemanticEncoder
 
 from .channels40 import SEMANTIC_DIMENSIONS

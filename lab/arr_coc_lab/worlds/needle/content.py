@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import torch
 
-from arr_coc.core.alphabet import IDS, PADDING, encode
+from arr_coc.core.alphabet import IDS, PADDING, text_row
 
 from ..constants import constant
 from ..words import lists_of
@@ -26,7 +26,7 @@ DIGIT_ZERO = IDS["0"]
 def string_table(strings: tuple[str, ...], device: torch.device | str = "cpu") -> torch.Tensor:
     """(N, L) int64: the strings as rows of identifiers, padded with 0 on the right; cached per device."""
     length = max(1, *(len(string) for string in strings))
-    rows = [encode(string) + [PADDING] * (length - len(string)) for string in strings]
+    rows = [text_row(string, length) for string in strings]
     return torch.tensor(rows, dtype=torch.int64, device=device)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from PIL import Image, ImageDraw, ImageFont
 
-from arr_coc.core.files import check_folder, replacing, write_text
+from arr_coc.core.folders import check_folder, replacing, write_text
 
 from .batch import NeedleBatch
 from .difficulty import Difficulty

@@ -15,7 +15,7 @@ import numpy as np
 from PIL import Image, ImageDraw, ImageOps
 
 from arr_coc.core.errors import InputError
-from arr_coc.core.files import check_folder, replacing, write_text
+from arr_coc.core.folders import check_folder, replacing, write_text
 
 from ..needle.export import contact_sheet, record, rounded
 from .drawing import Artist, browser, check_tools, make_page

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from arr_coc.core.errors import InputError
-from arr_coc.core.files import replacing
+from arr_coc.core.folders import replacing
 
 
 class DrawnQuestion(NamedTuple):

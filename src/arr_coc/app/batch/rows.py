@@ -18,7 +18,7 @@ from time import monotonic
 from typing import NamedTuple
 
 from ...core.errors import InputError
-from ...core.files import (
+from ...core.folders import (
     WHOLE,
     Share,
     count_rows,

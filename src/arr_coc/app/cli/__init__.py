@@ -19,7 +19,7 @@ import typer
 from typer.main import get_command
 
 from ...core.errors import InputError, naming_extras
-from ...core.files import check_folder
+from ...core.folders import check_folder
 from ...core.plugins import LAB, load_plugin, plugins
 from .console import INTERRUPTED, complain, flush, plain_streams, unwritten
 

@@ -4,34 +4,30 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from ...asking import Eye, ask
-from ...balancing.document import PageRelevance
-from ...core.files import write_json
-from ...core.folders import MINI
+from ...core.errors import InputError
+from ...core.folders import MINI, write_json
 from ...core.values import (
     UNSURE,
     Answer,
     DocumentAllocation,
     PageShare,
-    check_sureness,
     is_unsure,
     sureness_words,
     withheld,
 )
-from ...decide_document import DocumentLook, listed
-from ...looking import PreparedDocument, prepare
-from ...options import Options, check_question
-from ...pictures.document import Document
-from ...pictures.words import as_words
+from ...decide_document import listed
+from ...looking import Prepared, prepare
+from ...options import check_question
 from .console import print_json, progress, say, seconds_line, wait_asleep, writing
 from .inputs import PictureSource, check_model, check_record, expand
-from .look import drawings, write_drawn
+from .look import write_drawn
 from .options import Choices, Model, OnlyJson, Pages, Query, Record, with_options
 
 
@@ -73,7 +69,8 @@ def command(given: AskCommand) -> None:
     options = given.options
     check_question(given.query)
     options.check_preset()
-    check_sureness(given.min_sureness)
+    if not 0 <= given.min_sureness <= 1:
+        raise InputError(f"--min-sureness {given.min_sureness} is no sureness; give 0 (every answer counts) to 1")
     check_record(given.record)
     if os.path.isdir(given.image):
         source = PictureSource(given.image, Path(given.image), given.pages)
@@ -88,44 +85,30 @@ def command(given: AskCommand) -> None:
             model = Eye.from_pretrained(given.model, device=options.device, record=given.record)
         answer = ask(source.place, given.query, model=model, pages=source.pages, options=options)
     answer = withheld(answer, given.min_sureness)
-    files = {} if given.out is None else write_answer(given.out, source, given, options, answer)
+    files = {} if given.out is None else write_answer(given.out, source, given.query, answer)
     if given.as_json:
         print_json({**answer.to_json(), "model": given.model, "query": given.query, "files": files})
     else:
         print_answer(source.file, given.query, answer, files)
 
 
-def write_answer(
-    out: Path, source: PictureSource, given: AskCommand, options: Options, answer: Answer
-) -> dict[str, str]:
+def write_answer(out: Path, source: PictureSource, query: str, answer: Answer) -> dict[str, str]:
     """Write NAME.answer.json, and the regions that were answered from, drawn and as JSON; return the paths by kind."""
-    from ...draw import homunculus
+    from ...draw import document_sheet, homunculus
 
-    prepared, name, query = prepare(source.place, source.pages), Path(source.file).stem, given.query
-    if isinstance(prepared, PreparedDocument):
-        look = answered_document(prepared.document, query, answer)
-        files = write_drawn(out, name, drawings(look), look.allocation)
-    else:
-        # mini goes by its scorer. What another model goes by, unless it was named, is not known here: no map then.
-        usual = "scorer" if given.model == MINI else "glance"
-        source_name = usual if options.relevance in (None, "auto") else options.relevance
-        known = None
-        if source_name != "glance":
-            known = prepared.look(query, replace(options, relevance=source_name, allocation=None)).relevance
-        words = prepared.words if options.words is None else as_words(options.words, prepared.picture.size)
-        drawn = homunculus(prepared.picture, answer.allocation, known, query, answer=answer, words=words)
+    prepared, name = prepare(source.place, source.pages), Path(source.file).stem
+    if isinstance(prepared, Prepared):
+        drawn = homunculus(prepared.picture, answer.allocation, None, query, answer=answer)
         files = write_drawn(out, name, {"homunculus": drawn}, answer.allocation)
+    else:
+        document = prepared.document
+        read = dict(zip(answer.pages, (step.allocation for step in answer.passes), strict=False))
+        shares = tuple(PageShare(page.number, page.name, 0, read.get(page.number)) for page in document.pages)
+        laid = DocumentAllocation(shares, answer.tokens, answer.allocation.strategy, document.name, document.of_pages)
+        files = write_drawn(out, name, {"pages": document_sheet(document, laid, query)}, laid)
     with writing(out):
         write_json(out / f"{name}.answer.json", answer.to_json())
     return {**files, "answer": str(out / f"{name}.answer.json")}
-
-
-def answered_document(document: Document, query: str, answer: Answer) -> DocumentLook:
-    """The pages that an answer was read from, as a look at their document."""
-    read = dict(zip(answer.pages, (step.allocation for step in answer.passes), strict=False))
-    shares = tuple(PageShare(page.number, page.name, 0, read.get(page.number)) for page in document.pages)
-    laid = DocumentAllocation(shares, answer.tokens, answer.allocation.strategy, document.name, document.of_pages)
-    return DocumentLook(document, laid, (PageRelevance(),) * len(shares), query)
 
 
 def print_answer(name: str, query: str, answer: Answer, files: Mapping[str, str]) -> None:

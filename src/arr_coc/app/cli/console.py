@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ...core.files import writing as writing
+from ...core.folders import writing as writing
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -93,29 +93,19 @@ def seconds_line(seconds: Mapping[str, float]) -> str:
 def progress(steps: Sequence[str] | int | None, verb: str, *, hidden: bool = False) -> Generator[Callable[..., None]]:
     """A bar on the standard error, only where somebody watches.
 
-    steps: their names, and the result is called with each as it begins; or how many there are, and it is called
-    without a name after each, or with how many were done. None: the bar only shows that something is going on.
+    steps: how many there are, or their names; None: the bar only shows that something is going on. The result is called
+    for each step, with its name or with how many were done.
     """
     if hidden or not sys.stderr.isatty():
         yield lambda name="", done=1: None
         return
+    from rich.markup import escape
     from rich.progress import MofNCompleteColumn, Progress, TimeElapsedColumn
 
-    names = list(steps) if isinstance(steps, Sequence) else []
     columns = (*Progress.get_default_columns(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console(stderr=True), transient=True) as bar:
-        task = bar.add_task(verb, total=steps if isinstance(steps, int) else len(names) or None)
-
-        def advance(name: str = "", done: int = 1) -> None:
-            if name:
-                from rich.markup import escape
-
-                place = names.index(name) if name in names else None
-                bar.update(task, description=escape(f"{verb} {name}".strip()), completed=place)
-            else:
-                bar.advance(task, done)
-
-        yield advance
+        task = bar.add_task(verb, total=steps if isinstance(steps, int | None) else len(steps))
+        yield lambda name="", done=1: bar.update(task, description=escape(f"{verb} {name}".strip()), advance=done)
 
 
 # ---- around the work ------------------------------------------------------------------------------------------------
@@ -134,7 +124,7 @@ def save_png(image: Image, path: Path) -> None:
     """A picture of PIL under a temporary name first."""
     from zlib import Z_RLE
 
-    from ...core.files import replacing
+    from ...core.folders import replacing
 
     with replacing(path) as temporary:
         # Run lengths at level 1 take a fraction of the default's time, and the file is hardly larger.

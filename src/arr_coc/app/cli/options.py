@@ -65,14 +65,9 @@ Model = Annotated[str, typer.Option("--model", "-m", help="mini, which is includ
 AnsweringModel = Annotated[str | None, typer.Option("--model", "-m", help="Also answer: mini, a folder, or a name.")]
 OutFolder = Annotated[Path, typer.Option(help="Folder for the results; made if missing.")]
 OnlyJson = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
-Pages = Annotated[
-    str | None, typer.Option(metavar="PAGES", help="Pages of a PDF or TIFF, such as 3 or 2-5,7. [default: all]")
-]
+Pages = Annotated[str | None, typer.Option(metavar="PAGES", help="Pages of a PDF, such as 3 or 2-5,7. [default: all]")]
 Record = Annotated[
     Path | None, typer.Option(metavar="FILE.jsonl", help="Append what is asked and answered to a file of your own.")
-]
-AllowMedia = Annotated[
-    list[str] | None, typer.Option(help="A host that pictures may be fetched from; may be repeated.")
 ]
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -12,8 +10,7 @@ import typer
 
 from ...core.errors import InputError
 from ...packing.pack import pack
-from ...packing.prices.tables import TokenTable, load_tables, table_for
-from ...pictures.pdf import load_page
+from ...packing.prices.tables import table_for
 from .console import print_json, say
 from .inputs import as_member, expand
 from .options import Choices, OnlyJson, OutFolder, Pages, with_options
@@ -30,16 +27,7 @@ class PackCommand(Choices):
             help="Files, folders, globs or -, then the question. Several are pages, which share the budget.",
         ),
     ]
-    model: Annotated[
-        str | None, typer.Option("--for", help="Who will see it, such as gpt-4o, claude-opus-4-7 or qwen3-vl.")
-    ] = None
-    cost: Annotated[
-        bool, typer.Option("--cost", help="Only tell what pictures, or sizes such as 1920x1080, cost as they are.")
-    ] = False
-    tables: Annotated[
-        Path | None,
-        typer.Option("--table", metavar="FILE.toml", help="Your own token tables; they are searched first."),
-    ] = None
+    model: Annotated[str, typer.Option("--for", help="Who will see it, such as gpt-4o, claude-opus-4-7 or qwen3-vl.")]
     pages: Pages = None
     out: OutFolder = Path("out/pack")
     as_json: OnlyJson = False
@@ -50,30 +38,21 @@ def command(given: PackCommand) -> None:
     """Draw what a question needs as one to four ordinary pictures of a chosen number of tokens.
 
     Writes picture-1.png, … and pack.json: the text to put before them, what they cost, what was left out, and where
-    everything lies in the original. With --cost nothing is packed: it tells the tokens of pictures as each provider
-    counts them, or without --for as all of them do.
+    everything lies in the original.
 
     \b
     Examples:
       arr-coc pack page.png "What is the total?" --budget 400 --for qwen3-vl --out packed
       arr-coc pack report.pdf --pages 1-12 "What was the loss in 2021?" --budget 2000 --for claude-opus-4-7
-      arr-coc pack --cost page.png --for gpt-4o
-      arr-coc pack --cost 1920x1080
     """
-    tables = load_tables(given.tables)
-    if given.cost:
-        return tell_cost(given, tables if given.model is None else (table_for(given.model, tables),))
-    if len(given.inputs) < 2 or given.model is None:
-        raise InputError(
-            'give pictures, a question and a model: arr-coc pack page.png "What is the total?" --for gpt-4o'
-        )
-    table_for(given.model, tables)
+    if len(given.inputs) < 2:
+        raise InputError('give pictures and a question: arr-coc pack page.png "What is the total?" --for gpt-4o')
+    table_for(given.model)
     places = [as_member(source) for source in expand(given.inputs[:-1], given.pages)]
     packed = pack(
         places[0] if len(places) == 1 else places,
         given.inputs[-1],
         model=given.model,
-        table=given.tables,
         options=given.options,
     )
     files = packed.save(given.out)
@@ -84,27 +63,4 @@ def command(given: PackCommand) -> None:
         shows = ", ".join(pane.letter or "whole" for pane in one.panes)
         say(f"  {path.name}, {one.size[1]}×{one.size[0]}: {one.tokens} tokens, shows {shows}")
     say(packed.text, *(f"note: {note}" for note in packed.notes))
-    if packed.left_out.get("pages"):
-        say(f"not shown: page {', '.join(map(str, packed.left_out['pages']))}")
     return say(f"written: {files[-1]}")
-
-
-def tell_cost(given: PackCommand, tables: Sequence[TokenTable]) -> None:
-    """Print the tokens of pictures as they are, by one table or by all."""
-    sizes: dict[str, tuple[int, int]] = {}
-    for text in given.inputs:
-        pixels = re.fullmatch(r"(\d{1,6})\s*[x×]\s*(\d{1,6})", text.strip().lower())
-        if pixels and not Path(text).exists():
-            sizes[text] = int(pixels[2]), int(pixels[1])
-        else:
-            sizes |= {source.name: load_page(source.place)[0].size for source in expand([text], given.pages)}
-    rows = [
-        {"file": name, "height": size[0], "width": size[1], "model": one.name, "tokens": one.tokens(size)}
-        | {"counted": one.as_told, "source": one.source}
-        for name, size in sizes.items()
-        for one in tables
-    ]
-    if given.as_json:
-        return print_json({"pictures": rows})
-    say(*("{file}, {width}×{height}, {model}: {tokens} tokens, {counted}".format(**row) for row in rows))
-    return say(*(f"{one.name}: {one.source} {one.notes}".strip() for one in tables if given.model is not None))

@@ -11,12 +11,12 @@ import typer
 
 from ...core.folders import MINI
 from .inputs import check_model, check_packages, check_record
-from .options import AllowMedia, Choices, Listening, Model, Record, limits_of, with_options
+from .options import Choices, Listening, Model, Record, limits_of, with_options
 
 
-def api_key() -> str | None:
-    """The key that clients must send: from the environment, because other users can read a command line."""
-    return os.environ.get("ARR_COC_API_KEY") or None
+def secret(variable: str) -> str | None:
+    """A secret of the environment, because other users can read a command line."""
+    return os.environ.get(variable) or None
 
 
 def log_requests(name: str) -> None:
@@ -35,7 +35,6 @@ class ServeCommand(Listening, Choices):
     """What a server is started with."""
 
     model: Model = MINI
-    allow_media: AllowMedia = None
     record: Record = None
 
 
@@ -59,7 +58,7 @@ def serve(given: ServeCommand) -> None:
     check_packages("serve", "fastapi", "uvicorn", "prometheus_client")
     from ..web import LIMITS, Limits, check_exposure
 
-    key, (host, port) = api_key(), given.address(8000)
+    key, (host, port) = secret("ARR_COC_API_KEY"), given.address(8000)
     check_exposure(host, key)
     limits, options = Limits(**limits_of(given.limit, LIMITS)), given.options
     check_record(given.record)
@@ -72,7 +71,6 @@ def serve(given: ServeCommand) -> None:
         host=host,
         port=port,
         key=key,
-        media=given.allow_media or (),
         limits=limits,
         record=given.record,
         options=options,
@@ -88,7 +86,6 @@ class ProxyCommand(Listening, Choices):
     model: Annotated[
         str | None, typer.Option("--for", help="How pictures are counted for models that no table knows.")
     ] = None
-    allow_media: AllowMedia = None
 
 
 @with_options(ProxyCommand)
@@ -113,7 +110,7 @@ def proxy(given: ProxyCommand) -> None:
     from ..proxy.packer import LIMITS, ProxySettings, proxy_limits
     from ..web import check_exposure
 
-    key, (host, port) = api_key(), given.address(8010)
+    key, (host, port) = secret("ARR_COC_API_KEY"), given.address(8010)
     check_exposure(host, key)
     options = given.options.default(relevance="auto", budget=0.25)
     check_relevance(options.relevance)
@@ -123,7 +120,6 @@ def proxy(given: ProxyCommand) -> None:
         given.upstream,
         given.model,
         options=options,
-        media=tuple(given.allow_media or ()),
         limits=proxy_limits(**limits),
         **own,
     )
@@ -147,7 +143,6 @@ class MicroscopeCommand(Listening, Choices):
         list[str] | None,
         typer.Option("--model", "-m", help="A model that visitors may choose; may be repeated. [default: mini]"),
     ] = None
-    show: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False
 
 
 @with_options(MicroscopeCommand)
@@ -161,26 +156,25 @@ def microscope(given: MicroscopeCommand) -> None:
     \b
     Examples:
       arr-coc microscope
-      arr-coc microscope --open --bind 0
+      arr-coc microscope --bind 0
       arr-coc microscope --model mini --model ./my-qwen3-vl
       ARR_COC_PASSWORD=… arr-coc microscope --bind 0.0.0.0:7860
     """
     from ..microscope.serving import LIMITS, PageLimits, check_exposure
     from ..microscope.serving import serve as run
 
-    password = os.environ.get("ARR_COC_PASSWORD") or None
-    host, port = given.address(7860)
+    password, (host, port) = secret("ARR_COC_PASSWORD"), given.address(7860)
     check_exposure(host, password)
     limits, options = PageLimits(**limits_of(given.limit, LIMITS)), given.options
     for name in given.model or ():
         check_model(name)
 
-    def ready(address: str) -> None:
-        announce(f"The microscope is at {address}")
-        if given.show:
-            import webbrowser
-
-            webbrowser.open(address)
-
-    models = tuple(given.model or [MINI])
-    run(models, host=host, port=port, password=password, limits=limits, options=options, ready=ready)
+    run(
+        tuple(given.model or [MINI]),
+        host=host,
+        port=port,
+        password=password,
+        limits=limits,
+        options=options,
+        ready=lambda address: announce(f"The microscope is at {address}"),
+    )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ...core.errors import InputError
-from ...core.files import write_json
+from ...core.folders import write_json
 from ...core.values import Answer, JsonObject
 from ...options import check_question
 from .console import print_json, progress, say, writing
@@ -96,18 +96,7 @@ def command(given: VideoCommand) -> None:
 def document(watched: Watched, answer: Answer | None, clip: str) -> JsonObject:
     """The JSON: one row for each frame, and the numbers of the clip."""
     rows = [
-        {
-            "frame": seen.number,
-            "seconds": round(time, 4),
-            "scene": seen.scene,
-            "cut": seen.cut,
-            "keyframe": seen.keyframe,
-            "tokens": seen.tokens,
-            "similarity": seen.similarity,
-            "looked": seen.looked,
-            "finest": min(seen.allocation.tokens_by_level()),
-            **seen.features,
-        }
+        {"frame": seen.number, "seconds": round(time, 4), "scene": seen.scene, "cut": seen.cut, "tokens": seen.tokens}
         for seen, time in zip(watched.frames, watched.seconds, strict=True)
     ]
     return {
@@ -118,9 +107,8 @@ def document(watched: Watched, answer: Answer | None, clip: str) -> JsonObject:
         "budget": watched.budget,
         "tokens": watched.tokens,
         "full": watched.full,
-        "scale": watched.distance.scale,
+        "scale": watched.frames[0].allocation.scale,
         "cuts": watched.cuts,
-        "coherence": watched.coherence,
         "notes": list(watched.notes),
         "frames": rows,
         "answer": None if answer is None else {**answer.to_json(), "passes": len(answer.passes)},

@@ -12,16 +12,15 @@ import numpy as np
 
 from ...attending.allocate import allocate
 from ...attending.frame import Frame
-from ...balancing.explain import POLES, explain_tensions
-from ...balancing.tension import DEFAULT_TENSIONS, TENSION_NAMES, balance, sharpen
+from ...balancing.tensions import DEFAULT_TENSIONS, POLES, TENSION_NAMES, balance, sharpen
 from ...core.errors import InputError
 from ...core.values import Allocation, Answer, Relevance, is_unsure, sureness_words
 from ...decide_document import DocumentLook
-from ...draw import document_sheet, foveated, heat, homunculus, overlay
+from ...draw import document_sheet, foveated, heat, overlay
 from ...looking import prepare
 from ...options import Options, check_question
+from ...pictures.document import is_pdf
 from ...pictures.load import Picture
-from ...pictures.pdf import is_pdf
 from . import kit
 from .desk import Desk, true_answer
 from .kit import Figure, PageState, budget, card, figures, meter, notes, shown_pixels, shown_size, table
@@ -59,13 +58,7 @@ def show_answer(desk: Desk, path: str | None, state: PageState) -> kit.SheetCont
         budget(answer.allocation),
         notes([*picture.notes, *answer.notes]),
     ]
-    return kit.SheetContent(
-        "ask",
-        "".join(html),
-        lambda: homunculus(picture, answer.allocation, relevance, state.q, answer=answer),
-        lambda: {"query": state.q, "model": state.model, "answer": answer.to_json(), **answer.allocation.to_json()},
-        state.link(),
-    )
+    return kit.SheetContent("".join(html), state.link())
 
 
 def answer_card(answer: Answer, truth: str | None) -> str:
@@ -125,8 +118,7 @@ def show_ways(desk: Desk, path: str | None, state: PageState, tensions: Sequence
         Figure(heat(tuned, size, pixels), "Balanced", "Relevance under these tensions."),
         Figure(overlay(pixels, allocation), "Where the tokens go", f"{allocation.tokens} tokens by this map."),
     ]
-    words = "".join(f"<li>{escape(sentence)}</li>" for sentence in explain_tensions(moved))
-    return f'{figures(panes, "thirds")}{figures(balanced, "pairs")}<ul class="words">{words}</ul>{notes(look.notes)}'
+    return f"{figures(panes, 'thirds')}{figures(balanced, 'pairs')}{notes(look.notes)}"
 
 
 # ---- pages of a document ---------------------------------------------------------------------------------------------
@@ -182,12 +174,12 @@ def ways_part(page: kit.MicroscopePage) -> None:
                 1,
                 DEFAULT_TENSIONS[name],
                 step=0.01,
-                label=f"{zero[0]} ↔ {one[0]}",
-                info=f"0: {zero[1]}. 1: {one[1]}.",
+                label=f"{zero} ↔ {one}",
+                info=means,
                 elem_id=f"tension-{name}",
                 min_width=190,
             )
-            for name, (zero, one) in zip(TENSION_NAMES, POLES.values(), strict=True)
+            for name, (zero, one, means) in POLES.items()
         ]
     show = gr.Button("Show the three ways", size="sm", elem_id="show-ways")
     view = gr.HTML(elem_id="view-ways", padding=False)

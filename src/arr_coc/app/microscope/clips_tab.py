@@ -8,7 +8,6 @@ from html import escape
 from typing import TYPE_CHECKING
 
 import numpy as np
-from PIL import Image
 
 from ...core.errors import InputError
 from ...draw import foveated, heat, overlay
@@ -69,11 +68,9 @@ def watch_clip(desk: Desk, path: str | None, query: str, share: float, progress:
 def show_film(clip: Clip) -> str:
     """The film of the homunculus, and what was answered."""
     watched, answer = clip.watched, clip.answer
-    inside = watched.coherence["inside"]
     facts = [
         f"{len(watched.frames)} frames",
         f"{len(watched.cuts)} cut{'s' * (len(watched.cuts) != 1)}",
-        *([] if inside is None else [f"similarity inside scenes {inside:.2f}"]),
     ]
     film = (
         '<video controls muted playsinline preload="auto" aria-label="homunculus of the clip" '
@@ -98,13 +95,8 @@ def show_frame(clip: Clip, number: int) -> kit.SheetContent:
     ]
     words = [f"frame {number + 1} of {len(watched.frames)}", f"{watched.seconds[number]:.2f} s"]
     words += [f"scene {seen.scene + 1}", *(["a cut"] if seen.cut else [])]
-    words += [] if seen.similarity is None else [f"similarity {seen.similarity:.2f}"]
     html = f'<p class="summary">{escape(", ".join(words))}</p>{figures(panes, "thirds")}'
-    facts = {"query": watched.query, "tokens": watched.tokens, "full": watched.full, "cuts": watched.cuts}
-    frames = [{**one.allocation.to_json(), "cut": one.cut} for one in watched.frames]
-    document = {**facts, "coherence": watched.coherence, "frames": frames}
-    drawn = np.hstack([pane.pixels for pane in panes])
-    return kit.SheetContent("clips", html, lambda: Image.fromarray(drawn), lambda: document, PageState("clips").link())
+    return kit.SheetContent(html, PageState("clips").link())
 
 
 def clips_tab(page: kit.MicroscopePage) -> None:
@@ -131,7 +123,7 @@ def clips_tab(page: kit.MicroscopePage) -> None:
         return seen, show_film(seen), gr.Slider(maximum=max(last, 1), value=0, visible=last > 0), ""
 
     def frame(one: Clip | None, number: float) -> tuple[object, ...]:
-        return ("", None, gr.skip()) if one is None else sheet.filled(lambda: show_frame(one, int(number)))
+        return ("", gr.skip()) if one is None else sheet.filled(lambda: show_frame(one, int(number)))
 
     watch.__defaults__ = (gr.Progress(),)  # how Gradio hands over its progress bar
     outputs = [held, film, scrubber, trouble]

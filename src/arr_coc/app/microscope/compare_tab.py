@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-
-import numpy as np
-from PIL import Image
-
 from ...attending.strategies import strategy_names
 from ...core.errors import InputError
 from ...core.values import compare
@@ -66,18 +61,8 @@ def show_comparison(desk: Desk, path: str | None, state: PageState) -> kit.Sheet
     ]
     distances = table(("the two", ""), rows, "How far they are apart")
     beside = f'<div class="beside">{figures([difference], "one")}{distances}</div>'
-    return kit.SheetContent(
-        "compare",
-        figures(panes, "pairs") + beside + notes([note for look in looks for note in look.notes]),
-        lambda: Image.fromarray(np.hstack([pane.pixels for pane in (*panes[:2], difference)])),
-        lambda: {
-            "titles": titles,
-            "comparison": asdict(result),
-            "first": first.to_json(),
-            "second": second.to_json(),
-        },
-        state.link(),
-    )
+    said = notes([note for look in looks for note in look.notes])
+    return kit.SheetContent(figures(panes, "pairs") + beside + said, state.link())
 
 
 def compare_tab(page: kit.MicroscopePage) -> None:

@@ -22,8 +22,7 @@ from time import time
 from typing import TYPE_CHECKING, TypeVar
 
 from ...core.errors import InputError
-from ...core.files import replacing
-from ...core.folders import EXAMPLES, MINI
+from ...core.folders import EXAMPLES, MINI, replacing
 from ...core.kept import ByteStore
 from ...looking import VIEW_SIDE, Prepared
 from ...options import Options

@@ -1,14 +1,11 @@
-"""What every tab is built from: the settings of the page and their link, pieces of HTML, a view and its exports.
+"""What every tab is built from: the settings of the page and their link, pieces of HTML, and a view.
 
-Everything that a visitor wrote is escaped here. A PNG or a JSON document is handed to the browser inside the answer,
-never through a folder: no other visitor can see what is exported.
+Everything that a visitor wrote is escaped here.
 """
 
 from __future__ import annotations
 
 import base64
-import io
-import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
@@ -21,12 +18,10 @@ from urllib.parse import urlencode
 
 import cv2
 import numpy as np
-from PIL import Image
 
 from ...core.errors import InputError
 from ...core.values import Allocation
-from ...draw.layout import fit, level_colour, resize
-from ...draw.legend import level_rows, share_words, spent_words
+from ...draw.layout import fit, level_colour, level_rows, resize, share_words, spent_words
 from .desk import FIRST_PICTURE, FIRST_QUERY, UPLOAD, Desk, example_questions, log
 
 Made = TypeVar("Made")
@@ -300,23 +295,19 @@ class MicroscopePage:
         return PageState(tab, source or UPLOAD, asked, float(share or 25), model, int(passes or 1), **own)
 
 
-# ---- views and exports -----------------------------------------------------------------------------------------------
+# ---- views -----------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
 class SheetContent:
-    """What a tab shows now. name: of its files. picture: drawn when it is wanted. document: JSON-ready. link: the
-    query of the address that brings it back."""
+    """What a tab shows now. link: the query of the address that brings it back."""
 
-    name: str
     html: str
-    picture: Callable[[], Image.Image]
-    document: Callable[[], Mapping[str, object]]
     link: str
 
 
 class TabSheet:
-    """A tab's view and its exports."""
+    """A tab's view."""
 
     def __init__(self, page: MicroscopePage, tab: str) -> None:
         gr = gradio()
@@ -324,15 +315,7 @@ class TabSheet:
         # The page's script presses it, when this tab is open and something changed.
         self.run = gr.Button("run", elem_id=f"run-{tab}", elem_classes="off")
         self.view = gr.HTML(elem_id=f"view-{tab}", padding=False)
-        self.shown = gr.State(None, time_to_live=MEMORY_SECONDS)
-        self.outputs = [self.view, self.shown, page.address]
-        trouble = gr.HTML(elem_id=f"trouble-{tab}", padding=False)
-        message = gr.Textbox(visible="hidden", elem_id=f"file-{tab}")
-        with gr.Row(elem_classes="export-row"):
-            for kind in EXPORTS:
-                button = gr.Button(f"Save {kind.upper()}", size="sm", elem_id=f"save-{kind}-{tab}", min_width=90)
-                saved = button.click(exporter(kind), [self.shown], [message, trouble], **HIDDEN)
-                saved.then(None, [message], None, js="(message) => window.arrCoc.download(message)")
+        self.outputs = [self.view, page.address]
 
     def shows(
         self,
@@ -360,30 +343,4 @@ class TabSheet:
     def filled(self, make: Callable[[], SheetContent]) -> tuple[object, ...]:
         """Values for `outputs`: the view, or a sentence in its place."""
         shown, trouble = in_a_sentence(make)
-        return (trouble, None, gradio().skip()) if shown is None else (shown.html, shown, shown.link)
-
-
-def png_bytes(shown: SheetContent) -> bytes:
-    memory = io.BytesIO()
-    shown.picture().save(memory, "PNG")
-    return memory.getvalue()
-
-
-def json_bytes(shown: SheetContent) -> bytes:
-    return (json.dumps(shown.document(), indent=1, ensure_ascii=False) + "\n").encode()
-
-
-EXPORTS = {"png": ("image/png", png_bytes), "json": ("application/json", json_bytes)}
-
-
-def exporter(kind: str) -> Callable[[SheetContent | None], tuple[str, str]]:
-    """A view → the text that the page's script turns into a download, and a sentence where that is not possible."""
-    media, make = EXPORTS[kind]
-
-    def export(shown: SheetContent | None) -> tuple[str, str]:
-        if shown is None:
-            return "", sentence("there is nothing to export yet: make a view first", alarm=True)
-        data, trouble = in_a_sentence(lambda: base64.b64encode(make(shown)).decode())
-        return json.dumps({"name": f"{shown.name}.{kind}", "kind": media, "data": data}) if data else "", trouble
-
-    return export
+        return (trouble, gradio().skip()) if shown is None else (shown.html, shown.link)

@@ -11,9 +11,8 @@ from PIL import Image
 
 from ... import __version__
 from ...core.errors import InputError
-from ...core.files import replacing
-from ...pictures.document import Document
-from ...pictures.pdf import is_pdf, pdf_pages
+from ...core.folders import replacing
+from ...pictures.document import Document, PdfPlace, is_pdf
 from . import kit
 from .ask_tab import ask_tab
 from .clips_tab import clips_tab
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
 TABS = {"ask": ("Ask", ask_tab), "compare": ("Compare", compare_tab), "clips": ("Clips", clips_tab)}
 ASSETS = Path(__file__).parent / "assets"
 # Pages that are shown of one PDF, and the resolution of their thumbnails.
-MOST_PAGES, THUMB_DPI = 24, 30
+MOST_PAGES, THUMB_SIDE = 24, 352
 RUN_LATER = "() => setTimeout(() => window.arrCoc.run(true), 50)"
 HEADER = (
     "<h1>ARR-COC microscope</h1><p>See what it sees: where a question spends a vision-language model's visual tokens. "
@@ -165,14 +164,13 @@ def pdf_events(page: MicroscopePage) -> tuple[Callable[..., tuple[object, ...]],
     """What happens when a PDF is opened, and when one of its pages is clicked."""
     gr, desk = gradio(), page.desk
 
-    def drawn(path: str | None, number: int, dpi: int | None = None) -> str:
+    def drawn(path: str | None, number: int, side: int | None = None) -> str:
         """The file of one page, drawn beside the PDF."""
         file = desk.own_file(path, "PDF")
-        made = file.with_name(f"{file.stem}-{number}{'' if dpi is None else '.thumb'}.png")
+        made = file.with_name(f"{file.stem}-{number}{'' if side is None else '.thumb'}.png")
         if not made.is_file():
-            (one,) = pdf_pages(file, number, **({} if dpi is None else {"dpi": dpi}))
             with replacing(made) as temporary:
-                Image.fromarray(one.picture.pixels).save(temporary)
+                Image.fromarray(PdfPlace(file, number).draw(side).pixels).save(temporary)
         return str(made)
 
     def thumbnails(path: str) -> list[tuple[str, str]]:
@@ -180,7 +178,7 @@ def pdf_events(page: MicroscopePage) -> tuple[Callable[..., tuple[object, ...]],
         if not is_pdf(file):
             raise InputError(f"{file.name} is no PDF; this page opens pictures and PDFs")
         numbers = [page.number for page in Document.of(file).pages[:MOST_PAGES]]
-        return [(drawn(path, number, THUMB_DPI), f"page {number}") for number in numbers]
+        return [(drawn(path, number, THUMB_SIDE), f"page {number}") for number in numbers]
 
     def opened(path: str | None) -> tuple[object, ...]:
         found, trouble = kit.in_a_sentence(lambda: thumbnails(path) if path else [])

@@ -17,13 +17,11 @@ from prometheus_client import CollectorRegistry, Counter, Histogram
 
 from ...core.errors import InputError
 from ...options import check_budget
-from ...packing.packed import Packed, told
+from ...packing.packed import told
 from .. import web
-from ..media import allowed_host, check_structure
-from ..web import Guard, Refused, status_routes, unless_gone
-from .boxes import ASKED, UNITS, translated
+from ..web import Guard, Refused, check_structure, status_routes, unless_gone
 from .packer import PackedSlot, Packer, ProxySettings
-from .protocols import Protocol, protocol_of, texts_at
+from .protocols import Protocol, protocol_of
 
 PORT = 8010
 OWN = "x-arr-coc"
@@ -56,18 +54,10 @@ class ProxyNumbers:
 
 @dataclass
 class ProxyCall:
-    """One request on its way. headers: of its answer. sent: its pictures, None where they are as they came. unit: what
-    boxes of the answer are counted in, a name of `UNITS`; None leaves them as they are."""
+    """One request on its way. headers: of its answer."""
 
     body: bytes
     headers: dict[str, str] = field(default_factory=dict)
-    sent: list[Packed | None] = field(default_factory=list)
-    unit: str | None = None
-
-    @property
-    def changed(self) -> bool:
-        """Whether any picture was packed."""
-        return any(one is not None for one in self.sent)
 
     def note(self, **values: object) -> None:
         for name, value in values.items():
@@ -110,10 +100,6 @@ async def prepare(
         return call
     budget = headers.get(f"{OWN}-budget") or packer.settings.options.budget
     check_budget(budget)
-    if f"{OWN}-boxes" in headers:
-        call.unit = headers[f"{OWN}-boxes"].strip().lower()
-        if call.unit not in UNITS:
-            raise InputError(f"{OWN}-boxes {call.unit[:40]!r} is unknown; send {', '.join(UNITS)}")
     call.note(state="unchanged")
     try:
         await pack_request(call, protocol, packer, numbers, budget)
@@ -123,7 +109,7 @@ async def prepare(
             reason = str(error) or "it took too long"
         else:
             log.exception("a request went on as it came")
-        call.body, call.sent = body, []
+        call.body = body
         numbers.count(PackedSlot("fallback", 0, 0))
         call.note(fallback=reason)
     return call
@@ -141,12 +127,11 @@ async def pack_request(
     except (ValueError, RecursionError):
         return  # what is wrong with it the upstream says better
     slots, question = protocol.find(body) if isinstance(body, dict) else ([], "")
-    most, hosts = packer.settings.limits.pictures, packer.settings.media
+    most = packer.settings.limits.pictures
     if len(slots) > most:
         raise InputError(f"the request shows {len(slots)} pictures; {most} are packed at a time")
-    # Pictures by address go on as they are, unless their host may be asked.
-    near = [one for one in slots if one.address[:5].lower() == "data:" or allowed_host(one.address, hosts) is not None]
-    chosen = [one for one in near if one.detail != "low"]
+    # Pictures by address go on as they are.
+    chosen = [one for one in slots if one.address[:5].lower() == "data:" and one.detail != "low"]
     if not chosen:
         return
     table = packer.table(body.get("model"))
@@ -156,13 +141,11 @@ async def pack_request(
     for slot in slots:
         packed = own[slot].packed if slot in own else None
         if packed is not None:
-            shown = told(packed.pictures, packed.sizes, first)
-            slot.fill(protocol.made(slot.part, own[slot].files, f"{shown} {ASKED}" if call.unit else shown))
-        call.sent.append(packed)
+            slot.fill(protocol.made(slot.part, own[slot].files, told(packed.pictures, packed.sizes, first)))
         first += 1 if packed is None else len(packed.pictures)
     for one in made:
         numbers.count(one)
-    if call.changed:
+    if any(one.packed is not None for one in made):
         call.body = await asyncio.to_thread(lambda: json.dumps(body, ensure_ascii=False).encode())
         call.note(state="packed")
     call.note(tokens=sum(one.spent for one in made), full=sum(one.full for one in made), pictures=first - 1)
@@ -192,35 +175,12 @@ async def passed_on(answer: httpx.Response) -> AsyncIterator[bytes]:
         await answer.aclose()
 
 
-async def answer_to(call: ProxyCall, answer: httpx.Response, protocol: Protocol | None) -> Response:
-    """The upstream's answer with our headers; its boxes in pixels of the original where the client wants that."""
+def answer_to(call: ProxyCall, answer: httpx.Response) -> Response:
+    """The upstream's answer with our headers."""
     headers = [(name.lower(), value) for name, value in answer.headers.raw if name.lower() not in HOP]
-    response: Response = StreamingResponse(passed_on(answer), answer.status_code)
-    if call.unit is not None and call.changed and protocol is not None:
-        kind = answer.headers.get("content-type", "").partition(";")[0].strip()
-        plain = kind == "application/json" and answer.headers.get("content-encoding", "identity") == "identity"
-        if plain and answer.is_success:
-            raw = b"".join([piece async for piece in passed_on(answer)])
-            content = with_boxes(call, raw, protocol)
-            response = Response(content, answer.status_code)
-            headers = [(name, value) for name, value in headers if name != b"content-length"]
-            headers.append((b"content-length", str(len(content)).encode()))
-        else:
-            call.note(boxes="left as they are: the answer is no plain JSON")
+    response = StreamingResponse(passed_on(answer), answer.status_code)
     response.raw_headers = [*headers, *((name.encode(), value.encode()) for name, value in call.headers.items())]
     return response
-
-
-def with_boxes(call: ProxyCall, raw: bytes, protocol: Protocol) -> bytes:
-    """A JSON answer whose boxes are in pixels of the original."""
-    body, count = None, 0
-    with suppress(ValueError, RecursionError):
-        body = json.loads(raw)
-    for holder, key in texts_at(body, protocol.answers):
-        holder[key], number = translated(holder[key], call.sent, UNITS[call.unit or "pixels"])
-        count += number
-    call.note(boxes=f"{count} translated")
-    return json.dumps(body, ensure_ascii=False).encode() if count else raw
 
 
 # ---- the application -------------------------------------------------------------------------------------------------
@@ -271,7 +231,7 @@ def build_proxy(settings: ProxySettings, *, host: str = web.LOOPBACK, key: str |
             extensions={"timeout": timeout.as_dict()},
         )
         answer = await unless_gone(request, client.send(upstream, stream=True))
-        return await answer_to(call, answer, protocol)
+        return answer_to(call, answer)
 
     guard = ProxyGuard(api, host, key, limits.upload, 2 * (limits.queue + limits.batch))
     guard.numbers = numbers

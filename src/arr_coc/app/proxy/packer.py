@@ -22,8 +22,7 @@ from ...packing.pack import PackPage, PackStyle, grip_for, is_jpeg, pack_pages
 from ...packing.packed import Packed
 from ...packing.prices.tables import TokenTable, find_table, table_for
 from ...pictures.load import load_picture
-from ..media import picture_bytes
-from ..web import Limits
+from ..web import Limits, picture_bytes
 
 LIMITS = ("upload", "pixels", "pictures", "batch", "queue", "seconds", "cache", "look_seconds")
 LONGEST_STEERING = 2000
@@ -38,14 +37,13 @@ def proxy_limits(**given: Any) -> Limits:
 @dataclass(frozen=True)
 class ProxySettings:
     """What a proxy is started with. upstream: the address in front of which it stands. assume: the model whose table
-    counts for names that have none. options: how pictures are packed. media: hosts that pictures may be fetched from.
+    counts for names that have none. options: how pictures are packed.
     cache: bytes of packed pictures that are kept. look_seconds: the longest that packing a picture may take; then it
     goes on as it is. limits: of requests."""
 
     upstream: str
     assume: str | None = None
     options: Options = field(default_factory=lambda: Options(budget=0.25, relevance="auto"))
-    media: tuple[str, ...] = ()
     cache: int = 256 << 20
     look_seconds: float = 30
     limits: Limits = field(default_factory=proxy_limits)
@@ -140,7 +138,7 @@ class Packer:
 
     def _pack(self, address: str, question: str, table: TokenTable, budget: object, number: int) -> PackedSlot:
         limits = self.settings.limits
-        data = picture_bytes(address, limits, self.settings.media)
+        data = picture_bytes(address)
         full = table.tokens(header_size(data, limits.pixels))
         options = self.settings.options.override(budget=budget, grip=grip_for(table))
         wanted = options.wanted(full)

@@ -43,7 +43,6 @@ class Protocol:
         picture: The type of parts that show a picture.
         read: Gives address and detail of such a part.
         write: Gives what changes in such a part where it shows another picture, (bytes, media type).
-        answers: Keys that lead to the texts of an answer; lists on the way are walked through.
         error: What an error has beside OpenAI's fields.
     """
 
@@ -53,7 +52,6 @@ class Protocol:
     picture: str
     read: Callable[[JsonObject], tuple[object, object]]
     write: Callable[[JsonObject, bytes, str], JsonObject]
-    answers: tuple[str, ...]
     error: Mapping[str, str] = field(default_factory=dict)
 
     def find(self, body: JsonObject) -> tuple[list[Slot], str]:
@@ -92,15 +90,6 @@ def objects(value: object) -> list[JsonObject]:
     return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
 
 
-def texts_at(value: object, keys: Sequence[str]) -> Iterator[tuple[JsonObject, str]]:
-    """(holder, key) of every text that the keys lead to."""
-    for holder in objects(value if isinstance(value, list) else [value]):
-        if len(keys) > 1:
-            yield from texts_at(holder.get(keys[0]), keys[1:])
-        elif isinstance(holder.get(keys[0]), str):
-            yield holder, keys[0]
-
-
 def data_url(data: bytes, media: str) -> str:
     return f"data:{media};base64,{base64.b64encode(data).decode()}"
 
@@ -135,7 +124,6 @@ PROTOCOLS = (
         picture="image_url",
         read=chat_address,
         write=chat_picture,
-        answers=("choices", "message", "content"),
     ),
     Protocol(
         path="/responses",
@@ -144,7 +132,6 @@ PROTOCOLS = (
         picture="input_image",
         read=lambda part: (part.get("image_url"), part.get("detail")),
         write=lambda part, data, media: {"image_url": data_url(data, media)},
-        answers=("output", "content", "text"),
     ),
     Protocol(
         path="/messages",
@@ -153,7 +140,6 @@ PROTOCOLS = (
         picture="image",
         read=messages_address,
         write=messages_picture,
-        answers=("content", "text"),
         error={"type": "error"},
     ),
 )

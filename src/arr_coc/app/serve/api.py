@@ -6,7 +6,7 @@ import asyncio
 import json
 import secrets
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from os import PathLike
@@ -210,32 +210,25 @@ async def streamed(
 
 def count_tokens(eye: Eye, asked: ChatRequest) -> JsonObject:
     """What a request will cost, by sizes alone. tokens: visual ones at most. full: of whole pictures and pages. text:
-    tokens of the words. pictures: of each."""
-    images = eye.processor.image_processor
+    tokens of the words."""
+    images, options = eye.processor.image_processor, asked.options
     cell = getattr(images, "patch_size", 16) * getattr(images, "merge_size", 1)
-    options = asked.options
-    each = options.budget if isinstance(options.budget, list) else None
-    entries: list[JsonObject] = []
-    words = 0
-    for part in (part for turn in asked.turns for part in turn.parts):
-        if isinstance(part, str):
-            words += len(eye.processor.tokenizer(part)["input_ids"])
-            continue
-        document, pages = isinstance(part, Document), as_document(part)
-        full = sum(-(-page.size[0] // cell) * -(-page.size[1] // cell) for page in pages)
-        spent = full if each else document_budget(options, full, full)[0] if document else options.tokens(full)
-        kind = "document" if document else "picture"
-        entries.append({"kind": kind, "pages": len(pages), "full": full, "tokens": spent})
-    full = sum(entry["full"] for entry in entries)
+    parts = [part for turn in asked.turns for part in turn.parts]
+    words = sum(len(eye.processor.tokenizer(part)["input_ids"]) for part in parts if isinstance(part, str))
+    each = [
+        sum(-(-page.size[0] // cell) * -(-page.size[1] // cell) for page in as_document(part))
+        for part in parts
+        if not isinstance(part, str)
+    ]
     if options.allocation is not None:
         tokens = sum(one.tokens for one in options.allocation)
-    elif each is not None:
-        tokens = sum(min(entry["full"], one) for entry, one in zip(entries, each, strict=False))
+    elif isinstance(options.budget, list):
+        tokens = sum(map(min, each, options.budget))
+    elif options.total or any(isinstance(part, Document) for part in parts):
+        tokens = document_budget(options, sum(each), sum(each))[0]
     else:
-        tokens = document_budget(options, full, full)[0] if options.total else sum(one["tokens"] for one in entries)
-    several = any(entry["kind"] == "document" for entry in entries)
-    notes = ["of documents only pages that get tokens are shown"] if several else []
-    return {"tokens": tokens, "full": full, "text": words, "pictures": entries, "notes": notes}
+        tokens = sum(map(options.tokens, each))
+    return {"tokens": tokens, "full": sum(each), "text": words}
 
 
 async def refused(request: Request, error: Exception) -> Response:
@@ -254,12 +247,11 @@ def build_api(
     *,
     host: str = web.LOOPBACK,
     key: str | None = None,
-    media: Sequence[str] = (),
     budget: object = None,
 ) -> web.Application:
     """The server behind its guard, as an ASGI application; its life starts and ends the engine.
 
-    media: hosts that pictures may be fetched from. budget: of requests that give none.
+    budget: of requests that give none.
     """
     web.check_exposure(host, key)
     limits, name, metrics = engine.limits, engine.eye.name, Metrics(engine)
@@ -280,7 +272,7 @@ def build_api(
         notes, call = request.scope["arr_coc"], Call(request, limits.seconds)
         body = await call.body()
         engine.check_room()
-        asked = await call.within(lambda: read_chat(body, name, limits, media, budget))
+        asked = await call.within(lambda: read_chat(body, name, limits, budget))
         call.submit(engine, asked)
         head = {"id": f"chatcmpl-{secrets.token_hex(12)}", "created": int(time.time()), "model": name}
         streaming = False
@@ -306,7 +298,7 @@ def build_api(
         """What a chat completion would cost, before it is asked for: nothing is looked at."""
         call = Call(request, limits.seconds)
         body = await call.body()
-        counted = await call.within(lambda: count_tokens(engine.eye, read_chat(body, name, limits, media, budget)))
+        counted = await call.within(lambda: count_tokens(engine.eye, read_chat(body, name, limits, budget)))
         return JSONResponse({"object": "tokens", "model": name, **counted})
 
     @api.get("/v1/models")
@@ -332,7 +324,6 @@ def serve(
     host: str = web.LOOPBACK,
     port: int = PORT,
     key: str | None = None,
-    media: Sequence[str] = (),
     limits: Limits | None = None,
     record: str | PathLike[str] | None = None,
     options: Options | None = None,
@@ -345,7 +336,6 @@ def serve(
         host: Another than this machine's own needs a key.
         port: 0 takes any that is free.
         key: That clients must send.
-        media: Hosts that pictures may be fetched from.
         limits: Of requests.
         record: A .jsonl file for questions and answers.
         options: Budget of requests that give none; relevance and device of the model.
@@ -354,6 +344,6 @@ def serve(
     web.check_exposure(host, key)
     options = as_options(options).default(relevance="auto")
     eye = Eye.from_pretrained(model, device=options.device, relevance=options.relevance, record=record)
-    api = build_api(Engine(eye, limits), host=host, key=key, media=media, budget=options.budget)
+    api = build_api(Engine(eye, limits), host=host, key=key, budget=options.budget)
     with suppress(KeyboardInterrupt):  # by now everything has been answered
         web.run(api, host, port, ready, GRACE)

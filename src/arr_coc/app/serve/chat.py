@@ -20,13 +20,10 @@ from ...core.values import JsonObject
 from ...options import Options, check_question
 from ...pictures.document import Document, document_of
 from ...pictures.load import Picture, load_picture
-from ...pictures.words import EVERY_PAIR, check_number
-from ..media import check_structure, picture_bytes
-from ..web import Limits, Refused
+from ...pictures.words import check_number
+from ..web import Limits, Refused, check_structure, picture_bytes
 
 MOST_MESSAGES, MOST_PARTS = 256, 256
-# A request that spends more visual tokens, or brings more words, is answered beside the others, not among them.
-HEAVY_TOKENS, HEAVY_WORDS, TOKEN_PIXELS, LARGEST_SEEN = 1536, EVERY_PAIR, 1024, 1 << 22
 UNUSED_TEMPERATURE = "temperature 1 was not used: answers are greedy, as with temperature 0"
 ROLES = {"system": SYSTEM, "developer": SYSTEM, "user": USER, "assistant": ASSISTANT}
 # Fields that would change the words, with the values that do not.
@@ -161,7 +158,7 @@ class Address:
 class ChatRequest:
     """One request, checked. turns: the conversation, its pictures decoded. look_for: what tokens are spent on, where
     that is not the question. pages_shown: of documents. want: what the answer shall carry beside its numbers. notes:
-    what the client should know of its request. heavy: it costs as much as many others."""
+    what the client should know of its request."""
 
     turns: tuple[Turn, ...]
     options: Options = field(default_factory=Options)
@@ -172,12 +169,10 @@ class ChatRequest:
     usage: bool = False
     want: frozenset[str] = frozenset()
     notes: tuple[str, ...] = ()
-    heavy: bool = False
 
 
-def read_chat(data: bytes, model: str, limits: Limits, hosts: Sequence[str] = (), budget: object = None) -> ChatRequest:
-    """Raises `InputError`, or `Refused` for another model. hosts: those that pictures may be fetched from. budget: of
-    a request that gives none."""
+def read_chat(data: bytes, model: str, limits: Limits, budget: object = None) -> ChatRequest:
+    """Raises `InputError`, or `Refused` for another model. budget: of a request that gives none."""
     body, notes = read_body(data)
     if body.model != model:
         raise Refused(404, f"model {shown(body.model)} is not served here; this is {model!r}", no_model=True)
@@ -185,7 +180,7 @@ def read_chat(data: bytes, model: str, limits: Limits, hosts: Sequence[str] = ()
     query, want = own.pop("query", None), own.pop("want", [])
     if not isinstance(want, list) or not set(map(str, want)) <= {"allocation"}:
         raise InputError(f'arr_coc.want must be a list such as ["allocation"], got {shown(want)}')
-    turns = loaded(body.messages, limits, hosts)
+    turns = loaded(body.messages, limits)
     views = [part for turn in turns for part in turn.parts if not isinstance(part, str)]
     pictures = [part for part in views if isinstance(part, Picture)]
     documents = len(pictures) < len(views)
@@ -208,7 +203,6 @@ def read_chat(data: bytes, model: str, limits: Limits, hosts: Sequence[str] = ()
         bool(body.stream_options and body.stream_options.include_usage),
         frozenset(want),
         notes,
-        is_heavy(options, pictures) or documents,
     )
 
 
@@ -233,7 +227,7 @@ def parts_of(content: str | Sequence[TextPart | ImagePart | FilePart]) -> tuple[
     return tuple(parts)
 
 
-def loaded(messages: Sequence[Message], limits: Limits, hosts: Sequence[str]) -> tuple[Turn, ...]:
+def loaded(messages: Sequence[Message], limits: Limits) -> tuple[Turn, ...]:
     """The conversation with its pictures decoded; what they have in pixels, and in pages, together is bounded."""
     turns = [Turn(ROLES[message.role], parts_of(message.content)) for message in messages]
     check_turns(turns)
@@ -249,7 +243,7 @@ def loaded(messages: Sequence[Message], limits: Limits, hosts: Sequence[str]) ->
         check_stop()
         if left < 1:
             raise InputError(f"the pictures have more than {limits.pixels} pixels together; make them smaller")
-        data = picture_bytes(part.url, limits, hosts)
+        data = picture_bytes(part.url)
         document = document_of(data) if b"%PDF-" in data[:1024] else None
         if document is None:
             picture = load_picture(data, max_pixels=left)
@@ -300,16 +294,3 @@ def words_in(given: object) -> Sequence[object]:
     """The list inside one picture's words, as a client sends them."""
     found = given.get("words") if isinstance(given, Mapping) else given
     return found if isinstance(found, list) else ()
-
-
-def is_heavy(options: Options, pictures: Sequence[Picture]) -> bool:
-    """Does this cost as much as many others? By what can be known before any work."""
-    words = options.words or ()
-    several = words if isinstance(words, list) and len(pictures) > 1 else [words]
-    if max((len(words_in(one)) for one in several), default=0) > HEAVY_WORDS:
-        return True
-    if options.allocation is not None:
-        return sum(one.tokens for one in options.allocation) > HEAVY_TOKENS
-    full = [max(1, min(one.height * one.width, LARGEST_SEEN) // TOKEN_PIXELS) for one in pictures]
-    budgets = options.budget if isinstance(options.budget, list) else [options.tokens(one) for one in full]
-    return sum(map(min, budgets, full)) > HEAVY_TOKENS

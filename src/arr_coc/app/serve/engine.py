@@ -1,8 +1,7 @@
 """What owns the model: it takes what waits, looks at each, and answers all of them in one batch.
 
-A batch is answered to its end before the next begins. What goes wrong with one picture ends one job. Requests that cost
-as much as many others have a worker of their own, so that the others go on. Every step asks whether somebody still
-waits; a worker that does not come back all the same is left behind, and another takes its place.
+A batch is answered to its end before the next begins. What goes wrong with one picture ends one job. Every layer of the
+model asks whether its result is still wanted, so that work for a client who left ends soon.
 """
 
 from __future__ import annotations
@@ -10,15 +9,14 @@ from __future__ import annotations
 import logging
 import math
 import os
-import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from contextvars import copy_context
 from copy import copy
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import TYPE_CHECKING, TypeVar
 
@@ -28,8 +26,8 @@ from ...answering.chat import ChatLook
 from ...answering.decoding import Spelling, Sureness, end_tokens, is_lean, steps
 from ...answering.eye import Eye
 from ...answering.stock import joined
-from ...core.cuda_graph import using_gpu
 from ...core.errors import InputError, Stopped, check_stop, stopping
+from ...core.modules import using_gpu
 from ...core.values import Answer, timed
 from ...realizing.base import Realized
 from ..web import Limits, Refused, crowded
@@ -41,12 +39,6 @@ if TYPE_CHECKING:
 log = logging.getLogger("arr_coc.serve")
 # Seconds that the first of a batch waits for others.
 GATHER = 0.005
-# Seconds between two looks at the workers; and after the last of its readers has left, until one is given up.
-WATCH, PATIENCE = 0.25, 5.0
-# How far the worker of dear requests steps back, as `nice` counts.
-BACK = 15
-# Workers that may be left behind at once: each may hold a processor and its memory.
-MOST_LEFT = 4
 # Tokens of padding that a batch may hold: one long prompt would make every other as long.
 MOST_PADDING = 4096
 ENDING = Refused(503, "this server is ending")
@@ -96,19 +88,6 @@ class ServeJob:
 
 
 @dataclass(eq=False)
-class EngineWorker:
-    """A thread of the engine. heavy: the kind of jobs that it takes. batch: those that it is at. over: since when
-    nobody waits for them. left: it did not come back, another has its place. done: there was nothing left to do."""
-
-    heavy: bool
-    batch: Sequence[ServeJob] = ()
-    over: float | None = None
-    left: bool = False
-    done: bool = False
-    thread: threading.Thread = field(init=False)
-
-
-@dataclass(eq=False)
 class ServeRow:
     """A job in a batch: what was looked at, and what was said so far."""
 
@@ -143,13 +122,6 @@ def together(rows: Sequence[ServeRow]) -> list[list[ServeRow]]:
     return groups
 
 
-def step_back() -> None:
-    """This thread takes what processor time the others leave; where threads have no priorities, it shares."""
-    if sys.platform == "linux":
-        with suppress(OSError):
-            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), BACK)
-
-
 @contextmanager
 def asking_layers(model: PreTrainedModel) -> Generator[None]:
     """Every layer of a model asks, before it runs, whether its result is still wanted."""
@@ -175,7 +147,8 @@ class Engine(threading.Thread):
         self.lookers = max(1, (os.cpu_count() or 2) // 2)
         self._jobs: deque[ServeJob] = deque()
         self._changed = threading.Condition()
-        self._closing = self._broken = False
+        self._batch: list[ServeJob] = []
+        self._closing = False
         self._took = 1.0
 
     @property
@@ -206,83 +179,31 @@ class Engine(threading.Thread):
             self.join(seconds)
 
     def run(self) -> None:
-        """Watch over the workers until there is nothing left to do, or one broke."""
-        workers, left = [self._hired(heavy) for heavy in (False, True)], []
+        """Answer batch after batch until there is nothing left to do."""
         try:
             with asking_layers(self.eye.model):
-                for worker in workers:
-                    worker.thread.start()
-                while not self._broken and not all(worker.done for worker in workers):
-                    with self._changed:
-                        self._changed.wait_for(lambda: self._broken or all(one.done for one in workers), WATCH)
-                    left = [one for one in left if one.thread.is_alive()]
-                    for place, worker in enumerate(workers):
-                        if self._stuck(worker) and len(left) < MOST_LEFT:
-                            log.error("worker unresponsive; starting a replacement")
-                            worker.left = True
-                            left.append(worker)
-                            workers[place] = self._hired(worker.heavy)
-                            workers[place].thread.start()
-        finally:  # whatever ended it, nobody waits for ever
+                while batch := self._take():
+                    started = perf_counter()
+                    self._answer(batch)
+                    self._batch = []
+                    self._took = perf_counter() - started
+                    self.observe(len(batch), self._took)
+        finally:  # whatever ended it, every client gets an answer
             with self._changed:
                 self._closing = True
-                for job in (*(job for worker in workers for job in worker.batch), *self._jobs):
+                for job in (*self._batch, *self._jobs):
                     job.tell(ENDING)
                 self._jobs.clear()
 
-    def _hired(self, heavy: bool) -> EngineWorker:
-        worker = EngineWorker(heavy)
-        worker.thread = threading.Thread(target=self._work, args=(worker,), name="arr-coc worker", daemon=True)
-        return worker
-
-    @staticmethod
-    def _stuck(worker: EngineWorker) -> bool:
-        if not worker.batch or not all(job.over for job in worker.batch):
-            worker.over = None
-            return False
-        worker.over = worker.over or perf_counter()
-        return perf_counter() - worker.over > PATIENCE
-
-    def _work(self, worker: EngineWorker) -> None:
-        if worker.heavy:
-            step_back()
-        try:
-            with stopping(lambda: worker.left):
-                while not worker.left and (batch := self._take(worker)):
-                    started = perf_counter()
-                    self._answer(batch)
-                    worker.batch = ()
-                    if not worker.left:
-                        self._took = perf_counter() - started
-                        self.observe(len(batch), self._took)
-            worker.done = True
-        finally:
-            with self._changed:
-                self._broken |= not worker.done and not worker.left
-                self._changed.notify_all()
-
-    def _take(self, worker: EngineWorker) -> list[ServeJob]:
-        """The next batch, which is then the worker's; empty once there is nothing left to do."""
-        most = 1 if worker.heavy else self.limits.batch
-
-        def own() -> list[ServeJob]:
-            return [job for job in self._jobs if job.asked.heavy == worker.heavy]
-
+    def _take(self) -> list[ServeJob]:
+        """The next batch; empty once there is nothing left to do."""
         with self._changed:
-            while True:
-                self._changed.wait_for(lambda: own() or self._closing)
-                if not self._closing:
-                    self._changed.wait_for(lambda: len(own()) >= most or self._closing, GATHER)
-                batch: list[ServeJob] = []
-                for job in own():
-                    if len(batch) == most:
-                        break
-                    self._jobs.remove(job)
-                    if not job.gone:
-                        batch.append(job)
-                if batch or self._closing:
-                    worker.batch = tuple(batch)
-                    return batch
+            while not self._batch and (self._jobs or not self._closing):
+                self._changed.wait_for(lambda: self._jobs or self._closing)
+                self._changed.wait_for(lambda: len(self._jobs) >= self.limits.batch or self._closing, GATHER)
+                waiting = [self._jobs.popleft() for _ in range(min(len(self._jobs), self.limits.batch))]
+                self._batch = [job for job in waiting if not job.gone]
+            return self._batch
 
     def _answer(self, batch: Sequence[ServeJob]) -> None:
         rows = self._looks(batch)

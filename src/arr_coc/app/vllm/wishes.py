@@ -4,7 +4,7 @@
     mm_processor_kwargs={"arr_coc": [{"budget": 96}, {"budget": 1.0}]} one for each
 
 A processor of vLLM has no model to glance with: relevance comes from the words of the picture where the caller gives
-them, else from a scorer, else from any source of `registry.names_for()`; or the caller decides by an `allocation`.
+them, else from a scorer, else from any source of `registry.source_names()`; or the caller decides by an `allocation`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Lexical coupling: what a question's plain words can be tied to without any encoder or training.
 
-Three kinds of words couple, in the sense that is meant (`senses`), in five languages (`tables`): colours to distance
+Three kinds of words couple, in the sense that is meant (`senses`), in four languages (`tables`): colours to distance
 in L*a*b*, places to x and y, and words about reading to text regions. It is honest about the rest: a question without
 such words gives a zero map and says so, and what would have to be counted ("the second chart") is left alone.
 """
@@ -17,9 +17,9 @@ import numpy as np
 from ...core import arrays
 from ...core.arrays import Array
 from ...texture.channels import Texture, smooth, surround_radius
-from ...texture.pixels import srgb_to_lab
+from ...texture.ops import srgb_to_lab
 from .senses import coupled_words
-from .tables import KNOWN, CoupledWords
+from .tables import KNOWN
 
 # sRGB of what people call by these names.
 COLOURS: dict[str, tuple[int, int, int]] = {
@@ -35,14 +35,12 @@ COLOURS: dict[str, tuple[int, int, int]] = {
     "black": (15, 15, 15),
     "white": (248, 248, 248),
     "grey": (128, 128, 128),
-    "gray": (128, 128, 128),
     "cyan": (30, 195, 210),
     "turquoise": (50, 195, 185),
     "teal": (20, 125, 125),
     "magenta": (210, 40, 170),
     "beige": (225, 210, 180),
     "gold": (212, 175, 55),
-    "golden": (212, 175, 55),
     "silver": (190, 190, 195),
 }
 COLOUR_REACH = 30.0  # L*a*b* units within which a colour still goes by the name
@@ -61,18 +59,7 @@ class Coupling:
 def lexical(texture: Texture, query: str) -> Coupling:
     """Couple the words of a question to one picture."""
     size = (texture["red"].shape[-2], texture["red"].shape[-1])
-    found, note = _couple(texture, query, arrays.sized(size, VIEW))
-    return Coupling(texture.ops.clip(texture.ops.enlarge(found, size)), (note,))
-
-
-def _couple(texture: Texture, query: str, view: tuple[int, int]) -> tuple[Array, str]:
-    """(map of the view's size, note) of one picture and its query."""
-    ops, words = texture.ops, coupled_words(query)
-    blank = ops.resize(texture["red"], view) * 0
-    if not words:
-        known = "" if words.language else f" (those of {KNOWN} are known)"
-        nothing = f"no colour, place or reading word in the question{known}: lexical coupling is zero"
-        return blank, "; ".join([nothing, *_uncounted(words)])
+    ops, words, view = texture.ops, coupled_words(query), arrays.sized(size, VIEW)
     parts, told = [], []
     if words.colours:
         red, green, blue = (ops.resize(texture[name], view) for name in ("red", "green", "blue"))
@@ -82,25 +69,22 @@ def _couple(texture: Texture, query: str, view: tuple[int, int]) -> tuple[Array,
         y, x = (ops.resize(texture[name], view) for name in ("y", "x"))
         parts.append(_place_map(y, x, words.place_kinds))
         told.append(f"place ({', '.join(words.places)})")
-    if words.reading:
-        if "text_regions" in texture:
-            parts.append(ops.resize(texture["text_regions"], view))
-            told.append(f"text ({', '.join(words.reading)})")
-        else:
-            told.append(f"nothing for {', '.join(words.reading)}: text regions were not sensed")
-    told += _uncounted(words)
+    if words.reading and "text_regions" in texture:
+        parts.append(ops.resize(texture["text_regions"], view))
+        told.append(f"text ({', '.join(words.reading)})")
     if not parts:
-        return blank, "lexical coupling: " + "; ".join(told)
+        known = "" if words.language else f" (those of {KNOWN} are known)"
+        told.append(f"no colour, place or reading word in the question{known}")
+    if words.ordinals:
+        told.append(f"{', '.join(one.said for one in words.ordinals)}: not counted here")
+    note = "lexical coupling: " + "; ".join(told)
+    if not parts:
+        return Coupling(texture["red"] * 0, (note,))
     # What meets all of the words comes first; what meets some of them still counts.
     library = arrays.namespace(parts[0])
     together = library.exp(sum(library.log(ops.at_least(part, 1e-6)) for part in parts) / len(parts))
     combined = together if len(parts) == 1 else 0.6 * together + 0.4 * sum(parts) / len(parts)
-    return combined, "lexical coupling: " + "; ".join(told)
-
-
-def _uncounted(words: CoupledWords) -> list[str]:
-    """What a question counts and these maps cannot."""
-    return [f"{', '.join(one.said for one in words.ordinals)}: not counted here"] if words.ordinals else []
+    return Coupling(ops.clip(ops.enlarge(combined, size)), (note,))
 
 
 def _colour_map(ops: ModuleType, planes: tuple[Array, Array, Array], colours: Sequence[str]) -> Array:

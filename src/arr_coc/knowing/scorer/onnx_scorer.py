@@ -12,12 +12,12 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -31,7 +31,6 @@ from ...texture.type_height import is_low, letters_of
 if TYPE_CHECKING:
     import torch
 
-Found = TypeVar("Found")
 CELL, FINE = 32, 8
 STRIDES = (4, 8, 16, 32)
 LEVELS = np.arange(256, dtype=np.float32) / 255 * 2 - 1  # what the scorer makes of the levels of a colour
@@ -93,15 +92,13 @@ class OnnxScorer:
     def _shapes(self, height: int, width: int, strides: Sequence[int]) -> dict[str, np.ndarray]:
         """Sizes that differ from picture to picture: of the map at each stride, and of its pairs but for the last."""
         feed = {}
-        for stride, features in zip(STRIDES, self._widths(), strict=True):
+        widths = [self.config[name] for name in ("narrow", "middle", "wide", "wide")]
+        for stride, features in zip(STRIDES, widths, strict=True):
             if stride in strides:
                 feed[f"map{stride}"] = np.array([1, height // stride, width // stride, features])
                 if stride < strides[-1]:
                     feed[f"pairs{stride}"] = np.array([height // stride // 2, 2, width // stride // 2, 2 * features])
         return feed
-
-    def _widths(self) -> tuple[int, int, int, int]:
-        return self.config["narrow"], self.config["middle"], self.config["wide"], self.config["wide"]
 
 
 def position_waves(rows: int, cols: int, waves: int) -> np.ndarray:
@@ -182,25 +179,24 @@ class ReadingSizes:
     def __init__(self, pictures: torch.Tensor) -> None:
         import torch
 
-        from ...texture.pixels import luminance
+        from ...texture.ops import exact_luminance
 
         self.likely, half = _sized(pictures.shape[2:]), _sized(pictures.shape[2:], 0.5)
         levels = pictures if pictures.dtype == torch.uint8 else (pictures.float().clamp(0, 1) * 255).round()
         self.levels = levels.float()
-        grey = luminance((self.levels[:, 0], self.levels[:, 1], self.levels[:, 2]))
+        grey = exact_luminance((self.levels[:, 0], self.levels[:, 1], self.levels[:, 2]))
         self.views = area_shrink(grey, half).round().to(torch.uint8).cpu().numpy()
 
     def found(self) -> list[tuple[int, int]]:
         """(height, width) of each picture."""
         import torch
 
-        low = _each(_is_low, list(self.views))
-        tall = [number for number, fine in enumerate(low) if not fine]
-        if not tall:
-            return [self.likely] * len(low)
-        shown = self.levels[tall].to(torch.uint8).permute(0, 2, 3, 1).contiguous().cpu().numpy()
-        by_letters = iter(_each(_by_letters, list(shown)))
-        return [self.likely if fine else next(by_letters) for fine in low]
+        with ThreadPoolExecutor(min(8, len(self.views))) as pool:
+            low = list(pool.map(_is_low, self.views))
+            tall = [number for number, fine in enumerate(low) if not fine]
+            shown = self.levels[tall].to(torch.uint8).permute(0, 2, 3, 1).contiguous().cpu().numpy()
+            by_letters = pool.map(_by_letters, shown)
+            return [self.likely if fine else next(by_letters) for fine in low]
 
 
 def _sized(size: tuple[int, ...], times: float = 1.0) -> tuple[int, int]:
@@ -221,14 +217,6 @@ def _by_letters(pixels: np.ndarray) -> tuple[int, int]:
     size = pixels.shape[:2]
     tall = letters_of(pixels).median() * min(1.0, math.sqrt(MOST_PIXELS / (size[0] * size[1])))
     return _sized(size, WANTED / tall if tall > TALL else 1.0)
-
-
-def _each(work: Callable[[np.ndarray], Found], arrays: list[np.ndarray]) -> list[Found]:
-    """What is found in each of them, beside each other."""
-    if len(arrays) < 2:
-        return [work(one) for one in arrays]
-    with ThreadPoolExecutor(min(8, len(arrays))) as pool:
-        return list(pool.map(work, arrays))
 
 
 def reduced_pixels(pixels: np.ndarray) -> np.ndarray:

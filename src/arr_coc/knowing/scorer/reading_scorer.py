@@ -22,8 +22,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ...core.alphabet import QUESTION, lower_case
-from ...core.cuda_graph import Recordings, using_gpu
-from ...core.pretrained import Pretrained
+from ...core.modules import Pretrained, Recordings, using_gpu
 
 CELL = 32
 
@@ -337,9 +336,8 @@ class GpuScorer:
     """A scorer on a CUDA device. Pictures of a size that comes again are replayed from two graphs, one that sees and
     one that finds: launching their kernels would take longer than running them."""
 
-    def __init__(self, scorer: ReadingScorer, most: int = MOST_RECORDED) -> None:
-        """most: pixels of a batch that is recorded; of single pictures any."""
-        self.scorer, self.most = scorer, most
+    def __init__(self, scorer: ReadingScorer) -> None:
+        self.scorer = scorer
         self.graphs = Recordings(MOST_GRAPHS, "the scorer")
 
     def score(self, pictures: Tensor, question_ids: Tensor) -> Tensor:
@@ -357,7 +355,7 @@ class GpuScorer:
 
     def _run(self, part: str, pixels: int, *given: Tensor) -> Tensor:
         work = getattr(self.scorer, part)
-        if len(given[0]) == 1 or pixels <= self.most:
+        if len(given[0]) == 1 or pixels <= MOST_RECORDED:
             return self.graphs.run(part, work, *given)
         with using_gpu(given[0].device), torch.no_grad():
             return work(*given)

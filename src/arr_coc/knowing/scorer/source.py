@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...core.alphabet import IDS, QUESTION
+from ...core.alphabet import QUESTION, text_row
 from ...core.errors import InputError
 from ...core.folders import SCORER, part_folder
 from ...core.kept import PictureStore
@@ -31,28 +31,24 @@ if TYPE_CHECKING:
 SCORER_GROUP = "arr_coc.scorers"
 
 
+def _kind_of(folder: Path) -> str | None:
+    """The class of scorers whose weights a folder holds, as its config.json says; None where it holds none."""
+    try:
+        kind = json.loads((folder / "config.json").read_text(encoding="utf-8")).get("kind")
+    except (OSError, ValueError, AttributeError):
+        return None
+    return kind if kind == "ReadingScorer" or kind in plugins(SCORER_GROUP) else None
+
+
 def scorer_beside(folder: Path) -> Path | None:
     """The scorer that was trained together with the model in `folder`, where there is one."""
     beside = folder.parent / SCORER
-    return beside if _is_scorer(beside) else None
-
-
-def _kind_of(folder: Path) -> str | None:
-    """The class whose weights a folder holds, as its config.json says."""
-    try:
-        return json.loads((folder / "config.json").read_text(encoding="utf-8")).get("kind")
-    except (OSError, ValueError, AttributeError):
-        return None
-
-
-def _is_scorer(folder: Path) -> bool:
-    kind = _kind_of(folder)
-    return kind == "ReadingScorer" or kind in plugins(SCORER_GROUP)
+    return None if _kind_of(beside) is None else beside
 
 
 def scorer_of(folder: Path) -> ScorerRelevance:
     """The trained scorer of a folder of the user's: `relevance="path/to/scorer"`."""
-    if not _is_scorer(folder):
+    if _kind_of(folder) is None:
         raise InputError(f"{folder} is not the folder of a trained scorer; give one that a training wrote")
     return ScorerRelevance(folder)
 
@@ -61,34 +57,23 @@ def scorer_of(folder: Path) -> ScorerRelevance:
 def load_scorer(folder: Path, device: str = "cpu") -> Any:
     """A trained scorer of either class, in single precision: `score(pictures, question_ids)` is its map."""
     kind = _kind_of(folder)
-    if kind is None or not _is_scorer(folder):
+    if kind is None:
         raise InputError(f"{folder} holds no trained scorer; give a folder that a training of one wrote")
-    point = plugins(SCORER_GROUP).get(kind)
-    if point is None:
+    if kind == "ReadingScorer":
         from .reading_scorer import ReadingScorer
 
         return ReadingScorer.from_pretrained(folder).float().to(device)
-    return load_plugin(point).from_pretrained(folder).float().to(device)
+    return load_plugin(plugins(SCORER_GROUP)[kind]).from_pretrained(folder).float().to(device)
 
 
 @cache
 def gpu_scorer(folder: Path, device: str) -> Any:
     """The same for a CUDA device; the library's own class in half precision and by graphs."""
-    from .reading_scorer import GpuScorer, ReadingScorer, for_gpu
+    from .reading_scorer import GpuScorer, for_gpu
 
-    scorer = load_scorer(folder)
-    if not isinstance(scorer, ReadingScorer):
+    if _kind_of(folder) != "ReadingScorer":
         return load_scorer(folder, device)
-    return GpuScorer(for_gpu(scorer).to(device))
-
-
-def question_ids(query: str, length: int | None = None) -> torch.Tensor:
-    """(1, L) int64: the question in the alphabet; what is not in it becomes a question mark, as for `mini`. length: cut
-    or padded with 0 to it."""
-    import torch
-
-    row = [IDS.get(character, IDS["?"]) for character in query][:length]
-    return torch.tensor([row + [0] * ((length or 0) - len(row))])
+    return GpuScorer(for_gpu(load_scorer(folder)).to(device))
 
 
 @dataclass(frozen=True)
@@ -138,14 +123,13 @@ class ScorerRelevance:
         """The same for pictures of one size, (B, 3, H, W), in one pass. kept: of a single one."""
         import torch
 
-        device = pictures.device
-        # One length for all on a GPU: every other one would be another graph.
-        length = QUESTION if pictures.is_cuda else max(map(len, queries))
+        device, given = pictures.device, (pictures.shape[2], pictures.shape[3])
         # One question about all of them is read once.
         same = self.has_graph and len(set(queries)) == 1
-        ids = torch.cat([question_ids(query, length) for query in queries[: 1 if same else None]]).to(device)
-        scorer = gpu_scorer(self.folder, str(device)) if pictures.is_cuda else load_scorer(self.folder, str(device))
-        given = (pictures.shape[2], pictures.shape[3])
+        ids = torch.tensor([text_row(query, QUESTION) for query in queries[: 1 if same else None]], device=device)
+        if not pictures.is_cuda:  # on a GPU one length for all: every other one would be another graph
+            ids = ids[:, : max(1, int((ids > 0).sum(1).max()))]
+        scorer = (gpu_scorer if pictures.is_cuda else load_scorer)(self.folder, str(device))
 
         def scored(which: list[int], size: tuple[int, int]) -> torch.Tensor:
             if kept is None or not self.has_graph:
@@ -163,10 +147,8 @@ class ScorerRelevance:
                 guess = ReadingSizes(pictures)
                 likely = scored(every, guess.likely)  # a device works on it while the letters are sensed
                 sizes, maps = guess.found(), list(likely.float().cpu().numpy())
-                for other in dict.fromkeys(one for one in sizes if one != guess.likely):
-                    which = [number for number in every if sizes[number] == other]
-                    for number, one in zip(which, scored(which, other).float().cpu().numpy(), strict=True):
-                        maps[number] = one
+                for number in (one for one in every if sizes[one] != guess.likely):
+                    maps[number] = scored([number], sizes[number])[0].float().cpu().numpy()
                 if kept is not None:
                     kept.put(name, sizes[0])
         return [self._found(maps[one], queries[one], size_note(sizes[one], given)) for one in every]
@@ -180,24 +162,25 @@ def scorer_maps(scenes: Sequence[Scene], queries: Sequence[str]) -> Maps:
     """The source "scorer": the one that was trained with the model, else the one that comes with the library. Pictures
     of one size on a GPU are looked at together."""
     scorer = scenes[0].scorer or ScorerRelevance.bundled()
-    if isinstance(scorer, ScorerRelevance):
-        on_gpu = len(scenes) > 1 and all(str(scene.device).startswith("cuda") for scene in scenes)
-        if on_gpu and len({scene.tensor.shape for scene in scenes}) == 1:
-            import torch
-
-            found = scorer.of_batch(torch.stack([scene.tensor for scene in scenes]), queries)
-        else:
-            found = [scorer.of_scene(scene, query) for scene, query in zip(scenes, queries, strict=True)]
-    else:
+    if not isinstance(scorer, ScorerRelevance):
         found = [scorer(scene.tensor, query) for scene, query in zip(scenes, queries, strict=True)]
+        return Maps(found, [None] * len(found))
+    on_gpu = len(scenes) > 1 and all(str(scene.device).startswith("cuda") for scene in scenes)
+    if on_gpu and len({scene.tensor.shape for scene in scenes}) == 1:
+        import torch
+
+        found = scorer.of_batch(torch.stack([scene.tensor for scene in scenes]), queries)
+    else:
+        found = [scorer.of_scene(scene, query) for scene, query in zip(scenes, queries, strict=True)]
     return Maps(found, [None] * len(found))
 
 
 def scorer_missing(offers: frozenset[str]) -> str | None:
     """Why the bundled scorer cannot be asked, in one line; None where it can, or where the model has its own."""
-    if "scorer" not in offers:
-        try:
-            part_folder(SCORER)
-        except InputError as error:
-            return str(error)
+    if "scorer" in offers:
+        return None
+    try:
+        part_folder(SCORER)
+    except InputError as error:
+        return str(error)
     return None

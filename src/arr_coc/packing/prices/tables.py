@@ -1,38 +1,164 @@
-"""`TokenTable`: how one family of models counts a picture, and which table belongs to a model's name.
+"""What pictures cost: how each family of models counts visual tokens, and which table belongs to a model's name.
 
 table_for("gpt-4o").tokens((1024, 1024))          765
 table_for("qwen3-vl").fit((3508, 2480), 400)      the largest (height, width) of that shape for 400 tokens
-load_tables("my.toml")                            one's own, found before ours
+
+The tables are `data/token_tables.toml`. A rule is a pure function of (height, width) and the numbers of a table; it
+gives the tokens and the size at which the model sees the picture.
 """
 
 from __future__ import annotations
 
 import math
-import os
 import tomllib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from functools import cache, partial
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
-
-import numpy as np
 
 from ...attending.strategies import check_strategy
 from ...attending.tree import check_budget, grid_of, tree_for
 from ...core.errors import InputError, shown, whole, whole_size
-from ...core.files import read_text
-from ...core.values import DEFAULT_CELL, JsonObject
-from .rules import NEEDED, RULES, Numbers, TokenCount, grids, scales
+from ...core.values import DEFAULT_CELL
 
-OURS = Path(__file__).parent / "data" / "token_tables.toml"
-TEXTS = ("name", "rule", "source", "date")
-# Beside those and `models`, `numbers`; anything else in a file is a mistake.
-OPTIONAL = ("provider", "resized_by", "exact", "pictures", "notes")
-LARGEST_FILE = 1 << 20
+Numbers = Mapping[str, Any]
+
+
+class TokenCount(NamedTuple):
+    """tokens: of one picture. height, width: of what the model sees of it."""
+
+    tokens: int
+    height: int
+    width: int
+
+
+def blocks(height: int, width: int, numbers: Numbers) -> TokenCount:
+    """Qwen-VL: both sides rounded to whole blocks of `cell` pixels, one token each, between `least_pixels` and
+    `most_pixels` in all."""
+    cell, least, most = numbers["cell"], numbers["least_pixels"], numbers["most_pixels"]
+    if max(height, width) > 200 * min(height, width):
+        raise InputError(f"a picture of {width}×{height} is more than 200 times as long as wide; crop it")
+    rows, cols = round(height / cell), round(width / cell)
+    if rows * cols * cell * cell > most:
+        shrink = math.sqrt(height * width / most)
+        rows, cols = (max(1, math.floor(side / shrink / cell)) for side in (height, width))
+    elif rows * cols * cell * cell < least:
+        grow = math.sqrt(least / (height * width))
+        rows, cols = (math.ceil(side * grow / cell) for side in (height, width))
+    return TokenCount(rows * cols, rows * cell, cols * cell)
+
+
+def patches(height: int, width: int, numbers: Numbers) -> TokenCount:
+    """Patches of `cell` pixels that cover the picture, times `multiplier`; larger pictures are reduced to `most`
+    patches and to `longest_side`, as OpenAI and Anthropic do."""
+    cell, most = numbers["cell"], numbers.get("most", math.inf)
+    shrink = min(1.0, numbers.get("longest_side", math.inf) / max(height, width))
+    tall, wide = height * shrink, width * shrink
+    if math.ceil(tall / cell) * math.ceil(wide / cell) > most:
+        scale = math.sqrt(most * cell * cell / (tall * wide))
+        if numbers.get("whole_patches", False):  # one side to whole patches, the way OpenAI's guide works it out
+            across, down = (max(1.0, side * scale / cell) for side in (wide, tall))
+            scale *= min(math.floor(across) / across, math.floor(down) / down)
+        tall, wide = tall * scale, wide * scale
+        while math.ceil(tall / cell - 1e-9) * math.ceil(wide / cell - 1e-9) > most:
+            tall, wide = tall * 0.999, wide * 0.999
+    count = math.ceil(tall / cell - 1e-9) * math.ceil(wide / cell - 1e-9)
+    tokens = math.ceil(count * numbers.get("multiplier", 1.0) - 1e-9)
+    return TokenCount(tokens, max(1, round(tall)), max(1, round(wide)))
+
+
+def area(height: int, width: int, numbers: Numbers) -> TokenCount:
+    """Pixels divided by `pixels_per_token`, after `longest_side` and `most` tokens."""
+    each = numbers["pixels_per_token"]
+    shrink = min(1.0, numbers.get("longest_side", math.inf) / max(height, width))
+    shrink = min(shrink, math.sqrt(numbers.get("most", math.inf) * each / (height * width)))
+    tall, wide = (max(1, math.floor(side * shrink + 1e-9)) for side in (height, width))
+    return TokenCount(math.ceil(tall * wide / each), tall, wide)
+
+
+def tiles(height: int, width: int, numbers: Numbers) -> TokenCount:
+    """OpenAI's tiles: fitted into a square of `fit`, the shorter side reduced to `shorter_side`, then `base` tokens and
+    `each` for every `tile` pixels square."""
+    shrink = min(1.0, numbers["fit"] / max(height, width))
+    tall, wide = height * shrink, width * shrink
+    shrink = min(1.0, numbers["shorter_side"] / min(tall, wide))
+    tall, wide = (max(1, round(side * shrink)) for side in (tall, wide))
+    count = math.ceil(tall / numbers["tile"]) * math.ceil(wide / numbers["tile"])
+    return TokenCount(numbers["base"] + numbers["each"] * count, tall, wide)
+
+
+def crops(height: int, width: int, numbers: Numbers) -> TokenCount:
+    """Gemini 2: `each` tokens where both sides are at most `small`; larger pictures are cut into tiles whose side is
+    the shorter side divided by 1.5, from 256 to `tile` pixels, each shown at `tile` pixels."""
+    if max(height, width) <= numbers["small"]:
+        return TokenCount(numbers["each"], height, width)
+    unit = min(numbers["tile"], max(256, math.floor(min(height, width) / 1.5)))
+    count = math.ceil(height / unit) * math.ceil(width / unit)
+    return TokenCount(numbers["each"] * count, height, width)
+
+
+def fixed(height: int, width: int, numbers: Numbers) -> TokenCount:
+    """The same for every picture: it is resized to a square of `side` pixels, or where `side` is missing fitted."""
+    side = numbers.get("side")
+    return TokenCount(numbers["each"], *((side, side) if side else (height, width)))
+
+
+def closest_grid(height: int, width: int, numbers: Numbers) -> TokenCount:
+    """InternVL: the grid of `least` to `most` tiles whose shape is closest, and a small picture of the whole where
+    there are several; `each` tokens a tile, `around` in all."""
+    tile, shape, found, off = numbers["tile"], width / height, (1, 1), math.inf
+    for across, down in grids(numbers.get("least", 1), numbers["most"]):
+        away = abs(shape - across / down)
+        if away < off:
+            found, off = (across, down), away
+        elif away == off and height * width > 0.5 * tile * tile * across * down:
+            found = across, down
+    count = found[0] * found[1]
+    tokens = numbers["each"] * (count + (count > 1)) + numbers.get("around", 0)
+    return TokenCount(tokens, found[1] * tile, found[0] * tile)
+
+
+@lru_cache(maxsize=32)
+def grids(least: int, most: int) -> tuple[tuple[int, int], ...]:
+    """(across, down) of all grids of `least` to `most` tiles, small ones first."""
+    sides = range(1, most + 1)
+    every = [(across, down) for across in sides for down in sides if least <= across * down <= most]
+    return tuple(sorted(every, key=lambda grid: grid[0] * grid[1]))
+
+
+def rows_of_patches(height: int, width: int, numbers: Numbers) -> TokenCount:
+    """Pixtral and Mistral: fitted into `longest_side`, patches of `cell` pixels and a token behind every row."""
+    cell = numbers["cell"]
+    shrink = max(1.0, height / numbers["longest_side"], width / numbers["longest_side"])
+    tall, wide = (math.floor(side / shrink) if shrink > 1 else side for side in (height, width))
+    rows, cols = (tall - 1) // cell + 1, (wide - 1) // cell + 1
+    return TokenCount((cols + 1) * rows, rows * cell, cols * cell)
+
+
+def filled(height: int, width: int, numbers: Numbers) -> TokenCount:
+    """Gemma 4 and Gemini 3: enlarged or reduced to the most whole blocks of `cell` pixels, at most `most` of them."""
+    cell, most = numbers["cell"], numbers["most"]
+    scale = math.sqrt(most * cell * cell / (height * width))
+    rows, cols = (math.floor(side * scale / cell) for side in (height, width))
+    if rows == 0:
+        rows, cols = 1, min(max(1, width // height), most)
+    elif cols == 0:
+        rows, cols = min(max(1, height // width), most), 1
+    return TokenCount(rows * cols, rows * cell, cols * cell)
+
+
+RULES: dict[str, Callable[[int, int, Numbers], TokenCount]] = {
+    rule.__name__: rule for rule in (blocks, patches, area, tiles, crops, fixed, closest_grid, rows_of_patches, filled)
+}
+
+
+# ---- tables ----------------------------------------------------------------------------------------------------------
+
 # Pixels of the side of a square: nothing larger is drawn. Tiles that are tried where the shape decides the count.
 LARGEST_DRAWN, MOST_TILES = 4096, 16
+LEAST_SCALE = 1 / 64
 
 
 class Fitted(NamedTuple):
@@ -46,13 +172,13 @@ class Fitted(NamedTuple):
 class TokenTable:
     """How one family of models counts.
 
-    models: patterns of names. rule, numbers: see `rules`. source, date: where it is written, and when that was read.
-    exact: the open processor counts the same (there is a test); else as documented. resized_by: who makes large
-    pictures smaller. pictures: the most of one request.
+    models: patterns of names. rule, numbers: a function above, and what it takes. source, date: where it is written,
+    and when that was read. exact: the open processor counts the same (there is a test); else as documented.
+    resized_by: who makes large pictures smaller. pictures: the most of one request.
     """
 
     name: str
-    models: tuple[str, ...]
+    models: Sequence[str]
     rule: str
     numbers: Numbers
     source: str
@@ -143,11 +269,14 @@ class TokenTable:
         if self.even:  # tokens rise with the pixels: nothing much larger than this can fit
             area = self.cell**2 * budget / self.numbers.get("multiplier", 1.0)
             most = min(most, 1.3 * math.sqrt(area / (shape[0] * shape[1])) + self.cell / min(shape))
-        for scale in scales(most):
+        scale = max(most, LEAST_SCALE)
+        while True:  # where a count does not rise evenly, the first that fits is taken
             for size in sorted({snapped(shape, scale, snap, way) for way in (math.ceil, round, math.floor)})[::-1]:
                 if max(size) <= 199 * min(size) and self.counted(*size).tokens <= budget:
                     return Fitted(size, size)
-        return None
+            if scale == LEAST_SCALE:
+                return None
+            scale = max(0.985 * scale, LEAST_SCALE)
 
 
 def snapped(shape: tuple[float, float], scale: float, snap: int, way: Callable[[float], int]) -> tuple[int, int]:
@@ -156,102 +285,44 @@ def snapped(shape: tuple[float, float], scale: float, snap: int, way: Callable[[
     return height, width
 
 
-# ---- files -----------------------------------------------------------------------------------------------------------
+# ---- names -----------------------------------------------------------------------------------------------------------
 
 
 @cache
 def own_tables() -> tuple[TokenTable, ...]:
-    """The tables of the library, in the order in which names are looked up."""
-    return read_tables(OURS.read_text(encoding="utf-8"), OURS.name)
+    """The tables, in the order in which names are looked up."""
+    entries = tomllib.loads((Path(__file__).parent / "data" / "token_tables.toml").read_text(encoding="utf-8"))["table"]
+    return tuple(TokenTable(**entry) for entry in entries)
 
 
-def load_tables(path: str | os.PathLike[str] | None) -> tuple[TokenTable, ...]:
-    """The tables of a user's TOML file ([[table]] as in `data/token_tables.toml`), then ours; None: only ours."""
-    if path is None:
-        return own_tables()
-    try:
-        text = read_text(path, LARGEST_FILE)
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise InputError(f"the table {path} cannot be read ({reason}); give a TOML file") from error
-    return (*read_tables(text, str(path)), *own_tables())
-
-
-def read_tables(text: str, name: str) -> tuple[TokenTable, ...]:
-    """[[table]] entries of a TOML text, checked. name: of the file, for messages."""
-    try:
-        entries = tomllib.loads(text).get("table")
-    except tomllib.TOMLDecodeError as error:
-        raise InputError(f"{name} is not TOML ({error}); see docs/pack.md for a table") from error
-    if not isinstance(entries, list) or not entries or not all(isinstance(one, dict) for one in entries):
-        raise InputError(f"{name} holds no [[table]]; see docs/pack.md for one")
-    return tuple(table_of(one, name) for one in entries)
-
-
-def table_of(entry: JsonObject, file: str) -> TokenTable:
-    where = f"table {shown(entry.get('name'))} in {file}"
-    missing = [key for key in (*TEXTS, "models", "numbers") if key not in entry]
-    unknown = sorted(entry.keys() - {*TEXTS, *OPTIONAL, "models", "numbers"})
-    if missing or unknown:
-        raise InputError(f"{where}: {f'{missing[0]} is missing' if missing else f'{unknown[0]} is unknown'}")
-    models, numbers = entry["models"], entry["numbers"]
-    if not all(isinstance(entry[key], str) and entry[key] for key in TEXTS):
-        raise InputError(f"{where}: {', '.join(TEXTS)} must be texts")
-    if not isinstance(models, list) or not models or not all(isinstance(one, str) and one for one in models):
-        raise InputError(f'{where}: models must be a list of patterns, such as ["my-model*"]')
-    if entry["rule"] not in RULES:
-        raise InputError(f"{where}: rule {shown(entry['rule'])} is unknown; choose from {', '.join(RULES)}")
-    check_numbers(numbers, entry["rule"], where)
-    given = {key: entry[key] for key in (*TEXTS, *OPTIONAL) if key in entry}
-    if "pictures" in given:
-        given["pictures"] = whole(given["pictures"], f"{where}: pictures", 1)
-    return TokenTable(**given, models=tuple(one.lower() for one in models), numbers=dict(numbers))
-
-
-def check_numbers(numbers: object, rule: str, where: str) -> None:
-    if not isinstance(numbers, dict):
-        raise InputError(f"{where}: numbers must be a table of numbers")
-    lacking = [key for key in NEEDED[rule] if key not in numbers]
-    if lacking:
-        raise InputError(f"{where}: the rule {rule} needs {', '.join(lacking)}")
-    for key, value in numbers.items():
-        if not isinstance(value, bool) and (not isinstance(value, int | float) or not 0 <= value < math.inf):
-            raise InputError(f"{where}: {key} must be a number, got {shown(value)}")
-        if key not in ("base", "around", "least_pixels") and not isinstance(value, bool) and value == 0:
-            raise InputError(f"{where}: {key} must be above 0")
-
-
-# ---- names -----------------------------------------------------------------------------------------------------------
-
-
-def find_table(model: str, tables: Sequence[TokenTable] | None = None) -> TokenTable | None:
+def find_table(model: str) -> TokenTable | None:
     """The table of a model's name, whoever serves it; None where no pattern matches.
 
     "openai/gpt-4o", "Qwen/Qwen3-VL-8B-Instruct" and "qwen2.5vl:7b" are all known by what stands behind the owner.
     """
     name = model.strip().lower()
-    for table in own_tables() if tables is None else tables:
+    for table in own_tables():
         for one in dict.fromkeys((name, name.rpartition("/")[2])):
             if one == table.name or any(fnmatchcase(one, pattern) for pattern in table.models):
                 return table
     return None
 
 
-def table_for(model: object, tables: Sequence[TokenTable] | None = None) -> TokenTable:
+def table_for(model: object) -> TokenTable:
     """`find_table`, or one clear line. model: also a table itself."""
     if isinstance(model, TokenTable):
         return model
     if not isinstance(model, str) or not model.strip():
         raise InputError(f"a model is named by a text such as gpt-4o or qwen3-vl, got {shown(model)}")
-    found = find_table(model, tables)
+    found = find_table(model)
     if found is None:
-        known = ", ".join(table.name for table in (own_tables() if tables is None else tables))
-        raise InputError(f"no table says how {shown(model)} counts; known: {known}; or give your own with --table")
+        known = ", ".join(table.name for table in own_tables())
+        raise InputError(f"no table says how {shown(model)} counts; known: {known}; or give a TokenTable of your own")
     return found
 
 
 def tokens_for(
-    image_size: Any,
+    image_size: tuple[int, int],
     budget: int | str | None = None,
     *,
     strategy: str = "overlay",
@@ -259,44 +330,28 @@ def tokens_for(
     canvas: tuple[int, int] | None = None,
     levels: int | None = None,
     model: str | None = None,
-    total: bool = False,
 ) -> int:
     """Tell how many visual tokens a picture will cost at a budget; no pixels needed.
 
     Args:
-        image_size: (height, width), or a list of them: what all of these pictures cost together.
-        budget: Tokens that may be spent, or a share such as "25%"; None is the full count. Of a list, that of each, or
-            with `total` that of all.
+        image_size: (height, width).
+        budget: Tokens that may be spent, or a share such as "25%"; None is the full count.
         strategy: "quadtree" reaches only some counts: the largest one at or below the budget.
         cell: Pixels of one token at level 0.
         canvas: (height, width) to which the model resizes the picture.
         levels: The coarsest level of detail.
-        model: One that is not touched, by its name: what its provider counts (`packing.prices`), at most the budget.
-        total: One budget for all pictures of a list.
+        model: One that is not touched, by its name: what its provider counts, at most the budget.
 
     Returns:
         The number of tokens: the budget, or the full count where that is less.
 
     Example:
-        >>> tokens_for((1024, 1024))
-        1024
-        >>> tokens_for((1024, 1024), 251)
-        251
-        >>> tokens_for((1024, 1024), "25%")
-        256
-        >>> tokens_for((1024, 1024), 251, strategy="quadtree")
-        250
-        >>> tokens_for((1024, 1024), model="gpt-4o")
-        765
-        >>> tokens_for([(1024, 1024), (320, 320)], 251), tokens_for([(1024, 1024), (320, 320)], 251, total=True)
-        (351, 251)
+        >>> tokens_for((1024, 1024)), tokens_for((1024, 1024), 251), tokens_for((1024, 1024), "25%")
+        (1024, 251, 256)
+        >>> tokens_for((1024, 1024), 251, strategy="quadtree"), tokens_for((1024, 1024), model="gpt-4o")
+        (250, 765)
     """
     check_strategy(strategy)
-    several = isinstance(image_size, Sequence) and not isinstance(image_size, str | bytes) and len(image_size) > 0
-    if several and not isinstance(image_size[0], int | float | np.number | str | bytes):
-        cost = partial(tokens_for, strategy=strategy, cell=cell, canvas=canvas, levels=levels, model=model)
-        each = [cost(size, None if total else budget) for size in image_size]
-        return sum(each) if budget is None or not total else check_budget(budget, sum(each))
     if model is not None:
         full = table_for(model).tokens(image_size)
         return full if budget is None else check_budget(budget, full)

@@ -16,7 +16,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ...core.cuda_graph import Recordings
+from ...core.modules import Recordings
 from ..base import DecodingStep, LeafPrompt
 from ..tokens.patches import LeafBatch
 from .encode import VisualTokens, encode_leaves

@@ -66,18 +66,6 @@ window.arrCoc = {
     for (const key of ["__theme", "view"]) if (now.searchParams.has(key)) next.set(key, now.searchParams.get(key));
     window.history.replaceState(null, "", now.pathname + "?" + next.toString());
   },
-  download(message) {
-    if (!message) return;
-    const file = JSON.parse(message);
-    const bytes = Uint8Array.from(atob(file.data), (letter) => letter.charCodeAt(0));
-    const link = document.createElement("a");
-    link.href = URL.createObjectURL(new Blob([bytes], {type: file.kind}));
-    link.download = file.name;
-    document.body.append(link);
-    link.click();
-    link.remove();
-    setTimeout(() => URL.revokeObjectURL(link.href), 10000);
-  },
   // Keys for those who do not use a mouse; while somebody types, only those with Ctrl and Esc.
   key(event) {
     const typing = /^(INPUT|TEXTAREA|SELECT)$/.test(event.target.tagName) || event.target.isContentEditable;

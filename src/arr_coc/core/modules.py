@@ -1,4 +1,5 @@
-"""Record work on tensors as CUDA graphs and replay it: for work whose launches take longer than the work itself.
+"""What networks of torch have in common: `Pretrained` saves one to a folder and reads it back, `Recordings` replays
+work on tensors as CUDA graphs, for work whose launches take longer than the work itself.
 
 A recording must not be disturbed: freeing another graph in the middle of one breaks both, and so may what another
 thread does on the device. So a thread that uses the device says so (`using_gpu`), and a recording is made only while
@@ -9,16 +10,70 @@ the way, the work is done plainly, with the same result.
 from __future__ import annotations
 
 import gc
+import json
 import warnings
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Generator, Hashable, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
 from threading import Condition, Lock, get_ident
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import torch
-from torch import Tensor
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
 from torch.utils._pytree import tree_map
+
+from .errors import InputError
+from .folders import verify, whole_folder, write_json
+
+WEIGHTS_NAME = "model.safetensors"
+CONFIG_NAME = "config.json"
+
+
+class Pretrained(nn.Module):
+    """A module built from one dataclass of plain values, `config`; a subclass names that dataclass."""
+
+    config_class: ClassVar[type]
+
+    def __init__(self, config: Any) -> None:
+        super().__init__()
+        self.config = config
+
+    def save_pretrained(self, folder: str | Path) -> None:
+        """Write config.json and model.safetensors, and their hashes."""
+        with whole_folder(folder) as made:
+            save_file({name: value.contiguous() for name, value in self.state_dict().items()}, made / WEIGHTS_NAME)
+            write_json(made / CONFIG_NAME, {"kind": type(self).__name__, **asdict(self.config)})
+
+    @classmethod
+    def from_config(cls, config: Any) -> Self:
+        """A new module with these settings; for subclasses whose constructor takes something else than `config`."""
+        return cls(config)
+
+    @classmethod
+    def from_pretrained(cls, folder: str | Path) -> Self:
+        """Read what `save_pretrained` wrote, ready for use (call `.train()` to go on learning)."""
+        folder, kind = Path(folder), cls.__name__
+        verify(folder)
+        try:
+            settings = json.loads((folder / CONFIG_NAME).read_text(encoding="utf-8"))
+            found = settings.pop("kind", None)
+            if found != kind:
+                raise ValueError(f"it holds a {found or 'module of unknown kind'}")
+            module = cls.from_config(cls.config_class(**settings))
+            module.load_state_dict(load_file(folder / WEIGHTS_NAME))
+        except (OSError, ValueError, TypeError, AttributeError, RuntimeError, SafetensorError) as error:
+            raise InputError(
+                f"no {kind} could be read from {folder}: it needs {CONFIG_NAME} and {WEIGHTS_NAME} as save_pretrained "
+                f"writes them ({error})"
+            ) from error
+        return module.eval()
+
+
+# ---- CUDA graphs -----------------------------------------------------------------------------------------------------
 
 # How many blocks of `using_gpu` each thread is in, and the thread that records.
 _users: Counter[int] = Counter()
@@ -119,26 +174,23 @@ class Recordings:
     """The recordings of one model: at most `most`, the one used longest ago goes first.
 
     A recording costs more than one use saves, so it is made when its key comes for the second time. A key whose
-    recording failed is never tried again; one that came beside another thread's work is.
+    recording failed is not tried again; one that came beside another thread's work is.
     """
 
     def __init__(self, most: int, name: str) -> None:
         """name: what is recorded, for the warning."""
         self.most, self.name = most, name
         self.held: OrderedDict[Hashable, Recording] = OrderedDict()
-        self.seen: OrderedDict[Hashable, bool] = OrderedDict()
+        self.failed: dict[Hashable, bool] = {}  # of keys that came before and are not held
         self.busy = Lock()
 
     def run(self, key: Hashable, work: Callable[..., Any], *given: Tensor) -> Any:
-        """Do `work(*given)`, by its recording where there is one.
+        """Do `work(*given)`, by its recording where there is one. No one else writes to what is returned.
 
         Args:
             key: What else the work depends on, beside the shapes of its tensors; all of one key have one work.
             work: A function of tensors alone that returns tensors, or tuples of them. A recording keeps it.
             *given: The tensors.
-
-        Returns:
-            What the work returns; nobody writes to it later.
         """
         key = (key, *(tuple(one.shape) for one in given))
         # No gradients, and tensors that every later caller may write to, unlike those of inference mode.
@@ -160,9 +212,10 @@ class Recordings:
         if key in self.held:
             self.held.move_to_end(key)
             return self.held[key]
-        failed = self.seen.get(key)
-        if failed is None or failed:
-            self._remember(key, bool(failed))
+        if self.failed.get(key, True):  # or it comes for the first time
+            if len(self.failed) >= MOST_SEEN:
+                self.failed.clear()
+            self.failed.setdefault(key, False)
             return None
         while len(self.held) >= self.most:  # before the recording, never in it
             self.held.popitem(last=False)
@@ -171,15 +224,9 @@ class Recordings:
         except OthersAtWork:
             return None
         except Exception as error:  # whatever it is, the plain way gives the same result
-            self._remember(key, True)
+            self.failed[key] = True
             line = f"{type(error).__name__}: {error}".splitlines()[0]
             warnings.warn(f"no CUDA graph of {self.name} for this size ({line}); it runs without one", stacklevel=4)
             return None
-        del self.seen[key]
+        del self.failed[key]
         return self.held[key]
-
-    def _remember(self, key: Hashable, failed: bool) -> None:
-        self.seen[key] = failed
-        self.seen.move_to_end(key)
-        while len(self.seen) > MOST_SEEN:
-            self.seen.popitem(last=False)
