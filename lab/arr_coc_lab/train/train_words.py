@@ -29,7 +29,7 @@ from arr_coc.knowing.words.chooser import BUCKETS, FEATURES, HEADS, MOST_PARTS, 
 
 from ..options import option
 from .run import Moment, Notes, RunOptions, Schedule, Training, command, door
-from .word_lessons import Batch, WordPage, collate, example, foreign, pages
+from .word_lessons import Batch, WordPage, collate, example, foreign, other_pages, pages
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from accelerate import Accelerator
 
 WIDTH, LAYERS, PIECES = 192, 6, 64
+OTHERS = 0.25  # share of questions about bills and Needle World
 FOREIGN = 0.12  # share of questions that the page does not answer
 
 
@@ -125,6 +126,7 @@ class WordsOptions(RunOptions):
     folder: Path = option(Path("runs/words"), "where the checkpoint and the curve are kept")
     pages: int = option(18000, "pages that are drawn")
     aside: int = option(400, "pages of the layouts kept aside, to judge by")
+    others: int = option(1200, "bills that are drawn; of Needle World a twelfth for each family and size")
     questions: int = option(8, "of each page")
     batch: int = option(64, "questions a step")
     rate: float = option(1e-3, "of AdamW")
@@ -141,8 +143,8 @@ class WordsOptions(RunOptions):
 class Lessons(torch.utils.data.Dataset[Batch]):
     """Batch number n of a seed is always the same."""
 
-    def __init__(self, drawn: list[WordPage], options: WordsOptions, first: int = 0) -> None:
-        self.drawn, self.options, self.first = drawn, options, first
+    def __init__(self, drawn: list[WordPage], others: list[WordPage], options: WordsOptions, first: int = 0) -> None:
+        self.drawn, self.others, self.options, self.first = drawn, others, options, first
 
     def __len__(self) -> int:
         return 1_000_000
@@ -152,7 +154,7 @@ class Lessons(torch.utils.data.Dataset[Batch]):
         source = random.Random(f"words/{self.options.seed}/{self.first + step}")
         found = []
         for _ in range(self.options.batch):
-            page = source.choice(self.drawn)
+            page = source.choice(self.others if source.random() < OTHERS else self.drawn)
             instead = foreign(page, source.choice(self.drawn)) if source.random() < FOREIGN else None
             found.append(example(page, source.randrange(len(page.asked)), source, instead=instead))
         return collate(found)
@@ -175,6 +177,8 @@ class WordsTraining(Training[WordsOptions]):
                 if perf_counter() - began > 0.45 * options.seconds and split == "train":
                     break
         self.drawn = drawn["train"]
+        self.others = list(other_pages(options.others, options.others // 12, options.seed))
+        drawn["val"] += other_pages(60, 6, options.seed + 1, "validation")
         source = random.Random(options.seed)
         self.aside = [
             (page.layout, page.asked[which].kind, example(page, which, source, noisy=noisy))
@@ -190,7 +194,7 @@ class WordsTraining(Training[WordsOptions]):
     @contextmanager
     def running(self) -> Generator[None]:
         workers = min(self.options.workers, 14)
-        lessons = Lessons(self.drawn, self.options, self.done["step"])
+        lessons = Lessons(self.drawn, self.others, self.options, self.done["step"])
         loader = torch.utils.data.DataLoader(
             lessons, batch_size=None, num_workers=workers if workers > 1 else 0,
             pin_memory=self.device.type == "cuda", prefetch_factor=6 if workers > 1 else None,

@@ -12,9 +12,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from arr_coc.core.alphabet import decode, question_row
 from arr_coc.core.folders import part_folder
 from arr_coc.knowing.scorer.reading_scorer import ReadingScorer
-from arr_coc.knowing.scorer.source import load_scorer, question_ids
+from arr_coc.knowing.scorer.source import load_scorer
 from arr_coc.knowing.words.chooser import (
     FEATURES,
     GRAMS,
@@ -28,6 +29,10 @@ from arr_coc.knowing.words.chooser import (
 )
 from arr_coc.pictures.words import Words, make_words
 
+from ..worlds.bills import bills
+from ..worlds.needle.difficulty import as_difficulty
+from ..worlds.needle.draws import Draws
+from ..worlds.needle.renderer import lay_out
 from ..worlds.office import make_page
 from ..worlds.office.paper import worn
 
@@ -36,6 +41,8 @@ MISREAD = dict(zip("0O1lI5S8Becgth6.,", "O0l1lS5B8ceqfbG,.", strict=True)) | {":
 MISREAD |= {"m": "rn", "n": "u", "a": "o", "i": "l"}
 
 # Kinds of questions that no word answers without the picture: colours, and bars without numbers.
+NEEDLE_FAMILIES = ("forms", "receipts", "charts")
+NEEDLE_SIZES = ((512, 512), (768, 1024), (512, 384))
 BY_SIGHT = ("legend", "tallest")
 
 
@@ -117,7 +124,7 @@ def pages(
 def _maps(scorer: ReadingScorer, page: WordPage, pixels: np.ndarray, device: torch.device) -> np.ndarray:
     """(questions, rows, cols) float16: what the scorer finds relevant for each question."""
     picture = torch.from_numpy(pixels.copy()).to(device).permute(2, 0, 1)[None]
-    ids = torch.cat([question_ids(one.text, 96) for one in page.asked]).to(device)
+    ids = torch.tensor([question_row(one.text) for one in page.asked], device=device)
     with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
         seen = scorer.see(scorer.padded(picture))
         found = scorer.find(seen.expand(len(ids), -1, -1, -1), ids)
@@ -125,9 +132,71 @@ def _maps(scorer: ReadingScorer, page: WordPage, pixels: np.ndarray, device: tor
     return found.float().sigmoid()[:, :rows, :cols].half().cpu().numpy()
 
 
+def other_pages(bills_drawn: int, needle_drawn: int, seed: int, split: str = "train") -> Iterator[WordPage]:
+    """Drawn bills and pages of Needle World, laid out and never painted, so without maps."""
+    for bill in bills(bills_drawn, seed, split):
+        asked = [(one.query, one.answer.boxes, one.context) for one in bill.questions]
+        if page := _by_boxes(bill.words, asked, f"drawn {bill.kind}"):
+            yield page
+    for family in NEEDLE_FAMILIES:
+        for size in NEEDLE_SIZES:
+            index = torch.arange(needle_drawn)
+            scene = lay_out(family, Draws.of(seed, split, family, index), size, split, as_difficulty(None, size))
+            text, extent = scene.text, np.array([size[1], size[0]] * 2)
+            advance, lines = text.advances().numpy(), text.boxes().numpy()
+            for row in range(needle_drawn):
+                words = _glyph_words(text.ids[row], advance[row], lines[row], size)
+                boxes = scene.boxes[row][scene.box_mask[row]].numpy() / extent
+                context = scene.context[row][scene.context_mask[row]].numpy() / extent
+                if page := _by_boxes(words, [(decode(scene.question[row]), boxes, context)], f"needle {family}"):
+                    yield page
+
+
+def _by_boxes(words: Words, asked: Sequence[tuple[str, np.ndarray, np.ndarray]], name: str) -> WordPage | None:
+    """A page whose answers are known by their boxes."""
+    found = tuple(
+        Asked(name, query, tuple(np.flatnonzero(inside(words, boxes))), tuple(np.flatnonzero(inside(words, context))))
+        for query, boxes, context in asked
+        if len(words) and inside(words, boxes).any()
+    )
+    height, width = words.size
+    boxes = words.boxes * np.array([width, height] * 2, np.float32)
+    kinds = frozenset(one.kind for one in found)
+    return WordPage(name, words.texts, boxes, (int(height), int(width)), found, None, kinds) if found else None
+
+
+def inside(words: Words, boxes: np.ndarray) -> np.ndarray:
+    """(N,) which words lie in one of the boxes (n, 4): more than half of their own ground."""
+    if not len(boxes):
+        return np.zeros(len(words), bool)
+    mine, given = words.boxes.astype(float)[:, None], np.asarray(boxes, dtype=float)[None]
+    shared = np.clip(np.minimum(mine[..., 2:], given[..., 2:]) - np.maximum(mine[..., :2], given[..., :2]), 0, None)
+    return (shared.prod(-1) / (mine[..., 2:] - mine[..., :2]).prod(-1)).max(1) > 0.5
+
+
+def _glyph_words(ids: Tensor, advance: np.ndarray, lines: np.ndarray, size: tuple[int, int]) -> Words:
+    """(R, L) characters, (R, L) widths and (R, 4) boxes of lines → words, split at spaces."""
+    texts, boxes, numbers = [], [], []
+    for number, (characters, widths, box) in enumerate(zip(ids, advance, lines, strict=True)):
+        written = decode(characters)
+        ends = box[0] + np.cumsum(widths)
+        at = 0
+        for word in written.split(" "):
+            if word:
+                left = ends[at - 1] if at else box[0]
+                texts.append(word)
+                boxes.append([left, box[1], ends[at + len(word) - 1], box[3]])
+                numbers.append(number)
+            at += len(word) + 1
+    return make_words(
+        texts, np.array(boxes, dtype=float).reshape(-1, 4), size=size, lines=numbers, source="Needle World"
+    )
+
+
 def foreign(page: WordPage, other: WordPage) -> Asked | None:
     """A question about another page that this one does not answer; None where all may be answered."""
-    found = [one for one in other.asked if one.kind not in page.kinds]
+    alike = page.kinds & other.kinds or page.maps is None or other.maps is None
+    found = [] if alike and len(page.kinds) == 1 else [one for one in other.asked if one.kind not in page.kinds]
     return found[0]._replace(answer=(), named=()) if found else None
 
 

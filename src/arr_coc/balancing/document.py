@@ -129,7 +129,7 @@ def _by_words(document: Document, query: str) -> tuple[Found, list[str]]:
             if words and sum(map(len, words.values())) + len(held) > JOINT_WORDS:
                 break
             words[at] = held
-    shares = joint_shares(list(words.values()), query)
+    shares = answer_shares(list(words.values()), query)
     likely = max((float(share[:, 0].max()) for share in shares), default=1.0)
     for (at, held), share in zip(words.items(), shares, strict=True):
         likeliest = int(share[:, 0].argmax())

@@ -473,14 +473,16 @@ def sums(paper: Paper, frame: Frame, y: float, style: str = "", side: str = "", 
         else:
             named = paper.write(x, y, label + mark, scale=scale, bold=bold)
             end = paper.boxes[-1][2]
-            inline = style == "inline" or paper.chance(0.1)
+            inline = style == "inline" or paper.chance(0.2)
             span = paper.write(
                 end + 8 if inline else frame.x1, y, amount, scale=scale, bold=bold, align="left" if inline else "right"
             )
             down = 1.7 * scale * paper.size
         y += down if columns == 1 or number == len(kinds) - 1 else 0
         if paper.boxes[named.end - 1][2] < paper.boxes[span.first][0] or down > 2.5 * paper.size:
-            paper.ask(kind, paper.say(kind), span, named)
+            field = Field(label, "money", {paper.language: choices(f"sums.{paper.language}.{kind}")}, {})
+            text = paper.question_about(field) if paper.asking == paper.language else paper.say(kind)
+            paper.ask(kind, paper.say(kind) if paper.chance(0.5) else text, span, named)
     return y + 0.5 * paper.size
 
 

@@ -232,7 +232,7 @@ def matches(parts: Sequence[tuple[str, ...]], asked: Sequence[str]) -> np.ndarra
                 same[row, column] = related[row, column] = 1.0
             elif stems[column] == stemmed:
                 same[row, column] = 0.95
-            elif part.isdigit():  # a number is that number or another one
+            elif part.isdigit() or other == f"sub{part}":  # a number is that number or another one
                 same[row, column] = 0.0
             elif len(part) > 3 and len(other) > 3 and (part in other or other in part):
                 same[row, column] = max(same[row, column], 0.75)
