@@ -23,7 +23,7 @@ from arr_coc.core.folders import (
     whole_folder,
 )
 from arr_coc.knowing.scorer.onnx_scorer import OnnxScorer
-from arr_coc.knowing.words.source import ranker_weights
+from arr_coc.knowing.words.chooser import weights_of
 from arr_coc.realizing.bundled import Calibration
 from arr_coc.video.stream import load_settings
 from arr_coc_lab import LAB_WEIGHTS
@@ -108,7 +108,7 @@ def test_what_the_scorer_reads_without_torch_is_verified(tmp_path, name):
 @pytest.mark.parametrize(
     ("part", "name", "load"),
     [
-        ("words", "ranker.npz", lambda folder: ranker_weights(folder / "ranker.npz")),
+        ("words", "chooser.safetensors", lambda folder: weights_of(folder / "chooser.safetensors")),
         ("video", "settings.json", load_settings),
         ("mini", "calibration.json", Calibration.beside),
     ],
@@ -117,7 +117,7 @@ def test_small_files_are_verified_too(tmp_path, part, name, load):
     for known in (name, MANIFEST):
         shutil.copy(WEIGHTS / part / known, tmp_path / known)
     load(tmp_path)
-    ranker_weights.cache_clear()
+    weights_of.cache_clear()
     refused(tmp_path / name, read_manifest(tmp_path)[name], flip(tmp_path / name), lambda: load(tmp_path))
 
 

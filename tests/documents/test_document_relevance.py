@@ -9,8 +9,7 @@ from small_pdf import small_pdf
 from arr_coc import InputError, look
 from arr_coc.balancing import document as relevances
 from arr_coc.draw import document_sheet
-from arr_coc.knowing.words.joint import joint_shares
-from arr_coc.knowing.words.source import answer_shares
+from arr_coc.knowing.words.answer import answer_shares
 from arr_coc.pictures.document import Document, DocumentPage
 from arr_coc.pictures.words import make_words
 
@@ -39,14 +38,11 @@ def test_the_page_whose_words_answer_gets_the_tokens_and_nothing_is_drawn(long_r
     assert page.level_map()[int(box[1] * rows), int(box[0] * cols)] == 0
 
 
-def test_one_page_ranked_together_is_that_page_alone():
+def test_pages_are_judged_together():
     boxes = [[0, 0, 50, 10], [90, 0, 130, 10], [0, 30, 40, 40], [90, 30, 130, 40]]
     words = make_words(["Total", "48.50", "Date", "1997"], boxes, size=(200, 150))
     other = make_words(["nothing"], [[0, 0, 60, 10]], size=(100, 100))
-    np.testing.assert_array_equal(
-        joint_shares([words], "What is the total?")[0], answer_shares(words, "What is the total?")
-    )
-    first, second, none = joint_shares([words, other, make_words([], np.zeros((0, 4)))], "What is the total?")
+    first, second, none = answer_shares([words, other, make_words([], np.zeros((0, 4)))], "What is the total?")
     assert first.shape == (4, 2)
     assert second.shape == (1, 2)
     assert none.shape == (0, 2)

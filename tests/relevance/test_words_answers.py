@@ -8,8 +8,8 @@ import sys
 import numpy as np
 import pytest
 
-from arr_coc.knowing.words.page import word_page
-from arr_coc.knowing.words.source import answer_shares, words_map
+from arr_coc.knowing.words.answer import answer_shares
+from arr_coc.knowing.words.source import map_of
 from arr_coc.pictures.words import make_words
 
 FIELDS = (
@@ -35,12 +35,15 @@ def page_of(*rows, letter=8.0, height=14.0, step=30.0, column=200.0, size=(400, 
     return make_words(texts, boxes, size=size)
 
 
+def shares_of(words, query):
+    return answer_shares([words], query)[0]
+
+
 def phrase_scores(words, query):
-    shares = answer_shares(words, query)[:, 0]
-    page = word_page(words)
-    best = np.zeros(len(page))
-    np.maximum.at(best, page.phrase, shares[page.order])
-    return dict(zip(page.texts, best.tolist(), strict=True))
+    shares, phrases = shares_of(words, query)[:, 0], words.phrases
+    order = np.argsort(words.boxes[:, 0], kind="stable")
+    texts = {n: " ".join(words.texts[one] for one in order if phrases[one] == n) for n in set(phrases.tolist())}
+    return {text: float(shares[phrases == number].max()) for number, text in texts.items()}
 
 
 FORM = page_of(*FIELDS)
@@ -93,7 +96,7 @@ def test_a_misread_label_still_leads_to_its_value():
 
 
 def test_the_map_is_high_on_the_answer_lower_on_other_words_and_nothing_on_blank_ground():
-    found = words_map(FORM, "What is the invoice date?")
+    found = map_of(FORM, shares_of(FORM, "What is the invoice date?"))
     rows, cols = found.shape
     value = FORM.texts.index("03/04/1997")
     x0, y0, x1, y1 = (FORM.boxes[value] * [cols, rows, cols, rows]).astype(int)
@@ -105,25 +108,25 @@ def test_the_map_is_high_on_the_answer_lower_on_other_words_and_nothing_on_blank
 
 
 def test_no_words_one_word_and_an_empty_question():
-    assert answer_shares(make_words([], np.zeros((0, 4))), "What?").shape == (0, 2)
-    assert np.isfinite(answer_shares(page_of(("Total",)), "What is the total?")).all()
-    assert np.isfinite(answer_shares(FORM, "?!")).all()
-    assert np.isfinite(answer_shares(FORM, " ".join(f"word{n}" for n in range(300)))).all()
+    assert shares_of(make_words([], np.zeros((0, 4))), "What?").shape == (0, 2)
+    assert np.isfinite(shares_of(page_of(("Total",)), "What is the total?")).all()
+    assert np.isfinite(shares_of(FORM, "?!")).all()
+    assert np.isfinite(shares_of(FORM, " ".join(f"word{n}" for n in range(300)))).all()
 
 
 def test_the_order_of_the_words_does_not_matter():
     order = np.random.default_rng(0).permutation(len(FORM))
     size = np.array([FORM.size[1], FORM.size[0]] * 2)
     mixed = make_words([FORM.texts[place] for place in order], FORM.boxes[order] * size, size=FORM.size)
-    one, other = answer_shares(FORM, "What is the total amount?"), answer_shares(mixed, "What is the total amount?")
+    one, other = shares_of(FORM, "What is the total amount?"), shares_of(mixed, "What is the total amount?")
     np.testing.assert_allclose(one[order], other, atol=1e-4)
 
 
 def test_nothing_here_needs_torch_or_opencv():
     code = (
         "import sys\nfrom arr_coc.pictures.words import as_words\n"
-        "from arr_coc.knowing.words.source import words_map\n"
-        "words_map(as_words([('Total', (0.1, 0.1, 0.2, 0.2)), ('9.50', (0.3, 0.1, 0.4, 0.2))], (100, 100)), 'total?')\n"
+        "from arr_coc.knowing.words.answer import copied_answer\n"
+        "copied_answer(as_words([('Total', (.1, .1, .2, .2)), ('9.50', (.3, .1, .4, .2))], (100, 100)), 'total?')\n"
         "assert not {'torch', 'cv2', 'scipy', 'transformers'} & set(sys.modules), 'heavy'"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
@@ -134,4 +137,4 @@ def test_nothing_invalid_is_met_on_the_way(query):
     """Phrases that no part of the question weighs anything in, and questions without a part."""
     with np.errstate(invalid="raise", divide="raise"):
         for rows in (FIELDS, FIELDS[:1], [("?", "—")]):
-            assert np.isfinite(answer_shares(page_of(*rows), query)).all()
+            assert np.isfinite(shares_of(page_of(*rows), query)).all()

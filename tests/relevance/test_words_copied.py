@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from arr_coc.knowing.words.answer import answer_words, copied_answer
+from arr_coc.knowing.words.answer import copied_answer
 from arr_coc.pictures.words import make_words
 from arr_coc_lab.worlds.bills import LAYOUTS, bills
 
@@ -48,16 +46,6 @@ def test_what_is_not_on_the_page_is_less_sure() -> None:
     assert there.sureness > missing.sureness + 0.1
 
 
-@given(st.lists(st.tuples(st.integers(0, 3), st.floats(-9, 9)), min_size=1, max_size=30))
-def test_the_answer_is_one_run_of_one_phrase_around_the_likeliest_word(rows: list[tuple[int, float]]) -> None:
-    phrase = np.sort(np.array([number for number, _ in rows]))
-    logits = np.array([value for _, value in rows])
-    chosen = answer_words(phrase, logits)
-    assert int(logits.argmax()) in chosen
-    assert (np.diff(chosen) == 1).all()
-    assert len({*phrase[chosen].tolist()}) == 1
-
-
 def test_drawn_bills_repeat_and_their_answers_stand_among_their_words() -> None:
     first, second = ([*bills(12, seed=5)] for _ in range(2))
     assert [one.words.texts for one in first] == [one.words.texts for one in second]
@@ -69,7 +57,7 @@ def test_drawn_bills_repeat_and_their_answers_stand_among_their_words() -> None:
     assert len({*LAYOUTS}) == 5
 
 
-def test_the_bundled_ranker_finds_the_sums_of_bills_that_it_has_not_seen() -> None:
+def test_the_bundled_chooser_finds_the_sums_of_bills_that_it_has_not_seen() -> None:
     """It took the subtotal for the total in half of them, at a sureness of .97 to 1."""
     right = asked = 0
     for bill in bills(40, seed=2024, split="validation"):
@@ -82,4 +70,4 @@ def test_the_bundled_ranker_finds_the_sums_of_bills_that_it_has_not_seen() -> No
                 right += bool(inside.all(-1).any(0).all()) and len(found.boxes) == len(question.answer.boxes)
                 asked += 1
     assert asked > 40
-    assert right / asked > 0.65
+    assert right / asked > 0.8

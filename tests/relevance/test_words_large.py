@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from arr_coc import InputError
-from arr_coc.knowing.words.page import neighbours_of
-from arr_coc.knowing.words.source import words_map
+from arr_coc.knowing.words.answer import answer_shares
 from arr_coc.pictures import words as sensed
 from arr_coc.pictures.words import MOST_WORDS, as_words, make_words, neighbours_right
 
@@ -30,12 +29,8 @@ def test_a_large_page_has_the_neighbours_of_every_pair(
 ) -> None:
     boxes = table(rows, columns)
     assert len(boxes) > sensed.EVERY_PAIR
-    near, gaps = neighbours_of(boxes)
     following = [neighbours_right(boxes.astype(np.float32), gap) for gap in (0.9, np.inf)]
     monkeypatch.setattr(sensed, "EVERY_PAIR", len(boxes))
-    wanted, wanted_gaps = neighbours_of(boxes)
-    np.testing.assert_array_equal(near, wanted)
-    np.testing.assert_array_equal(gaps, wanted_gaps)
     for found, gap in zip(following, (0.9, np.inf), strict=True):
         np.testing.assert_array_equal(found, neighbours_right(boxes.astype(np.float32), gap))
 
@@ -52,7 +47,7 @@ def test_no_page_of_words_takes_a_gigabyte(kind: str) -> None:
     words = make_words([f"{n}" if kind == "figures" else f"word{n}" for n in range(number)], boxes)
     tracemalloc.start()
     try:
-        found = words_map(words, "What is the highest number?")
+        found = answer_shares([words], "What is the highest number?")[0]
         most = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()

@@ -1,6 +1,7 @@
 """Train the chooser of words on Office World: which words of a page answer a question, and how sure that is.
 
     arr-coc train words --pages 18000 --seconds 900 --out src/arr_coc/weights/words
+    arr-coc train words --data invoices --steps 300 --rate 2e-4 --out mine     look(…, relevance="words:mine")
 
 Pages are drawn first, by all processors, and the scorer looks at each. Ten layouts are kept aside: the state that
 chooses best on them is the one that is written.
@@ -25,11 +26,12 @@ from torch.nn import functional as F
 from arr_coc.core.errors import InputError
 from arr_coc.core.folders import whole_folder, write_json
 from arr_coc.core.values import JsonObject
-from arr_coc.knowing.words.chooser import BUCKETS, FEATURES, HEADS, MOST_PARTS, RELATIONS, WEIGHTS, spans_of
+from arr_coc.knowing.words.chooser import BUCKETS, FEATURES, HEADS, MOST_PARTS, RELATIONS, WEIGHTS, spans_of, weights_of
 
 from ..options import option
+from .own_data import HELD_OUT, read_own, split_by_picture
 from .run import Moment, Notes, RunOptions, Schedule, Training, command, door
-from .word_lessons import Batch, WordPage, collate, example, foreign, other_pages, pages
+from .word_lessons import Batch, WordPage, collate, example, foreign, other_pages, own_pages, pages
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -37,7 +39,7 @@ if TYPE_CHECKING:
     from accelerate import Accelerator
 
 WIDTH, LAYERS, PIECES = 192, 6, 64
-OTHERS = 0.25  # share of questions about bills and Needle World
+OTHERS, OTHERS_BESIDE_OWN = 0.25, 0.5  # share of questions about bills and Needle World
 FOREIGN = 0.12  # share of questions that the page does not answer
 
 
@@ -124,6 +126,8 @@ class WordsOptions(RunOptions):
 
     seconds: float = option(900.0, "how long this run may take, drawing included")
     folder: Path = option(Path("runs/words"), "where the checkpoint and the curve are kept")
+    data: Path | None = option(None, "one's own records, instead of drawn pages: a folder, a .jsonl or a .parquet file")
+    source: str = option("words", "where their answers are", flag="--from", choices=("words", "boxes"))
     pages: int = option(18000, "pages that are drawn")
     aside: int = option(400, "pages of the layouts kept aside, to judge by")
     others: int = option(1200, "bills that are drawn; of Needle World a twelfth for each family and size")
@@ -152,9 +156,9 @@ class Lessons(torch.utils.data.Dataset[Batch]):
     def __getitem__(self, step: int) -> Batch:
         torch.set_num_threads(1)
         source = random.Random(f"words/{self.options.seed}/{self.first + step}")
-        found = []
+        found, share = [], OTHERS if self.options.data is None else OTHERS_BESIDE_OWN
         for _ in range(self.options.batch):
-            page = source.choice(self.others if source.random() < OTHERS else self.drawn)
+            page = source.choice(self.others if self.others and source.random() < share else self.drawn)
             instead = foreign(page, source.choice(self.drawn)) if source.random() < FOREIGN else None
             found.append(example(page, source.randrange(len(page.asked)), source, instead=instead))
         return collate(found)
@@ -165,31 +169,43 @@ class WordsTraining(Training[WordsOptions]):
 
     def __init__(self, options: WordsOptions, accelerator: Accelerator) -> None:
         super().__init__(options, accelerator)
-        began, jobs = perf_counter(), {"val": options.aside, "train": options.pages}
-        drawn = {}
-        for split, number in jobs.items():
-            found = pages(split, options.seed + 1, range(number), options.questions, self.device, options.workers)
-            drawn[split] = []
-            for page in found:
-                drawn[split].append(page)
-                if len(drawn[split]) % 1000 == 0:
-                    print(f"drawing: {len(drawn[split])} of {number} pages", flush=True)
-                if perf_counter() - began > 0.45 * options.seconds and split == "train":
-                    break
-        self.drawn = drawn["train"]
         self.others = list(other_pages(options.others, options.others // 12, options.seed))
-        drawn["val"] += other_pages(60, 6, options.seed + 1, "validation")
+        if options.data is None:
+            self.drawn, aside = self.draw("train", options.pages), self.draw("val", options.aside)
+            aside += other_pages(60, 6, options.seed + 1, "validation")
+        else:
+            records = read_own(options.data, options.source).records
+            learned, held = split_by_picture(records, HELD_OUT, options.seed)
+            self.drawn, aside = list(own_pages(learned)), list(own_pages(held))
+            if not self.drawn or not aside:
+                raise InputError(f"of {options.data} no answer stands among the words; name others with --from boxes")
         source = random.Random(options.seed)
         self.aside = [
             (page.layout, page.asked[which].kind, example(page, which, source, noisy=noisy))
-            for noisy in (False, True) for page in drawn["val"] for which in range(min(3, len(page.asked)))
+            for noisy in (False, True) for page in aside for which in range(min(3, len(page.asked)))
         ]  # fmt: skip
-        self.chooser = Chooser(options.width, options.layers).to(self.device)
+        self.chooser = Chooser(options.width, options.layers)
+        if options.data is not None:  # goes on from the bundled one
+            held = {name: torch.from_numpy(value) for name, value in weights_of().items() if name != "calibration"}
+            self.chooser.load_state_dict(held)
+        self.chooser.to(self.device)
         self.modules["chooser"] = self.chooser
         self.optimizers.append(torch.optim.AdamW(self.parameters(), lr=options.rate, weight_decay=0.02))
         self.schedule = Schedule(warm_up=300, decay_from=0.3, floor=0.02)
         self.best: dict[str, Tensor] = {}
         self.done["best"] = 0.0
+
+    def draw(self, split: str, number: int) -> list[WordPage]:
+        """Draw pages, at most for a third of the time of this run."""
+        found: list[WordPage] = []
+        options, began = self.options, perf_counter()
+        for page in pages(split, options.seed + 1, range(number), options.questions, self.device, options.workers):
+            found.append(page)
+            if len(found) % 1000 == 0:
+                print(f"drawing: {len(found)} of {number} pages", flush=True)
+            if perf_counter() - began > options.seconds / 3:
+                break
+        return found
 
     @contextmanager
     def running(self) -> Generator[None]:
@@ -239,7 +255,7 @@ class WordsTraining(Training[WordsOptions]):
         return {"aside": clean, "aside as read": noisy}
 
     def export(self) -> None:
-        if self.best:
+        if self.best and not self.options.steps:
             current = {name: value.detach().clone() for name, value in self.chooser.state_dict().items()}
             self.chooser.load_state_dict(self.best)
         rows = self.answers()
@@ -250,7 +266,7 @@ class WordsTraining(Training[WordsOptions]):
         layouts = {name: [row[2] for row in rows if row[0] == name] for name in sorted({row[0] for row in rows})}
         table = {name: [len(right), round(float(np.mean(right)), 4)] for name, right in (kinds | layouts).items()}
         write_json(self.options.target / "record.json", {**self.record(), "aside": table, "pages": len(self.drawn)})
-        if self.best:
+        if self.best and not self.options.steps:
             self.chooser.load_state_dict(current)
 
 

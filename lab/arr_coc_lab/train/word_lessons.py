@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from typing import NamedTuple
@@ -27,7 +27,9 @@ from arr_coc.knowing.words.chooser import (
     page_board,
     under,
 )
-from arr_coc.pictures.words import Words, make_words
+from arr_coc.pictures.load import load_picture
+from arr_coc.pictures.ocr import ocr_words
+from arr_coc.pictures.words import Words, as_words, make_words
 
 from ..worlds.bills import bills
 from ..worlds.needle.difficulty import as_difficulty
@@ -35,6 +37,7 @@ from ..worlds.needle.draws import Draws
 from ..worlds.needle.renderer import lay_out
 from ..worlds.office import make_page
 from ..worlds.office.paper import worn
+from .own_data import OwnRecord
 
 # What OCR takes for one another.
 MISREAD = dict(zip("0O1lI5S8Becgth6.,", "O0l1lS5B8ceqfbG,.", strict=True)) | {":": "", "-": ""}
@@ -138,7 +141,7 @@ def other_pages(bills_drawn: int, needle_drawn: int, seed: int, split: str = "tr
         asked = [(one.query, one.answer.boxes, one.context) for one in bill.questions]
         if page := _by_boxes(bill.words, asked, f"drawn {bill.kind}"):
             yield page
-    for family in NEEDLE_FAMILIES:
+    for family in NEEDLE_FAMILIES if needle_drawn else ():
         for size in NEEDLE_SIZES:
             index = torch.arange(needle_drawn)
             scene = lay_out(family, Draws.of(seed, split, family, index), size, split, as_difficulty(None, size))
@@ -150,6 +153,18 @@ def other_pages(bills_drawn: int, needle_drawn: int, seed: int, split: str = "tr
                 context = scene.context[row][scene.context_mask[row]].numpy() / extent
                 if page := _by_boxes(words, [(decode(scene.question[row]), boxes, context)], f"needle {family}"):
                     yield page
+
+
+def own_pages(records: Iterable[OwnRecord]) -> Iterator[WordPage]:
+    """One's own pictures with all that is asked about each; words that do not come with a record are read by OCR."""
+    several: dict[str, list[OwnRecord]] = {}
+    for record in records:
+        several.setdefault(record.picture, []).append(record)
+    for group in several.values():
+        picture, known = load_picture(group[0].pixels), [one.words for one in group if one.words is not None]
+        words = as_words(known[0], picture.size) if known else ocr_words(picture.pixels)
+        if page := _by_boxes(words, [(one.query, one.boxes, one.context) for one in group], "own"):
+            yield page
 
 
 def _by_boxes(words: Words, asked: Sequence[tuple[str, np.ndarray, np.ndarray]], name: str) -> WordPage | None:
