@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from html.parser import HTMLParser
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -267,7 +266,7 @@ FORMATS = "hOCR or JSON (tesseract page.png page hocr writes hOCR)"
 _LINES = frozenset({"ocr_line", "ocrx_line", "ocr_header", "ocr_caption", "ocr_textfloat", "ocr_footer"})
 
 
-def as_words(value: Any, size: tuple[float, float]) -> Words:
+def as_words(value: object, size: tuple[float, float]) -> Words:
     """What a caller may give as `words=` for a picture of `size` (height, width): `Words`; a list of (text, box) or of
     {"text": …, "box": …}; or a file of words or its path (`read_words`). Boxes are x0, y0, x1, y1 in 0–1,
     or in pixels where one of them is above 1.5."""
@@ -278,7 +277,7 @@ def as_words(value: Any, size: tuple[float, float]) -> Words:
     return read_words(value, size=size)
 
 
-def read_words(path: str | os.PathLike[str], *, size: tuple[float, float] | None = None) -> Words:
+def read_words(path: object, *, size: tuple[float, float] | None = None) -> Words:
     """The words of a file, of its first page. size: (height, width) of the picture, where the file has none."""
     if not isinstance(path, str | os.PathLike):
         raise InputError(f"words must be a file, Words, or a list of (text, box), got {type(path).__name__}")
