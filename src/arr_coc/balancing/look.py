@@ -52,7 +52,7 @@ def look_relevance(scene: Scene, query: str, option: str = "") -> Relevance:
         balanced = partial(by_tensions, read_tensions(Path(option)))
     query = query or "what is there"
     photo = photo_map(scene.seen, query) if scene.photos else None
-    return relevance_of(scene.texture, query, photo, balanced)
+    return relevance_of(scene.sensed[0], query, photo, balanced)
 
 
 def read_tensions(folder: Path) -> dict[str, float]:
