@@ -163,7 +163,7 @@ class Views:
         if relevance == "random":
             rows, cols = (-(-side // DEFAULT_CELL) for side in self.size)
             return np.random.default_rng(self.seed).random((rows, cols)).astype(np.float32)
-        texture = self.prepared.scene.texture
+        texture = self.prepared.scene.sensed[0]
         plane = np.asarray(texture[relevance])
         scale = min(1.0, MAP_SIDE / max(plane.shape))
         shape = (max(1, round(plane.shape[0] * scale)), max(1, round(plane.shape[1] * scale)))

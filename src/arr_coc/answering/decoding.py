@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from ..core.arrays import Array, at_last, like, log_softmax, namespace, two_largest
+from ..core.arrays import Array, like, log_softmax, namespace, take, two_largest
 from ..realizing.base import DecodingStep, LeafPrompt, backbone_for
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class Generated:
 
     def log_probabilities(self, temperature: float | Array = 1.0) -> Array:
         """(B, T): log-probability of every token, 0 behind the end."""
-        logs = at_last(log_softmax(self.logits / temperature), self.ids)
+        logs = take(log_softmax(self.logits / temperature), self.ids[..., None])[..., 0]
         return namespace(logs).where(self.within, logs, 0)
 
     def confidence(self, temperature: float | Array = 1.0) -> Array:

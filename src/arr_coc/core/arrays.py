@@ -94,11 +94,7 @@ def pad_edge(grid: Array) -> Array:
 
 def doubled(grid: Array, rows: int, cols: int) -> Array:
     """(B, h, w) → (B, rows, cols): every value on a 2×2 block, cut off at rows and cols."""
-    if isinstance(grid, np.ndarray):
-        return grid.repeat(2, axis=1).repeat(2, axis=2)[:, :rows, :cols]
-    batch, height, width = grid.shape
-    spread = grid[:, :, None, :, None].expand(batch, height, 2, width, 2)
-    return spread.reshape(batch, 2 * height, 2 * width)[:, :rows, :cols]
+    return grid[:, count(rows, grid) // 2][:, :, count(cols, grid) // 2]
 
 
 def largest_first(rows: Array, count: int) -> Array:
@@ -110,38 +106,21 @@ def largest_first(rows: Array, count: int) -> Array:
 
 def marked(index: Array, width: int) -> Array:
     """(B, N) places → (B, width) bool: true at every place named, places of `width` or beyond left out."""
-    if isinstance(index, np.ndarray):
-        result = np.zeros((len(index), width + 1), dtype=bool)
-        np.put_along_axis(result, np.minimum(index, width), True, axis=1)
-    else:
-        torch = sys.modules["torch"]
-        result = torch.zeros(len(index), width + 1, dtype=torch.bool, device=index.device)
-        result.scatter_(1, index.clamp_max(width), True)
+    result = zeros((len(index), width + 1), "bool", index)
+    result[count(len(index), index)[:, None], index.clip(0, width)] = True
     return result[:, :width]
 
 
 def ranks(order: Array) -> Array:
     """(B, N) permutations → (B, N): the place of every entry in them."""
-    if isinstance(order, np.ndarray):
-        result = np.empty_like(order)
-        np.put_along_axis(result, order, np.arange(order.shape[1])[None], axis=1)
-        return result
-    torch = sys.modules["torch"]
-    return torch.empty_like(order).scatter_(
-        1, order, torch.arange(order.shape[1], device=order.device).expand_as(order)
-    )
+    result = zeros(order.shape, "int64", order)
+    result[count(len(order), order)[:, None], order] = count(order.shape[1], order)
+    return result
 
 
 def take(rows: Array, index: Array) -> Array:
-    """(B, N), (B, K) → (B, K): each row at its own places."""
-    return np.take_along_axis(rows, index, axis=1) if isinstance(rows, np.ndarray) else rows.gather(1, index)
-
-
-def at_last(rows: Array, index: Array) -> Array:
-    """(…, N), (…) → (…): each row at its own place."""
-    if isinstance(rows, np.ndarray):
-        return np.take_along_axis(rows, index[..., None], axis=-1)[..., 0]
-    return rows.gather(-1, index[..., None])[..., 0]
+    """(…, N), (…, K) → (…, K): each row at its own places."""
+    return np.take_along_axis(rows, index, axis=-1) if isinstance(rows, np.ndarray) else rows.gather(-1, index)
 
 
 def log_softmax(rows: Array) -> Array:

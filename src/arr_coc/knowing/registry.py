@@ -250,7 +250,7 @@ def is_map(value: object) -> bool:
     return isinstance(value, Relevance) or getattr(value, "ndim", None) == 2
 
 
-def as_relevance(value: object, query: str, note: str) -> Any:
+def as_relevance(value: object, query: str, note: str) -> Relevance:
     """Turn what a source gave into a `Relevance` whose first note says where it comes from."""
     if isinstance(value, Relevance):
         return replace(value, notes=(note, *value.notes))

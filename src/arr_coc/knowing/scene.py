@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import numpy as np
 
+from ..core.arrays import Array
 from ..core.kept import PictureStore
 from ..pictures.load import load_picture
 
@@ -105,14 +106,10 @@ class Scene:
 
         return PhotoSight(self.pixels)
 
-    @property
-    def texture(self) -> Texture:
-        return self.sensed[0]
-
-    def strategy_inputs(self, strategy: str, options: Mapping[str, object]) -> tuple[dict[str, Any], tuple[str, ...]]:
+    def strategy_inputs(self, strategy: str, options: Mapping[str, object]) -> tuple[dict[str, Array], tuple[str, ...]]:
         """Maps that some strategies need besides the relevance, less those that the caller gave, and notes."""
         if strategy == "edge" and "edges" not in options:
-            return {"edges": self.texture["sobel_magnitude"]}, ()
+            return {"edges": self.sensed[0]["sobel_magnitude"]}, ()
         return {}, ()
 
     def varied(self, **changes: object) -> Self:

@@ -17,8 +17,7 @@ from .scene import Scene
 if TYPE_CHECKING:
     from torch import Tensor
 
-# ----------------------------------------------------------------------------------------------------------------------
-# Perspectival knowing: what stands out from here.
+# ---- perspectival knowing: what stands out from here -----------------------------------------------------------------
 
 PERIPHERY_LOSS = 0.5
 
@@ -31,8 +30,7 @@ def perspectival(texture: Texture) -> Array:
     return texture.ops.clip(score)
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# Propositional knowing: what is there to be read.
+# ---- propositional knowing: what is there to be read -----------------------------------------------------------------
 #
 # Local information is the entropy of quantised gradients: blank ground says one thing over and over, a straight border
 # says two, print says many. Structure is how strong those gradients are and whether they look like strokes, so that

@@ -160,7 +160,7 @@ class Packed:
 
 
 def format_of(kind: str, jpeg: bool) -> str:
-    kind = {"jpg": "jpeg", "auto": "jpeg" if jpeg else "png"}.get(kind, kind)
+    kind = ("jpeg" if jpeg else "png") if kind == "auto" else kind
     if kind not in FORMATS:
         raise InputError(f"pictures are written as auto, {', '.join(FORMATS)}, not as {shown(kind)}")
     return kind

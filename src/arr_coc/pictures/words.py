@@ -14,11 +14,10 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from html.parser import HTMLParser
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from ..core.errors import InputError, check_stop
+from ..core.errors import InputError, check_stop, positive, shown
 from ..core.folders import read_bytes
 
 # More words than any page has; a file with more is broken.
@@ -94,9 +93,10 @@ def make_words(
 
     Words without letters or without ground are left out; corners in the wrong order are put right. Raises `InputError`.
     """
-    height, width = float(size[0]), float(size[1])
-    if not (np.isfinite([height, width]).all() and height > 0 and width > 0):
-        raise InputError(f"words of {source}: the page is {width} by {height}; give its width and height")
+    try:
+        height, width = (positive(side, "a side of the page") for side in size)
+    except InputError as error:
+        raise InputError(f"words of {source}: the page is {shown(size)}; give its width and height") from error
     check_number(len(texts), source)
     try:
         corners = np.asarray(boxes, dtype=np.float64).reshape(len(texts), 4)
@@ -132,18 +132,21 @@ def listed_words(value: object, size: tuple[float, float] | None, source: str) -
     """Words from plain lists and mappings, as JSON has them. {"words": […], "width": …, "height": …} tells its size."""
     if isinstance(value, Mapping):
         if "height" in value and "width" in value:
-            size = (_number(value["height"], source), _number(value["width"], source))
+            size = (value["height"], value["width"])
         value = value.get("words", ())
     if isinstance(value, str | bytes) or not isinstance(value, Sequence):
         raise InputError(f"words of {source}: expected a list of words, got {type(value).__name__}")
     check_number(len(value), source)
     pairs = [_pair(entry, source) for entry in value]
-    boxes = np.array([box for _, box in pairs], dtype=np.float64).reshape(-1, 4)
-    shares = not boxes.size or float(np.abs(boxes).max()) <= 1.5
+    try:
+        boxes = np.array([box for _, box in pairs], dtype=np.float64).reshape(-1, 4)
+        shares = not boxes.size or float(np.abs(boxes).max()) <= 1.5
+        if shares and size is not None:
+            boxes = boxes * (size[1], size[0], size[1], size[0])
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InputError(f"words of {source}: boxes are four numbers x0, y0, x1, y1, sizes two") from error
     if not shares and size is None:
         raise InputError(f'words of {source}: boxes are in pixels; add "width" and "height" of the picture')
-    if shares and size is not None:
-        boxes = boxes * (size[1], size[0], size[1], size[0])
     return make_words([text for text, _ in pairs], boxes, size=size or (1.0, 1.0), source=source)
 
 
@@ -158,14 +161,7 @@ def _pair(entry: object, source: str) -> tuple[str, list[float]]:
         raise InputError(
             f'words of {source}: {str(entry)[:60]!r} is no word; give {{"text": "Total", "box": [x0, y0, x1, y1]}}'
         )
-    return text, [_number(number, source) for number in box]  # type: ignore[union-attr]
-
-
-def _number(value: float | str, source: str) -> float:
-    try:
-        return float(value)
-    except (TypeError, ValueError, OverflowError) as error:
-        raise InputError(f"words of {source}: {str(value)[:40]!r} is not a number") from error
+    return text, list(box)  # type: ignore[arg-type]
 
 
 def neighbours_right(boxes: np.ndarray, gap: float) -> np.ndarray:
@@ -270,7 +266,7 @@ FORMATS = "hOCR or JSON (tesseract page.png page hocr writes hOCR)"
 _LINES = frozenset({"ocr_line", "ocrx_line", "ocr_header", "ocr_caption", "ocr_textfloat", "ocr_footer"})
 
 
-def as_words(value: Any, size: tuple[float, float]) -> Words:
+def as_words(value: object, size: tuple[float, float]) -> Words:
     """What a caller may give as `words=` for a picture of `size` (height, width): `Words`; a list of (text, box) or of
     {"text": …, "box": …}; or a file of words or its path (`read_words`). Boxes are x0, y0, x1, y1 in 0–1,
     or in pixels where one of them is above 1.5."""
@@ -281,7 +277,7 @@ def as_words(value: Any, size: tuple[float, float]) -> Words:
     return read_words(value, size=size)
 
 
-def read_words(path: str | os.PathLike[str], *, size: tuple[float, float] | None = None) -> Words:
+def read_words(path: object, *, size: tuple[float, float] | None = None) -> Words:
     """The words of a file, of its first page. size: (height, width) of the picture, where the file has none."""
     if not isinstance(path, str | os.PathLike):
         raise InputError(f"words must be a file, Words, or a list of (text, box), got {type(path).__name__}")

@@ -51,9 +51,7 @@ def meanings(entries: dict[str, str], endings: str = "") -> dict[str, str]:
     return found
 
 
-# ----------------------------------------------------------------------------------------------------------------------
 # Words of a question as rows of a small table, by their hashes: any word has one, and needs no list.
-
 MOST_WORDS = 24
 
 
