@@ -20,7 +20,7 @@ import numpy as np
 
 from ..attending.frame import in_picture
 from ..attending.grip import Grip, as_grip
-from ..attending.strategies import DEFAULT_STRATEGY, check_strategy
+from ..attending.strategies import DEFAULT_STRATEGY, find_strategy
 from ..balancing.choosing import check_relevance
 from ..balancing.document import PageOffers
 from ..core.errors import InputError, naming_extras, positive, shown, whole
@@ -133,7 +133,7 @@ class Eye:
         self.temperature = positive(temperature if known is None else known.temperature, "temperature")
         self.place = None if known is None else known.place
         self.levels = None if levels is None else whole(levels, "levels")
-        self.strategy = check_strategy(DEFAULT_STRATEGY if strategy is None else strategy)
+        self.strategy = find_strategy(DEFAULT_STRATEGY if strategy is None else strategy).name
         # Any: what only one of the engines has, its users know that they have it.
         self.engine: Any = model
         if processor is not None or not hasattr(model, "look"):

@@ -147,7 +147,7 @@ def print_look(name: str, query: str, look: AnyLook, files: Mapping[str, str]) -
         rows = [f"page {page.number}: {page.tokens} tokens, {page.why}" for page in best]
     else:
         rows = [
-            f"level {row.told}, {row.side}×{row.side} px: {row.tokens} tokens on {100 * row.area:.1f} % of the area"
+            f"level {row.level}, {row.side}×{row.side} px: {row.tokens} tokens on {100 * row.area:.1f} % of the area"
             for row in level_rows(look.allocation)
         ]
     say(
