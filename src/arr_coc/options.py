@@ -33,6 +33,11 @@ LONGEST_QUESTION = 4000
 HINTS = ("words", "none")
 # What a client of a server may choose for its pictures.
 FOR_CLIENTS = ("budget", "total", "relevance", "strategy", "levels", "scale", "words", "ocr", "hints", "allocation")
+# What an allocation and a preset decide.
+DECIDES = {
+    "allocation": ("budget", "strategy", "relevance"),
+    "preset": ("strategy", "relevance", "allocation", "words", "hints"),
+}
 # A number of tokens, or a share such as "25%" or 0.25.
 Budget = int | float | str
 
@@ -214,16 +219,9 @@ class Options:
         above = isinstance(self.budget, int) and self.budget > full
         return (f"budget {self.budget} is above the {full} tokens of {name}: all of it is seen",) if above else ()
 
-    def check_decided(self) -> None:
-        """Refuse an allocation beside what would decide otherwise."""
-        self._refuse_beside("allocation", ("budget", "strategy", "relevance"))
-
-    def check_preset(self) -> None:
-        """Refuse what a preset decides."""
-        self._refuse_beside("preset", ("strategy", "relevance", "allocation", "words", "hints"))
-
-    def _refuse_beside(self, name: str, others: Iterable[str]) -> None:
-        given = [other for other in others if getattr(self, other) is not None]
+    def check_alone(self, name: str) -> None:
+        """Refuse an allocation or a preset beside what it decides."""
+        given = [other for other in DECIDES[name] if getattr(self, other) is not None]
         if getattr(self, name) is not None and given:
             raise InputError(f"{name} cannot be combined with {', '.join(given)}; pass one of them")
 

@@ -260,7 +260,7 @@ class Eye:
                 raise InputError("no picture yet: call eye.set_image(image) before eye.ask(query)")
             query = (Turn(USER, (seen, query)),)
         question = check_question(check_turns(query))
-        options.check_decided()
+        options.check_alone("allocation")
         options = options.default(levels=self.levels, strategy=self.strategy, relevance=self.relevance)
         opened = None
         if options.allocation is None and has_documents(query):
@@ -411,7 +411,7 @@ class Eye:
 
     def _by_preset(self, query: str | Sequence[Turn], options: Options) -> Answer:
         """Answer one question about the current picture as a preset does; only the final answer is recorded."""
-        options.check_preset()
+        options.check_alone("preset")
         function = load_function("arr_coc.answering.esper:find_preset")(options.preset)
         if not isinstance(query, str):
             raise InputError(f"preset {options.preset!r} answers one question, not a conversation")

@@ -10,7 +10,7 @@ import math
 import re
 from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any, ClassVar, NamedTuple
 
@@ -501,15 +501,6 @@ def sureness_words(uncertainty: float) -> str:
     """ "sure", "fairly sure" or "unsure", with the number."""
     kind = "unsure" if is_unsure(uncertainty) else "fairly sure" if uncertainty >= SOMEWHAT else "sure"
     return f"{kind}, uncertainty {uncertainty:.2f}"
-
-
-def withheld(answer: Answer, least: float) -> Answer:
-    """Empty the text of an answer that is less sure than `least`; a note keeps it."""
-    sureness = 1 - answer.uncertainty
-    if sureness >= least:
-        return answer
-    note = f"not sure enough: {sureness:.2f} is below {least:g}; it would have said {answer.text!r}"
-    return replace(answer, text="", notes=(*answer.notes, note))
 
 
 @contextmanager

@@ -112,7 +112,7 @@ class VllmServer:
     def options(self, wish: JsonObject) -> Options:
         """The options of a wish, with what the model was calibrated for."""
         options = Options.for_client({key: wish[key] for key in wish if key != "query"}, NAMES, where=KEY)
-        options.check_decided()
+        options.check_alone("allocation")
         return options.default(
             strategy=self.calibration.strategy or DEFAULT_STRATEGY,
             levels=self.calibration.levels,
