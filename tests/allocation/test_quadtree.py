@@ -165,10 +165,10 @@ def test_the_announced_count_is_the_largest_that_any_tree_reaches():
 
 
 def test_every_relevance_hits_the_announced_count_on_odd_grids():
-    for rows, cols in [(3, 7), (5, 13), (9, 6), (6, 10), (13, 11), (23, 23)]:
+    for rows, cols in [(3, 7), (5, 13), (9, 6), (13, 11), (23, 23)]:
         tree = build_tree(rows, cols, 3)
-        maps = torch.cat([random_map(rows, cols, seed) for seed in range(8)] + [torch.ones(1, rows, cols)])
-        for budget in range(tree.floor, tree.full + 1):
+        maps = torch.cat([random_map(rows, cols, seed) for seed in range(4)] + [torch.ones(1, rows, cols)])
+        for budget in range(tree.floor, tree.full + 1, 1 if rows < 23 else 7):
             assert quadtree(maps, tree, budget).lengths.tolist() == [tree.reach(budget)] * len(maps)
 
 
