@@ -53,10 +53,10 @@ WRONG = [
     ({"ceiling": 0}, "ceiling"),
     ({"budegt": 3}, "did you mean budget"),
     ({"lvels": 3}, "did you mean levels"),
-    ({"strategy": "quadtree", "criterium": "peak"}, "did you mean criterion"),
-    ({"strategy": "uniform", "criterion": "peak"}, "strategy 'uniform' takes no options"),
-    ({"strategy": "quadtree", "boxes": []}, "strategy 'quadtree' takes criterion"),
-    ({"strategy": "quadtree", "strategy_options": {"boxes": []}}, "strategy 'quadtree' takes criterion"),
+    ({"strategy": "oracle", "boxs": []}, "did you mean boxes"),
+    ({"strategy": "uniform", "boxes": []}, "strategy 'uniform' takes no options"),
+    ({"strategy": "edge", "boxes": []}, "strategy 'edge' takes edges"),
+    ({"strategy": "edge", "strategy_options": {"boxes": []}}, "strategy 'edge' takes edges"),
     ({"strategy_options": 3}, "strategy_options must map"),
 ]
 
@@ -88,10 +88,10 @@ def test_every_option_is_explained_and_can_be_written_as_text():
 
 
 def test_options_of_a_strategy_stand_among_the_others_or_by_themselves():
-    inside, beside = {"strategy_options": {"shape": "quadtree"}}, {"shape": "quadtree"}
-    for given_options in (inside, beside, {"strategy_options": {"shape": "overlay"}, **beside}):
-        options = Options.of({"strategy": "random", **given_options})
-        assert options.strategy_options == {"shape": "quadtree"}
+    inside, beside = {"strategy_options": {"boxes": [1]}}, {"boxes": [1]}
+    for given_options in (inside, beside, {"strategy_options": {"boxes": [2]}, **beside}):
+        options = Options.of({"strategy": "oracle", **given_options})
+        assert options.strategy_options == {"boxes": [1]}
 
 
 def test_a_client_may_set_few_and_name_no_file():

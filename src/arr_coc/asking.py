@@ -65,11 +65,11 @@ def ask(
         'COFFEE'
     """
     check_question(query)
-    given = {"relevance": relevance, "words": words, "scale": scale, "device": device}
-    options = as_options(options).override(budget=budget, **given)
+    given = {"budget": budget, "relevance": relevance, "words": words, "scale": scale, "device": device}
+    options = as_options(options).override(**given)
     if not hasattr(model, "set_image"):
         model_folder(model)
-    options.check_decided()
+    options.check_alone("allocation")
     if options.preset is not None:
         find_preset(options.preset)
     check_device(options.device)

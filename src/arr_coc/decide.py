@@ -77,7 +77,7 @@ def attend(
     decisions = []
     for view, known, most, coarsest, own in zip(views, relevance, tokens, levels, inputs, strict=True):
         distance = distance_for(view, known, options, most)
-        frame = view.frame if distance.times == 1 else view.resized(distance.times)
+        frame = view.frame if distance.scale == 1 else view.resized(distance.scale)
         (allocation,) = allocate_batch(
             known,
             min(most, frame.full),

@@ -34,7 +34,7 @@ from .knowing.registry import as_relevance
 from .knowing.scene import VIEW_SIDE, Scene
 from .knowing.words.reading import with_words
 from .options import Budget, Options, as_options, check_device, check_question
-from .pictures.document import Document, PageList, PdfPlace, document_of, is_pdf, load_page
+from .pictures.document import Document, PageList, document_of, load_page
 from .pictures.load import Picture, load_picture
 from .pictures.words import Words, as_words, words_beside
 from .texture.type_height import letters_of
@@ -109,13 +109,8 @@ def look(
 @naming_extras()
 def examine(image: object, query: str, options: Options | None = None, pages: PageList = None) -> Look | Any:
     """Look, and return everything that led to the allocation. Of a document: a `DocumentLook`."""
-    options = as_options(options)
-    if (document := document_of(image, pages)) is not None:
-        return prepare(document).look(query, options)
-    if options.words is not None or not (isinstance(image, PdfPlace) or is_pdf(image)):
-        # What is wrong whatever the picture is said before it is read; a PDF may bring words.
-        check_look(query, options)
-    return prepare(image).look(query, options)
+    check_question(query)
+    return prepare(image, pages).look(query, as_options(options))
 
 
 def prepare(image: object, pages: PageList = None) -> Prepared | Any:
@@ -124,7 +119,7 @@ def prepare(image: object, pages: PageList = None) -> Prepared | Any:
     started = perf_counter()
     document = document_of(image, pages)
     if document is not None and len(document) > 1:
-        return PreparedDocument(document, perf_counter() - started)
+        return PreparedDocument(document)
     if document is not None:
         image = document.pages[0].place
     picture, words = load_page(image, longest_side=VIEW_SIDE)
@@ -200,7 +195,6 @@ class PreparedDocument:
     """A document; its pages are read and drawn where a question needs them."""
 
     document: Document
-    load_seconds: float = 0.0
 
     @naming_extras()
     def look(self, query: str, options: Options | None = None) -> DocumentLook:
@@ -217,11 +211,7 @@ class PreparedDocument:
         if not without_torch(checked.layout):
             raise InputError(f"strategy {checked.layout!r} is for one picture; documents take overlay or quadtree")
         check_device(options.device)
-        looked = look_through(self.document, query, checked, relevance, PageOffers(options.photos, options.device))
-        if options.scale not in (None, 1.0) or options.grip is not None:
-            note = "scale and grip are for single pictures: pages are laid out as they are; ask reads each at its scale"
-            looked = replace(looked, allocation=replace(looked.allocation, notes=(*looked.notes, note)))
-        return replace(looked, seconds={"load": self.load_seconds, **looked.seconds})
+        return look_through(self.document, query, checked, relevance, PageOffers(options.photos, options.device))
 
 
 def check_look(query: str, options: Options, words: bool | None = None) -> Options:

@@ -1,6 +1,6 @@
 """`Options`: every choice a caller has beside picture, question and model, checked in one place.
 
-Options(budget=256, strategy="quadtree", strategy_options={"criterion": "peak"})
+Options(budget=256, strategy="oracle", strategy_options={"boxes": [[0.1, 0.2, 0.4, 0.5]]})
 Options(budget="25%").tokens(1024)                               → 256
 
 Keyword arguments of `look`, `ask`, `attach`, `pack` and `watch`, `--set` on the command line, the field `arr_coc` of an
@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from .attending.distance import check_scale
-from .attending.strategies import DEFAULT_STRATEGY, check_options, check_strategy, meant
+from .attending.strategies import DEFAULT_STRATEGY, check_options, meant
 from .core.errors import InputError, as_number, frozen, of_kind, percentage, share_of, shown, whole, whole_size
 from .core.values import DEFAULT_CELL, MOST_CELLS, Allocation, JsonObject, Relevance
 from .knowing.registry import source_names
@@ -33,6 +33,11 @@ LONGEST_QUESTION = 4000
 HINTS = ("words", "none")
 # What a client of a server may choose for its pictures.
 FOR_CLIENTS = ("budget", "total", "relevance", "strategy", "levels", "scale", "words", "ocr", "hints", "allocation")
+# What an allocation and a preset decide.
+DECIDES = {
+    "allocation": ("budget", "strategy", "relevance"),
+    "preset": ("strategy", "relevance", "allocation", "words", "hints"),
+}
 # A number of tokens, or a share such as "25%" or 0.25.
 Budget = int | float | str
 
@@ -47,7 +52,7 @@ class Options:
         relevance: Who says where to look: "auto", a name of `arr_coc.knowing.registry.source_names()`, the folder of a
             trained scorer, a function of (picture, question), or a map. The model's own by default, else "auto".
         strategy: How relevance becomes regions, a name of `arr_coc.attending.strategies`; "overlay" by default.
-        strategy_options: What the strategy takes by name, such as {"criterion": "peak"} for "quadtree".
+        strategy_options: What the strategy takes by name, such as {"boxes": [[0.1, 0.2, 0.4, 0.5]]} for "oracle".
         levels: The coarsest level of detail; chosen by the budget by default.
         scale: How many times as large the picture is read, 0.25 to 4, or "auto": by its letters and the grip of the
             model. "auto" by default where the grip is known.
@@ -101,7 +106,7 @@ class Options:
                 f"strategy_options must map names to values, such as {{'level': 1}}, got {shown(self.strategy_options)}"
             )
         if strategy is not None:
-            check_options(check_strategy(strategy), self.strategy_options)
+            check_options(strategy, self.strategy_options)
         if hints is not None and hints not in HINTS:
             raise InputError(f"hints={shown(hints)} is unknown; use {' or '.join(map(repr, HINTS))}")
         checked = {
@@ -214,16 +219,9 @@ class Options:
         above = isinstance(self.budget, int) and self.budget > full
         return (f"budget {self.budget} is above the {full} tokens of {name}: all of it is seen",) if above else ()
 
-    def check_decided(self) -> None:
-        """Refuse an allocation beside what would decide otherwise."""
-        self._refuse_beside("allocation", ("budget", "strategy", "relevance"))
-
-    def check_preset(self) -> None:
-        """Refuse what a preset decides."""
-        self._refuse_beside("preset", ("strategy", "relevance", "allocation", "words", "hints"))
-
-    def _refuse_beside(self, name: str, others: Iterable[str]) -> None:
-        given = [other for other in others if getattr(self, other) is not None]
+    def check_alone(self, name: str) -> None:
+        """Refuse an allocation or a preset beside what it decides."""
+        given = [other for other in DECIDES[name] if getattr(self, other) is not None]
         if getattr(self, name) is not None and given:
             raise InputError(f"{name} cannot be combined with {', '.join(given)}; pass one of them")
 

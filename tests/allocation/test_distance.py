@@ -12,13 +12,11 @@ from PIL import Image, ImageDraw, ImageFont
 
 import arr_coc
 from arr_coc.attending.allocate import allocate, allocate_batch
-from arr_coc.attending.distance import Distance, at_distance, check_scale, choose_distance
+from arr_coc.attending.distance import Distance, check_scale, choose_distance
 from arr_coc.attending.grip import Grip, as_grip, best_of
 from arr_coc.core.errors import InputError
 from arr_coc.core.folders import part_folder
 from arr_coc.core.values import Allocation
-from arr_coc.draw import homunculus
-from arr_coc.draw.layout import level_rows
 from arr_coc.packing.prices.tables import tokens_for
 from arr_coc.texture.type_height import type_height
 from arr_coc_lab.calibrate.gripping import largest_read, smoothed
@@ -47,7 +45,6 @@ def chosen(pixels: np.ndarray, scale="auto", grip=NARROW, tokens: int = 50, **ho
 
 
 def test_the_grip_of_mini_comes_with_it_and_peaks_inside_its_range():
-    assert MINI.measured
     assert MINI.low < MINI.best < MINI.high
     share = MINI.reading([1, MINI.low, MINI.best, MINI.high, 300])
     assert share[0] < 0.1
@@ -58,9 +55,9 @@ def test_the_grip_of_mini_comes_with_it_and_peaks_inside_its_range():
 @pytest.mark.parametrize(("em", "low", "high"), [(8, 1.2, 3.0), (17, 1.0, 1.0), (64, 0.25, 0.6)])
 def test_small_print_is_magnified_large_print_is_reduced_and_the_rest_is_left(em, low, high):
     found = chosen(sheet(em))
-    assert low <= found.times <= high
-    if found.times != 1:
-        seen = type_height(sheet(em)).median() * found.times
+    assert low <= found.scale <= high
+    if found.scale != 1:
+        seen = type_height(sheet(em)).median() * found.scale
         assert NARROW.reading(seen) > NARROW.reading(type_height(sheet(em)).median())
         assert "times as large" in found.notes[0]
 
@@ -68,7 +65,7 @@ def test_small_print_is_magnified_large_print_is_reduced_and_the_rest_is_left(em
 def test_a_picture_without_type_gets_what_it_always_got_to_the_leaf():
     soft = np.random.default_rng(1).integers(0, 256, (20, 20, 3), dtype=np.uint8)
     photo = np.asarray(Image.fromarray(soft).resize((640, 640), Image.Resampling.BICUBIC))
-    assert chosen(photo).same
+    assert chosen(photo).letters is None
     plain, asked = (
         arr_coc.look(photo, "the dog", 100, relevance="detail", options=arr_coc.Options(grip=grip))
         for grip in (None, "mini")
@@ -77,23 +74,23 @@ def test_a_picture_without_type_gets_what_it_always_got_to_the_leaf():
 
 
 def test_without_a_grip_everything_is_as_it_was_and_auto_says_what_it_takes():
-    assert chosen(sheet(8), None, None).same
+    assert chosen(sheet(8), None, None).letters is None
     found = chosen(sheet(8), "auto", None)
     assert any("not measured" in note for note in found.notes)
 
 
 def test_everything_is_seen_where_everything_is_paid_for():
-    assert chosen(sheet(8), tokens=400).same
+    assert chosen(sheet(8), tokens=400).letters is None
 
 
 def test_one_picture_in_two_sizes_is_read_at_one():
-    small, large = (type_height(sheet(em)).median() * chosen(sheet(em), tokens=10).times for em in (40, 80))
+    small, large = (type_height(sheet(em)).median() * chosen(sheet(em), tokens=10).scale for em in (40, 80))
     assert small == pytest.approx(large, rel=0.35)
 
 
 def test_a_number_fixes_the_scale_whatever_the_picture():
     for scale in (0.5, 1.5, "2"):
-        assert chosen(sheet(16), check_scale(scale)).times == float(scale)
+        assert chosen(sheet(16), check_scale(scale)).scale == float(scale)
 
 
 @pytest.mark.parametrize("wrong", [0, -1, float("nan"), float("inf"), 1000, True, "near", [1]])
@@ -138,40 +135,10 @@ def test_what_is_read_as_well_from_afar_gets_fewer_fine_cells_and_the_budget_sta
 
 def test_large_print_is_not_seen_finer_than_it_is_read():
     letters = type_height(sheet(64))
-    seen = Distance(1.0, 0, letters, NARROW).reading(20, 20)
+    seen = Distance(1.0, letters, NARROW).reading(20, 20)
     assert seen.min() == 0.5
     assert seen.max() == 1.0
-    assert Distance(1.0, 0, type_height(sheet(16)), NARROW).reading(20, 20) is None
-
-
-def test_level_minus_one_is_a_cell_of_half_the_side_and_is_told():
-    pixels = sheet(16)
-    plain = arr_coc.look(pixels, "total?", 40, relevance="detail", scale=2)
-    found = at_distance(plain, Distance(1.0, -1), plain.full)
-    assert found.told_levels.min() == -1
-    assert found.levels.min() == 0
-    assert sum(found.tokens_by_level().values()) == found.tokens
-    assert min(found.tokens_by_level()) == -1
-    assert [row.told for row in level_rows(found)] == sorted(found.tokens_by_level())
-    assert [row.level for row in level_rows(found)] == sorted(plain.tokens_by_level())
-    document = found.to_json()
-    assert document["schema"] == 3
-    assert min(region["level"] for region in document["regions"]) == -1
-    assert Allocation.from_json(json.dumps(document)) == found
-    np.testing.assert_array_equal(found.leaf_cells(), plain.leaf_cells())
-    assert "levels -1" in repr(found).replace("−", "-")
-    assert homunculus(pixels, found, query="total?").width == 1280
-
-
-def test_small_print_where_the_question_needs_it_goes_below_level_0():
-    pixels = sheet(17).copy()
-    pixels[480:640] = sheet(7, (160, 640))
-    relevance = np.zeros((20, 20), np.float32)
-    relevance[15:] = 1.0
-    found = chosen(pixels, relevance=relevance, tokens=300)
-    assert found.finest == -1
-    assert found.times > 1.5
-    assert found.scale == found.times / 2
+    assert Distance(1.0, type_height(sheet(16)), NARROW).reading(20, 20) is None
 
 
 # ---- the file --------------------------------------------------------------------------------------------------------

@@ -157,7 +157,7 @@ def test_a_share_is_a_budget_too():
     assert tokens_for((256, 256), "25%") == allocate(np.eye(8), "25%").tokens == 16
     with pytest.raises(InputError, match="'0%' is not a percentage"):
         tokens_for((256, 256), "0%")
-    with pytest.raises(InputError, match="costs 64 tokens in full, for a share of that give for example 25%"):
+    with pytest.raises(InputError, match="a share such as 25%, or tokens of the 64"):
         tokens_for((256, 256), "16")
 
 
@@ -218,13 +218,8 @@ def test_controls_are_made_by_the_allocator_that_they_control(strategy):
     relevance = quiet_map(16, 16, 2)
     more = {"edge": {"edges": relevance}, "oracle": {"boxes": [[0.1, 0.1, 0.3, 0.2]]}}.get(strategy, {})
     overlaid = allocate(relevance, 50, strategy=strategy, strategy_options=more)
-    assert overlaid == allocate(relevance, 50, strategy=strategy, strategy_options={"shape": "overlay", **more})
     assert overlaid.tokens == 50
-    tiled = allocate(relevance, 50, strategy=strategy, strategy_options={"shape": "quadtree", **more})
-    assert tiled.tokens == tokens_for((512, 512), 50, strategy="quadtree") == 49
-    assert (4.0**tiled.levels).sum() == 256, "leaves of a tiling fill the picture once"
-    with pytest.raises(InputError, match="shape"):
-        allocate(relevance, 50, strategy=strategy, strategy_options={"shape": "heap", **more})
+    assert (4.0**overlaid.levels).sum() > 256, "leaves lie on one another"
 
 
 def test_as_many_values_as_cells_are_one_for_each_cell():

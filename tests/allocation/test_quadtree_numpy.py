@@ -13,8 +13,6 @@ from arr_coc.attending.tree import build_tree, quadtree
 from arr_coc.core.errors import InputError
 from arr_coc.core.values import Relevance
 
-CRITERIA = ("mass", "peak")
-
 
 def random_map(rows: int, cols: int, seed: int, steps: int | None) -> np.ndarray:
     """Most of it quiet, some of it loud; `steps` rounds it to few values, so that gains tie."""
@@ -26,16 +24,15 @@ def random_map(rows: int, cols: int, seed: int, steps: int | None) -> np.ndarray
 @given(
     st.tuples(st.integers(1, 33), st.integers(1, 33), st.integers(0, 5), st.integers(0, 10_000)),
     st.floats(0, 1),
-    st.sampled_from(CRITERIA),
     st.sampled_from((None, 1, 4)),
 )
-def test_the_leaves_are_those_of_the_batched_tree(grid, share, criterion, steps):
+def test_the_leaves_are_those_of_the_batched_tree(grid, share, steps):
     rows, cols, levels, seed = grid
     tree = build_tree(rows, cols, levels)
     budget = round(tree.floor + share * (tree.full - tree.floor))
     relevance = random_map(rows, cols, seed, steps)
-    one = quadtree(relevance[None], tree, budget, criterion)
-    batch = quadtree(torch.from_numpy(relevance)[None], tree, budget, criterion)
+    one = quadtree(relevance[None], tree, budget)
+    batch = quadtree(torch.from_numpy(relevance)[None], tree, budget)
     assert np.array_equal(one.cells, batch.cells.numpy())
     assert np.array_equal(one.scores, batch.scores.numpy())
 
@@ -80,7 +77,5 @@ def test_both_refuse_the_same():
     for relevance in (np.ones((1, 4, 5), dtype=np.float32), np.ones((4, 4), dtype=np.float32)):
         with pytest.raises(InputError, match="relevance"):
             quadtree(relevance, tree, 8)
-    with pytest.raises(InputError, match="criterion"):
-        allocate(np.ones((4, 4)), 8, strategy="quadtree", strategy_options={"criterion": "beauty"})
     with pytest.raises(InputError, match="strategy"):
         allocate(np.ones((4, 4)), 8, strategy="beauty")

@@ -45,15 +45,15 @@ def tiny(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def test_a_needle_run_that_was_stopped_draws_the_same_chance_for_what_is_left(tiny: Any, tmp_path: Path) -> None:
-    options = {"n": 3, "size": "128x128", "family": ("cards",), "seed": 5}
+    options = {"n": 2, "size": "128x128", "family": ("cards",), "seed": 5}
     report = bench("needle", **options, out=tmp_path)
     assert [report.cell(*cell).tokens for cell in (("full", 1.0), ("scorer", 0.25), ("oracle", 0.25))] == [16, 4, 4]
     path = tmp_path / "needle.jsonl"
     lines = path.read_text().splitlines(keepends=True)
-    path.write_text("".join(lines[:50]))
+    path.write_text("".join(lines[: len(lines) // 2 + 1]))
     assert bench("needle", **options, out=tmp_path).cells == report.cells
     assert sorted(path.read_text().splitlines(keepends=True)) == sorted(lines)
-    assert {row["n"] for row in report.tables[-1].rows} == {3}, "calibration of what was asked aloud"
+    assert {row["n"] for row in report.tables[-1].rows} == {2}, "calibration of what was asked aloud"
 
 
 def test_peers_read_every_way_in_any_order(tiny: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -61,7 +61,7 @@ def test_peers_read_every_way_in_any_order(tiny: Any, monkeypatch: pytest.Monkey
     monkeypatch.setattr(peers_bench, "TOKENS", 64)
     monkeypatch.setattr(peers_bench, "AT_ONCE", {"cpu": 2})
     names = ("scorer + overlay", "random + overlay", "FastV, K = 2")
-    options = {"n": 3, "family": ("forms",), "keeps": (0.25,), "out": tmp_path}
+    options = {"n": 2, "family": ("forms",), "keeps": (0.25,), "out": tmp_path}
     first = bench("peers", **options, peers=names[:1])
     both = bench("peers", **options, peers=names)
     alone = bench("peers", **{**options, "out": None}, peers=names[::-1])
@@ -158,13 +158,12 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_the_bench_covers_what_is_asked_for(folder: Path, tmp_path: Path) -> None:
-    options = {"data": str(folder), "relevance": ("look", "centre", "uniform"), "keeps": "1/4 1/8"}
+    options = {"data": str(folder), "relevance": ("look", "centre", "uniform"), "keeps": "1/8"}
     report = bench("real", **options, out=tmp_path / "out")
-    disc = {row.system: row for row in report.rows if row.question == "discs 1" and row.keep == 1 / 8}
+    disc = {row.system: row for row in report.rows if row.question == "discs 1"}
     assert disc["look"].scores["coverage"] > 0.9
     assert disc["uniform"].scores["coverage"] == 0
     assert report.cell("look", 1 / 8, "discs", "coverage").units == 1, "two questions about one picture"
-    assert bench("real", **options, workers=2).rows == report.rows
     assert bench("real", **options, out=tmp_path / "out", seconds=0.0).cells == report.cells
     with pytest.raises(InputError, match="seed"):
         bench("real", **options, out=tmp_path / "out", seed=3)
@@ -222,9 +221,9 @@ def test_rows_of_public_sets_are_read(row: dict[str, Any], name: str, tmp_path: 
 
 @pytest.fixture(scope="module")
 def signs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two drawn signs with their questions."""
+    """A drawn sign with its question."""
     folder = tmp_path_factory.mktemp("signs")
-    write_dataset("signs", range(2), 5, folder, split="test")
+    write_dataset("signs", range(1), 5, folder, split="test")
     return folder
 
 

@@ -34,18 +34,22 @@ def seen(seed: int = 0):
     return shown, source_texture(eye(), shown.pixels, QUERY)
 
 
+@cache
 def answered(*without: str, keep: float = 0.5):
     shown, texture = seen()
     line = SourceLine(frozenset(without))
     return line.ask(eye().set_image(shown), shown, QUERY, Options(budget=keep, scale=1), 2, texture)
 
 
+@cache
+def found(*without: str):
+    shown, texture = seen()
+    return SourceLine(frozenset(without)).relevance(eye(), shown.pixels, QUERY, texture)
+
+
 @pytest.mark.parametrize("stage", ["texture", "clusters", "balancing"])
 def test_without_a_stage_the_map_is_another(stage):
-    shown, texture = seen()
-    whole, less = (
-        SourceLine(frozenset(left_out)).relevance(eye(), shown.pixels, QUERY, texture) for left_out in ((), (stage,))
-    )
+    whole, less = found(), found(stage)
     assert whole.map.shape == less.map.shape
     assert np.abs(whole.map - less.map).max() > 0.05
     assert any(note.startswith(f"{stage}: left out") for note in less.notes)
@@ -54,7 +58,7 @@ def test_without_a_stage_the_map_is_another(stage):
 def test_the_semantic_channels_and_the_glance_decide():
     shown, texture = seen()
     line = SourceLine(frozenset({"clusters"}))
-    whole = line.relevance(eye(), shown.pixels, QUERY, texture)
+    whole = found("clusters")
     turned = {name: -texture[name].flip(1) for name in SEMANTIC_NAMES}
     for changed in (turned, {"current_attention": texture["current_attention"].flip(1, 2)}):
         other = line.relevance(eye(), shown.pixels, QUERY, texture.replacing(**changed))
@@ -62,10 +66,8 @@ def test_the_semantic_channels_and_the_glance_decide():
 
 
 def test_the_second_look_goes_to_what_the_first_left_open():
-    shown, texture = seen()
-    found = SourceLine().relevance(eye(), shown.pixels, QUERY, texture)
     first = answered("passes")
-    levels, again = seen_levels(first.allocation), open_ground(found, first, QUERY)
+    levels, again = seen_levels(first.allocation), open_ground(found(), first, QUERY)
     assert again.shape == levels.shape
     assert (levels == 0).any()
     assert not again[levels == 0].any()

@@ -156,7 +156,7 @@ def test_every_command_is_tried() -> None:
     assert {name.split()[0] for name in CALLS} == {*COMMANDS, *IN_THE_LAB}
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(words=st.lists(st.text(max_size=8), max_size=4))
 def test_words_that_mean_nothing_are_never_a_traceback(arr_coc: ArrCoc, words: list[str]) -> None:
     """Any words at all after `look`: a refusal, or help where it was asked for."""

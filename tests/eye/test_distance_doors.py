@@ -10,7 +10,6 @@ import arr_coc
 from arr_coc.answering.chat import Turn
 from arr_coc.answering.esper import Esper
 from arr_coc.answering.light import quick_eye
-from arr_coc.attending.distance import distance_of
 from arr_coc.attending.grip import Grip
 from arr_coc.core.errors import InputError
 from arr_coc.draw.layout import spent_words
@@ -58,7 +57,7 @@ DOORS = {
 @pytest.mark.parametrize("scale", [1, 2, "auto"])
 def test_the_scale_reaches_every_door(eye, page, door, scale):
     found = DOORS[door](eye, page, scale)
-    times = distance_of(found).times
+    times = found.scale
     assert times == scale if scale != "auto" else 1.2 < times < 3
     assert found.tokens <= TOKENS
     assert found.full == 8 * 12

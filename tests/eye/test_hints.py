@@ -10,7 +10,7 @@ from tiny_models import picture, save_stock
 
 from arr_coc import Eye, InputError, ask
 from arr_coc.answering.hints import BOTH, COPIED, MOST_HINTS, PIXELS, hint_text, seen_words, settled
-from arr_coc.core.values import Answer, withheld
+from arr_coc.core.values import Answer
 from arr_coc.knowing.words.answer import WordsAnswer
 from arr_coc.looking import look
 from arr_coc.options import Options
@@ -93,14 +93,6 @@ def test_the_surer_of_two_readings_wins_and_agreement_is_surer(said, doubt, writ
         assert answer.uncertainty < min(doubt, 1 - sureness)
     else:
         assert answer.uncertainty >= min(doubt, 1 - sureness), "who is contradicted is no surer for it"
-
-
-def test_an_answer_that_is_not_sure_enough_is_withheld_and_told():
-    answer = Answer("41", 0.6)
-    assert withheld(answer, 0.4) is answer
-    empty = withheld(answer, 0.5)
-    assert empty.text == ""
-    assert "would have said '41'" in empty.notes[-1]
 
 
 @pytest.mark.parametrize("wrong", ["yes", "", 5, True])

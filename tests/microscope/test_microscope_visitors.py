@@ -18,20 +18,20 @@ from arr_coc.app.microscope.desk import Desk
 from arr_coc.app.microscope.serving import PageLimits, build_app
 
 
-def test_six_questions_at_once_each_get_their_own_answer(server, tmp_path):
+def test_four_questions_at_once_each_get_their_own_answer(server, tmp_path):
     """Right is the answer that the same picture and question get when nobody else asks."""
     from arr_coc_lab.worlds.needle import render
     from arr_coc_lab.worlds.needle.export import picture
 
-    batch = render("cards", 6, (128, 128), 7, "test")
+    batch = render("cards", 4, (128, 128), 7, "test")
     asked = []
-    for number in range(6):
+    for number in range(4):
         path = tmp_path / f"card-{number}.png"
         picture(batch, number).save(path)
         alone = server.desk.eye("mini").set_image(str(path)).ask(batch.questions[number], 0.625)
         asked.append((path, batch.questions[number], alone))
-    assert len({alone.text for *_, alone in asked}) > 3, "answers that are all alike could be swapped unseen"
-    with ThreadPoolExecutor(6) as people:
+    assert len({alone.text for *_, alone in asked}) > 2, "answers that are all alike could be swapped unseen"
+    with ThreadPoolExecutor(4) as people:
         pages = list(people.map(lambda one: Visit(server.address).ask(one[0], one[1], 62.5), asked))
     for (_, _, alone), html in zip(asked, pages, strict=True):
         said = re.search(r'id="answer">(.*?)</p>', html)

@@ -249,10 +249,7 @@ def test_wrong_use_is_one_clear_line(
         ({"processor": None}, "processor"),
         ({"merge": "average"}, "merges no tokens"),
         ({"relevance": "scoer"}, "did you mean 'scorer'"),
-        (
-            {"strategy": "quadtree", "options": Options(strategy_options={"criterium": "peak"})},
-            "did you mean criterion",
-        ),
+        ({"strategy": "oracle", "options": Options(strategy_options={"boxs": []})}, "did you mean boxes"),
     ):
         with pytest.raises(InputError, match=message):
             attach(**{"model": model, "processor": processor, **how})

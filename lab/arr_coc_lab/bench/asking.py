@@ -217,9 +217,7 @@ class AttachedQuestion:
         elif system == WORDS:
             how |= {"words": question.words, "relevance": "words"}
         if system in CONTROLS:
-            # Controls are laid out like what they control.
             how |= {"strategy": system, "seed": crc32(f"{self.work.seed} {question.name}".encode())}
-            how["strategy_options"] = {} if system == "uniform" else {"shape": self.work.strategy}
         elif system not in (FULL, SMALLER):
             how["strategy"] = self.work.strategy
         try:

@@ -29,8 +29,16 @@ import torch
 
 from arr_coc.attending.frame import Frame, to_cells
 from arr_coc.balancing.arousal import arousal_of, keyword_stakes, modulate
-from arr_coc.balancing.look import coupled_with, relevance_of
-from arr_coc.balancing.tensions import DEFAULT_TENSIONS, balance, exploration_rule, normalise, sharpen, temper
+from arr_coc.balancing.tensions import (
+    DEFAULT_TENSIONS,
+    balance,
+    coupled_with,
+    exploration_rule,
+    normalise,
+    relevance_of,
+    sharpen,
+    temper,
+)
 from arr_coc.core.errors import InputError
 from arr_coc.core.values import Allocation, Answer, Relevance, comparable, summed
 from arr_coc.knowing.language.lexical import Coupling, lexical

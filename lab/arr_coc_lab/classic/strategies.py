@@ -16,7 +16,7 @@ from torch import Tensor
 
 from arr_coc.attending.allocate import as_maps
 from arr_coc.attending.frame import to_cells
-from arr_coc.attending.strategies import SHAPED, AllocationJob, Strategy
+from arr_coc.attending.strategies import AllocationJob, Strategy
 from arr_coc.attending.tree import Leaves, pool
 from arr_coc.core.errors import InputError
 from arr_coc.core.values import Allocation
@@ -126,11 +126,11 @@ def saccades(job: AllocationJob) -> list[Allocation]:
     return found
 
 
-SACCADES = Strategy("saccades", saccades, (*SHAPED, "fovea", "confident", "most", "least"))
+SACCADES = Strategy("saccades", saccades, ("fovea", "confident", "most", "least"))
 
 # ---- clusters: by the source's rule ----------------------------------------------------------------------------------
 # A place counts .8 by itself and .2 by the cluster that it lies in. A cluster scores .7 for its mean relevance, .2 for
-# its mean saliency and .1 for its size. The leaves are those of an overlay (or quadtree, by `shape=`) of the mixed map.
+# its mean saliency and .1 for its size. The leaves are those of an overlay of the mixed map.
 
 OWN, CLUSTER = 0.8, 0.2
 RELEVANCE, SALIENCY, SIZE = 0.7, 0.2, 0.1
@@ -203,4 +203,4 @@ def clusters(job: AllocationJob) -> Leaves:
     return job.leaves(torch.from_numpy(np.stack(maps)).to(job.cells))
 
 
-CLUSTERS = Strategy("clusters", clusters, (*SHAPED, "labels", "saliency"))
+CLUSTERS = Strategy("clusters", clusters, ("labels", "saliency"))

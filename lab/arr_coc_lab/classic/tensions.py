@@ -22,8 +22,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from arr_coc.balancing.look import TENSIONS_NAME
-from arr_coc.balancing.tensions import DEFAULT_TENSIONS, SHARPNESS, TENSION_NAMES, balance
+from arr_coc.balancing.tensions import DEFAULT_TENSIONS, SHARPNESS, TENSION_NAMES, TENSIONS_NAME, balance
 from arr_coc.core.errors import InputError
 from arr_coc.core.folders import write_json
 from arr_coc.core.values import JsonObject, Relevance

@@ -16,7 +16,6 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from arr_coc.attending.controls import inherited_gains
 from arr_coc.attending.overlay import overlay
 from arr_coc.attending.tree import Tree, build_tree, select_splits, split_gains
 
@@ -106,8 +105,11 @@ def fine_cells(leaves: Tensor, rows: int, cols: int) -> Tensor:
 def split_preferences(kind: Kind, truth: Tensor, tree: Tree, generator: torch.Generator, parents: Tensor) -> Tensor:
     """What each split of the tree gains (B, M) under one kind of tiling. truth: (B, rows, cols)."""
     if kind.name == "random":
-        noise = torch.rand(len(truth), len(tree.costs), generator=generator, device=truth.device)
-        return inherited_gains(noise, tree, parents)
+        # Uniform numbers, each times its parent's: no node gains more than the one above it.
+        gains = torch.rand(len(truth), len(tree.costs), generator=generator, device=truth.device)
+        for level in range(tree.levels - 1, 0, -1):
+            gains[:, tree.nodes(level)] *= gains[:, parents[tree.nodes(level)]]
+        return gains
     if kind.name in ("full", "uniform", "dropped"):
         return split_gains(torch.ones_like(truth), tree)
     return split_gains(distracted(truth, generator), tree)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..attending.distance import at_distance, distance_of
+from ..attending.distance import Distance, at_distance
 from ..attending.frame import Frame, leaves_of, to_cells
 from ..balancing.arousal import arousal_of, keyword_stakes, modulate
 from ..balancing.tensions import exploration_rule, temper
@@ -271,4 +271,4 @@ def _with_cells(allocation: Allocation, steered: np.ndarray, number: int) -> All
     frame, every = _frame(allocation), np.concatenate([leaves, cells])
     scores = np.concatenate([allocation.scores[: len(leaves)], wanted[best]]).astype(np.float32)
     longer = frame.allocation(every, scores, len(every), "esper", sparse=frame.leaves_gaps(every))
-    return at_distance(longer, distance_of(allocation), allocation.full)
+    return at_distance(longer, Distance(allocation.scale), allocation.full)

@@ -20,7 +20,7 @@ import numpy as np
 
 from ..attending.frame import in_picture
 from ..attending.grip import Grip, as_grip
-from ..attending.strategies import DEFAULT_STRATEGY, check_strategy
+from ..attending.strategies import DEFAULT_STRATEGY, find_strategy
 from ..balancing.choosing import check_relevance
 from ..balancing.document import PageOffers
 from ..core.errors import InputError, naming_extras, positive, shown, whole
@@ -133,7 +133,7 @@ class Eye:
         self.temperature = positive(temperature if known is None else known.temperature, "temperature")
         self.place = None if known is None else known.place
         self.levels = None if levels is None else whole(levels, "levels")
-        self.strategy = check_strategy(DEFAULT_STRATEGY if strategy is None else strategy)
+        self.strategy = find_strategy(DEFAULT_STRATEGY if strategy is None else strategy).name
         # Any: what only one of the engines has, its users know that they have it.
         self.engine: Any = model
         if processor is not None or not hasattr(model, "look"):
@@ -260,7 +260,7 @@ class Eye:
                 raise InputError("no picture yet: call eye.set_image(image) before eye.ask(query)")
             query = (Turn(USER, (seen, query)),)
         question = check_question(check_turns(query))
-        options.check_decided()
+        options.check_alone("allocation")
         options = options.default(levels=self.levels, strategy=self.strategy, relevance=self.relevance)
         opened = None
         if options.allocation is None and has_documents(query):
@@ -411,7 +411,7 @@ class Eye:
 
     def _by_preset(self, query: str | Sequence[Turn], options: Options) -> Answer:
         """Answer one question about the current picture as a preset does; only the final answer is recorded."""
-        options.check_preset()
+        options.check_alone("preset")
         function = load_function("arr_coc.answering.esper:find_preset")(options.preset)
         if not isinstance(query, str):
             raise InputError(f"preset {options.preset!r} answers one question, not a conversation")

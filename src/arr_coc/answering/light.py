@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..attending.distance import distance_of, scaled_size
+from ..attending.distance import scaled_size
 from ..attending.frame import Frame, check_grid, leaves_of
 from ..attending.grip import Grip
 from ..attending.strategies import without_torch
@@ -92,7 +92,7 @@ class LightEngine:
                 plan, seen = self._plan(view, settings)
             else:
                 given: Any = settings.allocation
-                seen = self._view_at(view, distance_of(given).times)
+                seen = self._view_at(view, given.scale)
                 plan = PromptPlan([given], None, {})
             grid = self._grid(seen)
             check_grid(plan.allocations[0], *grid)

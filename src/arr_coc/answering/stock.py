@@ -15,7 +15,7 @@ from importlib import import_module
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
 
-from ..attending.distance import distance_of, scaled_size
+from ..attending.distance import scaled_size
 from ..attending.frame import Frame
 from ..attending.grip import Grip
 from ..core.errors import InputError, of_kind
@@ -167,7 +167,7 @@ class StockEngine:
             plan = plan_prompt(self.backbone, self.model, self.processor, inputs, settings, looks)
             if settings.allocation is not None and not tiles:
                 for look, allocation in zip(looks, plan.allocations, strict=False):
-                    if (times := distance_of(allocation).times) != 1:
+                    if (times := allocation.scale) != 1:
                         look.resized(times)
             if any(one is not other for one, other in zip(shown, views, strict=True)):
                 views, parts = tuple(shown), iter(shown)

@@ -49,7 +49,7 @@ def allocate(
         canvas: (height, width) to which the model resizes the picture.
         levels: The coarsest level; 3 by default, or coarser where the budget needs it.
         seed: For strategies that draw random numbers.
-        strategy_options: What the strategy takes by name, such as {"criterion": "peak"} for "quadtree".
+        strategy_options: What the strategy takes by name, such as {"boxes": [[0.1, 0.2, 0.4, 0.5]]} for "oracle".
 
     Returns:
         An `Allocation` that costs exactly the budget, or the full count where that is less.
@@ -86,7 +86,8 @@ def allocate_batch(
     maps = as_maps(relevance)
     if not chosen.without_torch:
         maps = as_tensor(maps)
-    frame = Frame.of(maps, image_size, cell, canvas)
+    # Without a size the maps have one value for each cell.
+    frame = Frame(image_size or canvas or (maps.shape[1] * cell, maps.shape[2] * cell), cell, canvas)
     budgets = list(budget) if isinstance(budget, Sequence) and not isinstance(budget, str) else [budget]
     if len(budgets) not in (1, len(maps)):
         raise InputError(f"got {len(budgets)} budgets for {len(maps)} relevance maps; give one, or one for each map")
@@ -139,4 +140,4 @@ def overlay_leaves(job: AllocationJob) -> Leaves:
 
 def quadtree_leaves(job: AllocationJob) -> Leaves:
     """The strategy "quadtree"."""
-    return quadtree(job.cells, job.tree, job.budgets, job.option("criterion", "mass"))
+    return quadtree(job.cells, job.tree, job.budgets)

@@ -2,7 +2,7 @@
 
 `uniform` is plain down-sampling; `random` looks anywhere; `shuffled` has the same sizes of leaves elsewhere; `edge`
 and `center` look at structure or at the middle; `oracle` is given the true boxes; `full` spends everything. All but
-`uniform` and `full` are made by the allocator that they control: `shape="overlay"` (the default) or "quadtree".
+`uniform` and `full` are overlays, made by the allocator that they control.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ..core.errors import InputError, frozen, shown
 from .allocate import as_maps, as_tensor
 from .frame import Frame, to_cells
 from .strategies import AllocationJob
-from .tree import Leaves, Tree, gather_leaves, quadtree, select_splits
+from .tree import Leaves, Tree, quadtree
 
 
 def uniform(job: AllocationJob) -> Leaves:
@@ -36,24 +36,9 @@ def random(job: AllocationJob) -> Leaves:
     """Leaves of the same cost at random places.
 
     (An even random map would not do: its mass is nearly equal everywhere, which is uniform down-sampling again. So the
-    overlay gets a map of few loud places, and the tree gains that are each the parent's times a uniform number.)
+    overlay gets a map of few loud places.)
     """
-    noise = job.generator()
-    if job.option("shape") != "quadtree":
-        return job.leaves(torch.rand(job.cells.shape, generator=noise).pow(16).to(job.cells))
-    tree = job.tree
-    gains = inherited_gains(torch.rand(job.batch, len(tree.costs), generator=noise).to(job.cells.device), tree)
-    return gather_leaves(select_splits(gains, tree, job.budgets), job.cells, tree)
-
-
-def inherited_gains(noise: Tensor, tree: Tree, parents: Tensor | None = None) -> Tensor:
-    """(B, M) uniform numbers → gains that never exceed the parent's. parents: `tree.parents`, where already at hand."""
-    gains = noise.clone()
-    if parents is None:
-        parents = torch.from_numpy(tree.parents).to(noise.device)
-    for level in range(tree.levels - 1, 0, -1):
-        gains[:, tree.nodes(level)] *= gains[:, parents[tree.nodes(level)]]
-    return gains
+    return job.leaves(torch.rand(job.cells.shape, generator=job.generator()).pow(16).to(job.cells))
 
 
 def shuffled(job: AllocationJob) -> Leaves:
@@ -63,10 +48,7 @@ def shuffled(job: AllocationJob) -> Leaves:
     every mass that the splits looked at exists again somewhere else. (Permuting single cells would instead flatten
     the map, and with it the tree.)
     """
-    cells = job.option("permuted")
-    if cells is None:
-        cells = permute_along_tree(job.cells, job.tree, job.generator())
-    return job.leaves(cells)
+    return job.leaves(permute_along_tree(job.cells, job.tree, job.generator()))
 
 
 def permute_along_tree(cells: Tensor, tree: Tree, generator: torch.Generator) -> Tensor:
@@ -79,21 +61,13 @@ def permute_along_tree(cells: Tensor, tree: Tree, generator: torch.Generator) ->
     inner, right, low = slice(0, rows * side), slice(cols * side, tree.cols), slice(rows * side, tree.rows)
     across = slice(0, cols * side)
     if rows * cols:
-        blocks = _blocks(cells[:, inner, across], side)
-        blocks = _permute(blocks, generator)
+        blocks = _permute(_blocks(cells[:, inner, across], side), generator)
         for level in range(tree.levels, 0, -1):
-            half = 1 << (level - 1)
-            quarters = _blocks(blocks.flatten(0, 1), half)
-            quarters = _permute(quarters, generator)
-            blocks = _join(quarters, 2, 2).unflatten(0, blocks.shape[:2])
-            if level > 1:
-                # Go one level down: treat the four quarters as blocks of their own.
-                blocks = _blocks(blocks.flatten(0, 1), half).unflatten(0, (len(cells), -1)).flatten(1, 2)
-        # `blocks` is now (B, number of level-1 blocks in tree order, 2, 2); rebuild the picture bottom up.
-        for level in range(1, tree.levels):
-            side_now = 1 << level
-            blocks = blocks.unflatten(1, (-1, 4))
-            blocks = _join(blocks.flatten(0, 1), 2, 2).view(len(cells), -1, 2 * side_now, 2 * side_now)
+            quarters = _permute(_blocks(blocks.flatten(0, 1), 1 << (level - 1)), generator)
+            blocks = quarters.unflatten(0, (len(cells), -1)).flatten(1, 2)
+        # Now (B, cells in tree order, 1, 1): rebuild the picture bottom up.
+        for _ in range(tree.levels):
+            blocks = _join(blocks.unflatten(1, (-1, 4)).flatten(0, 1), 2, 2).unflatten(0, (len(cells), -1))
         result[:, inner, across] = _join(blocks, rows, cols)
     if rows and cols * side < tree.cols:
         strip = cells[:, inner, right].unflatten(1, (rows, side))
@@ -151,7 +125,7 @@ def oracle(job: AllocationJob) -> Leaves:
     # A little of the neighbourhood breaks the ties of what remains towards the box's surroundings.
     near = F.avg_pool2d(covered[:, None], 5, stride=1, padding=2)[:, 0]
     touched = (covered > 0).float()
-    return job.leaves(touched + 1e-2 * near, "peak")
+    return job.leaves(touched + 1e-2 * near)
 
 
 def boxes_to_cells(boxes: Sequence[Sequence[float]] | np.ndarray, frame: Frame) -> Tensor:

@@ -1,8 +1,6 @@
-"""From how far a picture is read: its base scale, and where leaves go below level 0, by the grip of a model.
+"""From how far a picture is read: its scale, by the grip of a model.
 
-A scale of 2 shows the picture twice as large: as many tokens then see less ground of larger letters. Level −1 is a cell
-of half the side, seen twice as large as the base scale says. Inside, the grid is always that of the finest level: a
-picture at scale 1 with leaves of level −1 is cut like one at scale 2, and `Allocation.finest` tells which was meant.
+A scale of 2 shows the picture twice as large: as many tokens then see less ground of larger letters.
 """
 
 from __future__ import annotations
@@ -16,7 +14,7 @@ import numpy as np
 from ..core.errors import InputError, as_number, shown
 from ..core.values import Allocation
 from ..texture.type_height import TypeHeight, no_letters, weighted_quantile
-from .grip import Grip
+from .grip import NOT_MEASURED, Grip
 from .overlay import OVERVIEW_SHARE
 
 AUTO = "auto"
@@ -28,38 +26,26 @@ WORTH = 1.1
 NEARLY = 0.97  # of the best scale's reading: the one nearest to 1 that has so much is taken
 FOCUS = 2.0  # power of the relevance by which letters count
 COARSELY = 0.2  # what is read of letters that are seen one level coarser
-APART = 1.6  # what the question needs must be seen so many times as large as the rest for level −1
 PLACES = 24  # along a row of letters at which its relevance is asked
 LEAST_GAIN = 0.5  # of a finest cell whose letters are read as well at half the size
 
 
 @dataclass(frozen=True, eq=False)
 class Distance:
-    """scale: of the picture at level 0. finest: the finest level, 0 or −1. letters: of the canvas, where they decided.
+    """scale: how many times as large as given the picture is shown. letters: of the canvas, where they decided.
     grip: the model's. notes: what a reader should know."""
 
     scale: float = 1.0
-    finest: int = 0
     letters: TypeHeight | None = None
     grip: Grip | None = None
     notes: tuple[str, ...] = ()
-
-    @property
-    def times(self) -> float:
-        """How many times as large as given the picture is cut into cells."""
-        return self.scale * 2.0**-self.finest
-
-    @property
-    def same(self) -> bool:
-        """Whether the picture is seen as it is given, and every leaf as it always was."""
-        return self.times == 1 and self.letters is None
 
     def reading(self, rows: int, cols: int) -> np.ndarray | None:
         """(rows, cols) float32, what a finest cell gains of its relevance: less where its letters are read as well at
         half the size. None where nothing is changed."""
         if self.letters is None or self.grip is None:
             return None
-        tall = cell_heights(self.letters.map, rows, cols) * np.float32(self.times)
+        tall = cell_heights(self.letters.map, rows, cols) * np.float32(self.scale)
         fine, coarse = self.grip.reading(tall), self.grip.reading(tall / 2)
         share = np.clip(fine / np.maximum(coarse, 1e-6), LEAST_GAIN, 1.0)
         share = np.where(tall > 0, share, 1.0).astype(np.float32)
@@ -95,25 +81,17 @@ def cell_heights(letters: np.ndarray, rows: int, cols: int) -> np.ndarray:
     return np.where(np.isfinite(found), found, 0.0).astype(np.float32)
 
 
-def best_scale(
-    grip: Grip, heights: np.ndarray, weights: np.ndarray, limits: tuple[float, float], fine: object = 1.0
-) -> float:
-    """The scale at which letters of these heights are read best; 1 where no other is worth it.
+def best_scale(grip: Grip, heights: np.ndarray, weights: np.ndarray, tried: np.ndarray, fine: np.ndarray) -> float:
+    """The one of the scales (S,) at which letters of these heights are read best; 1 where no other is worth it.
 
-    fine: (S,) shares of what is needed that the tokens see finely at each of `scales_in(limits)`, or one for all.
+    fine: (S,) shares of what is needed that the tokens see finely at each scale.
     """
-    tried = scales_in(limits)
-    found = (grip.reading(heights[:, None] * tried).T @ weights) * (COARSELY + (1 - COARSELY) * np.asarray(fine))
+    found = (grip.reading(heights[:, None] * tried).T @ weights) * (COARSELY + (1 - COARSELY) * fine)
     here = float(found[np.argmin(np.abs(np.log(tried)))])
     if found.max() < WORTH * here and tried[0] <= 1 <= tried[-1]:
         return 1.0
     good = tried[found >= NEARLY * found.max()]
     return float(good[np.argmin(np.abs(np.log(good)))])
-
-
-def scales_in(limits: tuple[float, float]) -> np.ndarray:
-    """(S,) scales that may be taken, rising."""
-    return np.unique(np.clip([*STEPS, *limits, 1.0], *limits))
 
 
 def finely_seen(relevance: np.ndarray, share: float, scales: np.ndarray) -> np.ndarray:
@@ -171,35 +149,26 @@ def choose_distance(
     x = (x0[:, None] + (np.arange(PLACES) + 0.5) / PLACES * (x1 - x0)[:, None]) / size[1] * wide
     needed = relevance[y[:, None], np.clip(x.astype(int), 0, wide - 1)].max(1).astype(np.float64)
     needed = needed / needed.max() if needed.max() > 0 else np.ones_like(needed)
-    weights, others = found.ground * needed**FOCUS, found.ground * (1 - needed)
+    weights = found.ground * needed**FOCUS
     # The least scale still has a cell for every token; the model reads the canvas of the largest.
     least = max(LEAST, min(1.0, 1.05 * float(np.sqrt(tokens / max(full, 1)))))
     most = MOST if grip.largest is None else float(np.clip(grip.largest / max(canvas), least, MOST))
     limits = least, max(least, most)
-    fine = finely_seen(relevance, (1 - 1 / OVERVIEW_SHARE) * tokens / full, scales_in(limits))
-    times = best_scale(grip, found.heights, weights, limits, fine)
-    apart = bool(others.sum() > 0) and times >= APART * best_scale(grip, found.heights, others, limits)
-    finest = -1 if apart and times / 2 >= LEAST else 0
-    notes = () if grip.measured else (grip.note(),)
+    tried = np.unique(np.clip([*STEPS, *limits, 1.0], *limits))
+    fine = finely_seen(relevance, (1 - 1 / OVERVIEW_SHARE) * tokens / full, tried)
+    times = best_scale(grip, found.heights, weights, tried, fine)
+    notes = () if grip.model else (NOT_MEASURED,)
     if times != 1:
         tall = weighted_quantile(found.heights, weights, 0.5)
-        how = f"read {times:.3g} times as large" if finest == 0 else f"level −1 reads {times:.3g} times as large"
         whose = f"{grip.model or 'the model'} reads best those of {grip.low:.0f} to {grip.high:.0f}"
-        notes = (f"{how}: letters of {tall:.0f} pixels, and {whose}", *notes)
-    return Distance(times * 2.0**finest, finest, found, grip, notes)
-
-
-def distance_of(allocation: Allocation) -> Distance:
-    """The distance that an allocation was made for."""
-    return Distance(allocation.scale, allocation.finest)
+        notes = (f"read {times:.3g} times as large: letters of {tall:.0f} pixels, and {whose}", *notes)
+    return Distance(times, found, grip, notes)
 
 
 def at_distance(allocation: Allocation, distance: Distance, full: int) -> Allocation:
-    """An allocation on the finest grid, with what is told of its distance. full: tokens of the picture at scale 1."""
-    if distance.same:
-        return allocation
+    """An allocation with its scale and what is said of it. full: tokens of the picture at scale 1."""
     notes = tuple(dict.fromkeys((*allocation.notes, *distance.notes)))
-    return replace(allocation, scale=distance.scale, finest=distance.finest, full=full, notes=notes)
+    return replace(allocation, scale=distance.scale, full=full, notes=notes)
 
 
 def reading_option(distance: Distance, strategy: str, grid: tuple[int, int]) -> dict[str, Any]:

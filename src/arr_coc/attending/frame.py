@@ -27,13 +27,6 @@ class Frame:
         if self.canvas is not None:
             object.__setattr__(self, "canvas", whole_size(self.canvas, "canvas"))
 
-    @classmethod
-    def of(cls, maps: Array, image_size: tuple[int, int] | None, cell: int, canvas: tuple[int, int] | None) -> Frame:
-        """The frame of maps (B, h, w); without an image_size they are taken to have one value for each cell."""
-        if image_size is None:
-            image_size = canvas or (maps.shape[1] * whole(cell, "cell", 1), maps.shape[2] * cell)
-        return cls(image_size, cell, canvas)
-
     @property
     def seen(self) -> tuple[int, int]:
         return self.canvas or self.image_size

@@ -34,7 +34,7 @@ NOT_MEASURED = (
 class Grip:
     """heights: of capitals in pixels, rising. accuracy: share read right at each, smoothed. best, low, high: the height
     read best, and the range within 95 % of it. largest: the longer side of the largest canvas that is read, in pixels;
-    None where no limit is known. model: whose. measured: False for the cautious default."""
+    None where no limit is known. model: whose; empty for the cautious default."""
 
     heights: tuple[float, ...]
     accuracy: tuple[float, ...]
@@ -43,21 +43,16 @@ class Grip:
     high: float
     largest: int | None = None
     model: str = ""
-    measured: bool = True
 
     @classmethod
     def cautious(cls) -> Grip:
         """Where nothing was measured."""
         heights, accuracy = CAUTIOUS
-        return cls(heights, accuracy, *best_of(heights, accuracy), measured=False)
+        return cls(heights, accuracy, *best_of(heights, accuracy))
 
     @classmethod
     def load(cls, path: str | Path, model: str = "") -> Grip:
-        """A grip.json; one line where it is damaged or that of another model.
-
-        Args:
-            path: The file.
-            model: The name of the model that will read by it; not asked where empty.
+        """A grip.json; one line where it is damaged or that of another model. model: whose it must be, where given.
 
         Example:
             >>> from arr_coc.core.folders import part_folder
@@ -119,12 +114,6 @@ class Grip:
         # Letters of fewer pixels than were ever tried are lost twice as fast with every half octave.
         below = np.clip(seen / self.heights[0], 0, 1) ** 2
         return np.interp(np.log(seen), np.log(self.heights), share) * below
-
-    def note(self) -> str:
-        """One line for a reader."""
-        if not self.measured:
-            return NOT_MEASURED
-        return f"{self.model or 'the model'} reads letters of {self.low:.0f} to {self.high:.0f} pixels best"
 
 
 def as_grip(given: Any) -> Grip | None:

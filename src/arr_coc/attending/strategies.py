@@ -19,18 +19,13 @@ from ..core.plugins import LAB, load_function, load_plugin, plugins
 from ..core.values import Allocation
 from .frame import Frame
 from .overlay import overlay
-from .tree import Criterion, Leaves, Tree, quadtree, tree_for
+from .tree import Leaves, Tree, tree_for
 
 if TYPE_CHECKING:
     import torch
 
 GROUP = "arr_coc.strategies"
 DEFAULT_STRATEGY = "overlay"
-# `shape` says which allocator turns a map into leaves ("overlay" or "quadtree"), so that a control can be made like the
-# strategy that it controls.
-SHAPED = ("shape", "criterion")
-# Strategies of the laboratory, so that a missing one can be told.
-IN_THE_LAB = ("saccades", "clusters", "top_k", "classic")
 
 
 @dataclass(frozen=True)
@@ -56,17 +51,11 @@ class AllocationJob:
     @property
     def tree(self) -> Tree:
         """The tree that serves the smallest budget of the batch, so that the whole batch shares it."""
-        frame = self.frame
-        return tree_for(frame.image_size, min(self.budgets), cell=frame.cell, canvas=frame.canvas, levels=self.levels)
+        return tree_for(*self.frame.grid, min(self.budgets), self.levels)
 
-    def leaves(self, cells: Array, criterion: Criterion = "mass") -> Leaves:
-        """Leaves of a map (B, rows, cols) by the allocator that the option `shape` names."""
-        shape = self.option("shape", "overlay")
-        if shape == "overlay":
-            return overlay(cells, self.budgets, levels=self.levels)
-        if shape != "quadtree":
-            raise InputError(f"shape={shape!r} is unknown; use overlay or quadtree")
-        return quadtree(cells, self.tree, self.budgets, self.option("criterion", criterion))
+    def leaves(self, cells: Array) -> Leaves:
+        """The overlay of a map (B, rows, cols)."""
+        return overlay(cells, self.budgets, levels=self.levels)
 
     def generator(self) -> torch.Generator:
         """Random numbers are drawn on the CPU, so that a seed means the same on every device."""
@@ -121,13 +110,13 @@ BUILT_IN = {
     strategy.name: strategy
     for strategy in (
         Strategy("overlay", "arr_coc.attending.allocate:overlay_leaves", ("reading",), without_torch=True),
-        Strategy("quadtree", "arr_coc.attending.allocate:quadtree_leaves", ("criterion",), without_torch=True),
+        Strategy("quadtree", "arr_coc.attending.allocate:quadtree_leaves", without_torch=True),
         Strategy("uniform", f"{_CONTROLS}:uniform"),
-        Strategy("random", f"{_CONTROLS}:random", SHAPED),
-        Strategy("shuffled", f"{_CONTROLS}:shuffled", (*SHAPED, "permuted")),
-        Strategy("edge", f"{_CONTROLS}:edge", (*SHAPED, "edges")),
-        Strategy("center", f"{_CONTROLS}:center", SHAPED),
-        Strategy("oracle", f"{_CONTROLS}:oracle", (*SHAPED, "boxes")),
+        Strategy("random", f"{_CONTROLS}:random"),
+        Strategy("shuffled", f"{_CONTROLS}:shuffled"),
+        Strategy("edge", f"{_CONTROLS}:edge", ("edges",)),
+        Strategy("center", f"{_CONTROLS}:center"),
+        Strategy("oracle", f"{_CONTROLS}:oracle", ("boxes",)),
         Strategy("full", f"{_CONTROLS}:full"),
     )
 }
@@ -148,15 +137,9 @@ def find_strategy(name: object) -> Strategy:
         if not isinstance(strategy, Strategy):
             raise InputError(f"strategy {name!r}: {point.value} is not a Strategy")
         return strategy
-    if isinstance(name, str) and name in IN_THE_LAB:
-        raise InputError(f"strategy {name!r} is part of the laboratory; install it: {LAB}")
     known = strategy_names()
-    raise InputError(f"unknown strategy {shown(name)}{meant(name, known)}; choose one of {', '.join(known)}")
-
-
-def check_strategy(name: str) -> str:
-    """The name of a strategy, refused where there is none."""
-    return find_strategy(name).name
+    names = f"{', '.join(known)}; for more of them: {LAB}"
+    raise InputError(f"unknown strategy {shown(name)}{meant(name, known)}; choose one of {names}")
 
 
 def without_torch(name: str) -> bool:

@@ -11,7 +11,7 @@ relevance map. With an odd edge other counts can be reached too, but only if the
 `Tree.reach(budget)` fixes, from the geometry alone, the largest count at or below the budget that every relevance map
 can be made to hit, and `select_splits` hits it.
 
-Every criterion is monotone (a child never gains more than its parent), so "best first" needs no heap: sorting all nodes
+Gains are monotone (a child never gains more than its parent), so "best first" needs no heap: sorting all nodes
 by gain, parents before children on ties, gives the very order in which a heap would pop them. Gains and leaves are
 computed where the map is, by numpy or torch; which nodes are split is decided in numpy. Sums over 2×2 children are
 written out, so that both libraries add in the same order and agree to the last bit.
@@ -29,12 +29,10 @@ import numpy as np
 
 from ..core import arrays
 from ..core.arrays import Array
-from ..core.errors import InputError, percentage, share_of, whole, whole_size
-from ..core.values import DEFAULT_CELL
+from ..core.errors import InputError, percentage, share_of, whole
 
 DEFAULT_LEVELS = 3
 LARGEST_SIDE_IN_CELLS = 1 << 14
-Criterion = Literal["mass", "peak"]
 
 
 class Leaves(NamedTuple):
@@ -246,27 +244,10 @@ def build_tree(rows: int, cols: int, levels: int) -> Tree:
     return Tree(rows, cols, min(levels, math.ceil(math.log2(max(rows, cols)))))
 
 
-def grid_of(image_size: tuple[int, int], cell: int = DEFAULT_CELL) -> tuple[int, int]:
-    """(rows, cols) of level-0 cells of a picture; the last row and column may be partly padding."""
-    height, width = whole_size(image_size, "image_size")
-    cell = whole(cell, "cell", 1)
-    return -(-height // cell), -(-width // cell)
-
-
-def tree_for(
-    image_size: tuple[int, int],
-    budget: int | None = None,
-    *,
-    cell: int = DEFAULT_CELL,
-    canvas: tuple[int, int] | None = None,
-    levels: int | None = None,
-) -> Tree:
-    """The tree of a picture. With `levels=None`: levels 0 to 3, and coarser ones only where the budget needs them."""
-    rows, cols = grid_of(image_size if canvas is None else canvas, cell)
-    if levels is not None or budget is None:
-        return build_tree(rows, cols, DEFAULT_LEVELS if levels is None else whole(levels, "levels"))
-    tree = build_tree(rows, cols, DEFAULT_LEVELS)
-    while tree.floor > budget and tree.floor > 1:
+def tree_for(rows: int, cols: int, budget: int, levels: int | None = None) -> Tree:
+    """The tree of a grid. With `levels=None`: levels 0 to 3, and coarser ones only where the budget needs them."""
+    tree = build_tree(rows, cols, DEFAULT_LEVELS if levels is None else whole(levels, "levels"))
+    while levels is None and tree.floor > budget and tree.floor > 1:
         tree = build_tree(rows, cols, tree.levels + 1)
     return tree
 
@@ -276,21 +257,17 @@ def check_budget(budget: object, full: int) -> int:
     it means `full`."""
     if isinstance(budget, str) and budget.strip().endswith("%"):
         return share_of(full, percentage(budget, "budget"))
-    try:
-        return min(whole(budget, "budget", 1), full)
-    except InputError as error:
-        told = f"{error}; this picture costs {full} tokens in full, for a share of that give for example 25%"
-        raise InputError(told) from None
+    return min(whole(budget, f"budget (a share such as 25%, or tokens of the {full} of this picture)", 1), full)
 
 
 # ---- best first ------------------------------------------------------------------------------------------------------
 
 
-def quadtree(relevance: Array, tree: Tree, budget: int | Sequence[int], criterion: Criterion = "mass") -> Leaves:
+def quadtree(relevance: Array, tree: Tree, budget: int | Sequence[int]) -> Leaves:
     """(B, rows, cols) relevance of level-0 cells → the leaves of each picture's tree, on its budget."""
     if relevance.ndim != 3 or relevance.shape[1:] != (tree.rows, tree.cols):
         raise InputError(f"relevance must be (batch, {tree.rows}, {tree.cols}), got {tuple(relevance.shape)}")
-    selected = select_splits(split_gains(relevance, tree, criterion), tree, budget)
+    selected = select_splits(split_gains(relevance, tree), tree, budget)
     return gather_leaves(selected, relevance, tree)
 
 
@@ -368,25 +345,9 @@ def gather_leaves(selected: Array, relevance: Array, tree: Tree) -> Leaves:
     return gather_nodes(chosen, node_sums(relevance, tree), tree, chosen.sum(1).tolist())
 
 
-def split_gains(relevance: Array, tree: Tree, criterion: Criterion = "mass") -> Array:
-    """(B, rows, cols) → (B, M): what splitting each node gains.
-
-    mass: the relevance inside the node. peak: the largest relevance inside it, so that one hot cell outweighs a warm
-    field.
-    """
-    if criterion == "mass":
-        return node_sums(relevance, tree)[:, : len(tree.costs)]
-    library = arrays.namespace(relevance)
-    cells = arrays.float32(relevance).clip(0)
-    levels: list[Array] = []
-    if criterion == "peak":
-        for _ in range(tree.levels):
-            cells = pool(cells, "max")
-            levels.append(cells)
-    else:
-        raise InputError(f"unknown split criterion {criterion!r}; choose mass or peak")
-    flat = [level.reshape(len(relevance), -1) for level in reversed(levels)]
-    return library.concatenate(flat, axis=1) if flat else cells.reshape(len(relevance), -1)[:, :0]
+def split_gains(relevance: Array, tree: Tree) -> Array:
+    """(B, rows, cols) → (B, M): what splitting each node gains, the relevance inside it."""
+    return node_sums(relevance, tree)[:, : len(tree.costs)]
 
 
 def pool(grid: Array, how: Literal["sum", "max"]) -> Array:

@@ -12,22 +12,24 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ..knowing.language.tables import DATA, read_table
+
 ALERT, FEAR = 0.3, 0.7
 # Above one: values below 1 shrink, small ones most. (Its inverse would lift them and flatten the map.)
 GAMMA = 1.5
 # In fear two regions are seen and little else; each reaches so far from its best place, in longer sides of the map.
 FEARED_REGIONS, FEARED_REACH = 2, 0.12
 BOOST, SUPPRESSION = 2.0, 0.3
-STAKES_WEIGHT, UNCERTAINTY_WEIGHT, FAILURES_WEIGHT = 0.6, 0.3, 0.1
-MANY_FAILURES = 10
+STAKES_WEIGHT, UNCERTAINTY_WEIGHT = 0.6, 0.3
+# Stakes of a question that says nothing of them.
+UNKNOWN = 0.2
 # From these stakes on, life may depend on it, and a doubt counts twice.
 GRAVE = 0.9
 
 
-def arousal_of(stakes: float, uncertainty: float, failures: float = 0.0) -> float:
-    """.6 stakes + .3 uncertainty + .1 recent failures (ten or more count as all), in [0, 1]."""
-    recent = min(failures / MANY_FAILURES, 1.0)
-    return STAKES_WEIGHT * stakes + UNCERTAINTY_WEIGHT * uncertainty + FAILURES_WEIGHT * recent
+def arousal_of(stakes: float, uncertainty: float) -> float:
+    """.6 stakes + .3 uncertainty, in [0, 1]. (The source adds .1 of recent failures, which no caller counts.)"""
+    return STAKES_WEIGHT * stakes + UNCERTAINTY_WEIGHT * uncertainty
 
 
 def first_arousal(question: str, ways: Sequence[np.ndarray]) -> tuple[float, tuple[str, ...]]:
@@ -89,38 +91,10 @@ def feared_regions(relevance: np.ndarray) -> np.ndarray:
     return found
 
 
-# ---- stakes ---------------------------------------------------------------------------------------------------------
-
-# What a wrong answer may cost, and the words and phrases that say so: threats and health, law, money and traffic, and
-# what is asked for pleasure.
-STAKES = {
-    0.95: (
-        "danger, dangers, dangerous, emergency, threat, threats, threatening, weapon, weapons, gun, guns, knife, "
-        "knives, bomb, explosive, fire, smoke, leak, leaking, drowning, trapped, intruder, attack, toxic, poison, "
-        "poisonous, hazard, hazardous, unsafe, tumor, tumors, tumour, tumours, cancer, lesion, lesions, nodule, "
-        "fracture, fractures, bleeding, haemorrhage, hemorrhage, stroke, diagnosis, diagnose, patient, symptom, "
-        "symptoms, malignant, dose, doses, dosage, medication, allergy, allergic, allergens"
-    ),
-    0.7: (
-        "contract, clause, legal, liability, court, signature, deadline, password, passport, licence, license, expiry, "
-        "expires"
-    ),
-    0.6: (
-        "total, subtotal, amount, invoice, payment, balance due, tax, iban, account number, cost, costs, price, "
-        "salary, refund, debt, stop sign, traffic light, speed limit, pedestrian, pedestrians"
-    ),
-    0.1: (
-        "funny, cute, pretty, beautiful, nice, favourite, favorite, mood, describe, caption, story, joke, style, vibe"
-    ),
-}
-# A question without any of these words.
-UNKNOWN = 0.2
-
-
 def keyword_stakes(question: str) -> tuple[float, tuple[str, ...]]:
     """The highest stakes among the words and phrases that stand in the question as whole words, and which those are."""
     plain = " ".join(["", *re.findall(r"\w+", question.lower()), ""])
-    for value, phrases in STAKES.items():
-        if named := tuple(phrase for phrase in phrases.split(", ") if f" {phrase} " in plain):
-            return value, named
+    for one in read_table(DATA / "senses.toml")["stakes"]:
+        if named := tuple(phrase for phrase in one["words"].split(", ") if f" {phrase} " in plain):
+            return one["value"], named
     return UNKNOWN, ()

@@ -120,19 +120,11 @@ def choose_source(scene: Scene, query: str = "") -> tuple[Source, str]:
 
 def _by_kind(scene: Scene, query: str) -> tuple[Source, str]:
     """Weigh every source that may know something about the picture; take one alone where the others promise nothing."""
-    absent = {name: BUILT_IN[name].available() for name in ("scorer", "photos", "look")}
-    if not scene.photos:
-        absent["photos"] = "the parts for photographs are switched off"
-    there = [name for name, line in absent.items() if line is None] + (["words"] if scene.words is not None else [])
+    there = [name for name in ("scorer", "photos", "look") if BUILT_IN[name].available() is None]
+    there = [name for name in there if scene.photos or name != "photos"] + ["words"] * (scene.words is not None)
     wanted, signs = promising(scene, query, [*there, "centre"])
     asked = [name for name in wanted if name in ALONE] or ["look"]
-    share = dict(zip(SOURCES, shares(law()["signs"] @ signs, np.array(SOURCES) != "words"), strict=True))
-    lines = [
-        f"{absent[name]} (it would count for {100 * share[name]:.0f} % here)"
-        for name in ("scorer", "photos")
-        if absent[name] is not None and share[name] >= 0.25
-    ]
-    lines += _without_ocr(scene)
+    lines = _without_ocr(scene)
     if wanted == asked and len(asked) == 1:
         return BUILT_IN[asked[0]], ", and ".join([ALONE[asked[0]], *lines])
     summary = "several maps, each by how far it is to be believed here"

@@ -5,13 +5,17 @@
 - focus ↔ diversify: the score itself, against the score plus a bonus for being far from the places already on top.
 
 `balance` takes fixed tensions; `adaptive_balance` learned ones, for every place by the question. `temper` lets later
-passes explore. The formulas run on numpy arrays (one picture, no torch) and on tensors (batches, gradients).
+passes explore. The formulas run on numpy arrays (one picture, no torch) and on tensors (batches, gradients). The source
+"look" balances the three ways of knowing of one picture: without an image-text encoder, what couples to the question is
+what its plain words name (colours, places, print) and, where it is installed, what the photo map knows.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from pathlib import Path
 
 import numpy as np
 
@@ -19,21 +23,18 @@ from ..core import arrays
 from ..core.arrays import Array
 from ..core.errors import InputError
 from ..core.folders import CLASSIC_WEIGHTS, verify
+from ..core.values import Relevance
+from ..knowing.language.lexical import Coupling, lexical
+from ..knowing.scene import Scene
+from ..knowing.ways import perspectival, propositional
+from ..texture.channels import Texture
+from ..texture.ops import enlarge
+from .arousal import first_arousal, modulate
 
-# name → what it pulls to at 0 and at 1, and what that means.
-POLES: Mapping[str, tuple[str, str, str]] = {
-    "compress_particularize": (
-        "compress",
-        "particularize",
-        "0: what can be read. 1: what this question couples to.",
-    ),
-    "exploit_explore": ("exploit", "explore", "0: what stands out. 1: what does not, or was not examined yet."),
-    "focus_diversify": ("focus", "diversify", "0: the score as it is. 1: being far from the places on top."),
-}
-TENSION_NAMES = tuple(POLES)
 # What `look` uses without training. Exploring and diversifying are kept small: at one half, a map and its complement
 # cancel, which is the right start for learning and a poor choice for use.
 DEFAULT_TENSIONS: Mapping[str, float] = {"compress_particularize": 0.6, "exploit_explore": 0.15, "focus_diversify": 0.1}
+TENSION_NAMES = tuple(DEFAULT_TENSIONS)
 WEIGHTS = (0.4, 0.3, 0.3)
 DIVERSITY = 0.3
 TOP_PLACES = 8
@@ -145,12 +146,9 @@ def adaptive_weights() -> Mapping[str, np.ndarray]:
     found: dict[str, np.ndarray] = {}
     for folder in (CLASSIC_WEIGHTS / "adaptive", CLASSIC_WEIGHTS / "tension_words"):
         verify(folder)
-        try:
-            loaded = load_file(folder / "model.safetensors")
-        except (OSError, ValueError) as error:
-            raise InputError(f"no learned tensions in {folder} ({error}); install arr-coc again") from error
         table = folder.name == "tension_words"
-        found |= {"words" if table else name: value.astype(np.float32) for name, value in loaded.items()}
+        loaded = load_file(folder / "model.safetensors").items()
+        found |= {"words" if table else name: value.astype(np.float32) for name, value in loaded}
     return found
 
 
@@ -187,3 +185,75 @@ def temper(relevance: np.ndarray, examined: np.ndarray, exploration: float) -> n
         return relevance
     low, high = relevance.min(), relevance.max()
     return (1 - exploration) * relevance + exploration * (high - (high - low) * examined)
+
+
+# ---- the source "look" -----------------------------------------------------------------------------------------------
+
+TENSIONS_NAME = "tensions.json"
+# Relevance is kept at this longer side: several values for each cell of a 1024-pixel picture, and quick to balance.
+MAP_SIDE = 256
+
+
+def look_relevance(scene: Scene, query: str, option: str = "") -> Relevance:
+    """The source "look"; a prompt without a question is asked what is there. Drawn pictures are balanced by learned
+    tensions, photographs by those set by hand; option "adaptive" or "fixed": one of them whatever the picture; or the
+    folder of `train tensions --data`."""
+    from ..knowing.photos.source import photo_coupling
+    from ..pictures.kind import is_photograph
+
+    tensions: Mapping[str, float] | None = DEFAULT_TENSIONS
+    if option == "adaptive" or (not option and not is_photograph(scene.pixels)):
+        tensions = None
+    elif option not in ("", "fixed"):
+        tensions = read_tensions(Path(option))
+    query = query or "what is there"
+    photo = photo_coupling(scene.seen, query) if scene.photos else None
+    return relevance_of(scene.texture, query, photo, tensions)
+
+
+def read_tensions(folder: Path) -> dict[str, float]:
+    """The three tensions that a training left in a folder."""
+    try:
+        found = json.loads((folder / TENSIONS_NAME).read_text(encoding="utf-8"))["tensions"]
+        return {name: min(1.0, max(0.0, float(found[name]))) for name in DEFAULT_TENSIONS}
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        ways = "use look, look:adaptive, look:fixed, or a folder of train tensions"
+        raise InputError(f"relevance='look:{folder}' holds no three tensions ({error!r}); {ways}") from error
+
+
+def relevance_of(
+    texture: Texture,
+    query: str,
+    photo: Coupling | None = None,
+    tensions: Mapping[str, float] | None = DEFAULT_TENSIONS,
+) -> Relevance:
+    """Balance the three maps of one sensed picture into one, which arousal sharpens: by the stakes of the question's
+    words, and by how far the three contradict each other here.
+
+    photo: what the photo map says of the things that the question names. tensions: None for the learned ones.
+    """
+    coupling = lexical(texture, query)
+    notes = coupling.notes
+    maps = [propositional(texture), perspectival(texture), coupling.map]
+    height, width = arrays.sized(maps[0].shape, MAP_SIDE)
+    maps = [texture.ops.shrink(one, (height, width)) for one in maps]
+    if photo is not None:
+        maps[2] = coupled_with(maps[2], arrays.like(enlarge(photo.map, (height, width)), maps[2]))
+        notes = (*(note for note in notes if "is zero" not in note), *photo.notes)
+    ways = [np.asarray(one) for one in maps]
+    arousal, said = first_arousal(query, ways)
+    notes = (*notes, *said)
+    if tensions is None:
+        balanced, tensions = adaptive_balance(ways, query)
+        notes = (*notes, "tensions by the question, place by place, as learned on drawn worlds")
+    else:
+        balanced = balance(*(one[None] for one in ways), tensions)
+    return Relevance(modulate(sharpen(balanced)[0], arousal), query, *ways, dict(tensions), notes)
+
+
+def coupled_with(words: Array, photo: Array) -> Array:
+    """Two maps (h, w), what plain words couple to and what the photo map does, as lexical joins its own words: what
+    meets both comes first, what meets one still counts; a map that says nothing takes no part."""
+    if not bool(photo.max() > 0):
+        return words
+    return 0.6 * (words * photo) ** 0.5 + 0.2 * (words + photo) if bool(words.max() > 0) else photo

@@ -10,7 +10,7 @@ import math
 import re
 from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any, ClassVar, NamedTuple
 
@@ -18,8 +18,8 @@ import numpy as np
 
 from .errors import InputError, frozen, of_kind, positive, shown, whole, whole_size
 
-# Schema 2 lets regions overlap, schema 3 lets levels go below 0; schema 1, in which they tile the picture, is read too.
-SCHEMA, BELOW_ZERO = 2, 3
+# Schema 2 lets regions overlap; schema 1, in which they tile the picture, is read too.
+SCHEMA = 2
 ANSWER_SCHEMA = DOCUMENT_SCHEMA = 1
 DEFAULT_CELL = 32
 COARSEST_LEVEL = 15
@@ -99,8 +99,7 @@ class Allocation:
 
     Args:
         boxes: (N, 4) int32: y, x, height, width in pixels of the picture as given, clipped to it.
-        levels: (N,) int32, counted from the finest. Level 0 is full resolution; a region of one token of level l is
-            seen at 1 / 2**l of it. `told_levels` counts from level 0.
+        levels: (N,) int32. Level 0 is full resolution; a region of one token of level l is seen at 1 / 2**l of it.
         counts: (N,) int32: tokens of each region; more than one lie in it as a grid (`frame.token_grids`).
         scores: (N,) float32: the relevance that earned the region its place.
         height: Of the picture as given.
@@ -114,7 +113,6 @@ class Allocation:
             None where cells are cut from the picture as given, padded at the edge.
         notes: What a reader should know: who decided, and why.
         scale: How many times as large as given the picture is at level 0.
-        finest: 0, or −1 where cells of half the side are seen twice as large.
 
     Example:
         >>> look("street.png", "the red sign", budget=64).level_map().shape  # doctest: +SKIP
@@ -135,7 +133,6 @@ class Allocation:
     canvas: tuple[int, int] | None = None
     notes: tuple[str, ...] = ()
     scale: float = 1.0
-    finest: int = 0
 
     def __post_init__(self) -> None:
         for name, kind in (("boxes", np.int32), ("levels", np.int32), ("counts", np.int32), ("scores", np.float32)):
@@ -154,7 +151,6 @@ class Allocation:
         object.__setattr__(self, "scale", positive(self.scale, "scale of an allocation"))
         if not LEAST_SCALE <= self.scale <= MOST_SCALE:
             raise InputError(f"scale of an allocation must be {LEAST_SCALE} to {MOST_SCALE}, got {self.scale:g}")
-        object.__setattr__(self, "finest", whole(self.finest, "finest level of an allocation", -1, 0))
         if math.prod(self.grid) > MOST_CELLS:
             raise InputError(f"{self.height}×{self.width} pixels have more than {MOST_CELLS} cells")
         if not isinstance(self.strategy, str) or not isinstance(self.sparse, bool | np.bool_):
@@ -167,7 +163,7 @@ class Allocation:
             raise InputError(f"levels of an allocation must be 0 to {COARSEST_LEVEL}, and every region needs a token")
 
     def __repr__(self) -> str:
-        levels = f", levels {self.told_levels.min()}–{self.told_levels.max()}" if len(self) else ""
+        levels = f", levels {self.levels.min()}–{self.levels.max()}" if len(self) else ""
         levels += f", scale {self.scale:g}" if self.scale != 1 else ""
         return (
             f"Allocation({self.strategy}: {self.tokens} of {self.full} tokens for {self.height}×{self.width} pixels, "
@@ -188,13 +184,8 @@ class Allocation:
         return len(self.levels)
 
     @property
-    def told_levels(self) -> np.ndarray:
-        """(N,) int32: the levels as a reader is told them: 0 is the base scale, −1 is seen twice as large."""
-        return self.levels + np.int32(self.finest)
-
-    @property
     def regions(self) -> tuple[Region, ...]:
-        columns = (*self.boxes.T.tolist(), self.told_levels.tolist(), self.counts.tolist(), self.scores.tolist())
+        columns = (*self.boxes.T.tolist(), self.levels.tolist(), self.counts.tolist(), self.scores.tolist())
         return tuple(map(Region._make, zip(*columns, strict=True)))
 
     @property
@@ -213,8 +204,8 @@ class Allocation:
         return (self.canvas or given) / given / self.cell
 
     def tokens_by_level(self) -> dict[int, int]:
-        """Level → tokens; levels are counted as a reader is told them."""
-        levels, inverse = np.unique(self.told_levels, return_inverse=True)
+        """Level → tokens."""
+        levels, inverse = np.unique(self.levels, return_inverse=True)
         sums = np.bincount(inverse, weights=self.counts, minlength=len(levels))
         return {int(level): int(total) for level, total in zip(levels, sums, strict=True)}
 
@@ -247,7 +238,7 @@ class Allocation:
     def to_json(self) -> JsonObject:
         """A JSON-ready dictionary. Optional keys appear only where they differ from their defaults."""
         document: dict[str, object] = {
-            "schema": BELOW_ZERO if self.finest else SCHEMA,
+            "schema": SCHEMA,
             "strategy": self.strategy,
             "budget": int(self.budget),
             "full": int(self.full),
@@ -257,8 +248,8 @@ class Allocation:
         height, width = self.canvas or (self.height, self.width)
         canvas = None if (height, width) == (self.height, self.width) else {"height": height, "width": width}
         optional = {"sparse": bool(self.sparse), "cell": self.cell, "canvas": canvas, "scale": self.scale,
-                    "finest": self.finest, "notes": list(self.notes)}  # fmt: skip
-        usual = {"sparse": False, "cell": DEFAULT_CELL, "canvas": None, "scale": 1, "finest": 0, "notes": []}
+                    "notes": list(self.notes)}  # fmt: skip
+        usual = {"sparse": False, "cell": DEFAULT_CELL, "canvas": None, "scale": 1, "notes": []}
         return document | {name: value for name, value in optional.items() if value != usual[name]}
 
     @classmethod
@@ -266,13 +257,13 @@ class Allocation:
         """Read what `to_json` gave, or the text of such a file; equal to the allocation that was written."""
         try:
             data: Any = json.loads(document) if isinstance(document, str | bytes) else document
-            schema, finest, canvas, image = data["schema"], data.get("finest", 0), data.get("canvas"), data["image"]
-            if not 1 <= schema <= BELOW_ZERO:
-                raise InputError(f"allocation schema {schema} is not supported; this version reads 1 to {BELOW_ZERO}")
+            schema, canvas, image = data["schema"], data.get("canvas"), data["image"]
+            if not 1 <= schema <= SCHEMA:
+                raise InputError(f"allocation schema {schema} is not supported; this version reads 1 to {SCHEMA}")
             columns = [[region[name] for region in data["regions"]] for name in Region._fields]
             return cls(
                 boxes=np.array(columns[:4]).T,
-                levels=np.array(columns[4]) - finest,
+                levels=np.array(columns[4]),
                 counts=np.array(columns[5]),
                 scores=np.array(columns[6]),
                 height=image["height"],
@@ -285,7 +276,6 @@ class Allocation:
                 canvas=None if canvas is None else (canvas["height"], canvas["width"]),
                 notes=tuple(of_kind(note, str, "a note of an allocation") for note in data.get("notes", ())),
                 scale=data.get("scale", 1.0),
-                finest=finest,
             )
         except InputError:
             raise
@@ -511,15 +501,6 @@ def sureness_words(uncertainty: float) -> str:
     """ "sure", "fairly sure" or "unsure", with the number."""
     kind = "unsure" if is_unsure(uncertainty) else "fairly sure" if uncertainty >= SOMEWHAT else "sure"
     return f"{kind}, uncertainty {uncertainty:.2f}"
-
-
-def withheld(answer: Answer, least: float) -> Answer:
-    """Empty the text of an answer that is less sure than `least`; a note keeps it."""
-    sureness = 1 - answer.uncertainty
-    if sureness >= least:
-        return answer
-    note = f"not sure enough: {sureness:.2f} is below {least:g}; it would have said {answer.text!r}"
-    return replace(answer, text="", notes=(*answer.notes, note))
 
 
 @contextmanager

@@ -139,7 +139,6 @@ class LevelRow(NamedTuple):
     regions: int
     tokens: int
     area: float
-    told: int
 
 
 def level_rows(allocation: Allocation) -> list[LevelRow]:
@@ -149,11 +148,10 @@ def level_rows(allocation: Allocation) -> list[LevelRow]:
     tiles = not allocation.sparse and allocation.boxes[:, 2:].astype(np.int64).prod(1).sum() == total
     shown = None if tiles else levels_at(allocation, size)
     rows = []
-    for told, tokens in sorted(allocation.tokens_by_level().items()):
-        level = told - allocation.finest
+    for level, tokens in sorted(allocation.tokens_by_level().items()):
         boxes = allocation.boxes[allocation.levels == level].astype(np.int64)
         area = (boxes[:, 2] * boxes[:, 3]).sum() / total if shown is None else (shown == level).mean()
-        rows.append(LevelRow(level, int(boxes[:, 2:].max()), len(boxes), tokens, float(area), told))
+        rows.append(LevelRow(level, int(boxes[:, 2:].max()), len(boxes), tokens, float(area)))
     return rows
 
 
@@ -175,11 +173,11 @@ def level_legend(canvas: np.ndarray, allocation: Allocation, x: int, y: int, wid
     for number, row in enumerate(rows):
         left = x + number * column
         canvas[y + 3 : y + 17, left : left + 14] = level_colour(row.level)
-        detail = "full detail" if row.told == 0 else "twice as large" if row.told < 0 else f"1/{1 << row.told} of it"
+        detail = "full detail" if row.level == 0 else f"1/{1 << row.level} of it"
         if row.tokens > row.regions:
             counts = allocation.counts[(allocation.levels == row.level) & (allocation.counts > 1)]
             detail = " or ".join(str(count) for count in sorted(set(counts.tolist()))) + " tokens a patch"
-        name = f"level {row.told}, {detail}"
+        name = f"level {row.level}, {detail}"
         write(canvas, name, left + 24, y, size=14, colour=INK, weight=BOLD)
         details = f"{row.tokens:,} token{'' if row.tokens == 1 else 's'} on {100 * row.area:.1f} % of the area"
         write(canvas, details.replace(",", " "), left + 24, y + line_height(14), size=13, colour=MUTED)

@@ -108,7 +108,7 @@ BUILT_IN: Mapping[str, Source] = {
     for source in (
         Source(
             "look",
-            "arr_coc.balancing.look:look_relevance",
+            "arr_coc.balancing.tensions:look_relevance",
             ("pixels", "texture"),
             "what is there, what stands out and what the question's words name, balanced",
             option="adaptive, fixed or FOLDER",

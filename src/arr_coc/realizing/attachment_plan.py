@@ -90,7 +90,7 @@ def plan_prompt(
         replace(one.allocation, notes=(*one.allocation.notes, *said)) if said else one.allocation
         for one, (_, said) in zip(decisions, needed, strict=True)
     ]
-    scaled = any(one.distance.times != 1 for one in decisions)
+    scaled = any(one.distance.scale != 1 for one in decisions)
     said = [note for one in found.relevance if isinstance(one, Relevance) for note in one.notes]
     said += [note for grid in grids for note in settings.request.notes(grid.tokens)]
     said += [note for one in decisions for note in one.distance.notes]

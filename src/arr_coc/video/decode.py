@@ -1,12 +1,8 @@
-"""Frames in and out through PyAV: files, cameras and network streams in; H.264 out. Needs `pip install arr-coc[video]`.
-
-A source is a string: a path, "webcam" (or "webcam:1"), or the address of a stream (rtsp://, http://, …).
-"""
+"""Frames in and out through PyAV: files in, H.264 out. Needs `pip install arr-coc[video]`."""
 
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -27,8 +23,6 @@ if TYPE_CHECKING:
 
 # Frames are held no larger than this: a clip of film size would fill the memory, and sensing reduces them anyway.
 LONGEST_SIDE = 1280
-# Cameras by operating system: the name of FFmpeg's input and of the device.
-CAMERAS = {"linux": ("v4l2", "/dev/video{}"), "darwin": ("avfoundation", "{}"), "win32": ("dshow", "video={}")}
 
 
 @dataclass
@@ -110,9 +104,9 @@ def open_film(
     if limit is not None and limit < 1:
         raise InputError(f"a limit of {limit} frames leaves nothing to look at; give at least 1")
     av, text = _av(), str(source)
-    place, how = _where(text)
+    check_clip(text)
     try:
-        container = av.open(place, **how)
+        container = av.open(text)
     except (av.error.FFmpegError, OSError, ValueError) as error:
         raise InputError(f"{text} could not be opened as a video ({_reason(error)})") from error
     with container:
@@ -155,24 +149,14 @@ def write_clip(path: str | PathLike[str], frames: Iterable[np.ndarray], per_seco
             writer.close()
 
 
-def _where(source: str) -> tuple[str, dict[str, object]]:
-    """What PyAV opens for a source string, and how."""
-    name, _, number = source.partition(":")
-    if name == "webcam":
-        kind, device = CAMERAS.get(sys.platform, CAMERAS["linux"])
-        return device.format(number or "0"), {"format": kind}
-    if "://" in source:
-        # A camera in the network may be silent for a while, but not for ever.
-        options = {"rtsp_transport": "tcp"} if source.startswith("rtsp") else {}
-        return source, {"options": options, "timeout": 15.0}
-    path = Path(source)
+def check_clip(path: str) -> None:
+    """Refuse what is no file; the frames of a camera or a stream are seen one by one by `VideoStream`."""
     if not os.path.exists(path):
-        raise InputError(f"no file {source}; give a clip, 'webcam', or the address of a stream (rtsp://…)")
+        raise InputError(f"no file {path}; give a clip")
     if os.path.isdir(path):
-        raise InputError(f"{source} is a folder; give one clip")
-    if path.stat().st_size == 0:
-        raise InputError(f"{source} is empty (0 bytes); give a clip with at least one frame")
-    return str(path), {}
+        raise InputError(f"{path} is a folder; give one clip")
+    if os.path.getsize(path) == 0:
+        raise InputError(f"{path} is empty (0 bytes); give a clip with at least one frame")
 
 
 def _reason(error: BaseException) -> str:

@@ -15,7 +15,7 @@ from dataclasses import replace
 import numpy as np
 
 from ..balancing.choosing import relevance_for, resolve
-from ..balancing.look import coupled_with
+from ..balancing.tensions import coupled_with
 from ..core.arrays import sized
 from ..knowing.photos.source import photo_coupling
 from ..knowing.registry import BUILT_IN

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..attending.distance import Distance, at_distance, distance_of, scaled_size
+from ..attending.distance import Distance, at_distance, scaled_size
 from ..attending.frame import Frame
 from ..attending.grip import as_grip
 from ..attending.overlay import overlay, token_gains
@@ -56,7 +56,7 @@ class Watched:
     @property
     def distance(self) -> Distance:
         """From how far all frames are seen."""
-        return distance_of(self.frames[0].allocation)
+        return Distance(self.frames[0].allocation.scale)
 
     @property
     def cuts(self) -> list[int]:
@@ -142,8 +142,6 @@ def watch(
         size, Frame(size, cell), lambda: letters_of(needed), lambda times: Frame(size, cell), as_grip(options.grip)
     )
     distance = distance_for(view, known, options, min(each, -(-total // len(seen))))
-    # One size for the whole clip, and no level below 0: frames of a prompt have one grid.
-    distance = Distance(distance.times, notes=distance.notes)
     shared = share_budget(seen, total, size, cell, distance)
     times = tuple(seconds) if seconds is not None else ()
     notes = [stream.source.note, *options.notes(full, "the clip"), *distance.notes]
@@ -184,7 +182,7 @@ def share_budget(
     import torch
 
     distance = distance or Distance()
-    frame = Frame(size, cell, None if distance.times == 1 else scaled_size(size, distance.times, cell))
+    frame = Frame(size, cell, None if distance.scale == 1 else scaled_size(size, distance.scale, cell))
     total = min(total, len(frames) * frame.grid[0] * frame.grid[1])
     relevance = np.stack([cells_of(one.relevance.map, frame.grid) for one in frames])
     same = [

@@ -12,7 +12,7 @@ from torch.nn import functional as F
 
 from arr_coc.attending.controls import permute_along_tree
 from arr_coc.attending.overlay import overlay
-from arr_coc.attending.tree import Criterion, build_tree, quadtree
+from arr_coc.attending.tree import build_tree, quadtree
 from arr_coc.core.errors import InputError
 
 from ...train.allocations import target_cells
@@ -29,9 +29,9 @@ def overlaid(mini: PrunableMini, scene: PeerScene, relevance: Tensor, tokens: in
     return Told(mini.tower(scene, overlay(relevance, [tokens] * len(scene), levels=LEVELS).cells))
 
 
-def tiled(mini: PrunableMini, scene: PeerScene, relevance: Tensor, tokens: int, criterion: Criterion = "mass") -> Told:
+def tiled(mini: PrunableMini, scene: PeerScene, relevance: Tensor, tokens: int) -> Told:
     tree = build_tree(*scene.grid, LEVELS)
-    return Told(mini.tower(scene, quadtree(relevance, tree, max(tree.floor, tokens), criterion).cells))
+    return Told(mini.tower(scene, quadtree(relevance, tree, max(tree.floor, tokens)).cells))
 
 
 def by_map(lay_out: LayOut, relevance: Callable[[PrunableMini, PeerScene], Tensor]) -> Make:
@@ -321,7 +321,7 @@ WAYS = (
     Way("random, dropped after the tower", "after", by_map(dropped, noise)),
     Way("scorer, dropped after the tower", "after", by_map(dropped, PrunableMini.relevance)),
     Way("oracle + overlay", "before", by_map(overlaid, truth)),
-    Way("oracle + quadtree", "before", by_map(partial(tiled, criterion="peak"), needed)),
+    Way("oracle + quadtree", "before", by_map(tiled, needed)),
     Way("oracle, dropped after the tower", "after", by_map(dropped, truth)),
 )
 

@@ -119,7 +119,7 @@ def placed(pages: Sequence[tuple[int, Allocation]], of_pages: int = 0) -> JsonOb
         "scores": [score for one in laid for score in one.scores.astype(float).round(DIGITS).tolist()],
     }
     if not of_pages:
-        return row | {"scale": round(laid[0].scale * 2.0 ** -laid[0].finest, DIGITS)}
+        return row | {"scale": round(laid[0].scale, DIGITS)}
     numbers = [[number, allocation.tokens] for number, allocation in pages]
     return row | {"pages": numbers, "unseen": of_pages - len({number for number, _ in pages})}
 

@@ -19,7 +19,6 @@ import typer
 from typer.main import get_command
 
 from ...core.errors import InputError, naming_extras
-from ...core.folders import check_folder
 from ...core.plugins import LAB, load_plugin, plugins
 from .console import INTERRUPTED, complain, flush, plain_streams, unwritten
 
@@ -45,12 +44,6 @@ IN_THE_LAB = {
     "needle": "Draw test pictures with small things, questions and answers.",
     "pages": "Draw test pages with a browser, with questions and answers.",
 }
-
-
-# What a system says where nothing can be written.
-NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.EIO)
-# Commands whose --out is a file.
-TO_FILES = ("calibrate", "train")
 
 
 def summaries() -> dict[str, str]:
@@ -91,14 +84,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except (KeyboardInterrupt, typer.Abort):
         code = INTERRUPTED
     except OSError as error:
-        if error.filename is None:
-            code = unwritten(error)
-        elif error.errno in NO_ROOM:
-            code = complain(
-                f"cannot write {error.filename} ({error.strerror}); free some space or choose another place"
-            )
-        else:  # a mistake of ours, to be seen
-            raise
+        code = unwritten(error)
     if whole_process:
         gc.freeze()  # what is left goes with the process; looking through it once more would take seconds
     sys.exit(flush(code if isinstance(code, int) else 0))
@@ -106,12 +92,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def run(arguments: list[str]) -> object:
     """Call the command that `arguments` name; its exit code."""
-    for number, argument in enumerate(arguments):
-        # Refuse a folder that cannot be one before anything is imported, not after all the work.
-        name, sign, value = argument.partition("=")
-        place = value if sign else next(iter(arguments[number + 1 :]), "")
-        if name == "--out" and place and "\0" not in place:
-            check_folder(os.path.dirname(place) or "." if chosen_of(arguments) in TO_FILES else place)
     group: Any = get_command(build(arguments))
     return group(args=arguments, prog_name="arr-coc", standalone_mode=False)
 

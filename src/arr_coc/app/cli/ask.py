@@ -11,7 +11,6 @@ from typing import Annotated
 import typer
 
 from ...asking import Eye, ask
-from ...core.errors import InputError
 from ...core.folders import MINI, write_json
 from ...core.values import (
     UNSURE,
@@ -20,7 +19,6 @@ from ...core.values import (
     PageShare,
     is_unsure,
     sureness_words,
-    withheld,
 )
 from ...decide_document import listed
 from ...looking import Prepared, prepare
@@ -28,7 +26,7 @@ from ...options import check_question
 from .console import print_json, progress, say, seconds_line, wait_asleep, writing
 from .inputs import PictureSource, check_model, check_record, expand
 from .look import write_drawn
-from .options import Choices, Model, OnlyJson, Pages, Query, Record, with_options
+from .options import Choices, Model, OnlyJson, Pages, Query, Record, possible_folder, with_options
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,11 +37,11 @@ class AskCommand(Choices):
     query: Query
     model: Model = MINI
     pages: Pages = None
-    min_sureness: Annotated[float, typer.Option(metavar="0–1", help="Give no answer where the model is less sure.")] = (
-        0.0
-    )
     out: Annotated[
-        Path | None, typer.Option(help="Write NAME.homunculus.png, NAME.allocation.json and NAME.answer.json there.")
+        Path | None,
+        typer.Option(
+            help="Write NAME.homunculus.png, NAME.allocation.json and NAME.answer.json there.", callback=possible_folder
+        ),
     ] = None
     record: Record = None
     as_json: OnlyJson = False
@@ -68,9 +66,7 @@ def command(given: AskCommand) -> None:
     wait_asleep()
     options = given.options
     check_question(given.query)
-    options.check_preset()
-    if not 0 <= given.min_sureness <= 1:
-        raise InputError(f"--min-sureness {given.min_sureness} is no sureness; give 0 (every answer counts) to 1")
+    options.check_alone("preset")
     check_record(given.record)
     if os.path.isdir(given.image):
         source = PictureSource(given.image, Path(given.image), given.pages)
@@ -84,7 +80,6 @@ def command(given: AskCommand) -> None:
         if given.record is not None:
             model = Eye.from_pretrained(given.model, device=options.device, record=given.record)
         answer = ask(source.place, given.query, model=model, pages=source.pages, options=options)
-    answer = withheld(answer, given.min_sureness)
     files = {} if given.out is None else write_answer(given.out, source, given.query, answer)
     if given.as_json:
         print_json({**answer.to_json(), "model": given.model, "query": given.query, "files": files})

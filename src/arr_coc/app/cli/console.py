@@ -62,7 +62,9 @@ def plain_streams() -> None:
 
 
 def unwritten(error: OSError) -> int:
-    """The exit code after the standard output took no more; a full disk gets a line, a reader who left does not."""
+    """The exit code after a file or the standard output took no more; a reader who left gets no line."""
+    if error.filename is not None:
+        return complain(f"cannot write {error.filename} ({error.strerror}); free some space or choose another place")
     # Python itself would try again on its way out, and complain in lines of its own.
     with suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

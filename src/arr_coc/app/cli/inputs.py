@@ -6,8 +6,7 @@ import glob
 import io
 import os
 import sys
-from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
@@ -101,23 +100,6 @@ def result_names(sources: Sequence[PictureSource]) -> list[str]:
             number += 1
         names[name] = None
     return list(names)
-
-
-@contextmanager
-def quiet_decoder(source: PictureSource) -> Generator[None]:
-    """libtiff writes about damaged files by itself, past Python; one line that names the file is enough."""
-    if not source.file.lower().endswith((".tif", ".tiff")):
-        yield
-        return
-    sys.stderr.flush()
-    kept = os.dup(2)
-    with open(os.devnull, "wb") as nowhere:
-        os.dup2(nowhere.fileno(), 2)
-        try:
-            yield
-        finally:
-            os.dup2(kept, 2)
-            os.close(kept)
 
 
 # ---- models, records, packages --------------------------------------------------------------------------------------

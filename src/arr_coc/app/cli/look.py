@@ -17,7 +17,7 @@ from ...core.values import Allocation, DocumentAllocation, JsonObject
 from ...decide_document import DocumentLook
 from ...pictures.document import Document, is_pdf
 from .console import INTERRUPTED, complain, print_json, progress, save_png, say, seconds_line, writing
-from .inputs import expand, quiet_decoder, result_names
+from .inputs import expand, result_names
 from .options import Choices, OnlyJson, OutFolder, Pages, with_options
 
 if TYPE_CHECKING:
@@ -76,8 +76,7 @@ def command(given: LookCommand) -> int:
             for source, name in zip(sources, result_names(sources), strict=True):
                 advance()
                 try:
-                    with quiet_decoder(source):
-                        prepared = looking.prepare(source.place, source.pages)
+                    prepared = looking.prepare(source.place, source.pages)
                     with torch_threads(1):
                         look = prepared.look(query, options)
                 except InputError as error:
@@ -147,7 +146,7 @@ def print_look(name: str, query: str, look: AnyLook, files: Mapping[str, str]) -
         rows = [f"page {page.number}: {page.tokens} tokens, {page.why}" for page in best]
     else:
         rows = [
-            f"level {row.told}, {row.side}×{row.side} px: {row.tokens} tokens on {100 * row.area:.1f} % of the area"
+            f"level {row.level}, {row.side}×{row.side} px: {row.tokens} tokens on {100 * row.area:.1f} % of the area"
             for row in level_rows(look.allocation)
         ]
     say(

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_type_hints
 import typer
 
 from ...core.errors import InputError
+from ...core.folders import check_folder
 
 if TYPE_CHECKING:
     from ...options import Options
@@ -63,7 +64,16 @@ def names_for(kind: type) -> str:
 Query = Annotated[str, typer.Argument(help="The question.")]
 Model = Annotated[str, typer.Option("--model", "-m", help="mini, which is included; a folder; or a name on the hub.")]
 AnsweringModel = Annotated[str | None, typer.Option("--model", "-m", help="Also answer: mini, a folder, or a name.")]
-OutFolder = Annotated[Path, typer.Option(help="Folder for the results; made if missing.")]
+
+
+def possible_folder(place: Path | None) -> Path | None:
+    """Refuse a folder that cannot be one before the work, not after it."""
+    if place is not None:
+        check_folder(place)
+    return place
+
+
+OutFolder = Annotated[Path, typer.Option(help="Folder for the results; made if missing.", callback=possible_folder)]
 OnlyJson = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
 Pages = Annotated[str | None, typer.Option(metavar="PAGES", help="Pages of a PDF, such as 3 or 2-5,7. [default: all]")]
 Record = Annotated[

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,21 +13,18 @@ from ...core.folders import write_json
 from ...core.values import Answer, JsonObject
 from ...options import check_question
 from .console import print_json, progress, say, writing
-from .inputs import check_model, is_url
+from .inputs import check_model
 from .options import AnsweringModel, Choices, OnlyJson, OutFolder, Query, with_options
 
 if TYPE_CHECKING:
     from ...video.watching import Watched
-
-# Frames that are watched of a source without an end, unless --frames says otherwise.
-LIVE_FRAMES = 150
 
 
 @dataclass(frozen=True, kw_only=True)
 class VideoCommand(Choices):
     """What a clip is watched with."""
 
-    clip: Annotated[str, typer.Argument(help="A file, 'webcam', or a stream (rtsp://…).")]
+    clip: Annotated[str, typer.Argument(help="A file.")]
     query: Query
     every: Annotated[int, typer.Option(help="Use every Nth frame only.")] = 1
     frames: Annotated[int | None, typer.Option(help="The most frames that are used.")] = None
@@ -41,21 +37,17 @@ class VideoCommand(Choices):
 def command(given: VideoCommand) -> None:
     """Show where the tokens of a clip go, frame by frame. With --model, answer the question.
 
-    Writes homunculus.mp4 and video.json, and prints a line for each scene. One budget covers all
-    frames: a new scene gets a full look, and what was shown before costs hardly anything again.
+    Writes homunculus.mp4 and video.json. One budget covers all frames: a new scene gets a full look, and what was shown
+    before costs hardly anything again.
 
     \b
     Examples:
       arr-coc video street.mp4 "What number is on the red sign?"
       arr-coc video street.mp4 "What number is on the red sign?" --budget 10% --every 5 --out red
       arr-coc video clip.mp4 "What is the total?" --model mini --json | jq .answer.text
-      arr-coc video webcam "Where is the cup?" --frames 100
-      arr-coc video rtsp://camera.local/stream "Who is at the door?" --frames 300
     """
     options = given.options.default(relevance="auto")
     check_question(given.query)
-    if is_url(given.clip):
-        raise InputError(f"{given.clip} is a web address; download the clip and give its path")
     from ...draw.homunculus import homunculus_frames
     from ...video.decode import open_film, write_clip
     from ...video.watching import watch_film
@@ -71,9 +63,7 @@ def command(given: VideoCommand) -> None:
         if not hasattr(images, "merge_size"):
             raise InputError(f"{eye.name} does not take frames in whole tokens; answer with mini or a Qwen3-VL")
         cell = images.patch_size * images.merge_size
-    live = given.clip.partition(":")[0] == "webcam" or "://" in given.clip
-    limit = given.frames if given.frames is not None or not live else LIVE_FRAMES
-    with open_film(given.clip, given.every, limit, multiple=cell) as film:
+    with open_film(given.clip, given.every, given.frames, multiple=cell) as film:
         with progress(film.frames, "watching", hidden=given.as_json) as advance:
             watched, pixels = watch_film(film, given.query, options, scorer=scorer, advance=lambda seen: advance())
         rate = film.per_second / given.every
@@ -116,15 +106,9 @@ def document(watched: Watched, answer: Answer | None, clip: str) -> JsonObject:
 
 
 def print_watched(clip: str, watched: Watched, answer: Answer | None, files: dict[str, str]) -> None:
-    """Print the tokens of each scene, then those of the clip, the notes and the answer."""
-    scenes = []
-    for number, several in groupby(watched.frames, key=lambda seen: seen.scene):
-        frames = list(several)
-        tokens = sum(seen.tokens for seen in frames)
-        scenes.append(f"  scene {number}, frames {frames[0].number} to {frames[-1].number}: {tokens} tokens")
+    """Print the tokens of the clip, the notes and the answer."""
     say(
         f"{Path(clip).name}: {watched.query}",
-        *scenes,
         f"{len(watched.frames)} frames, cuts: {len(watched.cuts)}, {watched.tokens} tokens of {watched.full} "
         f"({100 * watched.tokens / watched.full:.1f} %), budget {watched.budget}",
         *(f"note: {note}" for note in watched.notes),

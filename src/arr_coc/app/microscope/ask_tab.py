@@ -12,7 +12,7 @@ import numpy as np
 
 from ...attending.allocate import allocate
 from ...attending.frame import Frame
-from ...balancing.tensions import DEFAULT_TENSIONS, POLES, TENSION_NAMES, balance, sharpen
+from ...balancing.tensions import DEFAULT_TENSIONS, TENSION_NAMES, balance, sharpen
 from ...core.errors import InputError
 from ...core.values import Allocation, Answer, Relevance, is_unsure, sureness_words
 from ...decide_document import DocumentLook
@@ -34,6 +34,12 @@ WAYS = {
     "perspectival": ("Perspectival", "What stands out from here: saliency, less at the edge."),
     "participatory": ("Participatory", "What this question couples to."),
 }
+# What the tensions pull to.
+POLES = (
+    "0: what can be read. 1: what this question couples to.",
+    "0: what stands out. 1: what does not, or was not examined yet.",
+    "0: the score as it is. 1: being far from the places on top.",
+)
 
 
 # ---- the answer ------------------------------------------------------------------------------------------------------
@@ -174,12 +180,12 @@ def ways_part(page: kit.MicroscopePage) -> None:
                 1,
                 DEFAULT_TENSIONS[name],
                 step=0.01,
-                label=f"{zero} ↔ {one}",
+                label=name.replace("_", " ↔ "),
                 info=means,
                 elem_id=f"tension-{name}",
                 min_width=190,
             )
-            for name, (zero, one, means) in POLES.items()
+            for name, means in zip(TENSION_NAMES, POLES, strict=True)
         ]
     show = gr.Button("Show the three ways", size="sm", elem_id="show-ways")
     view = gr.HTML(elem_id="view-ways", padding=False)

@@ -201,10 +201,10 @@ def budget(allocation: Allocation) -> str:
     for row in level_rows(allocation):
         colour = "#{:02x}{:02x}{:02x}".format(*level_colour(row.level).tolist())
         parts.append(f'<span style="width:{100 * row.tokens / whole:.2f}%;background:{colour}"></span>')
-        fine = "full detail" if row.told == 0 else "twice as large" if row.told < 0 else f"1/{1 << row.told} of it"
+        fine = "full detail" if row.level == 0 else f"1/{1 << row.level} of it"
         tokens = f"{row.tokens} token{'s' * (row.tokens != 1)}"
         legend.append(
-            f'<li><i style="background:{colour}"></i><b>level {row.told}</b>, {fine}: {tokens} on '
+            f'<li><i style="background:{colour}"></i><b>level {row.level}</b>, {fine}: {tokens} on '
             f"{100 * row.area:.1f} % of the area</li>"
         )
     words = f"{spent_words(allocation)} ({share_words(allocation)})"

@@ -16,7 +16,6 @@ from pathlib import Path
 import numpy as np
 from torch import Tensor
 
-from ...attending.distance import distance_of
 from ...attending.frame import check_grid, leaves_of
 from ...attending.grip import Grip
 from ...attending.strategies import DEFAULT_STRATEGY
@@ -113,7 +112,7 @@ class VllmServer:
     def options(self, wish: JsonObject) -> Options:
         """The options of a wish, with what the model was calibrated for."""
         options = Options.for_client({key: wish[key] for key in wish if key != "query"}, NAMES, where=KEY)
-        options.check_decided()
+        options.check_alone("allocation")
         return options.default(
             strategy=self.calibration.strategy or DEFAULT_STRATEGY,
             levels=self.calibration.levels,
@@ -124,7 +123,7 @@ class VllmServer:
         """The leaves (N, 3) of one picture, in raster order, and how many times as large it is read."""
         options = self.options(wish)
         allocation = options.allocation or self._allocation(wish["query"], options, picture)
-        times, leaves = distance_of(allocation).times, leaves_of(allocation)
+        times, leaves = allocation.scale, leaves_of(allocation)
         if options.allocation is not None:
             size, own = picture.given.size, (allocation.height, allocation.width)
             if own != size:

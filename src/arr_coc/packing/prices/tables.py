@@ -18,8 +18,9 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ...attending.strategies import check_strategy
-from ...attending.tree import check_budget, grid_of, tree_for
+from ...attending.frame import Frame
+from ...attending.strategies import find_strategy
+from ...attending.tree import check_budget, tree_for
 from ...core.errors import InputError, shown, whole, whole_size
 from ...core.values import DEFAULT_CELL
 
@@ -351,11 +352,11 @@ def tokens_for(
         >>> tokens_for((1024, 1024), 251, strategy="quadtree"), tokens_for((1024, 1024), model="gpt-4o")
         (250, 765)
     """
-    check_strategy(strategy)
+    find_strategy(strategy)
     if model is not None:
         full = table_for(model).tokens(image_size)
         return full if budget is None else check_budget(budget, full)
-    rows, cols = grid_of(image_size if canvas is None else canvas, cell)
+    rows, cols = Frame(image_size, cell, canvas).grid
     if levels is not None:
         whole(levels, "levels")
     if budget is None:
@@ -363,4 +364,4 @@ def tokens_for(
     count = check_budget(budget, rows * cols)
     if strategy != "quadtree":
         return count
-    return tree_for(image_size, count, cell=cell, canvas=canvas, levels=levels).reach(count)
+    return tree_for(rows, cols, count, levels).reach(count)
