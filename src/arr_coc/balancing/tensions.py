@@ -208,7 +208,7 @@ def look_relevance(scene: Scene, query: str, option: str = "") -> Relevance:
         tensions = read_tensions(Path(option))
     query = query or "what is there"
     photo = photo_coupling(scene.seen, query) if scene.photos else None
-    return relevance_of(scene.texture, query, photo, tensions)
+    return relevance_of(scene.sensed[0], query, photo, tensions)
 
 
 def read_tensions(folder: Path) -> dict[str, float]:
