@@ -137,7 +137,7 @@ def test_an_eye_can_be_pickled_and_copied() -> None:
 
 
 def test_a_processor_without_videos_can_be_pickled(processor: Any) -> None:
-    from arr_coc.realizing.qwen3_vl.processor import picture_processor
+    from arr_coc.realizing.base import picture_processor
 
     made = picture_processor(processor.image_processor, processor.tokenizer, processor.chat_template)
     again = pickle.loads(pickle.dumps(made))

@@ -12,7 +12,7 @@ from transformers import Qwen2VLImageProcessorPil
 from arr_coc import InputError
 from arr_coc.attending.allocate import allocate
 from arr_coc.core.values import Allocation
-from arr_coc.realizing.tokens.patches import (
+from arr_coc.realizing.patches import (
     LeafBatch,
     area_patches,
     check_grid,

@@ -10,7 +10,7 @@ from tiny_models import picture, tiny_model
 from arr_coc.core.folders import MINI, part_folder
 from arr_coc.realizing.base import backbone_for
 from arr_coc.realizing.query import PLACE, find_questions, tokenize_prompt, without_markers
-from arr_coc.realizing.qwen3_vl.processor import load_processor
+from arr_coc.realizing.base import load_processor
 
 
 def ask(processor: Any, *chats: list[dict[str, Any]], generation: bool = True) -> list[str]:

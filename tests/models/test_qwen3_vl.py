@@ -17,7 +17,7 @@ from arr_coc import InputError
 from arr_coc.attending.allocate import allocate
 from arr_coc.realizing.base import backbone_for
 from arr_coc.realizing.qwen3_vl.encode import VisualTokens, encode_leaves, foveate, leaf_positions, run_language_model
-from arr_coc.realizing.tokens.patches import LeafBatch, gather_leaf_patches, mip_pyramid
+from arr_coc.realizing.patches import LeafBatch, gather_leaf_patches, mip_pyramid
 from arr_coc_lab.classic.walks import dense_vision_attention
 
 

@@ -14,7 +14,7 @@ from tiny_models import picture, prompt
 from arr_coc.attending.allocate import allocate
 from arr_coc.realizing.base import backbone_for
 from arr_coc.realizing.qwen3_vl.encode import encode_leaves
-from arr_coc.realizing.tokens.patches import LeafBatch, gather_leaf_patches, mip_pyramid
+from arr_coc.realizing.patches import LeafBatch, gather_leaf_patches, mip_pyramid
 
 
 @torch.no_grad()

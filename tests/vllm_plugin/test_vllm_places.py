@@ -11,7 +11,7 @@ from arr_coc.app.vllm.places import PromptPicture, halved_table, prompt_places, 
 from arr_coc.attending.allocate import allocate
 from arr_coc.core.errors import InputError
 from arr_coc.realizing.qwen3_vl.encode import leaf_positions
-from arr_coc.realizing.tokens.patches import LeafBatch, leaves_of
+from arr_coc.realizing.patches import LeafBatch, leaves_of
 
 ROWS, BASE, SIZE = 512, 10000.0, 64
 

@@ -19,7 +19,7 @@ from arr_coc.core.errors import InputError
 from arr_coc.core.folders import MINI, part_folder
 from arr_coc.pictures.load import load_picture
 from arr_coc.realizing.base import VisualGrid
-from arr_coc.realizing.tokens.patches import leaves_of
+from arr_coc.realizing.patches import leaves_of
 
 EXAMPLES = Path(__file__).parents[2] / "src" / "arr_coc" / "examples"
 QUESTION = "What does the pink sign say?"

@@ -311,7 +311,7 @@ class StockReader:
 
         from arr_coc.core.folders import part_folder
         from arr_coc.realizing.bundled import model_folder
-        from arr_coc.realizing.qwen3_vl.processor import load_processor
+        from arr_coc.realizing.base import load_processor
 
         logging.disable_progress_bar()
         folder = model_folder(part_folder(MINI))

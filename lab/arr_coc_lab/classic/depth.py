@@ -19,7 +19,7 @@ from torch import Tensor
 
 from arr_coc.core.errors import InputError
 from arr_coc.realizing.qwen3_vl.encode import PatchPlaces, VisualTokens, foveate
-from arr_coc.realizing.tokens.patches import LeafBatch
+from arr_coc.realizing.patches import LeafBatch
 
 from .walks import TowerWalk
 

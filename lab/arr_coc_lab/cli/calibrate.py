@@ -77,14 +77,14 @@ def calibrate_glance(eye: Eye, name: str, options: CalibrateCommand, size: tuple
     """Find the heads that point and write them where glances look for them. name: of the model."""
     from arr_coc.core.files import write_json
     from arr_coc.core.folders import changing
-    from arr_coc.realizing.glance import glance_path
+    from arr_coc.core.folders import measured_path
 
     from ..calibrate.pointing import measure
 
     how = {"number": options.n, "batch_size": options.batch}
     with progress(options.n, "looking", hidden=options.as_json) as advance:
         found = measure(eye.model, eye.processor, size, options.seed, advance=lambda n: advance(done=n), **how)
-    place = options.out or glance_path(name)
+    place = options.out or measured_path(name, "glance")
     if found["points"]:
         with writing(place):
             place.parent.mkdir(parents=True, exist_ok=True)

@@ -152,8 +152,12 @@ def words_of(views: Sequence[PictureView], given: object) -> PromptWords:
         view.words if one is None else as_words(one, view.picture.size)
         for view, one in zip(views, several, strict=True)
     ]
-    found = [one if one is not None and len(one) else None for one in known]
-    return found[0] if len(found) == 1 else found if any(one is not None for one in found) else None
+    return one_or_several([one if one is not None and len(one) else None for one in known])
+
+
+def one_or_several(words: list[Words | None]) -> PromptWords:
+    """The words of one picture alone; of several a list, or None where there are none at all."""
+    return words[0] if len(words) == 1 else words if any(one is not None for one in words) else None
 
 
 class Chat:
@@ -179,7 +183,7 @@ class Chat:
     ) -> Generator[str, None, Answer]:
         """As `Eye.stream`; a turn counts once it was heard to its end."""
         turns = self._with(query)
-        return self._hearing(turns, self.eye.stream(turns, budget, options))
+        return self._heard(turns, (yield from self.eye.stream(turns, budget, options)))
 
     def _with(self, query: str) -> tuple[Turn, ...]:
         return (*self.turns, Turn(USER, (*self._shown, query)))
@@ -187,6 +191,3 @@ class Chat:
     def _heard(self, turns: tuple[Turn, ...], answer: Answer) -> Answer:
         self.turns, self._shown = (*turns, Turn(ASSISTANT, (answer.text,))), ()
         return answer
-
-    def _hearing(self, turns: tuple[Turn, ...], speaking: Generator[str, None, Answer]) -> Generator[str, None, Answer]:
-        return self._heard(turns, (yield from speaking))

@@ -26,8 +26,7 @@ from ..balancing.document import PageOffers
 from ..core.errors import InputError, naming_extras, positive, shown, whole
 from ..core.folders import MINI
 from ..core.kept import ByteStore, PictureStore, pixels_key
-from ..core.plugins import load_function
-from ..core.values import Answer, Pass, Relevance
+from ..core.values import Answer, Pass, Relevance, timed
 from ..knowing.scene import RelevanceSource, Scene
 from ..knowing.scorer.source import ScorerRelevance, scorer_beside
 from ..knowing.words.answer import copied_answer
@@ -36,13 +35,12 @@ from ..options import Budget, Options, as_options, check_device, check_question
 from ..pictures.document import Document, document_of
 from ..pictures.ocr import ocr_missing
 from ..pictures.pdf import PageList
-from ..pictures.words import PromptWords, Words
+from ..pictures.words import Words
 from ..realizing.base import Settings
 from ..realizing.bundled import Calibration, marked, model_folder
-from .chat import SYSTEM, USER, Chat, ChatLook, PictureView, Turn, check_turns, lost_detail, words_of
+from .chat import SYSTEM, USER, Chat, ChatLook, PictureView, Turn, check_turns, lost_detail, one_or_several, words_of
 from .decoding import DecodingStep, Generated, Spelling, Sureness
-from .hints import hints_of, settled
-from .pages import ask_page_by_page, has_documents, open_pages
+from .pages import ask_page_by_page, has_documents, hints_of, open_pages, settled
 from .record import Record
 
 if TYPE_CHECKING:
@@ -62,26 +60,24 @@ OFFERS = ("pixels", "texture", "model", "words")
 class EyeEngine(Protocol):
     """What shows pictures to a model and lets it speak: `stock.StockEngine` with torch, `light.LightEngine` without.
 
-    ends: the tokens that end an answer. many: whether `generate` takes several conversations at once. `view` shows a
-    picture as the model sees it; `look` makes the prompt of a conversation and says where its tokens go; `generate`
-    gives the answers and the visual tokens that each read, `speak` one answer step by step. All write down seconds.
+    ends: the tokens that end an answer. `view` shows a picture as the model sees it; `look` makes the prompt of a
+    conversation and says where its tokens go; `speak` answers it step by step, and says how many visual tokens it read.
+    All write down seconds.
     """
 
     name: str
+    grip: Grip | None
 
     @property
-    def tokenizer(self) -> object: ...
+    def tokenizer(self) -> Any: ...
     @property
     def ends(self) -> list[int]: ...
-    @property
-    def many(self) -> bool: ...
     @property
     def device(self) -> str: ...
     def taught_single_questions(self, scorer: object) -> bool: ...
     def full_of(self, view: PictureView) -> int: ...
     def view(self, image: object) -> PictureView: ...
     def look(self, turns: Sequence[Turn], settings: Settings) -> ChatLook: ...
-    def generate(self, looked: Sequence[ChatLook], most: int) -> tuple[Generated, list[int]]: ...
     def speak(self, looked: ChatLook, most: int) -> tuple[Generator[DecodingStep], int]: ...
 
 
@@ -99,8 +95,8 @@ class Eye:
             of a model and its scorer (`Calibration`), which also knows of answers read at the wrong place.
         levels: The coarsest level of detail; None leaves it to the allocator.
         strategy: What `ask` takes unless told; None is the library's default.
-        graphs: Tower and prompt of single questions run as CUDA graphs, recorded when a size comes again. None does so
-            where it is safe (a dense Qwen3-VL on one CUDA device); True also compiles the decoding, for long answers.
+        graphs: Single questions run as CUDA graphs, recorded when a size comes again. None does so where it is safe (a
+            dense Qwen3-VL on one CUDA device), True refuses a model where it is not.
         name: What messages call the model.
         record: A .jsonl file to which questions and answers are appended (`record`).
         grip: Which heights of letters it reads (`arr-coc calibrate`): a `Grip`, or where one is; None takes what was
@@ -177,9 +173,9 @@ class Eye:
             eye = cls.from_pretrained(adapted_model(folder), device=device, **options)
             eye.engine.model, eye.engine.name = with_adapters(eye.engine.model, folder), str(name)
             return eye
-        own = {key: options.pop(key) for key in ("graphs",) if key in options}
-        options = {"name": str(name), **options}
-        engine = StockEngine.from_folder(folder, options.pop("name"), device, **own)
+        engine = StockEngine.from_folder(
+            folder, options.pop("name", str(name)), device, graphs=options.pop("graphs", None)
+        )
         return cls(engine, **{**beside(folder), **options})
 
     @property
@@ -269,21 +265,14 @@ class Eye:
             opened = open_pages(query, look_for or question, options, self.page_offers(), most)
             query, options = opened.turns, opened.options
         turns = [turn.seen_by(self.view) for turn in query]
-        views = [view for turn in turns for view in turn.views]
-        known = None if opened else words_of(views, options.words)
         started = perf_counter()
-        if opened is None and options.allocation is None:
-            known, options = self._read(views, known, options)
+        if opened is None:
+            views = [view for turn in turns for view in turn.views]
+            options = replace(options, words=words_of(views, options.words))
+            options = options if options.allocation is not None else self._read(views, options)
         reading = perf_counter() - started
-        settings = Settings(
-            options,
-            query=look_for or question,
-            allocation=options.allocation,
-            relevance=options.relevance,
-            scorer=self.scorer,
-            words=known,
-            groups=opened.groups if opened else None,
-        )
+        groups = opened.groups if opened else None
+        settings = Settings(options, query=look_for or question, scorer=self.scorer, groups=groups)
         looked = self.engine.look(turns, settings)
         looked.seconds["look"] += reading
         if opened is not None:
@@ -291,39 +280,36 @@ class Eye:
             plan = replace(looked.plan, notes=opened.notes)
             return replace(looked, plan=plan, question=question, pages=opened.pages, of_pages=opened.of_pages)
         tiled = len(looked.plan.allocations) != len(looked.views)
-        helped = options.hints != "none" and settings.words is not None and not tiled
+        helped = options.hints != "none" and options.words is not None and not tiled
         return self._hinted(looked, turns, settings) if helped else looked
 
-    def _read(self, views: Sequence[PictureView], known: PromptWords, options: Options) -> tuple[PromptWords, Options]:
+    def _read(self, views: Sequence[PictureView], options: Options) -> Options:
         """Read the words of pictures that bring none, by OCR where that pays; the options say if OCR is still to do."""
-        several = known if isinstance(known, list) else [known] * len(views)
+        known = options.words if isinstance(options.words, list) else [options.words] * len(views)
         # Words have their places in the whole picture, which is not what a tile shows.
         tiled = getattr(getattr(self.engine, "backbone", None), "tiled", False)
-        if tiled or not options.reads(1 << 30, options.relevance) or all(one is not None for one in several):
-            return known, replace(options, ocr=False)
+        if tiled or not options.reads(1 << 30, options.relevance) or all(one is not None for one in known):
+            return replace(options, ocr=False)
         if ocr_missing() is not None:
-            return known, options
-        allowed = [options.reads(self.engine.full_of(view)) for view in views]
+            return options
         read = [
-            with_words(Scene(view.picture.pixels, words=one, ocr=may))
-            for view, one, may in zip(views, several, allowed, strict=True)
+            with_words(Scene(view.picture.pixels, words=one, ocr=options.reads(self.engine.full_of(view))))
+            for view, one in zip(views, known, strict=True)
         ]
-        found = [scene.words for scene in read]
-        options = replace(options, ocr=any(scene.ocr for scene in read))
-        return found[0] if len(found) == 1 else found if any(one is not None for one in found) else None, options
+        words = one_or_several([scene.words for scene in read])
+        return replace(options, words=words, ocr=any(scene.ocr for scene in read))
 
     def _hinted(self, looked: ChatLook, turns: Sequence[Turn], settings: Settings) -> ChatLook:
         """The same look with what the words of its pages add: text in the prompt, or an answer to copy."""
+        words, allocations = settings.options.words, looked.plan.allocations
         if self.scorer is not None:  # taught with its scorer, and never with words in a prompt
-            one = isinstance(settings.words, Words) and len(turns) == 1
-            return replace(looked, copied=copied_answer(settings.words, looked.question)) if one else looked
-        text = hints_of(settings.words, looked.plan.allocations)
+            one = isinstance(words, Words) and len(turns) == 1
+            return replace(looked, copied=copied_answer(words, looked.question)) if one else looked
+        text = hints_of(words, allocations)
         if not text:
             return looked
         last = replace(turns[-1], parts=(*turns[-1].parts, text))
-        allocations = looked.plan.allocations
-        decided = replace(settings, allocation=allocations if len(allocations) > 1 else allocations[0])
-        found = self.engine.look([*turns[:-1], last], decided)
+        found = self.engine.look([*turns[:-1], last], settings.override(allocation=allocations))
         price = len(self.engine.tokenizer.encode(text, add_special_tokens=False))
         note = f"the words of the page that stand in detail are in the prompt: {price} text tokens"
         plan = replace(found.plan, notes=(*looked.plan.notes, note))
@@ -408,22 +394,22 @@ class Eye:
         alone = self._taught_single_questions and isinstance(query, str)
         if self._pages is not None and options.allocation is None and alone:
             return self._page_by_page(self._pages, query, options)
-        return self._answers([self.prepare(query, options)], options.max_new_tokens)[0]
+        return self.answer(self.prepare(query, options), options.max_new_tokens)
 
     def _by_preset(self, query: str | Sequence[Turn], options: Options) -> Answer:
         """Answer one question about the current picture as a preset does; only the final answer is recorded."""
+        from .esper import Esper, find_preset
+
         options.check_preset()
-        function = load_function("arr_coc.answering.esper:find_preset")(options.preset)
+        function = find_preset(options.preset or "")
         if not isinstance(query, str):
             raise InputError(f"preset {options.preset!r} answers one question, not a conversation")
         check_question(query)
         own, plain = copy(self), replace(options, preset=None)
         own.record = None
-        if self._view is None and self._pages is not None:
-            return load_function("arr_coc.answering.esper:Esper")(own, options.preset).ask(query, options=plain)
-        if self._view is None:
-            raise InputError("no picture is set; call set_image(image) first")
-        return self.recorded(function(own, self._view.picture, query, plain, options.max_new_tokens), query)
+        if self._pages is not None:
+            return Esper(own, options.preset or "").ask(query, options=plain)
+        return self.recorded(function(own, self._seen.picture, query, plain, options.max_new_tokens), query)
 
     def recorded(self, answer: Answer, query: str) -> Answer:
         """Append an answer about the current picture to the record, where there is one.
@@ -440,6 +426,12 @@ class Eye:
         return answer
 
     @property
+    def _seen(self) -> PictureView:
+        if self._view is None:
+            raise InputError("no picture is set; call set_image(image) first")
+        return self._view
+
+    @property
     def document(self) -> Document | None:
         """The document that was set; None for a single picture."""
         return self._pages
@@ -447,9 +439,7 @@ class Eye:
     @property
     def full(self) -> int:
         """Visual tokens of the untouched current picture."""
-        if self._view is None:
-            raise InputError("no picture is set; call set_image(image) first")
-        return self.engine.full_of(self._view)
+        return self.engine.full_of(self._seen)
 
     def answer(self, looked: ChatLook, max_new_tokens: int = 64) -> Answer:
         """Answer what `prepare` gave.
@@ -461,7 +451,12 @@ class Eye:
         Returns:
             An `Answer`.
         """
-        return self._answers([looked], max_new_tokens)[0]
+        speaking, spent = self.engine.speak(looked, max_new_tokens)
+        with timed(looked.seconds, "answer"):
+            said = Generated.of_steps(speaking, self.engine.ends)
+        text = self.engine.tokenizer.decode(said.ids[0][said.within[0]].tolist(), skip_special_tokens=True).strip()
+        sure = {"confidence": said.confidence, "entropy": said.entropy, "margin": said.margin}
+        return self.conclude(looked, text, spent, **{name: float(of(self.temperature)[0]) for name, of in sure.items()})
 
     def page_offers(self) -> PageOffers:
         """What the pages of a document are asked with.
@@ -506,18 +501,6 @@ class Eye:
         begins = view is not None and (image is not None or not any(turn.role == USER for turn in turns))
         return Chat(copy(self), said, (view,) if view is not None and begins else ())
 
-    def _answers(self, looked: Sequence[ChatLook], most: int) -> list[Answer]:
-        """The answers to the rows of a batch."""
-        said, spent = self.engine.generate(looked, most)
-        sure = {"confidence": said.confidence, "entropy": said.entropy, "margin": said.margin}
-        found = {name: of(self.temperature).tolist() for name, of in sure.items()}
-        answers = []
-        for row, one in enumerate(looked):
-            ids = said.ids[row][said.within[row]].tolist()
-            text = self.engine.tokenizer.decode(ids, skip_special_tokens=True).strip()
-            answers.append(self.conclude(one, text, spent[row], **{name: of[row] for name, of in found.items()}))
-        return answers
-
     def stream(
         self, query: str | Sequence[Turn], budget: Budget | Sequence[int] | None = None, options: Options | None = None
     ) -> Generator[str, None, Answer]:
@@ -536,8 +519,7 @@ class Eye:
         if options.preset is not None:
             raise InputError("a preset cannot be streamed; call ask instead")
         looked = self.prepare(query, options)
-        speaking, spent = self.engine.speak(looked, options.max_new_tokens)
-        return self._spoken(looked, speaking, spent)
+        return self._spoken(looked, *self.engine.speak(looked, options.max_new_tokens))
 
     def _spoken(self, looked: ChatLook, speaking: Generator[DecodingStep], spent: int) -> Generator[str, None, Answer]:
         spelling, sureness = Spelling(self.engine.tokenizer, self.engine.ends), Sureness(self.temperature)

@@ -38,7 +38,7 @@ from ..realizing.bundled import as_trained
 from ..realizing.qwen3_vl.onnx import OnnxQwen3VL, OnnxSpeaker
 from ..texture.type_height import letters_of
 from .chat import ChatLook, PictureView, Turn
-from .decoding import DecodingStep, Generated, greedy_steps
+from .decoding import DecodingStep, greedy_steps
 from .eye import Eye, beside
 
 if TYPE_CHECKING:
@@ -53,7 +53,6 @@ PLACE = "\ue000"
 class LightEngine:
     """`mini`, or a folder of its kind, for one question at a time."""
 
-    many = False
     device = "cpu"
 
     def __init__(self, folder: Path) -> None:
@@ -88,12 +87,12 @@ class LightEngine:
         (view,), question = views, turns[0].text
         seconds = {"load": view.seconds, "read": 0.0}
         with timed(seconds, "look"):
-            if settings.allocation is None:
+            given = settings.options.allocation
+            if given is None:
                 plan, seen = self._plan(view, settings)
             else:
-                given: Any = settings.allocation
-                seen = self._view_at(view, distance_of(given).times)
-                plan = PromptPlan([given], None, {})
+                given = given[0] if isinstance(given, list) else given
+                plan, seen = PromptPlan([given], None, {}), self._view_at(view, distance_of(given).times)
             grid = self._grid(seen)
             check_grid(plan.allocations[0], *grid)
         inputs = {"query": as_trained(question, settings.scorer), "grid": grid}
@@ -115,13 +114,6 @@ class LightEngine:
         picture = resized(view.picture, size)
         return replace(view, picture=picture, tensors={"canvas": canvas_of(self.folder, picture.pixels)})
 
-    def generate(self, looked: Sequence[ChatLook], most: int) -> tuple[Generated, list[int]]:
-        """The answer to one question, and the visual tokens that it read."""
-        (one,) = looked
-        steps, spent = self.speak(one, most)
-        with timed(one.seconds, "answer"):
-            return Generated.of_steps(steps, self.ends), [spent]
-
     def speak(self, looked: ChatLook, most: int) -> tuple[Generator[DecodingStep], int]:
         """The answer, step by step, and the visual tokens that it reads."""
         (view,), (allocation,) = looked.views, looked.plan.allocations
@@ -134,12 +126,11 @@ class LightEngine:
 
     def _plan(self, view: PictureView, settings: Settings) -> tuple[PromptPlan, PictureView]:
         """Where the tokens go, and the picture as it is seen from the distance chosen."""
-        options, full, words, canvas = settings.request, self.full_of(view), settings.words, view.tensors["canvas"]
+        options, full, canvas = settings.options, self.full_of(view), view.tensors["canvas"]
         tokens = options.tokens(full)
-        known: dict[str, Any] = {"words": words, "scorer": settings.scorer, "ocr": options.ocr}
-        scene = Scene(canvas, **known, choosing=tokens < full, kept=view.kept)
-        assert isinstance(settings.query, str)
-        found = relevances_for(settings.relevance, [scene], [settings.query])
+        offers: dict[str, Any] = {"words": options.words, "scorer": settings.scorer, "ocr": options.ocr}
+        scene = Scene(canvas, **offers, choosing=tokens < full, kept=view.kept)
+        found = relevances_for(options.relevance, [scene], [str(settings.query)])
         (one,), (levels,) = found.relevance, found.levels
         seen = [view]
 
@@ -149,11 +140,11 @@ class LightEngine:
             return Frame(size, self.reader.cell, size)
 
         picture, size = view.picture, canvas.shape[:2]
-        known_words = view.words if words is None else words
+        words = view.words if options.words is None else options.words
         looked_at = View(
             picture.size,
             Frame(size, self.reader.cell, size),
-            lambda: letters_of(picture.pixels, known_words, picture.size),
+            lambda: letters_of(picture.pixels, words, picture.size),
             resized,
             self.grip,
         )

@@ -15,8 +15,8 @@ from torch import Tensor, nn
 
 from ...core.errors import InputError
 from ...core.values import Allocation
-from ..tokens.patches import LeafBatch, PictureGroups, leaf_patches, match_leaves
-from ..tokens.positions import language_positions, position_taps, prompt_positions, vision_positions
+from ..patches import LeafBatch, Pictures, leaf_patches, match_leaves
+from ..positions import language_positions, position_taps, prompt_positions, vision_positions
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -113,7 +113,7 @@ def encode_leaves(model: PreTrainedModel, patches: Tensor, batch: LeafBatch, **a
 
 def foveate(
     model: PreTrainedModel,
-    pictures: Tensor | PictureGroups,
+    pictures: Pictures,
     batch: LeafBatch,
     known: tuple[LeafBatch, VisualTokens] | None = None,
     tower: Callable[[Tensor, LeafBatch], VisualTokens] | None = None,
@@ -121,8 +121,8 @@ def foveate(
 ) -> VisualTokens:
     """Pictures, normalised as the processor does it, and their leaves -> visual tokens, in the order of the batch.
 
-    pictures: (B, C, H, W), or groups of several sizes. known: leaves of the same pictures that were encoded before;
-    they are taken as they are, and only the others pass through the tower. tower: `encode_leaves` in another form.
+    known: leaves of the same pictures that were encoded before; they are taken as they are, and only the others pass
+    through the tower. tower: `encode_leaves` in another form.
     temporal: frames that a patch repeats, the model's own number unless given.
     """
     vision = model.config.vision_config
@@ -136,15 +136,12 @@ def foveate(
 
     if known is None:
         return encode(batch)
-    found, where = match_leaves(batch, known[0])
-    old = known[1]
+    (found, where), old = match_leaves(batch, known[0]), known[1]
     if bool(found.all()):
-        return VisualTokens(old.embeds[where], tuple(plane[where] for plane in old.planes))
-    new = encode(batch.select(~found))
+        return old.select(where)
     # Place of every leaf in [old; new]: counted through the new ones where it was not found.
     place = torch.where(found, where, len(old.embeds) + (~found).cumsum(0) - 1)
-    planes = tuple(torch.cat([before, after])[place] for before, after in zip(old.planes, new.planes, strict=True))
-    return VisualTokens(torch.cat([old.embeds, new.embeds])[place], planes)
+    return VisualTokens.joined([old, encode(batch.select(~found))]).select(place)
 
 
 def join_known(

@@ -18,7 +18,7 @@ import numpy as np
 from ...core.errors import InputError
 from ...core.folders import open_session, stored
 from ..base import DecodingStep
-from ..tokens.positions import (
+from ..positions import (
     axial_angles,
     interleaved_angles,
     language_positions,

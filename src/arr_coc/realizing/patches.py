@@ -8,7 +8,7 @@ Tokens of the classic scale are boxes of fractional size; theirs are cut by area
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -17,18 +17,17 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ...attending.frame import check_grid as check_grid
-from ...attending.frame import leaves_of as leaves_of
-from ...attending.frame import ordered_leaves as ordered_leaves
-from ...attending.frame import tokens_of
-from ...core.errors import InputError
-from ...core.values import Allocation
+from ..attending.frame import tokens_of
+from ..core.errors import InputError
+from ..core.values import Allocation
 
 if TYPE_CHECKING:
     from transformers import ProcessorMixin
 
-# Pictures of one size, stacked: {(height, width): (numbers of the pictures, (B, C, height, width))}
-PictureGroups = Mapping[tuple[int, int], tuple[list[int], Tensor]]
+# Boxes that are cut from a picture together.
+AT_ONCE = 256
+# (B, C, H, W), or a list of pictures (C, H, W) of any sizes.
+Pictures = Tensor | Sequence[Tensor]
 
 
 @dataclass(frozen=True)
@@ -129,40 +128,28 @@ class LeafBatch:
 
 def unpatchify(
     patches: Tensor, sizes: Sequence[tuple[int, int]], patch_size: int, merge: int, temporal: int
-) -> PictureGroups:
-    """The pictures inside a processor's `pixel_values`; exact, because level-0 patches tile the picture.
+) -> list[Tensor]:
+    """The pictures (C, H, W) inside a processor's `pixel_values`; exact, because level-0 patches tile the picture.
 
     patches: (sum of rows·cols, C·T·P·P) in merge-block order. sizes: (patch rows, patch cols) of each picture.
     The T temporal copies of a still picture are equal, the first is taken.
     """
-    channels = patches.shape[1] // (temporal * patch_size**2)
-    counts = [rows * cols for rows, cols in sizes]
+    channels, counts = patches.shape[1] // (temporal * patch_size**2), [rows * cols for rows, cols in sizes]
     if sum(counts) != len(patches):
         raise InputError(f"pixel_values has {len(patches)} patches but the grids {list(sizes)} need {sum(counts)}")
-    ends = np.cumsum(counts)
-    groups: dict[tuple[int, int], tuple[list[int], Tensor]] = {}
-    for rows, cols in dict.fromkeys(sizes):
-        members = [number for number, size in enumerate(sizes) if size == (rows, cols)]
-        if len(members) == len(sizes):
-            chosen = patches
-        else:
-            index = (ends[members] - rows * cols)[:, None] + np.arange(rows * cols)
-            chosen = patches[torch.from_numpy(index.ravel()).to(patches.device)]
-        blocks = chosen.view(
-            len(members), rows // merge, cols // merge, merge, merge, channels, temporal, patch_size, patch_size
-        )[:, :, :, :, :, :, 0]
-        picture = blocks.permute(0, 5, 1, 3, 6, 2, 4, 7)  # B, C, block row, row in block, y, block col, col in block, x
-        size = rows * patch_size, cols * patch_size
-        groups[size] = members, picture.reshape(len(members), channels, *size)
-    return groups
+    pictures = []
+    for part, (rows, cols) in zip(patches.split(counts), sizes, strict=True):
+        blocks = part.view(rows // merge, cols // merge, merge, merge, channels, temporal, patch_size, patch_size)
+        picture = blocks[:, :, :, :, :, 0].permute(4, 0, 2, 5, 1, 3, 6)  # C, block row, row in it, y, and so across
+        pictures.append(picture.reshape(channels, rows * patch_size, cols * patch_size))
+    return pictures
 
 
-def in_order(groups: PictureGroups) -> list[Tensor]:
-    """The pictures of all groups, by their numbers."""
-    found = {
-        number: one for members, pictures in groups.values() for number, one in zip(members, pictures, strict=True)
-    }
-    return [found[number] for number in range(len(found))]
+def _stacks(pictures: Pictures) -> list[tuple[list[int], Tensor]]:
+    """Pictures of one size stacked (B, C, H, W), with their numbers."""
+    if isinstance(pictures, Tensor):
+        return [(list(range(len(pictures))), pictures)]
+    return [([number], one[None]) for number, one in enumerate(pictures)]
 
 
 def denormalize(pixels: Tensor, processor: ProcessorMixin) -> Tensor:
@@ -176,18 +163,12 @@ def denormalize(pixels: Tensor, processor: ProcessorMixin) -> Tensor:
     return pixels.clamp(0, 1)
 
 
-def mip_pyramid(pictures: Tensor | PictureGroups, levels: int, cell: int = 32, patch_size: int = 16) -> PatchPyramid:
-    """Levels 0 … levels-1 of all pictures, each level the 2×2 average of the one below; edges are replicated.
-
-    pictures: (B, C, H, W), or groups of several sizes as `unpatchify` gives them.
-    """
-    if isinstance(pictures, Tensor):
-        pictures = {(pictures.shape[2], pictures.shape[3]): (list(range(len(pictures))), pictures)}
-    number = sum(len(members) for members, _ in pictures.values())
-    start, height, width = (np.zeros((number, levels), dtype=np.int64) for _ in range(3))
+def mip_pyramid(pictures: Pictures, levels: int, cell: int = 32, patch_size: int = 16) -> PatchPyramid:
+    """Levels 0 … levels-1 of all pictures, each level the 2×2 average of the one below; edges are replicated."""
+    start, height, width = (np.zeros((len(pictures), levels), dtype=np.int64) for _ in range(3))
     tables: list[Tensor] = []
     filled, channels = 0, 0
-    for members, plane in pictures.values():
+    for members, plane in _stacks(pictures):
         channels = plane.shape[1]
         for level in range(levels):
             if level:
@@ -240,7 +221,7 @@ def gather_leaf_patches(
 
 
 def leaf_patches(
-    pictures: Tensor | PictureGroups, batch: LeafBatch, *, merge: int = 2, patch_size: int = 16, temporal: int = 2
+    pictures: Pictures, batch: LeafBatch, *, merge: int = 2, patch_size: int = 16, temporal: int = 2
 ) -> Callable[[LeafBatch], Tensor]:
     """What cuts the patches of the batch, or of parts of it, from its pictures: by mip levels where every leaf has one,
     by area where some have fractional sizes."""
@@ -267,46 +248,30 @@ def leaf_boxes(leaves: Tensor) -> Tensor:
 
 
 def area_patches(
-    pictures: Tensor | PictureGroups,
-    boxes: Tensor,
-    owner: Tensor,
-    *,
-    merge: int = 2,
-    patch_size: int = 16,
-    temporal: int = 2,
-    at_once: int = 256,
+    pictures: Pictures, boxes: Tensor, owner: Tensor, *, merge: int = 2, patch_size: int = 16, temporal: int = 2
 ) -> Tensor:
     """Patches of tokens of any size, in the layout of `gather_leaf_patches`: every pixel of a token is the mean of the
     ground under it, exactly, so that a box of one whole cell gives that cell's own pixels.
 
-    pictures: (B, C, H, W) or groups of several sizes. boxes: (M, 4) top, left, height, width in cells. owner: (M,).
-    Boxes of one size are cut together, `at_once` at a time for memory; beyond the edge the edge is repeated.
+    boxes: (M, 4) top, left, height, width in cells. owner: (M,). Boxes of one size and picture are cut together, at
+    most `AT_ONCE` at a time for memory; beyond the edge the edge is repeated.
     """
-    if isinstance(pictures, Tensor):
-        pictures = {(pictures.shape[2], pictures.shape[3]): (list(range(len(pictures))), pictures)}
-    cell = merge * patch_size
-    first = next(iter(pictures.values()))[1]
-    channels, device = first.shape[1], first.device
+    cell, first = merge * patch_size, pictures[0]
+    channels, device = first.shape[0], first.device
     boxes, owner = boxes.to(device, torch.float64) * cell, owner.to(device)
     made = torch.empty(len(boxes), channels, cell, cell, dtype=first.dtype, device=device)
-    for members, plane in pictures.values():
-        number = torch.full((int(owner.max()) + 1 + max(members),), -1, device=device)
-        number[torch.tensor(members, device=device)] = torch.arange(len(members), device=device)
-        here = number[owner]
-        sizes, kind = torch.unique(boxes[:, 2:], dim=0, return_inverse=True)
-        for size in range(len(sizes)):
-            chosen = torch.nonzero((kind == size) & (here >= 0)).flatten()
-            for part in chosen.split(at_once):
-                made[part] = _area_means(plane, here[part], boxes[part], cell)
+    kinds, kind = torch.unique(torch.cat([owner[:, None], boxes[:, 2:]], 1), dim=0, return_inverse=True)
+    for number, picture in enumerate(kinds[:, 0].long().tolist()):
+        for part in torch.nonzero(kind == number).flatten().split(AT_ONCE):
+            made[part] = _area_means(pictures[picture], boxes[part], cell)
     blocks = made.view(-1, channels, merge, patch_size, merge, patch_size).permute(0, 2, 4, 1, 3, 5)
     blocks = blocks[:, :, :, :, None].expand(-1, -1, -1, -1, temporal, -1, -1)
     return blocks.reshape(-1, channels * temporal * patch_size * patch_size)
 
 
-def _area_means(plane: Tensor, picture: Tensor, boxes: Tensor, cell: int) -> Tensor:
-    """(B, C, H, W), picture (n,), boxes (n, 4) in pixels, all of one size → (n, C, cell, cell)."""
-    device = plane.device
-    taps, weights = [], []
+def _area_means(picture: Tensor, boxes: Tensor, cell: int) -> Tensor:
+    """(C, H, W), boxes (n, 4) in pixels, all of one size → (n, C, cell, cell)."""
+    device, taps, weights = picture.device, [], []
     for axis in range(2):
         start, length = boxes[:, axis], float(boxes[0, 2 + axis])
         base = start.floor()
@@ -314,9 +279,9 @@ def _area_means(plane: Tensor, picture: Tensor, boxes: Tensor, cell: int) -> Ten
         edges = (start - base)[:, None] + torch.arange(cell + 1, device=device) * (length / cell)
         low, high = edges[:, :-1, None], edges[:, 1:, None]
         shared = (torch.minimum(high, span + 1.0) - torch.maximum(low, span.double())).clamp_min(0)
-        weights.append((shared / shared.sum(-1, keepdim=True)).to(plane.dtype))  # (n, cell, span)
-        taps.append((base.long()[:, None] + span).clamp(0, plane.shape[2 + axis] - 1))
-    window = plane[picture[:, None, None], :, taps[0][:, :, None], taps[1][:, None, :]].permute(0, 3, 1, 2)
+        weights.append((shared / shared.sum(-1, keepdim=True)).to(picture.dtype))  # (n, cell, span)
+        taps.append((base.long()[:, None] + span).clamp(0, picture.shape[1 + axis] - 1))
+    window = picture[:, taps[0][:, :, None], taps[1][:, None, :]].transpose(0, 1)
     return weights[0][:, None] @ window @ weights[1][:, None].mT
 
 
