@@ -128,7 +128,9 @@ def random_eye(device: str, tiny: bool, graphs: bool | None) -> Eye:
     with torch.no_grad():  # no token beyond the alphabet is ever the likeliest
         model.lm_head.weight[LETTERS:] = 0
     processor = load_processor(str(part_folder(MINI)))
-    return Eye(model, processor, relevance="scorer", graphs=graphs, name="random weights")
+    eye = Eye(model, processor, relevance="scorer", name="random weights")
+    eye.engine.graphs = None if graphs is False else eye.engine.graphs
+    return eye
 
 
 def staged(eye: Eye, page: np.ndarray, name: str, keep: float) -> tuple[dict[str, float], int]:

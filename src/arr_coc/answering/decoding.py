@@ -35,15 +35,11 @@ HARMLESS |= {"output_hidden_states", "_from_model_config"}
 
 
 class Speaker(Protocol):
-    """A model that has read a prompt, or several in rows, and goes on one token at a time."""
+    """A model that has read a prompt, or several in rows: `begin` gives the first token of every row, `go_on` the token
+    after those (B,) of the step before."""
 
-    def begin(self) -> DecodingStep:
-        """The first token of every row."""
-        ...
-
-    def go_on(self, ids: Array) -> DecodingStep:
-        """The token after `ids` (B,), those of the step before."""
-        ...
+    def begin(self) -> DecodingStep: ...
+    def go_on(self, ids: Array) -> DecodingStep: ...
 
 
 @dataclass(frozen=True)

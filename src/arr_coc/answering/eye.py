@@ -14,16 +14,16 @@ from collections.abc import Generator, Sequence
 from copy import copy
 from dataclasses import replace
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..attending.frame import in_picture
-from ..attending.grip import Grip, as_grip
-from ..attending.strategies import DEFAULT_STRATEGY, check_strategy
+from ..attending.grip import Grip
+from ..attending.strategies import DEFAULT_STRATEGY
 from ..balancing.choosing import check_relevance
 from ..balancing.document import PageOffers
-from ..core.errors import InputError, naming_extras, positive, shown, whole
+from ..core.errors import InputError, naming_extras, of_kind
 from ..core.folders import MINI
 from ..core.kept import ByteStore, PictureStore, pixels_key
 from ..core.values import Answer, Pass, Relevance, timed
@@ -57,50 +57,21 @@ BY_SCORER = "relevance 'scorer'"
 OFFERS = ("pixels", "texture", "model", "words")
 
 
-class EyeEngine(Protocol):
-    """What shows pictures to a model and lets it speak: `stock.StockEngine` with torch, `light.LightEngine` without.
-
-    ends: the tokens that end an answer. `view` shows a picture as the model sees it; `look` makes the prompt of a
-    conversation and says where its tokens go; `speak` answers it step by step, and says how many visual tokens it read.
-    All write down seconds.
-    """
-
-    name: str
-    grip: Grip | None
-
-    @property
-    def tokenizer(self) -> Any: ...
-    @property
-    def ends(self) -> list[int]: ...
-    @property
-    def device(self) -> str: ...
-    def taught_single_questions(self, scorer: object) -> bool: ...
-    def full_of(self, view: PictureView) -> int: ...
-    def view(self, image: object) -> PictureView: ...
-    def look(self, turns: Sequence[Turn], settings: Settings) -> ChatLook: ...
-    def speak(self, looked: ChatLook, most: int) -> tuple[Generator[DecodingStep], int]: ...
-
-
 class Eye:
     """A model that looks before it answers.
 
     Args:
-        model: A stock vision-language model; or an engine (`EyeEngine`), and then no processor.
+        model: A stock vision-language model; or an engine (`stock.StockEngine`, or `light.LightEngine` without torch),
+            and then no processor.
         processor: Of the model.
         relevance: Where detail should go, as for `attach`: "scorer" (the learned one), "glance", "detail", "look", any
             other source, or a function of (picture, question). "auto" takes the scorer where one was trained with the
             model, as with `mini`.
         scorer: That one.
-        temperature: Divides the logits before the uncertainty is read off them; 1 unless calibrated. Or the calibration
-            of a model and its scorer (`Calibration`), which also knows of answers read at the wrong place.
-        levels: The coarsest level of detail; None leaves it to the allocator.
-        strategy: What `ask` takes unless told; None is the library's default.
-        graphs: Single questions run as CUDA graphs, recorded when a size comes again. None does so where it is safe (a
-            dense Qwen3-VL on one CUDA device), True refuses a model where it is not.
+        calibration: What was measured of the model and its scorer: the temperature of its uncertainty, and the strategy
+            and levels that it was trained with.
         name: What messages call the model.
         record: A .jsonl file to which questions and answers are appended (`record`).
-        grip: Which heights of letters it reads (`arr-coc calibrate`): a `Grip`, or where one is; None takes what was
-            measured of this model.
 
     Example:
         >>> Eye.from_pretrained("mini").set_image("street.png").ask("Read the pink sign.").text  # doctest: +SKIP
@@ -109,43 +80,32 @@ class Eye:
 
     def __init__(
         self,
-        model: PreTrainedModel | EyeEngine,
+        model: PreTrainedModel | object,
         processor: ProcessorMixin | None = None,
         *,
         relevance: str | RelevanceSource = "auto",
         scorer: RelevanceSource | None = None,
-        temperature: float | Calibration = 1.0,
-        levels: int | None = None,
-        strategy: str | None = None,
-        graphs: bool | None = None,
+        calibration: Calibration | None = None,
         name: str = "",
         record: str | Path | None = None,
-        grip: Grip | str | Path | None = None,
     ) -> None:
         if isinstance(relevance, str):
             check_relevance(relevance, OFFERS if scorer is None else (*OFFERS, "scorer"))
         self.relevance = relevance
         self.scorer = scorer
-        known = temperature if isinstance(temperature, Calibration) else None
-        self.temperature = positive(temperature if known is None else known.temperature, "temperature")
-        self.place = None if known is None else known.place
-        self.levels = None if levels is None else whole(levels, "levels")
-        self.strategy = check_strategy(DEFAULT_STRATEGY if strategy is None else strategy)
+        self.calibration = Calibration() if calibration is None else of_kind(calibration, Calibration, "calibration")
         # Any: what only one of the engines has, its users know that they have it.
         self.engine: Any = model
         if processor is not None or not hasattr(model, "look"):
             with naming_extras():
                 from .stock import StockEngine
 
-            given: Any = (model, processor)
-            self.engine = StockEngine(*given, name=name, graphs=graphs)
-        if grip is not None:
-            self.engine.grip = as_grip(grip)
+            self.engine = StockEngine(model, processor, name=name)
         # What the scorer read of a picture, for its next question.
         self.memory = ByteStore()
         self.record = None if record is None else Record(record)
         self._view: PictureView | None = None
-        self._pages: Document | None = None
+        self.document: Document | None = None
 
     @classmethod
     @naming_extras()
@@ -173,18 +133,12 @@ class Eye:
             eye = cls.from_pretrained(adapted_model(folder), device=device, **options)
             eye.engine.model, eye.engine.name = with_adapters(eye.engine.model, folder), str(name)
             return eye
-        engine = StockEngine.from_folder(
-            folder, options.pop("name", str(name)), device, graphs=options.pop("graphs", None)
-        )
+        engine = StockEngine.from_folder(folder, options.pop("name", str(name)), device)
         return cls(engine, **{**beside(folder), **options})
 
     @property
     def model(self) -> Any:
         return self.engine.model
-
-    @model.setter
-    def model(self, model: object) -> None:
-        self.engine.model = model
 
     @property
     def processor(self) -> Any:
@@ -193,6 +147,10 @@ class Eye:
     @property
     def backbone(self) -> Any:
         return self.engine.backbone
+
+    @property
+    def temperature(self) -> float:
+        return self.calibration.temperature
 
     @property
     def name(self) -> str:
@@ -214,20 +172,13 @@ class Eye:
             This eye.
         """
         document = document_of(image, pages)
-        self._view, self._pages = None, document if document is not None and len(document) > 1 else None
-        if self._pages is None:
+        self._view, self.document = None, document if document is not None and len(document) > 1 else None
+        if self.document is None:
             self._view = self.view(image if document is None else document.pages[0].source)
         return self
 
     def view(self, image: object) -> PictureView:
-        """Prepare a picture as the model sees it. What the scorer reads of it is kept by its pixels.
-
-        Args:
-            image: As for `set_image`, no document.
-
-        Returns:
-            A `PictureView`.
-        """
+        """A picture (no document) as the model sees it. What the scorer reads of it is kept by its pixels."""
         view = self.engine.view(image)
         return replace(view, kept=PictureStore(self.memory, pixels_key(view.picture.pixels)))
 
@@ -239,26 +190,17 @@ class Eye:
         look_for: str | None = None,
         pages_shown: int | None = None,
     ) -> ChatLook:
-        """Do everything that `ask` does before the picture is encoded.
-
-        Args:
-            query: The question, or the turns of a conversation.
-            options: As for `ask`.
-            look_for: What tokens are spent on, where that is not the question.
-            pages_shown: Of a document, at most.
-
-        Returns:
-            A `ChatLook`: the prompt, and where its tokens go.
-        """
+        """Do all that `ask` does before a picture is encoded; tokens are spent on `look_for`, or else the question."""
         options = as_options(options)
         if isinstance(query, str):
-            seen = self._view or self._pages
+            seen = self._view or self.document
             if seen is None:
                 raise InputError("no picture yet: call eye.set_image(image) before eye.ask(query)")
             query = (Turn(USER, (seen, query)),)
         question = check_question(check_turns(query))
         options.check_decided()
-        options = options.default(levels=self.levels, strategy=self.strategy, relevance=self.relevance)
+        trained = self.calibration
+        options = options.default(levels=trained.levels, strategy=trained.strategy, relevance=self.relevance)
         opened = None
         if options.allocation is None and has_documents(query):
             most = 1 if self._taught_single_questions else pages_shown
@@ -318,7 +260,7 @@ class Eye:
 
     def _sureness(self, looked: ChatLook, confidence: float) -> float:
         """How sure an answer is whose text has this probability: less where the scorer was not sure of its place."""
-        place, maps = self.place, looked.plan.relevance
+        place, maps = self.calibration.place, looked.plan.relevance
         if place is None or not maps or not any(note.startswith(BY_SCORER) for note in looked.plan.notes):
             return confidence
         return place.sureness(confidence, max(float(np.max(np.asarray(one))) for one in maps))
@@ -326,21 +268,8 @@ class Eye:
     def conclude(
         self, looked: ChatLook, text: str, spent: int, *, confidence: float, entropy: float, margin: float
     ) -> Answer:
-        """The answer to what was looked at.
-
-        Args:
-            looked: What `prepare` gave.
-            text: What the model said.
-            spent: Visual tokens that the prompt held, which may differ from what was planned.
-            confidence: The probability of the text.
-            entropy: Of its characters.
-            margin: Between the two likeliest characters.
-
-        Returns:
-            An `Answer`.
-        """
-        uncertainty, planned = 1.0 - self._sureness(looked, confidence), looked.plan.allocations
-        views = looked.views
+        """Build the answer to what `prepare` gave, of which `spent` visual tokens were really in the prompt."""
+        uncertainty, planned, views = 1.0 - self._sureness(looked, confidence), looked.plan.allocations, looked.views
         if len(planned) != len(views):  # tiles, in pixels of their own; last the view that shows the whole picture
             whole = range(len(planned))[self.backbone.whole_view]
             planned = [*planned[:whole], *planned[whole + 1 :], in_picture(planned[whole], views[0].picture.size)]
@@ -352,8 +281,8 @@ class Eye:
         passes = tuple(Pass(one, count, text=text, **sure) for one, count in zip(planned, tokens, strict=True))
         shown = (marked(view.picture, self.scorer) for view in looked.views)
         notes = (*(note for picture in shown for note in picture.notes), *looked.plan.notes, *lost_detail(looked))
-        told: dict[str, Any] = {"pages": looked.pages, "of_pages": looked.of_pages}
-        answer = Answer(text, uncertainty, passes, looked.seconds, looked.full, notes, **told)
+        pages: dict[str, Any] = {"pages": looked.pages, "of_pages": looked.of_pages}
+        answer = Answer(text, uncertainty, passes, looked.seconds, looked.full, notes, **pages)
         if looked.copied is not None:
             answer = settled(answer, looked.copied)
         if self.record is not None and len(looked.views) == 1:
@@ -361,14 +290,7 @@ class Eye:
         return answer
 
     def scored(self, query: str) -> Relevance | None:
-        """The scorer's map of the picture, for drawing.
-
-        Args:
-            query: The question.
-
-        Returns:
-            A `Relevance`; None where no scorer belongs to the model.
-        """
+        """The scorer's map of the picture, for drawing; None where no scorer belongs to the model."""
         if self._view is None or not isinstance(self.scorer, ScorerRelevance):
             return None
         return self.scorer.of_pixels(self._view.picture.pixels, query)
@@ -392,8 +314,8 @@ class Eye:
         if options.preset is not None:
             return self._by_preset(query, options)
         alone = self._taught_single_questions and isinstance(query, str)
-        if self._pages is not None and options.allocation is None and alone:
-            return self._page_by_page(self._pages, query, options)
+        if self.document is not None and options.allocation is None and alone:
+            return self._page_by_page(self.document, query, options)
         return self.answer(self.prepare(query, options), options.max_new_tokens)
 
     def _by_preset(self, query: str | Sequence[Turn], options: Options) -> Answer:
@@ -407,20 +329,12 @@ class Eye:
         check_question(query)
         own, plain = copy(self), replace(options, preset=None)
         own.record = None
-        if self._pages is not None:
+        if self.document is not None:
             return Esper(own, options.preset or "").ask(query, options=plain)
         return self.recorded(function(own, self._seen.picture, query, plain, options.max_new_tokens), query)
 
     def recorded(self, answer: Answer, query: str) -> Answer:
-        """Append an answer about the current picture to the record, where there is one.
-
-        Args:
-            answer: The answer.
-            query: Its question.
-
-        Returns:
-            The answer.
-        """
+        """Append an answer about the current picture to the record, where there is one."""
         if self.record is not None and self._view is not None:
             self.record.add(answer, query, self._view.picture, self.name)
         return answer
@@ -432,25 +346,12 @@ class Eye:
         return self._view
 
     @property
-    def document(self) -> Document | None:
-        """The document that was set; None for a single picture."""
-        return self._pages
-
-    @property
     def full(self) -> int:
         """Visual tokens of the untouched current picture."""
         return self.engine.full_of(self._seen)
 
     def answer(self, looked: ChatLook, max_new_tokens: int = 64) -> Answer:
-        """Answer what `prepare` gave.
-
-        Args:
-            looked: The prompt, and where its tokens go.
-            max_new_tokens: The longest answer.
-
-        Returns:
-            An `Answer`.
-        """
+        """Answer what `prepare` gave, with at most so many tokens."""
         speaking, spent = self.engine.speak(looked, max_new_tokens)
         with timed(looked.seconds, "answer"):
             said = Generated.of_steps(speaking, self.engine.ends)
@@ -459,11 +360,7 @@ class Eye:
         return self.conclude(looked, text, spent, **{name: float(of(self.temperature)[0]) for name, of in sure.items()})
 
     def page_offers(self) -> PageOffers:
-        """What the pages of a document are asked with.
-
-        Returns:
-            Device and scorer.
-        """
+        """What the pages of a document are asked with."""
         return PageOffers(device=self.engine.device, scorer=self.scorer)
 
     @property
@@ -492,11 +389,7 @@ class Eye:
         Returns:
             A `Chat`.
         """
-        if not isinstance(turns, Sequence) or not all(isinstance(turn, Turn) for turn in turns):
-            raise InputError(f"turns= are those of an earlier conversation, a list of Turn, got {shown(turns)}")
-        if not isinstance(system, str | None):
-            raise InputError(f"system= is a text that is said before all, got {shown(system)}")
-        said = (*(() if system is None else (Turn(SYSTEM, (system,)),)), *turns)
+        said = (*(() if system is None else (Turn(SYSTEM, (of_kind(system, str, "system"),)),)), *turns)
         view = self._view if image is None else self.view(image)
         begins = view is not None and (image is not None or not any(turn.role == USER for turn in turns))
         return Chat(copy(self), said, (view,) if view is not None and begins else ())
@@ -504,17 +397,7 @@ class Eye:
     def stream(
         self, query: str | Sequence[Turn], budget: Budget | Sequence[int] | None = None, options: Options | None = None
     ) -> Generator[str, None, Answer]:
-        """Answer one question piece by piece, as it is spoken.
-
-        Args:
-            query: As for `ask`.
-            budget: As for `ask`.
-            options: As for `ask`.
-
-        Returns:
-            A generator of pieces that are together the answer's text; it returns the `Answer`. A model that merges
-            tokens behind its encoder speaks in one piece.
-        """
+        """Answer as `ask` does, piece by piece while it is spoken; the generator returns the `Answer`."""
         options = as_options(options).override(budget=budget)
         if options.preset is not None:
             raise InputError("a preset cannot be streamed; call ask instead")
@@ -541,10 +424,5 @@ class Eye:
 
 def beside(folder: Path) -> dict[str, Any]:
     """What a training left in and beside the folder of a model, as arguments of `Eye`."""
-    calibration, scorer = Calibration.beside(folder), scorer_beside(folder)
-    return {
-        "temperature": calibration,
-        "levels": calibration.levels,
-        "strategy": calibration.strategy,
-        "scorer": None if scorer is None else ScorerRelevance(scorer),
-    }
+    scorer = scorer_beside(folder)
+    return {"calibration": Calibration.beside(folder), "scorer": None if scorer is None else ScorerRelevance(scorer)}

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Generator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache
 from importlib.util import find_spec
@@ -154,11 +155,10 @@ class LightEngine:
         return PromptPlan([allocation], [plain], {}, tuple(dict.fromkeys((*said, *options.notes(full))))), seen[-1]
 
 
-def quick_eye(relevance: object = "auto", levels: int | None = None) -> Eye:
+def quick_eye() -> Eye:
     """The bundled `mini` without torch, for one question about one picture at a time."""
     folder = part_folder(MINI)
-    own: dict[str, Any] = {"relevance": relevance, **({} if levels is None else {"levels": levels})}
-    return Eye(LightEngine(folder), **{**beside(folder), **own})
+    return Eye(LightEngine(folder), **beside(folder))
 
 
 @lru_cache(maxsize=1)
@@ -167,10 +167,13 @@ def _reader(folder: Path) -> OnnxQwen3VL:
 
 
 @lru_cache(maxsize=4)
-def _tokenizer(folder: Path) -> Tokenizer:
+def _tokenizer(folder: Path, literal: bool = False) -> Tokenizer:
+    """literal: takes special tokens for the text they are written with."""
     from tokenizers import Tokenizer
 
-    return Tokenizer.from_file(str(folder / "tokenizer.json"))
+    tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    tokenizer.encode_special_tokens = literal
+    return tokenizer
 
 
 @lru_cache(maxsize=4)
@@ -189,29 +192,12 @@ def _template(folder: Path) -> str:
 def prompt_ids(folder: Path, query: str, tokens: int) -> list[int]:
     """The prompt with `tokens` placeholders; the question is nothing but text, whatever markers it spells out."""
     tokenizer = _tokenizer(folder)
-    placeholder = tokenizer.id_to_token(_settings(folder, "config.json")["image_token_id"])
-    assert placeholder is not None
-    chat = _template(folder).replace(placeholder, placeholder * tokens, 1)
-    before, _, after = chat.partition(PLACE)
-    if not any(token in query for token in (one.content for one in tokenizer.get_added_tokens_decoder().values())):
-        return tokenizer.encode(chat.replace(PLACE, query), add_special_tokens=False).ids
-    plain = _plain_tokenizer(folder)
-    asked = plain.encode(query, add_special_tokens=False).ids
-    return [
-        *tokenizer.encode(before, add_special_tokens=False).ids,
-        *asked,
-        *tokenizer.encode(after, add_special_tokens=False).ids,
-    ]
-
-
-@lru_cache(maxsize=4)
-def _plain_tokenizer(folder: Path) -> Tokenizer:
-    """One that takes special tokens for the text they are written with."""
-    from tokenizers import Tokenizer
-
-    tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
-    tokenizer.encode_special_tokens = True
-    return tokenizer
+    placeholder = str(tokenizer.id_to_token(_settings(folder, "config.json")["image_token_id"]))
+    before, _, after = _template(folder).replace(placeholder, placeholder * tokens, 1).partition(PLACE)
+    if not any(one.content in query for one in tokenizer.get_added_tokens_decoder().values()):
+        return tokenizer.encode(before + query + after, add_special_tokens=False).ids
+    parts = ((tokenizer, before), (_tokenizer(folder, literal=True), query), (tokenizer, after))
+    return [token for one, text in parts for token in one.encode(text, add_special_tokens=False).ids]
 
 
 @lru_cache(maxsize=8)
@@ -274,20 +260,18 @@ def can_be_quick(model: object, size: tuple[int, int], options: Options) -> bool
         return False
     if relevance not in (None, "auto") and "model" in find_source(relevance).needs:
         return False
+    most = most_tokens()
     if allocation is not None:
-        few = isinstance(allocation, Allocation) and allocation.tokens <= most_tokens()
-        return few and bool((allocation.counts == 1).all())
+        return isinstance(allocation, Allocation) and allocation.tokens <= most and bool((allocation.counts == 1).all())
     folder = part_folder(MINI)
     height, width = canvas_size(folder, size)
     how = _settings(folder, "preprocessor_config.json")
     full = height * width // (how["patch_size"] * how["merge_size"]) ** 2
-    return options.tokens(full) <= most_tokens()
+    return options.tokens(full) <= most
 
 
 def most_tokens() -> float:
     """Up to how many tokens `LightEngine` is taken: any number where torch is not installed."""
-    try:
-        there = find_spec("torch") is not None
-    except ModuleNotFoundError:
-        there = False
-    return MOST_TOKENS if there else math.inf
+    with suppress(ModuleNotFoundError):
+        return math.inf if find_spec("torch") is None else MOST_TOKENS
+    return math.inf

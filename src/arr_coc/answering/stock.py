@@ -46,7 +46,7 @@ from .decoding import DecodingStep, end_tokens, is_lean, steps
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from transformers import PreTrainedModel, ProcessorMixin
+    from torch import Tensor
 
     from ..realizing.base import Realized
 
@@ -59,14 +59,7 @@ UNREAD = "what was said before was not read: {name} was taught single questions"
 class StockEngine:
     """A model and its processor. The arguments are told at `eye.Eye`."""
 
-    def __init__(
-        self,
-        model: PreTrainedModel,
-        processor: ProcessorMixin,
-        *,
-        name: str = "",
-        graphs: bool | None = None,
-    ) -> None:
+    def __init__(self, model: object, processor: object, *, name: str = "") -> None:
         # Any: what a model can do depends on its class, and that is what the adapter knows.
         self.model: Any = unwrapped(model)
         self.processor: Any = processor
@@ -76,11 +69,12 @@ class StockEngine:
         require_transformers(f"an Eye on {self.model.config.model_type}")
         # What was measured of this model; None where nothing was.
         self.grip = Grip.known(getattr(self.model.config, "_name_or_path", "") or "")
-        self.graphs = self._captured(graphs)
+        # Single questions run as CUDA graphs where that is safe, recorded when a size comes again.
+        self.graphs = Graphs(self.model) if is_lean(self.model) and Graphs.safe(self.model) else None
 
     @classmethod
-    def from_folder(cls, folder: Path, name: str, device: str, **options: Any) -> Self:
-        """A stock model's folder, its name on the hub, or a folder of adapters, whose model is loaded with them."""
+    def from_folder(cls, folder: Path, name: str, device: str) -> Self:
+        """A stock model's folder, or its name on the hub."""
         from transformers import AutoModelForImageTextToText
         from transformers.utils import logging
 
@@ -94,7 +88,7 @@ class StockEngine:
             place = "folder" if os.path.exists(folder) else "name on the hub"
             reason = str(error).strip().splitlines()[0]
             raise InputError(f"cannot load {name!r} as a {place} of a vision-language model: {reason}") from error
-        return cls(model.to(device).eval(), processor, name=name, **options)
+        return cls(model.to(device).eval(), processor, name=name)
 
     @property
     def tokenizer(self) -> Any:
@@ -235,14 +229,6 @@ class StockEngine:
             raise InputError(f"scale={options.scale}: {self.name} cuts its tiles from the picture as given")
         return tiles
 
-    def _captured(self, wanted: bool | None) -> Graphs | None:
-        """The graphs of this model, where they are wanted and possible."""
-        wanted = None if wanted is None else of_kind(wanted, bool, "graphs")
-        safe = is_lean(self.model) and Graphs.safe(self.model)
-        if wanted and not safe:
-            raise InputError(f"graphs=True needs a dense Qwen3-VL on one CUDA device, greedy; {self.name} is not")
-        return None if wanted is False or not safe else Graphs(self.model)
-
 
 def chat_inputs(processor: Any, turns: Sequence[Turn]) -> dict[str, Any]:
     """The prompt of a conversation whose pictures are views: patches were cut once, the text is set every time."""
@@ -274,15 +260,11 @@ def chat_text(processor: Any, turns: Sequence[Turn]) -> str:
     from jinja2 import TemplateError
 
     texts = sum(isinstance(part, str) for turn in turns for part in turn.parts)
-    messages = [
-        {
-            "role": turn.role,
-            "content": [
-                {"type": "text", "text": PLACE} if isinstance(part, str) else {"type": "image"} for part in turn.parts
-            ],
-        }
+    shown = [
+        [{"type": "text", "text": PLACE} if isinstance(part, str) else {"type": "image"} for part in turn.parts]
         for turn in turns
     ]
+    messages = [{"role": turn.role, "content": parts} for turn, parts in zip(turns, shown, strict=True)]
     try:
         chat = processor.apply_chat_template(messages, add_generation_prompt=True, tokenize=False)
     except TemplateError as error:
@@ -301,17 +283,12 @@ def joined(looked: Sequence[ChatLook]) -> ChatLook:
         return looked[0]
     inputs = [one.inputs for one in looked]
     longest = max(one["input_ids"].shape[1] for one in inputs)
-    together = {
-        name: torch.cat(
-            [
-                pad(one[name], (longest - one[name].shape[1], 0))
-                if name in ("input_ids", "attention_mask")
-                else one[name]
-                for one in inputs
-            ]
-        )
-        for name in inputs[0]
-    }
+
+    def padded(name: str, value: Tensor) -> Tensor:
+        along = name in ("input_ids", "attention_mask")
+        return pad(value, (longest - value.shape[1], 0)) if along else value
+
+    together = {name: torch.cat([padded(name, one[name]) for one in inputs]) for name in inputs[0]}
     plan = PromptPlan.joined([one.plan for one in looked])
     return ChatLook(together, plan, {}, tuple(view for one in looked for view in one.views))
 
