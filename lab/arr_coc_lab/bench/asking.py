@@ -310,8 +310,8 @@ class StockReader:
         from transformers.utils import logging
 
         from arr_coc.core.folders import part_folder
-        from arr_coc.realizing.bundled import model_folder
         from arr_coc.realizing.base import load_processor
+        from arr_coc.realizing.bundled import model_folder
 
         logging.disable_progress_bar()
         folder = model_folder(part_folder(MINI))

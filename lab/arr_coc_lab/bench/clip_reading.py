@@ -14,8 +14,8 @@ from arr_coc.attending.controls import permute_along_tree
 from arr_coc.attending.overlay import overlay
 from arr_coc.attending.tree import DEFAULT_LEVELS, Leaves, build_tree
 from arr_coc.core.errors import InputError
-from arr_coc.realizing.qwen3_vl.encode import VisualTokens, encode_leaves
 from arr_coc.realizing.patches import LeafBatch, gather_leaf_patches, mip_pyramid
+from arr_coc.realizing.qwen3_vl.encode import VisualTokens, encode_leaves
 from arr_coc.video.watching import demand_of, grow_forest
 
 from ..train.allocations import LEVELS

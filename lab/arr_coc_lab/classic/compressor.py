@@ -6,8 +6,8 @@ A path is an area resampling to its grid (8×8, 10×10, 10×16, 16×16, 20×20) 
 what averaging loses; before any training the residual is nothing, so that an untrained compressor averages. Patches of
 one level run together, five calls at most, however many patches there are.
 
-    attach(model, processor, strategy="classic", merge="compressor")            untrained: area means
-    attach(model, processor, strategy="classic", merge="compressor:FOLDER")     one that you have trained
+    compress(attach(model, processor, strategy="classic"))                      untrained: area means
+    compress(attach(model, processor, strategy="classic"), compressor)          one that you have trained
 
 None is trained here. It belongs to the features of one encoder, so that it would have to be taught with the model whose
 tokens it makes: the tower and the language model frozen, the loss that of the answer's tokens, patches of 640 pixels at
@@ -16,6 +16,7 @@ all five levels in turn.
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -26,7 +27,8 @@ from torch import Tensor, nn
 
 from arr_coc.core.errors import InputError
 from arr_coc.core.pretrained import Pretrained
-from arr_coc.realizing.merging import MergePlan
+from arr_coc.realizing.attachment import Attachment
+from arr_coc.realizing.merging import MergePlan, MergingBackbone
 
 from .scale import CLASSIC_GRIDS, CLASSIC_TOKENS
 
@@ -106,10 +108,6 @@ class MultiResolutionCompressor(Pretrained):
         count; another than the usual where patches are no squares."""
         return self.paths[level](self.neck(features), grid)
 
-    def compress_patches(self, tokens: Tensor, plan: MergePlan) -> tuple[Tensor, Tensor]:
-        """The patches of a model that merges after its encoder: see `compress_patches` below."""
-        return compress_patches(self, tokens, plan)
-
     def _check(self, features: Tensor, levels: Tensor) -> None:
         if features.ndim != 4 or features.shape[1] != self.channels or len(features) != len(levels):
             raise InputError(
@@ -156,15 +154,21 @@ def compress_patches(compressor: MultiResolutionCompressor, tokens: Tensor, plan
     return torch.cat(places), torch.cat(made)
 
 
-class UntrainedCompressor:
-    """A compressor of whatever width the encoder's tokens have; untrained, so it averages."""
+def compress(attachment: Attachment, compressor: MultiResolutionCompressor | None = None) -> Attachment:
+    """Let an attached model compress the patches of the classic scale instead of averaging them.
 
-    def compress_patches(self, tokens: Tensor, plan: MergePlan) -> tuple[Tensor, Tensor]:
-        """As `compress_patches`."""
-        width = tokens.shape[-1]
-        return compress_patches(MultiResolutionCompressor(width, width), tokens, plan)
+    compressor: that you have trained; without one an untrained one, which averages.
+    """
+    backbone = copy(attachment.backbone)
+    if not isinstance(backbone, MergingBackbone):
+        raise InputError(f"{'/'.join(backbone.model_types)} reads fewer patches and merges no tokens to compress")
 
+    def merge(tokens: Tensor, plan: MergePlan) -> Tensor:
+        width, merged = tokens.shape[-1], plan.apply(tokens)
+        own = MultiResolutionCompressor(width, width) if compressor is None else compressor
+        places, made = compress_patches(own, tokens, plan)
+        return merged.index_copy(0, places.to(merged.device), made.to(merged.dtype))
 
-def named_compressor(folder: str = "") -> MultiResolutionCompressor | UntrainedCompressor:
-    """What `merge="compressor"` and `merge="compressor:FOLDER"` stand for."""
-    return MultiResolutionCompressor.from_pretrained(folder) if folder else UntrainedCompressor()
+    object.__setattr__(backbone, "merge", merge)
+    attachment.backbone = backbone
+    return attachment

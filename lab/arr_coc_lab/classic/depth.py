@@ -18,8 +18,8 @@ import torch
 from torch import Tensor
 
 from arr_coc.core.errors import InputError
-from arr_coc.realizing.qwen3_vl.encode import PatchPlaces, VisualTokens, foveate
 from arr_coc.realizing.patches import LeafBatch
+from arr_coc.realizing.qwen3_vl.encode import PatchPlaces, VisualTokens, foveate
 
 from .walks import TowerWalk
 

@@ -76,8 +76,7 @@ def command(options: CalibrateCommand) -> None:
 def calibrate_glance(eye: Eye, name: str, options: CalibrateCommand, size: tuple[int, int]) -> JsonObject:
     """Find the heads that point and write them where glances look for them. name: of the model."""
     from arr_coc.core.files import write_json
-    from arr_coc.core.folders import changing
-    from arr_coc.core.folders import measured_path
+    from arr_coc.core.folders import changing, measured_path
 
     from ..calibrate.pointing import measure
 

@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from transformers import GenerationConfig, PreTrainedModel, ProcessorMixin
 
     from ..options import Budget
-    from .merging import PatchCompressor
 
 
 class LongPrompt(NamedTuple):
@@ -115,15 +114,14 @@ class Attachment:
             detach(self.model)
 
     # ---------------------------------------------------------------- what the model calls
-    def generate(self, *args: object, **kwargs: object) -> object:
+    def generate(self, inputs: Tensor | None = None, **kwargs: object) -> object:
         """The stock `generate`, foveated. Also takes what `base.OVERRIDES` names, such as budget= and query=.
 
         The returned sequences begin with the prompt as it was given, so trimming by its length works as ever.
         """
-        stock = self._earlier_generate or functools.partial(_class_generate(self.model), self.model)
-        kwargs = {**dict(zip(_parameters(_class_generate(self.model)), args, strict=False)), **kwargs}
-        if kwargs.get("input_ids") is None and kwargs.get("inputs") is not None:
-            kwargs["input_ids"] = kwargs.pop("inputs")
+        stock = self._earlier_generate or functools.partial(getattr(type(self.model), "generate"), self.model)  # noqa: B009
+        if inputs is not None:
+            kwargs["input_ids"] = inputs
         with torch.no_grad():
             prompt = self._shorten(kwargs)
         if prompt is None:
@@ -188,7 +186,6 @@ def attach(
     strategy: str | None = None,
     words: object = None,
     videos: bool = False,
-    merge: str | PatchCompressor | None = None,
     options: Options | None = None,
 ) -> Attachment:
     """Let this one model instance spend at most `budget` visual tokens on a picture, where the question needs them.
@@ -204,8 +201,6 @@ def attach(
         strategy: How relevance becomes regions.
         words: Of each picture, for sources that read them.
         videos: The prompts show videos (Qwen3-VL): what is said of a picture then holds for each group of frames.
-        merge: How families that merge tokens behind their encoder do it: "average", "compressor", "compressor:FOLDER",
-            or a `PatchCompressor`.
         options: Everything else, and defaults for the arguments above.
 
     Returns:
@@ -229,21 +224,13 @@ def attach(
     require_transformers(f"attaching to {model.config.model_type}")
     if hasattr(model, NAME):
         raise InputError("this model is attached already; call detach(model) first, or give budget= to a single call")
-    if merge is not None:
-        from .merging import find_compressor
-
-        if backbone.before_encoder:
-            family = "/".join(backbone.model_types)
-            raise InputError(f"merge={shown(merge)} is not possible: {family} reads fewer patches and merges no tokens")
-        find_compressor(merge)
     given = {"budget": budget, "relevance": relevance, "strategy": strategy, "words": words}
     options = as_options(options).override(**given)
     options = options.default(budget=DEFAULT_BUDGET, relevance="auto", strategy=DEFAULT_STRATEGY)
     options = replace(options, ocr=options.ocr and not videos)
     if isinstance(options.relevance, str):
         check_relevance(options.relevance, ("pixels", "texture", "words", "model"))
-    realize = {} if merge is None else {"merge": merge}
-    attachment = Attachment(model, processor, backbone, Settings(options, realize=realize))
+    attachment = Attachment(model, processor, backbone, Settings(options))
     # A wrapper may call `forward` of what it wraps, past its hooks: what comes through it is shortened there.
     attachment._hooks = [
         one.register_forward_pre_hook(attachment._before_forward, with_kwargs=True, prepend=True)
@@ -286,11 +273,6 @@ def _mark(cache: object) -> None:
     """Remember that a cache holds a short prompt."""
     if cache is not None:
         setattr(cache, SHORT, True)
-
-
-def _class_generate(model: PreTrainedModel) -> Any:
-    """`generate` as the model's class has it, whatever hangs on the instance."""
-    return getattr(type(model), "generate")  # noqa: B009  # only generative classes have it
 
 
 @functools.cache

@@ -63,14 +63,18 @@ def plan_prompt(
         raise InputError("pictures can only be placed in a prompt of input_ids; inputs_embeds hide the placeholders")
     options = settings.options
     if options.allocation is not None:
-        return PromptPlan(given_allocations(options.allocation), None, dict(settings.realize))
+        return PromptPlan(given_allocations(options.allocation), None, {})
     grids = backbone.grids(model, inputs)
     groups = settings.groups or ([grid.row for grid in grids] if options.total else None)
     if groups is None:
         budgets = token_budgets(grids, options, backbone.tiled)
     else:  # what each may cost before anything is known about it: its part of the budget, by its size
         budgets = shared_budgets(groups, [np.ones(grid.tokens) for grid in grids], options)
-    queries = questions_for(backbone, processor, inputs, settings)
+    rows, queries = len(inputs["input_ids"]), settings.query
+    queries = find_questions(backbone, processor, inputs) if queries is None else queries
+    queries = [queries] * rows if isinstance(queries, str) else list(queries)
+    if len(queries) != rows:
+        raise InputError(f"got {len(queries)} queries for a batch of {rows} prompts; give one, or one for each")
     relevance, glance = options.relevance, None
     if isinstance(relevance, Glance):
         relevance, glance = "glance", relevance
@@ -93,7 +97,7 @@ def plan_prompt(
     said += [note for one in decisions for note in one.distance.notes]
     # What a glance encoded was seen at scale 1.
     scaled = any(one.distance.times != 1 for one in decisions)
-    realize = {**settings.realize, **({} if scaled else found.realize)}
+    realize = {} if scaled else dict(found.realize)
     return PromptPlan(allocations, [plain_map(one) for one in found.relevance], realize, tuple(dict.fromkeys(said)))
 
 
@@ -168,17 +172,6 @@ def token_budgets(grids: Sequence[VisualGrid], request: Options, tiled: bool = F
     rows, sizes = np.array([grid.row for grid in grids]), np.array(full)
     shared = np.floor(request.capped(request.budget) * sizes / np.bincount(rows, weights=sizes)[rows])
     return np.clip(shared, 1, sizes).astype(int).tolist()
-
-
-def questions_for(backbone: Backbone, processor: ProcessorMixin, inputs: Inputs, settings: Settings) -> list[str]:
-    """One question per row of the batch."""
-    rows = len(inputs["input_ids"])
-    if settings.query is None:
-        return find_questions(backbone, processor, inputs)
-    queries = [settings.query] * rows if isinstance(settings.query, str) else list(settings.query)
-    if len(queries) != rows:
-        raise InputError(f"got {len(queries)} queries for a batch of {rows} prompts; give one, or one for each")
-    return queries
 
 
 # ---- one budget over several pictures: relevance decides between them as it does inside one --------------------------

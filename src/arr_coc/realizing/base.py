@@ -18,7 +18,7 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from ..attending.frame import Frame
-from ..core.arrays import Array
+from ..core.arrays import Array, namespace
 from ..core.errors import InputError
 from ..core.kept import PictureStore
 from ..core.values import Allocation
@@ -58,15 +58,13 @@ class Settings:
     """What `attach` was given, and what a single call may override.
 
     options: how much may be spent, where and how. query: the question; found in the chat where it is None. scorer: the
-    one that was trained with the model. realize: for the adapter. groups: for each picture, which share one budget;
-    without it, all of a prompt where the options say `total`. kept: for each picture, where sources keep what they made
-    of it.
+    one that was trained with the model. groups: for each picture, which share one budget; without it, all of a prompt
+    where the options say `total`. kept: for each picture, where sources keep what they made of it.
     """
 
     options: Options
     query: str | Sequence[str] | None = None
     scorer: RelevanceSource | None = None
-    realize: Mapping[str, object] = field(default_factory=dict)
     groups: Sequence[int] | None = None
     kept: Sequence[PictureStore | None] = ()
 
@@ -99,15 +97,38 @@ class PromptPlan:
         )
 
 
+@dataclass(frozen=True, eq=False)
+class VisualTokens:
+    """What a vision tower made of M leaves. embeds: (M, D). planes: the DeepStack planes, each (M, D)."""
+
+    embeds: Array
+    planes: tuple[Array, ...]
+
+    def split(self, counts: tuple[int, ...]) -> list[VisualTokens]:
+        parts = zip(self.embeds.split(counts), *(plane.split(counts) for plane in self.planes), strict=True)
+        return [VisualTokens(embeds, tuple(planes)) for embeds, *planes in parts]
+
+    def select(self, index: Array) -> VisualTokens:
+        """Those at some places (K,), in that order."""
+        return VisualTokens(self.embeds[index], tuple(plane[index] for plane in self.planes))
+
+    @classmethod
+    def joined(cls, parts: Sequence[VisualTokens]) -> VisualTokens:
+        """Those of several, one after the other."""
+        join = namespace(parts[0].embeds).concatenate
+        planes = zip(*(part.planes for part in parts), strict=True)
+        return cls(join([part.embeds for part in parts]), tuple(join(plane) for plane in planes))
+
+
 class LeafPrompt(NamedTuple):
     """Prompts with one placeholder per visual token.
 
-    input_ids, attention_mask: (B, L), padded on the left; without a mask nothing is padded. tokens: `VisualTokens`, of
-    all rows. position_ids: (4, B, L) and next_position: (B,), from `leaf_positions`.
+    input_ids, attention_mask: (B, L), padded on the left; without a mask nothing is padded. tokens: of all rows.
+    position_ids: (4, B, L) and next_position: (B,), from `leaf_positions`.
     """
 
     input_ids: Array
-    tokens: Any
+    tokens: VisualTokens
     position_ids: Array
     next_position: Array
     attention_mask: Array | None = None
@@ -204,8 +225,7 @@ class Backbone(ABC):
         """Encode the pictures as allocated and shorten the prompt accordingly.
 
         inputs: the processor's output, possibly with `labels` and other arguments of the model, which are handed on.
-        allocations: one per picture, in order. known: what was encoded of these pictures before. A family may take
-        more, such as `merge=`, which the user gives to `attach`.
+        allocations: one per picture, in order. known: what was encoded of these pictures before.
         """
 
     def read_prompt(self, model: PreTrainedModel, realized: Realized) -> None:

@@ -119,8 +119,7 @@ _ADDITION = re.compile(rf"(?<=[?.!,])\s*{_ADDED}\s*[.!]?\s*$", re.IGNORECASE)
 
 def as_trained(query: str, scorer: object) -> str:
     """A question as a model of this library's was trained on it: a capital at its beginning, not only capitals, and
-    nothing about how to answer. A small reader of characters takes other letters for other words. (Any other model
-    reads what was written.)"""
+    nothing about how to answer. Any other model reads what was written."""
     if not isinstance(scorer, ScorerRelevance):
         return query
     query = _ADDITION.sub("", query).rstrip() or query

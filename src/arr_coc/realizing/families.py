@@ -119,9 +119,9 @@ class LlavaOnevision(MergingBackbone):
     """A square view of the whole picture, then its tiles put together into one grid without padding.
 
     Every row of that grid ends in a learned line break (`image_newline`); line breaks lie in no grid and are always
-    kept. How the tiles are put together is asked of the stock model itself: it packs the numbers of the cells instead
-    of the tokens, so the layout here cannot drift from the one there. A prompt with several pictures shows each as one
-    view, and the stock packing shrinks a very large grid to at most nine tiles' worth of tokens.
+    kept. How the tiles are put together is asked of the stock model itself, so the layout here cannot drift from the
+    one there. A prompt with several pictures shows each as one view, and the stock packing shrinks a very large grid to
+    at most nine tiles' worth of tokens.
     """
 
     model_types: ClassVar[tuple[str, ...]] = ("llava_onevision",)
@@ -141,23 +141,17 @@ class LlavaOnevision(MergingBackbone):
         alone = (per_prompt == 1).repeat_interleave(per_prompt).tolist()
         return [count if single else 1 for count, single in zip(counts, alone, strict=True)]
 
-    def pack(self, model: PreTrainedModel, inputs: Inputs, features: list[Tensor]) -> list[Tensor]:
-        """The stock packing of per-tile features (tiles, n, C), with line breaks of the value LINE_BREAK."""
-        newline = torch.full((features[0].shape[-1],), LINE_BREAK)
-        ratio = inputs.get("vision_aspect_ratio") or model.config.vision_aspect_ratio
-        return inner(model).pack_image_features(
-            features, inputs["image_sizes"], image_newline=newline, vision_aspect_ratio=ratio
-        )[0]
-
     def side(self, model: PreTrainedModel) -> int:
         """Tokens on the side of one tile."""
         return model.config.vision_config.image_size // model.config.vision_config.patch_size
 
     def packed_breaks(self, model: PreTrainedModel, inputs: Inputs) -> list[Tensor]:
-        """Per picture (tokens,) bool: which of its packed tokens are line breaks."""
-        tokens = self.side(model) ** 2
-        tiles = [torch.zeros(count, tokens, 1) for count in self.tile_counts(model, inputs)]
-        return [packed[:, 0] == LINE_BREAK for packed in self.pack(model, inputs, tiles)]
+        """Per picture (tokens,) bool: which of its tokens are line breaks, as the stock model packs them."""
+        tiles = [torch.zeros(count, self.side(model) ** 2, 1) for count in self.tile_counts(model, inputs)]
+        ratio = inputs.get("vision_aspect_ratio") or model.config.vision_aspect_ratio
+        how = {"image_newline": torch.full((1,), LINE_BREAK), "vision_aspect_ratio": ratio}
+        packed = inner(model).pack_image_features(tiles, inputs["image_sizes"], **how)[0]
+        return [one[:, 0] == LINE_BREAK for one in packed]
 
     def layout(self, model: PreTrainedModel, inputs: Inputs) -> TokenLayout:
         side, patch = self.side(model), model.config.vision_config.patch_size

@@ -38,7 +38,7 @@ from ..knowing.ways import detail_relevance
 from .base import Backbone, Inputs, VisualGrid
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedConfig, PreTrainedModel
+    from transformers import PreTrainedModel
 
 GLANCE_NAME = "glance.json"
 FLAT = 0.05  # what flat ground keeps, beside the picture's most detailed cell at 1; the square root of both is taken
@@ -261,9 +261,9 @@ class AttentionRecord:
 
 
 _open: ContextVar[AttentionRecord | None] = ContextVar("arr_coc_attention_record", default=None)
-# id of a configuration → (how many records are open on it, its own attention): the last one to close restores.
-_switched: dict[int, tuple[int, str]] = {}
-_lock = Lock()
+# id of a configuration that is being read → its own attention. One thread reads at a time.
+_own: dict[int, str] = {}
+_reading = Lock()
 
 
 def language_model(model: PreTrainedModel) -> Any:
@@ -297,34 +297,23 @@ def reading_attention(
     record = AttentionRecord(attention_modules(model, layers), queries, keys)
     found = (getattr(module, "config", None) for module in language_model(model).modules())
     configs = {id(config): config for config in found if hasattr(config, "_attn_implementation_internal")}
-    for config in configs.values():
-        _switch(config, 1)
-    token = _open.set(record)
-    try:
-        yield record
-    finally:
-        _open.reset(token)
-        for config in configs.values():
-            _switch(config, -1)
-
-
-def _switch(config: PreTrainedConfig, step: int) -> None:
-    """Count the records that are open on a configuration, of this one alone, not of configurations inside it."""
-    with _lock:
-        count, own = _switched.pop(id(config), (0, config._attn_implementation))
-        if count + step:
-            _switched[id(config)] = count + step, own
-        config._attn_implementation_internal = READING if count + step else own
-
-
-def _own_attention(config: object) -> str:
-    return _switched.get(id(config), (0, "sdpa"))[1] or "sdpa"
+    with _reading:
+        _own.update({number: config._attn_implementation or "sdpa" for number, config in configs.items()})
+        token = _open.set(record)
+        try:
+            for config in configs.values():  # of this one alone, not of configurations inside it
+                config._attn_implementation_internal = READING
+            yield record
+        finally:
+            _open.reset(token)
+            for number, config in configs.items():
+                config._attn_implementation_internal = _own[number]
 
 
 def _mask(*args: object, config: object = None, **how: object) -> object:
     from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS
 
-    name = "sdpa" if _open.get() is not None else _own_attention(config)
+    name = "sdpa" if _open.get() is not None else _own.get(id(config), "sdpa")
     return ALL_MASK_ATTENTION_FUNCTIONS[name](*args, config=config, **how)
 
 
@@ -335,7 +324,7 @@ def _attend(
 
     record, name = _open.get(), "sdpa"
     if record is None:
-        name = _own_attention(module.config)
+        name = _own.get(id(module.config), "sdpa")
         if name not in ALL_ATTENTION_FUNCTIONS:  # every family brings its own eager one
             eager = import_module(type(module).__module__).eager_attention_forward
             return eager(module, query, key, value, attention_mask, **how)

@@ -16,7 +16,7 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 import torch
@@ -24,8 +24,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from ..attending.frame import check_grid, token_grids
-from ..core.errors import InputError, shown
-from ..core.plugins import LAB, load_plugin, plugins
+from ..core.errors import InputError
 from ..core.values import Allocation
 from .base import Backbone, Inputs, Realized, VisualGrid
 from .patches import denormalize
@@ -33,9 +32,6 @@ from .query import pack, padding_side, shortened, take
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, ProcessorMixin
-
-# What other packages add to the ways of merging.
-MERGING = "arr_coc.merging"
 
 
 @dataclass(frozen=True)
@@ -110,20 +106,13 @@ class MergingBackbone(Backbone):
         inputs: Inputs,
         allocations: Sequence[Allocation],
         *,
-        merge: Any = "average",
         known: Any = None,
     ) -> Realized:
-        """Encode in full, merge as allocated, shorten the prompt.
-
-        merge: "average" of each region's tokens, or a compressor of the classic scale ("compressor",
-        "compressor:FOLDER", or a `MultiResolutionCompressor`), which averages what is no patch. known: the encoder's
-        output for these pictures, from a glance.
-        """
+        """Encode in full, merge as allocated, shorten the prompt. known: the encoder's output, from a glance."""
         if inputs.get("pixel_values_videos") is not None:
             raise InputError("merging serves pictures only; pass the frames of a video as pictures")
         layout = self.layout(model, inputs)
         prompt_rows(self.placeholders(model, inputs), len(layout.cells))  # refuse before the encoder is paid for
-        compressor = find_compressor(merge)
         if len(allocations) != len(layout.grids):
             raise InputError(
                 f"this prompt shows {len(layout.grids)} pictures or tiles, got {len(allocations)} allocations"
@@ -136,16 +125,17 @@ class MergingBackbone(Backbone):
             encoded = inner(model).get_image_features(**given, return_dict=True)
         pooled = encoded.pooler_output
         tokens = pooled.flatten(0, -2) if self.tensor_features else torch.cat(list(pooled))
-        merged = plan.apply(tokens)
-        if compressor is not None:
-            places, made = compressor.compress_patches(tokens, plan)
-            merged = merged.index_copy(0, places.to(merged.device), made.to(merged.dtype))
+        merged = self.merge(tokens, plan)
         # The merged token that shows each level-0 cell.
         shown, member = torch.full_like(plan.tokens, -1), layout.cells[plan.members]
         shown[member[member >= 0]] = plan.slots[member >= 0]
         outside = int((layout.cells < 0).sum())
         notes = {"tokens": plan.count, "outside_grids": outside, "known": encoded, "cells": shown}
         return replace(self.splice(model, inputs, plan, encoded, merged), notes=notes)
+
+    def merge(self, tokens: Tensor, plan: MergePlan) -> Tensor:
+        """The encoder's tokens (N, D) as those (K, D) of the plan. `arr_coc_lab.classic.compressor` has another way."""
+        return plan.apply(tokens)
 
     def splice(
         self, model: PreTrainedModel, inputs: Inputs, plan: MergePlan, encoded: object, merged: Tensor
@@ -352,27 +342,3 @@ def _blocks(counts: np.ndarray, extent: np.ndarray) -> np.ndarray:
     blocks = np.stack([rows, np.clip(counts // np.maximum(rows, 1), 1, width)], axis=1)
     exact = token_grids(counts, extent)
     return np.where((exact <= extent).all(axis=1, keepdims=True), exact, blocks)
-
-
-# ---- compressors ----------------------------------------------------------------------------------------------------
-
-
-class PatchCompressor(Protocol):
-    """Makes the tokens of large patches from an encoder's tokens, in place of their average."""
-
-    def compress_patches(self, tokens: Tensor, plan: MergePlan) -> tuple[Tensor, Tensor]:
-        """(K,) places in the plan's output and (K, D) the tokens that belong there."""
-        ...
-
-
-def find_compressor(merge: Any) -> PatchCompressor | None:
-    """What `merge=` names: a compressor, "compressor" or "compressor:FOLDER"; None for the plain average."""
-    if merge == "average":
-        return None
-    if hasattr(merge, "compress_patches"):
-        return merge
-    name, _, folder = str(merge).partition(":")
-    if name in plugins(MERGING):
-        return load_plugin(plugins(MERGING)[name])(folder)
-    raise InputError(f"merge={shown(merge)} is unknown; choose average, compressor (part of the laboratory: {LAB}), or "
-                     "give a compressor")  # fmt: skip

@@ -3,7 +3,7 @@
 A leaf (row, col, level) covers 2**level × 2**level level-0 cells and becomes one token: the cell's pixels at
 1 / 2**level of full resolution, cut into merge × merge patches. All leaves of all pictures, of any size and level, are
 fetched by one gather from one table (`PatchPyramid`): every patch row is P neighbouring pixels of some mip level.
-Tokens of the classic scale are boxes of fractional size; theirs are cut by area (`area_patches`).
+Tokens of the classic scale are boxes of fractional size, cut one by one (`area_patches`).
 """
 
 from __future__ import annotations
@@ -24,8 +24,6 @@ from ..core.values import Allocation
 if TYPE_CHECKING:
     from transformers import ProcessorMixin
 
-# Boxes that are cut from a picture together.
-AT_ONCE = 256
 # (B, C, H, W), or a list of pictures (C, H, W) of any sizes.
 Pictures = Tensor | Sequence[Tensor]
 
@@ -84,11 +82,12 @@ class LeafBatch:
         """The leaves (N, 3) or (N, 4) and the grid of each picture."""
         counts = tuple(len(part) for part in parts)
         fractional = any(part.shape[1] == 4 for part in parts)
-        leaves = np.concatenate([as_boxes(part) for part in parts]) if fractional else np.concatenate(parts)
-        owner = np.repeat(np.arange(len(parts)), counts)
-        grid = np.array(grids, dtype=np.int64)
-        tensors = (torch.from_numpy(array).to(device, non_blocking=True) for array in (leaves, owner, grid))
-        return cls(*tensors, counts=counts, levels=1 if fractional else int(leaves[:, 2].max()) + 1)
+        leaves = [torch.from_numpy(part) for part in parts]
+        leaves = torch.cat([leaf_boxes(part) for part in leaves] if fractional else leaves)
+        levels = 1 if fractional else int(leaves[:, 2].max()) + 1
+        owner = torch.arange(len(parts)).repeat_interleave(torch.tensor(counts))
+        tensors = (one.to(device, non_blocking=True) for one in (leaves, owner, torch.tensor(grids)))
+        return cls(*tensors, counts=counts, levels=levels)
 
     @classmethod
     def equal(cls, leaves: Tensor, grid: tuple[int, int], levels: int) -> LeafBatch:
@@ -232,57 +231,31 @@ def leaf_patches(
     return lambda part: gather_leaf_patches(pyramid, part.leaves, part.owner, merge=merge, temporal=temporal)
 
 
-def as_boxes(leaves: np.ndarray) -> np.ndarray:
-    """Leaves (N, 3) as the boxes (N, 4) float32 that they cover; boxes stay what they are."""
-    if leaves.shape[1] == 4:
-        return leaves.astype(np.float32)
-    side = np.repeat(np.int64(1) << leaves[:, 2:], 2, axis=1)
-    return np.concatenate([leaves[:, :2], side], axis=1).astype(np.float32)
-
-
 def leaf_boxes(leaves: Tensor) -> Tensor:
-    """`as_boxes` on any device."""
-    if leaves.shape[-1] == 4:
-        return leaves
-    return torch.cat([leaves[..., :2], (1 << leaves[..., 2:]).expand(*leaves.shape[:-1], 2)], -1).float()
+    """Leaves (M, 3) as the boxes (M, 4) float32 that they cover; boxes stay what they are."""
+    if leaves.shape[1] == 4:
+        return leaves.float()
+    return torch.cat([leaves[:, :2], (1 << leaves[:, 2:]).expand(-1, 2)], 1).float()
 
 
 def area_patches(
     pictures: Pictures, boxes: Tensor, owner: Tensor, *, merge: int = 2, patch_size: int = 16, temporal: int = 2
 ) -> Tensor:
     """Patches of tokens of any size, in the layout of `gather_leaf_patches`: every pixel of a token is the mean of the
-    ground under it, exactly, so that a box of one whole cell gives that cell's own pixels.
+    ground under it, to whole pixels, so that a box of one whole cell gives that cell's own pixels.
 
-    boxes: (M, 4) top, left, height, width in cells. owner: (M,). Boxes of one size and picture are cut together, at
-    most `AT_ONCE` at a time for memory; beyond the edge the edge is repeated.
+    boxes: (M, 4) top, left, height, width in cells. owner: (M,). Beyond the edge the edge is repeated.
     """
-    cell, first = merge * patch_size, pictures[0]
-    channels, device = first.shape[0], first.device
-    boxes, owner = boxes.to(device, torch.float64) * cell, owner.to(device)
-    made = torch.empty(len(boxes), channels, cell, cell, dtype=first.dtype, device=device)
-    kinds, kind = torch.unique(torch.cat([owner[:, None], boxes[:, 2:]], 1), dim=0, return_inverse=True)
-    for number, picture in enumerate(kinds[:, 0].long().tolist()):
-        for part in torch.nonzero(kind == number).flatten().split(AT_ONCE):
-            made[part] = _area_means(pictures[picture], boxes[part], cell)
-    blocks = made.view(-1, channels, merge, patch_size, merge, patch_size).permute(0, 2, 4, 1, 3, 5)
+    cell, channels, made = merge * patch_size, pictures[0].shape[0], []
+    edges = torch.cat([boxes[:, :2], boxes[:, :2] + boxes[:, 2:]], 1) * cell
+    for number, (top, left, bottom, right) in zip(owner.tolist(), edges.round().long().tolist(), strict=True):
+        picture = pictures[number]
+        ground = picture[None, :, top:bottom, left:right]
+        beyond = (0, max(0, right - picture.shape[2]), 0, max(0, bottom - picture.shape[1]))
+        made.append(F.interpolate(F.pad(ground, beyond, mode="replicate"), (cell, cell), mode="area"))
+    blocks = torch.cat(made).view(-1, channels, merge, patch_size, merge, patch_size).permute(0, 2, 4, 1, 3, 5)
     blocks = blocks[:, :, :, :, None].expand(-1, -1, -1, -1, temporal, -1, -1)
     return blocks.reshape(-1, channels * temporal * patch_size * patch_size)
-
-
-def _area_means(picture: Tensor, boxes: Tensor, cell: int) -> Tensor:
-    """(C, H, W), boxes (n, 4) in pixels, all of one size → (n, C, cell, cell)."""
-    device, taps, weights = picture.device, [], []
-    for axis in range(2):
-        start, length = boxes[:, axis], float(boxes[0, 2 + axis])
-        base = start.floor()
-        span = torch.arange(int(np.ceil(length)) + 1, device=device)
-        edges = (start - base)[:, None] + torch.arange(cell + 1, device=device) * (length / cell)
-        low, high = edges[:, :-1, None], edges[:, 1:, None]
-        shared = (torch.minimum(high, span + 1.0) - torch.maximum(low, span.double())).clamp_min(0)
-        weights.append((shared / shared.sum(-1, keepdim=True)).to(picture.dtype))  # (n, cell, span)
-        taps.append((base.long()[:, None] + span).clamp(0, picture.shape[1 + axis] - 1))
-    window = picture[:, taps[0][:, :, None], taps[1][:, None, :]].transpose(0, 1)
-    return weights[0][:, None] @ window @ weights[1][:, None].mT
 
 
 def _pad_to_multiple(plane: Tensor, multiple: int) -> Tensor:

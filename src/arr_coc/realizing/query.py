@@ -89,11 +89,9 @@ def with_questions(
         return inputs
     ids, mask = inputs["input_ids"], inputs.get("attention_mask")
     valid = torch.ones_like(ids) if mask is None else mask
-    words, visual = question_mask(backbone, processor, inputs), ids == image
-    behind = words & (visual.flip(1).cumsum(1).flip(1) == 0)
-    before = words & (visual.cumsum(1) == 0)
+    words, visual, outside = question_mask(backbone, processor, inputs), ids == image, ids.shape[1]
+    behind, before = words & (visual.flip(1).cumsum(1).flip(1) == 0), words & (visual.cumsum(1) == 0)
     words = torch.where(behind.any(1, keepdim=True), behind, before)
-    outside = ids.shape[1]
     rows: list[Tensor] = []  # where each token of a new row comes from: a column of the old one, or -1 - token
     for row, query in enumerate(queries):
         columns = torch.nonzero(valid[row]).flatten()
@@ -128,7 +126,7 @@ def tokenize_prompt(tokenizer: Any, chat: str, *texts: str) -> list[int]:
     """The tokens of a chat that has PLACE where each of the texts goes; those are nothing but text, whatever markers
     they spell out."""
     first, *rest = chat.split(PLACE)
-    if not any(spells_markers(tokenizer, text) for text in texts):
+    if not any(marker in text for text in texts for marker in tokenizer.get_added_vocab()):
         return tokenizer(first + "".join(text + after for text, after in zip(texts, rest, strict=True))).input_ids
     ids, literal = [*tokenizer(first).input_ids], literal_tokenizer(tokenizer)
     for text, after in zip(texts, rest, strict=True):
@@ -144,11 +142,6 @@ def literal_tokenizer(tokenizer: PreTrainedTokenizerBase) -> PreTrainedTokenizer
         if tokenizer not in _literal:
             _literal[tokenizer] = deepcopy(tokenizer)
         return _literal[tokenizer]
-
-
-def spells_markers(tokenizer: PreTrainedTokenizerBase, question: str) -> bool:
-    """Does the question spell out a token with a meaning of its own, such as the end of a turn?"""
-    return any(token in question for token in tokenizer.get_added_vocab())
 
 
 def without_markers(tokenizer: PreTrainedTokenizerBase, question: str) -> str:

@@ -18,9 +18,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from arr_coc.realizing.qwen3_vl.encode import PatchPlaces
 from arr_coc.realizing.patches import PatchPyramid, gather_leaf_patches, mip_pyramid
 from arr_coc.realizing.positions import language_positions
+from arr_coc.realizing.qwen3_vl.encode import PatchPlaces
 
 from ...classic.walks import LanguageWalk, TowerWalk, own_attention
 from ...train.mini_model import HEAD, TURN_LENGTH, VISION_END, chat_tail

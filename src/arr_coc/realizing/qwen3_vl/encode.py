@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from ...core.errors import InputError
 from ...core.values import Allocation
+from ..base import VisualTokens
 from ..patches import LeafBatch, Pictures, leaf_patches, match_leaves
 from ..positions import language_positions, position_taps, prompt_positions, vision_positions
 
@@ -25,28 +26,6 @@ if TYPE_CHECKING:
 # The name of an attention that takes rows of equal length as one batch, where somebody has registered one: the
 # laboratory's trainings and benches do (`arr_coc_lab.classic.walks`).
 DENSE = "arr_coc_dense"
-
-
-@dataclass(frozen=True)
-class VisualTokens:
-    """What the vision tower made of M leaves. embeds: (M, D). planes: the DeepStack planes, each (M, D)."""
-
-    embeds: Tensor
-    planes: tuple[Tensor, ...]
-
-    def split(self, counts: tuple[int, ...]) -> list[VisualTokens]:
-        parts = zip(self.embeds.split(counts), *(plane.split(counts) for plane in self.planes), strict=True)
-        return [VisualTokens(embeds, tuple(planes)) for embeds, *planes in parts]
-
-    def select(self, index: Tensor) -> VisualTokens:
-        """Those at some places (K,), in that order."""
-        return VisualTokens(self.embeds[index], tuple(plane[index] for plane in self.planes))
-
-    @classmethod
-    def joined(cls, parts: Sequence[VisualTokens]) -> VisualTokens:
-        """Those of several, one after the other."""
-        planes = zip(*(part.planes for part in parts), strict=True)
-        return cls(torch.cat([part.embeds for part in parts]), tuple(torch.cat(plane) for plane in planes))
 
 
 @dataclass(frozen=True)
