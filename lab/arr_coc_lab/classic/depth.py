@@ -64,7 +64,7 @@ def realize_routed(
     routing: DepthRouting,
 ) -> Realized:
     """Encode a prompt as `backbone.realize` does, its DeepStack planes routed by relevance (rows, cols) per picture."""
-    batch = backbone.leaf_batch(model, inputs, allocations)
+    batch = LeafBatch.of(allocations, inputs["pixel_values"].device)
     values = relevance_under(batch, relevance)
     vision: Any = model.model.visual
     planes, blocks = list(vision.deepstack_visual_indexes), len(vision.blocks)

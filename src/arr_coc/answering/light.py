@@ -35,7 +35,7 @@ from ..options import Options
 from ..pictures.load import resized
 from ..pictures.pdf import load_page
 from ..realizing.base import PromptPlan, Settings
-from ..realizing.bundled import as_trained
+from ..realizing.bundled import PLACE, as_trained, without_markers
 from ..realizing.qwen3_vl.onnx import OnnxQwen3VL, OnnxSpeaker
 from ..texture.type_height import letters_of
 from .chat import ChatLook, PictureView, Turn
@@ -47,8 +47,6 @@ if TYPE_CHECKING:
 
 # Numpy's attention is slower than torch's once there is much to attend to; then torch is worth its import.
 MOST_TOKENS = 256
-# Where the question goes while a chat is written, as in `models.query`.
-PLACE = "\ue000"
 
 
 class LightEngine:
@@ -167,13 +165,10 @@ def _reader(folder: Path) -> OnnxQwen3VL:
 
 
 @lru_cache(maxsize=4)
-def _tokenizer(folder: Path, literal: bool = False) -> Tokenizer:
-    """literal: takes special tokens for the text they are written with."""
+def _tokenizer(folder: Path) -> Tokenizer:
     from tokenizers import Tokenizer
 
-    tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
-    tokenizer.encode_special_tokens = literal
-    return tokenizer
+    return Tokenizer.from_file(str(folder / "tokenizer.json"))
 
 
 @lru_cache(maxsize=4)
@@ -193,11 +188,9 @@ def prompt_ids(folder: Path, query: str, tokens: int) -> list[int]:
     """The prompt with `tokens` placeholders; the question is nothing but text, whatever markers it spells out."""
     tokenizer = _tokenizer(folder)
     placeholder = str(tokenizer.id_to_token(_settings(folder, "config.json")["image_token_id"]))
-    before, _, after = _template(folder).replace(placeholder, placeholder * tokens, 1).partition(PLACE)
-    if not any(one.content in query for one in tokenizer.get_added_tokens_decoder().values()):
-        return tokenizer.encode(before + query + after, add_special_tokens=False).ids
-    parts = ((tokenizer, before), (_tokenizer(folder, literal=True), query), (tokenizer, after))
-    return [token for one, text in parts for token in one.encode(text, add_special_tokens=False).ids]
+    query = without_markers(query, (one.content for one in tokenizer.get_added_tokens_decoder().values()))
+    chat = _template(folder).replace(placeholder, placeholder * tokens, 1).replace(PLACE, query)
+    return tokenizer.encode(chat, add_special_tokens=False).ids
 
 
 @lru_cache(maxsize=8)

@@ -34,10 +34,9 @@ from ..realizing.base import (
     check_processor,
     load_processor,
     require_transformers,
-    unwrapped,
+    wrappers,
 )
-from ..realizing.bundled import as_trained
-from ..realizing.query import PLACE, tokenize_prompt, without_markers
+from ..realizing.bundled import PLACE, as_trained, without_markers
 from ..realizing.qwen3_vl.graph import Graphs
 from ..texture.type_height import letters_of
 from .chat import USER, ChatLook, PictureView, Turn
@@ -61,7 +60,7 @@ class StockEngine:
 
     def __init__(self, model: object, processor: object, *, name: str = "") -> None:
         # Any: what a model can do depends on its class, and that is what the adapter knows.
-        self.model: Any = unwrapped(model)
+        self.model: Any = wrappers(model)[-1]
         self.processor: Any = processor
         self.name = of_kind(name, str, "name") or type(model).__name__
         self.backbone = backbone_for(self.model)
@@ -234,23 +233,26 @@ def chat_inputs(processor: Any, turns: Sequence[Turn]) -> dict[str, Any]:
     """The prompt of a conversation whose pictures are views: patches were cut once, the text is set every time."""
     import torch
 
-    tokenizer, chat = processor.tokenizer, chat_text(processor, turns)
-    texts = [part for turn in turns for part in turn.parts if isinstance(part, str)]
-    views = [view for turn in turns for view in turn.views]
-    merge = getattr(processor.image_processor, "merge_size", None)
-    if merge is None or any("image_grid_thw" not in view.tensors for view in views):
+    views, merge = (
+        [view for turn in turns for view in turn.views],
+        getattr(processor.image_processor, "merge_size", None),
+    )
+    markers, chat = processor.tokenizer.get_added_vocab(), chat_text(processor, turns)
+    texts = [without_markers(part, markers) for turn in turns for part in turn.parts if isinstance(part, str)]
+    own = merge is not None and all("image_grid_thw" in view.tensors for view in views)
+    if own:
+        token, before = processor.image_token, chat.split(processor.image_token)
+        counts = [int(torch.as_tensor(view.tensors["image_grid_thw"])[0].prod()) // merge**2 for view in views]
+        if len(before) != len(counts) + 1:
+            raise InputError("the chat template of this model does not show every picture; show fewer")
+        chat = "".join(piece + token * count for piece, count in zip_longest(before, counts, fillvalue=0))
+    chat = "".join(piece + text for piece, text in zip_longest(chat.split(PLACE), texts, fillvalue=""))
+    if not own:
         from PIL import Image
 
         pictures = [Image.fromarray(view.picture.pixels) for view in views]
-        plain = (without_markers(tokenizer, text) for text in texts)
-        written = "".join(piece + text for piece, text in zip_longest(chat.split(PLACE), plain, fillvalue=""))
-        return dict(processor(text=[written], images=pictures, return_tensors="pt"))
-    token, before = processor.image_token, chat.split(processor.image_token)
-    counts = [int(torch.as_tensor(view.tensors["image_grid_thw"])[0].prod()) // merge**2 for view in views]
-    if len(before) != len(counts) + 1:
-        raise InputError("the chat template of this model does not show every picture; show fewer")
-    chat = "".join(piece + token * count for piece, count in zip_longest(before, counts, fillvalue=0))
-    ids = torch.tensor([tokenize_prompt(tokenizer, chat, *texts)])
+        return dict(processor(text=[chat], images=pictures, return_tensors="pt"))
+    ids = torch.tensor([processor.tokenizer(chat).input_ids])
     tensors = {name: torch.cat([view.tensors[name] for view in views]) for name in views[0].tensors}
     return {"input_ids": ids, "attention_mask": torch.ones_like(ids), **tensors}
 

@@ -9,8 +9,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Sequence
-from copy import copy
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
@@ -33,7 +32,6 @@ from .base import (
     check_processor,
     require_pictures,
     require_transformers,
-    unwrapped,
     wrappers,
 )
 
@@ -73,6 +71,7 @@ SHORT = "arr_coc_short"
 DEFAULT_BUDGET = 256
 
 
+@dataclass(eq=False)
 class Attachment:
     """The foveation of one model instance; reached as `model.arr_coc`, and a context manager that detaches at its end.
 
@@ -82,17 +81,14 @@ class Attachment:
     `allocation=` on.
     """
 
-    def __init__(
-        self, model: PreTrainedModel, processor: ProcessorMixin, backbone: Backbone, settings: Settings
-    ) -> None:
-        self.model = model
-        self.processor = processor
-        self.backbone = backbone
-        self.settings = settings
-        self.last: list[Allocation] = []
-        self.notes: tuple[str, ...] = ()
-        self._hooks: list[object] = []
-        self._earlier_generate: Any = None
+    model: PreTrainedModel
+    processor: ProcessorMixin
+    backbone: Backbone
+    settings: Settings
+    last: Sequence[Allocation] = ()
+    notes: tuple[str, ...] = ()
+    _hooks: Sequence[Any] = ()
+    _earlier_generate: Any = None
 
     # ---------------------------------------------------------------- what a user may call
     def plan(self, inputs: Inputs, **overrides: object) -> PromptPlan:
@@ -248,13 +244,10 @@ def detach(model: PreTrainedModel) -> None:
     Args:
         model: The one that was attached; one that is not stays as it is.
 
-    Returns:
-        Nothing.
-
     Example:
         >>> detach(model)  # doctest: +SKIP
     """
-    model = unwrapped(model)
+    model = wrappers(model)[-1]
     if not isinstance(model, torch.nn.Module):
         raise InputError(f"this is not attached: detach() takes the model, got {shown(model)}")
     attachment = model.__dict__.get(NAME)
@@ -284,16 +277,7 @@ def _parameters(function: Any) -> tuple[str, ...]:
 def _shift_lengths(kwargs: dict[str, Any], default: GenerationConfig, surplus: int) -> None:
     """Lengths that count the prompt were meant for the long one; take off what the prompt has lost."""
     config = kwargs.get("generation_config") or default
-    changed = {}
-    for name in ("max_length", "min_length"):
-        value = kwargs.get(name)
-        if value is not None:
-            kwargs[name] = max(value - surplus, 1 if name == "max_length" else 0)
-        elif getattr(config, name, None):
-            changed[name] = max(getattr(config, name) - surplus, 0)
-    if changed and (kwargs.get("max_new_tokens") or config.max_new_tokens):
-        changed.pop("max_length", None)
-    if changed:
-        kwargs["generation_config"] = copy(config)
-        for name, value in changed.items():
-            setattr(kwargs["generation_config"], name, value)
+    counted = ["min_length"] if kwargs.get("max_new_tokens") or config.max_new_tokens else ["max_length", "min_length"]
+    for name in counted:
+        if length := kwargs.get(name) or getattr(config, name, None):
+            kwargs[name] = max(length - surplus, 1)

@@ -63,7 +63,8 @@ def plan_prompt(
         raise InputError("pictures can only be placed in a prompt of input_ids; inputs_embeds hide the placeholders")
     options = settings.options
     if options.allocation is not None:
-        return PromptPlan(given_allocations(options.allocation), None, {})
+        given = options.allocation if isinstance(options.allocation, list | tuple) else [options.allocation]
+        return PromptPlan([of_kind(one, Allocation, "allocation") for one in given], None, {})
     grids = backbone.grids(model, inputs)
     groups = settings.groups or ([grid.row for grid in grids] if options.total else None)
     if groups is None:
@@ -104,15 +105,6 @@ def plan_prompt(
 def fixed_view(grid: VisualGrid) -> View:
     """A picture that is read as the processor shows it."""
     return View(grid.frame.image_size, grid.frame, no_letters, lambda times: grid.frame, scalable=False)
-
-
-def given_allocations(given: object) -> list[Allocation]:
-    """One or several that the caller has decided, or one clear line."""
-    several = [given] if isinstance(given, Allocation) else list(given) if isinstance(given, list | tuple) else [None]
-    if not all(isinstance(one, Allocation) for one in several):
-        kind = type(given).__name__
-        raise InputError(f"allocation= must be an Allocation, or one for each picture, got {kind}; look() makes one")
-    return several
 
 
 def scenes_of(prompt: PicturePrompt, grids: Sequence[VisualGrid], settings: Settings) -> list[Scene]:

@@ -17,7 +17,7 @@ from importlib import import_module
 from os import PathLike
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
-from ..attending.frame import Frame
+from ..attending.frame import Frame, check_grid
 from ..core.arrays import Array, namespace
 from ..core.errors import InputError
 from ..core.kept import PictureStore
@@ -143,11 +143,8 @@ class DecodingStep(NamedTuple):
 
 @dataclass(frozen=True)
 class VisualGrid:
-    """The level-0 tokens of one picture: what the backbone would spend with nothing attached.
-
-    rows, cols: the grid of tokens. height, width: the canvas in pixels, that is the picture after the processor
-    resized it. row: the row of the batch whose prompt shows this picture.
-    """
+    """The rows × cols level-0 tokens of one picture: what the backbone spends with nothing attached. height, width: of
+    the picture after the processor resized it. row: the row of the batch whose prompt shows it."""
 
     rows: int
     cols: int
@@ -264,11 +261,6 @@ def wrappers(model: Any) -> list[Any]:
             return [*found, model]
 
 
-def unwrapped(model: object) -> Any:
-    """The stock model itself, in which adapters stay active and what was compiled stays so."""
-    return wrappers(model)[-1]
-
-
 def check_processor(processor: object) -> None:
     """Raise `InputError` unless this is a model's whole processor."""
     if hasattr(processor, "image_processor") and hasattr(processor, "tokenizer"):
@@ -301,6 +293,14 @@ def backbone_for(model: PreTrainedModel) -> Backbone:
 def adapter(model_type: str) -> Backbone:
     module, name = ADAPTERS[model_type].split(":")
     return getattr(import_module(f".{module}", __package__), name)()
+
+
+def check_allocations(allocations: Sequence[Allocation], grids: Sequence[tuple[int, int]]) -> None:
+    """Refuse allocations that are not for the pictures of a prompt, whose level-0 tokens are (rows, cols) each."""
+    if len(allocations) != len(grids):
+        raise InputError(f"this prompt shows {len(grids)} pictures, but {len(allocations)} allocations were given")
+    for allocation, grid in zip(allocations, grids, strict=True):
+        check_grid(allocation, *grid)
 
 
 def require_pictures(backbone: Backbone, inputs: Inputs) -> None:

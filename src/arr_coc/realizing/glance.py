@@ -40,7 +40,6 @@ from .base import Backbone, Inputs, VisualGrid
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-GLANCE_NAME = "glance.json"
 FLAT = 0.05  # what flat ground keeps, beside the picture's most detailed cell at 1; the square root of both is taken
 # The coarse view has at least this share of the picture's tokens. Without known heads all are read of the layers
 # between these shares of the depth.
@@ -190,8 +189,7 @@ def glance_relevance(
 
 
 def weigh_by_detail(relevance: Relevance, picture: Tensor) -> Relevance:
-    """Keep a glance's map where the picture (3, H, W) has detail to lose; attention alone stays as the participatory
-    map."""
+    """Keep a glance's map where the picture (3, H, W) has detail to lose; the participatory map is attention alone."""
     rows, cols = relevance.map.shape
     energy = torch.from_numpy(np.array(detail_relevance(picture).map))[None, None]
     cells = torch.nn.functional.adaptive_avg_pool2d(energy, (rows, cols))[0, 0].numpy()
@@ -242,9 +240,8 @@ def cells_of_levels(grids: Sequence[tuple[int, int]], levels: Sequence[int]) -> 
 # ---- the model's attention -------------------------------------------------------------------------------------------
 #
 # One attention function is registered with transformers. It does what "sdpa" does and, where a record is open in the
-# caller's context, first writes down the weights of the tokens that were asked about. `reading_attention` gives the
-# language model of one instance that name while it is open: nothing is left on the model, whatever happens inside. A
-# thread that runs the same model meanwhile has no record in its context and gets the attention that the model had.
+# caller's context, first writes down the weights of the tokens that were asked about. The language model of one
+# instance has that name while it is read; a thread that runs it meanwhile has no record and gets its own attention.
 
 READING = "arr_coc_reading"
 
@@ -267,9 +264,8 @@ _reading = Lock()
 
 
 def language_model(model: PreTrainedModel) -> Any:
-    """The language model inside a vision-language model of any family, without its head."""
-    core = model.base_model
-    return core.language_model if hasattr(core, "language_model") else core.text_model
+    """The language model inside a vision-language model, without its head."""
+    return model.base_model.language_model
 
 
 def attention_modules(model: PreTrainedModel, layers: Iterable[int] | None = None) -> dict[nn.Module, int]:

@@ -23,10 +23,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ..attending.frame import check_grid, token_grids
+from ..attending.frame import token_grids
 from ..core.errors import InputError
 from ..core.values import Allocation
-from .base import Backbone, Inputs, Realized, VisualGrid
+from .base import Backbone, Inputs, Realized, VisualGrid, check_allocations
 from .patches import denormalize
 from .query import pack, padding_side, shortened, take
 
@@ -113,12 +113,7 @@ class MergingBackbone(Backbone):
             raise InputError("merging serves pictures only; pass the frames of a video as pictures")
         layout = self.layout(model, inputs)
         prompt_rows(self.placeholders(model, inputs), len(layout.cells))  # refuse before the encoder is paid for
-        if len(allocations) != len(layout.grids):
-            raise InputError(
-                f"this prompt shows {len(layout.grids)} pictures or tiles, got {len(allocations)} allocations"
-            )
-        for grid, allocation in zip(layout.grids, allocations, strict=True):
-            check_grid(allocation, grid.rows, grid.cols)
+        check_allocations(allocations, [(grid.rows, grid.cols) for grid in layout.grids])
         plan, encoded = merge_plan(allocations, layout.cells), known
         if encoded is None:
             given = {name: inputs[name] for name in self.encoder_keys(model) if name in inputs}
@@ -159,7 +154,7 @@ class MergingBackbone(Backbone):
             # between packed prompts. A column of padding keeps the mask.
             index = F.pad(index, (1, 0), value=-1)
 
-        short = shortened(inputs, index, self.encoder_keys(model), padding_token(model, input_ids, mask))
+        short = shortened(model, inputs, index, self.encoder_keys(model))
         short["attention_mask"] = (index >= 0).to(mask.dtype)
         visual = self.placeholders(model, short) & (index >= 0)
         places = plan.positions(long_positions[:, placeholder])
@@ -207,15 +202,6 @@ def without_cache(model: PreTrainedModel, inputs: Inputs) -> bool:
     return (getattr(config, "use_cache", None) if wanted is None else wanted) is False
 
 
-def padding_token(model: PreTrainedModel, input_ids: Tensor, mask: Tensor) -> int:
-    """What the batch is padded with; where it is not padded, the language model's own padding token."""
-    padded = input_ids[mask == 0]
-    if len(padded):
-        return int(padded[0])
-    configured = getattr(model.config.get_text_config(), "pad_token_id", None)
-    return 0 if configured is None else int(configured)
-
-
 def fit(picture: Tensor, grid: VisualGrid) -> Tensor:
     """(3, h, w) -> (3, height, width) of the grid's canvas; mostly nothing to do."""
     if picture.shape[-2:] == (grid.height, grid.width):
@@ -225,10 +211,9 @@ def fit(picture: Tensor, grid: VisualGrid) -> Tensor:
 
 # ---- the maths of merging, without a model ---------------------------------------------------------------------------
 #
-# Everything is flat: the tokens of all pictures and tiles of a batch stand behind one another, and one plan serves them
-# all. Regions may lie on one another: a coarse leaf is made of all of its ground, whether finer leaves cover it or not,
-# as it would be seen by an encoder that read it at its own resolution. Output tokens stand in the order of their mean
-# input index, so a sequence stays sorted by position, and keeping every token changes nothing, bit for bit.
+# The tokens of all pictures and tiles of a batch stand behind one another, and one plan serves them all. Regions may
+# lie on one another: a coarse leaf is made of all of its ground, also where finer leaves cover it. Output tokens stand
+# in the order of their mean input index, so keeping every token changes nothing, bit for bit.
 
 
 class Regions(NamedTuple):

@@ -49,10 +49,6 @@ class PatchPyramid:
     def patch_size(self) -> int:
         return self.rows.shape[1]
 
-    @property
-    def levels(self) -> int:
-        return self.start.shape[1]
-
 
 @dataclass(frozen=True)
 class LeafBatch:
@@ -118,11 +114,6 @@ class LeafBatch:
     @property
     def fractional(self) -> bool:
         return self.leaves.shape[1] == 4
-
-    @property
-    def spans(self) -> Tensor:
-        """(pictures,) how far text moves on after each picture: the longer side of its level-0 grid."""
-        return self.grid.amax(1)
 
 
 def unpatchify(

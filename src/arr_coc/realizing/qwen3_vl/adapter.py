@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, ClassVar
 import torch
 from torch import Tensor
 
-from ...attending.frame import check_grid
 from ...core.errors import InputError
 from ...core.values import Allocation
-from ..base import Backbone, Inputs, Realized, VisualGrid
+from ..base import Backbone, Inputs, Realized, VisualGrid, VisualTokens, check_allocations
 from ..patches import LeafBatch, denormalize, unpatchify
 from ..positions import placeholder_owner
 from ..query import pack, padding_side, shortened
-from .encode import VisualTokens, foveate, leaf_positions, run_language_model
+from .encode import foveate, leaf_positions, run_language_model
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, ProcessorMixin
@@ -32,8 +31,6 @@ class Qwen3VL(Backbone):
     temporal: ClassVar[int | None] = None
     # What the stock class calls what is shown.
     modality: ClassVar[str] = "image"
-    # What an allocation is for, in messages.
-    shown: ClassVar[str] = "pictures"
 
     def grids(self, model: PreTrainedModel, inputs: Inputs) -> list[VisualGrid]:
         vision = model.config.vision_config
@@ -73,21 +70,11 @@ class Qwen3VL(Backbone):
 
         known: leaves that a glance encoded. tower: `encode_leaves` in another form, such as a recorded one.
         """
-        batch = self.leaf_batch(model, inputs, allocations)
+        merge, pixels = model.config.vision_config.spatial_merge_size, inputs[self.picture_keys[0]]
+        check_allocations(allocations, [(rows // merge, cols // merge) for rows, cols in self._patch_grids(inputs)])
+        batch = LeafBatch.of(allocations, pixels.device)
         tokens = foveate(model, self.normalised_pixels(model, inputs), batch, known, tower, self.temporal)
         return self.splice(model, inputs, batch, tokens)
-
-    def leaf_batch(self, model: PreTrainedModel, inputs: Inputs, allocations: Sequence[Allocation]) -> LeafBatch:
-        """The leaves of one allocation per picture, checked against what the processor made of the pictures."""
-        merge = model.config.vision_config.spatial_merge_size
-        sizes = self._patch_grids(inputs)
-        if len(allocations) != len(sizes):
-            raise InputError(
-                f"this prompt shows {len(sizes)} {self.shown}, but {len(allocations)} allocations were given"
-            )
-        for allocation, (rows, cols) in zip(allocations, sizes, strict=True):
-            check_grid(allocation, rows // merge, cols // merge)
-        return LeafBatch.of(allocations, inputs[self.picture_keys[0]].device)
 
     def splice(self, model: PreTrainedModel, inputs: Inputs, batch: LeafBatch, tokens: VisualTokens) -> Realized:
         """The prompt with one placeholder per leaf; text keeps the positions it has around the full picture."""
@@ -101,8 +88,7 @@ class Qwen3VL(Backbone):
         index = pack(keep, padding_side(mask))
 
         consumed = {*self.picture_keys, "mm_token_type_ids", "position_ids", "attention_mask"}
-        padding = model.config.text_config.pad_token_id
-        short = shortened(inputs, index, consumed, 0 if padding is None else padding)
+        short = shortened(model, inputs, index, consumed)
         attention_mask = (index >= 0).to(mask.dtype)
         positions, next_position = leaf_positions(short["input_ids"], batch, image, attention_mask)
         # Beams and several answers repeat the features in place, so every call builds its own container.
@@ -134,7 +120,7 @@ class Qwen3VL(Backbone):
         if grid is None or pixels is None:
             raise InputError(f"{' and '.join(cls.picture_keys)} are needed, as the Qwen3-VL processor gives them")
         if grid.ndim != 2 or grid.shape[1] != 3:
-            raise InputError(f"{cls.picture_keys[1]} must be ({cls.shown}, 3), got {tuple(grid.shape)}")
+            raise InputError(f"{cls.picture_keys[1]} must be (pictures, 3), got {tuple(grid.shape)}")
         if inputs.get("pixel_values") is not None and inputs.get("pixel_values_videos") is not None:
             raise InputError("a prompt with pictures and videos cannot be foveated; pass the frames as pictures")
         return [(rows, cols) for times, rows, cols in grid.tolist() for _ in range(times)]

@@ -134,10 +134,9 @@ def join_known(
     given = [one for one in known if one is not None]
     if not given:
         return None
-    parts = []
-    for one, planned in zip(known, allocations, strict=True):
-        leaves = LeafBatch.of(planned, given[0][0].leaves.device) if one is None else one[0]
-        parts.append(leaves.select(torch.zeros_like(leaves.owner, dtype=torch.bool)) if one is None else leaves)
+    every = [LeafBatch.of(planned, given[0][0].leaves.device) for planned in allocations]
+    none = [batch.select(torch.zeros_like(batch.owner, dtype=torch.bool)) for batch in every]
+    parts = [batch if one is None else one[0] for one, batch in zip(known, none, strict=True)]
     return LeafBatch.joined(parts), VisualTokens.joined([tokens for _, tokens in given])
 
 
@@ -148,7 +147,7 @@ def leaf_positions(
     mask = torch.ones_like(input_ids) if attention_mask is None else attention_mask
     offsets = language_positions(batch.leaves, batch.grid[batch.owner])
     counts = torch.tensor(batch.counts, device=input_ids.device)
-    return prompt_positions(input_ids == image_token_id, counts, batch.spans, offsets, mask)
+    return prompt_positions(input_ids == image_token_id, counts, batch.grid.amax(1), offsets, mask)
 
 
 def run_language_model(

@@ -29,7 +29,6 @@ class Qwen3VLVideo(Qwen3VL):
     can_glance: ClassVar[bool] = False
     picture_keys: ClassVar[tuple[str, ...]] = ("pixel_values_videos", "video_grid_thw")
     modality: ClassVar[str] = "video"
-    shown: ClassVar[str] = "groups of frames"
     # The frames of a group are channels here, so there is nothing left to repeat in time.
     temporal: ClassVar[int | None] = 1
 
@@ -65,6 +64,8 @@ def video_inputs(
     patch, merge, temporal = images.patch_size, images.merge_size, images.temporal_patch_size
     groups = patch_groups(frames, images, size)
     rows, cols = groups.shape[-2] // patch, groups.shape[-1] // patch
+    # In merge-block order: block row, row in it, y, block column, column in it, x.
+    blocks = groups.unflatten(3, (-1, merge, patch)).unflatten(2, (-1, merge, patch)).permute(0, 2, 5, 3, 6, 1, 4, 7)
     content = [{"type": "video"}, {"type": "text", "text": query}]
     chat = [{"role": "user", "content": content}]
     text = processor.apply_chat_template(chat, add_generation_prompt=True, tokenize=False)
@@ -85,20 +86,18 @@ def video_inputs(
         "input_ids": ids,
         "attention_mask": found["attention_mask"],
         "mm_token_type_ids": (ids == video).int() * 2,
-        "pixel_values_videos": patchify(groups, patch, merge),
+        "pixel_values_videos": blocks.reshape(len(groups) * rows * cols, -1),
         "video_grid_thw": torch.tensor([[len(groups), rows, cols]]),
     }
 
 
 def patch_groups(frames: np.ndarray | Tensor, images: Any, size: tuple[int, int] | None = None) -> Tensor:
     """(T, H, W, 3) uint8 → (groups, colours · frames of a group, height, width) float32, resized and normalised."""
-    clip = torch.as_tensor(np.asarray(frames) if isinstance(frames, np.ndarray) else frames)
+    clip = torch.as_tensor(frames)
     if clip.ndim != 4 or clip.shape[3] != 3 or clip.dtype != torch.uint8 or not clip.numel():
         raise InputError(f"frames must be (T, height, width, 3) uint8, got {clip.dtype} {tuple(clip.shape)}")
     cell = images.patch_size * images.merge_size
     height, width = size or tuple(max(cell, round(side / cell) * cell) for side in clip.shape[1:3])
-    if height % cell or width % cell:
-        raise InputError(f"size must be multiples of {cell} pixels, got {(height, width)}")
     pixels = clip.permute(0, 3, 1, 2).float()
     if (height, width) != tuple(pixels.shape[2:]):
         pixels = torch.nn.functional.interpolate(pixels, (height, width), mode="bicubic", antialias=True)
@@ -109,15 +108,6 @@ def patch_groups(frames: np.ndarray | Tensor, images: Any, size: tuple[int, int]
     pixels = torch.cat([pixels, pixels[-1:].expand(missing, -1, -1, -1)])
     # A patch holds its colours first and the frames of the group inside each.
     return pixels.unflatten(0, (-1, images.temporal_patch_size)).transpose(1, 2).flatten(1, 2)
-
-
-def patchify(groups: Tensor, patch: int, merge: int) -> Tensor:
-    """(groups, channels, H, W) → (patches, channels · patch²) in merge-block order, group after group."""
-    number, channels, height, width = groups.shape
-    blocks = groups.view(
-        number, channels, height // (patch * merge), merge, patch, width // (patch * merge), merge, patch
-    )
-    return blocks.permute(0, 2, 5, 3, 6, 1, 4, 7).reshape(-1, channels * patch**2)
 
 
 def group_seconds(seconds: Sequence[float], temporal: int) -> list[float]:
