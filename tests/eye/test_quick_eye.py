@@ -24,9 +24,9 @@ from arr_coc.answering.light import can_be_quick, canvas_of, normalised, prompt_
 from arr_coc.answering.stock import chat_inputs
 from arr_coc.core.folders import MINI, part_folder
 from arr_coc.realizing.bundled import PlaceDoubt
-from arr_coc.realizing.qwen3_vl.onnx import OnnxQwen3VL, OnnxSpeaker, leaf_patches
 from arr_coc.realizing.patches import LeafBatch, gather_leaf_patches, mip_pyramid, unpatchify
 from arr_coc.realizing.positions import language_positions, prompt_positions, vision_positions
+from arr_coc.realizing.qwen3_vl.onnx import OnnxQwen3VL, OnnxSpeaker, leaf_patches
 
 QUERY = "What does the pink sign say?"
 

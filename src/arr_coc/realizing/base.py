@@ -104,10 +104,6 @@ class VisualTokens:
     embeds: Array
     planes: tuple[Array, ...]
 
-    def split(self, counts: tuple[int, ...]) -> list[VisualTokens]:
-        parts = zip(self.embeds.split(counts), *(plane.split(counts) for plane in self.planes), strict=True)
-        return [VisualTokens(embeds, tuple(planes)) for embeds, *planes in parts]
-
     def select(self, index: Array) -> VisualTokens:
         """Those at some places (K,), in that order."""
         return VisualTokens(self.embeds[index], tuple(plane[index] for plane in self.planes))

@@ -8,6 +8,7 @@ Tokens of the classic scale are boxes of fractional size, cut one by one (`area_
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -54,10 +55,9 @@ class PatchPyramid:
 class LeafBatch:
     """The leaves of a batch of pictures, packed picture after picture.
 
-    leaves: (M, 3) int64 row, col, level, or (M, 4) float32 top, left, height, width in cells, where some picture has
-    tokens of fractional size. owner: (M,) int64, the picture of each. grid: (pictures, 2) int64 rows and
-    cols of level-0 tokens. counts: leaves of each picture, as plain numbers, so that a GPU need not be asked. levels:
-    number of mip levels, at least one more than the coarsest leaf's.
+    leaves: (M, 3) int64 row, col, level, or (M, 4) float32 top, left, height, width in cells, where some have fractional
+    sizes. owner: (M,) int64, the picture of each. grid: (pictures, 2) int64 rows and cols of level-0 tokens. counts:
+    leaves of each picture, as plain numbers, so that a GPU need not be asked. levels: more than the coarsest leaf's.
     """
 
     leaves: Tensor
@@ -233,20 +233,27 @@ def area_patches(
     pictures: Pictures, boxes: Tensor, owner: Tensor, *, merge: int = 2, patch_size: int = 16, temporal: int = 2
 ) -> Tensor:
     """Patches of tokens of any size, in the layout of `gather_leaf_patches`: every pixel of a token is the mean of the
-    ground under it, to whole pixels, so that a box of one whole cell gives that cell's own pixels.
+    ground under it, exactly, so that a box of one whole cell gives that cell's own pixels.
 
     boxes: (M, 4) top, left, height, width in cells. owner: (M,). Beyond the edge the edge is repeated.
     """
-    cell, channels, made = merge * patch_size, pictures[0].shape[0], []
-    edges = torch.cat([boxes[:, :2], boxes[:, :2] + boxes[:, 2:]], 1) * cell
-    for number, (top, left, bottom, right) in zip(owner.tolist(), edges.round().long().tolist(), strict=True):
+    cell, made = merge * patch_size, []
+
+    def weights(start: float, length: float, size: int) -> tuple[Tensor, Tensor]:
+        """Pixels of one axis under a token, and the share (cell, pixels) of each in the token's own."""
+        span = torch.arange(math.ceil(length) + 1)
+        edges = start % 1 + torch.arange(cell + 1).double() * (length / cell)
+        shared = torch.minimum(edges[1:, None], span + 1.0) - torch.maximum(edges[:-1, None], span.double())
+        share = shared.clamp_min(0) / shared.clamp_min(0).sum(1, keepdim=True)
+        return (math.floor(start) + span).clamp(0, size - 1).to(picture.device), share.to(picture)
+
+    for number, (top, left, height, width) in zip(owner.tolist(), (boxes.double() * cell).tolist(), strict=True):
         picture = pictures[number]
-        ground = picture[None, :, top:bottom, left:right]
-        beyond = (0, max(0, right - picture.shape[2]), 0, max(0, bottom - picture.shape[1]))
-        made.append(F.interpolate(F.pad(ground, beyond, mode="replicate"), (cell, cell), mode="area"))
-    blocks = torch.cat(made).view(-1, channels, merge, patch_size, merge, patch_size).permute(0, 2, 4, 1, 3, 5)
-    blocks = blocks[:, :, :, :, None].expand(-1, -1, -1, -1, temporal, -1, -1)
-    return blocks.reshape(-1, channels * temporal * patch_size * patch_size)
+        rows, down = weights(top, height, picture.shape[1])
+        cols, across = weights(left, width, picture.shape[2])
+        made.append(down @ picture[:, rows][:, :, cols] @ across.T)
+    blocks = torch.stack(made).unflatten(3, (merge, -1)).unflatten(2, (merge, -1)).permute(0, 2, 4, 1, 3, 5)
+    return blocks[:, :, :, :, None].expand(-1, -1, -1, -1, temporal, -1, -1).reshape(len(boxes) * merge**2, -1)
 
 
 def _pad_to_multiple(plane: Tensor, multiple: int) -> Tensor:

@@ -92,12 +92,11 @@ class Qwen3VL(Backbone):
         attention_mask = (index >= 0).to(mask.dtype)
         positions, next_position = leaf_positions(short["input_ids"], batch, image, attention_mask)
         # Beams and several answers repeat the features in place, so every call builds its own container.
-        parts = tokens.split(batch.counts)
         kind = model.config.model_type
         stock = import_module(f"transformers.models.{kind}.modeling_{kind}")
         features = stock.BaseModelOutputWithDeepstackFeatures(
-            pooler_output=[part.embeds for part in parts],
-            deepstack_features=[list(planes) for planes in zip(*(part.planes for part in parts), strict=True)],
+            pooler_output=list(tokens.embeds.split(batch.counts)),
+            deepstack_features=[list(plane.split(batch.counts)) for plane in tokens.planes],
         )
         prepared = {
             **short,
