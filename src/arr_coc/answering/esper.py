@@ -104,7 +104,9 @@ class Esper:
 
     def __init__(self, eye: Eye, preset: str | PassSettings = "four_pass") -> None:
         self.eye = of_kind(eye, Eye, "eye")
-        self.settings = of_kind(PRESETS.get(preset) if isinstance(preset, str) else preset, PassSettings, "preset")
+        if isinstance(preset, str) and preset not in PRESETS:
+            raise InputError(f"preset {preset!r} is unknown; choose from {', '.join(PRESETS)}")
+        self.settings = PRESETS[preset] if isinstance(preset, str) else of_kind(preset, PassSettings, "preset")
 
     @classmethod
     def from_pretrained(

@@ -25,7 +25,6 @@ CALIBRATION = "calibration.json"
 # Stands where a text goes while a chat is written: a character of no language.
 PLACE = "\ue000"
 HUB_NAME = re.compile(r"[\w.-]{1,96}(/[\w.-]{1,96})?")
-# What the trainings of this library laid out where they do not say otherwise.
 TRAINED_STRATEGY = "overlay"
 
 

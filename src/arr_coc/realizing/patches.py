@@ -3,7 +3,7 @@
 A leaf (row, col, level) covers 2**level × 2**level level-0 cells and becomes one token: the cell's pixels at
 1 / 2**level of full resolution, cut into merge × merge patches. All leaves of all pictures, of any size and level, are
 fetched by one gather from one table (`PatchPyramid`): every patch row is P neighbouring pixels of some mip level.
-Tokens of the classic scale are boxes of fractional size, cut one by one (`area_patches`).
+Tokens of the classic scale are boxes of any size (`area_patches`).
 """
 
 from __future__ import annotations
@@ -55,9 +55,9 @@ class PatchPyramid:
 class LeafBatch:
     """The leaves of a batch of pictures, packed picture after picture.
 
-    leaves: (M, 3) int64 row, col, level, or (M, 4) float32 top, left, height, width in cells, where some have fractional
-    sizes. owner: (M,) int64, the picture of each. grid: (pictures, 2) int64 rows and cols of level-0 tokens. counts:
-    leaves of each picture, as plain numbers, so that a GPU need not be asked. levels: more than the coarsest leaf's.
+    leaves: (M, 3) int64 row, col, level, or (M, 4) float32 top, left, height, width in cells, of any sizes.
+    owner: (M,) int64, the picture of each. grid: (pictures, 2) int64 rows and cols of level-0 tokens. counts: leaves of
+    each picture, as numbers, so that a GPU need not be asked. levels: more than the coarsest leaf's.
     """
 
     leaves: Tensor
