@@ -87,7 +87,7 @@ def test_calibrate_writes_what_attach_and_ask_find(
         main(["calibrate", "--model", str(folder), "--only", "glance"])
     assert "No head looks at what is asked" in capsys.readouterr().out
     assert not (folder / "glance.json").exists()
-    for wrong in (["--n", "5"], ["--batch", "0"], ["--size", "12"]):
+    for wrong in (["--n", "5"], ["--texts", "1"]):
         with pytest.raises(SystemExit) as ended:
             main(["calibrate", "--model", str(folder), *wrong])
         assert ended.value.code == 2

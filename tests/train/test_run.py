@@ -10,7 +10,7 @@ import subprocess
 import sys
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pytest
@@ -157,7 +157,7 @@ def test_a_schedule_stays_between_nothing_and_all(progress, step, warm_up, decay
 @dataclass(frozen=True, kw_only=True)
 class Many(RunOptions):
     where: Path = option(help="required")
-    source: Literal["boxes", "outcomes"] = option("boxes", "what from", flag="--from")
+    source: str = option("boxes", "what from", flag="--from", choices=("boxes", "outcomes"))
     size: tuple[int, int] = option((512, 512), "canvas")
     keeps: tuple[float, ...] = option((0.25,), "budgets")
     limit: float | None = option(None, "none")
@@ -174,13 +174,11 @@ def test_a_command_line_says_what_a_program_says(capsys):
     )  # fmt: skip
     assert parse(Many, ["--where", "a", "--size", "32", "64"], None).size == (32, 64)
     assert parse(Many, ["--where", "a"], None) == Many(where=Path("a"))
-    for written in (["tensorboard,wandb"], ["tensorboard", "wandb"]):
-        assert parse(Many, ["--where", "a", "--log", *written], None).log == ("tensorboard", "wandb")
+    assert parse(Many, ["--where", "a", "--log", "tensorboard", "wandb"], None).log == ("tensorboard", "wandb")
     assert json.loads(json.dumps(plain(given)))["where"] == "a"
     for wrong in ([], ["--where", "a", "--from", "dreams"], ["--where", "a", "--log", "paper"]):
-        with pytest.raises(SystemExit) as error:
+        with pytest.raises(InputError, match="--help lists the options"):
             parse(Many, wrong, None)
-        assert error.value.code == 2
     with pytest.raises(SystemExit):
         parse(Many, ["--help"], "what it is about")
     told = capsys.readouterr().out

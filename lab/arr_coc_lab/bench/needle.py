@@ -170,7 +170,7 @@ def answered(
 
 
 def plan(options: NeedleOptions) -> Plan:
-    from ..cli.needle import parse_size
+    from ..cli.worlds import parse_size
 
     number, size = options.n or (QUICK if options.quick else NUMBER), parse_size(options.size)
     work = NeedleWork(number, size, options.seed, options.device, options.weights)
