@@ -60,8 +60,10 @@ def parse(
     parser = OneLineParser(prog=program, description=description, formatter_class=form)
     _add(parser, kind, set())
     if any(item.name == "device" for item in fields(kind)):
-        same = {"dest": "device", "action": "store_const", "const": "cpu", "default": argparse.SUPPRESS}
-        parser.add_argument("--cpu", **same, help="the same as --device cpu")
+        same = "the same as --device cpu"
+        parser.add_argument(
+            "--cpu", dest="device", action="store_const", const="cpu", default=argparse.SUPPRESS, help=same
+        )
     return _build(kind, vars(parser.parse_args(list(arguments))))
 
 

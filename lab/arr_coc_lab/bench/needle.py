@@ -25,8 +25,7 @@ from ..train.evaluate import ASKED, MapScorer, answer_batch, calibration_row, ev
 from ..train.reader import read
 from ..worlds.needle import render
 from ..worlds.needle.batch import NeedleBatch
-from .machine import machine_facts
-from .report import Report, Score, Table
+from .report import Report, Score, Table, machine_facts
 from .rows import BenchRow, Key
 from .run import Job, Plan
 from .suite import NeedleOptions, chosen_families
