@@ -7,11 +7,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from merging_families import build_model
-from test_merging_attached import large_prompt, processor
 from tiny_models import tiny_model, tiny_processor
 
-from arr_coc import attach, look
+from arr_coc import look
 from arr_coc.answering.eye import Eye
 from arr_coc.core.plugins import load_plugin, plugins
 from arr_coc.looking import examine
@@ -48,14 +46,6 @@ def test_look_and_ask_take_every_strategy(name: str):
     eye = Eye(tiny_model(), tiny_processor(), relevance="detail").set_image(PICTURE)
     answer = eye.ask(QUERY, 70, options)
     assert (answer.tokens, answer.allocation.strategy) == (70, name)
-
-
-@pytest.mark.parametrize("name", POINTS["arr_coc.merging"])
-def test_attach_merges_by_every_method(name: str):
-    how = {"strategy": "classic", "budget": 105, "relevance": "detail", "merge": name}
-    with attach(build_model("qwen2_5_vl"), processor(), **how) as attachment:
-        attachment.prepare(large_prompt("qwen2_5_vl"))
-    assert attachment.last[0].counts.tolist() == [100, *[1] * 5]
 
 
 def test_a_folder_of_a_classic_scorer_is_a_relevance(tmp_path: Path):
