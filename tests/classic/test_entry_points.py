@@ -18,7 +18,7 @@ from arr_coc_lab.classic.scorer import Scorer, ScorerConfig
 from arr_coc_lab.classic.texture.superpixels import superpixels
 
 POINTS = tomllib.loads(Path("lab/pyproject.toml").read_text(encoding="utf-8"))["project"]["entry-points"]
-GROUPS = [f"arr_coc.{name}" for name in ("relevance", "strategies", "presets", "merging", "scorers")]
+GROUPS = [f"arr_coc.{name}" for name in ("relevance", "strategies", "presets", "scorers")]
 QUERY = "Where is the red sign?"
 PICTURE = np.random.default_rng(0).integers(0, 256, (256, 320, 3), dtype=np.uint8)  # 8 × 10 cells
 
