@@ -10,12 +10,12 @@ import pytest
 import torch
 from merging_families import FamilyProcessor, build_model, save_family
 from tiny_models import picture, save_stock
+from tiny_weights import tiny_scorer
 
 from arr_coc import Eye, InputError, ask, look
 from arr_coc.attending.strategies import DEFAULT_STRATEGY
 from arr_coc.options import Options
 from arr_coc.realizing.bundled import Calibration
-from arr_coc_lab.classic.scorer import Scorer
 from arr_coc_lab.train.mini_model import MiniConfig, build_mini, ship
 
 
@@ -28,7 +28,7 @@ def stock(tmp_path_factory) -> Path:
 def mini(tmp_path_factory) -> Path:
     torch.manual_seed(0)
     folder = tmp_path_factory.mktemp("shipped")
-    ship({"mini": build_mini(MiniConfig(width=64, heads=1)), "scorer": Scorer()}, folder)
+    ship({"mini": build_mini(MiniConfig(width=64, heads=1)), "scorer": tiny_scorer()}, folder)
     return folder / "mini"
 
 

@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from arr_coc.answering.decoding import Generated
     from arr_coc.knowing.scorer.reading_scorer import ReadingScorer
 
-    from ..classic.scorer import Scorer
-
 NUMBER, QUICK = 2048, 20
 BATCH: Mapping[str, int] = {"cuda": 256, "cpu": 8}
 SYSTEMS = ("uniform", "random", "shuffled", "scorer", "oracle")
@@ -51,7 +49,7 @@ class Weights:
     """mini and the scorer, on one device, and the temperature that calibrates mini's uncertainty."""
 
     mini: PreTrainedModel
-    scorer: Scorer | ReadingScorer
+    scorer: ReadingScorer
     temperature: float
     name: str
 
