@@ -71,12 +71,12 @@ def tiny_eye(folder: Path) -> Any:
     import torch
 
     from arr_coc import Eye
-    from arr_coc_lab.classic.scorer import Scorer, ScorerConfig
+    from arr_coc.knowing.scorer.reading_scorer import ReadingScorer
     from arr_coc_lab.train.mini_model import MiniConfig, build_mini, ship
 
     torch.manual_seed(0)
     mini = build_mini(MiniConfig(width=64, vision_layers=2, language_layers=2, heads=2, deepstack=(0,)))
-    ship({"mini": mini, "scorer": Scorer(ScorerConfig(width=32))}, folder)
+    ship({"mini": mini, "scorer": ReadingScorer()}, folder)
     return Eye.from_pretrained(str(folder / "mini"))
 
 

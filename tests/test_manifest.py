@@ -23,11 +23,11 @@ from arr_coc.core.folders import (
     whole_folder,
 )
 from arr_coc.knowing.scorer.onnx_scorer import OnnxScorer
+from arr_coc.knowing.scorer.reading_scorer import ReadingScorer
 from arr_coc.knowing.words.chooser import weights_of
 from arr_coc.realizing.bundled import Calibration
 from arr_coc.video.stream import load_settings
 from arr_coc_lab import LAB_WEIGHTS
-from arr_coc_lab.classic.scorer import Scorer
 from arr_coc_lab.train.mini_model import load_shipped
 
 FILES = [*WEIGHTS.rglob("*"), *LAB_WEIGHTS.rglob("*")]
@@ -84,14 +84,14 @@ def test_a_truncated_and_a_missing_file(weights):
     path.unlink()
     refused(path, wanted, "missing", lambda: Eye.from_pretrained(str(weights / "mini")))
     with pytest.raises(InputError, match="missing"):
-        load_shipped(weights, {"mini": Scorer()})
+        load_shipped(weights, {"mini": ReadingScorer()})
 
 
 def test_a_scorer_is_verified_whoever_reads_it(weights):
     path = weights / "scorer" / "model.safetensors"
     wanted = read_manifest(path.parent)[path.name]
     found = flip(path)
-    refused(path, wanted, found, lambda: Scorer.from_pretrained(weights / "scorer"))
+    refused(path, wanted, found, lambda: ReadingScorer.from_pretrained(weights / "scorer"))
     spot = picture(64, 64)
     refused(path, wanted, found, lambda: look(spot, "x", 2, relevance=str(weights / "scorer")))
 
@@ -130,7 +130,7 @@ def test_a_damaged_manifest_is_one_line(weights, text):
 
 def test_a_folder_without_a_manifest_is_taken_as_it_is(weights):
     (weights / "scorer" / MANIFEST).unlink()
-    Scorer.from_pretrained(weights / "scorer")
+    ReadingScorer.from_pretrained(weights / "scorer")
 
 
 def test_a_file_is_read_once_and_again_when_it_changes(tmp_path, monkeypatch):

@@ -39,7 +39,7 @@ WRONG = """
     eye.stream("what?", bugdet=3)
     arr_coc.Eye.from_pretrained(3)
     arr_coc.attach(model, processor, relevence="look")
-    arr_coc.attach(model, processor, merge=3)
+    arr_coc.attach(model, processor, videos=3)
     watch(frames, "what?", bugdet=3)
     VideoStream(3)
 """
@@ -53,7 +53,7 @@ RIGHT = """
     eye.set_image("a.png").ask("what?", "10%", oracle).text
     eye.chat("a.png", system="be brief").show("b.png").ask("what?", [3, 4], oracle).tokens
     next(eye.stream("what?", 3, oracle)).upper()
-    arr_coc.attach(model, processor, [3, 4], relevance="look", merge="average").last[0].tokens
+    arr_coc.attach(model, processor, [3, 4], relevance="look").last[0].tokens
     watch(frames, "what?", 0.1, options=arr_coc.Options(relevance="scorer")).tokens
 """
 

@@ -7,10 +7,10 @@ from functools import cache
 from typing import Any
 
 import torch
+from tiny_weights import tiny_scorer
 
 from arr_coc_lab.bench.needle import Weights
 from arr_coc_lab.bench.peers.model import PeerScene, PrunableMini
-from arr_coc_lab.classic.scorer import Scorer, ScorerConfig
 from arr_coc_lab.train.mini_model import MiniConfig, build_mini
 from arr_coc_lab.worlds.needle import NeedleBatch, render
 
@@ -24,8 +24,9 @@ def tiny_weights() -> Weights:
     model: Any = build_mini(SHAPE).eval().requires_grad_(False)
     for parameter in model.parameters():  # fresh weights hardly attend to anything: let differences show
         parameter.mul_(2) if parameter.ndim > 1 else None
-    scorer = Scorer(ScorerConfig(width=16, query_width=8, blocks=1, heads=1)).eval().requires_grad_(False)
-    scorer.head.weight.mul_(100)  # a flat map would be down-sampled evenly, wherever it is moved
+    scorer = (
+        tiny_scorer(2.0).eval().requires_grad_(False)
+    )  # a flat map would be down-sampled evenly wherever it is moved
     return Weights(model, scorer, 1.0, "tiny")
 
 

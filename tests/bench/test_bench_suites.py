@@ -35,10 +35,10 @@ def tiny(monkeypatch: pytest.MonkeyPatch) -> Any:
         monkeypatch.setattr(module, "loaded", lambda folder, device: weights)
     monkeypatch.setattr(needle, "BATCH", {"cpu": 2})
     peers_bench.prunable.cache_clear()
-    peers_bench.chooser_cost.cache_clear()
+    peers_bench.counted_cost.cache_clear()
     yield weights
     peers_bench.prunable.cache_clear()
-    peers_bench.chooser_cost.cache_clear()
+    peers_bench.counted_cost.cache_clear()
 
 
 # ---- Needle World ----------------------------------------------------------------------------------------------------
@@ -71,17 +71,15 @@ def test_peers_read_every_way_in_any_order(tiny: Any, monkeypatch: pytest.Monkey
     assert both.cell("FastV, K = 2", 0.25).minus is not None
     titles = [table.title for table in both.tables]
     assert any(title.startswith("Equal compute") for title in titles)
-    assert any(title.startswith("GFLOP") for title in titles)
     with pytest.raises(InputError, match="no way is called"):
         peers_bench.plan(PeersOptions(peers=("magic",)))
     with pytest.raises(InputError, match="share"):
         peers_bench.plan(PeersOptions(keeps=(2.0,)))
 
 
-def test_hypotheses_have_a_verdict_for_every_claim(tiny: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_hypotheses_have_a_verdict_for_every_claim(tiny: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hypotheses, "SIZE", (256, 256))
     monkeypatch.setattr(hypotheses, "AT_ONCE", {"cpu": 2})
-    monkeypatch.setattr(hypotheses, "TRAINED", tmp_path)
     plan = hypotheses.plan(HypothesesBenchOptions(n=2))
     rows = [row for job in plan.jobs[:1] for row in plan.work(job.what, job.keys)]
     assert {row.key for row in rows} == set(plan.jobs[0].keys)
@@ -89,7 +87,6 @@ def test_hypotheses_have_a_verdict_for_every_claim(tiny: Any, monkeypatch: pytes
     table = report.tables[0]
     ids = [row["id"] for row in table.rows]
     assert {"H1", "H2", "H3", "H4", "H6", "questions"} == set(ids)
-    assert report.facts["not trained, so not compared"] == "texture, rgb, outcomes"
     again = plan.work(plan.jobs[0].what, plan.jobs[0].keys)
     assert list(again) == rows, "chance is that of the picture, not of the run"
 
@@ -109,9 +106,9 @@ def test_clips_are_read_by_every_system(tiny: Any, monkeypatch: pytest.MonkeyPat
     spent = {(cell.system, cell.keep): cell.tokens for cell in report.cells if cell.score == "clearest"}
     assert spent["temporal", 1 / 4] == spent["frame by frame", 1 / 4] == spent["uniform", 1 / 4] == 12
     assert spent[video.LESS, 1 / 4] == 4, "the smaller share is really smaller"
-    found = {cell.score: cell for cell in report.cells if cell.system == video.COHERENCE}
+    found = {cell.score: cell for cell in report.cells if cell.system == video.DETECTED}
     assert found["cuts found"].n == 1, "every second batch has a cut"
-    assert found["similarity"].n == 2
+    assert found["false cuts"].n == 2
     with pytest.raises(InputError, match="--keep"):
         video.plan(VideoBenchOptions(keep=(2.0,)))
 
@@ -252,8 +249,7 @@ def test_mini_answers_by_every_door(door: str, systems: set[str], signs: Path, t
         ({"task": "x"}, "--task"),
         ({"keeps": "1"}, "all tokens"),
         ({"relevance": ("auto", "look")}, "once"),
-        ({"door": "pack", "model": "gpt-4.1"}, "--upstream"),
-        ({"door": "pack", "upstream": "nowhere"}, "no address"),
+        ({"door": "pack", "model": "gpt-4.1"}, "--door attach"),
     ],
 )
 def test_what_cannot_be_asked_is_refused(given: dict[str, Any], why: str, signs: Path) -> None:
@@ -265,6 +261,7 @@ def test_what_cannot_be_asked_is_refused(given: dict[str, Any], why: str, signs:
 
 
 def test_a_bar_is_kept_or_missed_by_what_was_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(speed, "use_processors", lambda number: None)
     plan = speed.plan(SpeedOptions(repeats=1))
     job = next(one for one in plan.jobs if one.what == "quadtree")
     rows = list(plan.work(job.what, job.keys))

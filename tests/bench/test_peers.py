@@ -9,14 +9,11 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from peers_parts import pictures, scene, shared_scene, tiny_mini, tiny_weights
-from torch.nn.attention import SDPBackend, sdpa_kernel
-from torch.utils.flop_counter import FlopCounterMode
 
 from arr_coc.attending.tree import build_tree
-from arr_coc_lab.bench.peers.cost import counted_cost, language_operations, tower_operations
-from arr_coc_lab.bench.peers.maths import best, bipartite, cosines, max_min, others, pool, stages
+from arr_coc_lab.bench.peers.maths import best, stages
 from arr_coc_lab.bench.peers.model import BEFORE, LEVELS, Flow, PeerScene, PrunableMini, Told
-from arr_coc_lab.bench.peers.ways import FULL, WAYS, cluster_count, merge_plan, raters_of, sparsified
+from arr_coc_lab.bench.peers.ways import WAYS, cluster_count, merge_plan, raters_of, sparsified
 from arr_coc_lab.train.swift import cut_patches, run_language, run_tower
 from arr_coc_lab.worlds.needle import render
 
@@ -111,50 +108,6 @@ def test_chance_depends_on_the_seed_and_on_nothing_that_ran_before(way):
     assert not torch.equal(alone, last_places(way, 16, scene(seed=6))[0])
 
 
-# ---- operations ------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("name", ["uniform down-sampling", "ToMe"])
-def test_formulas_count_what_torch_counts(name):
-    mini, here = tiny_mini(), scene(answers=False)
-    way = next(one for one in WAYS if one.name == name)
-    here.pyramid()
-    with torch.no_grad(), sdpa_kernel(SDPBackend.MATH):
-        with FlopCounterMode(display=False) as tower:
-            told = way.make(mini, here, 16)
-        with FlopCounterMode(display=False) as language:
-            _, counts = mini.language(here, told)
-    config, text = mini.model.config, BEFORE + 1 + here.tails.shape[1]
-    lengths = [count + text for count in counts]
-    assert language.get_total_flops() == 2 * language_operations(config.text_config, lengths)
-    matching = 0
-    if name == "ToMe":
-        units, keys = 64, 4 * 32
-        for merged in merge_plan(64, 16, 4):
-            matching += 2 * (units // 2) * (units - units // 2) * keys if merged else 0
-            units -= merged
-    expected = tower_operations(config.vision_config, told.visual.patches) + matching
-    assert tower.get_total_flops() == 2 * expected
-
-
-def test_a_chooser_pays_for_what_it_does():
-    batch = render("forms", 1, (256, 256), 77, "test")
-    mini = tiny_mini()
-    costs = {way.name: counted_cost(mini, way, 16, batch) for way in (FULL, *WAYS)}
-    assert costs["full"].chooser == pytest.approx(0, abs=1e-9)
-    assert costs["uniform down-sampling"].chooser == pytest.approx(0, abs=1e-9)
-    with torch.no_grad(), sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as scorer:
-        mini.scorer.score(batch.pictures, batch.question_ids)
-    assert costs["scorer + overlay"].chooser == pytest.approx(scorer.get_total_flops() / 1e9, rel=1e-6)
-    assert costs["scorer, dropped after the tower"].chooser == pytest.approx(
-        costs["scorer + overlay"].chooser, rel=1e-6
-    )
-    width = mini.model.config.vision_config.hidden_size
-    assert costs["VisionZip"].chooser > 2 * 256**2 * width / 1e9  # the tower's last attention, once more
-    assert costs["scorer + overlay"].tower < 0.3 * costs["scorer, dropped after the tower"].tower
-    assert all(costs[name].tower == costs["full"].tower for name in ("FastV, K = 2", "DivPrune", "VisionZip"))
-
-
 # ---- signs and rules -------------------------------------------------------------------------------------------------
 
 
@@ -186,22 +139,6 @@ def test_rows_of_attention_are_the_models():
     mini.language(here, Told(mini.full(here)), watch)
 
 
-def test_max_min_takes_no_double():
-    torch.manual_seed(2)
-    features = torch.randn(2, 6, 8)
-    doubled = torch.cat([features, features], 1)
-    chosen = max_min(1 - cosines(doubled), 6)
-    assert all({place % 6 for place in row} == set(range(6)) for row in chosen.tolist())
-
-
-def test_bipartite_joins_the_two_that_are_alike():
-    metric = torch.eye(6)[None].repeat(2, 1, 1)
-    metric[:, 4] = metric[:, 1]  # 4 is even, 1 is odd: the nearest pair
-    slot = bipartite(metric, 1)
-    assert slot[0, 4] == slot[0, 1]
-    assert sorted(set(slot[0].tolist())) == list(range(5))
-
-
 def test_sparse_vlm_counts_its_clusters_among_the_tokens():
     mini, here = tiny_mini(), scene()
     ratings = torch.rand(2, 64, generator=torch.Generator().manual_seed(0))
@@ -224,14 +161,6 @@ def test_plans_end_where_they_should(full, data):
     assert stages(full, tokens)[-1] == tokens
     plan = merge_plan(full, tokens, 6)
     assert full - sum(plan) == tokens
-
-
-def test_pooling_is_a_weighted_mean_and_others_are_the_rest():
-    values = torch.tensor([[[1.0], [3.0], [10.0]]])
-    slot = torch.tensor([[0, 0, 1]])
-    assert pool(values, slot, 2).flatten().tolist() == [2.0, 10.0]
-    assert pool(values, slot, 2, torch.tensor([[3.0, 1.0, 5.0]])).flatten().tolist() == [1.5, 10.0]
-    assert others(torch.tensor([[3, 0]]), 5).tolist() == [[1, 2, 4]]
 
 
 def test_half_precision_reads_by_every_way():

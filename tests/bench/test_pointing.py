@@ -11,7 +11,7 @@ from tiny_models import save_stock, tiny_model, tiny_processor
 
 from arr_coc.app.cli import main
 from arr_coc.realizing.base import backbone_for
-from arr_coc.realizing.glance import GLANCE_NAME, Glance, find_glance
+from arr_coc.realizing.glance import Glance, find_glance
 from arr_coc_lab.calibrate.pointing import HeadAttention, cell_edges, look, measure, needed_cells, select_heads
 from arr_coc_lab.train.allocations import target_cells
 from arr_coc_lab.worlds.needle import render
@@ -78,16 +78,16 @@ def test_calibrate_writes_what_attach_and_ask_find(
     with pytest.raises(SystemExit) as ended:
         main(["calibrate", "--model", str(folder), "--only", "glance", "--json"])
     assert not ended.value.code
-    assert json.loads(capsys.readouterr().out)["file"] == str(folder / GLANCE_NAME)
+    assert json.loads(capsys.readouterr().out)["file"] == str(folder / "glance.json")
     model = AutoModelForImageTextToText.from_pretrained(folder)
     assert find_glance(model) == Glance(heads=((2, 1), (3, 0)))
-    (folder / GLANCE_NAME).unlink()
+    (folder / "glance.json").unlink()
     found |= {"points": False}
     with pytest.raises(SystemExit):
         main(["calibrate", "--model", str(folder), "--only", "glance"])
     assert "No head looks at what is asked" in capsys.readouterr().out
-    assert not (folder / GLANCE_NAME).exists()
-    for wrong in (["--n", "5"], ["--batch", "0"], ["--size", "12"]):
+    assert not (folder / "glance.json").exists()
+    for wrong in (["--n", "5"], ["--texts", "1"]):
         with pytest.raises(SystemExit) as ended:
             main(["calibrate", "--model", str(folder), *wrong])
         assert ended.value.code == 2

@@ -7,20 +7,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from merging_families import build_model
-from test_merging_attached import large_prompt, processor
 from tiny_models import tiny_model, tiny_processor
 
-from arr_coc import attach, look
+from arr_coc import look
 from arr_coc.answering.eye import Eye
 from arr_coc.core.plugins import load_plugin, plugins
 from arr_coc.looking import examine
 from arr_coc.options import Options
-from arr_coc_lab.classic.scorer import Scorer, ScorerConfig
 from arr_coc_lab.classic.texture.superpixels import superpixels
 
 POINTS = tomllib.loads(Path("lab/pyproject.toml").read_text(encoding="utf-8"))["project"]["entry-points"]
-GROUPS = [f"arr_coc.{name}" for name in ("relevance", "strategies", "presets", "merging", "scorers")]
+GROUPS = [f"arr_coc.{name}" for name in ("relevance", "strategies", "presets")]
 QUERY = "Where is the red sign?"
 PICTURE = np.random.default_rng(0).integers(0, 256, (256, 320, 3), dtype=np.uint8)  # 8 × 10 cells
 
@@ -48,16 +45,3 @@ def test_look_and_ask_take_every_strategy(name: str):
     eye = Eye(tiny_model(), tiny_processor(), relevance="detail").set_image(PICTURE)
     answer = eye.ask(QUERY, 70, options)
     assert (answer.tokens, answer.allocation.strategy) == (70, name)
-
-
-@pytest.mark.parametrize("name", POINTS["arr_coc.merging"])
-def test_attach_merges_by_every_method(name: str):
-    how = {"strategy": "classic", "budget": 105, "relevance": "detail", "merge": name}
-    with attach(build_model("qwen2_5_vl"), processor(), **how) as attachment:
-        attachment.prepare(large_prompt("qwen2_5_vl"))
-    assert attachment.last[0].counts.tolist() == [100, *[1] * 5]
-
-
-def test_a_folder_of_a_classic_scorer_is_a_relevance(tmp_path: Path):
-    Scorer(ScorerConfig(width=32, query_width=16, blocks=1)).save_pretrained(tmp_path)
-    assert examine(PICTURE, QUERY, Options(budget=0.5, relevance=str(tmp_path))).relevance.map.shape == (8, 10)

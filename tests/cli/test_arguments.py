@@ -91,7 +91,7 @@ BAD = {
     "bench vqa": (("--task", ""), ("--keeps", "x"), ("--limit", "0"), ("--model", "no such model"), ()),
     "calibrate": (
         *(("--n", text) for text in ("0", "5", "x")),
-        *(("--batch", "0"), ("--size", "1"), ("--device", "abacus"), ("--model", "no such model")),
+        *(("--device", "abacus"), ("--model", "no such model")),
     ),
     "video": (
         ("--budget", "0"),
@@ -110,7 +110,7 @@ BAD = {
         *(("--bind", "0.0.0.0:0"), ("--budget", "x"), ("--limit", "pixels=9999"), ("--set", "device=abacus")),
         *(("--model", text) for text in ("", "no such model")),
     ),
-    "demo": (("--keep", "0"), ("--questions", "-1"), ("--device", "abacus"), ("--seed", "x")),
+    "demo": (("--keep", "0"), ("--device", "abacus"), ("--seed", "x")),
     "needle": (
         ("--n", "0"),
         ("--n", "x"),

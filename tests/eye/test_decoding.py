@@ -12,8 +12,8 @@ from transformers import GenerationConfig
 
 from arr_coc import Eye
 from arr_coc.answering.decoding import Generated, is_plain, until_end
+from arr_coc.knowing.scorer.reading_scorer import ReadingScorer
 from arr_coc.options import Options
-from arr_coc_lab.classic.scorer import Scorer
 from arr_coc_lab.classic.walks import dense_vision_attention
 from arr_coc_lab.train.allocations import tree_of
 from arr_coc_lab.train.evaluate import answer_batch, evaluation_leaves
@@ -44,7 +44,7 @@ def test_a_batch_says_what_its_rows_say_alone(eye):
     """Questions of different lengths are padded; the eye asks them one by one, from pixels."""
     batch = render("scenes", 3, (128, 192), 1, "validation")
     assert len({len(decode(row)) for row in batch.question_ids}) > 1
-    scorer = Scorer.from_pretrained(eye.scorer.folder).float()
+    scorer = ReadingScorer.from_pretrained(eye.scorer.folder).float()
     with torch.inference_mode(), dense_vision_attention(eye.model):
         leaves = evaluation_leaves("scorer", 0.5, batch, tree_of((128, 192)), scorer, torch.Generator())
         shown = batch.pictures, batch.question_ids, leaves

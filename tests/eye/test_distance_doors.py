@@ -10,7 +10,6 @@ import arr_coc
 from arr_coc.answering.chat import Turn
 from arr_coc.answering.esper import Esper
 from arr_coc.answering.light import quick_eye
-from arr_coc.attending.grip import Grip
 from arr_coc.core.errors import InputError
 from arr_coc.draw.layout import spent_words
 
@@ -74,11 +73,3 @@ def test_the_scale_reaches_every_door(eye, page, door, scale):
 def test_a_scale_that_cannot_be_is_one_line_at_every_door(eye, page, door, wrong):
     with pytest.raises(InputError, match=r"^[^\n]*scale=.* is not possible; give auto[^\n]*$"):
         DOORS[door](eye, page, wrong)
-
-
-def test_the_grip_of_another_model_is_not_taken_for_this_ones(tmp_path, eye):
-    """Of a folder, by its own name; of an eye, whatever its owner says."""
-    with pytest.raises(InputError, match=r"no grip of .* was measured"):
-        arr_coc.Eye(eye.model, eye.processor, grip=str(tmp_path / "none"))
-    own = arr_coc.Eye(eye.model, eye.processor, grip=Grip.cautious())
-    assert own.grip == Grip.cautious()

@@ -19,14 +19,14 @@ from tiny_weights import needs_weights, signs
 import arr_coc
 from arr_coc import Eye, InputError
 from arr_coc.answering.chat import USER, Turn
-from arr_coc.answering.decoding import Generated, greedy_steps, until_end
+from arr_coc.answering.decoding import Generated, greedy_steps, steps, until_end
 from arr_coc.answering.light import can_be_quick, canvas_of, normalised, prompt_ids, quick_eye
 from arr_coc.answering.stock import chat_inputs
 from arr_coc.core.folders import MINI, part_folder
 from arr_coc.realizing.bundled import PlaceDoubt
+from arr_coc.realizing.patches import LeafBatch, gather_leaf_patches, mip_pyramid, unpatchify
+from arr_coc.realizing.positions import language_positions, prompt_positions, vision_positions
 from arr_coc.realizing.qwen3_vl.onnx import OnnxQwen3VL, OnnxSpeaker, leaf_patches
-from arr_coc.realizing.tokens.patches import LeafBatch, gather_leaf_patches, mip_pyramid, unpatchify
-from arr_coc.realizing.tokens.positions import language_positions, prompt_positions, vision_positions
 
 QUERY = "What does the pink sign say?"
 
@@ -74,15 +74,13 @@ def test_a_picture_that_is_read_larger_costs_as_much_and_is_told_in_its_own_pixe
 @needs_weights
 @pytest.mark.parametrize("budget", [60, 9])
 def test_every_logit_is_that_of_the_stock_class(eye: Eye, budget: int) -> None:
-    from arr_coc.answering.decoding import generate
-
     looked = eye.prepare(QUERY, arr_coc.Options(budget=budget))
     realized = eye.engine.realize(looked)
-    said = generate(eye.model, realized, 32)
+    said = Generated.of_steps(steps(eye.model, realized, 32), eye.engine.ends)
     reader = OnnxQwen3VL(part_folder(MINI))
-    ((size, (_, pictures)),) = eye.backbone.normalised_pixels(eye.model, looked.inputs).items()
-    leaves = realized.notes["leaves"].leaves.numpy()
-    seen = reader.see(pictures[0].numpy(), leaves)
+    (picture,) = eye.backbone.normalised_pixels(eye.model, looked.inputs)
+    leaves, size = realized.notes["leaves"].leaves.numpy(), picture.shape[1:]
+    seen = reader.see(picture.numpy(), leaves)
     ids = realized.inputs["input_ids"][0].tolist()
     speaker = OnnxSpeaker(reader, ids, seen, leaves, (size[0] // 32, size[1] // 32))
     spoken = Generated.of_steps(greedy_steps(speaker, reader.ends, 32), reader.ends)
@@ -101,8 +99,8 @@ def test_a_picture_is_resized_as_the_processor_does_it(eye: Eye, size: tuple[int
     tensors = turn.views[0].tensors
     (_, rows, cols) = tensors["image_grid_thw"][0].tolist()
     assert canvas.shape[:2] == (rows * 16, cols * 16)
-    ((_, (_, stock)),) = unpatchify(tensors["pixel_values"], [(rows, cols)], 16, 2, 1).items()
-    assert np.abs(normalised(folder, canvas) - stock[0].numpy()).max() < 1e-5
+    (stock,) = unpatchify(tensors["pixel_values"], [(rows, cols)], 16, 2, 1)
+    assert np.abs(normalised(folder, canvas) - stock.numpy()).max() < 1e-5
 
 
 @needs_weights
@@ -129,7 +127,7 @@ def test_patches_and_places_are_those_of_torch(given_leaves: list[tuple[int, int
     offsets = language_positions(batch.leaves, batch.grid[batch.owner])
     mask = torch.from_numpy(visual)[None]
     number = torch.tensor([len(leaves)])
-    positions, following = prompt_positions(mask, number, batch.spans, offsets, torch.ones(mask.shape))
+    positions, following = prompt_positions(mask, number, batch.grid.amax(1), offsets, torch.ones(mask.shape))
     plain = language_positions(leaves, np.array((7, 9)))
     ours, after = prompt_positions(
         visual[None], np.array([len(leaves)]), np.array([9]), plain, np.ones((1, len(visual)))
@@ -193,13 +191,14 @@ def test_an_allocation_that_cannot_be_read_is_told_as_the_stock_class_tells_it(e
 @needs_weights
 def test_an_answer_is_less_sure_where_the_scorer_was_not_sure_of_its_place(quick: Eye) -> None:
     plain, doubting = copy(quick), copy(quick)
-    plain.place, doubting.place = None, PlaceDoubt(1.0, 2.0, -3.0)
+    plain.calibration = replace(quick.calibration, place=None)
+    doubting.calibration = replace(quick.calibration, place=PlaceDoubt(1.0, 2.0, -3.0))
     looked = doubting.prepare([Turn(USER, (signs(), QUERY))], arr_coc.Options(budget=32))
     (found,) = looked.plan.relevance
     peak = float(np.max(found))
     told, given_map = [one.ask(QUERY, 32) for one in (plain, doubting)], arr_coc.Options(relevance=found)
     assert told[0].text == told[1].text
-    wanted = doubting.place.sureness(1 - told[0].uncertainty, peak)
+    wanted = PlaceDoubt(1.0, 2.0, -3.0).sureness(1 - told[0].uncertainty, peak)
     assert 1 - told[1].uncertainty == pytest.approx(wanted, abs=1e-5)
     assert told[1].uncertainty > told[0].uncertainty
     same = [one.ask(QUERY, 32, given_map).uncertainty for one in (plain, doubting)]

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from functools import cache, partial
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -17,41 +17,31 @@ from typing import Any
 import numpy as np
 import torch
 import transformers
-from merging_configs import (
-    FIRST_WORD,
-    IMAGE,
-    MEAN,
-    NEWLINE,
-    PAD,
-    PINPOINTS,
-    SPECIAL,
-    STD,
-    VOCABULARY,
-    deepseek_config,
-    gemma_config,
-    internvl_config,
-    llava_config,
-    ovis_config,
-    qwen_config,
-)
 from PIL import Image
+from tests.goldens import golden_models
+from tests.goldens.golden_models import FIRST_WORD, IMAGE, MEAN, NEWLINE, PAD, SPECIAL, STD, VOCABULARY
 from torch import Tensor
 
+PINPOINTS = [[32, 64], [64, 32], [64, 64], [32, 96], [96, 32]]
 PROCESSOR = SimpleNamespace(image_processor=SimpleNamespace(image_mean=MEAN, image_std=STD, do_normalize=True))
 
 
 @dataclass(frozen=True)
 class Family:
-    """name; config() -> stock configuration; encode(pictures of each prompt) -> (inputs of the pictures, placeholder
+    """name; encode(pictures of each prompt) -> (inputs of the pictures, placeholder
     ids of each picture, per prompt); pictures: prompts for batches of 1 and 3, each a list of picture sizes (H, W)."""
 
     name: str
-    config: Callable[[], Any]
     encode: Callable[[list[list[np.ndarray]]], tuple[dict[str, Any], list[list[list[int]]]]]
     one: list[list[tuple[int, int]]]
     three: list[list[tuple[int, int]]]
-    oracle: bool = True
-    extra: dict[str, Any] = field(default_factory=dict)
+
+    def config(self) -> Any:
+        """The stock configuration."""
+        made = golden_models.qwen(self.name) if self.name.startswith("qwen") else getattr(golden_models, self.name)()
+        if self.name == "llava_onevision":
+            made[0].image_grid_pinpoints = PINPOINTS
+        return made[0]
 
 
 def photo(size: tuple[int, int], seed: int) -> np.ndarray:
@@ -186,29 +176,17 @@ def deepseek_encode(prompts: list[list[np.ndarray]]) -> tuple[dict[str, Any], li
 FAMILIES: dict[str, Family] = {
     family.name: family
     for family in (
-        *(
-            Family(
-                name,
-                partial(qwen_config, name),
-                qwen_encode,
-                [[(64, 56)]],
-                [[(64, 48), (32, 40)], [(48, 64)], [(56, 32)]],
-            )
-            for name in ("qwen2_5_vl", "qwen3_vl")
-        ),
+        Family("qwen2_5_vl", qwen_encode, [[(64, 56)]], [[(64, 48), (32, 40)], [(48, 64)], [(56, 32)]]),
         Family(
             "llava_onevision",
-            llava_config,
             llava_encode,
             [[(60, 50)]],
             [[(64, 64)], [(30, 64), (50, 50)], [(90, 20)]],
         ),
-        Family(
-            "internvl", internvl_config, internvl_encode, [[(30, 64)]], [[(30, 64), (30, 30)], [(64, 32)], [(32, 32)]]
-        ),
-        Family("gemma3", gemma_config, gemma_encode, [[(32, 32)]], [[(32, 32), (20, 30)], [(30, 30)], [(16, 20)]]),
-        Family("ovis2", ovis_config, ovis_encode, [[(30, 64)]], [[(30, 64), (30, 30)], [(64, 32)], [(32, 32)]]),
-        Family("deepseek_ocr2", deepseek_config, deepseek_encode, [[(90, 40)]], [[(40, 40)], [(40, 90)], [(30, 40)]]),
+        Family("internvl", internvl_encode, [[(30, 64)]], [[(30, 64), (30, 30)], [(64, 32)], [(32, 32)]]),
+        Family("gemma3", gemma_encode, [[(32, 32)]], [[(32, 32), (20, 30)], [(30, 30)], [(16, 20)]]),
+        Family("ovis2", ovis_encode, [[(30, 64)]], [[(30, 64), (30, 30)], [(64, 32)], [(32, 32)]]),
+        Family("deepseek_ocr2", deepseek_encode, [[(90, 40)]], [[(40, 40)], [(40, 90)], [(30, 40)]]),
     )
 }
 

@@ -11,17 +11,13 @@ import numpy as np
 import pytest
 import torch
 import transformers
-from merging_configs import FIRST_WORD, IMAGE
-from merging_families import FAMILIES, PROCESSOR, build_model, build_prompts
+from merging_families import FAMILIES, FIRST_WORD, IMAGE, PROCESSOR, build_model, build_prompts
 
 from arr_coc.attending.allocate import allocate
 from arr_coc.core.errors import InputError
 from arr_coc.realizing.base import ADAPTERS, Realized, adapter
-from arr_coc.realizing.families import Qwen25VL
-from arr_coc.realizing.merging import MergingBackbone
 
 NAMES = list(FAMILIES)
-ORACLE = [name for name in NAMES if FAMILIES[name].oracle]
 STRATEGIES = ("overlay", "quadtree", "top_k")
 
 
@@ -31,13 +27,8 @@ def _no_gradients():
         yield
 
 
-def family_adapter(name: str) -> MergingBackbone:
-    # Qwen3-VL foveates before its encoder; merging it is the comparison, and here the check of DeepStack planes.
-    return Qwen25VL() if name == "qwen3_vl" else adapter(name)
-
-
 def allocations_for(name: str, inputs: dict[str, Any], keep: float, strategy: str = "overlay") -> list[Any]:
-    grids = family_adapter(name).grids(build_model(name), inputs)
+    grids = adapter(name).grids(build_model(name), inputs)
     return [
         allocate(
             np.random.default_rng(index).random((7, 9), dtype=np.float32) ** 8,
@@ -54,7 +45,7 @@ def allocations_for(name: str, inputs: dict[str, Any], keep: float, strategy: st
 def realized(name: str, batch: int, keep: float, strategy: str = "overlay", attention: str = "sdpa") -> Realized:
     inputs = build_prompts(name, batch)
     with torch.no_grad():
-        return family_adapter(name).realize(
+        return adapter(name).realize(
             build_model(name, attention), inputs, allocations_for(name, inputs, keep, strategy)
         )
 
@@ -75,7 +66,7 @@ def greedy(model: Any, inputs: dict[str, Any], steps: int = 6, **options: Any) -
 
 
 def test_every_registered_family_is_tested():
-    assert {*ADAPTERS} - {"qwen3_vl_moe"} == {*NAMES}
+    assert {*ADAPTERS} - {"qwen3_vl", "qwen3_vl_moe"} == {*NAMES}
 
 
 @pytest.mark.parametrize(("batch", "attention"), [(1, "sdpa"), (3, "eager")])
@@ -119,7 +110,7 @@ def recompute(model: Any, result: Realized, steps: int) -> torch.Tensor:
     return torch.cat(found, 1)
 
 
-@pytest.mark.parametrize("name", ORACLE)
+@pytest.mark.parametrize("name", NAMES)
 def test_selection_equals_masking_in_the_full_prompt(name: str):
     model, inputs = build_model(name), build_prompts(name, 3)
     result = realized(name, 3, 0.25, "top_k")
@@ -127,7 +118,7 @@ def test_selection_equals_masking_in_the_full_prompt(name: str):
     kept = torch.zeros_like(inputs["attention_mask"]).index_put(
         (rows, result.index[result.index >= 0]), torch.tensor(1)
     )
-    positions = family_adapter(name).positions(model, inputs, inputs["attention_mask"])
+    positions = adapter(name).positions(model, inputs, inputs["attention_mask"])
     if len(positions) == 3:
         plain = (inputs["attention_mask"].cumsum(-1) - 1).clamp_min(0)[None]
         positions = torch.cat([plain, positions])
@@ -140,7 +131,7 @@ def test_selection_equals_masking_in_the_full_prompt(name: str):
 def test_a_quarter_is_a_quarter_and_text_stays(name: str):
     inputs, result = build_prompts(name, 3), realized(name, 3, 0.25)
     allocations = allocations_for(name, inputs, 0.25)
-    layout = family_adapter(name).layout(build_model(name), inputs)
+    layout = adapter(name).layout(build_model(name), inputs)
     always_kept = int((layout.cells < 0).sum())
     assert int((result.inputs["input_ids"] == IMAGE).sum()) == sum(a.tokens for a in allocations) + always_kept
     before, after = (
@@ -167,8 +158,8 @@ def test_beams_and_samples_keep_each_prompt_with_its_own_pictures(name: str):
 @pytest.mark.parametrize("name", NAMES)
 def test_pixels_are_the_pictures_the_encoder_saw(name: str):
     model, inputs = build_model(name), build_prompts(name, 3)
-    grids = family_adapter(name).grids(model, inputs)
-    pictures = family_adapter(name).pixels(model, PROCESSOR, inputs)
+    grids = adapter(name).grids(model, inputs)
+    pictures = adapter(name).pixels(model, PROCESSOR, inputs)
     assert [tuple(picture.shape) for picture in pictures] == [(3, grid.height, grid.width) for grid in grids]
     assert all(picture.min() >= 0 and picture.max() <= 1 and picture.std() > 0.02 for picture in pictures)
     assert all(grid.cell * grid.rows == grid.height for grid in grids)
@@ -183,7 +174,7 @@ def test_gradients_reach_the_vision_tower_through_a_merge(name: str):
     labels = torch.where(inputs["input_ids"] == IMAGE, -100, inputs["input_ids"])
     labels = labels.masked_fill(inputs["attention_mask"] == 0, -100)
     with torch.enable_grad():
-        result = family_adapter(name).realize(model, inputs | {"labels": labels}, allocations_for(name, inputs, 0.25))
+        result = adapter(name).realize(model, inputs | {"labels": labels}, allocations_for(name, inputs, 0.25))
         assert (result.inputs["labels"][result.index < 0] == -100).all()
         model(**fresh(result)).loss.backward()
     vision = [p for n, p in model.named_parameters() if "vis" in n and "patch_embed" in n and p.grad is not None]
@@ -206,7 +197,7 @@ def test_newlines_of_llava_are_kept_whole_and_in_place():
 def test_separators_of_deepseek_are_kept_whole_and_in_place():
     model, inputs = build_model("deepseek_ocr2"), build_prompts("deepseek_ocr2", 3)
     layout = adapter("deepseek_ocr2").layout(model, inputs)
-    encoded = adapter("deepseek_ocr2").encode(model, inputs)
+    encoded = realized("deepseek_ocr2", 3, 0.25).notes["known"]
     assert torch.equal((torch.cat(encoded.pooler_output) == model.model.view_separator).all(1), layout.cells < 0)
     merged = torch.cat(realized("deepseek_ocr2", 3, 0.25).inputs["mm_encoder_outputs"]["image"].pooler_output)
     assert int((merged == model.model.view_separator).all(1).sum()) == 3
@@ -231,7 +222,7 @@ def test_generation_without_a_cache_agrees_when_announced(name: str):
     """generate() drops a mask of ones; without a cache, gaps in plain positions then cut the prompt in pieces."""
     model, inputs = build_model(name), build_prompts(name, 1)
     allocations = allocations_for(name, inputs, 0.25, "top_k")
-    result = family_adapter(name).realize(model, inputs | {"use_cache": False}, allocations)
+    result = adapter(name).realize(model, inputs | {"use_cache": False}, allocations)
     expected = greedy(model, fresh(realized(name, 1, 0.25, "top_k")))
     assert torch.equal(greedy(model, fresh(result)), expected)
 
@@ -245,7 +236,7 @@ def test_a_batch_may_hold_a_prompt_without_pictures(name: str):
         "attention_mask": torch.cat([torch.ones_like(extra), inputs["attention_mask"]]),
     }
     inputs.pop("mm_token_type_ids", None)
-    result = family_adapter(name).realize(model, inputs, allocations_for(name, inputs, 0.25))
+    result = adapter(name).realize(model, inputs, allocations_for(name, inputs, 0.25))
     alone = realized(name, 3, 0.25)
     assert torch.equal(greedy(model, fresh(result))[1:], greedy(model, fresh(alone)))
 
@@ -253,15 +244,13 @@ def test_a_batch_may_hold_a_prompt_without_pictures(name: str):
 def test_errors_are_one_clear_line():
     model, inputs = build_model("internvl"), build_prompts("internvl", 1)
     backbone, allocations = adapter("internvl"), allocations_for("internvl", inputs, 0.25)
-    with pytest.raises(InputError, match="3 pictures or tiles need 3 allocations, got 2"):
+    with pytest.raises(InputError, match="shows 3 pictures, but 2 allocations"):
         backbone.realize(model, inputs, allocations[:2])
     wrong = allocate(np.ones((5, 5), np.float32), 10, image_size=(40, 40), cell=8)
-    with pytest.raises(InputError, match="5×5 tokens, but the encoder makes 4×4"):
+    with pytest.raises(InputError, match="5×5 tokens but the processor made 4×4"):
         backbone.realize(model, inputs, [wrong, *allocations[1:]])
     with pytest.raises(InputError, match="same processor call"):
         backbone.realize(model, inputs | {"input_ids": inputs["input_ids"][:, 20:]}, allocations)
-    with pytest.raises(InputError, match="merge='median' is unknown; choose average, compressor"):
-        backbone.realize(model, inputs, allocations, merge="median")
     with pytest.raises(InputError, match="pictures only"):
         backbone.realize(model, inputs | {"pixel_values_videos": torch.zeros(1)}, allocations)
 
@@ -270,7 +259,7 @@ def test_errors_are_one_clear_line():
 def test_half_precision_runs_with_exact_positions(name: str):
     model, inputs = copy.deepcopy(build_model(name)).bfloat16(), build_prompts(name, 1)
     inputs = {key: value.bfloat16() if value.is_floating_point() else value for key, value in inputs.items()}
-    result = family_adapter(name).realize(model, inputs, allocations_for(name, inputs, 0.25))
+    result = adapter(name).realize(model, inputs, allocations_for(name, inputs, 0.25))
     assert result.inputs["position_ids"].dtype in (torch.float32, torch.int64)
     assert torch.equal(result.inputs["position_ids"], realized(name, 1, 0.25).inputs["position_ids"])
     assert torch.isfinite(model(**fresh(result)).logits).all()
@@ -285,7 +274,7 @@ def test_pixels_that_fill_no_patch_are_left_out():
     model = transformers.LlavaOnevisionForConditionalGeneration(config).eval()
     inputs = {"pixel_values": torch.rand(1, 5, 3, 384, 384), "image_sizes": torch.tensor([[700, 500]])}
     backbone = adapter("llava_onevision")
-    tokens = len(backbone.encode(model, inputs).pooler_output[0])
+    tokens = len(model.model.get_image_features(**inputs).pooler_output[0])
     inputs["input_ids"] = torch.full((1, tokens), IMAGE)
     whole, mosaic = backbone.grids(model, inputs)
     assert whole.tokens + mosaic.tokens + mosaic.rows == tokens

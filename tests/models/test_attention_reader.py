@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 import torch
 from tiny_models import picture, prompt, tiny_model, tiny_processor
-from transformers import LlamaConfig, LlamaForCausalLM
 
 from arr_coc import attach
-from arr_coc.answering.decoding import Prefilled, StockSpeaker, end_tokens, greedy_steps
+from arr_coc.answering.decoding import steps
 from arr_coc.realizing.glance import language_model, reading_attention
 
 ROWS = [([picture(128, 192)], "what colour is the square"), ([picture(96, 96, 1)], "how many")]
@@ -96,26 +95,15 @@ def test_threads_that_read_and_threads_that_do_not_never_meet() -> None:
 
 
 def test_a_consumer_may_end_rows() -> None:
-    """The loop serves any causal model: a prompt in, steps out; `send` ends it early."""
-    torch.manual_seed(0)
-    small = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
-    core = LlamaForCausalLM(LlamaConfig(vocab_size=11, **small, eos_token_id=None, pad_token_id=0)).eval()
-    core.model.language_model = core.model  # where a vision-language model keeps it
-
-    def prefilled() -> Prefilled:
-        output = core.model(torch.tensor([[1, 2, 3], [4, 5, 6]]), use_cache=True)
-        return Prefilled(output.past_key_values, output.last_hidden_state[:, -1:], None, torch.full((2, 1), 3))
-
-    def loop_of():
-        return greedy_steps(StockSpeaker(core, prefilled()), end_tokens(core), 6)
-
-    steps = list(loop_of())
-    words = core.generate(torch.tensor([[1, 2, 3], [4, 5, 6]]), max_new_tokens=6, do_sample=False)[:, 3:]
-    assert torch.equal(torch.stack([step.ids for step in steps], 1), words)
-    loop = loop_of()
+    """The loop says what `generate` says; `send` ends it early."""
+    model, inputs = tiny_model(), prompt(tiny_processor(), ROWS)
+    with attach(model, tiny_processor(), budget=8, relevance="detail") as attachment:
+        realized = attachment.prepare(inputs)
+    words = model.generate(**attachment.prepare(inputs).inputs, max_new_tokens=6, do_sample=False)
+    said = torch.stack([step.ids for step in steps(model, realized, 6)], 1)
+    assert torch.equal(said, words[:, -said.shape[1] :])
+    loop = steps(model, realized, 6)
     next(loop)
     loop.send(torch.tensor([True, False]))
     with pytest.raises(StopIteration):
         loop.send(torch.tensor([False, True]))
-    core.generation_config.eos_token_id = words[:, 1].tolist()  # both rows have ended after two steps
-    assert len(list(loop_of())) <= 2

@@ -12,13 +12,12 @@ from tiny_models import picture, prompt, tiny_model
 from torch.nn.functional import interpolate
 
 from arr_coc import InputError, Relevance, attach
+from arr_coc.core.folders import measured_path
 from arr_coc.realizing.base import backbone_for
 from arr_coc.realizing.glance import (
-    GLANCE_NAME,
     Glance,
     coarse_allocation,
     find_glance,
-    glance_path,
     glance_relevance,
     read_view,
     reading_attention,
@@ -63,17 +62,17 @@ def test_a_glance_is_about_the_question_and_costs_a_coarse_view(processor: Any) 
     seen: list[int] = []
     handle = model.model.visual.register_forward_pre_hook(lambda _, args: seen.append(len(args[0]) // 4))
     glance = Glance(least=5)
-    first = glance_relevance(backbone, model, inputs, ["a", "b"], glance)
+    first, _ = glance_relevance(backbone, model, inputs, ["a", "b"], glance)
     handle.remove()
     assert seen == [16 + 6 + 6]
-    assert [item.map.shape for item in first.relevance] == [(8, 8), (4, 6), (5, 3)]
-    assert [item.query for item in first.relevance] == ["a", "b", "b"]
-    assert all(0 <= item.map.min() < item.map.max() == 1 for item in first.relevance)
-    assert np.array_equal(first.relevance[0].participatory, first.relevance[0].map)
+    assert [item.map.shape for item in first] == [(8, 8), (4, 6), (5, 3)]
+    assert [item.query for item in first] == ["a", "b", "b"]
+    assert all(0 <= item.map.min() < item.map.max() == 1 for item in first)
+    assert np.array_equal(first[0].participatory, first[0].map)
     other = prompt(processor, [(ROWS[0][0], "how many on the left"), ROWS[1]])
-    second = glance_relevance(backbone, model, other, ["", ""], glance)
-    assert not np.allclose(first.relevance[0].map, second.relevance[0].map), "another question looks elsewhere"
-    np.testing.assert_allclose(first.relevance[1].map, second.relevance[1].map, atol=1e-5)
+    second, _ = glance_relevance(backbone, model, other, ["", ""], glance)
+    assert not np.allclose(first[0].map, second[0].map), "another question looks elsewhere"
+    np.testing.assert_allclose(first[1].map, second[1].map, atol=1e-5)
 
 
 def test_generate_with_a_glance_reuses_coarse_leaves(processor: Any) -> None:
@@ -107,16 +106,16 @@ def test_relevance_goes_where_the_attention_is(processor: Any) -> None:
     """The sign, by the eager model's own output: cells under an attended token are relevant, in proportion."""
     model, inputs = tiny_model(attention="eager"), prompt(processor, ROWS[:1])
     backbone = backbone_for(model)
-    found = glance_relevance(backbone, model, inputs, [""], Glance(least=16, layers=(0.5, 1)))
+    found, _ = glance_relevance(backbone, model, inputs, [""], Glance(least=16))
     realized = backbone.realize(model, inputs, [coarse_allocation(backbone.grids(model, inputs)[0], 1)])
     short = realized.inputs
     ids = short["input_ids"]
     output = run_language_model(
         model, ids, realized.notes["tokens"], short["position_ids"], output_attentions=True, use_cache=False
     )
-    own = torch.stack(output.attentions[2:])[:, 0, :, -1, ids[0] == model.config.image_token_id].view(2, -1, 4, 4)
+    own = torch.stack(output.attentions[1:])[:, 0, :, -1, ids[0] == model.config.image_token_id].view(3, -1, 4, 4)
     wanted = interpolate(own.mean((0, 1))[None, None], scale_factor=2, mode="bilinear")[0, 0]
-    np.testing.assert_allclose(found.relevance[0].map, wanted / wanted.max(), atol=1e-5)
+    np.testing.assert_allclose(found[0].map, wanted / wanted.max(), atol=1e-5)
 
 
 def test_flat_ground_gets_less_than_detail_under_the_same_attention() -> None:
@@ -127,15 +126,6 @@ def test_flat_ground_gets_less_than_detail_under_the_same_attention() -> None:
     assert weighed.map[0, 1] == 1
     np.testing.assert_allclose(weighed.map[[0, 1, 1], [0, 0, 1]], (0.05 / 1.05) ** 0.5, rtol=1e-3)
     assert np.array_equal(weighed.participatory, even.participatory)
-
-
-def test_wrong_use_is_one_clear_line() -> None:
-    with pytest.raises(InputError, match="0 < share"):
-        Glance(share=0)
-    with pytest.raises(InputError, match="names no head"):
-        Glance(heads=())
-    with pytest.raises(InputError, match="layers"):
-        Glance(layers=(0.6, 0.5))
 
 
 def test_by_default_the_model_glances_unless_there_is_nothing_to_choose(processor: Any) -> None:
@@ -155,23 +145,23 @@ def test_heads_are_found_by_the_models_name(processor: Any, tmp_path: Any, monke
     assert find_glance(model) == Glance()
     monkeypatch.setenv("ARR_COC_HOME", str(tmp_path))
     monkeypatch.setattr(model.config, "_name_or_path", "somebody/model-2B")
-    path = glance_path("somebody/model-2B")
+    path = measured_path("somebody/model-2B", "glance")
     path.parent.mkdir()
     path.write_text(json.dumps({"heads": [[2, 1], [3, 0]]}))
     found = find_glance(model)
     assert found == Glance.load(path)
     assert found.heads == ((2, 1), (3, 0))
-    by_name = glance_relevance(backbone, model, inputs, [""])
+    by_name, _ = glance_relevance(backbone, model, inputs, [""])
     levels = view_levels(backbone.grids(model, inputs), found)
     view = read_view(backbone, model, inputs, levels)
     heads = [view.weights[0, layer, head, 0] for layer, head in found.heads]
     wanted = spread_over_cells(sum(heads), view.cells, [(8, 8)], levels)[0]
-    np.testing.assert_allclose(by_name.relevance[0].map, wanted / wanted.max(), atol=1e-5)
+    np.testing.assert_allclose(by_name[0].map, wanted / wanted.max(), atol=1e-5)
     # Beside the weights, too; and heads of another model are refused.
     monkeypatch.setattr(model.config, "_name_or_path", str(tmp_path))
-    (tmp_path / GLANCE_NAME).write_text(json.dumps({"heads": [[40, 0]]}))
+    (tmp_path / "glance.json").write_text(json.dumps({"heads": [[40, 0]]}))
     with pytest.raises(InputError, match="calibrate"):
         glance_relevance(backbone, model, inputs, [""])
-    (tmp_path / GLANCE_NAME).write_text("{}")
+    (tmp_path / "glance.json").write_text("{}")
     with pytest.raises(InputError, match="holds no heads"):
         find_glance(model)

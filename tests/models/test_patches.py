@@ -11,14 +11,13 @@ from transformers import Qwen2VLImageProcessorPil
 
 from arr_coc import InputError
 from arr_coc.attending.allocate import allocate
+from arr_coc.attending.frame import check_grid, leaves_of
 from arr_coc.core.values import Allocation
-from arr_coc.realizing.tokens.patches import (
+from arr_coc.realizing.patches import (
     LeafBatch,
     area_patches,
-    check_grid,
     gather_leaf_patches,
     leaf_boxes,
-    leaves_of,
     mip_pyramid,
     unpatchify,
 )
@@ -41,10 +40,6 @@ def processed(*sizes: tuple[int, int]) -> tuple[torch.Tensor, list[tuple[int, in
 def full_leaves(rows: int, cols: int) -> torch.Tensor:
     y, x = torch.meshgrid(torch.arange(rows), torch.arange(cols), indexing="ij")
     return torch.stack([y, x, torch.zeros_like(y)], -1).view(-1, 3)
-
-
-def leaf_batch(allocations: list[Allocation]) -> LeafBatch:
-    return LeafBatch.of(allocations)
 
 
 def test_level_zero_everywhere_is_the_processors_output_to_the_bit() -> None:
@@ -116,7 +111,7 @@ def test_tokens_of_any_size_are_cut_by_area_and_whole_ones_exactly() -> None:
     leaves = torch.tensor([[[0, 0, 0], [2, 1, 0]], [[1, 2, 0], [0, 0, 1]]])
     by_level = gather_leaf_patches(mip_pyramid(pictures, levels=2), leaves, temporal=2)
     owner = torch.tensor([0, 0, 1, 1])
-    by_area = area_patches(pictures, leaf_boxes(leaves).flatten(0, 1), owner, temporal=2)
+    by_area = area_patches(pictures, leaf_boxes(leaves.flatten(0, 1)), owner, temporal=2)
     torch.testing.assert_close(by_area, by_level)
     assert torch.equal(by_area[:12], by_level[:12]), "a whole cell is its own pixels, to the bit"
     # A token of 1.5 × 3 cells: each of its pixels is the mean of 1.5 × 3 pixels of the picture.

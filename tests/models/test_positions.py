@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from transformers.vision_utils import get_vision_interpolation_indices_and_weights, get_vision_position_ids
 
 from arr_coc import InputError
-from arr_coc.realizing.tokens.positions import language_positions, position_taps, prompt_positions, vision_positions
+from arr_coc.realizing.positions import language_positions, position_taps, prompt_positions, vision_positions
 
 
 def all_leaves(rows: int, cols: int) -> torch.Tensor:

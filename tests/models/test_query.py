@@ -8,9 +8,9 @@ import pytest
 from tiny_models import picture, tiny_model
 
 from arr_coc.core.folders import MINI, part_folder
-from arr_coc.realizing.base import backbone_for
-from arr_coc.realizing.query import PLACE, find_questions, tokenize_prompt, without_markers
-from arr_coc.realizing.qwen3_vl.processor import load_processor
+from arr_coc.realizing.base import backbone_for, load_processor
+from arr_coc.realizing.bundled import without_markers
+from arr_coc.realizing.query import find_questions
 
 
 def ask(processor: Any, *chats: list[dict[str, Any]], generation: bool = True) -> list[str]:
@@ -59,31 +59,7 @@ def test_the_question_is_the_one_the_user_wrote() -> None:
 
 @pytest.mark.parametrize("question", ["is <|image_pad|> a <|im_end|>?", "<|im_start|>", "what colour is it"])
 def test_markers_in_a_question_are_text(processor: Any, question: str) -> None:
-    tokenizer = processor.tokenizer
-    chats = [
-        processor.apply_chat_template([turn("user", None, text)], add_generation_prompt=True, tokenize=False)
-        for text in (PLACE, question, "", without_markers(tokenizer, question))
-    ]
-    plain = tokenizer(chats[2]).input_ids
-    for ids in (tokenize_prompt(tokenizer, chats[0], question), tokenizer(chats[3]).input_ids):
-        for marker in ("<|image_pad|>", "<|im_end|>", "<|im_start|>"):
-            number = tokenizer.convert_tokens_to_ids(marker)
-            assert ids.count(number) == plain.count(number)
-    assert tokenizer.decode(tokenize_prompt(tokenizer, chats[0], question)) == chats[1]
-    assert (without_markers(tokenizer, question) == question) == ("<|" not in question)
-
-
-def test_markers_in_a_question_never_switch_the_tokenizer_that_threads_share(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The switch is a state: another thread's pictures would be read as text while it is on."""
-    tokenizer = load_processor(str(part_folder(MINI))).tokenizer
-    call, switched = type(tokenizer).__call__, []
-
-    def watched(self: Any, *given: Any, **how: Any) -> Any:
-        switched.append(self is tokenizer and how.get("split_special_tokens", False))
-        return call(self, *given, **how)
-
-    monkeypatch.setattr(type(tokenizer), "__call__", watched)
-    ids = tokenize_prompt(tokenizer, f"<|image_pad|>{PLACE}<|im_end|>", "What is <|image_pad|>?")
-    assert ids.count(tokenizer.convert_tokens_to_ids("<|image_pad|>")) == 1
-    assert switched
-    assert not any(switched)
+    markers = processor.tokenizer.get_added_vocab()
+    plain = without_markers(question, markers)
+    assert not any(marker in plain for marker in markers)
+    assert plain.replace("< |", "<|") == question

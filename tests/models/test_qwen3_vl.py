@@ -16,8 +16,8 @@ from transformers import AttentionInterface
 from arr_coc import InputError
 from arr_coc.attending.allocate import allocate
 from arr_coc.realizing.base import backbone_for
+from arr_coc.realizing.patches import LeafBatch, gather_leaf_patches, mip_pyramid
 from arr_coc.realizing.qwen3_vl.encode import VisualTokens, encode_leaves, foveate, leaf_positions, run_language_model
-from arr_coc.realizing.tokens.patches import LeafBatch, gather_leaf_patches, mip_pyramid
 from arr_coc_lab.classic.walks import dense_vision_attention
 
 
@@ -200,7 +200,7 @@ def test_the_training_path_equals_the_stock_forward(model: Any, processor: Any) 
     chosen, backbone = allocations(model, inputs, 0.45), backbone_for(model)
     expected = model(**backbone.realize(model, inputs, chosen).inputs).logits
 
-    ((_, pictures),) = backbone.normalised_pixels(model, inputs).values()
+    pictures = torch.stack(backbone.normalised_pixels(model, inputs))
     batch = LeafBatch.of(chosen)
     leaves = batch.leaves.view(3, -1, 3)
     equal = LeafBatch.equal(leaves, (4, 4), levels=3)
@@ -260,7 +260,7 @@ def test_errors_are_one_clear_line(model: Any, processor: Any) -> None:
         backbone.realize(model, inputs, chosen[:1])
     with pytest.raises(InputError, match="canvas="):
         backbone.realize(model, inputs, chosen[::-1])
-    with pytest.raises(InputError, match="both pixel_values and image_grid_thw"):
+    with pytest.raises(InputError, match="pixel_values and image_grid_thw are needed"):
         backbone.grids(model, {**inputs, "image_grid_thw": None})
     with pytest.raises(InputError, match=r"image_grid_thw must be \(pictures, 3\)"):
         backbone.grids(model, {**inputs, "image_grid_thw": torch.ones(4)})

@@ -13,8 +13,8 @@ from tiny_models import picture, prompt
 
 from arr_coc.attending.allocate import allocate
 from arr_coc.realizing.base import backbone_for
+from arr_coc.realizing.patches import LeafBatch, gather_leaf_patches, mip_pyramid
 from arr_coc.realizing.qwen3_vl.encode import encode_leaves
-from arr_coc.realizing.tokens.patches import LeafBatch, gather_leaf_patches, mip_pyramid
 
 
 @torch.no_grad()
@@ -34,7 +34,7 @@ def test_the_classic_scale_is_seen_before_the_encoder_at_its_true_places(model: 
     assert torch.allclose((rows - start)[[0, 8, -1]], torch.tensor([0.125, 1.375, 8.875]))
     assert batch.grid.tolist() == [[10, 10]]
     # The pixels are the area means of the picture shrunk to 256×256.
-    (_, pixels), *_ = backbone.normalised_pixels(model, inputs).values()
+    pixels = backbone.normalised_pixels(model, inputs)[0][None]
     shrunk = F.interpolate(pixels.repeat_interleave(4, 2).repeat_interleave(4, 3), (256, 256), mode="area")
     small = allocate(np.ones((8, 8)), 64)
     expected = gather_leaf_patches(mip_pyramid(shrunk, 1), LeafBatch.of([small]).leaves[None])

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from arr_coc import InputError
+from arr_coc.realizing.positions import placeholder_owner
 from arr_coc.realizing.query import pack, take
-from arr_coc.realizing.tokens.positions import placeholder_owner
 
 
 @settings(max_examples=60, deadline=None)

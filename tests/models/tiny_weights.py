@@ -17,7 +17,7 @@ from torch import nn
 import arr_coc
 from arr_coc.core.errors import InputError
 from arr_coc.core.folders import MINI, SCORER, part_folder
-from arr_coc_lab.classic.scorer import Scorer, ScorerConfig
+from arr_coc.knowing.scorer.reading_scorer import ReadingScorer, ReadingScorerConfig
 from arr_coc_lab.train.mini_model import MiniConfig, build_mini, ship
 
 
@@ -48,13 +48,27 @@ def spoken(speaking: Generator[str, None, Any]) -> tuple[list[str], Any]:
             return pieces, end.value
 
 
+TINY_SCORER = ReadingScorerConfig(
+    narrow=8, middle=16, wide=16, query_width=16, fine=1, before=1, after=1, coarse=1, heads=4, waves=4
+)
+
+
+def tiny_scorer(boldness: float = 0.0) -> ReadingScorer:
+    """An untrained scorer; boldness: how far it tells places apart."""
+    scorer = ReadingScorer(TINY_SCORER)
+    if boldness:
+        torch.nn.init.normal_(scorer.head.weight, std=boldness)
+        torch.nn.init.zeros_(scorer.head.bias)
+    return scorer
+
+
 def ship_tiny(folder: Path, heads: int = 1, layers: int = 2, scorer: int = 0) -> Path:
     """A `mini` of so many heads and layers in a folder, untrained; and a scorer of this width, if it is not 0."""
     torch.manual_seed(0)
     config = MiniConfig(width=64, heads=heads, vision_layers=layers, language_layers=layers, deepstack=(0,))
     modules: dict[str, nn.Module] = {"mini": build_mini(config)}
     if scorer:
-        modules["scorer"] = Scorer(ScorerConfig(width=scorer))
+        modules["scorer"] = tiny_scorer()
     ship(modules, folder)
     return folder
 
@@ -71,8 +85,7 @@ def tiny_weights(folder: Path, seed: int = 0) -> Path:
 @cache
 def shipped_files(seed: int) -> dict[Path, bytes]:
     torch.manual_seed(seed)
-    scorer = Scorer()
-    torch.nn.init.normal_(scorer.head.weight, std=2.0)
+    scorer = tiny_scorer(2.0)
     with TemporaryDirectory() as name:
         folder = Path(name)
         ship({"mini": build_mini(MiniConfig(width=64, heads=1)), "scorer": scorer}, folder)

@@ -11,7 +11,7 @@ from plain_pages import cloudy
 
 from arr_coc import InputError, ask, look
 from arr_coc.answering.eye import Eye
-from arr_coc.answering.hints import COPIED, READ, READ_BOTH, settled
+from arr_coc.answering.pages import COPIED, READ, READ_BOTH, settled
 from arr_coc.balancing.choosing import choose_source, relevance_for
 from arr_coc.knowing.scene import Scene
 from arr_coc.knowing.words import reading

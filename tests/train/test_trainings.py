@@ -14,25 +14,22 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image, ImageDraw
+from tiny_weights import tiny_scorer
 
 from arr_coc import look
 from arr_coc.app.cli import main as arr_coc
 from arr_coc.core.errors import InputError
-from arr_coc.knowing.scorer.reading_scorer import ReadingScorer, ReadingScorerConfig
+from arr_coc.knowing.scorer.reading_scorer import ReadingScorer
 from arr_coc.knowing.scorer.source import load_scorer
 from arr_coc.options import Options
 from arr_coc_lab.classic import phases, tensions
 from arr_coc_lab.classic.balancers import AdaptiveTensionBalancer
-from arr_coc_lab.classic.scorer import Scorer, ScorerConfig
 from arr_coc_lab.classic.selectors import QuestionWords
 from arr_coc_lab.train import train_scorer
 from arr_coc_lab.train.mini_model import MiniConfig, build_mini, load_shipped, ship
 from arr_coc_lab.train.own_data import read_own
 from arr_coc_lab.train.run import Loop, torch_scope
 
-TINY = ReadingScorerConfig(
-    narrow=8, middle=16, wide=16, query_width=16, fine=1, before=1, after=1, coarse=1, heads=4, waves=4
-)
 QUERY = "the square?"
 
 
@@ -63,9 +60,9 @@ def home(tmp_path_factory) -> Path:
         lines.append({"image": f"{number}.png", "query": QUERY, "answer": str(number), "boxes": [box], "words": words})
     (folder / "records.jsonl").write_text("\n".join(map(json.dumps, lines)))
     with torch_scope(0):
-        ReadingScorer(TINY).half().save_pretrained(folder / "start")
+        tiny_scorer().half().save_pretrained(folder / "start")
         mini = build_mini(MiniConfig(width=64, vision_layers=2, language_layers=2, heads=1, deepstack=(0,)))
-        ship({"mini": mini, "scorer": Scorer(ScorerConfig(width=32))}, folder)
+        ship({"mini": mini, "scorer": tiny_scorer()}, folder)
     load_scorer(folder / "scorer", "cpu")  # the first load of a process draws random numbers, later ones do not
     return folder
 

@@ -119,7 +119,7 @@ def test_attach_serves_video_prompts_too(processor: Any, inputs: dict[str, Any])
 
 def test_what_cannot_be_used_is_said_in_a_line(processor: Any, inputs: dict[str, Any]) -> None:
     model = tiny_model()
-    with pytest.raises(InputError, match="3 groups of frames"):
+    with pytest.raises(InputError, match="shows 3 pictures, but 2 allocations"):
         Qwen3VLVideo().realize(model, inputs, allocations(model, inputs, 1.0)[:2])
     with pytest.raises(InputError, match="uint8"):
         video_inputs(processor, FRAMES.astype(float), SECONDS, "how many")

@@ -13,6 +13,7 @@ from PIL import Image, ImageDraw, ImageFont
 
 from arr_coc import Eye, Options
 from arr_coc.core.folders import MINI, part_folder
+from arr_coc.realizing.bundled import Calibration
 from arr_coc_lab.worlds import needle
 
 EXAMPLES = Path(__file__).parents[2] / "src" / "arr_coc" / "examples"
@@ -65,7 +66,7 @@ def small_print() -> Image.Image:
 
 def cases() -> list[Case]:
     """What the scorer chooses at several budgets, strategies and distances, and what the caller decides."""
-    eye = Eye.from_pretrained(temperature=1.0)
+    eye = Eye.from_pretrained(calibration=Calibration())
     found = []
     for picture, questions in shown():
         eye.set_image(picture)

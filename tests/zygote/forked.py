@@ -19,7 +19,7 @@ AHEAD = (
     *("arr_coc.answering.eye", "arr_coc.answering.story", "arr_coc.video.watching", "arr_coc_lab.calibrate.pointing"),
     *("arr_coc_lab.train.train_mini", "arr_coc_lab.train.calibration", "arr_coc_lab.worlds.needle.export"),
     *(f"arr_coc.app.cli.{name}" for name in ("ask", "batch", "look", "servers", "video")),
-    *(f"arr_coc_lab.cli.{name}" for name in ("needle", "pages", "train")),
+    *(f"arr_coc_lab.cli.{name}" for name in ("runs", "worlds")),
     *("transformers.models.qwen3_vl.modeling_qwen3_vl", "matplotlib.pyplot", "pyarrow.parquet"),
     *("rich.live", "rich.progress", "arr_coc.draw.film", "arr_coc.draw", "arr_coc_lab.worlds.pages.export"),
 )

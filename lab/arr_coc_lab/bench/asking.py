@@ -1,22 +1,16 @@
 """`bench real --ask`: what a model answers from all tokens, from ours, and from controls at as many.
 
---door attach: the model itself is attached. --door pack: an unchanged model is shown packed pictures, the bundled one
-by its stock class or any at --upstream.
+--door attach: the model itself is attached. --door pack: the bundled model by its stock class is shown packed pictures.
 """
 
 from __future__ import annotations
 
-import base64
-import json
 import math
-import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
-from urllib.error import HTTPError, URLError
-from urllib.request import Request, urlopen
 from zlib import crc32
 
 import numpy as np
@@ -26,14 +20,12 @@ from arr_coc.core.folders import MINI
 from arr_coc.looking import prepare
 from arr_coc.options import Options
 from arr_coc.packing.pack import pack
-from arr_coc.packing.packed import encode
 from arr_coc.packing.prices.tables import table_for
 from arr_coc.pictures.load import load_picture
 
 from . import scores
-from .machine import machine_facts
 from .questions import Question
-from .report import Report, Score
+from .report import Report, Score, machine_facts
 from .rows import BenchRow, Key
 from .run import Job, Plan, in_turn
 from .suite import RealOptions, parse_shares
@@ -45,8 +37,6 @@ FULL, OURS, WORDS, BOXES, SMALLER = "full", "ours", "by its words", "around the 
 PACK = "pack"
 CONTROLS = ("uniform", "random", "shuffled")
 KEEPS = "1/2 1/4 1/8"
-KEY = "OPENAI_API_KEY"
-SECONDS = 300
 SHORT = "\nAnswer the question using a single word or phrase."
 
 
@@ -95,7 +85,6 @@ def plan(options: RealOptions, every: Sequence[Question]) -> Plan:
         options.seed,
         options.task,
         options.door,
-        options.upstream,
     )
     work.check()
     systems = work.systems(questions)
@@ -140,7 +129,6 @@ class AskWork:
     seed: int
     task: str
     door: str
-    upstream: str
 
     def check(self) -> None:
         """Refuse what cannot be asked before anything is read."""
@@ -152,10 +140,8 @@ class AskWork:
         check_relevance(self.relevance, ("pixels", "texture", "model", "words", "scorer"))
         if self.door == "attach":
             check_model(self.model)
-        elif not self.upstream and self.model != MINI:
-            raise InputError(f"--door pack asks {self.model} at an address; give it with --upstream")
-        if self.upstream and not self.upstream.startswith(("http://", "https://")):
-            raise InputError(f"--upstream {self.upstream} is no address; give one such as http://127.0.0.1:8010")
+        elif self.model != MINI:
+            raise InputError(f"--door pack asks the bundled model, not {self.model}; use --door attach")
 
     def systems(self, questions: Sequence[Question]) -> list[str]:
         """What is compared, ours first; words and boxes where all pictures have them."""
@@ -263,34 +249,24 @@ class PackedQuestion:
         self.full = self.table.tokens(self.picture.size)
 
     def __call__(self, system: str, budget: int) -> Said:
-        work, text, pictures = self.work, "", [self.picture.pixels]
+        work, pictures = self.work, [self.picture.pixels]
         if system != FULL:
+            # The small model was trained on questions alone, without marks or text: it gets the map of a look.
+            how = Options(budget=0.25, relevance=work.relevance, device=work.device)
+            seen = None if system == SMALLER else prepare(self.picture).look(self.question.bare, how).relevance.map
             found = pack(
                 self.picture,
                 self.question.bare,
                 budget,
                 model=self.table,
                 layout="overview" if system == SMALLER else "auto",
-                marks=work.model != MINI,
-                options=Options(relevance=None if system == SMALLER else self.relevance()),
+                marks=False,
+                options=Options(relevance=seen),
             )
-            text, pictures = "" if work.model == MINI else found.text, [one.pixels for one in found.pictures]
+            pictures = [one.pixels for one in found.pictures]
         tokens = sum(self.table.tokens((one.shape[0], one.shape[1])) for one in pictures)
-        new_tokens = TASKS[work.task].new_tokens
-        if not work.upstream:
-            return Said(stock_reader(work.device).say(pictures, self.asked, new_tokens), tokens, self.full)
-        said = ask_address(work.upstream, work.model, pictures, (text, self.asked), new_tokens)
+        said = stock_reader(work.device).say(pictures, self.asked, TASKS[work.task].new_tokens)
         return Said(said, tokens, self.full)
-
-    def relevance(self) -> Any:
-        """The small model was trained on questions alone, without marks or text: it gets the map of a look."""
-        work = self.work
-        if work.model != MINI:
-            return work.relevance
-        found = prepare(self.picture).look(
-            self.question.bare, Options(budget=0.25, relevance=work.relevance, device=work.device)
-        )
-        return np.asarray(found.relevance.map)
 
 
 @cache
@@ -308,8 +284,8 @@ class StockReader:
         from transformers.utils import logging
 
         from arr_coc.core.folders import part_folder
+        from arr_coc.realizing.base import load_processor
         from arr_coc.realizing.bundled import model_folder
-        from arr_coc.realizing.qwen3_vl.processor import load_processor
 
         logging.disable_progress_bar()
         folder = model_folder(part_folder(MINI))
@@ -326,31 +302,3 @@ class StockReader:
             said = self.model.generate(**inputs, max_new_tokens=new_tokens, do_sample=False)
         ids = said[:, inputs["input_ids"].shape[1] :]
         return self.processor.tokenizer.batch_decode(ids, skip_special_tokens=True)[0].strip()
-
-
-def ask_address(
-    address: str,
-    model: str,
-    pictures: Sequence[np.ndarray],
-    texts: tuple[str, str],
-    new_tokens: int,
-) -> str:
-    """What an OpenAI-compatible server says. The key is that of the variable OPENAI_API_KEY, and is kept nowhere.
-    texts: before the pictures, and behind them."""
-    base = address.rstrip("/").removesuffix("/v1")
-    shown = [
-        {"type": "image_url", "image_url": {"url": "data:image/png;base64," + base64.b64encode(data).decode()}}
-        for data in (encode(pixels, "png") for pixels in pictures)
-    ]
-    before, behind = ([{"type": "text", "text": text}] if text else [] for text in texts)
-    body = {"model": model, "messages": [{"role": "user", "content": [*before, *shown, *behind]}], "temperature": 0}
-    own = {"content-type": "application/json", "authorization": f"Bearer {os.environ.get(KEY, 'none')}"}
-    sent = json.dumps({**body, "max_tokens": new_tokens}).encode()
-    try:
-        request = Request(f"{base}/v1/chat/completions", sent, own)
-        with urlopen(request, timeout=SECONDS) as answer:
-            return str(json.load(answer)["choices"][0]["message"]["content"] or "").strip()
-    except HTTPError as error:
-        raise InputError(f"{base} answered {error.code}: {error.read(300).decode(errors='replace')}") from error
-    except (URLError, OSError, ValueError, KeyError, IndexError, TypeError) as error:
-        raise InputError(f"{base} gave no answer ({error}); is it an OpenAI-compatible server?") from error

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 from zlib import crc32
@@ -21,13 +20,11 @@ from torch.nn import functional as F
 from arr_coc.attending.overlay import overlay
 from arr_coc.balancing.choosing import relevance_for
 from arr_coc.core.values import Relevance
-from arr_coc.knowing.scorer.source import load_scorer
 from arr_coc.looking import prepare
 
-from .. import LAB_WEIGHTS
 from ..statistics import mean, paired
 from ..train.allocations import fine_cells, target_cells, tree_of
-from ..train.evaluate import FAMILIES, MapScorer, evaluation_leaves, reading
+from ..train.evaluate import FAMILIES, evaluation_leaves, reading
 from ..train.reader import read
 from ..worlds.needle import render
 from ..worlds.needle.batch import NeedleBatch
@@ -44,14 +41,11 @@ MOST_CELLS = (100 / 1024, 200 / 1024, 400 / 1024)
 ENOUGH_RECALL = 0.9
 OTHERS = "scorer, another's question"
 WAYS = ("propositional", "perspectival", "participatory")
-# Scorers that were trained for the hypotheses.
-TRAINED = LAB_WEIGHTS / "hypotheses"
-SCORERS = ("texture", "rgb", "outcomes")
 LAID_OUT = ("full", "uniform", "random", "shuffled", "scorer")
 
 
 class Claim(NamedTuple):
-    """Is the score of the system above the other's (× scale), by more than the margin?"""
+    """Is the score of the system above the other's, by more than the margin?"""
 
     name: str
     words: str
@@ -59,7 +53,6 @@ class Claim(NamedTuple):
     other: str
     keeps: tuple[float, ...] = KEEPS[:1]
     margin: float = 0.0
-    scale: float = 1.0
 
 
 CLAIMS = (
@@ -71,21 +64,17 @@ CLAIMS = (
     Claim("H2", "three ways beat each alone", "look:fixed", "participatory"),
     Claim("H2", "three ways beat the learned scorer", "look:fixed", "scorer"),
     Claim("H3", "adaptive tensions beat fixed weights", "look:adaptive", "look:fixed"),
-    Claim("H5", "the texture beats RGB alone", "texture", "rgb"),
     Claim("H6", "variable sizes beat the finest cells only", "scorer", "top_k"),
     Claim("H6", "variable sizes beat one size everywhere", "scorer", "uniform"),
     Claim("questions", "its own question beats another's", "scorer", OTHERS, KEEPS),
-    Claim("outcomes", "outcomes teach as well as boxes (95 % of them)", "outcomes", "scorer", KEEPS, scale=0.95),
-    Claim("outcomes", "outcomes beat random", "outcomes", "random"),
 )
 
 
 def cells() -> list[tuple[str, float]]:
-    """Every system of a claim at the shares where it is compared; scorers that are not there are left out."""
+    """Every system of a claim at the shares where it is compared."""
     found: dict[tuple[str, float], None] = {("full", 1.0): None}
     for claim in CLAIMS:
-        there = [name for name in (claim.system, claim.other) if name not in SCORERS or (TRAINED / name).is_dir()]
-        found |= dict.fromkeys((name, keep) for keep in claim.keeps for name in there)
+        found |= dict.fromkeys((name, keep) for keep in claim.keeps for name in (claim.system, claim.other))
     return [*found, *(("top_k", keep) for keep in MOST_CELLS)]
 
 
@@ -128,7 +117,7 @@ class HypothesesWork:
         tree = tree_of(SIZE)
         truth = target_cells(batch, tree.rows, tree.cols)
         scorer = RememberedScores(weights.scorer)
-        maps = RivalMaps(batch, scorer, self.device)
+        maps = RivalMaps(batch, scorer)
         for name, keep in dict.fromkeys((key.system, key.keep) for key in wanted):
             budget = max(1, round(keep * tree.full))
             if name in LAID_OUT:
@@ -153,8 +142,8 @@ class HypothesesWork:
 class RivalMaps:
     """The maps (B, rows, cols) of every rival on one batch, each made once."""
 
-    def __init__(self, batch: NeedleBatch, scorer: RememberedScores, device: str) -> None:
-        self.batch, self.scorer, self.device = batch, scorer, device
+    def __init__(self, batch: NeedleBatch, scorer: RememberedScores) -> None:
+        self.batch, self.scorer = batch, scorer
         self._made: dict[str, Tensor] = {}
         self._looked: dict[str, list[Relevance]] = {}
 
@@ -169,8 +158,6 @@ class RivalMaps:
             return self.scorer.score(pictures, ids).float()
         if name == OTHERS:
             return self.scorer.scorer.score(pictures, ids.roll(1, 0)).float()
-        if name in SCORERS:
-            return trained_scorer(name, self.device).score(pictures, ids).float()
         looked = [getattr(one, name) if name in WAYS else one.map for one in self.looked(name)]
         rows, cols = pictures.shape[2] // 32, pictures.shape[3] // 32
         shrunk = [F.adaptive_avg_pool2d(torch.from_numpy(np.array(one))[None], (rows, cols)) for one in looked]
@@ -183,11 +170,6 @@ class RivalMaps:
             asked = zip(pictures, self.batch.questions, strict=True)
             self._looked[source] = [relevance_for(source, prepare(one).scene, query) for one, query in asked]
         return self._looked[source]
-
-
-@cache
-def trained_scorer(name: str, device: str) -> MapScorer:
-    return load_scorer(TRAINED / name, device)
 
 
 def recall(leaves: Tensor, truth: Tensor) -> Tensor:
@@ -207,8 +189,6 @@ def top_cells(scores: Tensor, number: int) -> Tensor:
 
 
 def report_of(rows: Sequence[BenchRow], facts: Mapping[str, str]) -> Report:
-    missing = [name for name in SCORERS if not (TRAINED / name).is_dir()]
-    facts = {**facts, **({"not trained, so not compared": ", ".join(missing)} if missing else {})}
     return Report(rows, cells_of(rows, [Score("right", "Exact match")]), [verdict_table(rows)], facts)
 
 
@@ -225,7 +205,7 @@ def verdict_table(rows: Sequence[BenchRow]) -> Table:
             if first is None or second is None:
                 continue
             own, rival = (np.array([found[name] for name in first]) for found in (first, second))
-            apart = paired(own, rival, claim.scale)
+            apart = paired(own, rival)
             lines.append(
                 {
                     "id": claim.name,

@@ -25,8 +25,7 @@ from ..train.evaluate import ASKED, MapScorer, answer_batch, calibration_row, ev
 from ..train.reader import read
 from ..worlds.needle import render
 from ..worlds.needle.batch import NeedleBatch
-from .machine import machine_facts
-from .report import Report, Score, Table
+from .report import Report, Score, Table, machine_facts
 from .rows import BenchRow, Key
 from .run import Job, Plan
 from .suite import NeedleOptions, chosen_families
@@ -36,8 +35,6 @@ if TYPE_CHECKING:
 
     from arr_coc.answering.decoding import Generated
     from arr_coc.knowing.scorer.reading_scorer import ReadingScorer
-
-    from ..classic.scorer import Scorer
 
 NUMBER, QUICK = 2048, 20
 BATCH: Mapping[str, int] = {"cuda": 256, "cpu": 8}
@@ -52,7 +49,7 @@ class Weights:
     """mini and the scorer, on one device, and the temperature that calibrates mini's uncertainty."""
 
     mini: PreTrainedModel
-    scorer: Scorer | ReadingScorer
+    scorer: ReadingScorer
     temperature: float
     name: str
 
@@ -170,7 +167,7 @@ def answered(
 
 
 def plan(options: NeedleOptions) -> Plan:
-    from ..cli.needle import parse_size
+    from ..cli.worlds import parse_size
 
     number, size = options.n or (QUICK if options.quick else NUMBER), parse_size(options.size)
     work = NeedleWork(number, size, options.seed, options.device, options.weights)

@@ -29,9 +29,8 @@ from arr_coc.pictures.load import load_picture
 from arr_coc.texture.channels import centre_map
 
 from . import asking, documents
-from .machine import machine_facts
 from .questions import Question, by_picture, load_questions, parse_limits
-from .report import Report, Score
+from .report import Report, Score, machine_facts
 from .rows import BenchRow, Key
 from .run import Job, Plan
 from .scores import coverage

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import math
+import os
+import platform
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -330,6 +334,20 @@ class Report:
         """One cell; of the only group where there is no other."""
         found = [one for one in self.cells if (one.system, one.keep) == (system, keep) and score in ("", one.score)]
         return next((one for one in found if one.group == group), found[0])
+
+
+def machine_facts(packages: tuple[str, ...] = ("torch", "numpy")) -> dict[str, str]:
+    """Processor, system, versions and how busy the machine is; nothing that would name a person or a host."""
+    listing = Path("/proc/cpuinfo")
+    lines = listing.read_text(encoding="utf-8", errors="replace").splitlines() if listing.exists() else []
+    names = [" ".join(line.partition(":")[2].split()) for line in lines if line.startswith("model name")]
+    processor = next(iter(names), platform.processor() or platform.machine())
+    facts = {"processor": f"{processor}, {os.cpu_count()} cores"}
+    facts["system"] = f"{platform.system()} {platform.machine()}, Python {platform.python_version()}"
+    facts |= {name: version(name) if find_spec(name) else "not installed" for name in packages}
+    if hasattr(os, "getloadavg"):
+        facts["load average at the start"] = f"{os.getloadavg()[0]:.1f}"
+    return facts
 
 
 def fill_page(path: Path, name: str, *parts: str) -> None:

@@ -1,13 +1,11 @@
 """The one loop: jobs → rows → a file → a report. Every suite goes through it.
 
 A suite is a module with `plan(options)`, which returns a `Plan`: the jobs with the keys of their rows, the function
-that does one job, and the function that turns rows into a report. `arr-coc bench NAME` and `python -m arr_coc_lab.bench
-NAME` call `perform` with the same options; the second needs neither typer nor rich.
+that does one job, and the function that turns rows into a report.
 """
 
 from __future__ import annotations
 
-import json
 import multiprocessing
 import os
 import signal
@@ -15,17 +13,18 @@ import sys
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from threading import Thread, current_thread, main_thread
 from time import perf_counter, sleep
 from typing import Any, Protocol, TypeVar
 
+from arr_coc.app.cli.console import console, print_json, progress, say
 from arr_coc.core.errors import InputError
 from arr_coc.core.folders import locked_folder, write_json, writing
 
-from ..options import flags_of, parse
+from ..options import flags_of
 from .report import Report, fill_page
 from .rows import BenchRow, Key, RowStore, complete
 from .suite import BenchOptions, Suite, suite
@@ -70,49 +69,11 @@ class Plan:
     whole: bool = True
 
 
-class PlainScreen:
-    """Output without typer and rich."""
-
-    def progress(self, steps: int, verb: str) -> AbstractContextManager[Callable[[], None]]:
-        return nullcontext(lambda: None)
-
-    def say(self, line: str) -> None:
-        print(line, file=sys.stderr, flush=True)
-
-    def show(self, report: Report) -> None:
-        print(report.to_markdown(), flush=True)
-
-    def print_json(self, document: Mapping[str, object]) -> None:
-        print(json.dumps(document, ensure_ascii=False), flush=True)
-
-
-class RichScreen(PlainScreen):
-    """The same with bars and coloured tables."""
-
-    def progress(self, steps: int, verb: str) -> AbstractContextManager[Callable[[], None]]:
-        from arr_coc.app.cli.console import progress
-
-        return progress(steps, verb)
-
-    def show(self, report: Report) -> None:
-        from arr_coc.app.cli.console import say
-
-        from ..cli.tables import show
-
-        show(*(table.to_rich() for table in report.tables))
-        say(*report.notes())
-
-    def print_json(self, document: Mapping[str, object]) -> None:
-        from arr_coc.app.cli.console import print_json
-
-        print_json(document)
-
-
 class BenchRun:
-    """One run of a plan: how long it may take, and whether someone stopped it."""
+    """One run of a plan: how long it may take, and whether someone stopped it. shown: lines and a bar on the screen."""
 
-    def __init__(self, screen: PlainScreen | None, seconds: float | None = None) -> None:
-        self.screen, self.seconds = screen, seconds
+    def __init__(self, shown: bool, seconds: float | None = None) -> None:
+        self.shown, self.seconds = shown, seconds
         self.began, self.stopped = perf_counter(), False
 
     def over(self) -> bool:
@@ -122,18 +83,17 @@ class BenchRun:
     def fill(self, store: RowStore, plan: Plan, workers: int) -> None:
         """Do what the store lacks, and keep every row as soon as it is there."""
         waiting = [(job.what, wanted) for job in plan.jobs if (wanted := store.missing(job.keys))]
-        bar = nullcontext(lambda: None) if self.screen is None else self.screen.progress(len(waiting), "measuring")
-        with bar as advance, self.stoppable():
+        with progress(len(waiting), "measuring", hidden=not self.shown) as advance, self.stoppable():
             for number, rows in enumerate(done_by(waiting, plan.work, workers, self.over), 1):
                 for row in rows:
                     store.add(row)
                     if self.over() and workers == 1:
                         break
                 advance()
-                if self.screen is not None and number % SAY_EVERY == 0 and not sys.stderr.isatty():
-                    self.screen.say(f"{perf_counter() - self.began:6.1f} s  {number} of {len(waiting)}")
-        if self.over() and self.screen is not None:
-            self.screen.say("Interrupted. Partial results shown; rerun the same command with --out to resume.")
+                if self.shown and number % SAY_EVERY == 0 and not sys.stderr.isatty():
+                    print(f"{perf_counter() - self.began:6.1f} s  {number} of {len(waiting)}", file=sys.stderr)
+        if self.over() and self.shown:
+            print("Interrupted. Partial results shown; rerun the same command with --out to resume.", file=sys.stderr)
 
     @contextmanager
     def stoppable(self) -> Generator[None]:
@@ -246,13 +206,13 @@ def check(options: BenchOptions) -> None:
     check_device(options.device)
 
 
-def perform(chosen: Suite, options: BenchOptions, screen: PlainScreen | None = None) -> Report:
+def perform(chosen: Suite, options: BenchOptions, shown: bool = False) -> Report:
     """Run a suite: measure, write, and show.
 
     Args:
         chosen: The suite.
         options: An instance of `chosen.options`.
-        screen: Where results are shown; nowhere by default.
+        shown: Print tables, or JSON where the options say so.
 
     Returns:
         The report; its rows are what the tables were made of.
@@ -263,7 +223,7 @@ def perform(chosen: Suite, options: BenchOptions, screen: PlainScreen | None = N
         plan = chosen.plan()(options)
         name = plan.name or chosen.name
         store = RowStore(None if options.out is None else options.out / f"{name}.jsonl", plan.settings)
-        BenchRun(None if options.as_json else screen, options.seconds).fill(store, plan, options.workers)
+        BenchRun(shown and not options.as_json, options.seconds).fill(store, plan, options.workers)
         rows = store.found(key for job in plan.jobs for key in job.keys)
         rows = complete(rows) if plan.whole else rows
         if not rows:
@@ -275,10 +235,12 @@ def perform(chosen: Suite, options: BenchOptions, screen: PlainScreen | None = N
     if options.page is not None:
         with writing(options.page):
             fill_page(options.page, name, *report.page())
-    if screen is not None and options.as_json:
-        screen.print_json(document)
-    elif screen is not None:
-        screen.show(report)
+    if shown and options.as_json:
+        print_json(document)
+    elif shown:
+        for table in report.tables:
+            console().print(table.to_rich())
+        say(*report.notes())
     return report
 
 
@@ -286,10 +248,3 @@ def bench(name: str, **given: Any) -> Report:
     """A suite from a program: `bench("needle", n=8, out=Path("out"))`."""
     chosen = suite(name)
     return perform(chosen, chosen.options(**given))
-
-
-def main(arguments: Sequence[str]) -> None:
-    """`python -m arr_coc_lab.bench NAME …`."""
-    chosen = suite(arguments[0] if arguments else "")
-    about = chosen.help(f"python -m arr_coc_lab.bench {chosen.name}").replace("\b\n", "")
-    perform(chosen, parse(chosen.options, arguments[1:], about), PlainScreen())

@@ -18,8 +18,7 @@ from ..train.allocations import target_cells
 from ..train.evaluate import FAMILIES
 from ..worlds.needle import render
 from .asking import eye_of
-from .machine import machine_facts
-from .report import Report, Score
+from .report import Report, Score, machine_facts
 from .rows import BenchRow, Key
 from .run import Job, Plan
 from .suite import SourceOptions

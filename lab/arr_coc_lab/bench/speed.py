@@ -1,31 +1,44 @@
-"""`bench speed`: on a CPU every bar the project promises, beside its naive form; on a GPU a Qwen3-VL of 2B shapes."""
+"""`bench speed`: on a CPU every bar the project promises, beside its naive form; on a GPU a Qwen3-VL of 2B shapes.
+
+`--device cuda` times a model with the shapes of Qwen3-VL-2B and random weights, stage by stage. Every ask is about a
+page that was never shown before. Stages, with a synchronisation behind each: `search` is all of `ask` before the tower
+(processor, relevance, allocation), `tower` the vision encoder, `prompt` the language model up to the first token,
+`decoding` the rest. Systems: every token; a quarter and an eighth by the scorer; the same by a given map, where the
+search is free. Each with CUDA graphs and without.
+"""
 
 from __future__ import annotations
 
+import os
+import random
+import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
 from time import perf_counter
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from arr_coc.core.folders import MINI, part_folder
 from arr_coc.options import Options
 
-from . import gpu_speed
-from .machine import CommandRun, machine_facts, processors, run_command, time_in_turns
-from .report import Quantity, Report, Table, TableCell
+from .report import Quantity, Report, Table, TableCell, machine_facts, share_name
 from .rows import BenchRow, Key
 from .run import Job, Plan
 from .suite import SpeedOptions
 
+if TYPE_CHECKING:
+    from arr_coc.answering.eye import Eye
+
 THREADS = 2
 MOST_COMMANDS = 5  # runs of whole commands, which take seconds
 GRID, BUDGET, BATCH = 32, 256, 64
-PHOTO_TILES, PHOTO_TILE = (3, 4), 1000  # rows and columns of tiles of 1000²: 12 megapixels
 QUESTION = "What number is on the red sign?"
 FRAMES, FRAME_SIDE = 31, 512
 # The same command in a program that imports its libraries at the top, as most do.
@@ -35,6 +48,17 @@ import cv2, scipy, torch, transformers
 from arr_coc.app.cli import main
 main(sys.argv[1:])
 """
+
+
+SIDES, TINY_SIDES = (1024, 2048), (128,)
+KEEPS = (1 / 4, 1 / 8)
+NEW_TOKENS, LETTERS = 33, 98  # tokens of an answer; tokens of mini's alphabet that are written
+STAGES = ("search", "tower", "prompt", "decoding")
+SEARCHES = ("scorer", "map")
+PLAIN = ", no graphs"
+TOKENS = ("image_token_id", "video_token_id", "vision_start_token_id", "vision_end_token_id")
+# Text and vision shapes of Qwen3-VL-2B, and of a model that only shows that this runs.
+SHAPES = {False: (2048, 6144, 28, 16, 151936, 128, 24, 1024, 4096), True: (64, 128, 4, 4, 256, 32, 4, 64, 128)}
 
 
 class SpeedBar(NamedTuple):
@@ -65,14 +89,14 @@ Measured = dict[tuple[str, str], float]
 
 def plan(options: SpeedOptions) -> Plan:
     if options.device != "cpu" or options.tiny:
-        return gpu_speed.plan(options)
+        return gpu_plan(options)
     jobs = []
     for step, names in STEPS.items():
         keys = [Key(name, OURS) for name in names] + [Key(name, NAIVE) for name in names if BARS[name].naive]
         jobs.append(Job(step, tuple(keys)))
     facts = {**machine_facts(), "threads": str(THREADS)}
     facts["medians of"] = f"{options.repeats} (commands: {min(options.repeats, MOST_COMMANDS)})"
-    return Plan(jobs, SpeedWork(options.repeats), lambda rows: report_of(rows, facts), whole=False)
+    return Plan(jobs, SpeedWork(options.repeats), lambda rows: bar_report(rows, facts), whole=False)
 
 
 @dataclass(frozen=True)
@@ -82,14 +106,13 @@ class SpeedWork:
     repeats: int
 
     def __call__(self, step: str, wanted: tuple[Key, ...]) -> Iterator[BenchRow]:
-        with processors(THREADS):
-            found: Measured = globals()[f"measure_{step}"](self.repeats)
-        for name, system in found:
-            value = found[name, system]
+        use_processors(THREADS)
+        found: Measured = globals()[f"measure_{step}"](self.repeats)
+        for (name, system), value in found.items():
             yield BenchRow("speed", name, system, 1.0, {BARS[name].unit: value})
 
 
-def report_of(rows: Sequence[BenchRow], facts: Mapping[str, str]) -> Report:
+def bar_report(rows: Sequence[BenchRow], facts: Mapping[str, str]) -> Report:
     found = {(row.question, row.system): next(iter(row.scores.values())) for row in rows}
     lines: list[dict[str, TableCell]] = []
     for name, bar in BARS.items():
@@ -133,7 +156,7 @@ def measure_quadtree(repeats: int) -> Measured:
         (several, OURS): lambda: quadtree(batch, tree, BUDGET),
         (several, NAIVE): lambda: [allocate(one, BUDGET, strategy="quadtree") for one in maps],
     }
-    return _medians(ways, repeats)
+    return dict(zip(ways, time_in_turns([*ways.values()], repeats), strict=True))
 
 
 def measure_look(repeats: int) -> Measured:
@@ -141,10 +164,8 @@ def measure_look(repeats: int) -> Measured:
     from arr_coc.looking import prepare
 
     pixels = made_picture(1024)
-    return _medians(
-        {("look, 1024²", OURS): lambda: prepare(pixels).look(QUESTION, Options(budget=BUDGET, relevance="look"))},
-        repeats,
-    )
+    options = Options(budget=BUDGET, relevance="look")
+    return {("look, 1024²", OURS): time_in_turns([lambda: prepare(pixels).look(QUESTION, options)], repeats)[0]}
 
 
 def measure_video(repeats: int) -> Measured:
@@ -193,18 +214,20 @@ def measure_ask(repeats: int) -> Measured:
 
 
 def measure_help(repeats: int) -> Measured:
-    ours, naive = _runs([_arr_coc("--help"), [sys.executable, "-c", EAGER_HELP, "--help"]], repeats)
-    return {("arr-coc --help", OURS): _wall(ours), ("arr-coc --help", NAIVE): _wall(naive)}
+    (ours, _), (naive, _) = _runs([_arr_coc("--help"), [sys.executable, "-c", EAGER_HELP, "--help"]], repeats)
+    return {("arr-coc --help", OURS): ours, ("arr-coc --help", NAIVE): naive}
 
 
 def measure_photo(repeats: int) -> Measured:
+    from PIL import Image
+
     with TemporaryDirectory() as folder:
         photo = Path(folder) / "photo.jpg"
-        write_photo(photo)
+        tiles = [np.concatenate([made_picture(1000, 4 * row + col) for col in range(4)], 1) for row in range(3)]
+        Image.fromarray(np.concatenate(tiles)).save(photo, quality=90)
         arguments = ["look", str(photo), QUESTION, "--relevance", "look", "--out", str(Path(folder) / "out")]
-        (runs,) = _runs([_arr_coc(*arguments)], repeats)
-    peak = median(run.peak_bytes for run in runs) / 1e9
-    return {("arr-coc look, 12 MP photo", OURS): _wall(runs), ("arr-coc look, peak memory", OURS): peak}
+        ((seconds, peak),) = _runs([_arr_coc(*arguments)], repeats)
+    return {("arr-coc look, 12 MP photo", OURS): seconds, ("arr-coc look, peak memory", OURS): peak / 1e9}
 
 
 def measure_cold_ask(repeats: int) -> Measured:
@@ -213,9 +236,9 @@ def measure_cold_ask(repeats: int) -> Measured:
     with TemporaryDirectory() as folder:
         path = Path(folder) / "picture.png"
         Image.fromarray(made_picture(512)).save(path)
-        commands = [_arr_coc("ask", str(path), QUESTION, *how) for how in (("--budget", "64"), ("--keep", "1"))]
-        ours, naive = _runs(commands, repeats)
-    return {("arr-coc ask, 512²", OURS): _wall(ours), ("arr-coc ask, 512²", NAIVE): _wall(naive)}
+        commands = [_arr_coc("ask", str(path), QUESTION, "--budget", budget) for budget in ("64", "256")]
+        (ours, _), (naive, _) = _runs(commands, repeats)
+    return {("arr-coc ask, 512²", OURS): ours, ("arr-coc ask, 512²", NAIVE): naive}
 
 
 # Steps by the name of their function, each with what it measures.
@@ -246,29 +269,213 @@ def made_picture(side: int, seed: int = 0) -> np.ndarray:
     return np.clip(picture + generator.normal(0, 2, picture.shape), 0, 255).astype(np.uint8)
 
 
-def write_photo(path: Path) -> None:
-    """A JPEG made of different tiles."""
-    from PIL import Image
+def time_in_turns(works: Sequence[Callable[[], object]], repeats: int, warm_up: int = 2) -> list[float]:
+    """The median seconds of each way; all take turns, so that whatever else the machine does hits all of them alike."""
+    for _ in range(warm_up):
+        for work in works:
+            work()
+    seconds: list[list[float]] = [[] for _ in works]
+    for _ in range(repeats):
+        for work, found in zip(works, seconds, strict=True):
+            started = perf_counter()
+            work()
+            found.append(perf_counter() - started)
+    return [median(found) for found in seconds]
 
-    rows, cols = PHOTO_TILES
-    tiles = [[made_picture(PHOTO_TILE, seed=row * cols + col) for col in range(cols)] for row in range(rows)]
-    pixels = np.concatenate([np.concatenate(line, axis=1) for line in tiles])
-    Image.fromarray(pixels).save(path, quality=90)
+
+def use_processors(number: int) -> None:
+    """Use this many processors and threads from now on, here and in child processes."""
+    import cv2
+    import torch
+
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:number])
+    torch.set_num_threads(number)
+    cv2.setNumThreads(number)
 
 
-def _medians(ways: Mapping[tuple[str, str], Callable[[], object]], repeats: int) -> Measured:
-    return dict(zip(ways, time_in_turns([*ways.values()], repeats), strict=True))
+# A small interpreter starts the command: on Linux a child's peak memory begins with that of the process that starts it.
+LAUNCH = """
+import os, sys, time
+quiet, started = os.open(os.devnull, os.O_WRONLY), time.perf_counter()
+child = os.posix_spawnp(sys.argv[1], sys.argv[1:], os.environ, file_actions=[(os.POSIX_SPAWN_DUP2, quiet, 1)])
+_, status, usage = os.wait4(child, 0)
+print(time.perf_counter() - started, usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024))
+sys.exit(os.waitstatus_to_exitcode(status) and 1)
+"""
+
+
+def _runs(commands: list[list[str]], repeats: int) -> list[tuple[float, float]]:
+    """Median seconds and peak bytes of each command; in turns, after one run that does not count (files not yet in the
+    page cache)."""
+    taken: list[list[list[float]]] = []
+    for _ in range(min(repeats, MOST_COMMANDS) + 1):
+        taken.append([])
+        for command in commands:
+            line = [sys.executable, "-I", "-S", "-c", LAUNCH, *command]
+            done = subprocess.run(line, capture_output=True, text=True, check=False)
+            if done.returncode:
+                raise RuntimeError(f"{' '.join(command)} failed: {(done.stderr or done.stdout).strip()}")
+            taken[-1].append([float(word) for word in done.stdout.split()[-2:]])
+    seconds, peaks = np.median(np.array(taken[1:]), axis=0).T
+    return list(zip(seconds.tolist(), peaks.tolist(), strict=True))
 
 
 def _arr_coc(*arguments: str) -> list[str]:
     return [sys.executable, "-m", "arr_coc", *arguments]
 
 
-def _runs(commands: list[list[str]], repeats: int) -> list[list[CommandRun]]:
-    """Each command in turns, after one run that does not count (files not yet in the page cache)."""
-    taken = [[run_command(command) for command in commands] for _ in range(min(repeats, MOST_COMMANDS) + 1)]
-    return [list(runs) for runs in zip(*taken[1:], strict=True)]
+# ---- a model of 2B shapes, stage by stage ----------------------------------------------------------------------------
 
 
-def _wall(runs: list[CommandRun]) -> float:
-    return median(run.seconds for run in runs)
+def gpu_plan(options: SpeedOptions) -> Plan:
+    cuda = options.device.startswith("cuda")
+    sides = TINY_SIDES if options.tiny else SIDES
+    kinds = ("", PLAIN) if cuda else ("",)
+    cells = [("full" + kind, 1.0) for kind in kinds]
+    cells += [(name + kind, keep) for kind in kinds for name in SEARCHES for keep in KEEPS]
+    jobs = [Job(side, tuple(Key(f"{side}²", *cell) for cell in cells)) for side in sides]
+    repeats = 1 if options.tiny else min(options.repeats, 7)
+    work = GpuWork(options.device, options.tiny, repeats)
+    facts = machine_facts(("torch", "transformers"))
+    facts["model"] = "tiny shapes" if options.tiny else "Qwen3-VL, shapes of 2B, random weights, one picture at a time"
+    if cuda:
+        import torch
+
+        facts["card"] = torch.cuda.get_device_name(options.device)
+    facts["medians of"] = str(repeats)
+    settings = {"tiny": options.tiny, "device": options.device}
+    return Plan(jobs, work, lambda rows: stage_report(rows, facts), settings, "speed_gpu", whole=False)
+
+
+@dataclass(frozen=True)
+class GpuWork:
+    """Times one size of pictures."""
+
+    device: str
+    tiny: bool
+    repeats: int
+
+    def __call__(self, side: int, wanted: tuple[Key, ...]) -> Iterator[BenchRow]:
+        for key in wanted:
+            name = key.system.removesuffix(PLAIN)
+            eye = random_eye(self.device, self.tiny, None if name == key.system else False)
+            taken, tokens = [], 0
+            for number in range(self.repeats + (0 if self.tiny else 2)):  # two that do not count: graphs are captured
+                page = page_of_words(side, side, number + 1000 * wanted.index(key))
+                seconds, tokens = staged(eye, page, name, key.keep)
+                taken.append(seconds)
+            counted = taken[-self.repeats :]
+            scores = {stage: median(one[stage] for one in counted) for stage in STAGES}
+            first = median(one["search"] + one["tower"] + one["prompt"] for one in counted)
+            yield BenchRow("speed", *key, {**scores, "first token": first}, "", tokens, first)
+
+
+# ---- one ask, stage by stage -----------------------------------------------------------------------------------------
+
+
+@cache
+def random_eye(device: str, tiny: bool, graphs: bool | None) -> Eye:
+    """A model of random weights that speaks `mini`'s alphabet; its answers do not end by themselves."""
+    import torch
+    from transformers import AutoConfig, Qwen3VLConfig, Qwen3VLForConditionalGeneration
+
+    from arr_coc.answering.eye import Eye
+    from arr_coc.realizing.base import load_processor
+
+    hidden, inner, layers, heads, vocabulary, head, depth, width, wide = SHAPES[tiny]
+    part = head * 5 // 32
+    rope = {"rope_type": "default", "rope_theta": 5e6, "mrope_interleaved": True}
+    text: dict[str, Any] = {
+        "vocab_size": vocabulary,
+        "hidden_size": hidden,
+        "intermediate_size": inner,
+        "head_dim": head,
+    }
+    text |= {"num_hidden_layers": layers, "num_attention_heads": heads, "num_key_value_heads": min(heads, 8)}
+    text["eos_token_id"] = None
+    text["rope_parameters"] = {**rope, "mrope_section": [head // 2 - 2 * part, part, part]}
+    planes = [depth * share // 24 for share in (5, 11, 17)]
+    vision: dict[str, Any] = {"depth": depth, "hidden_size": width, "intermediate_size": wide, "num_heads": heads}
+    vision |= {"out_hidden_size": hidden, "deepstack_visual_indexes": planes, "temporal_patch_size": 1}
+    config, known = Qwen3VLConfig(text_config=text, vision_config=vision), AutoConfig.from_pretrained(part_folder(MINI))
+    for name in TOKENS:
+        setattr(config, name, getattr(known, name))
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.bfloat16 if device.startswith("cuda") else torch.float32)
+    try:
+        with torch.device(device):
+            model = Qwen3VLForConditionalGeneration(config).eval()
+    finally:
+        torch.set_default_dtype(before)
+    model.generation_config.eos_token_id = None
+    with torch.no_grad():  # no token beyond the alphabet is ever the likeliest
+        model.lm_head.weight[LETTERS:] = 0
+    processor = load_processor(str(part_folder(MINI)))
+    eye = Eye(model, processor, relevance="scorer", name="random weights")
+    eye.engine.graphs = None if graphs is False else eye.engine.graphs
+    return eye
+
+
+def staged(eye: Eye, page: np.ndarray, name: str, keep: float) -> tuple[dict[str, float], int]:
+    """Milliseconds of every stage of one ask, and its visual tokens."""
+    options = Options(budget=keep, scale=1)
+    if name != "scorer":
+        options = options.override(relevance=np.random.default_rng(0).random((64, 64)).astype(np.float32) ** 4)
+    eye.set_image(page)
+    marks = [clock()]
+    looked = eye.prepare(QUESTION, options)
+    marks.append(clock())
+    speaking, tokens = eye.engine.speak(looked, NEW_TOKENS)
+    marks.append(clock())
+    next(speaking)
+    marks.append(clock())
+    for _ in speaking:
+        pass
+    marks.append(clock())
+    return {stage: 1000 * (end - start) for stage, (start, end) in zip(STAGES, pairwise(marks), strict=True)}, tokens
+
+
+def clock() -> float:
+    """The time when all that was asked of the device is done."""
+    import torch
+
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
+    return perf_counter()
+
+
+def page_of_words(width: int, height: int, seed: int) -> np.ndarray:
+    """(height, width, 3) uint8: a page full of lines, as documents are."""
+    from PIL import Image, ImageDraw
+
+    source, page = random.Random(seed), Image.new("RGB", (width, height), "white")
+    draw = ImageDraw.Draw(page)
+    for top in range(8, height - 16, 26):
+        line = " ".join(f"Line {source.randrange(10000)}" for _ in range(max(1, width // 90)))
+        draw.text((12, top), line, fill=(20, 20, source.randrange(120)), font_size=18)
+    return np.asarray(page)
+
+
+def stage_report(rows: Sequence[BenchRow], facts: Mapping[str, str]) -> Report:
+    """Milliseconds by stage, against every token of the same kind; tokens a second."""
+    lines: list[dict[str, TableCell]] = []
+    for row in rows:
+        kind = PLAIN if row.system.endswith(PLAIN) else ""
+        full = next((one for one in rows if (one.question, one.system) == (row.question, "full" + kind)), None)
+        times = None if full is None else full.scores["first token"] / row.scores["first token"]
+        lines.append(
+            {
+                "picture": row.question,
+                "system": row.system,
+                "keep": share_name(row.keep),
+                "tokens": row.tokens,
+                **{stage: row.scores[stage] for stage in (*STAGES[:3], "first token")},
+                "times": None if times is None else Quantity(times, "×"),
+                "rate": 1000 * (NEW_TOKENS - 1) / max(row.scores["decoding"], 1e-6),
+            }
+        )
+    columns = {"picture": "picture", "system": "system", "keep": "share", "tokens": "tokens", "search": "search, ms"}
+    columns |= {"tower": "tower, ms", "prompt": "prompt, ms", "first token": "first token, ms"}
+    tables = [Table("Stages of one ask", {**columns, "times": "× full", "rate": "tokens/s"}, lines)] if lines else []
+    return Report(rows, (), tables, facts)

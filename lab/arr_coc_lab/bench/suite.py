@@ -63,9 +63,8 @@ class RealOptions(BenchOptions):
     model: str = option(MINI, "For --ask: mini, a folder, or a name on the hub.", flag=("--model", "-m"))
     task: str = option("", "For --ask: docvqa, infovqa or chartqa: its prompt and its score.")
     door: str = option(
-        "attach", "For --ask: attach, or pack: an unchanged model is shown packed pictures.", choices=("attach", "pack")
+        "attach", "For --ask: attach, or pack: mini is shown packed pictures.", choices=("attach", "pack")
     )
-    upstream: str = option("", "For --door pack: an OpenAI-compatible server.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -173,7 +172,7 @@ SUITES = (
     Suite(
         "video",
         VideoBenchOptions,
-        "Needle clips: exact match by system and share, coherence and cuts.",
+        "Needle clips: exact match by system and share, and cuts.",
         "",
         ("--quick", "--device cuda --batch 64 --threads 16 --out out/bench"),
     ),

@@ -1,37 +1,45 @@
-"""`bench video`: what a clip's tokens buy, how steady allocations are, which cuts are found.
+"""`bench video`: what a clip's tokens buy, and which cuts are found.
 
-Needle clips are read by `mini`; all systems see the same clips.
+Needle clips are read by `mini`, which was trained on single pictures: the frame with most evidence is asked. Every
+character is judged with the right ones before it, which for exact match is the same as greedy decoding. All systems see
+the same clips.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
+from arr_coc.attending.controls import permute_along_tree
+from arr_coc.attending.overlay import overlay
+from arr_coc.attending.tree import DEFAULT_LEVELS, Leaves, build_tree
 from arr_coc.core.errors import InputError
-from arr_coc.texture.motion import agreement
+from arr_coc.realizing.patches import LeafBatch, gather_leaf_patches, mip_pyramid
+from arr_coc.realizing.qwen3_vl.encode import encode_leaves
 from arr_coc.video.stream import SETTINGS_NAME, TemporalSettings, load_settings
+from arr_coc.video.watching import demand_of, grow_forest
 
-from ..train.train_video import ClipMaps, ClipMotion, carry, clip_motion, require_opencv, to_grid
-from ..worlds.needle.clips import render_clip
-from .clip_reading import (
-    STANDING,
-    Clips,
-    clip_leaves,
-    evidence_of,
-    neighbour_similarity,
-    read_clearest,
-)
+from ..train.allocations import LEVELS
+from ..train.mini_model import HEAD, IMAGE, VISION_END, Prompt, chat_tail
+from ..train.reader import AnswerReading, answer_logits, judged, normalise_pictures
+from ..train.swift import pair
+from ..train.train_video import ClipMaps, carry, clip_motion, require_opencv
+from ..worlds.needle.clips import NeedleClip, render_clip
 from .needle import device_facts, loaded, weights_name
 from .report import Report, Score
 from .rows import ANY, BenchRow, Key
 from .run import Job, Plan
 from .suite import VideoBenchOptions, chosen_families
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 NUMBER, SIZE, CUTS = 512, (512, 512), 1
 KEEPS = (1 / 32, 1 / 16, 1 / 8, 1 / 4)
@@ -39,10 +47,8 @@ CONTROLS = ("frame by frame", "uniform", "random", "shuffled", "one frame")
 # Temporal allocation is also given this share of the others' tokens: the accuracy should be the same.
 FEWER = 0.4
 TEMPORAL, LESS = "temporal", f"temporal, {FEWER:.0%} of the tokens"
-COHERENCE = "coherence"
-# The residuals between which ground counts as the same in part. Fixed, not learned: a measure must not move with what
-# it measures.
-SAME_UP_TO, OTHER_FROM = 0.03, 0.11
+DETECTED = "cuts"
+CELL, PATCH = 32, 16
 
 
 def plan(options: VideoBenchOptions) -> Plan:
@@ -62,7 +68,7 @@ def plan(options: VideoBenchOptions) -> Plan:
         # Half of the clips have cuts: a detector must also leave a scene alone.
         what = (families[turn % len(families)], start, count, CUTS if turn % 2 == 0 else 0)
         keys = [Key(f"clip {one}", *cell) for one in range(start, start + count) for cell in cells]
-        jobs.append(Job(what, (*keys, *(Key(f"clip {one}", COHERENCE, ANY) for one in range(start, start + count)))))
+        jobs.append(Job(what, (*keys, *(Key(f"clip {one}", DETECTED, ANY) for one in range(start, start + count)))))
     name = weights_name(options.weights)
     facts = {
         **device_facts(options.device),
@@ -78,13 +84,10 @@ def plan(options: VideoBenchOptions) -> Plan:
 def clip_report(rows: Sequence[BenchRow], facts: Mapping[str, str]) -> Report:
     scores = [
         Score("clearest", "Exact match, read from the clearest frame", baseline=TEMPORAL),
-        Score("similarity", f"Similarity of neighbouring frames' allocations at {STANDING:g}, same ground", 1.0),
-        Score("similarity, each frame alone", "The same, each frame allocated alone", 1.0),
-        Score("similarity at cuts", "The same across cuts", 1.0),
         Score("cuts found", "Cuts found"),
-        Score("false cuts", "Other frames that were called cuts"),
+        Score("false cuts", "Frames that were taken for a cut and are none"),
     ]
-    return Report.of(rows, scores, facts, ("family", "system"))
+    return Report.of(rows, scores, facts)
 
 
 @dataclass(frozen=True)
@@ -110,10 +113,10 @@ class ClipWork:
             scores = weights.scorer.score(clip.frames.pictures, clip.frames.question_ids)
             maps = carry(scores.unflatten(0, (count, self.frames)), motion, settings)
             for system, keep in dict.fromkeys((key.system, key.keep) for key in wanted):
-                if system == COHERENCE:
-                    found, tokens = coherence(maps, motion, clip.cuts), None
+                if system == DETECTED:
+                    found, tokens = cuts_found(motion.cuts, clip.cuts), None
                 else:
-                    found, tokens = self.read(Clips.of(clip), maps, system, keep, start)
+                    found, tokens = self.read(clip, maps, system, keep, start)
                 for place, number in enumerate(numbers):
                     key = Key(f"clip {number}", system, keep)
                     if key in missing:
@@ -121,14 +124,14 @@ class ClipWork:
                         yield BenchRow("video", *key, found[place], family, spent)
 
     def read(
-        self, clips: Clips, maps: ClipMaps, system: str, keep: float, start: int
+        self, clip: NeedleClip, maps: ClipMaps, system: str, keep: float, start: int
     ) -> tuple[list[dict[str, float]], list[int]]:
         """Exact match of every clip, and its tokens."""
         chance = torch.Generator().manual_seed(self.seed + 7919 * start)
         name, share = (TEMPORAL, FEWER) if system == LESS else (system, 1.0)
         leaves = clip_leaves(name, maps, keep, chance, share=share)
         evidence = evidence_of(maps.relevance, leaves)
-        right = read_clearest(loaded(self.weights, self.device).mini, clips, leaves, evidence).right
+        right = read_clearest(loaded(self.weights, self.device).mini, clip, leaves, evidence).right
         scores = [{"clearest": float(one)} for one in right]
         return scores, leaves.lengths.view(-1, self.frames).sum(1).tolist()
 
@@ -140,22 +143,110 @@ def settings_of(weights: Path | None) -> TemporalSettings:
     return load_settings(folder if folder is not None and (folder / SETTINGS_NAME).is_file() else None)
 
 
-def coherence(maps: ClipMaps, motion: ClipMotion, true: Tensor) -> list[dict[str, float]]:
-    """By clip: how alike the standing allocations of neighbouring frames are, and which cuts were found."""
-    grid = (maps.scores.shape[2], maps.scores.shape[3])
-    # Measured in the pixels, whether or not a cut was found there.
-    ground = to_grid(agreement(motion.unexplained, SAME_UP_TO, OTHER_FROM), grid)
-    similar = neighbour_similarity(maps.relevance, STANDING, ground)
-    alone = neighbour_similarity(maps.scores, STANDING, ground)
+def cuts_found(found: Tensor, true: Tensor) -> list[dict[str, float]]:
+    """By clip: which of its cuts were found, and how many frames were taken for one."""
     result = []
-    for place, cuts in enumerate(true[:, 1:]):
-        found = motion.cuts[place, 1:]
-        scores = {
-            "similarity": similar[place][~cuts],
-            "similarity, each frame alone": alone[place][~cuts],
-            "similarity at cuts": similar[place][cuts],
-            "cuts found": found[cuts].float(),
-            "false cuts": found[~cuts].float(),
-        }
+    for seen, cuts in zip(found[:, 1:], true[:, 1:], strict=True):
+        scores = {"cuts found": seen[cuts].float(), "false cuts": seen[~cuts].float()}
         result.append({name: round(float(values.mean()), 4) for name, values in scores.items() if values.numel()})
     return result
+
+
+# ---- clips through `mini` --------------------------------------------------------------------------------------------
+
+
+def read_clearest(model: PreTrainedModel, clip: NeedleClip, leaves: Leaves, evidence: Tensor) -> AnswerReading:
+    """Only the frame with most evidence (N, T), as a picture. leaves: of N · T frames, clip after clip."""
+    (number, frames), device = evidence.shape, evidence.device
+    chosen = torch.arange(number, device=device) * frames + evidence.argmax(1)
+    lengths = leaves.lengths[chosen]
+    cells, counts, pictures = leaves.cells[chosen], tuple(lengths.tolist()), clip.frames.pictures[chosen]
+    # Frames with different numbers of leaves in one pass: packed without gaps, only attention needs padding.
+    grid = pictures.shape[2] // CELL, pictures.shape[3] // CELL
+    valid = torch.arange(cells.shape[1], device=device) < lengths[:, None]
+    owner = torch.arange(number, device=device).repeat_interleave(lengths, output_size=sum(counts))
+    # As many mip levels as there can be: asking how coarse the leaves are would make the processor wait.
+    levels = max(1 + math.ceil(math.log2(max(2, *grid))), LEVELS + 1)
+    batch = LeafBatch(cells[valid].long(), owner, pair(*grid, device).expand(number, 2), counts, levels)
+    pyramid = mip_pyramid(normalise_pictures(pictures), levels, cell=CELL, patch_size=PATCH)
+    patches = gather_leaf_patches(pyramid, batch.leaves, owner, merge=2, temporal=1)
+    asked, answers = clip.frames.question_ids[::frames], clip.frames.answer_ids[::frames]
+    tokens = encode_leaves(model, patches, batch)
+    return judged(*answer_logits(model, clip_prompt(asked, answers, lengths), tokens, batch, IMAGE), number)
+
+
+def clip_prompt(question_ids: Tensor, answer_ids: Tensor, counts: Tensor) -> Prompt:
+    """(N, Q) and (N, A) characters, counts (N,) visual tokens of the frame that is shown → the whole chat of each."""
+    number, device, longest = len(counts), counts.device, int(counts.max())
+    # Every frame gets room for the longest run; what it does not use is 0 and falls out when the row is packed.
+    runs = torch.where(torch.arange(longest, device=device) < counts[:, None], IMAGE, 0)
+    ends = [torch.tensor(tokens, device=device).expand(number, -1) for tokens in (HEAD, (VISION_END,))]
+    head = torch.cat([ends[0], runs, ends[1]], 1)
+    tail, said = chat_tail(question_ids, answer_ids)
+    ids = torch.cat([head, tail.long()], 1)
+    answers = torch.cat([torch.zeros_like(head, dtype=torch.bool), said], 1)
+    there = ids > 0
+    order = (~there).to(torch.uint8).argsort(dim=1, stable=True)[:, : int(there.sum(1).max())]
+    return Prompt(ids.gather(1, order), answers.gather(1, order))
+
+
+def evidence_of(relevance: Tensor, leaves: Leaves) -> Tensor:
+    """(N, T): relevance-weighted detail of each frame: 1 if all that matters is seen at level 0.
+
+    relevance: (N, T, rows, cols). leaves: of N · T frames; where they overlap, the finest is what is seen.
+    """
+    number, frames, rows, cols = relevance.shape
+    row, col, level = leaves.cells.unbind(-1)
+    detail = torch.zeros(number * frames, rows, cols, device=relevance.device)
+    for one in range(int(level.max()), -1, -1):
+        which, place = torch.where(level == one)  # padding has level -1
+        grid = torch.zeros(number * frames, -(-rows >> one), -(-cols >> one), dtype=torch.bool, device=relevance.device)
+        grid[which, row[which, place] >> one, col[which, place] >> one] = True
+        seen = grid.repeat_interleave(1 << one, 1).repeat_interleave(1 << one, 2)[:, :rows, :cols]
+        detail = torch.where(seen, 0.5**one, detail)
+    flat = relevance.flatten(0, 1)
+    share = (flat * detail).sum((1, 2)) / flat.sum((1, 2)).clamp_min(1e-9)
+    return share.unflatten(0, (number, frames))
+
+
+# ---- ways to spend one total on a clip, all of the same cost ---------------------------------------------------------
+
+
+def clip_leaves(system: str, maps: ClipMaps, keep: float, generator: torch.Generator, share: float = 1.0) -> Leaves:
+    """Leaves of N · T frames, clip after clip: for each clip as many tokens as keep · full in each of its frames.
+
+    share: of that total, for the systems that plan over the whole clip; the others take all of it.
+
+    temporal: one order of tokens over carried relevance, new ground first. frame by frame: each frame's own scores and
+    an even share. one frame: all of the budget in the first frame, a token elsewhere. shuffled: temporal with its map
+    permuted. Scores of the leaves are the relevance beneath them.
+    """
+    frames, rows, cols = maps.scores.shape[1:]
+    flat = maps.scores.flatten(0, 1)
+    full, each = rows * cols, max(1, round(keep * rows * cols))
+    total = max(frames, int(share * frames * each))
+    if system == "full":
+        return overlay(flat, [full] * len(flat))
+    if system == "frame by frame":
+        return overlay(flat, [each] * len(flat))
+    if system == "uniform":
+        return overlay(torch.ones_like(flat), [each] * len(flat), scored=flat)
+    if system == "random":
+        # A map of few loud places, as the control of single pictures has it: an even one would be down-sampling.
+        noise = torch.rand(flat.shape, generator=generator).pow(16).to(flat)
+        return overlay(noise, [each] * len(flat), scored=flat)
+    if system == "one frame":
+        first = torch.zeros_like(maps.scores)
+        first[:, 0] = maps.scores[:, 0] + 1e-6
+        return grow_forest(first, total, relevance=maps.scores)
+    demand = demand_of(maps.relevance, maps.same_ground)
+    if system == "shuffled":
+        # Every frame is permuted alike, so that what was one place stays one place through time.
+        seed, tree = int(torch.randint(2**31, (1,), generator=generator)), build_tree(rows, cols, DEFAULT_LEVELS)
+        frames_alike = [
+            permute_along_tree(demand[:, time], tree, torch.Generator().manual_seed(seed)) for time in range(frames)
+        ]
+        demand = torch.stack(frames_alike, 1)
+    elif system != "temporal":
+        raise InputError(f"no way to share a clip's tokens is called {system!r}")
+    return grow_forest(demand, total, relevance=maps.relevance)

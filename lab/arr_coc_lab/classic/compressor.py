@@ -6,8 +6,8 @@ A path is an area resampling to its grid (8×8, 10×10, 10×16, 16×16, 20×20) 
 what averaging loses; before any training the residual is nothing, so that an untrained compressor averages. Patches of
 one level run together, five calls at most, however many patches there are.
 
-    attach(model, processor, strategy="classic", merge="compressor")            untrained: area means
-    attach(model, processor, strategy="classic", merge="compressor:FOLDER")     one that you have trained
+    compress(attach(model, processor, strategy="classic"))                      untrained: area means
+    compress(attach(model, processor, strategy="classic"), compressor)          one that you have trained
 
 None is trained here. It belongs to the features of one encoder, so that it would have to be taught with the model whose
 tokens it makes: the tower and the language model frozen, the loss that of the answer's tokens, patches of 640 pixels at
@@ -16,7 +16,7 @@ all five levels in turn.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -27,13 +27,10 @@ from torch import Tensor, nn
 
 from arr_coc.core.errors import InputError
 from arr_coc.core.modules import Pretrained
-from arr_coc.core.values import Allocation
-from arr_coc.realizing.merging import Members, new_numbers, region_slots
+from arr_coc.realizing.attachment import Attachment
+from arr_coc.realizing.merging import MergePlan, MergingBackbone
 
 from .scale import CLASSIC_GRIDS, CLASSIC_TOKENS
-
-# The cells, allocations and members of `compress_patches`.
-PatchPlaces = tuple[Tensor, Sequence[Allocation], Members]
 
 
 class RaggedTokens(NamedTuple):
@@ -111,10 +108,6 @@ class MultiResolutionCompressor(Pretrained):
         count; another than the usual where patches are no squares."""
         return self.paths[level](self.neck(features), grid)
 
-    def compress_patches(self, tokens: Tensor, *where: *PatchPlaces) -> tuple[Tensor, Tensor]:
-        """The patches of a model that merges after its encoder: see `compress_patches` below."""
-        return compress_patches(self, tokens, *where)
-
     def _check(self, features: Tensor, levels: Tensor) -> None:
         if features.ndim != 4 or features.shape[1] != self.channels or len(features) != len(levels):
             raise InputError(
@@ -128,62 +121,54 @@ class MultiResolutionCompressor(Pretrained):
 # ---- inside a model that merges after its encoder --------------------------------------------------------------------
 
 
-def compress_patches(
-    compressor: MultiResolutionCompressor,
-    tokens: Tensor,
-    cells: Tensor,
-    allocations: Sequence[Allocation],
-    members: Members,
-) -> tuple[Tensor, Tensor]:
+def compress_patches(compressor: MultiResolutionCompressor, tokens: Tensor, plan: MergePlan) -> tuple[Tensor, Tensor]:
     """The tokens of every patch of the classic scale, made of the encoder's tokens (N, D) under it.
 
-    cells: (N,) the cell of every token, counted through all grids; -1 for none. members: of the plan that averages.
-    Returns (K,) places in that plan and (K, D) what belongs there. Patches of one shape and count run together. A patch
-    that lies on ground without tokens (padding) is left to the average.
+    Returns (K,) places in the plan's output and (K, D) what belongs there. Patches of one shape and count run together.
+    A patch that lies on ground without tokens (padding) is left to the average.
     """
     width = tokens.shape[-1]
     if (compressor.channels, compressor.width) != (width, width):
         raise InputError(
             f"this compressor turns {compressor.channels} into {compressor.width} channels; the model has {width}"
         )
-    compressor = compressor.to(tokens.device, tokens.dtype)
-    regions = region_slots(allocations)
-    numbers = new_numbers(members)
-    token_of = torch.full((sum(rows * cols for rows, cols in (one.grid for one in allocations)),), -1)
-    token_of[cells[cells >= 0]] = torch.nonzero(cells >= 0).flatten()
-    scale = np.isin(regions.tokens, CLASSIC_TOKENS) & (regions.blocks.prod(1) == regions.tokens) & (regions.tokens > 1)
+    compressor, regions = compressor.to(tokens.device, tokens.dtype), plan.regions
+    scale = np.isin(regions.tokens, CLASSIC_TOKENS) & (regions.blocks.prod(1) == regions.tokens)
     kinds, kind = np.unique(
         np.column_stack([regions.tokens, regions.extent, regions.blocks]), axis=0, return_inverse=True
     )
-    places, made = [], []
+    places, made = [torch.zeros(0, dtype=torch.int64)], [tokens[:0]]
     for number, (count, height, width, rows, cols) in enumerate(kinds.tolist()):
         chosen = np.flatnonzero((kind.reshape(-1) == number) & scale)
         if not len(chosen):
             continue
         row = regions.corner[chosen, 0, None, None] + np.arange(height)[:, None]
         col = regions.corner[chosen, 1, None, None] + np.arange(width)
-        index = token_of[
-            torch.from_numpy(regions.start[chosen, None, None] + row * regions.across[chosen, None, None] + col)
-        ]
+        cells = regions.start[chosen, None, None] + row * regions.across[chosen, None, None] + col
+        index = plan.tokens[torch.from_numpy(cells)]
         whole = (index >= 0).all(2).all(1)
         features = tokens[index[whole].to(tokens.device)].permute(0, 3, 1, 2)
         made.append(compressor.compress(features, CLASSIC_TOKENS.index(count), (rows, cols)).flatten(0, 1))
         first = torch.from_numpy(regions.first[chosen])[whole]
-        places.append(numbers[(first[:, None] + torch.arange(count)).flatten()])
-    if not made:
-        return torch.zeros(0, dtype=torch.int64), tokens[:0]
+        places.append(plan.numbers[(first[:, None] + torch.arange(count)).flatten()])
     return torch.cat(places), torch.cat(made)
 
 
-class UntrainedCompressor:
-    """A compressor of whatever width the encoder's tokens have; untrained, so it averages."""
+def compress(attachment: Attachment, compressor: MultiResolutionCompressor | None = None) -> Attachment:
+    """Let an attached model compress the patches of the classic scale instead of averaging them.
 
-    def compress_patches(self, tokens: Tensor, *where: *PatchPlaces) -> tuple[Tensor, Tensor]:
-        """As `compress_patches`."""
-        width = tokens.shape[-1]
-        return compress_patches(MultiResolutionCompressor(width, width), tokens, *where)
+    compressor: that you have trained; without one an untrained one, which averages.
+    """
+    backbone = copy(attachment.backbone)
+    if not isinstance(backbone, MergingBackbone):
+        raise InputError(f"{'/'.join(backbone.model_types)} reads fewer patches and merges no tokens to compress")
 
+    def merge(tokens: Tensor, plan: MergePlan) -> Tensor:
+        width, merged = tokens.shape[-1], plan.apply(tokens)
+        own = MultiResolutionCompressor(width, width) if compressor is None else compressor
+        places, made = compress_patches(own, tokens, plan)
+        return merged.index_copy(0, places.to(merged.device), made.to(merged.dtype))
 
-def named_compressor(folder: str = "") -> MultiResolutionCompressor | UntrainedCompressor:
-    """What `merge="compressor"` and `merge="compressor:FOLDER"` stand for."""
-    return MultiResolutionCompressor.from_pretrained(folder) if folder else UntrainedCompressor()
+    object.__setattr__(backbone, "merge", merge)
+    attachment.backbone = backbone
+    return attachment

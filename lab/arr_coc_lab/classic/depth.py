@@ -18,8 +18,8 @@ import torch
 from torch import Tensor
 
 from arr_coc.core.errors import InputError
+from arr_coc.realizing.patches import LeafBatch
 from arr_coc.realizing.qwen3_vl.encode import PatchPlaces, VisualTokens, foveate
-from arr_coc.realizing.tokens.patches import LeafBatch
 
 from .walks import TowerWalk
 
@@ -64,7 +64,7 @@ def realize_routed(
     routing: DepthRouting,
 ) -> Realized:
     """Encode a prompt as `backbone.realize` does, its DeepStack planes routed by relevance (rows, cols) per picture."""
-    batch = backbone.leaf_batch(model, inputs, allocations)
+    batch = LeafBatch.of(allocations, inputs["pixel_values"].device)
     values = relevance_under(batch, relevance)
     vision: Any = model.model.visual
     planes, blocks = list(vision.deepstack_visual_indexes), len(vision.blocks)

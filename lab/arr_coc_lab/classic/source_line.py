@@ -108,7 +108,7 @@ def model_view(eye: Eye, pixels: np.ndarray, query: str) -> tuple[np.ndarray, to
         of the question and of plain texts as its language model reads them, (L, D).
     """
     inputs = eye.set_image(pixels).prepare(query, Options(budget=1.0, scale=1)).inputs
-    glimpse: Relevance = glance_relevance(eye.backbone, eye.model, inputs, [query]).relevance[0]
+    (glimpse,), _ = glance_relevance(eye.backbone, eye.model, inputs, [query])
     (grid,) = eye.backbone.grids(eye.model, inputs)
     found = eye.model.get_image_features(**{name: inputs[name] for name in eye.backbone.picture_keys})
     tokens = torch.cat(list(getattr(found, "pooler_output", found))).float().cpu()

@@ -27,7 +27,7 @@ from arr_coc.attending.tree import build_tree
 from arr_coc.core.alphabet import IDS
 from arr_coc.core.errors import InputError
 from arr_coc.core.folders import MINI, part_folder, verify
-from arr_coc.realizing.tokens.patches import LeafBatch, gather_leaf_patches, leaf_patches, mip_pyramid
+from arr_coc.realizing.patches import LeafBatch, gather_leaf_patches, leaf_patches, mip_pyramid
 
 from ..worlds.needle.batch import NeedleBatch
 from .mini_model import chat_tail

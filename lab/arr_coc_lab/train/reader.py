@@ -11,8 +11,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from arr_coc.core.alphabet import NUMBER_OF_IDS
+from arr_coc.realizing.patches import LeafBatch
 from arr_coc.realizing.qwen3_vl.encode import VisualTokens, foveate, leaf_positions, run_language_model
-from arr_coc.realizing.tokens.patches import LeafBatch
 
 from ..worlds.needle.batch import CELL_CLASSES, FIRST_COLOUR, NeedleBatch
 from . import swift

@@ -20,8 +20,7 @@ A training is a subclass of `Training`. It builds its modules and optimizers and
     main = command(MyTraining, MyOptions, __doc__)
 
 With `--steps`, a run that was killed and started again ends with the same bits as an unbroken one: a checkpoint holds
-weights, optimizers, all random states, the numbers in `done`, and what `data_state` returns. With several processes
-(`accelerate launch`) each draws its own pictures, and gradients are averaged.
+weights, optimizers, all random states, the numbers in `done`, and what `data_state` returns.
 """
 
 from __future__ import annotations
@@ -35,7 +34,6 @@ import sys
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
@@ -57,8 +55,8 @@ if TYPE_CHECKING:
 
 Notes = dict[str, Tensor]
 DIGITS = 5
+STATE = "training-0.pt"
 LARGEST_GRADIENT = 1.0
-TRACKERS = ("tensorboard", "wandb")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,7 +75,6 @@ class RunOptions:
     checkpoint_every: float = option(120.0, "seconds between checkpoints; 0: after every step")
     judge_every: float = option(60.0, "seconds between judgements on pictures set aside, where there are any")
     say_every: float = option(10.0, "seconds between points of the curve; with --steps every step is one")
-    log: tuple[str, ...] = option((), "also write the curve to tensorboard, wandb or both", choices=TRACKERS)
 
     @property
     def whole(self) -> float:
@@ -131,7 +128,7 @@ class Training(Generic[Own]):
         self.modules: dict[str, nn.Module] = {}
         self.optimizers: list[torch.optim.Optimizer] = []
         self.schedule: Callable[[Moment], float] = Schedule()
-        self.chance: dict[str, random.Random] = {"chance": random.Random(self.own_seed(options.seed))}
+        self.chance: dict[str, random.Random] = {"chance": random.Random(options.seed)}
         self.generators: dict[str, torch.Generator] = {}
         self.done: JsonObject = {"step": 0, "seconds": 0.0, "first": 0, "curve": []}
 
@@ -139,13 +136,9 @@ class Training(Generic[Own]):
         for module in self.modules.values():
             yield from module.parameters()
 
-    def own_seed(self, seed: int) -> int:
-        """A seed of this process: the first one has the seed itself."""
-        return seed + 1_000_003 * self.accelerator.process_index
-
     def generator(self, name: str, seed: int, device: torch.device | None = None) -> torch.Generator:
         """Return a new random source that checkpoints keep."""
-        self.generators[name] = torch.Generator(device=device or self.device).manual_seed(self.own_seed(seed))
+        self.generators[name] = torch.Generator(device=device or self.device).manual_seed(seed)
         return self.generators[name]
 
     # ---- what a training defines
@@ -165,19 +158,11 @@ class Training(Generic[Own]):
 
     def update(self) -> Tensor:
         """Step every optimizer; return the norm of the gradient before it was clipped."""
-        self.average_gradients()
         norm = nn.utils.clip_grad_norm_(self.parameters(), LARGEST_GRADIENT)
         for optimizer in self.optimizers:
             optimizer.step()
             optimizer.zero_grad(set_to_none=True)
         return norm
-
-    def average_gradients(self) -> None:
-        """Average the gradients over all processes."""
-        if self.accelerator.num_processes > 1:
-            for parameter in self.parameters():
-                if parameter.grad is not None:
-                    parameter.grad.copy_(self.accelerator.reduce(parameter.grad, reduction="mean"))
 
     def point(self, at: Moment, means: dict[str, float]) -> JsonObject:
         """Return a point of the curve, from the means since the last one."""
@@ -239,34 +224,18 @@ def torch_scope(seed: int | None = None, matmul: str | None = None, threads: int
 
 @contextmanager
 def accelerator_for(options: RunOptions) -> Generator[Accelerator]:
-    """Yield the accelerator of one training: device, bfloat16 on a GPU, accumulation, trackers."""
+    """Yield the accelerator of one training: device, bfloat16 on a GPU, accumulation."""
     try:
         from accelerate import Accelerator
         from accelerate.state import AcceleratorState
     except ImportError as error:
         raise InputError("training needs accelerate; install the extra: pip install 'arr-coc-lab[train]'") from error
-    for name in options.log:
-        if find_spec(name) is None:
-            raise InputError(f"--log {name} needs it: pip install {name}")
     if ":" in options.device:
         torch.cuda.set_device(options.device)
     on_cpu = options.device == "cpu" or not torch.cuda.is_available()
-    accelerator = Accelerator(
-        cpu=on_cpu,
-        mixed_precision="no" if on_cpu else "bf16",
-        gradient_accumulation_steps=options.accumulate,
-        log_with=list(options.log) or None,
-        project_dir=options.folder,
-    )
     try:
-        if options.log:
-            accelerator.init_trackers(
-                "curve",
-                {name: str(value) for name, value in plain(options).items()},
-                {"wandb": {"name": options.folder.name, "id": options.folder.name, "resume": "allow"}},
-            )
-        yield accelerator
-        accelerator.end_training()
+        precision = "no" if on_cpu else "bf16"
+        yield Accelerator(cpu=on_cpu, mixed_precision=precision, gradient_accumulation_steps=options.accumulate)
     finally:
         # Another training of this process may want another device.
         AcceleratorState._reset_state(reset_partial_state=True)
@@ -297,15 +266,6 @@ class Loop:
         """Whether the steps or the time of the whole training are over, or the time of this run, but for one step."""
         return self.moment().progress >= 1 or (elapsed >= self.options.seconds and taken > 0)
 
-    def elapsed(self) -> float:
-        """Seconds of this run, as the first process counts them, so that all stop and save at the same step."""
-        seconds = perf_counter() - self.began
-        if self.accelerator.num_processes == 1:
-            return seconds
-        from accelerate.utils import broadcast
-
-        return float(broadcast(torch.tensor([seconds], dtype=torch.float32, device=self.accelerator.device))[0])
-
     # ---- checkpoints
 
     def states(self) -> list[Path]:
@@ -325,15 +285,13 @@ class Loop:
             except (RuntimeError, OSError) as error:  # torch's own writer reports a full disk as a RuntimeError
                 shutil.rmtree(temporary, ignore_errors=True)
                 raise OSError(str(error).splitlines()[0]) from error
-            self.accelerator.wait_for_everyone()
-            if self.accelerator.is_main_process:
-                if final not in earlier:
-                    temporary.rename(final)
-                for old in earlier:
-                    if old != final:
-                        shutil.rmtree(old)
-                write_json(folder / "curve.json", done["curve"])
-        if not self.options.steps and self.accelerator.is_main_process:
+            if final not in earlier:
+                temporary.rename(final)
+            for old in earlier:
+                if old != final:
+                    shutil.rmtree(old)
+            write_json(folder / "curve.json", done["curve"])
+        if not self.options.steps:
             export(self.training)  # a machine may be taken away a minute before the end
 
     def write_state(self, folder: Path) -> None:
@@ -348,10 +306,10 @@ class Loop:
             "judged": self.judged_at,
             "data": training.data_state(),
         }
-        torch.save(state, folder / f"training-{self.accelerator.process_index}.pt")
+        torch.save(state, folder / STATE)
 
     def read_state(self, folder: Path) -> None:
-        training, path = self.training, folder / f"training-{self.accelerator.process_index}.pt"
+        training, path = self.training, folder / STATE
         try:
             state = torch.load(path, map_location="cpu", weights_only=True)
         except Exception as error:
@@ -382,7 +340,7 @@ class Loop:
         before, first, saved, said = done["seconds"], done["step"], 0.0, 0.0
         with training.running():
             while True:
-                elapsed = self.elapsed()
+                elapsed = perf_counter() - self.began
                 done["seconds"] = before + elapsed
                 over = self.over(elapsed, done["step"] - first)
                 self.judge(over)
@@ -417,10 +375,9 @@ class Loop:
         due = (
             last is None or done["seconds"] - last[1] >= self.options.judge_every or (over and last[0] != done["step"])
         )
-        if due and self.accelerator.is_main_process:
+        if due:
             self.judged_at = done["step"], done["seconds"]
-            found = self.training.judge(self.moment())
-            if found:
+            if found := self.training.judge(self.moment()):
                 self.add(found)
 
     def add(self, values: Mapping[str, object]) -> None:
@@ -428,11 +385,7 @@ class Loop:
         rounded = {name: round(value, DIGITS) if isinstance(value, float) else value for name, value in values.items()}
         point = {"step": done["step"], "seconds": round(done["seconds"], 1), **rounded}
         done["curve"].append(point)
-        if self.accelerator.is_main_process:
-            say_line(point)
-        if self.options.log:
-            numbers = {name: value for name, value in rounded.items() if isinstance(value, int | float)}
-            self.accelerator.log(numbers, step=point["step"])
+        say_line(point)
 
 
 def say_line(values: Mapping[str, object]) -> None:
@@ -457,16 +410,14 @@ def train(kind: Callable[[Any, Any], Made], options: RunOptions) -> Made:
     the clock also beside every checkpoint."""
     began = perf_counter()
     with torch_scope(options.seed, "high"), accelerator_for(options) as accelerator:
-        if accelerator.is_main_process:
-            say_line({"step": 0, "doing": "drawing and loading"})
+        say_line({"step": 0, "doing": "drawing and loading"})
         training = kind(options, accelerator)
         Loop(training, began).run()
         for module in training.modules.values():
             module.eval()
-        if accelerator.is_main_process:
-            export(training)
-            with writing(options.target):
-                training.finish()
+        export(training)
+        with writing(options.target):
+            training.finish()
     return training
 
 

@@ -22,8 +22,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.attention.bias import causal_lower_right
 
-from arr_coc.realizing.tokens.patches import gather_leaf_patches, mip_pyramid
-from arr_coc.realizing.tokens.positions import language_positions, position_taps, vision_positions
+from arr_coc.realizing.patches import gather_leaf_patches, mip_pyramid
+from arr_coc.realizing.positions import language_positions, position_taps, vision_positions
 
 from .mini_model import HEAD, VISION_END
 

@@ -119,7 +119,7 @@ class MiniTraining(Training[MiniOptions]):
         if self.device.type == "cuda":
             compile_pieces(not options.eager)
         first = self.done["first"]
-        self.chance["chance"].seed(self.own_seed(options.seed + first))
+        self.chance["chance"].seed(options.seed + first)
         self.pick = self.generator("pick", options.seed + first)
         # The background thread has a source of chance of its own: a shared one would make runs depend on timing.
         self.chance["source"] = random.Random(f"{options.seed}/{first}")
@@ -181,7 +181,7 @@ class MiniTraining(Training[MiniOptions]):
         if family == PRINT:
             assert self.print is not None, "print was read before, and is not given now"
             return self.print.render(number, size, start)
-        seed = self.own_seed(self.options.seed)
+        seed = self.options.seed
         return render_reader_batch(family, number, size, seed, start, self.device, difficulty, QUESTIONS)
 
     def store(self, origin: Origin, batch: ReaderBatch) -> None:

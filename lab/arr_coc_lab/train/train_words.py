@@ -153,9 +153,9 @@ class Lessons(torch.utils.data.Dataset[Batch]):
     def __len__(self) -> int:
         return 1_000_000
 
-    def __getitem__(self, step: int) -> Batch:
+    def __getitem__(self, index: int) -> Batch:
         torch.set_num_threads(1)
-        source = random.Random(f"words/{self.options.seed}/{self.first + step}")
+        source = random.Random(f"words/{self.options.seed}/{self.first + index}")
         found, share = [], OTHERS if self.options.data is None else OTHERS_BESIDE_OWN
         for _ in range(self.options.batch):
             page = source.choice(self.others if self.others and source.random() < share else self.drawn)

@@ -8,7 +8,7 @@ chat.turns                                                 all that is remembere
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import Any
@@ -22,7 +22,6 @@ from ..pictures.document import load_page
 from ..pictures.load import Picture, processed
 from ..pictures.words import PromptWords, Words, as_words
 from ..realizing.base import PromptPlan
-from ..texture.type_height import TypeHeight, letters_of
 
 SYSTEM, USER, ASSISTANT = "system", "user", "assistant"
 # How a note begins that warns of pixels which no budget can show, and how much smaller a picture must have become.
@@ -53,11 +52,6 @@ class PictureView:
         pixels = processed(processor.image_processor, picture)
         tensors = {name: value for name, value in pixels.items() if hasattr(value, "to")}
         return cls(picture, words, tensors, perf_counter() - started)
-
-    @property
-    def letters(self) -> TypeHeight:
-        """How tall its letters are, by the words that came with it, or sensed."""
-        return letters_of(self.picture.pixels, self.words, self.picture.size)
 
 
 @dataclass(frozen=True)
@@ -152,8 +146,12 @@ def words_of(views: Sequence[PictureView], given: object) -> PromptWords:
         view.words if one is None else as_words(one, view.picture.size)
         for view, one in zip(views, several, strict=True)
     ]
-    found = [one if one is not None and len(one) else None for one in known]
-    return found[0] if len(found) == 1 else found if any(one is not None for one in found) else None
+    return one_or_several([one if one is not None and len(one) else None for one in known])
+
+
+def one_or_several(words: list[Words | None]) -> PromptWords:
+    """The words of one picture alone; of several a list, or None where there are none at all."""
+    return words[0] if len(words) == 1 else words if any(one is not None for one in words) else None
 
 
 class Chat:
@@ -171,22 +169,7 @@ class Chat:
 
     def ask(self, query: str, budget: Budget | Sequence[int] | None = None, options: Options | None = None) -> Answer:
         """As `Eye.ask`, with all that was said before. budget: of each picture; several: one for each."""
-        turns = self._with(query)
-        return self._heard(turns, self.eye.ask(turns, budget, options))
-
-    def stream(
-        self, query: str, budget: Budget | Sequence[int] | None = None, options: Options | None = None
-    ) -> Generator[str, None, Answer]:
-        """As `Eye.stream`; a turn counts once it was heard to its end."""
-        turns = self._with(query)
-        return self._hearing(turns, self.eye.stream(turns, budget, options))
-
-    def _with(self, query: str) -> tuple[Turn, ...]:
-        return (*self.turns, Turn(USER, (*self._shown, query)))
-
-    def _heard(self, turns: tuple[Turn, ...], answer: Answer) -> Answer:
+        turns = (*self.turns, Turn(USER, (*self._shown, query)))
+        answer = self.eye.ask(turns, budget, options)
         self.turns, self._shown = (*turns, Turn(ASSISTANT, (answer.text,))), ()
         return answer
-
-    def _hearing(self, turns: tuple[Turn, ...], speaking: Generator[str, None, Answer]) -> Generator[str, None, Answer]:
-        return self._heard(turns, (yield from speaking))

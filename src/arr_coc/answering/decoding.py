@@ -1,10 +1,10 @@
 """Greedy decoding, step by step, and how sure a model is of what it generated.
 
-`greedy_steps` is the only loop. What speaks is a `Speaker`: a stock model with its cache (`StockSpeaker`), the
-torch-free engine (`realizing.qwen3_vl.onnx`). The loop does what `generate` does
-with the same settings, without what `generate` must do to serve all others. `Eye`, `Esper` and the benches prefill in
-their own ways and share it. `Generated` is the result: `ask`, calibration and the bench read the same confidence off
-it, from numpy arrays as from torch tensors. Nothing here imports torch unless a stock model speaks.
+`greedy_steps` is the only loop. What speaks is a `Speaker`: a stock model with its cache (`StockSpeaker`), the same by
+recorded graphs, or the torch-free engine (`realizing.qwen3_vl.onnx`). The loop does what `generate` does with the same
+settings, without what `generate` must do to serve all others. `Generated` is the result: `ask`, calibration and the
+bench read the same confidence off it, from numpy arrays as from torch tensors. Nothing here imports torch unless a
+stock model speaks.
 """
 
 from __future__ import annotations
@@ -35,15 +35,11 @@ HARMLESS |= {"output_hidden_states", "_from_model_config"}
 
 
 class Speaker(Protocol):
-    """A model that has read a prompt, or several in rows, and goes on one token at a time."""
+    """A model that has read a prompt, or several in rows: `begin` gives the first token of every row, `go_on` the token
+    after those (B,) of the step before."""
 
-    def begin(self) -> DecodingStep:
-        """The first token of every row."""
-        ...
-
-    def go_on(self, ids: Array) -> DecodingStep:
-        """The token after `ids` (B,), those of the step before."""
-        ...
+    def begin(self) -> DecodingStep: ...
+    def go_on(self, ids: Array) -> DecodingStep: ...
 
 
 @dataclass(frozen=True)
@@ -158,21 +154,6 @@ class Spelling:
         return piece
 
 
-@dataclass(frozen=True)
-class Prefilled:
-    """A prompt that the language model has read.
-
-    cache: its keys and values. hidden: (B, 1, D), the last layer at the last token of each row. mask: (B, L) over the
-    columns of the cache, 0 for padding; None where there is none. positions: (4, B, 1) or (B, 1), of the first token
-    of the answer.
-    """
-
-    cache: object
-    hidden: Tensor
-    mask: Tensor | None
-    positions: Tensor
-
-
 def until_end(ids: Array, ends: Sequence[int]) -> Array:
     """(B, T) bool: every token up to the first of `ends`, that one included."""
     ended = namespace(ids).isin(ids, like(np.array(ends, dtype=np.int64), ids))
@@ -201,12 +182,9 @@ def greedy_steps(
 
 def end_tokens(model: PreTrainedModel) -> list[int]:
     """The tokens that end an answer."""
-    config = model.generation_config
-    ends = config.eos_token_id
+    ends = model.generation_config.eos_token_id
     if ends is None:
-        ends = getattr(model.config.get_text_config(), "eos_token_id", None)
-    if ends is None:
-        return []
+        ends = getattr(model.config.get_text_config(), "eos_token_id", None) or []
     return list(ends) if isinstance(ends, Sequence) else [int(ends)]
 
 
@@ -218,13 +196,36 @@ def is_plain(config: GenerationConfig) -> bool:
 
 
 class StockSpeaker:
-    """A stock model that has read its prompts (`prefill`)."""
+    """A stock model that has read prompts with one placeholder per visual token, padded on the left."""
 
-    def __init__(self, model: PreTrainedModel, prefilled: Prefilled) -> None:
-        self.model, self.prefilled, self.mask, self.number = model, prefilled, prefilled.mask, 0
+    def __init__(self, model: PreTrainedModel, prompt: LeafPrompt) -> None:
+        import torch
+        from transformers import DynamicCache
+
+        from ..core.modules import using_gpu
+        from ..realizing.qwen3_vl.encode import run_language_model
+
+        ids, tokens, position_ids, after, mask = prompt
+        mask = torch.ones_like(ids) if mask is None else mask
+        self.model, self.cache = model, DynamicCache(config=model.config.get_text_config())
+        how: dict[str, Any] = {"past_key_values": self.cache, "use_cache": True}
+        with using_gpu(ids.device), torch.no_grad():
+            output = run_language_model(model, ids, tokens, position_ids, mask, **how)
+        self.hidden = output.last_hidden_state[:, -1:]
+        # Row 0 counts tokens, the other three say where they are.
+        self.positions = torch.stack([mask.sum(1).to(after), *[after] * 3])[..., None]
+        # Where no row is padded, a single new token sees all there is: nothing needs to be masked while decoding.
+        self.mask = None if bool(mask.all()) else mask
 
     def begin(self) -> DecodingStep:
-        return self._said(self.prefilled.hidden)
+        """The likeliest tokens after the last ones. Logits are float32, also where a caller lets everything else run in
+        half precision: confidence hangs on them."""
+        import torch
+
+        head = self.model.lm_head
+        with torch.no_grad(), torch.autocast(self.hidden.device.type, enabled=False):
+            logits = head(self.hidden.to(head.weight.dtype)).float()[:, 0]
+        return DecodingStep(logits.argmax(-1), logits)
 
     def go_on(self, ids: Tensor) -> DecodingStep:
         import torch
@@ -237,30 +238,20 @@ class StockSpeaker:
             output = self.model.model.language_model(
                 inputs_embeds=self.model.get_input_embeddings()(ids[:, None]),
                 attention_mask=self.mask,
-                position_ids=self.prefilled.positions + self.number,
-                past_key_values=self.prefilled.cache,
+                position_ids=self.positions,
+                past_key_values=self.cache,
                 use_cache=True,
             )
-            self.number += 1
-            return self._said(output.last_hidden_state)
-
-    def _said(self, hidden: Tensor) -> DecodingStep:
-        """(B, 1, D) → the likeliest tokens. Logits are float32, also where a caller lets everything else run in half
-        precision: confidence hangs on them."""
-        import torch
-
-        head = self.model.lm_head
-        with torch.no_grad(), torch.autocast(hidden.device.type, enabled=False):
-            logits = head(hidden.to(head.weight.dtype)).float()[:, 0]
-        return DecodingStep(logits.argmax(-1), logits)
+        self.hidden, self.positions = output.last_hidden_state, self.positions + 1
+        return self.begin()
 
 
 @contextmanager
 def speaking(model: PreTrainedModel, prompt: LeafPrompt, most: int, graphs: Graphs | None = None) -> Generator[Speaker]:
-    """Read prompts, and give what answers them. graphs: of this model; a single prompt is read by them, and answered by
-    them where no other thread does so."""
+    """Read prompts, and give what answers them. graphs: of this model; a single prompt is read and answered by them
+    where no other thread does so."""
     if graphs is None or len(prompt.input_ids) > 1 or not graphs.decoding.acquire(blocking=False):
-        yield StockSpeaker(model, prefill(model, prompt, graphs))
+        yield StockSpeaker(model, prompt)
         return
     try:
         yield graphs.speaker(prompt, most)
@@ -268,48 +259,10 @@ def speaking(model: PreTrainedModel, prompt: LeafPrompt, most: int, graphs: Grap
         graphs.decoding.release()
 
 
-def prefill(model: PreTrainedModel, prompt: LeafPrompt, graphs: Graphs | None = None) -> Prefilled:
-    """Read prompts with one placeholder per visual token, padded on the left. graphs: of this model; a single prompt is
-    read by them."""
-    import torch
-
-    input_ids, tokens, position_ids, next_position, mask = prompt
-    mask = torch.ones_like(input_ids) if mask is None else mask
-    if graphs is None or len(input_ids) > 1:
-        output, cache = read_on(model, input_ids, tokens, position_ids, mask)
-        hidden = output.last_hidden_state[:, -1:]
-    else:
-        cache, hidden = graphs.cache(prompt)
-    # Row 0 counts tokens, the other three say where they are.
-    positions = torch.stack([mask.sum(1).to(next_position), *[next_position] * 3])[..., None]
-    # Where no row is padded, a single new token sees all there is: nothing needs to be masked while decoding.
-    return Prefilled(cache, hidden, None if bool(mask.all()) else mask, positions)
-
-
-def read_on(
-    model: PreTrainedModel, ids: Tensor, tokens: Any, positions: Tensor, mask: Tensor, cache: Any = None
-) -> tuple[Any, Any]:
-    """Read tokens (B, L) behind those of a cache, which grows by them. mask: over the columns of both."""
-    import torch
-    from transformers import DynamicCache
-
-    from ..core.modules import using_gpu
-    from ..realizing.qwen3_vl.encode import run_language_model
-
-    cache = DynamicCache(config=model.config.get_text_config()) if cache is None else cache
-    how: dict[str, Any] = {"past_key_values": cache, "use_cache": True}
-    with using_gpu(ids.device), torch.no_grad():
-        return run_language_model(model, ids, tokens, positions, mask, **how), cache
-
-
 def generate_greedily(
-    model: PreTrainedModel,
-    prompt: LeafPrompt,
-    most: int = LONGEST_ANSWER,
-    graphs: Graphs | None = None,
+    model: PreTrainedModel, prompt: LeafPrompt, most: int = LONGEST_ANSWER, graphs: Graphs | None = None
 ) -> Generated:
-    """The greedy answers to prompts. most: the longest answer, in tokens. graphs: of this model; with them a single
-    prompt is read by a recorded graph, the words are the same."""
+    """The greedy answers to prompts, of at most so many tokens. graphs: as for `speaking`; the words are the same."""
     import torch
 
     ends = end_tokens(model)
@@ -322,36 +275,24 @@ def is_lean(model: PreTrainedModel) -> bool:
     return backbone_for(model).before_encoder and is_plain(model.generation_config)
 
 
-def lean_prompt(realized: Realized) -> LeafPrompt:
-    """What `prefill` reads."""
-    inputs, after = realized.inputs, realized.next_position
-    return LeafPrompt(
-        inputs["input_ids"], realized.notes["tokens"], inputs["position_ids"], after, inputs["attention_mask"]
-    )
-
-
-def generate(model: PreTrainedModel, realized: Realized, most: int, graphs: Graphs | None = None) -> Generated:
-    """The greedy answer and the logits it came from; by the lean loop where that gives the same words."""
+def steps(
+    model: PreTrainedModel, realized: Realized, most: int, graphs: Graphs | None = None
+) -> Generator[DecodingStep, Tensor | None]:
+    """As `greedy_steps`. Where that does not give the model's words, all of them are said before the first step, and
+    ending a row early saves nothing. graphs: as for `speaking`."""
+    inputs, ends = realized.inputs, end_tokens(model)
     if is_lean(model):
-        return generate_greedily(model, lean_prompt(realized), most, graphs)
+        tokens, after = realized.notes["tokens"], realized.next_position
+        prompt = LeafPrompt(inputs["input_ids"], tokens, inputs["position_ids"], after, inputs["attention_mask"])
+        with speaking(model, prompt, most, graphs) as speaker:
+            yield from greedy_steps(speaker, ends, most)
+        return
     import torch
 
     how: dict[str, object] = {"max_new_tokens": most, "do_sample": False, "output_logits": True}
     with torch.inference_mode():
         speak: Any = model.generate
-        output = speak(**realized.inputs, **how, return_dict_in_generate=True)
-    return Generated.of_generate(output, realized.inputs["input_ids"].shape[1], end_tokens(model))
-
-
-def steps(
-    model: PreTrainedModel, realized: Realized, most: int, graphs: Graphs | None = None
-) -> Generator[DecodingStep, Tensor | None]:
-    """As `greedy_steps`. Where that does not give the model's words, all of them are said before the first step, and
-    ending a row early saves nothing. graphs: of this model, to read a single prompt by."""
-    if is_lean(model):
-        with speaking(model, lean_prompt(realized), most, graphs) as speaker:
-            yield from greedy_steps(speaker, end_tokens(model), most)
-        return
-    said = generate(model, realized, most)
+        output = speak(**inputs, **how, return_dict_in_generate=True)
+    said = Generated.of_generate(output, inputs["input_ids"].shape[1], ends)
     for ids, logits in zip(said.ids.unbind(1), said.logits.unbind(1), strict=True):
         yield DecodingStep(ids, logits)

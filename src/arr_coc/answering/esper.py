@@ -40,7 +40,6 @@ if TYPE_CHECKING:
 
 # Another package adds a preset by an entry point of this group.
 GROUP = "arr_coc.presets"
-IN_THE_LAB = ("source",)
 # Share of the full token count for all passes together, where the caller gives none.
 DEFAULT_TOTAL = 5 / 16
 # Relevance that is left outside the fovea, so that spare tokens go to the next best place.
@@ -75,20 +74,14 @@ PRESETS = {
 }
 
 
-def preset_names() -> tuple[str, ...]:
-    """List every name that `preset` accepts."""
-    return tuple(dict.fromkeys((*PRESETS, *plugins(GROUP))))
-
-
 def find_preset(name: str) -> PresetFunction:
     """Look up what a preset does; raise `InputError` for an unknown name."""
     if name in PRESETS:
         return partial(_ask_in_passes, name)
     if name in plugins(GROUP):
         return load_plugin(plugins(GROUP)[name])
-    if name in IN_THE_LAB:
-        raise InputError(f"preset {name!r} is part of the laboratory; install it: {LAB}")
-    raise InputError(f"preset {name!r} is unknown; choose from {', '.join(preset_names())}")
+    known = ", ".join(dict.fromkeys((*PRESETS, *plugins(GROUP))))
+    raise InputError(f"preset {name!r} is unknown; choose from {known} ('source' is part of the laboratory: {LAB})")
 
 
 def _ask_in_passes(name: str, eye: Eye, picture: Picture, query: str, options: Options, most: int) -> Answer:
@@ -119,28 +112,11 @@ class Esper:
     def from_pretrained(
         cls, name: str = MINI, preset: str | PassSettings = "four_pass", *, device: str = "cpu"
     ) -> Esper:
-        """Load the model.
-
-        Args:
-            name: As for `Eye.from_pretrained`.
-            preset: As for `Esper`.
-            device: "cpu", "cuda", "cuda:1", "mps".
-
-        Returns:
-            An `Esper`.
-        """
+        """Load a model, as `Eye.from_pretrained` does."""
         return cls(Eye.from_pretrained(name, device=device), preset)
 
     def set_image(self, image: object, pages: PageList = None) -> Esper:
-        """Set the picture that the next questions are about.
-
-        Args:
-            image: A path, PIL image, array or tensor; or a document, whose best page is looked at in passes.
-            pages: Of a document, such as "2-5".
-
-        Returns:
-            This `Esper`.
-        """
+        """Set the picture that the next questions are about, as for `Eye`; of a document the best page is looked at."""
         self.eye = copy(self.eye).set_image(image, pages)
         return self
 
@@ -160,12 +136,8 @@ class Esper:
         """
         check_question(query)
         settings, given = self.settings, as_options(options).override(budget=budget)
-        options = Options(
-            budget=given.budget,
-            relevance=given.relevance,
-            scale=given.scale,
-            max_new_tokens=given.max_new_tokens,
-        )
+        taken = ("budget", "relevance", "scale", "max_new_tokens")
+        options = Options(**{name: getattr(given, name) for name in taken})
         if passes is not None:
             passes = whole(passes, "passes", 1)
             settings = replace(settings, passes=passes, least=min(settings.least, passes))

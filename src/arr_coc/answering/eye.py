@@ -14,20 +14,19 @@ from collections.abc import Generator, Sequence
 from copy import copy
 from dataclasses import replace
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..attending.frame import in_picture
-from ..attending.grip import Grip, as_grip
-from ..attending.strategies import DEFAULT_STRATEGY, find_strategy
+from ..attending.grip import Grip
+from ..attending.strategies import DEFAULT_STRATEGY
 from ..balancing.choosing import check_relevance
 from ..balancing.document import PageOffers
-from ..core.errors import InputError, naming_extras, positive, shown, whole
+from ..core.errors import InputError, naming_extras, of_kind
 from ..core.folders import MINI
 from ..core.kept import ByteStore, PictureStore, pixels_key
-from ..core.plugins import load_function
-from ..core.values import Answer, Pass, Relevance
+from ..core.values import Answer, Pass, Relevance, timed
 from ..knowing.scene import RelevanceSource, Scene
 from ..knowing.scorer.source import ScorerRelevance, scorer_beside
 from ..knowing.words.answer import copied_answer
@@ -35,13 +34,12 @@ from ..knowing.words.reading import with_words
 from ..options import Budget, Options, as_options, check_device, check_question
 from ..pictures.document import Document, PageList, document_of
 from ..pictures.ocr import ocr_missing
-from ..pictures.words import PromptWords, Words
+from ..pictures.words import Words
 from ..realizing.base import Settings
 from ..realizing.bundled import Calibration, marked, model_folder
-from .chat import SYSTEM, USER, Chat, ChatLook, PictureView, Turn, check_turns, lost_detail, words_of
+from .chat import SYSTEM, USER, Chat, ChatLook, PictureView, Turn, check_turns, lost_detail, one_or_several, words_of
 from .decoding import DecodingStep, Generated, Spelling, Sureness
-from .hints import hints_of, settled
-from .pages import ask_page_by_page, has_documents, open_pages
+from .pages import ask_page_by_page, has_documents, hints_of, open_pages, settled
 from .record import Record
 
 if TYPE_CHECKING:
@@ -58,52 +56,21 @@ BY_SCORER = "relevance 'scorer'"
 OFFERS = ("pixels", "texture", "model", "words")
 
 
-class EyeEngine(Protocol):
-    """What shows pictures to a model and lets it speak: `stock.StockEngine` with torch, `light.LightEngine` without.
-
-    ends: the tokens that end an answer. many: whether `generate` takes several conversations at once. `view` shows a
-    picture as the model sees it; `look` makes the prompt of a conversation and says where its tokens go; `generate`
-    gives the answers and the visual tokens that each read, `speak` one answer step by step. All write down seconds.
-    """
-
-    name: str
-
-    @property
-    def tokenizer(self) -> object: ...
-    @property
-    def ends(self) -> list[int]: ...
-    @property
-    def many(self) -> bool: ...
-    @property
-    def device(self) -> str: ...
-    def taught_single_questions(self, scorer: object) -> bool: ...
-    def full_of(self, view: PictureView) -> int: ...
-    def view(self, image: object) -> PictureView: ...
-    def look(self, turns: Sequence[Turn], settings: Settings) -> ChatLook: ...
-    def generate(self, looked: Sequence[ChatLook], most: int) -> tuple[Generated, list[int]]: ...
-    def speak(self, looked: ChatLook, most: int) -> tuple[Generator[DecodingStep], int]: ...
-
-
 class Eye:
     """A model that looks before it answers.
 
     Args:
-        model: A stock vision-language model; or an engine (`EyeEngine`), and then no processor.
+        model: A stock vision-language model; or an engine (`stock.StockEngine`, or `light.LightEngine` without torch),
+            and then no processor.
         processor: Of the model.
         relevance: Where detail should go, as for `attach`: "scorer" (the learned one), "glance", "detail", "look", any
             other source, or a function of (picture, question). "auto" takes the scorer where one was trained with the
             model, as with `mini`.
         scorer: That one.
-        temperature: Divides the logits before the uncertainty is read off them; 1 unless calibrated. Or the calibration
-            of a model and its scorer (`Calibration`), which also knows of answers read at the wrong place.
-        levels: The coarsest level of detail; None leaves it to the allocator.
-        strategy: What `ask` takes unless told; None is the library's default.
-        graphs: Tower and prompt of single questions run as CUDA graphs, recorded when a size comes again. None does so
-            where it is safe (a dense Qwen3-VL on one CUDA device); True also compiles the decoding, for long answers.
+        calibration: What was measured of the model and its scorer: the temperature of its uncertainty, and the strategy
+            and levels that it was trained with.
         name: What messages call the model.
         record: A .jsonl file to which questions and answers are appended (`record`).
-        grip: Which heights of letters it reads (`arr-coc calibrate`): a `Grip`, or where one is; None takes what was
-            measured of this model.
 
     Example:
         >>> Eye.from_pretrained("mini").set_image("street.png").ask("Read the pink sign.").text  # doctest: +SKIP
@@ -112,43 +79,32 @@ class Eye:
 
     def __init__(
         self,
-        model: PreTrainedModel | EyeEngine,
+        model: PreTrainedModel | object,
         processor: ProcessorMixin | None = None,
         *,
         relevance: str | RelevanceSource = "auto",
         scorer: RelevanceSource | None = None,
-        temperature: float | Calibration = 1.0,
-        levels: int | None = None,
-        strategy: str | None = None,
-        graphs: bool | None = None,
+        calibration: Calibration | None = None,
         name: str = "",
         record: str | Path | None = None,
-        grip: Grip | str | Path | None = None,
     ) -> None:
         if isinstance(relevance, str):
             check_relevance(relevance, OFFERS if scorer is None else (*OFFERS, "scorer"))
         self.relevance = relevance
         self.scorer = scorer
-        known = temperature if isinstance(temperature, Calibration) else None
-        self.temperature = positive(temperature if known is None else known.temperature, "temperature")
-        self.place = None if known is None else known.place
-        self.levels = None if levels is None else whole(levels, "levels")
-        self.strategy = find_strategy(DEFAULT_STRATEGY if strategy is None else strategy).name
+        self.calibration = Calibration() if calibration is None else of_kind(calibration, Calibration, "calibration")
         # Any: what only one of the engines has, its users know that they have it.
         self.engine: Any = model
         if processor is not None or not hasattr(model, "look"):
             with naming_extras():
                 from .stock import StockEngine
 
-            given: Any = (model, processor)
-            self.engine = StockEngine(*given, name=name, graphs=graphs)
-        if grip is not None:
-            self.engine.grip = as_grip(grip)
+            self.engine = StockEngine(model, processor, name=name)
         # What the scorer read of a picture, for its next question.
         self.memory = ByteStore()
         self.record = None if record is None else Record(record)
         self._view: PictureView | None = None
-        self._pages: Document | None = None
+        self.document: Document | None = None
 
     @classmethod
     @naming_extras()
@@ -176,18 +132,12 @@ class Eye:
             eye = cls.from_pretrained(adapted_model(folder), device=device, **options)
             eye.engine.model, eye.engine.name = with_adapters(eye.engine.model, folder), str(name)
             return eye
-        own = {key: options.pop(key) for key in ("graphs",) if key in options}
-        options = {"name": str(name), **options}
-        engine = StockEngine.from_folder(folder, options.pop("name"), device, **own)
+        engine = StockEngine.from_folder(folder, options.pop("name", str(name)), device)
         return cls(engine, **{**beside(folder), **options})
 
     @property
     def model(self) -> Any:
         return self.engine.model
-
-    @model.setter
-    def model(self, model: object) -> None:
-        self.engine.model = model
 
     @property
     def processor(self) -> Any:
@@ -196,6 +146,10 @@ class Eye:
     @property
     def backbone(self) -> Any:
         return self.engine.backbone
+
+    @property
+    def temperature(self) -> float:
+        return self.calibration.temperature
 
     @property
     def name(self) -> str:
@@ -217,20 +171,13 @@ class Eye:
             This eye.
         """
         document = document_of(image, pages)
-        self._view, self._pages = None, document if document is not None and len(document) > 1 else None
-        if self._pages is None:
+        self._view, self.document = None, document if document is not None and len(document) > 1 else None
+        if self.document is None:
             self._view = self.view(image if document is None else document.pages[0].place)
         return self
 
     def view(self, image: object) -> PictureView:
-        """Prepare a picture as the model sees it. What the scorer reads of it is kept by its pixels.
-
-        Args:
-            image: As for `set_image`, no document.
-
-        Returns:
-            A `PictureView`.
-        """
+        """A picture (no document) as the model sees it. What the scorer reads of it is kept by its pixels."""
         view = self.engine.view(image)
         return replace(view, kept=PictureStore(self.memory, pixels_key(view.picture.pixels)))
 
@@ -242,47 +189,31 @@ class Eye:
         look_for: str | None = None,
         pages_shown: int | None = None,
     ) -> ChatLook:
-        """Do everything that `ask` does before the picture is encoded.
-
-        Args:
-            query: The question, or the turns of a conversation.
-            options: As for `ask`.
-            look_for: What tokens are spent on, where that is not the question.
-            pages_shown: Of a document, at most.
-
-        Returns:
-            A `ChatLook`: the prompt, and where its tokens go.
-        """
+        """Do all that `ask` does before a picture is encoded; tokens are spent on `look_for`, or else the question."""
         options = as_options(options)
         if isinstance(query, str):
-            seen = self._view or self._pages
+            seen = self._view or self.document
             if seen is None:
                 raise InputError("no picture yet: call eye.set_image(image) before eye.ask(query)")
             query = (Turn(USER, (seen, query)),)
         question = check_question(check_turns(query))
         options.check_alone("allocation")
-        options = options.default(levels=self.levels, strategy=self.strategy, relevance=self.relevance)
+        trained = self.calibration
+        options = options.default(levels=trained.levels, strategy=trained.strategy, relevance=self.relevance)
         opened = None
         if options.allocation is None and has_documents(query):
             most = 1 if self._taught_single_questions else pages_shown
             opened = open_pages(query, look_for or question, options, self.page_offers(), most)
             query, options = opened.turns, opened.options
         turns = [turn.seen_by(self.view) for turn in query]
-        views = [view for turn in turns for view in turn.views]
-        known = None if opened else words_of(views, options.words)
         started = perf_counter()
-        if opened is None and options.allocation is None:
-            known, options = self._read(views, known, options)
+        if opened is None:
+            views = [view for turn in turns for view in turn.views]
+            options = replace(options, words=words_of(views, options.words))
+            options = options if options.allocation is not None else self._read(views, options)
         reading = perf_counter() - started
-        settings = Settings(
-            options,
-            query=look_for or question,
-            allocation=options.allocation,
-            relevance=options.relevance,
-            scorer=self.scorer,
-            words=known,
-            groups=opened.groups if opened else None,
-        )
+        groups = opened.groups if opened else None
+        settings = Settings(options, query=look_for or question, scorer=self.scorer, groups=groups)
         looked = self.engine.look(turns, settings)
         looked.seconds["look"] += reading
         if opened is not None:
@@ -290,39 +221,36 @@ class Eye:
             plan = replace(looked.plan, notes=opened.notes)
             return replace(looked, plan=plan, question=question, pages=opened.pages, of_pages=opened.of_pages)
         tiled = len(looked.plan.allocations) != len(looked.views)
-        helped = options.hints != "none" and settings.words is not None and not tiled
+        helped = options.hints != "none" and options.words is not None and not tiled
         return self._hinted(looked, turns, settings) if helped else looked
 
-    def _read(self, views: Sequence[PictureView], known: PromptWords, options: Options) -> tuple[PromptWords, Options]:
+    def _read(self, views: Sequence[PictureView], options: Options) -> Options:
         """Read the words of pictures that bring none, by OCR where that pays; the options say if OCR is still to do."""
-        several = known if isinstance(known, list) else [known] * len(views)
+        known = options.words if isinstance(options.words, list) else [options.words] * len(views)
         # Words have their places in the whole picture, which is not what a tile shows.
         tiled = getattr(getattr(self.engine, "backbone", None), "tiled", False)
-        if tiled or not options.reads(1 << 30, options.relevance) or all(one is not None for one in several):
-            return known, replace(options, ocr=False)
+        if tiled or not options.reads(1 << 30, options.relevance) or all(one is not None for one in known):
+            return replace(options, ocr=False)
         if ocr_missing() is not None:
-            return known, options
-        allowed = [options.reads(self.engine.full_of(view)) for view in views]
+            return options
         read = [
-            with_words(Scene(view.picture.pixels, words=one, ocr=may))
-            for view, one, may in zip(views, several, allowed, strict=True)
+            with_words(Scene(view.picture.pixels, words=one, ocr=options.reads(self.engine.full_of(view))))
+            for view, one in zip(views, known, strict=True)
         ]
-        found = [scene.words for scene in read]
-        options = replace(options, ocr=any(scene.ocr for scene in read))
-        return found[0] if len(found) == 1 else found if any(one is not None for one in found) else None, options
+        words = one_or_several([scene.words for scene in read])
+        return replace(options, words=words, ocr=any(scene.ocr for scene in read))
 
     def _hinted(self, looked: ChatLook, turns: Sequence[Turn], settings: Settings) -> ChatLook:
         """The same look with what the words of its pages add: text in the prompt, or an answer to copy."""
+        words, allocations = settings.options.words, looked.plan.allocations
         if self.scorer is not None:  # taught with its scorer, and never with words in a prompt
-            one = isinstance(settings.words, Words) and len(turns) == 1
-            return replace(looked, copied=copied_answer(settings.words, looked.question)) if one else looked
-        text = hints_of(settings.words, looked.plan.allocations)
+            one = isinstance(words, Words) and len(turns) == 1
+            return replace(looked, copied=copied_answer(words, looked.question)) if one else looked
+        text = hints_of(words, allocations)
         if not text:
             return looked
         last = replace(turns[-1], parts=(*turns[-1].parts, text))
-        allocations = looked.plan.allocations
-        decided = replace(settings, allocation=allocations if len(allocations) > 1 else allocations[0])
-        found = self.engine.look([*turns[:-1], last], decided)
+        found = self.engine.look([*turns[:-1], last], settings.override(allocation=allocations))
         price = len(self.engine.tokenizer.encode(text, add_special_tokens=False))
         note = f"the words of the page that stand in detail are in the prompt: {price} text tokens"
         plan = replace(found.plan, notes=(*looked.plan.notes, note))
@@ -331,7 +259,7 @@ class Eye:
 
     def _sureness(self, looked: ChatLook, confidence: float) -> float:
         """How sure an answer is whose text has this probability: less where the scorer was not sure of its place."""
-        place, maps = self.place, looked.plan.relevance
+        place, maps = self.calibration.place, looked.plan.relevance
         if place is None or not maps or not any(note.startswith(BY_SCORER) for note in looked.plan.notes):
             return confidence
         return place.sureness(confidence, max(float(np.max(np.asarray(one))) for one in maps))
@@ -339,21 +267,8 @@ class Eye:
     def conclude(
         self, looked: ChatLook, text: str, spent: int, *, confidence: float, entropy: float, margin: float
     ) -> Answer:
-        """The answer to what was looked at.
-
-        Args:
-            looked: What `prepare` gave.
-            text: What the model said.
-            spent: Visual tokens that the prompt held, which may differ from what was planned.
-            confidence: The probability of the text.
-            entropy: Of its characters.
-            margin: Between the two likeliest characters.
-
-        Returns:
-            An `Answer`.
-        """
-        uncertainty, planned = 1.0 - self._sureness(looked, confidence), looked.plan.allocations
-        views = looked.views
+        """Build the answer to what `prepare` gave, of which `spent` visual tokens were really in the prompt."""
+        uncertainty, planned, views = 1.0 - self._sureness(looked, confidence), looked.plan.allocations, looked.views
         if len(planned) != len(views):  # tiles, in pixels of their own; last the view that shows the whole picture
             whole = range(len(planned))[self.backbone.whole_view]
             planned = [*planned[:whole], *planned[whole + 1 :], in_picture(planned[whole], views[0].picture.size)]
@@ -365,8 +280,8 @@ class Eye:
         passes = tuple(Pass(one, count, text=text, **sure) for one, count in zip(planned, tokens, strict=True))
         shown = (marked(view.picture, self.scorer) for view in looked.views)
         notes = (*(note for picture in shown for note in picture.notes), *looked.plan.notes, *lost_detail(looked))
-        told: dict[str, Any] = {"pages": looked.pages, "of_pages": looked.of_pages}
-        answer = Answer(text, uncertainty, passes, looked.seconds, looked.full, notes, **told)
+        pages: dict[str, Any] = {"pages": looked.pages, "of_pages": looked.of_pages}
+        answer = Answer(text, uncertainty, passes, looked.seconds, looked.full, notes, **pages)
         if looked.copied is not None:
             answer = settled(answer, looked.copied)
         if self.record is not None and len(looked.views) == 1:
@@ -374,14 +289,7 @@ class Eye:
         return answer
 
     def scored(self, query: str) -> Relevance | None:
-        """The scorer's map of the picture, for drawing.
-
-        Args:
-            query: The question.
-
-        Returns:
-            A `Relevance`; None where no scorer belongs to the model.
-        """
+        """The scorer's map of the picture, for drawing; None where no scorer belongs to the model."""
         if self._view is None or not isinstance(self.scorer, ScorerRelevance):
             return None
         return self.scorer.of_pixels(self._view.picture.pixels, query)
@@ -405,69 +313,53 @@ class Eye:
         if options.preset is not None:
             return self._by_preset(query, options)
         alone = self._taught_single_questions and isinstance(query, str)
-        if self._pages is not None and options.allocation is None and alone:
-            return self._page_by_page(self._pages, query, options)
-        return self._answers([self.prepare(query, options)], options.max_new_tokens)[0]
+        if self.document is not None and options.allocation is None and alone:
+            return self._page_by_page(self.document, query, options)
+        return self.answer(self.prepare(query, options), options.max_new_tokens)
 
     def _by_preset(self, query: str | Sequence[Turn], options: Options) -> Answer:
         """Answer one question about the current picture as a preset does; only the final answer is recorded."""
+        from .esper import Esper, find_preset
+
         options.check_alone("preset")
-        function = load_function("arr_coc.answering.esper:find_preset")(options.preset)
+        function = find_preset(options.preset or "")
         if not isinstance(query, str):
             raise InputError(f"preset {options.preset!r} answers one question, not a conversation")
         check_question(query)
         own, plain = copy(self), replace(options, preset=None)
         own.record = None
-        if self._view is None and self._pages is not None:
-            return load_function("arr_coc.answering.esper:Esper")(own, options.preset).ask(query, options=plain)
-        if self._view is None:
-            raise InputError("no picture is set; call set_image(image) first")
-        return self.recorded(function(own, self._view.picture, query, plain, options.max_new_tokens), query)
+        if self.document is not None:
+            return Esper(own, options.preset or "").ask(query, options=plain)
+        return self.recorded(function(own, self._seen.picture, query, plain, options.max_new_tokens), query)
 
     def recorded(self, answer: Answer, query: str) -> Answer:
-        """Append an answer about the current picture to the record, where there is one.
-
-        Args:
-            answer: The answer.
-            query: Its question.
-
-        Returns:
-            The answer.
-        """
+        """Append an answer about the current picture to the record, where there is one."""
         if self.record is not None and self._view is not None:
             self.record.add(answer, query, self._view.picture, self.name)
         return answer
 
     @property
-    def document(self) -> Document | None:
-        """The document that was set; None for a single picture."""
-        return self._pages
+    def _seen(self) -> PictureView:
+        if self._view is None:
+            raise InputError("no picture is set; call set_image(image) first")
+        return self._view
 
     @property
     def full(self) -> int:
         """Visual tokens of the untouched current picture."""
-        if self._view is None:
-            raise InputError("no picture is set; call set_image(image) first")
-        return self.engine.full_of(self._view)
+        return self.engine.full_of(self._seen)
 
     def answer(self, looked: ChatLook, max_new_tokens: int = 64) -> Answer:
-        """Answer what `prepare` gave.
-
-        Args:
-            looked: The prompt, and where its tokens go.
-            max_new_tokens: The longest answer.
-
-        Returns:
-            An `Answer`.
-        """
-        return self._answers([looked], max_new_tokens)[0]
+        """Answer what `prepare` gave, with at most so many tokens."""
+        speaking, spent = self.engine.speak(looked, max_new_tokens)
+        with timed(looked.seconds, "answer"):
+            said = Generated.of_steps(speaking, self.engine.ends)
+        text = self.engine.tokenizer.decode(said.ids[0][said.within[0]].tolist(), skip_special_tokens=True).strip()
+        sure = {"confidence": said.confidence, "entropy": said.entropy, "margin": said.margin}
+        return self.conclude(looked, text, spent, **{name: float(of(self.temperature)[0]) for name, of in sure.items()})
 
     def page_offers(self) -> PageOffers:
-        """What the pages of a document are asked with.
-
-        Returns:
-            Device and scorer.
-        """
+        """What the pages of a document are asked with."""
         return PageOffers(device=self.engine.device, scorer=self.scorer)
 
     @property
@@ -496,47 +388,20 @@ class Eye:
         Returns:
             A `Chat`.
         """
-        if not isinstance(turns, Sequence) or not all(isinstance(turn, Turn) for turn in turns):
-            raise InputError(f"turns= are those of an earlier conversation, a list of Turn, got {shown(turns)}")
-        if not isinstance(system, str | None):
-            raise InputError(f"system= is a text that is said before all, got {shown(system)}")
-        said = (*(() if system is None else (Turn(SYSTEM, (system,)),)), *turns)
+        said = (*(() if system is None else (Turn(SYSTEM, (of_kind(system, str, "system"),)),)), *turns)
         view = self._view if image is None else self.view(image)
         begins = view is not None and (image is not None or not any(turn.role == USER for turn in turns))
         return Chat(copy(self), said, (view,) if view is not None and begins else ())
 
-    def _answers(self, looked: Sequence[ChatLook], most: int) -> list[Answer]:
-        """The answers to the rows of a batch."""
-        said, spent = self.engine.generate(looked, most)
-        sure = {"confidence": said.confidence, "entropy": said.entropy, "margin": said.margin}
-        found = {name: of(self.temperature).tolist() for name, of in sure.items()}
-        answers = []
-        for row, one in enumerate(looked):
-            ids = said.ids[row][said.within[row]].tolist()
-            text = self.engine.tokenizer.decode(ids, skip_special_tokens=True).strip()
-            answers.append(self.conclude(one, text, spent[row], **{name: of[row] for name, of in found.items()}))
-        return answers
-
     def stream(
         self, query: str | Sequence[Turn], budget: Budget | Sequence[int] | None = None, options: Options | None = None
     ) -> Generator[str, None, Answer]:
-        """Answer one question piece by piece, as it is spoken.
-
-        Args:
-            query: As for `ask`.
-            budget: As for `ask`.
-            options: As for `ask`.
-
-        Returns:
-            A generator of pieces that are together the answer's text; it returns the `Answer`. A model that merges
-            tokens behind its encoder speaks in one piece.
-        """
+        """Answer as `ask` does, piece by piece while it is spoken; the generator returns the `Answer`."""
         options = as_options(options).override(budget=budget)
         if options.preset is not None:
             raise InputError("a preset cannot be streamed; call ask instead")
         looked = self.prepare(query, options)
-        speaking, spent = self.engine.speak(looked, options.max_new_tokens)
-        return self._spoken(looked, speaking, spent)
+        return self._spoken(looked, *self.engine.speak(looked, options.max_new_tokens))
 
     def _spoken(self, looked: ChatLook, speaking: Generator[DecodingStep], spent: int) -> Generator[str, None, Answer]:
         spelling, sureness = Spelling(self.engine.tokenizer, self.engine.ends), Sureness(self.temperature)
@@ -558,10 +423,5 @@ class Eye:
 
 def beside(folder: Path) -> dict[str, Any]:
     """What a training left in and beside the folder of a model, as arguments of `Eye`."""
-    calibration, scorer = Calibration.beside(folder), scorer_beside(folder)
-    return {
-        "temperature": calibration,
-        "levels": calibration.levels,
-        "strategy": calibration.strategy,
-        "scorer": None if scorer is None else ScorerRelevance(scorer),
-    }
+    scorer = scorer_beside(folder)
+    return {"calibration": Calibration.beside(folder), "scorer": None if scorer is None else ScorerRelevance(scorer)}

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Generator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache
 from importlib.util import find_spec
@@ -34,11 +35,11 @@ from ..options import Options
 from ..pictures.document import load_page
 from ..pictures.load import resized
 from ..realizing.base import PromptPlan, Settings
-from ..realizing.bundled import as_trained
+from ..realizing.bundled import PLACE, as_trained, without_markers
 from ..realizing.qwen3_vl.onnx import OnnxQwen3VL, OnnxSpeaker
 from ..texture.type_height import letters_of
 from .chat import ChatLook, PictureView, Turn
-from .decoding import DecodingStep, Generated, greedy_steps
+from .decoding import DecodingStep, greedy_steps
 from .eye import Eye, beside
 
 if TYPE_CHECKING:
@@ -46,14 +47,11 @@ if TYPE_CHECKING:
 
 # Numpy's attention is slower than torch's once there is much to attend to; then torch is worth its import.
 MOST_TOKENS = 256
-# Where the question goes while a chat is written, as in `models.query`.
-PLACE = "\ue000"
 
 
 class LightEngine:
     """`mini`, or a folder of its kind, for one question at a time."""
 
-    many = False
     device = "cpu"
 
     def __init__(self, folder: Path) -> None:
@@ -88,12 +86,12 @@ class LightEngine:
         (view,), question = views, turns[0].text
         seconds = {"load": view.seconds, "read": 0.0}
         with timed(seconds, "look"):
-            if settings.allocation is None:
+            given = settings.options.allocation
+            if given is None:
                 plan, seen = self._plan(view, settings)
             else:
-                given: Any = settings.allocation
-                seen = self._view_at(view, given.scale)
-                plan = PromptPlan([given], None, {})
+                given = given[0] if isinstance(given, list) else given
+                plan, seen = PromptPlan([given], None, {}), self._view_at(view, given.scale)
             grid = self._grid(seen)
             check_grid(plan.allocations[0], *grid)
         inputs = {"query": as_trained(question, settings.scorer), "grid": grid}
@@ -115,13 +113,6 @@ class LightEngine:
         picture = resized(view.picture, size)
         return replace(view, picture=picture, tensors={"canvas": canvas_of(self.folder, picture.pixels)})
 
-    def generate(self, looked: Sequence[ChatLook], most: int) -> tuple[Generated, list[int]]:
-        """The answer to one question, and the visual tokens that it read."""
-        (one,) = looked
-        steps, spent = self.speak(one, most)
-        with timed(one.seconds, "answer"):
-            return Generated.of_steps(steps, self.ends), [spent]
-
     def speak(self, looked: ChatLook, most: int) -> tuple[Generator[DecodingStep], int]:
         """The answer, step by step, and the visual tokens that it reads."""
         (view,), (allocation,) = looked.views, looked.plan.allocations
@@ -134,12 +125,11 @@ class LightEngine:
 
     def _plan(self, view: PictureView, settings: Settings) -> tuple[PromptPlan, PictureView]:
         """Where the tokens go, and the picture as it is seen from the distance chosen."""
-        options, full, words, canvas = settings.request, self.full_of(view), settings.words, view.tensors["canvas"]
+        options, full, canvas = settings.options, self.full_of(view), view.tensors["canvas"]
         tokens = options.tokens(full)
-        known: dict[str, Any] = {"words": words, "scorer": settings.scorer, "ocr": options.ocr}
-        scene = Scene(canvas, **known, choosing=tokens < full, kept=view.kept)
-        assert isinstance(settings.query, str)
-        found = relevances_for(settings.relevance, [scene], [settings.query])
+        offers: dict[str, Any] = {"words": options.words, "scorer": settings.scorer, "ocr": options.ocr}
+        scene = Scene(canvas, **offers, choosing=tokens < full, kept=view.kept)
+        found = relevances_for(options.relevance, [scene], [str(settings.query)])
         (one,), (levels,) = found.relevance, found.levels
         seen = [view]
 
@@ -149,11 +139,11 @@ class LightEngine:
             return Frame(size, self.reader.cell, size)
 
         picture, size = view.picture, canvas.shape[:2]
-        known_words = view.words if words is None else words
+        words = view.words if options.words is None else options.words
         looked_at = View(
             picture.size,
             Frame(size, self.reader.cell, size),
-            lambda: letters_of(picture.pixels, known_words, picture.size),
+            lambda: letters_of(picture.pixels, words, picture.size),
             resized,
             self.grip,
         )
@@ -163,11 +153,10 @@ class LightEngine:
         return PromptPlan([allocation], [plain], {}, tuple(dict.fromkeys((*said, *options.notes(full))))), seen[-1]
 
 
-def quick_eye(relevance: object = "auto", levels: int | None = None) -> Eye:
+def quick_eye() -> Eye:
     """The bundled `mini` without torch, for one question about one picture at a time."""
     folder = part_folder(MINI)
-    own: dict[str, Any] = {"relevance": relevance, **({} if levels is None else {"levels": levels})}
-    return Eye(LightEngine(folder), **{**beside(folder), **own})
+    return Eye(LightEngine(folder), **beside(folder))
 
 
 @lru_cache(maxsize=1)
@@ -198,29 +187,10 @@ def _template(folder: Path) -> str:
 def prompt_ids(folder: Path, query: str, tokens: int) -> list[int]:
     """The prompt with `tokens` placeholders; the question is nothing but text, whatever markers it spells out."""
     tokenizer = _tokenizer(folder)
-    placeholder = tokenizer.id_to_token(_settings(folder, "config.json")["image_token_id"])
-    assert placeholder is not None
-    chat = _template(folder).replace(placeholder, placeholder * tokens, 1)
-    before, _, after = chat.partition(PLACE)
-    if not any(token in query for token in (one.content for one in tokenizer.get_added_tokens_decoder().values())):
-        return tokenizer.encode(chat.replace(PLACE, query), add_special_tokens=False).ids
-    plain = _plain_tokenizer(folder)
-    asked = plain.encode(query, add_special_tokens=False).ids
-    return [
-        *tokenizer.encode(before, add_special_tokens=False).ids,
-        *asked,
-        *tokenizer.encode(after, add_special_tokens=False).ids,
-    ]
-
-
-@lru_cache(maxsize=4)
-def _plain_tokenizer(folder: Path) -> Tokenizer:
-    """One that takes special tokens for the text they are written with."""
-    from tokenizers import Tokenizer
-
-    tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
-    tokenizer.encode_special_tokens = True
-    return tokenizer
+    placeholder = str(tokenizer.id_to_token(_settings(folder, "config.json")["image_token_id"]))
+    query = without_markers(query, (one.content for one in tokenizer.get_added_tokens_decoder().values()))
+    chat = _template(folder).replace(placeholder, placeholder * tokens, 1).replace(PLACE, query)
+    return tokenizer.encode(chat, add_special_tokens=False).ids
 
 
 @lru_cache(maxsize=8)
@@ -283,20 +253,18 @@ def can_be_quick(model: object, size: tuple[int, int], options: Options) -> bool
         return False
     if relevance not in (None, "auto") and "model" in find_source(relevance).needs:
         return False
+    most = most_tokens()
     if allocation is not None:
-        few = isinstance(allocation, Allocation) and allocation.tokens <= most_tokens()
-        return few and bool((allocation.counts == 1).all())
+        return isinstance(allocation, Allocation) and allocation.tokens <= most and bool((allocation.counts == 1).all())
     folder = part_folder(MINI)
     height, width = canvas_size(folder, size)
     how = _settings(folder, "preprocessor_config.json")
     full = height * width // (how["patch_size"] * how["merge_size"]) ** 2
-    return options.tokens(full) <= most_tokens()
+    return options.tokens(full) <= most
 
 
 def most_tokens() -> float:
     """Up to how many tokens `LightEngine` is taken: any number where torch is not installed."""
-    try:
-        there = find_spec("torch") is not None
-    except ModuleNotFoundError:
-        there = False
-    return MOST_TOKENS if there else math.inf
+    with suppress(ModuleNotFoundError):
+        return math.inf if find_spec("torch") is None else MOST_TOKENS
+    return math.inf

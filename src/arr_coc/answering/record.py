@@ -28,11 +28,9 @@ class Record:
     """A file of records. Each line is one write, so several processes may share the file."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        if not isinstance(path, str | os.PathLike):
+        if not isinstance(path, str | os.PathLike) or Path(path).suffix != ".jsonl" or os.path.isdir(path):
             raise InputError(f"record must be the path of a .jsonl file, got {shown(path)}")
         self.path = Path(path)
-        if os.path.isdir(self.path) or self.path.suffix != ".jsonl":
-            raise InputError(f"record must be the path of a .jsonl file, got {self.path}")
         if not os.path.isdir(self.path.parent):
             raise InputError(f"cannot record to {self.path}: the folder {self.path.parent} does not exist; create it")
 

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import replace
-from functools import wraps
 from importlib import import_module
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self
 
 from ..attending.distance import scaled_size
 from ..attending.frame import Frame
@@ -23,30 +22,30 @@ from ..core.modules import using_gpu
 from ..core.values import timed
 from ..decide import View
 from ..knowing.scorer.source import ScorerRelevance
+from ..options import Options
 from ..pictures.load import processed
 from ..pictures.load import resized as resized_picture
-from ..realizing.attachment_plan import frame_of, plan_prompt
+from ..realizing.attachment_plan import plan_prompt
 from ..realizing.base import (
-    EYE_TRANSFORMERS,
     Inputs,
     PromptPlan,
     Settings,
     backbone_for,
     check_processor,
+    load_processor,
     require_transformers,
-    unwrapped,
+    wrappers,
 )
-from ..realizing.bundled import as_trained
-from ..realizing.query import PLACE, tokenize_prompt, without_markers
+from ..realizing.bundled import PLACE, as_trained, without_markers
 from ..realizing.qwen3_vl.graph import Graphs
 from ..texture.type_height import letters_of
 from .chat import USER, ChatLook, PictureView, Turn
-from .decoding import DecodingStep, Generated, end_tokens, generate, is_lean, steps
+from .decoding import DecodingStep, end_tokens, is_lean, steps
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from transformers import PreTrainedModel, ProcessorMixin
+    from torch import Tensor
 
     from ..realizing.base import Realized
 
@@ -56,53 +55,27 @@ MOST_CHARACTERS = 256
 UNREAD = "what was said before was not read: {name} was taught single questions"
 
 
-Given = ParamSpec("Given")
-Made = TypeVar("Made")
-
-
-def on_its_gpu(
-    work: Callable[Concatenate[StockEngine, Given], Made],
-) -> Callable[Concatenate[StockEngine, Given], Made]:
-    """A method of the engine beside which no graph is recorded, and which begins beside no recording."""
-
-    @wraps(work)
-    def done(self: StockEngine, *given: Given.args, **named: Given.kwargs) -> Made:
-        with using_gpu(self.model.device):
-            return work(self, *given, **named)
-
-    return done
-
-
 class StockEngine:
     """A model and its processor. The arguments are told at `eye.Eye`."""
 
-    def __init__(
-        self,
-        model: PreTrainedModel,
-        processor: ProcessorMixin,
-        *,
-        name: str = "",
-        graphs: bool | None = None,
-    ) -> None:
+    def __init__(self, model: object, processor: object, *, name: str = "") -> None:
         # Any: what a model can do depends on its class, and that is what the adapter knows.
-        self.model: Any = unwrapped(model)
+        self.model: Any = wrappers(model)[-1]
         self.processor: Any = processor
         self.name = of_kind(name, str, "name") or type(model).__name__
         self.backbone = backbone_for(self.model)
         check_processor(processor)
-        require_transformers(f"an Eye on {self.model.config.model_type}", EYE_TRANSFORMERS)
-        self.backbone.check(self.model, processor)
+        require_transformers(f"an Eye on {self.model.config.model_type}")
         # What was measured of this model; None where nothing was.
         self.grip = Grip.known(getattr(self.model.config, "_name_or_path", "") or "")
-        self.graphs = self._captured(graphs)
+        # Single questions run as CUDA graphs where that is safe, recorded when a size comes again.
+        self.graphs = Graphs(self.model) if is_lean(self.model) and Graphs.safe(self.model) else None
 
     @classmethod
-    def from_folder(cls, folder: Path, name: str, device: str, **options: Any) -> Self:
-        """A stock model's folder, its name on the hub, or a folder of adapters, whose model is loaded with them."""
+    def from_folder(cls, folder: Path, name: str, device: str) -> Self:
+        """A stock model's folder, or its name on the hub."""
         from transformers import AutoModelForImageTextToText
         from transformers.utils import logging
-
-        from ..realizing.qwen3_vl.processor import load_processor
 
         logging.disable_progress_bar()
         try:
@@ -114,15 +87,7 @@ class StockEngine:
             place = "folder" if os.path.exists(folder) else "name on the hub"
             reason = str(error).strip().splitlines()[0]
             raise InputError(f"cannot load {name!r} as a {place} of a vision-language model: {reason}") from error
-        return cls(model.to(device).eval(), processor, name=name, **options)
-
-    def __getstate__(self) -> dict[str, object]:
-        """All but the graphs, which belong to this process and its device."""
-        return {name: value for name, value in self.__dict__.items() if name != "graphs"}
-
-    def __setstate__(self, state: Mapping[str, object]) -> None:
-        self.__dict__.update(state)
-        self.graphs = self._captured(None)
+        return cls(model.to(device).eval(), processor, name=name)
 
     @property
     def tokenizer(self) -> Any:
@@ -134,11 +99,6 @@ class StockEngine:
         return end_tokens(self.model)
 
     @property
-    def many(self) -> bool:
-        """Whether several prompts can be answered in one padded batch."""
-        return is_lean(self.model)
-
-    @property
     def device(self) -> str:
         """Where the model is."""
         return str(self.model.device)
@@ -147,25 +107,26 @@ class StockEngine:
         """A picture as the processor shows it."""
         return PictureView.of(self.processor, image)
 
-    @on_its_gpu
     def look(self, turns: Sequence[Turn], settings: Settings) -> ChatLook:
         """The prompt of a conversation whose pictures are views, and where their tokens go."""
+        with using_gpu(self.model.device):
+            return self._look(turns, settings)
+
+    def _look(self, turns: Sequence[Turn], settings: Settings) -> ChatLook:
         views = tuple(view for turn in turns for view in turn.views)
         settings = replace(settings, kept=[view.kept for view in views])
-        single = self.taught_single_questions(settings.scorer)
-        seconds = {"load": sum(view.seconds for view in views)}
-        question = turns[-1].text
+        seconds, question = {"load": sum(view.seconds for view in views)}, turns[-1].text
         with timed(seconds, "read"):
             inputs = self.prompt_of(turns, settings.scorer)
-            tiles = self._tiles(inputs, len(views), settings)
+            tiles = self._tiles(inputs, len(views), settings.options)
         full = self.visual_tokens(inputs)
         if tiles:  # words have their places in the whole picture, which is not what a tile shows
-            settings = replace(settings, words=None)
+            settings = replace(settings, options=replace(settings.options, words=None))
         with timed(seconds, "look"):
             shown = list(views)
-            looks = [] if tiles else self._look_views(shown, settings.words, inputs)
+            looks = [] if tiles else self._look_views(shown, settings.options.words, inputs)
             plan = plan_prompt(self.backbone, self.model, self.processor, inputs, settings, looks)
-            if settings.allocation is not None and not tiles:
+            if settings.options.allocation is not None:
                 for look, allocation in zip(looks, plan.allocations, strict=False):
                     if (times := allocation.scale) != 1:
                         look.resized(times)
@@ -173,12 +134,12 @@ class StockEngine:
                 views, parts = tuple(shown), iter(shown)
                 turns = [turn.showing(parts) for turn in turns]
                 inputs = self.prompt_of(turns, settings.scorer)
+        notes = list(plan.notes)
         if tiles:
-            note = f"shown as {tiles} tiles and views, each with a part of the budget and an allocation of its own"
-            plan = replace(plan, notes=(*plan.notes, note))
-        if len(turns) > 1 and single:
-            plan = replace(plan, notes=(*plan.notes, UNREAD.format(name=self.name)))
-        return ChatLook(inputs, plan, seconds, views, question, full)
+            notes.append(f"shown as {tiles} tiles and views, each with a part of the budget and its own allocation")
+        if len(turns) > 1 and self.taught_single_questions(settings.scorer):
+            notes.append(UNREAD.format(name=self.name))
+        return ChatLook(inputs, replace(plan, notes=tuple(notes)), seconds, views, question, full)
 
     def _look_views(self, shown: list[PictureView], words: object, inputs: Inputs) -> list[View]:
         """Pictures as `decide` looks at them. shown: takes a picture's view once it is resized."""
@@ -194,11 +155,11 @@ class StockEngine:
                 tensors = processed(self.processor.image_processor, larger)
                 shown[number] = replace(view, picture=larger, tensors={name: tensors[name] for name in view.tensors})
                 (own,) = self.backbone.grids(self.model, self.prompt_of([Turn(USER, (shown[number], "?"))], None))
-                return frame_of(own)
+                return own.frame
 
             return View(
                 picture.size,
-                frame_of(grid),
+                grid.frame,
                 lambda: letters_of(picture.pixels, known, picture.size),
                 resized,
                 self.grip,
@@ -209,9 +170,21 @@ class StockEngine:
         return [look_view(number) for number in range(len(shown))]
 
     def prompt_of(self, turns: Sequence[Turn], scorer: object) -> dict[str, object]:
-        """The model's inputs for turns whose pictures are views, on its device."""
-        single = self.taught_single_questions(scorer)
-        inputs = chat_inputs(self.processor, self._as_trained(turns, scorer, single))
+        """The model's inputs for turns whose pictures are views, on its device: questions as the model knows them;
+        where it knows no other, all pictures and the last turn."""
+
+        def known(turn: Turn) -> Turn:
+            if turn.role != USER:
+                return turn
+            parts = (as_trained(part, scorer) if isinstance(part, str) else part for part in turn.parts)
+            return replace(turn, parts=tuple(parts))
+
+        if self.taught_single_questions(scorer):
+            earlier = (view for turn in turns[:-1] for view in turn.views)
+            turns = [Turn(USER, (*earlier, *known(turns[-1]).parts))]
+        else:
+            turns = [known(turn) for turn in turns]
+        inputs = chat_inputs(self.processor, turns)
         return {name: value.to(self.model.device) if hasattr(value, "to") else value for name, value in inputs.items()}
 
     def full_of(self, view: PictureView) -> int:
@@ -222,42 +195,13 @@ class StockEngine:
         """A reader of characters with a scorer of this library's. A large model beside one was taught conversations."""
         return isinstance(scorer, ScorerRelevance) and len(self.tokenizer) <= MOST_CHARACTERS
 
-    @staticmethod
-    def _as_trained(turns: Sequence[Turn], scorer: object, single: bool) -> list[Turn]:
-        """Questions as the model knows them; where it knows no other, all pictures and the last turn."""
-
-        def known(turn: Turn) -> Turn:
-            if turn.role != USER:
-                return turn
-            parts = (as_trained(part, scorer) if isinstance(part, str) else part for part in turn.parts)
-            return replace(turn, parts=tuple(parts))
-
-        if not single:
-            return [known(turn) for turn in turns]
-        earlier = (view for turn in turns[:-1] for view in turn.views)
-        return [Turn(USER, (*earlier, *known(turns[-1]).parts))]
-
-    @on_its_gpu
     def realize(self, looked: ChatLook, **tower: object) -> Realized:
         """Build the shortened prompt with its visual tokens."""
         import torch
 
         plan = looked.plan
-        with torch.no_grad():
+        with using_gpu(self.model.device), torch.no_grad():
             return self.backbone.realize(self.model, looked.inputs, plan.allocations, **plan.options, **tower)
-
-    @on_its_gpu
-    def generate(self, looked: Sequence[ChatLook], most: int) -> tuple[Generated, list[int]]:
-        """The answers to conversations, in one padded prompt, and the visual tokens that each of them read."""
-        seconds: dict[str, float] = {}
-        graphs = self.graphs if len(looked) == len(looked[0].views) == 1 else None
-        with timed(seconds, "encode"):
-            realized = self.realize(joined(looked), **({} if graphs is None else {"tower": graphs.tower}))
-        with timed(seconds, "answer"):
-            said = generate(self.model, realized, most, graphs)
-        for one in looked:
-            one.seconds.update(seconds)
-        return said, self._visual(realized.inputs).sum(1).tolist()
 
     def speak(self, looked: ChatLook, most: int) -> tuple[Generator[DecodingStep], int]:
         """The answer to one conversation, step by step, and the visual tokens that it reads. A model that merges tokens
@@ -267,13 +211,10 @@ class StockEngine:
             realized = self.realize(looked, **({} if graphs is None else {"tower": graphs.tower}))
         return steps(self.model, realized, most, graphs), self.visual_tokens(realized.inputs)
 
-    def visual_tokens(self, prompt: Mapping[str, object]) -> int:
-        return int(self._visual(prompt).sum())
+    def visual_tokens(self, prompt: Inputs) -> int:
+        return int((prompt["input_ids"] == self.backbone.image_token_id(self.model)).sum())
 
-    def _visual(self, prompt: Mapping[str, object]) -> Any:
-        return prompt["input_ids"] == self.backbone.image_token_id(self.model)
-
-    def _tiles(self, inputs: Inputs, pictures: int, settings: Settings) -> int:
+    def _tiles(self, inputs: Inputs, pictures: int, options: Options) -> int:
         """In how many tiles and views the one picture is shown; 0 where every picture is one grid."""
         tiles = len(self.backbone.grids(self.model, inputs))
         if tiles == pictures:
@@ -283,40 +224,35 @@ class StockEngine:
                 f"{self.name} shows these {pictures} pictures as {tiles} tiles or views, and one answer cannot tell "
                 "whose they are; ask about one picture, or use attach()"
             )
-        if settings.request.scale not in (None, 1, "auto"):
-            raise InputError(f"scale={settings.request.scale}: {self.name} cuts its tiles from the picture as given")
+        if options.scale not in (None, 1, "auto"):
+            raise InputError(f"scale={options.scale}: {self.name} cuts its tiles from the picture as given")
         return tiles
-
-    def _captured(self, wanted: bool | None) -> Graphs | None:
-        """The graphs of this model, where they are wanted and possible."""
-        wanted = None if wanted is None else of_kind(wanted, bool, "graphs")
-        safe = is_lean(self.model) and Graphs.safe(self.model)
-        if wanted and not safe:
-            raise InputError(f"graphs=True needs a dense Qwen3-VL on one CUDA device, greedy; {self.name} is not")
-        return None if wanted is False or not safe else Graphs(self.model)
 
 
 def chat_inputs(processor: Any, turns: Sequence[Turn]) -> dict[str, Any]:
     """The prompt of a conversation whose pictures are views: patches were cut once, the text is set every time."""
     import torch
 
-    tokenizer, chat = processor.tokenizer, chat_text(processor, turns)
-    texts = [part for turn in turns for part in turn.parts if isinstance(part, str)]
-    views = [view for turn in turns for view in turn.views]
-    merge = getattr(processor.image_processor, "merge_size", None)
-    if merge is None or any("image_grid_thw" not in view.tensors for view in views):
+    views, merge = (
+        [view for turn in turns for view in turn.views],
+        getattr(processor.image_processor, "merge_size", None),
+    )
+    markers, chat = processor.tokenizer.get_added_vocab(), chat_text(processor, turns)
+    texts = [without_markers(part, markers) for turn in turns for part in turn.parts if isinstance(part, str)]
+    own = merge is not None and all("image_grid_thw" in view.tensors for view in views)
+    if own:
+        token, before = processor.image_token, chat.split(processor.image_token)
+        counts = [int(torch.as_tensor(view.tensors["image_grid_thw"])[0].prod()) // merge**2 for view in views]
+        if len(before) != len(counts) + 1:
+            raise InputError("the chat template of this model does not show every picture; show fewer")
+        chat = "".join(piece + token * count for piece, count in zip_longest(before, counts, fillvalue=0))
+    chat = "".join(piece + text for piece, text in zip_longest(chat.split(PLACE), texts, fillvalue=""))
+    if not own:
         from PIL import Image
 
         pictures = [Image.fromarray(view.picture.pixels) for view in views]
-        plain = (without_markers(tokenizer, text) for text in texts)
-        written = "".join(piece + text for piece, text in zip_longest(chat.split(PLACE), plain, fillvalue=""))
-        return dict(processor(text=[written], images=pictures, return_tensors="pt"))
-    token, before = processor.image_token, chat.split(processor.image_token)
-    counts = [int(torch.as_tensor(view.tensors["image_grid_thw"])[0].prod()) // merge**2 for view in views]
-    if len(before) != len(counts) + 1:
-        raise InputError("the chat template of this model does not show every picture; show fewer")
-    chat = "".join(piece + token * count for piece, count in zip_longest(before, counts, fillvalue=0))
-    ids = torch.tensor([tokenize_prompt(tokenizer, chat, *texts)])
+        return dict(processor(text=[chat], images=pictures, return_tensors="pt"))
+    ids = torch.tensor([processor.tokenizer(chat).input_ids])
     tensors = {name: torch.cat([view.tensors[name] for view in views]) for name in views[0].tensors}
     return {"input_ids": ids, "attention_mask": torch.ones_like(ids), **tensors}
 
@@ -326,15 +262,11 @@ def chat_text(processor: Any, turns: Sequence[Turn]) -> str:
     from jinja2 import TemplateError
 
     texts = sum(isinstance(part, str) for turn in turns for part in turn.parts)
-    messages = [
-        {
-            "role": turn.role,
-            "content": [
-                {"type": "text", "text": PLACE} if isinstance(part, str) else {"type": "image"} for part in turn.parts
-            ],
-        }
+    shown = [
+        [{"type": "text", "text": PLACE} if isinstance(part, str) else {"type": "image"} for part in turn.parts]
         for turn in turns
     ]
+    messages = [{"role": turn.role, "content": parts} for turn, parts in zip(turns, shown, strict=True)]
     try:
         chat = processor.apply_chat_template(messages, add_generation_prompt=True, tokenize=False)
     except TemplateError as error:
@@ -353,17 +285,12 @@ def joined(looked: Sequence[ChatLook]) -> ChatLook:
         return looked[0]
     inputs = [one.inputs for one in looked]
     longest = max(one["input_ids"].shape[1] for one in inputs)
-    together = {
-        name: torch.cat(
-            [
-                pad(one[name], (longest - one[name].shape[1], 0))
-                if name in ("input_ids", "attention_mask")
-                else one[name]
-                for one in inputs
-            ]
-        )
-        for name in inputs[0]
-    }
+
+    def padded(name: str, value: Tensor) -> Tensor:
+        along = name in ("input_ids", "attention_mask")
+        return pad(value, (longest - value.shape[1], 0)) if along else value
+
+    together = {name: torch.cat([padded(name, one[name]) for one in inputs]) for name in inputs[0]}
     plan = PromptPlan.joined([one.plan for one in looked])
     return ChatLook(together, plan, {}, tuple(view for one in looked for view in one.views))
 
@@ -374,9 +301,7 @@ def adapted_model(folder: Path) -> str:
         name = json.loads((folder / ADAPTERS).read_text(encoding="utf-8"))["base_model_name_or_path"]
     except (OSError, ValueError, TypeError, KeyError) as error:
         raise InputError(f"{folder / ADAPTERS} does not name the model of its adapters; train them again") from error
-    if not isinstance(name, str) or not name:
-        raise InputError(f"{folder / ADAPTERS} does not name the model of its adapters; write it there")
-    if os.path.isabs(name) and not os.path.isdir(name):
+    if os.path.isabs(str(name)) and not os.path.isdir(name):
         raise InputError(f"the model of the adapters in {folder} is gone: {name}; put it back, or write its new place "
                          f"as base_model_name_or_path into {ADAPTERS}")  # fmt: skip
     return name
@@ -385,11 +310,9 @@ def adapted_model(folder: Path) -> str:
 def with_adapters(model: object, folder: Path) -> object:
     """The model with the adapters of a folder merged into its weights."""
     try:
-        peft = import_module("peft")
+        return import_module("peft").PeftModel.from_pretrained(model, str(folder)).merge_and_unload().eval()
     except ImportError as error:
         raise InputError(f"{folder} holds adapters, which need peft: pip install peft") from error
-    try:
-        return peft.PeftModel.from_pretrained(model, str(folder)).merge_and_unload().eval()
     except (OSError, ValueError, RuntimeError) as error:
         reason = str(error).strip().splitlines()[0]
         raise InputError(f"the adapters of {folder} do not fit their model: {reason}") from error

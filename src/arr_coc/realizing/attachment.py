@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import functools
 import inspect
-import weakref
-from collections.abc import Mapping, Sequence
-from copy import copy
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
@@ -24,7 +22,6 @@ from ..core.values import Allocation
 from ..options import Options, as_options
 from .attachment_plan import plan_prompt
 from .base import (
-    ATTACH_TRANSFORMERS,
     OVERRIDES,
     Backbone,
     Inputs,
@@ -35,7 +32,6 @@ from .base import (
     check_processor,
     require_pictures,
     require_transformers,
-    unwrapped,
     wrappers,
 )
 
@@ -43,7 +39,6 @@ if TYPE_CHECKING:
     from transformers import GenerationConfig, PreTrainedModel, ProcessorMixin
 
     from ..options import Budget
-    from .merging import PatchCompressor
 
 
 class LongPrompt(NamedTuple):
@@ -59,7 +54,7 @@ class LongPrompt(NamedTuple):
 
 
 def show_long_prompt(kwargs: dict[str, Any], prompt: LongPrompt) -> None:
-    """The caller's own stopping criteria, logits processors and prefix function get the ids that the caller knows."""
+    """Give the caller's own stopping criteria and logits processors the ids that the caller knows."""
 
     def shown(wrapped: Any) -> Any:
         # transformers reads the names of arguments off the signature and wants all beyond two of them.
@@ -68,17 +63,15 @@ def show_long_prompt(kwargs: dict[str, Any], prompt: LongPrompt) -> None:
     for name in ("stopping_criteria", "logits_processor"):
         if given := kwargs.get(name):
             kwargs[name] = type(given)(map(shown, given))
-    allowed = kwargs.get("prefix_allowed_tokens_fn")
-    if allowed is not None:
-        kwargs["prefix_allowed_tokens_fn"] = lambda row, ids: allowed(
-            row, torch.cat([prompt.ids[row].to(ids.device), ids[prompt.length :]])
-        )
 
 
 NAME = "arr_coc"
+# Marks a cache that holds a short prompt.
+SHORT = "arr_coc_short"
 DEFAULT_BUDGET = 256
 
 
+@dataclass(eq=False)
 class Attachment:
     """The foveation of one model instance; reached as `model.arr_coc`, and a context manager that detaches at its end.
 
@@ -88,19 +81,14 @@ class Attachment:
     `allocation=` on.
     """
 
-    def __init__(
-        self, model: PreTrainedModel, processor: ProcessorMixin, backbone: Backbone, settings: Settings
-    ) -> None:
-        self.model = model
-        self.processor = processor
-        self.backbone = backbone
-        self.settings = settings
-        self.last: list[Allocation] = []
-        self.notes: tuple[str, ...] = ()
-        self._caches: weakref.WeakSet[object] = weakref.WeakSet()  # which hold a short prompt
-        self.around: tuple[str, ...] = ()
-        self._hooks: list[object] = []
-        self._earlier_generate: Any = None
+    model: PreTrainedModel
+    processor: ProcessorMixin
+    backbone: Backbone
+    settings: Settings
+    last: Sequence[Allocation] = ()
+    notes: tuple[str, ...] = ()
+    _hooks: Sequence[Any] = ()
+    _earlier_generate: Any = None
 
     # ---------------------------------------------------------------- what a user may call
     def plan(self, inputs: Inputs, **overrides: object) -> PromptPlan:
@@ -111,11 +99,8 @@ class Attachment:
         """The shortened prompt with its visual tokens, ready for the stock `forward` or `generate`."""
         plan = self.plan(inputs, **overrides)
         realized = self.backbone.realize(self.model, inputs, plan.allocations, **plan.options)
-        self.last, self.notes = plan.allocations, (*self.around, *plan.notes)
+        self.last, self.notes = plan.allocations, plan.notes
         return realized
-
-    def detach(self) -> None:
-        detach(self.model)
 
     def __enter__(self) -> Attachment:
         return self
@@ -124,35 +109,26 @@ class Attachment:
         if getattr(self.model, NAME, None) is self:
             detach(self.model)
 
-    def __getstate__(self) -> dict[str, object]:
-        return {**self.__dict__, "_caches": ()}  # they are not copied with a model
-
-    def __setstate__(self, state: Mapping[str, object]) -> None:
-        self.__dict__.update(state, _caches=weakref.WeakSet())
-
     # ---------------------------------------------------------------- what the model calls
-    def generate(self, *args: object, **kwargs: object) -> object:
-        """The stock `generate`, foveated. Also takes budget=, keep=, query=, allocation=, relevance=, strategy=.
+    def generate(self, inputs: Tensor | None = None, **kwargs: object) -> object:
+        """The stock `generate`, foveated. Also takes what `base.OVERRIDES` names, such as budget= and query=.
 
         The returned sequences begin with the prompt as it was given, so trimming by its length works as ever.
         """
-        stock = self._earlier_generate or functools.partial(_class_generate(self.model), self.model)
-        kwargs = {**dict(zip(_parameters(_class_generate(self.model)), args, strict=False)), **kwargs}
-        if kwargs.get("input_ids") is None and kwargs.get("inputs") is not None:
-            kwargs["input_ids"] = kwargs.pop("inputs")
+        stock = self._earlier_generate or functools.partial(getattr(type(self.model), "generate"), self.model)  # noqa: B009
+        if inputs is not None:
+            kwargs["input_ids"] = inputs
         with torch.no_grad():
             prompt = self._shorten(kwargs)
         if prompt is None:
             return stock(**kwargs)
         _shift_lengths(kwargs, self.model.generation_config, prompt.ids.shape[1] - prompt.length)
-        if kwargs.get("streamer") is not None:
-            kwargs["streamer"] = _PromptStreamer(kwargs["streamer"], prompt.ids)
         show_long_prompt(kwargs, prompt)
         output = stock(**kwargs)
         if isinstance(output, Tensor):
             return prompt.before(output)
         output.sequences = prompt.before(output.sequences)
-        self._remember(getattr(output, "past_key_values", None))
+        _mark(getattr(output, "past_key_values", None))
         return output
 
     @torch.compiler.disable  # where tokens go is decided outside of any graph; what runs is the model's own
@@ -166,12 +142,12 @@ class Attachment:
             return args, kwargs  # a step of `generate`: nothing to do, and asking the cache would make a GPU wait
         kwargs = {**dict(zip(_parameters(type(module).forward), args, strict=False)), **kwargs}
         prompt, cache = self._shorten(kwargs), kwargs.get("past_key_values")
-        if prompt is not None and cache is None and self._wants_cache(kwargs):
+        if prompt is not None and cache is None and not self.model.training and kwargs.get("use_cache") is not False:
             # The same cache that the model would make, made here so that it is known again.
             from transformers import DynamicCache
 
             cache = kwargs["past_key_values"] = DynamicCache(config=self.model.config.get_text_config())
-            self._remember(cache)
+            _mark(cache)
         return (), kwargs
 
     # ---------------------------------------------------------------- inside
@@ -181,7 +157,7 @@ class Attachment:
         pictures = any(kwargs.get(key) is not None for key in self.backbone.picture_keys)
         cache = kwargs.get("past_key_values")
         if cache is not None and cache.get_seq_length() > 0:
-            if cache in self._caches and (pictures or kwargs.get("position_ids") is None):
+            if hasattr(cache, SHORT) and (pictures or kwargs.get("position_ids") is None):
                 raise InputError("past_key_values holds a foveated prompt, whose positions differ from the long one's; "
                                  "pass the whole chat alone, or position_ids")  # fmt: skip
             return None
@@ -193,18 +169,8 @@ class Attachment:
         prompt = LongPrompt(kwargs["input_ids"], realized.inputs["input_ids"].shape[1])
         kwargs.clear()
         kwargs.update(realized.inputs)
-        self._remember(cache)
+        _mark(cache)
         return prompt
-
-    def _remember(self, cache: object) -> None:
-        if cache is not None:
-            self._caches.add(cache)
-
-    def _wants_cache(self, kwargs: Mapping[str, object]) -> bool:
-        wanted = kwargs.get("use_cache")
-        if wanted is None:
-            wanted = getattr(self.model.config.get_text_config(), "use_cache", True)
-        return bool(wanted) and not self.model.training
 
 
 def attach(
@@ -216,7 +182,6 @@ def attach(
     strategy: str | None = None,
     words: object = None,
     videos: bool = False,
-    merge: str | PatchCompressor | None = None,
     options: Options | None = None,
 ) -> Attachment:
     """Let this one model instance spend at most `budget` visual tokens on a picture, where the question needs them.
@@ -232,8 +197,6 @@ def attach(
         strategy: How relevance becomes regions.
         words: Of each picture, for sources that read them.
         videos: The prompts show videos (Qwen3-VL): what is said of a picture then holds for each group of frames.
-        merge: How families that merge tokens behind their encoder do it: "average", "compressor", "compressor:FOLDER",
-            or a `PatchCompressor`.
         options: Everything else, and defaults for the arguments above.
 
     Returns:
@@ -254,28 +217,16 @@ def attach(
         from .qwen3_vl.video import video_backbone
 
         backbone = video_backbone(model)
-    require_transformers(f"attaching to {model.config.model_type}", ATTACH_TRANSFORMERS)
-    backbone.check(model, processor)
+    require_transformers(f"attaching to {model.config.model_type}")
     if hasattr(model, NAME):
         raise InputError("this model is attached already; call detach(model) first, or give budget= to a single call")
-    if merge is not None:
-        from .merging import find_compressor
-
-        if backbone.before_encoder:
-            family = "/".join(backbone.model_types)
-            raise InputError(f"merge={shown(merge)} is not possible: {family} reads fewer patches and merges no tokens")
-        find_compressor(merge)
     given = {"budget": budget, "relevance": relevance, "strategy": strategy, "words": words}
     options = as_options(options).override(**given)
     options = options.default(budget=DEFAULT_BUDGET, relevance="auto", strategy=DEFAULT_STRATEGY)
     options = replace(options, ocr=options.ocr and not videos)
     if isinstance(options.relevance, str):
         check_relevance(options.relevance, ("pixels", "texture", "words", "model"))
-    realize = {} if merge is None else {"merge": merge}
-    settings = Settings(options, relevance=options.relevance, words=options.words, realize=realize)
-    attachment = Attachment(model, processor, backbone, settings)
-    attachment.around = tuple(f"attached to the model inside {type(one).__name__}" for one in around)
-    attachment.notes = attachment.around
+    attachment = Attachment(model, processor, backbone, Settings(options))
     # A wrapper may call `forward` of what it wraps, past its hooks: what comes through it is shortened there.
     attachment._hooks = [
         one.register_forward_pre_hook(attachment._before_forward, with_kwargs=True, prepend=True)
@@ -293,13 +244,10 @@ def detach(model: PreTrainedModel) -> None:
     Args:
         model: The one that was attached; one that is not stays as it is.
 
-    Returns:
-        Nothing.
-
     Example:
         >>> detach(model)  # doctest: +SKIP
     """
-    model = unwrapped(model)
+    model = wrappers(model)[-1]
     if not isinstance(model, torch.nn.Module):
         raise InputError(f"this is not attached: detach() takes the model, got {shown(model)}")
     attachment = model.__dict__.get(NAME)
@@ -314,9 +262,10 @@ def detach(model: PreTrainedModel) -> None:
     object.__delattr__(model, NAME)
 
 
-def _class_generate(model: PreTrainedModel) -> Any:
-    """`generate` as the model's class has it, whatever hangs on the instance."""
-    return getattr(type(model), "generate")  # noqa: B009  # only generative classes have it
+def _mark(cache: object) -> None:
+    """Remember that a cache holds a short prompt."""
+    if cache is not None:
+        setattr(cache, SHORT, True)
 
 
 @functools.cache
@@ -328,35 +277,7 @@ def _parameters(function: Any) -> tuple[str, ...]:
 def _shift_lengths(kwargs: dict[str, Any], default: GenerationConfig, surplus: int) -> None:
     """Lengths that count the prompt were meant for the long one; take off what the prompt has lost."""
     config = kwargs.get("generation_config") or default
-    changed = {}
-    for name in ("max_length", "min_length"):
-        value = kwargs.get(name)
-        if value is not None:
-            kwargs[name] = max(value - surplus, 1 if name == "max_length" else 0)
-        elif getattr(config, name, None):
-            changed[name] = max(getattr(config, name) - surplus, 0)
-    if changed and (kwargs.get("max_new_tokens") or config.max_new_tokens):
-        changed.pop("max_length", None)
-    if changed:
-        kwargs["generation_config"] = copy(config)
-        for name, value in changed.items():
-            setattr(kwargs["generation_config"], name, value)
-
-
-class _PromptStreamer:
-    """Hands on what it gets, but the prompt as the user gave it."""
-
-    def __init__(self, streamer: Any, prompt: Tensor) -> None:
-        self.streamer = streamer
-        self.prompt: Tensor | None = prompt
-
-    def put(self, value: Tensor) -> None:
-        if self.prompt is not None:
-            value, self.prompt = self.prompt.cpu(), None
-        self.streamer.put(value)
-
-    def end(self) -> None:
-        self.streamer.end()
-
-    def __getattr__(self, name: str) -> object:
-        return getattr(self.streamer, name)
+    counted = ["min_length"] if kwargs.get("max_new_tokens") or config.max_new_tokens else ["max_length", "min_length"]
+    for name in counted:
+        if length := kwargs.get(name) or getattr(config, name, None):
+            kwargs[name] = max(length - surplus, 1)

@@ -61,66 +61,50 @@ def plan_prompt(
     require_pictures(backbone, inputs)
     if inputs.get("input_ids") is None:
         raise InputError("pictures can only be placed in a prompt of input_ids; inputs_embeds hide the placeholders")
-    if settings.allocation is not None:
-        return PromptPlan(given_allocations(settings.allocation), None, dict(settings.realize))
+    options = settings.options
+    if options.allocation is not None:
+        given = options.allocation if isinstance(options.allocation, list | tuple) else [options.allocation]
+        return PromptPlan([of_kind(one, Allocation, "allocation") for one in given], None, {})
     grids = backbone.grids(model, inputs)
-    groups = groups_of(grids, settings.request, settings.groups)
-    budgets = (
-        token_budgets(grids, settings.request, backbone.tiled)
-        if groups is None
-        else evenly(grids, settings.request, groups)
-    )
-    queries = questions_for(backbone, processor, inputs, settings)
-    relevance, glance = settings.relevance, None
+    groups = settings.groups or ([grid.row for grid in grids] if options.total else None)
+    if groups is None:
+        budgets = token_budgets(grids, options, backbone.tiled)
+    else:  # what each may cost before anything is known about it: its part of the budget, by its size
+        budgets = shared_budgets(groups, [np.ones(grid.tokens) for grid in grids], options)
+    rows, queries = len(inputs["input_ids"]), settings.query
+    queries = find_questions(backbone, processor, inputs) if queries is None else queries
+    queries = [queries] * rows if isinstance(queries, str) else list(queries)
+    if len(queries) != rows:
+        raise InputError(f"got {len(queries)} queries for a batch of {rows} prompts; give one, or one for each")
+    relevance, glance = options.relevance, None
     if isinstance(relevance, Glance):
         relevance, glance = "glance", relevance
     prompt = PicturePrompt(backbone, model, processor, inputs, budgets, glance)
     scenes = scenes_of(prompt, grids, settings)
     with using_gpu(model.device), torch.no_grad():
         found = relevances_for(relevance, scenes, [queries[grid.row] for grid in grids])
-    levels = [settings.request.levels if level is None else level for level in found.levels]
+    levels = [options.levels if level is None else level for level in found.levels]
     if groups is not None:
-        budgets = by_relevance(found.relevance, grids, settings.request, groups)
-    needed = [scene.strategy_inputs(settings.request.layout, settings.request.strategy_options) for scene in scenes]
+        budgets = shared_budgets(groups, gains_of(found.relevance, grids), options)
+    needed = [scene.strategy_inputs(options.layout, options.strategy_options) for scene in scenes]
     views = views or [fixed_view(grid) for grid in grids]
-    decisions = attend(
-        views, found.relevance, budgets, settings.request, levels=levels, inputs=[own for own, _ in needed]
-    )
+    decisions = attend(views, found.relevance, budgets, options, levels=levels, inputs=[own for own, _ in needed])
     allocations = [
         replace(one.allocation, notes=(*one.allocation.notes, *said)) if said else one.allocation
         for one, (_, said) in zip(decisions, needed, strict=True)
     ]
-    scaled = any(one.distance.scale != 1 for one in decisions)
     said = [note for one in found.relevance if isinstance(one, Relevance) for note in one.notes]
-    said += [note for grid in grids for note in settings.request.notes(grid.tokens)]
+    said += [note for grid in grids for note in options.notes(grid.tokens)]
     said += [note for one in decisions for note in one.distance.notes]
-    return PromptPlan(
-        allocations,
-        [plain_map(item) for item in found.relevance],
-        # What a glance encoded was seen at scale 1.
-        {**settings.realize, **({} if scaled else found.realize)},
-        tuple(dict.fromkeys(said)),
-    )
-
-
-def frame_of(grid: VisualGrid) -> Frame:
-    """How a picture lies on the grid that a processor made of it."""
-    return Frame((grid.height, grid.width), grid.cell, (grid.rows * grid.cell, grid.cols * grid.cell))
+    # What a glance encoded was seen at scale 1.
+    scaled = any(one.distance.scale != 1 for one in decisions)
+    realize = {} if scaled else dict(found.realize)
+    return PromptPlan(allocations, [plain_map(one) for one in found.relevance], realize, tuple(dict.fromkeys(said)))
 
 
 def fixed_view(grid: VisualGrid) -> View:
     """A picture that is read as the processor shows it."""
-    frame = frame_of(grid)
-    return View(frame.image_size, frame, no_letters, lambda times: frame, scalable=False)
-
-
-def given_allocations(given: object) -> list[Allocation]:
-    """One or several that the caller has decided, or one clear line."""
-    several = [given] if isinstance(given, Allocation) else list(given) if isinstance(given, list | tuple) else [None]
-    if not all(isinstance(one, Allocation) for one in several):
-        kind = type(given).__name__
-        raise InputError(f"allocation= must be an Allocation, or one for each picture, got {kind}; look() makes one")
-    return several
+    return View(grid.frame.image_size, grid.frame, no_letters, lambda times: grid.frame, scalable=False)
 
 
 def scenes_of(prompt: PicturePrompt, grids: Sequence[VisualGrid], settings: Settings) -> list[Scene]:
@@ -132,9 +116,8 @@ def scenes_of(prompt: PicturePrompt, grids: Sequence[VisualGrid], settings: Sett
 
     # Where everything is kept there is nothing to choose, and asking would only cost.
     choosing = any(budget < grid.tokens for budget, grid in zip(prompt.budgets, grids, strict=True))
-    words = (
-        settings.words if isinstance(settings.words, list | tuple) and len(grids) > 1 else [settings.words] * len(grids)
-    )
+    words, options = settings.options.words, settings.options
+    words = words if isinstance(words, list | tuple) and len(grids) > 1 else [words] * len(grids)
     if len(words) != len(grids):
         raise InputError(f"words= has {len(words)} items for {len(grids)} pictures; give one for each")
     return [
@@ -143,7 +126,7 @@ def scenes_of(prompt: PicturePrompt, grids: Sequence[VisualGrid], settings: Sett
             words=words[number],
             prompt=prompt,
             scorer=settings.scorer,
-            ocr=not prompt.backbone.tiled and settings.request.reads(grids[number].tokens, settings.relevance),
+            ocr=not prompt.backbone.tiled and options.reads(grids[number].tokens, options.relevance),
             device=str(prompt.model.device),
             choosing=choosing,
             kept=settings.kept[number] if len(settings.kept) == len(grids) else None,
@@ -163,12 +146,10 @@ def glance_maps(scenes: Sequence[Scene], queries: Sequence[str]) -> Maps:
     by_row = [rows.get(row, "") for row in range(len(prompt.inputs["input_ids"]))]
     glance = prompt.glance or find_glance(prompt.model)
     inputs = with_questions(backbone, prompt.processor, prompt.inputs, by_row, backbone.image_token_id(prompt.model))
-    glimpse = glance_relevance(backbone, prompt.model, inputs, by_row, glance)
-    maps = glimpse.relevance
-    if glance.detail:
-        maps = [weigh_by_detail(one, scene.tensor) for one, scene in zip(maps, scenes, strict=True)]
+    maps, known = glance_relevance(backbone, prompt.model, inputs, by_row, glance)
+    weighed = [weigh_by_detail(one, scene.tensor) for one, scene in zip(maps, scenes, strict=True)]
     # How coarse the view was says nothing about how coarse the allocation may be.
-    return Maps(list(maps), [None] * len(queries), {"known": glimpse.known} if glance.reuse else {})
+    return Maps(list(weighed), [None] * len(queries), {"known": known} if glance.reuse else {})
 
 
 def token_budgets(grids: Sequence[VisualGrid], request: Options, tiled: bool = False) -> list[int]:
@@ -185,57 +166,29 @@ def token_budgets(grids: Sequence[VisualGrid], request: Options, tiled: bool = F
     return np.clip(shared, 1, sizes).astype(int).tolist()
 
 
-def questions_for(backbone: Backbone, processor: ProcessorMixin, inputs: Inputs, settings: Settings) -> list[str]:
-    """One question per row of the batch."""
-    rows = len(inputs["input_ids"])
-    if settings.query is None:
-        return find_questions(backbone, processor, inputs)
-    queries = [settings.query] * rows if isinstance(settings.query, str) else list(settings.query)
-    if len(queries) != rows:
-        raise InputError(f"got {len(queries)} queries for a batch of {rows} prompts; give one, or one for each")
-    return queries
-
-
 # ---- one budget over several pictures: relevance decides between them as it does inside one --------------------------
 
 
-def groups_of(grids: Sequence[VisualGrid], request: Options, given: Sequence[int] | None) -> list[int] | None:
-    """Which pictures share a budget, by number; None where each has its own. given: as the caller knows it."""
-    if given is not None:
-        if len(given) != len(grids):
-            raise InputError(f"{len(given)} pictures were told to share budgets, and the prompt shows {len(grids)}")
-        return list(given)
-    return [grid.row for grid in grids] if request.total else None
-
-
-def evenly(grids: Sequence[VisualGrid], request: Options, groups: Sequence[int]) -> list[int]:
-    """What each picture may cost before anything is known about it: its part of the budget, by its size."""
-    return _shared(groups, [np.ones(grid.tokens) for grid in grids], request)
-
-
-def by_relevance(
-    maps: Sequence[object], grids: Sequence[VisualGrid], request: Options, groups: Sequence[int]
-) -> list[int]:
-    """What each picture may cost, exactly on the budget of its group.
-
-    Args:
-        maps: Relevance of each picture, comparable between pictures.
-        grids: Their level-0 tokens.
-        request: How much may be spent by each group; several budgets are one for each.
-        groups: Which pictures share a budget.
-
-    Returns:
-        One number for each picture, at least 1: a prompt that shows a picture holds a token of it.
-    """
+def gains_of(maps: Sequence[object], grids: Sequence[VisualGrid]) -> list[np.ndarray]:
+    """What each further token of each picture is worth. maps: relevance, comparable between pictures."""
     cells = [
         to_cells(check_maps(np.asarray(plain_map(one), dtype=np.float32)), Frame((grid.rows, grid.cols), 1))[0]
         for one, grid in zip(maps, grids, strict=True)
     ]
-    gains = [page_gains(one, grid.tokens) for one, grid in zip(cells, grids, strict=True)]
-    return _shared(groups, gains, request)
+    return [page_gains(one, grid.tokens) for one, grid in zip(cells, grids, strict=True)]
 
 
-def _shared(groups: Sequence[int], gains: Sequence[np.ndarray], request: Options) -> list[int]:
+def shared_budgets(groups: Sequence[int], gains: Sequence[np.ndarray], request: Options) -> list[int]:
+    """What each picture may cost, exactly on the budget of its group.
+
+    Args:
+        groups: Which pictures share a budget.
+        gains: Of each picture, what each further token is worth.
+        request: How much may be spent by each group; several budgets are one for each.
+
+    Returns:
+        One number for each picture, at least 1: a prompt that shows a picture holds a token of it.
+    """
     found = list(dict.fromkeys(groups))
     several = request.budget if isinstance(request.budget, list) else None
     if several is not None and (request.total or len(several) != len(found)):
@@ -248,7 +201,6 @@ def _shared(groups: Sequence[int], gains: Sequence[np.ndarray], request: Options
         if wanted < len(members):
             raise InputError(f"a budget of {wanted} tokens for {len(members)} pictures leaves some without any; give "
                              f"at least {len(members)}, or show fewer")  # fmt: skip
-        # Whatever the budget, a token for each: the prompt shows them.
         first = [np.concatenate([[np.inf], gains[number][1:]]) for number in members]
         for number, tokens in zip(members, share_tokens(first, wanted, overview=False), strict=True):
             budgets[number] = tokens

@@ -17,7 +17,8 @@ from importlib import import_module
 from os import PathLike
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
-from ..core.arrays import Array
+from ..attending.frame import Frame, check_grid
+from ..core.arrays import Array, namespace
 from ..core.errors import InputError
 from ..core.kept import PictureStore
 from ..core.values import Allocation
@@ -25,14 +26,14 @@ from ..options import Options
 
 if TYPE_CHECKING:
     import torch
-    from transformers import PreTrainedModel, ProcessorMixin
+    from transformers import PreTrainedModel, ProcessorMixin, Qwen3VLProcessor
 
     from ..knowing.scene import RelevanceSource
 
 # config.model_type -> "module:Class" of the adapter, inside this package. Imported on first use only.
 ADAPTERS: Mapping[str, str] = {
     "qwen3_vl": "qwen3_vl.adapter:Qwen3VL",
-    "qwen3_vl_moe": "qwen3_vl.adapter:Qwen3VLMoe",
+    "qwen3_vl_moe": "qwen3_vl.adapter:Qwen3VL",
     "qwen2_5_vl": "families:Qwen25VL",
     "llava_onevision": "families:LlavaOnevision",
     "internvl": "families:InternVL",
@@ -41,44 +42,35 @@ ADAPTERS: Mapping[str, str] = {
     "deepseek_ocr2": "families:DeepseekOcr2",
 }
 
-# What one call may say otherwise: of the request, and of the rest.
-OF_REQUEST = ("budget", "strategy", "total", "ocr")
-OVERRIDES = (*OF_REQUEST, "query", "allocation", "relevance", "words")
+# What one call may say otherwise.
+OVERRIDES = ("budget", "strategy", "total", "ocr", "allocation", "relevance", "words", "query")
 
 # A prompt as a processor gives it: tensors, mostly, by name.
 Inputs = Mapping[str, Any]
 # What a prompt with ready-made visual tokens consists of.
 PROMPT_KEYS = ("input_ids", "attention_mask", "position_ids", "token_type_ids", "mm_encoder_outputs")
-# `attach` hands ready-made visual tokens to a model by `mm_encoder_outputs`, which came with this release; `Eye` walks
-# through the layers itself, which works with an older one.
-ATTACH_TRANSFORMERS, EYE_TRANSFORMERS = "5.18.0", "5.17.0"
+# Ready-made visual tokens are handed to a model by `mm_encoder_outputs`, which came with this release.
+OLDEST_TRANSFORMERS = "5.18.0"
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What `attach` was told, and what a single call may override.
+    """What `attach` was given, and what a single call may override.
 
-    request: how much may be spent, and how. query: the question; found in the chat where it is None. allocation:
-    decided by the caller. relevance: any of `registry.find_source`, a `Glance`, or the maps themselves. scorer: the one
-    that was trained with the model. words: of each picture, for sources that read them. realize: for the adapter.
-    groups: for each picture, which share one budget; without it, all of a prompt where the request says `total`. kept:
-    for each picture, where sources keep what they made of it.
+    options: how much may be spent, where and how. query: the question; found in the chat where it is None. scorer: the
+    one that was trained with the model. groups: for each picture, which share one budget; without it, all of a prompt
+    where the options say `total`. kept: for each picture, where sources keep what they made of it.
     """
 
-    request: Options = field(default_factory=lambda: Options(budget=256))
+    options: Options
     query: str | Sequence[str] | None = None
-    allocation: Allocation | Sequence[Allocation] | None = None
-    relevance: object = "auto"
     scorer: RelevanceSource | None = None
-    words: Any = None
-    realize: Mapping[str, object] = field(default_factory=dict)
     groups: Sequence[int] | None = None
     kept: Sequence[PictureStore | None] = ()
 
-    def override(self, **changes: object) -> Settings:
-        given = {name: value for name, value in changes.items() if value is not None}
-        request = self.request.override(**{name: given.pop(name) for name in OF_REQUEST if name in given})
-        return replace(self, request=request, **given)
+    def override(self, **changes: Any) -> Settings:
+        query = changes.pop("query", None)
+        return replace(self, options=self.options.override(**changes), query=self.query if query is None else query)
 
 
 @dataclass(frozen=True)
@@ -105,15 +97,34 @@ class PromptPlan:
         )
 
 
+@dataclass(frozen=True, eq=False)
+class VisualTokens:
+    """What a vision tower made of M leaves. embeds: (M, D). planes: the DeepStack planes, each (M, D)."""
+
+    embeds: Array
+    planes: tuple[Array, ...]
+
+    def select(self, index: Array) -> VisualTokens:
+        """Those at some places (K,), in that order."""
+        return VisualTokens(self.embeds[index], tuple(plane[index] for plane in self.planes))
+
+    @classmethod
+    def joined(cls, parts: Sequence[VisualTokens]) -> VisualTokens:
+        """Those of several, one after the other."""
+        join = namespace(parts[0].embeds).concatenate
+        planes = zip(*(part.planes for part in parts), strict=True)
+        return cls(join([part.embeds for part in parts]), tuple(join(plane) for plane in planes))
+
+
 class LeafPrompt(NamedTuple):
     """Prompts with one placeholder per visual token.
 
-    input_ids, attention_mask: (B, L), padded on the left; without a mask nothing is padded. tokens: `VisualTokens`, of
-    all rows. position_ids: (4, B, L) and next_position: (B,), from `leaf_positions`.
+    input_ids, attention_mask: (B, L), padded on the left; without a mask nothing is padded. tokens: of all rows.
+    position_ids: (4, B, L) and next_position: (B,), from `leaf_positions`.
     """
 
     input_ids: Array
-    tokens: Any
+    tokens: VisualTokens
     position_ids: Array
     next_position: Array
     attention_mask: Array | None = None
@@ -128,11 +139,8 @@ class DecodingStep(NamedTuple):
 
 @dataclass(frozen=True)
 class VisualGrid:
-    """The level-0 tokens of one picture: what the backbone would spend with nothing attached.
-
-    rows, cols: the grid of tokens. height, width: the canvas in pixels, that is the picture after the processor
-    resized it. row: the row of the batch whose prompt shows this picture.
-    """
+    """The rows × cols level-0 tokens of one picture: what the backbone spends with nothing attached. height, width: of
+    the picture after the processor resized it. row: the row of the batch whose prompt shows it."""
 
     rows: int
     cols: int
@@ -148,6 +156,11 @@ class VisualGrid:
     @property
     def tokens(self) -> int:
         return self.rows * self.cols
+
+    @property
+    def frame(self) -> Frame:
+        """How the picture lies on the grid."""
+        return Frame((self.height, self.width), self.cell, (self.rows * self.cell, self.cols * self.cell))
 
 
 @dataclass(frozen=True)
@@ -185,10 +198,6 @@ class Backbone(ABC):
     turn_start: ClassVar[str] = "<|im_start|>user"
     turn_ends: ClassVar[tuple[str, ...]] = ("<|im_end|>",)
 
-    def check(self, model: PreTrainedModel, processor: ProcessorMixin) -> None:
-        """Raise `InputError` if this model or processor cannot be served."""
-        return
-
     @abstractmethod
     def grids(self, model: PreTrainedModel, inputs: Inputs) -> list[VisualGrid]:
         """The level-0 grid of every picture, in the order in which the prompts show them."""
@@ -209,8 +218,7 @@ class Backbone(ABC):
         """Encode the pictures as allocated and shorten the prompt accordingly.
 
         inputs: the processor's output, possibly with `labels` and other arguments of the model, which are handed on.
-        allocations: one per picture, in order. known: what was encoded of these pictures before. A family may take
-        more, such as `merge=`, which the user gives to `attach`.
+        allocations: one per picture, in order. known: what was encoded of these pictures before.
         """
 
     def read_prompt(self, model: PreTrainedModel, realized: Realized) -> None:
@@ -223,25 +231,16 @@ class Backbone(ABC):
         return int(model.config.image_token_id)
 
 
-def require_transformers(what: str, minimum: str) -> None:
-    """One clear line for a transformers release that is too old.
-
-    Args:
-        what: What is wanted of it, like "attaching to qwen3_vl".
-        minimum: The oldest release that can do it.
-    """
+def require_transformers(what: str) -> None:
+    """Refuse a transformers release that is too old. what: is wanted of it, like "attaching to qwen3_vl"."""
     import transformers
     from packaging.version import Version
 
-    if Version(transformers.__version__) < Version(minimum):
+    if Version(transformers.__version__) < Version(OLDEST_TRANSFORMERS):
         raise InputError(
-            f"{what} needs transformers >= {minimum}, found {transformers.__version__}: upgrade it, "
-            f"pip install -U 'transformers>={minimum}'"
+            f"{what} needs transformers >= {OLDEST_TRANSFORMERS}, found {transformers.__version__}: upgrade it, "
+            f"pip install -U 'transformers>={OLDEST_TRANSFORMERS}'"
         )
-
-
-def supported_families() -> tuple[str, ...]:
-    return tuple(sorted(ADAPTERS))
 
 
 def wrappers(model: Any) -> list[Any]:
@@ -258,19 +257,12 @@ def wrappers(model: Any) -> list[Any]:
             return [*found, model]
 
 
-def unwrapped(model: object) -> Any:
-    """The stock model itself, in which adapters stay active and what was compiled stays so."""
-    return wrappers(model)[-1]
-
-
 def check_processor(processor: object) -> None:
-    """Is this a model's whole processor? Raises `InputError`."""
+    """Raise `InputError` unless this is a model's whole processor."""
     if hasattr(processor, "image_processor") and hasattr(processor, "tokenizer"):
         return
-    kind = type(processor).__name__
-    if hasattr(processor, "config") and hasattr(processor, "generate"):
-        raise InputError("the model and the processor are swapped; write attach(model, processor)")
     hint = "which has no image_processor" if hasattr(processor, "encode") else "which is none"
+    kind = type(processor).__name__
     raise InputError(f"the model's processor is needed, got {kind}, {hint}; give AutoProcessor.from_pretrained(…)")
 
 
@@ -284,7 +276,7 @@ def backbone_for(model: PreTrainedModel) -> Backbone:
     if model_type not in ADAPTERS:
         raise InputError(
             f"model family {model_type!r} ({type(model).__name__}) is not supported; supported: "
-            f"{', '.join(supported_families())}"
+            f"{', '.join(sorted(ADAPTERS))}"
         )
     if not hasattr(model, "generate"):
         raise InputError(
@@ -296,15 +288,61 @@ def backbone_for(model: PreTrainedModel) -> Backbone:
 @cache  # adapters have no state, one instance each serves every model
 def adapter(model_type: str) -> Backbone:
     module, name = ADAPTERS[model_type].split(":")
-    try:
-        return getattr(import_module(f".{module}", __package__), name)()
-    except ModuleNotFoundError as error:
-        raise InputError(f"the adapter for {model_type} could not be imported: {error}") from error
+    return getattr(import_module(f".{module}", __package__), name)()
+
+
+def check_allocations(allocations: Sequence[Allocation], grids: Sequence[tuple[int, int]]) -> None:
+    """Refuse allocations that are not for the pictures of a prompt, whose level-0 tokens are (rows, cols) each."""
+    if len(allocations) != len(grids):
+        raise InputError(f"this prompt shows {len(grids)} pictures, but {len(allocations)} allocations were given")
+    for allocation, grid in zip(allocations, grids, strict=True):
+        check_grid(allocation, *grid)
 
 
 def require_pictures(backbone: Backbone, inputs: Inputs) -> None:
     if all(inputs.get(key) is None for key in backbone.picture_keys):
         raise InputError(
             f"this prompt holds no picture (none of {', '.join(backbone.picture_keys)} was given), so there is nothing "
-            "to allocate; call the model without budget=, keep=, query=, allocation= or relevance="
+            f"to allocate; call the model without {', '.join(OVERRIDES)}"
         )
+
+
+def load_processor(name: str | PathLike[str], **options: object) -> Any:
+    """The processor of a model on the hub or in a folder.
+
+    The stock class of Qwen3-VL wants a video processor, which needs torchvision; where that is missing, the same class
+    is built from the tokenizer and the image processor alone. Pictures are treated the same either way.
+    """
+    from transformers import AutoImageProcessor, AutoProcessor, AutoTokenizer
+
+    try:
+        return AutoProcessor.from_pretrained(name, **options)
+    except (ImportError, AttributeError) as error:
+        if "orchvision" not in str(error) and "video" not in str(error).lower():
+            raise
+    tokenizer: Any = AutoTokenizer.from_pretrained(name, **options)
+    return picture_processor(AutoImageProcessor.from_pretrained(name, **options), tokenizer, tokenizer.chat_template)
+
+
+def picture_processor(pictures: object, tokenizer: object, template: object) -> Qwen3VLProcessor:
+    """The stock processor of an image processor and a tokenizer, without one for videos."""
+    made = _picture_class()
+    return made(image_processor=pictures, tokenizer=tokenizer, video_processor=None, chat_template=template)
+
+
+@cache
+def _picture_class() -> type[Qwen3VLProcessor]:
+    """Made when it is first needed, because its parent is transformers'; it is pickled by what it is made of."""
+    from transformers import Qwen3VLProcessor
+
+    class PictureProcessor(Qwen3VLProcessor):
+        def check_argument_for_proper_class(self, argument_name: str, argument: object) -> object:
+            # The stock check looks the video processor's class up in a table that torchvision would have filled.
+            if argument_name == "video_processor":
+                return type(argument)
+            return super().check_argument_for_proper_class(argument_name, argument)
+
+        def __reduce__(self) -> tuple[object, tuple[object, ...]]:
+            return picture_processor, (self.image_processor, self.tokenizer, self.chat_template)
+
+    return PictureProcessor

@@ -10,6 +10,7 @@ import json
 import math
 import os
 import re
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 
@@ -20,8 +21,9 @@ from ..pictures.kind import strangeness
 from ..pictures.load import Picture
 
 CALIBRATION = "calibration.json"
+# Stands where a text goes while a chat is written: a character of no language.
+PLACE = "\ue000"
 HUB_NAME = re.compile(r"[\w.-]{1,96}(/[\w.-]{1,96})?")
-# What the trainings of this library laid out where they do not say otherwise.
 TRAINED_STRATEGY = "overlay"
 
 
@@ -89,11 +91,11 @@ class Calibration:
                 str(found.get("strategy", TRAINED_STRATEGY)),
                 None if place is None else PlaceDoubt(*(float(place[one.name]) for one in fields(PlaceDoubt))),
             )
+            if not read.temperature > 0:
+                raise ValueError(f"its temperature, {read.temperature}, must be above 0")
+            return read
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise InputError(f"{path} is not a calibration ({error}); calibrate the model again") from error
-        if not read.temperature > 0:
-            raise InputError(f"{path} has temperature {read.temperature}; it must be above 0, calibrate again")
-        return read
 
     def write(self, folder: Path, **how: object) -> Path:
         """Write it into a model's folder; how: what it was measured on, kept in the file for readers."""
@@ -116,10 +118,16 @@ _ADDED = rf"(?:please|thanks|thank you|be brief|(?:please )?(?:{_HOW}|answer bri
 _ADDITION = re.compile(rf"(?<=[?.!,])\s*{_ADDED}\s*[.!]?\s*$", re.IGNORECASE)
 
 
+def without_markers(question: str, markers: Iterable[str]) -> str:
+    """A question with a gap in every marker that it spells out, such as the end of a turn: users write only text."""
+    for marker in sorted((one for one in markers if len(one) > 1), key=len, reverse=True):
+        question = question.replace(marker, f"{marker[0]} {marker[1:]}")
+    return question
+
+
 def as_trained(query: str, scorer: object) -> str:
     """A question as a model of this library's was trained on it: a capital at its beginning, not only capitals, and
-    nothing about how to answer. A small reader of characters takes other letters for other words. (Any other model
-    reads what was written.)"""
+    nothing about how to answer. Any other model reads what was written."""
     if not isinstance(scorer, ScorerRelevance):
         return query
     query = _ADDITION.sub("", query).rstrip() or query

@@ -12,8 +12,8 @@ from torch import Tensor
 
 from ..core.errors import InputError
 from .base import Inputs, VisualGrid
-from .merging import MergingBackbone, TokenLayout, dense_layout, fit, inner, square_grid, whole_patches
-from .tokens.patches import denormalize, in_order, unpatchify
+from .merging import MergingBackbone, TokenLayout, dense_layout, fit, inner, square_grid
+from .patches import denormalize, unpatchify
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, ProcessorMixin
@@ -37,7 +37,7 @@ class Qwen25VL(MergingBackbone):
         vision = model.config.vision_config
         merge, patch, frames = vision.spatial_merge_size, vision.patch_size, vision.temporal_patch_size
         sizes = [(rows, cols) for rows, cols in inputs["image_grid_thw"][:, 1:].tolist()]
-        pictures = in_order(unpatchify(inputs["pixel_values"], sizes, patch, merge, frames))
+        pictures = unpatchify(inputs["pixel_values"], sizes, patch, merge, frames)
         return [denormalize(one, processor) for one in pictures]
 
     def positions(self, model: PreTrainedModel, inputs: Inputs, attention_mask: Tensor) -> Tensor:
@@ -119,9 +119,9 @@ class LlavaOnevision(MergingBackbone):
     """A square view of the whole picture, then its tiles put together into one grid without padding.
 
     Every row of that grid ends in a learned line break (`image_newline`); line breaks lie in no grid and are always
-    kept. How the tiles are put together is asked of the stock model itself: it packs the numbers of the cells instead
-    of the tokens, so the layout here cannot drift from the one there. A prompt with several pictures shows each as one
-    view, and the stock packing shrinks a very large grid to at most nine tiles' worth of tokens.
+    kept. How the tiles are put together is asked of the stock model itself, so the layout here cannot drift from the
+    one there. A prompt with several pictures shows each as one view, and the stock packing shrinks a very large grid to
+    at most nine tiles' worth of tokens.
     """
 
     model_types: ClassVar[tuple[str, ...]] = ("llava_onevision",)
@@ -141,23 +141,17 @@ class LlavaOnevision(MergingBackbone):
         alone = (per_prompt == 1).repeat_interleave(per_prompt).tolist()
         return [count if single else 1 for count, single in zip(counts, alone, strict=True)]
 
-    def pack(self, model: PreTrainedModel, inputs: Inputs, features: list[Tensor]) -> list[Tensor]:
-        """The stock packing of per-tile features (tiles, n, C), with line breaks of the value LINE_BREAK."""
-        newline = torch.full((features[0].shape[-1],), LINE_BREAK)
-        ratio = inputs.get("vision_aspect_ratio") or model.config.vision_aspect_ratio
-        return inner(model).pack_image_features(
-            features, inputs["image_sizes"], image_newline=newline, vision_aspect_ratio=ratio
-        )[0]
-
     def side(self, model: PreTrainedModel) -> int:
         """Tokens on the side of one tile."""
         return model.config.vision_config.image_size // model.config.vision_config.patch_size
 
     def packed_breaks(self, model: PreTrainedModel, inputs: Inputs) -> list[Tensor]:
-        """Per picture (tokens,) bool: which of its packed tokens are line breaks."""
-        tokens = self.side(model) ** 2
-        tiles = [torch.zeros(count, tokens, 1) for count in self.tile_counts(model, inputs)]
-        return [packed[:, 0] == LINE_BREAK for packed in self.pack(model, inputs, tiles)]
+        """Per picture (tokens,) bool: which of its tokens are line breaks, as the stock model packs them."""
+        tiles = [torch.zeros(count, self.side(model) ** 2, 1) for count in self.tile_counts(model, inputs)]
+        ratio = inputs.get("vision_aspect_ratio") or model.config.vision_aspect_ratio
+        how = {"image_newline": torch.full((1,), LINE_BREAK), "vision_aspect_ratio": ratio}
+        packed = inner(model).pack_image_features(tiles, inputs["image_sizes"], **how)[0]
+        return [one[:, 0] == LINE_BREAK for one in packed]
 
     def layout(self, model: PreTrainedModel, inputs: Inputs) -> TokenLayout:
         side, patch = self.side(model), model.config.vision_config.patch_size
@@ -173,15 +167,16 @@ class LlavaOnevision(MergingBackbone):
         return TokenLayout(tuple(grids), torch.where(is_break, -1, (~is_break).cumsum(0) - 1))
 
     def pixels(self, model: PreTrainedModel, processor: ProcessorMixin, inputs: Inputs) -> list[Tensor]:
-        pixels = whole_patches(denormalize(inputs["pixel_values"], processor), model.config.vision_config.patch_size)
-        tiles = self.tiles(pixels, self.tile_counts(model, inputs))
-        grids = iter(self.layout(model, inputs).grids)
-        pictures = []
-        for views, size in zip(tiles, inputs["image_sizes"], strict=True):
-            whole, parts = views[:1], views[1:]
-            pictures.append(fit(whole[0], next(grids)))
-            if len(parts):
-                pictures.append(fit(self.assemble(model, parts, size), next(grids)))
+        # The last rows and columns of a tile that fill no patch are never seen.
+        pixels, side = inputs["pixel_values"], self.side(model) * model.config.vision_config.patch_size
+        pixels, counts = denormalize(pixels, processor)[..., :side, :side], self.tile_counts(model, inputs)
+        if pixels.ndim == 5:  # the processor pads every picture to the same number of tiles
+            pixels = torch.cat([one[:count] for one, count in zip(pixels, counts, strict=True)])
+        grids, pictures = iter(self.layout(model, inputs).grids), []
+        for views, size in zip(pixels.split(counts), inputs["image_sizes"], strict=True):
+            pictures.append(fit(views[0], next(grids)))
+            if len(views) > 1:
+                pictures.append(fit(self.assemble(model, views[1:], size), next(grids)))
         return pictures
 
     def assemble(self, model: PreTrainedModel, parts: Tensor, size: Tensor) -> Tensor:
@@ -197,12 +192,6 @@ class LlavaOnevision(MergingBackbone):
         kept = unpad_image(torch.stack(numbers), size)
         (top, left), (bottom, right) = kept[:, 0, 0].tolist(), kept[:, -1, -1].tolist()
         return mosaic[:, top * patch : (bottom + 1) * patch, left * patch : (right + 1) * patch]
-
-    def tiles(self, pixel_values: Tensor, counts: list[int]) -> list[Tensor]:
-        """Per picture (tiles, 3, S, S); the processor pads every picture to the same number of tiles."""
-        if pixel_values.ndim == 4:
-            return list(pixel_values.split(counts))
-        return [one[:count] for one, count in zip(pixel_values, counts, strict=True)]
 
 
 DOWNSAMPLING = 4  # two strided convolutions behind the encoder's patches
@@ -240,21 +229,16 @@ class DeepseekOcr2(MergingBackbone):
         return [view for page, group in zip(pages, tiles.split(counts), strict=True) for view in (*group, page)]
 
     def layout(self, model: PreTrainedModel, inputs: Inputs) -> TokenLayout:
-        pages, tiles = inputs["pixel_values"], inputs.get("pixel_values_local")
-        local = torch.zeros(len(pages), dtype=torch.int64)
-        if tiles is not None:
-            local = torch.as_tensor(inputs["num_local_patches"], dtype=torch.int64).cpu()
-        widths = [view.shape[-1] for view in self.views(inputs)]
+        widths, tiles = [view.shape[-1] for view in self.views(inputs)], inputs.get("pixel_values_local")
         grids = tuple(square_grid(tile_side(model, width), width) for width in widths)
+        counts = [0] * len(inputs["pixel_values"]) if tiles is None else inputs["num_local_patches"]
         # One separator behind each page: the last view of its picture.
-        last_view = (local + 1).cumsum(0) - 1
-        sizes = torch.tensor([grid.tokens for grid in grids])
-        ends = sizes.cumsum(0)[last_view]
-        cells = torch.full((int(sizes.sum()) + len(pages),), -1)
-        separator = torch.zeros(len(cells), dtype=torch.bool)
-        separator[ends + torch.arange(len(pages))] = True
-        cells[~separator] = torch.arange(int(sizes.sum()))
-        return TokenLayout(grids, cells)
+        last = (torch.as_tensor(counts).cpu() + 1).cumsum(0) - 1
+        parts, first = [], 0
+        for number, grid in enumerate(grids):
+            parts += [torch.arange(first, first + grid.tokens), torch.full((int((last == number).sum()),), -1)]
+            first += grid.tokens
+        return TokenLayout(grids, torch.cat(parts))
 
     def pixels(self, model: PreTrainedModel, processor: ProcessorMixin, inputs: Inputs) -> list[Tensor]:
         views, grids = self.views(inputs), self.layout(model, inputs).grids

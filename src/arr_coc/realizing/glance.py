@@ -1,24 +1,22 @@
 """The glance: ask the model itself where to look, on a coarse view that costs a few tokens.
 
 The picture is shown at one coarse level, the language model reads it with the question, and where the last token of the
-prompt looks, just before it would begin to answer, becomes the participatory map. Which layers and heads point at what
-is asked is a property of each model: by default the later layers are read, and `arr-coc calibrate` measures the heads
-on pictures whose boxes are known and writes them down (`find_glance`).
+prompt looks, just before it would begin to answer, becomes the participatory map. (The question's own tokens point
+worse; lab/LOG.md has the numbers.) Which layers and heads point at what is asked is a property of each model: by
+default the later layers are read, and `arr-coc calibrate` measures the heads on pictures whose boxes are known and
+writes them down (`find_glance`).
 
-A family that foveates before its encoder encodes the coarse leaves only, and those that stay leaves afterwards need not
-be encoded again; one that merges afterwards encodes in full, once, and reads its tokens merged coarsely.
-
-Reuse is an approximation: leaves attend to each other inside the vision tower, and those of the glance and the new ones
-were encoded apart, so neither saw the other. How much that matters was measured on small random models (512², 160 of
-256 tokens): the last logits move by 1 to 6 % of their norm, while another allocation of as many tokens moves them by 20
-to 37 %. `Glance(reuse=False)` encodes all leaves together, at the cost of the coarse ones that stay.
+A family that foveates before its encoder encodes the coarse leaves only, and those that stay leaves afterwards are not
+encoded again. That is an approximation: the leaves of the glance and the new ones do not see each other in the vision
+tower. On small random models (512², 160 of 256 tokens) the last logits move by 1 to 6 % of their norm, while another
+allocation of as many tokens moves them by 20 to 37 %. `Glance(reuse=False)` encodes all leaves together. A family that
+merges afterwards encodes in full, once, and reads its tokens merged coarsely.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import re
 from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -40,41 +38,26 @@ from ..knowing.ways import detail_relevance
 from .base import Backbone, Inputs, VisualGrid
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedConfig, PreTrainedModel
+    from transformers import PreTrainedModel
 
-GLANCE_NAME = "glance.json"
 FLAT = 0.05  # what flat ground keeps, beside the picture's most detailed cell at 1; the square root of both is taken
+# The coarse view has at least this share of the picture's tokens. Without known heads all are read of the layers
+# between these shares of the depth.
+LEAST_SHARE, FIRST_LAYER = 1 / 16, 0.25
 
 
 @dataclass(frozen=True)
 class Glance:
     """How to glance.
 
-    least: the coarse view has at least so many tokens, and at least `share` of the picture's own; never more than a
-    quarter of them. heads: (layer, head) pairs whose attention is read, as `arr-coc calibrate` finds them; None reads
-    all heads of the layers between two shares of the depth. detail: flat ground needs no tokens, whoever looks at
-    it. reuse: keep the encodings of coarse leaves that stay.
-
-    The last token of the prompt is asked, whose attention is that of a model about to answer. The question's own tokens
-    point worse, and dividing by where a token looks that has not read the question does not help (`mini`, 280
-    validation pictures, a view of 64 tokens: the eight most attended hold 79, 70 and 79 % of the relevant cells).
+    least: the coarse view has at least this many tokens; never more than a quarter of the picture's own. heads: (layer,
+    head) pairs whose attention is read, as `arr-coc calibrate` finds them; None reads all heads of the later layers.
+    reuse: keep the encodings of coarse leaves that stay.
     """
 
     least: int = 64
-    share: float = 1 / 16
-    layers: tuple[float, float] = (0.25, 1.0)
     heads: tuple[tuple[int, int], ...] | None = None
-    detail: bool = True
     reuse: bool = True
-
-    def __post_init__(self) -> None:
-        low, high = self.layers
-        if not (self.least >= 1 and 0 < self.share <= 1 and 0 <= low < high <= 1):
-            raise InputError(
-                f"a glance needs least >= 1, 0 < share <= 1 and 0 <= layers[0] < layers[1] <= 1, got {self}"
-            )
-        if self.heads is not None and not self.heads:
-            raise InputError("heads= names no head; give (layer, head) pairs, or None for all heads of the layers")
 
     @classmethod
     def load(cls, path: str | Path) -> Glance:
@@ -87,32 +70,14 @@ class Glance:
             raise InputError(f"{path} holds no heads to glance with ({error}); run arr-coc calibrate") from error
 
 
-def glance_path(name: str) -> Path:
-    """Where the heads of a model lie that is known by this name: in its own folder, or else in the user's."""
-    return measured_path(name, "glance")
-
-
 def find_glance(model: PreTrainedModel) -> Glance:
     """How this model glances best, where that was measured; else as any model is likely to."""
     name = getattr(model.config, "_name_or_path", "") or ""
-    if not name:
-        return Glance()
-    # A checkpoint in a folder that cannot be written may have been calibrated all the same.
-    places = (glance_path(name), glance_path(re.sub(r"^/+", "", name)))
-    found = next((place for place in places if os.path.isfile(place)), None)
-    return Glance() if found is None else Glance.load(found)
+    path = measured_path(name, "glance")
+    return Glance.load(path) if name and os.path.isfile(path) else Glance()
 
 
 # ---- the coarse view -------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Glimpse:
-    """What a glance brought: one map per picture, and what was encoded on the way, in the form that the adapter's
-    `realize(known=…)` takes."""
-
-    relevance: list[Relevance]
-    known: object
 
 
 @dataclass(frozen=True)
@@ -131,48 +96,37 @@ class GlanceView:
     known: object
 
 
+def whole_pictures(grids: Sequence[VisualGrid], tiled: bool) -> list[list[int]]:
+    """The numbers of the grids of each picture: tiles of one row of the batch are one picture in parts."""
+    groups: dict[int, list[int]] = {}
+    for number, grid in enumerate(grids):
+        groups.setdefault(grid.row if tiled else number, []).append(number)
+    return list(groups.values())
+
+
 def view_levels(grids: Sequence[VisualGrid], glance: Glance, tiled: bool = False) -> list[int]:
-    """The coarsest level, from 1 on, at which each picture has the tokens that a glance needs.
-
-    Tiles of one row of the batch are one picture in parts, so they count together.
-    """
+    """The coarsest level, from 1 on, at which each picture has the tokens that a glance needs; tiles count together."""
     coarsest = [max(1, build_tree(grid.rows, grid.cols, 16).levels) for grid in grids]
-    whole = [grid.row if tiled else number for number, grid in enumerate(grids)]
-
-    def level_of(picture: int) -> int:
-        parts = [grid for grid, one in zip(grids, whole, strict=True) if one == picture]
-        wanted = max(glance.least, glance.share * sum(grid.tokens for grid in parts))
-        deepest = max(level for level, one in zip(coarsest, whole, strict=True) if one == picture)
-        counts = (
-            (level, sum((-(-grid.rows >> level)) * (-(-grid.cols >> level)) for grid in parts))
+    levels = [1] * len(grids)
+    for members in whole_pictures(grids, tiled):
+        parts = [grids[number] for number in members]
+        wanted = max(glance.least, LEAST_SHARE * sum(grid.tokens for grid in parts))
+        deepest = max(coarsest[number] for number in members)
+        sizes = {
+            level: sum((-(-grid.rows >> level)) * (-(-grid.cols >> level)) for grid in parts)
             for level in range(1, deepest + 1)
-        )
-        return max((level for level, count in counts if count >= wanted), default=1)
-
-    chosen = {picture: level_of(picture) for picture in set(whole)}
-    return [min(chosen[one], most) for one, most in zip(whole, coarsest, strict=True)]
+        }
+        level = max((level for level, count in sizes.items() if count >= wanted), default=1)
+        for number in members:
+            levels[number] = min(level, coarsest[number])
+    return levels
 
 
 def coarse_allocation(grid: VisualGrid, level: int) -> Allocation:
     """The whole picture at one level."""
-    side = grid.cell << level
-    rows, cols = -(-grid.rows >> level), -(-grid.cols >> level)
-    corner = np.stack(np.meshgrid(np.arange(rows), np.arange(cols), indexing="ij"), -1).reshape(-1, 2) * side
-    extent = np.minimum(corner + side, [grid.height, grid.width]) - corner
-    count = len(corner)
-    return Allocation(
-        boxes=np.concatenate([corner, extent], axis=1),
-        levels=np.full(count, level),
-        counts=np.ones(count),
-        scores=np.zeros(count),
-        height=grid.height,
-        width=grid.width,
-        budget=count,
-        full=grid.tokens,
-        strategy="uniform",
-        cell=grid.cell,
-        canvas=(grid.height, grid.width),
-    )
+    corners = np.indices((-(-grid.rows >> level), -(-grid.cols >> level))).reshape(2, -1) << level
+    leaves = np.stack([*corners, np.full_like(corners[0], level)], axis=1)
+    return grid.frame.allocation(leaves, np.zeros(len(leaves)), len(leaves), "uniform")
 
 
 @torch.no_grad()
@@ -207,37 +161,35 @@ def read_view(
 @torch.no_grad()
 def glance_relevance(
     backbone: Backbone, model: PreTrainedModel, inputs: Inputs, queries: Sequence[str], glance: Glance | None = None
-) -> Glimpse:
-    """Where the model looks when it is about to answer, for every picture. queries: of each row of the batch."""
+) -> tuple[list[Relevance], object]:
+    """Where the model looks when it is about to answer, for every picture; and what was encoded on the way, as the
+    adapter's `realize(known=…)` takes it. queries: of each row of the batch."""
     glance = glance or find_glance(model)
     grids = backbone.grids(model, inputs)
     levels = view_levels(grids, glance, backbone.tiled)
     view = read_view(backbone, model, inputs, levels, glance_layers(model, glance))
     seen = view.weights[..., 0, :]
     if glance.heads is not None:
-        seen = torch.stack([seen[:, view.layers.index(layer), head] for layer, head in sorted(glance.heads)], 1)[
-            :, None
-        ]
+        chosen = [seen[:, view.layers.index(layer), head] for layer, head in sorted(glance.heads)]
+        seen = torch.stack(chosen, 1)[:, None]
     scores = seen.mean((1, 2))[view.shown].float().cpu()
     sizes = [(grid.rows, grid.cols) for grid in grids]
-    parts = [part.numpy() for part in spread_over_cells(scores, view.cells.cpu(), sizes, levels)]
+    maps = [part.numpy() for part in spread_over_cells(scores, view.cells.cpu(), sizes, levels)]
     # Tiles of one picture keep their heights beside each other: what is asked for may lie in one of them only.
-    whole = [grid.row if backbone.tiled else number for number, grid in enumerate(grids)]
-    peaks: dict[int, float] = {}
-    for part, one in zip(parts, whole, strict=True):
-        peaks[one] = max(peaks.get(one, 1e-9), float(part.max()))
+    for members in whole_pictures(grids, backbone.tiled):
+        peak = max(1e-9, *(float(maps[number].max()) for number in members))
+        for number in members:
+            maps[number] = (maps[number] / peak).astype(np.float32)
     note = f"glance: the model's own attention over {int(view.shown.sum())} coarse tokens"
-    maps = [(part / peaks[one]).astype(np.float32) for part, one in zip(parts, whole, strict=True)]
     found = [
         Relevance(one, query=queries[grid.row], participatory=one, notes=(note,))
         for one, grid in zip(maps, grids, strict=True)
     ]
-    return Glimpse(found, view.known)
+    return found, view.known
 
 
 def weigh_by_detail(relevance: Relevance, picture: Tensor) -> Relevance:
-    """Keep a glance's map where the picture (3, H, W) has detail to lose; attention alone stays as the participatory
-    map."""
+    """Keep a glance's map where the picture (3, H, W) has detail to lose; the participatory map is attention alone."""
     rows, cols = relevance.map.shape
     energy = torch.from_numpy(np.array(detail_relevance(picture).map))[None, None]
     cells = torch.nn.functional.adaptive_avg_pool2d(energy, (rows, cols))[0, 0].numpy()
@@ -250,16 +202,11 @@ def glance_layers(model: PreTrainedModel, glance: Glance) -> list[int]:
     """The numbers of the language layers that are read: those of the heads, or a share of all that attend."""
     numbers = sorted(set(attention_modules(model).values()))
     if glance.heads is None:
-        first = min(int(len(numbers) * glance.layers[0]), len(numbers) - 1)
-        return numbers[first : max(int(len(numbers) * glance.layers[1]), first + 1)]
-    wanted = sorted({layer for layer, _ in glance.heads})
+        return numbers[int(len(numbers) * FIRST_LAYER) :]
     heads = model.config.get_text_config().num_attention_heads
-    if not set(wanted) <= set(numbers) or max(head for _, head in glance.heads) >= heads:
-        raise InputError(
-            f"the heads to glance with do not fit this model ({len(numbers)} layers that attend, {heads} heads): run "
-            "arr-coc calibrate on it again"
-        )
-    return wanted
+    if not all(layer in numbers and head < heads for layer, head in glance.heads):
+        raise InputError("the heads to glance with do not fit this model: run arr-coc calibrate on it again")
+    return sorted({layer for layer, _ in glance.heads})
 
 
 def spread_over_cells(
@@ -293,9 +240,8 @@ def cells_of_levels(grids: Sequence[tuple[int, int]], levels: Sequence[int]) -> 
 # ---- the model's attention -------------------------------------------------------------------------------------------
 #
 # One attention function is registered with transformers. It does what "sdpa" does and, where a record is open in the
-# caller's context, first writes down the weights of the tokens that were asked about. `reading_attention` gives the
-# language model of one instance that name while it is open: nothing is left on the model, whatever happens inside. A
-# thread that runs the same model meanwhile has no record in its context and gets the attention that the model had.
+# caller's context, first writes down the weights of the tokens that were asked about. The language model of one
+# instance has that name while it is read; a thread that runs it meanwhile has no record and gets its own attention.
 
 READING = "arr_coc_reading"
 
@@ -312,15 +258,14 @@ class AttentionRecord:
 
 
 _open: ContextVar[AttentionRecord | None] = ContextVar("arr_coc_attention_record", default=None)
-# id of a configuration → (how many records are open on it, its own attention): the last one to close restores.
-_switched: dict[int, tuple[int, str]] = {}
-_lock = Lock()
+# id of a configuration that is being read → its own attention. One thread reads at a time.
+_own: dict[int, str] = {}
+_reading = Lock()
 
 
 def language_model(model: PreTrainedModel) -> Any:
-    """The language model inside a vision-language model of any family, without its head."""
-    core = model.base_model
-    return core.language_model if hasattr(core, "language_model") else core.text_model
+    """The language model inside a vision-language model, without its head."""
+    return model.base_model.language_model
 
 
 def attention_modules(model: PreTrainedModel, layers: Iterable[int] | None = None) -> dict[nn.Module, int]:
@@ -348,34 +293,23 @@ def reading_attention(
     record = AttentionRecord(attention_modules(model, layers), queries, keys)
     found = (getattr(module, "config", None) for module in language_model(model).modules())
     configs = {id(config): config for config in found if hasattr(config, "_attn_implementation_internal")}
-    for config in configs.values():
-        _switch(config, 1)
-    token = _open.set(record)
-    try:
-        yield record
-    finally:
-        _open.reset(token)
-        for config in configs.values():
-            _switch(config, -1)
-
-
-def _switch(config: PreTrainedConfig, step: int) -> None:
-    """Count the records that are open on a configuration, of this one alone, not of configurations inside it."""
-    with _lock:
-        count, own = _switched.pop(id(config), (0, config._attn_implementation))
-        if count + step:
-            _switched[id(config)] = count + step, own
-        config._attn_implementation_internal = READING if count + step else own
-
-
-def _own_attention(config: object) -> str:
-    return _switched.get(id(config), (0, "sdpa"))[1] or "sdpa"
+    with _reading:
+        _own.update({number: config._attn_implementation or "sdpa" for number, config in configs.items()})
+        token = _open.set(record)
+        try:
+            for config in configs.values():  # of this one alone, not of configurations inside it
+                config._attn_implementation_internal = READING
+            yield record
+        finally:
+            _open.reset(token)
+            for number, config in configs.items():
+                config._attn_implementation_internal = _own[number]
 
 
 def _mask(*args: object, config: object = None, **how: object) -> object:
     from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS
 
-    name = "sdpa" if _open.get() is not None else _own_attention(config)
+    name = "sdpa" if _open.get() is not None else _own.get(id(config), "sdpa")
     return ALL_MASK_ATTENTION_FUNCTIONS[name](*args, config=config, **how)
 
 
@@ -386,7 +320,7 @@ def _attend(
 
     record, name = _open.get(), "sdpa"
     if record is None:
-        name = _own_attention(module.config)
+        name = _own.get(id(module.config), "sdpa")
         if name not in ALL_ATTENTION_FUNCTIONS:  # every family brings its own eager one
             eager = import_module(type(module).__module__).eager_attention_forward
             return eager(module, query, key, value, attention_mask, **how)

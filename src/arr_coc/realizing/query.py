@@ -1,13 +1,10 @@
-"""Prompts as tokens: where the last user turn is, how to put a question there that is only text, and how to shorten a
-prompt to the tokens that its pictures keep."""
+"""Prompts as tokens: where the last user turn is, how to put another question there, and how to shorten a prompt to the
+tokens that its pictures keep."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from copy import deepcopy
-from threading import Lock
 from typing import TYPE_CHECKING, Any, Literal
-from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor
@@ -16,12 +13,7 @@ from torch.nn.utils.rnn import pad_sequence
 from .base import Backbone, Inputs
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedTokenizerBase, ProcessorMixin
-
-# Stands where the question goes while a chat is written: a character of no language.
-PLACE = "\ue000"
-_literal: WeakKeyDictionary[PreTrainedTokenizerBase, PreTrainedTokenizerBase] = WeakKeyDictionary()
-_copying = Lock()
+    from transformers import PreTrainedModel, ProcessorMixin
 
 
 def find_sequence(ids: Tensor, wanted: Sequence[int]) -> Tensor:
@@ -89,11 +81,9 @@ def with_questions(
         return inputs
     ids, mask = inputs["input_ids"], inputs.get("attention_mask")
     valid = torch.ones_like(ids) if mask is None else mask
-    words, visual = question_mask(backbone, processor, inputs), ids == image
-    behind = words & (visual.flip(1).cumsum(1).flip(1) == 0)
-    before = words & (visual.cumsum(1) == 0)
+    words, visual, outside = question_mask(backbone, processor, inputs), ids == image, ids.shape[1]
+    behind, before = words & (visual.flip(1).cumsum(1).flip(1) == 0), words & (visual.cumsum(1) == 0)
     words = torch.where(behind.any(1, keepdim=True), behind, before)
-    outside = ids.shape[1]
     rows: list[Tensor] = []  # where each token of a new row comes from: a column of the old one, or -1 - token
     for row, query in enumerate(queries):
         columns = torch.nonzero(valid[row]).flatten()
@@ -124,42 +114,6 @@ def _same(first: str, second: str) -> bool:
     return one == other or (bool(one) and bool(other) and (one in other or other in one))
 
 
-def tokenize_prompt(tokenizer: Any, chat: str, *texts: str) -> list[int]:
-    """The tokens of a chat that has PLACE where each of the texts goes; those are nothing but text, whatever markers
-    they spell out."""
-    first, *rest = chat.split(PLACE)
-    if not any(spells_markers(tokenizer, text) for text in texts):
-        return tokenizer(first + "".join(text + after for text, after in zip(texts, rest, strict=True))).input_ids
-    ids, literal = [*tokenizer(first).input_ids], literal_tokenizer(tokenizer)
-    for text, after in zip(texts, rest, strict=True):
-        ids += literal(text, add_special_tokens=False, split_special_tokens=True).input_ids
-        ids += tokenizer(after, add_special_tokens=False).input_ids
-    return ids
-
-
-def literal_tokenizer(tokenizer: PreTrainedTokenizerBase) -> PreTrainedTokenizerBase:
-    """A copy for text whose markers mean nothing. Whether they do is a state of a tokenizer, not of a call: switched on
-    the one that all threads share, it would take another thread's pictures out of its prompt."""
-    with _copying:
-        if tokenizer not in _literal:
-            _literal[tokenizer] = deepcopy(tokenizer)
-        return _literal[tokenizer]
-
-
-def spells_markers(tokenizer: PreTrainedTokenizerBase, question: str) -> bool:
-    """Does the question spell out a token with a meaning of its own, such as the end of a turn?"""
-    return any(token in question for token in tokenizer.get_added_vocab())
-
-
-def without_markers(tokenizer: PreTrainedTokenizerBase, question: str) -> str:
-    """The question with a gap in every marker, for processors that tokenise whole chats by themselves."""
-    markers: list[str] = list(tokenizer.get_added_vocab())
-    for token in sorted(markers, key=lambda token: -len(token)):
-        if len(token) > 1:
-            question = question.replace(token, f"{token[0]} {token[1:]}")
-    return question
-
-
 # ---- shorten a prompt: pure tensor functions over whole batches ------------------------------------------------------
 
 
@@ -186,10 +140,11 @@ def take(values: Tensor, index: Tensor, fill: float = 0) -> Tensor:
     return values.gather(-1, place).masked_fill(index < 0, fill)
 
 
-def shortened(inputs: Inputs, index: Tensor, consumed: Collection[str], padding: int) -> dict[str, Any]:
+def shortened(model: PreTrainedModel, inputs: Inputs, index: Tensor, consumed: Collection[str]) -> dict[str, Any]:
     """The inputs of a model at the positions that stay, without those that were consumed. What does not run along the
-    prompt is handed on as it is. index: from `pack`. padding: the token that pads."""
-    fills, shape = {"input_ids": padding, "labels": -100}, inputs["input_ids"].shape
+    prompt is handed on as it is. index: from `pack`."""
+    padding = getattr(model.config.get_text_config(), "pad_token_id", None)
+    fills, shape = {"input_ids": 0 if padding is None else padding, "labels": -100}, inputs["input_ids"].shape
     return {
         name: take(value, index, fills.get(name, 0)) if isinstance(value, Tensor) and value.shape == shape else value
         for name, value in inputs.items()

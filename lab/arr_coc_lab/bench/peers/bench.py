@@ -24,7 +24,6 @@ from ..report import Quantity, Report, Score, Table, share_name
 from ..rows import BenchRow, Key
 from ..run import Job, Plan, in_turn
 from ..suite import PeersOptions, chosen_families
-from .cost import counted_cost, model_cost, prompt_length
 from .model import PeerScene, PrunableMini, Way
 from .ways import FULL, chosen_ways
 
@@ -99,9 +98,7 @@ class PeersWork:
             way, tokens = FULL if name == FULL.name else chosen_ways([name])[0], max(1, round(keep * TOKENS))
             told = way.make(mini, scene, tokens)
             right, counts = mini.right(scene, told)
-            known = model_cost(mini, told.visual.patches, counts, prompt_length(scene))
-            choosing = chooser_cost(self.weights, self.device, self.seed, way, tokens)
-            cost = {"GFLOP": round(known.tower + known.language + choosing, 3), "choosing": round(choosing, 4)}
+            cost = {"GFLOP": round(counted_cost(self.weights, self.device, self.seed, way, tokens), 3)}
             for number, one in enumerate(right.tolist(), start):
                 key = Key(f"{family} {number}", name, keep)
                 if key in missing:
@@ -109,47 +106,45 @@ class PeersWork:
 
 
 @cache
-def chooser_cost(weights: Path | None, device: str, seed: int, way: Way, tokens: int) -> float:
-    """What choosing costs, in GFLOP, on one picture that is not among those that are read."""
+def counted_cost(weights: Path | None, device: str, seed: int, way: Way, tokens: int) -> float:
+    """GFLOP of a way, from the pixels to the end of the prompt, on one picture that is not among those that are read:
+    choosing, tower and language model, as torch counts them (attention as the whole square)."""
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+    from torch.utils.flop_counter import FlopCounterMode
+
+    mini = prunable(weights, device)
     batch = render("forms", 1, (SIDE, SIDE), seed + 1, SPLIT, device=device)
-    return counted_cost(prunable(weights, device), way, tokens, batch).chooser
+    scene = PeerScene(batch, mini.dtype, answers=False)
+    # The plain kernel, because the counter does not know every fused one.
+    with sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as counter:
+        mini.language(scene, way.make(mini, scene, tokens))
+    return counter.get_total_flops() / 1e9
 
 
 # ---- what the rows say -----------------------------------------------------------------------------------------------
 
 
 def report_of(rows: Sequence[BenchRow], facts: Mapping[str, str]) -> Report:
-    """Equal tokens by the report's own tables, then the cost of each, and equal compute."""
+    """Equal tokens by the report's own tables, then equal compute."""
     scores = [Score("right", RIGHT.title, baseline=OURS)]
-    costs: dict[tuple[str, float], list[tuple[float, float]]] = {}
+    costs: dict[tuple[str, float], float] = {}
     right: dict[tuple[str, float], dict[str, float]] = {}
     for row in rows:
         cell = row.system, row.keep
-        costs.setdefault(cell, []).append((float(str(row.extras["GFLOP"])), float(str(row.extras["choosing"]))))
+        costs[cell] = float(str(row.extras["GFLOP"]))
         right.setdefault(cell, {})[row.question] = row.scores["right"]
-    means = {cell: tuple(np.mean(several, axis=0).tolist()) for cell, several in costs.items()}
-    more = [cost_table(means), compute_table(means, right)] if any(name == OURS for name, _ in means) else []
+    more = [compute_table(costs, right)] if any(name == OURS for name, _ in costs) else []
     return Report.of(rows, scores, facts, ("family", "way"), more, compact=True)
 
 
-def cost_table(means: Mapping[tuple[str, float], tuple[float, ...]]) -> Table:
-    """GFLOP a picture: tower, language model and chooser; of these the chooser's."""
-    rows: dict[str, dict[str, str]] = {}
-    keeps = sorted({keep for _, keep in means}, reverse=True)
-    for (name, keep), (total, choosing) in means.items():
-        rows.setdefault(name, {"system": name})[str(keep)] = f"{total:.1f} ({choosing:.2f})"
-    columns = {"system": "way", **{str(keep): share_name(keep) for keep in keeps}}
-    return Table("GFLOP a picture (of these choosing)", columns, list(rows.values()))
-
-
 def compute_table(
-    means: Mapping[tuple[str, float], tuple[float, ...]], right: Mapping[tuple[str, float], Mapping[str, float]]
+    costs: Mapping[tuple[str, float], float], right: Mapping[tuple[str, float], Mapping[str, float]]
 ) -> Table:
-    """Each way at each share, and ours at the largest budget that costs no more."""
-    ours = sorted(keep for name, keep in means if name == OURS)
+    """Each way at each share with its GFLOP a picture, and ours at the largest budget that costs no more."""
+    ours = sorted(keep for name, keep in costs if name == OURS)
     rows = []
-    for (name, keep), (total, _) in means.items():
-        affordable = [one for one in ours if means[OURS, one][0] <= total]
+    for (name, keep), total in costs.items():
+        affordable = [one for one in ours if costs[OURS, one] <= total]
         if name == OURS or not affordable:
             continue
         mine, theirs = right[OURS, affordable[-1]], right[name, keep]
@@ -160,7 +155,7 @@ def compute_table(
                 "system": name,
                 "keep": share_name(keep),
                 "cost": f"{total:.1f}",
-                "ours": f"{share_name(affordable[-1])}: {means[OURS, affordable[-1]][0]:.1f}",
+                "ours": f"{share_name(affordable[-1])}: {costs[OURS, affordable[-1]]:.1f}",
                 "gap": Quantity.percent(gap),
             }
         )

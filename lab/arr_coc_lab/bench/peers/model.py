@@ -18,9 +18,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from arr_coc.realizing.patches import PatchPyramid, gather_leaf_patches, mip_pyramid
+from arr_coc.realizing.positions import language_positions
 from arr_coc.realizing.qwen3_vl.encode import PatchPlaces
-from arr_coc.realizing.tokens.patches import PatchPyramid, gather_leaf_patches, mip_pyramid
-from arr_coc.realizing.tokens.positions import language_positions
 
 from ...classic.walks import LanguageWalk, TowerWalk, own_attention
 from ...train.mini_model import HEAD, TURN_LENGTH, VISION_END, chat_tail
@@ -35,19 +35,17 @@ Made = TypeVar("Made")
 @dataclass
 class Visual:
     """Visual tokens of B pictures. embeds: (B, N, D). planes: DeepStack's, each (B, N, D). places: (B, N, 2), row and
-    column on the level-0 grid, fractional where a token stands for several cells. patches: read by each block of the
-    tower, and by its merger at the end."""
+    column on the level-0 grid, fractional where a token stands for several cells."""
 
     embeds: Tensor
     planes: list[Tensor]
     places: Tensor
-    patches: tuple[int, ...] = ()
 
     def __len__(self) -> int:
         return self.embeds.shape[1]
 
     def map(self, change: Callable[[Tensor], Tensor]) -> Visual:
-        return Visual(change(self.embeds), [change(plane) for plane in self.planes], change(self.places), self.patches)
+        return Visual(change(self.embeds), [change(plane) for plane in self.planes], change(self.places))
 
     def take(self, index: Tensor) -> Visual:
         """index (B, K): those tokens, in raster order."""
@@ -58,14 +56,14 @@ class Visual:
         return self.map(partial(pool, slot=slot, count=count, weight=weight))
 
     def at(self, places: Tensor) -> Visual:
-        return Visual(self.embeds, self.planes, places, self.patches)
+        return Visual(self.embeds, self.planes, places)
 
     def beside(self, other: Visual) -> Visual:
         """The tokens of both, in raster order of their places."""
         places = torch.cat([self.places, other.places], 1)
         order = (places[..., 0] * 4096 + places[..., 1]).argsort(dim=1, stable=True)
         planes = [torch.cat(two, 1) for two in zip(self.planes, other.planes, strict=True)]
-        both = Visual(torch.cat([self.embeds, other.embeds], 1), planes, places, self.patches)
+        both = Visual(torch.cat([self.embeds, other.embeds], 1), planes, places)
         return both.map(partial(gather, index=order))
 
 
@@ -272,7 +270,7 @@ class MergingWalk(TowerWalk):
     """The tower on B pictures of M leaves, which may become fewer on the way (ToMe), with what its last block did.
 
     merges: how many tokens each block merges away. query, key: (B, heads, 4·M, d), turned. plain: (B, 4·M, heads, d),
-    the key before it was turned. patches: read by each block of the tower, and by its merger at the end.
+    the key before it was turned.
     """
 
     halves = True
@@ -286,7 +284,7 @@ class MergingWalk(TowerWalk):
         self.positions = places.positions.view(self.batch, -1, 2)
         self.places = language_positions(leaves, grid)[1:].permute(1, 2, 0)
         self.mass = torch.ones(leaves.shape[:2], device=scene.device)  # cells in each token
-        self.patches, self.planes = [4 * leaves.shape[1]], list[Tensor]()
+        self.planes, self.block = list[Tensor](), 0
         self.query = self.key = self.plain = self.hidden
 
     def attend(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
@@ -295,8 +293,7 @@ class MergingWalk(TowerWalk):
         self.query, self.key, value = (
             item[0].unflatten(1, (self.batch, -1)).transpose(0, 1) for item in (query, key, value)
         )
-        number = len(self.patches) - 1
-        bias = self.mass.log().repeat_interleave(4, 1)[:, None, None] if any(self.merges[:number]) else None
+        bias = self.mass.log().repeat_interleave(4, 1)[:, None, None] if any(self.merges[: self.block]) else None
         bias = bias if bias is None else bias.to(query.dtype)
         mixed = F.scaled_dot_product_attention(self.query, self.key, value, attn_mask=bias)
         return mixed.transpose(1, 2).flatten(0, 1)[None]
@@ -321,7 +318,7 @@ class MergingWalk(TowerWalk):
         self.turn = self.tower.rotary_pos_emb(self.hidden, self.positions.view(-1, 2))
 
     def after(self, number: int) -> bool:
-        self.patches.append(len(self.hidden) // self.batch)
+        self.block = number + 1
         return False
 
     def plane(self, made: Tensor) -> Tensor:
@@ -337,7 +334,7 @@ class MergingWalk(TowerWalk):
         finally:
             for handle in handles:
                 handle.remove()
-        return Visual(embeds, self.planes, self.places, tuple(self.patches))
+        return Visual(embeds, self.planes, self.places)
 
 
 @dataclass(frozen=True)

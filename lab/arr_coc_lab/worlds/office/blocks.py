@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import Any
+from types import FunctionType
 
 from arr_coc.knowing.language.tables import read_table
 
@@ -26,8 +26,8 @@ TABLES: dict[str, dict[str, list[list[str]]]] = read_table(DATA / "values.toml")
 CHART_KINDS: dict[str, str] = read_table(DATA / "values.toml")["charts"]["kinds"]
 
 
-def block(write: Block) -> Block:
-    BLOCKS[write.__name__] = write  # ty: ignore[unresolved-attribute]
+def block(write: FunctionType) -> FunctionType:
+    BLOCKS[write.__name__] = write
     return write
 
 
@@ -697,7 +697,7 @@ def chart_map(paper: Paper, frame: Frame, y: float) -> float:
     for place, name in enumerate(names):
         x0 = frame.x0 + place % 3 * frame.width / 3
         y0 = y + place // 3 * (bottom - y) / 2
-        shade: Any = tuple(paper.random.randrange(140, 235) for _ in range(3))
+        shade = paper.shade(140, 235)
         paper.box(x0, y0, x0 + frame.width / 3, y0 + (bottom - y) / 2, shade, fill=True)
         spot = (x0 + 0.15 * frame.width / 3, y0 + paper.random.uniform(0.2, 0.6) * (bottom - y) / 2)
         label = paper.write(*spot, name, colour=(20, 20, 20))

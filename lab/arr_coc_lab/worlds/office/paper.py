@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -122,14 +121,20 @@ class Paper(Speaker):
         tint = source.choice(((255, 255, 255), (255, 255, 255), (250, 248, 240), (244, 246, 250), (236, 236, 232)))
         self.paper: Colour = (24, 26, 32) if dark else tint
         self.ink: Colour = (225, 228, 232) if dark else source.choice(((0, 0, 0), (20, 20, 40), (60, 60, 60)))
-        self.accent: Colour = tuple(source.randrange(30, 200) for _ in range(3))  # type: ignore[assignment]
-        self.soft: Colour = tuple((3 * paper + ink) // 4 for paper, ink in zip(self.paper, self.ink, strict=True))  # type: ignore[assignment]
+        self.accent = self.shade(30, 200)
+        red, green, blue = ((3 * paper + ink) // 4 for paper, ink in zip(self.paper, self.ink, strict=True))
+        self.soft: Colour = (red, green, blue)
         self.capitals = self.chance(0.08)
         self.inks: list[Ink] = []
         self.shapes: list[tuple[str, tuple[float, ...], Colour, int]] = []
         self.texts: list[str] = []
         self.boxes: list[tuple[float, float, float, float]] = []
         self.questions: list[Question] = []
+
+    def shade(self, low: int, high: int) -> Colour:
+        """A colour whose parts lie between two numbers."""
+        red, green, blue = (self.random.randrange(low, high) for _ in range(3))
+        return red, green, blue
 
     # Writing -----------------------------------------------------------------------------------------------------
     def font(self, scale: float = 1.0, bold: bool = False, hand: bool = False) -> ImageFont.FreeTypeFont:
@@ -220,7 +225,7 @@ class Paper(Speaker):
             else:
                 x0, y0, x1, y1 = place
                 corners = (min(x0, x1), min(y0, y1), max(x0, x1), max(y0, y1))
-                draw.rectangle(corners, **({"fill": colour} if kind == "fill" else {"outline": colour}))
+                draw.rectangle(corners, fill=colour if kind == "fill" else None, outline=colour)
         for ink in self.inks:
             draw.text((ink.x, ink.y), ink.text, ink.colour, ink.font)
         return np.asarray(image)
@@ -243,9 +248,3 @@ def worn(pixels: np.ndarray, source: random.Random) -> np.ndarray:
         quality = [cv2.IMWRITE_JPEG_QUALITY, source.randint(25, 80)]
         found = cv2.imdecode(cv2.imencode(".jpg", found, quality)[1], cv2.IMREAD_COLOR)
     return found
-
-
-def union(boxes: Iterable[tuple[float, float, float, float]]) -> tuple[float, float, float, float]:
-    """The box around boxes."""
-    x0, y0, x1, y1 = zip(*boxes, strict=True)
-    return min(x0), min(y0), max(x1), max(y1)

@@ -63,8 +63,7 @@ def import_command(name: str) -> typer.Typer | Callable[..., object]:
     point = plugins(GROUP).get(name)
     if point is None:
         raise InputError(f"arr-coc {name} is part of the laboratory; install it: {LAB}")
-    plugin = load_plugin(point)
-    return getattr(plugin, "app", None) or plugin.command
+    return load_plugin(point)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

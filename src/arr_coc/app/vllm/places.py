@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from ...core.errors import InputError
-from ...realizing.tokens.positions import (
+from ...realizing.positions import (
     axial_angles,
     language_positions,
     position_taps,

@@ -23,8 +23,8 @@ from ...core.errors import InputError
 from ...pictures.load import load_picture
 from ...pictures.load import resized as resized_to
 from ...realizing.base import VisualGrid, adapter
+from ...realizing.patches import LeafBatch, denormalize, gather_leaf_patches, mip_pyramid, unpatchify
 from ...realizing.query import find_questions
-from ...realizing.tokens.patches import LeafBatch, denormalize, gather_leaf_patches, in_order, mip_pyramid, unpatchify
 from .wishes import KEY, SeenPicture, VllmServer
 
 qwen3_vl = import_module("vllm.model_executor.models.qwen3_vl")
@@ -158,7 +158,7 @@ class FoveatedProcessor(qwen3_vl.Qwen3VLMultiModalProcessor):
     def _seen(self, groups: Any, raw: bool) -> list[Tensor]:
         """Every picture as (3, height, width) in [0, 1]."""
         look = self.info.get_image_processor()
-        return [(one / 255).clamp(0, 1) if raw else denormalize(one, look) for one in in_order(groups)]
+        return [(one / 255).clamp(0, 1) if raw else denormalize(one, look) for one in groups]
 
     def _get_mm_fields_config(self, hf_inputs: Any, hf_processor_mm_kwargs: Mapping[str, Any]) -> Mapping[str, object]:
         fields = dict(super()._get_mm_fields_config(hf_inputs, stock(hf_processor_mm_kwargs)))

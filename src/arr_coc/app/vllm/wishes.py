@@ -29,7 +29,6 @@ from ...knowing.words.reading import with_words
 from ...options import Options, check_question
 from ...pictures.load import Picture
 from ...pictures.words import as_words
-from ...realizing.attachment_plan import frame_of
 from ...realizing.base import VisualGrid
 from ...realizing.bundled import Calibration
 from ...texture.type_height import letters_of
@@ -151,9 +150,9 @@ class VllmServer:
         known = relevance_for(source, scene, query)
         view = View(
             given.size,
-            frame_of(grid),
+            grid.frame,
             letters=lambda: letters_of(given.pixels, words, given.size),
-            resized=lambda times: frame_of(picture.resized(times)),
+            resized=lambda times: picture.resized(times).frame,
             grip=self.grip,
         )
         return attend([view], [known], [budget], options)[0].allocation

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from typing import TYPE_CHECKING, ClassVar
 
 import torch
@@ -10,28 +11,26 @@ from torch import Tensor
 
 from ...core.errors import InputError
 from ...core.values import Allocation
-from ..base import Backbone, Inputs, Realized, VisualGrid
+from ..base import Backbone, Inputs, Realized, VisualGrid, VisualTokens, check_allocations
+from ..patches import LeafBatch, denormalize, unpatchify
+from ..positions import placeholder_owner
 from ..query import pack, padding_side, shortened
-from ..tokens.patches import LeafBatch, PictureGroups, check_grid, denormalize, in_order, unpatchify
-from ..tokens.positions import placeholder_owner
-from .encode import VisualTokens, foveate, leaf_positions, run_language_model
+from .encode import foveate, leaf_positions, run_language_model
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, ProcessorMixin
 
 
 class Qwen3VL(Backbone):
-    """Foveation of the stock `Qwen3VLForConditionalGeneration`."""
+    """Foveation of the stock `Qwen3VLForConditionalGeneration`, and of its mixture of experts."""
 
-    model_types: ClassVar[tuple[str, ...]] = ("qwen3_vl",)
+    model_types: ClassVar[tuple[str, ...]] = ("qwen3_vl", "qwen3_vl_moe")
     before_encoder: ClassVar[bool] = True
     picture_keys: ClassVar[tuple[str, ...]] = ("pixel_values", "image_grid_thw")
     # Frames that a patch repeats; None: as many as the model's patches have.
     temporal: ClassVar[int | None] = None
     # What the stock class calls what is shown.
     modality: ClassVar[str] = "image"
-    # What an allocation is for, in messages.
-    shown: ClassVar[str] = "pictures"
 
     def grids(self, model: PreTrainedModel, inputs: Inputs) -> list[VisualGrid]:
         vision = model.config.vision_config
@@ -47,12 +46,12 @@ class Qwen3VL(Backbone):
 
     def pixels(self, model: PreTrainedModel, processor: ProcessorMixin, inputs: Inputs) -> list[Tensor]:
         # Of several frames side by side (a video), the first; a picture is one frame.
-        pictures = [one.unflatten(0, (3, -1))[:, 0] for one in in_order(self.normalised_pixels(model, inputs))]
+        pictures = [one.unflatten(0, (3, -1))[:, 0] for one in self.normalised_pixels(model, inputs)]
         return [denormalize(one, processor) for one in pictures]
 
-    def normalised_pixels(self, model: PreTrainedModel, inputs: Inputs) -> PictureGroups:
-        """The pictures inside `pixel_values`, as the vision tower sees them, by size; of a video groups of frames,
-        which are channels, in a patch's own order."""
+    def normalised_pixels(self, model: PreTrainedModel, inputs: Inputs) -> list[Tensor]:
+        """The pictures inside `pixel_values`, as the vision tower sees them; of a video groups of frames, which are
+        channels, in a patch's own order."""
         vision = model.config.vision_config
         merge, frames = vision.spatial_merge_size, self.temporal or vision.temporal_patch_size
         patches = inputs[self.picture_keys[0]]
@@ -71,21 +70,11 @@ class Qwen3VL(Backbone):
 
         known: leaves that a glance encoded. tower: `encode_leaves` in another form, such as a recorded one.
         """
-        batch = self.leaf_batch(model, inputs, allocations)
+        merge, pixels = model.config.vision_config.spatial_merge_size, inputs[self.picture_keys[0]]
+        check_allocations(allocations, [(rows // merge, cols // merge) for rows, cols in self._patch_grids(inputs)])
+        batch = LeafBatch.of(allocations, pixels.device)
         tokens = foveate(model, self.normalised_pixels(model, inputs), batch, known, tower, self.temporal)
         return self.splice(model, inputs, batch, tokens)
-
-    def leaf_batch(self, model: PreTrainedModel, inputs: Inputs, allocations: Sequence[Allocation]) -> LeafBatch:
-        """The leaves of one allocation per picture, checked against what the processor made of the pictures."""
-        merge = model.config.vision_config.spatial_merge_size
-        sizes = self._patch_grids(inputs)
-        if len(allocations) != len(sizes):
-            raise InputError(
-                f"this prompt shows {len(sizes)} {self.shown}, but {len(allocations)} allocations were given"
-            )
-        for allocation, (rows, cols) in zip(allocations, sizes, strict=True):
-            check_grid(allocation, rows // merge, cols // merge)
-        return LeafBatch.of(allocations, inputs[self.picture_keys[0]].device)
 
     def splice(self, model: PreTrainedModel, inputs: Inputs, batch: LeafBatch, tokens: VisualTokens) -> Realized:
         """The prompt with one placeholder per leaf; text keeps the positions it has around the full picture."""
@@ -99,15 +88,15 @@ class Qwen3VL(Backbone):
         index = pack(keep, padding_side(mask))
 
         consumed = {*self.picture_keys, "mm_token_type_ids", "position_ids", "attention_mask"}
-        padding = model.config.text_config.pad_token_id
-        short = shortened(inputs, index, consumed, 0 if padding is None else padding)
+        short = shortened(model, inputs, index, consumed)
         attention_mask = (index >= 0).to(mask.dtype)
         positions, next_position = leaf_positions(short["input_ids"], batch, image, attention_mask)
         # Beams and several answers repeat the features in place, so every call builds its own container.
-        parts = tokens.split(batch.counts)
-        features = self.features_class()(
-            pooler_output=[part.embeds for part in parts],
-            deepstack_features=[list(planes) for planes in zip(*(part.planes for part in parts), strict=True)],
+        kind = model.config.model_type
+        stock = import_module(f"transformers.models.{kind}.modeling_{kind}")
+        features = stock.BaseModelOutputWithDeepstackFeatures(
+            pooler_output=list(tokens.embeds.split(batch.counts)),
+            deepstack_features=[list(plane.split(batch.counts)) for plane in tokens.planes],
         )
         prepared = {
             **short,
@@ -123,40 +112,14 @@ class Qwen3VL(Backbone):
         prompt = (given["input_ids"], realized.notes["tokens"], given["position_ids"], given["attention_mask"])
         run_language_model(model, *prompt, use_cache=False)
 
-    @staticmethod
-    def features_class() -> type:
-        from transformers.models.qwen3_vl.modeling_qwen3_vl import BaseModelOutputWithDeepstackFeatures
-
-        return BaseModelOutputWithDeepstackFeatures
-
-    @staticmethod
-    def _patch_grids(inputs: Inputs) -> list[tuple[int, int]]:
-        grid, pixels = inputs.get("image_grid_thw"), inputs.get("pixel_values")
+    @classmethod
+    def _patch_grids(cls, inputs: Inputs) -> list[tuple[int, int]]:
+        """(patch rows, patch cols) of every picture, or of every group of frames of every video."""
+        pixels, grid = (inputs.get(key) for key in cls.picture_keys)
         if grid is None or pixels is None:
-            raise InputError(
-                "a picture needs both pixel_values and image_grid_thw, as the Qwen3-VL processor gives them"
-            )
+            raise InputError(f"{' and '.join(cls.picture_keys)} are needed, as the Qwen3-VL processor gives them")
         if grid.ndim != 2 or grid.shape[1] != 3:
-            raise InputError(f"image_grid_thw must be (pictures, 3), got {tuple(grid.shape)}")
-        if inputs.get("pixel_values_videos") is not None:
-            raise InputError(
-                "a video in a prompt is foveated by realizing.qwen3_vl.video.Qwen3VLVideo; pictures and videos in "
-                "one prompt are not; pass the frames as pictures"
-            )
-        return [(rows, cols) for _, rows, cols in grid.tolist()]
-
-
-# ----------------------------------------------------------------------------------------------------------------------
-# Qwen3-VL-MoE: the same vision tower and prompt as Qwen3-VL; only the language model's layers differ.
-
-
-class Qwen3VLMoe(Qwen3VL):
-    """Foveation of the stock `Qwen3VLMoeForConditionalGeneration`."""
-
-    model_types: ClassVar[tuple[str, ...]] = ("qwen3_vl_moe",)
-
-    @staticmethod
-    def features_class() -> type:
-        from transformers.models.qwen3_vl_moe.modeling_qwen3_vl_moe import BaseModelOutputWithDeepstackFeatures
-
-        return BaseModelOutputWithDeepstackFeatures
+            raise InputError(f"{cls.picture_keys[1]} must be (pictures, 3), got {tuple(grid.shape)}")
+        if inputs.get("pixel_values") is not None and inputs.get("pixel_values_videos") is not None:
+            raise InputError("a prompt with pictures and videos cannot be foveated; pass the frames as pictures")
+        return [(rows, cols) for times, rows, cols in grid.tolist() for _ in range(times)]

@@ -15,8 +15,9 @@ from torch import Tensor, nn
 
 from ...core.errors import InputError
 from ...core.values import Allocation
-from ..tokens.patches import LeafBatch, PictureGroups, leaf_patches, match_leaves
-from ..tokens.positions import language_positions, position_taps, prompt_positions, vision_positions
+from ..base import VisualTokens
+from ..patches import LeafBatch, Pictures, leaf_patches, match_leaves
+from ..positions import language_positions, position_taps, prompt_positions, vision_positions
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -25,28 +26,6 @@ if TYPE_CHECKING:
 # The name of an attention that takes rows of equal length as one batch, where somebody has registered one: the
 # laboratory's trainings and benches do (`arr_coc_lab.classic.walks`).
 DENSE = "arr_coc_dense"
-
-
-@dataclass(frozen=True)
-class VisualTokens:
-    """What the vision tower made of M leaves. embeds: (M, D). planes: the DeepStack planes, each (M, D)."""
-
-    embeds: Tensor
-    planes: tuple[Tensor, ...]
-
-    def split(self, counts: tuple[int, ...]) -> list[VisualTokens]:
-        parts = zip(self.embeds.split(counts), *(plane.split(counts) for plane in self.planes), strict=True)
-        return [VisualTokens(embeds, tuple(planes)) for embeds, *planes in parts]
-
-    def select(self, index: Tensor) -> VisualTokens:
-        """Those at some places (K,), in that order."""
-        return VisualTokens(self.embeds[index], tuple(plane[index] for plane in self.planes))
-
-    @classmethod
-    def joined(cls, parts: Sequence[VisualTokens]) -> VisualTokens:
-        """Those of several, one after the other."""
-        planes = zip(*(part.planes for part in parts), strict=True)
-        return cls(torch.cat([part.embeds for part in parts]), tuple(torch.cat(plane) for plane in planes))
 
 
 @dataclass(frozen=True)
@@ -113,7 +92,7 @@ def encode_leaves(model: PreTrainedModel, patches: Tensor, batch: LeafBatch, **a
 
 def foveate(
     model: PreTrainedModel,
-    pictures: Tensor | PictureGroups,
+    pictures: Pictures,
     batch: LeafBatch,
     known: tuple[LeafBatch, VisualTokens] | None = None,
     tower: Callable[[Tensor, LeafBatch], VisualTokens] | None = None,
@@ -121,8 +100,8 @@ def foveate(
 ) -> VisualTokens:
     """Pictures, normalised as the processor does it, and their leaves -> visual tokens, in the order of the batch.
 
-    pictures: (B, C, H, W), or groups of several sizes. known: leaves of the same pictures that were encoded before;
-    they are taken as they are, and only the others pass through the tower. tower: `encode_leaves` in another form.
+    known: leaves of the same pictures that were encoded before; they are taken as they are, and only the others pass
+    through the tower. tower: `encode_leaves` in another form.
     temporal: frames that a patch repeats, the model's own number unless given.
     """
     vision = model.config.vision_config
@@ -136,15 +115,12 @@ def foveate(
 
     if known is None:
         return encode(batch)
-    found, where = match_leaves(batch, known[0])
-    old = known[1]
+    (found, where), old = match_leaves(batch, known[0]), known[1]
     if bool(found.all()):
-        return VisualTokens(old.embeds[where], tuple(plane[where] for plane in old.planes))
-    new = encode(batch.select(~found))
+        return old.select(where)
     # Place of every leaf in [old; new]: counted through the new ones where it was not found.
     place = torch.where(found, where, len(old.embeds) + (~found).cumsum(0) - 1)
-    planes = tuple(torch.cat([before, after])[place] for before, after in zip(old.planes, new.planes, strict=True))
-    return VisualTokens(torch.cat([old.embeds, new.embeds])[place], planes)
+    return VisualTokens.joined([old, encode(batch.select(~found))]).select(place)
 
 
 def join_known(
@@ -158,10 +134,9 @@ def join_known(
     given = [one for one in known if one is not None]
     if not given:
         return None
-    parts = []
-    for one, planned in zip(known, allocations, strict=True):
-        leaves = LeafBatch.of(planned, given[0][0].leaves.device) if one is None else one[0]
-        parts.append(leaves.select(torch.zeros_like(leaves.owner, dtype=torch.bool)) if one is None else leaves)
+    every = [LeafBatch.of(planned, given[0][0].leaves.device) for planned in allocations]
+    none = [batch.select(torch.zeros_like(batch.owner, dtype=torch.bool)) for batch in every]
+    parts = [batch if one is None else one[0] for one, batch in zip(known, none, strict=True)]
     return LeafBatch.joined(parts), VisualTokens.joined([tokens for _, tokens in given])
 
 
@@ -172,7 +147,7 @@ def leaf_positions(
     mask = torch.ones_like(input_ids) if attention_mask is None else attention_mask
     offsets = language_positions(batch.leaves, batch.grid[batch.owner])
     counts = torch.tensor(batch.counts, device=input_ids.device)
-    return prompt_positions(input_ids == image_token_id, counts, batch.spans, offsets, mask)
+    return prompt_positions(input_ids == image_token_id, counts, batch.grid.amax(1), offsets, mask)
 
 
 def run_language_model(

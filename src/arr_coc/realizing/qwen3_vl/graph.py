@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 import torch.nn.functional as F
@@ -18,7 +18,7 @@ from torch import Tensor
 
 from ...core.modules import Recordings
 from ..base import DecodingStep, LeafPrompt
-from ..tokens.patches import LeafBatch
+from ..patches import LeafBatch
 from .encode import VisualTokens, encode_leaves
 
 if TYPE_CHECKING:
@@ -39,6 +39,10 @@ class Graphs:
         self.steps = Recordings(MOST_GRAPHS, "a step")
         self.caches: OrderedDict[int, StepCache] = OrderedDict()
         self.decoding = Lock()
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Recordings belong to this process and its device: a copy begins without them."""
+        return Graphs, (self.model,)
 
     @staticmethod
     def safe(model: PreTrainedModel) -> bool:
@@ -75,16 +79,6 @@ class Graphs:
         given = (F.pad(ids, pad), F.pad(positions, pad), last, tokens.embeds, *tokens.planes)
         hidden, kept = self.prompts.run("prompt", self._read, *given)
         return hidden, kept[..., :length, :]
-
-    def cache(self, prompt: LeafPrompt) -> tuple[Any, Tensor]:
-        """Read one prompt into a cache of transformers; also the last layer at its last token, (1, 1, D)."""
-        from transformers import DynamicCache
-
-        hidden, kept = self.read(prompt)
-        cache = DynamicCache(config=self.model.config.get_text_config())
-        for number, (keys, values) in enumerate(kept.unbind(0)):
-            cache.update(keys, values, number)
-        return cache, hidden
 
     def speaker(self, prompt: LeafPrompt, most: int) -> RecordedSpeaker:
         """Read one prompt and answer it with at most `most` tokens, by a recorded step. One thread at a time, which

@@ -10,15 +10,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from ...core.errors import InputError
 from ...core.folders import open_session, stored
-from ..base import DecodingStep
-from ..tokens.positions import (
+from ..base import DecodingStep, VisualTokens
+from ..positions import (
     axial_angles,
     interleaved_angles,
     language_positions,
@@ -27,14 +26,6 @@ from ..tokens.positions import (
     rotary_speeds,
     vision_positions,
 )
-
-
-@dataclass(frozen=True, eq=False)
-class VisualFeatures:
-    """What the tower made of N leaves. embeds: (N, D). planes: the DeepStack planes, each (N, D)."""
-
-    embeds: np.ndarray
-    planes: tuple[np.ndarray, ...]
 
 
 class OnnxQwen3VL:
@@ -68,7 +59,7 @@ class OnnxQwen3VL:
         """Pixels on the side of a token of level 0."""
         return self.merge * self.vision["patch_size"]
 
-    def see(self, picture: np.ndarray, leaves: np.ndarray) -> VisualFeatures:
+    def see(self, picture: np.ndarray, leaves: np.ndarray) -> VisualTokens:
         """picture: (3, H, W) float32 as the processor normalises it, sides multiples of a cell. leaves: (N, 3) row, col
         and level, in the order of the tokens."""
         size = self.vision["patch_size"]
@@ -82,7 +73,7 @@ class OnnxQwen3VL:
             "sine": np.sin(angles),
         }
         embeds, *planes = self.tower.run(None, feed)
-        return VisualFeatures(embeds, tuple(planes))
+        return VisualTokens(embeds, tuple(planes))
 
     @property
     def ends(self) -> list[int]:
@@ -99,7 +90,7 @@ class OnnxSpeaker:
         self,
         reader: OnnxQwen3VL,
         ids: Sequence[int],
-        seen: VisualFeatures,
+        seen: VisualTokens,
         leaves: np.ndarray,
         grid: tuple[int, int],
     ) -> None:

@@ -17,8 +17,7 @@ import torch
 from torch import Tensor
 
 from ...core.errors import InputError
-from ..base import Inputs
-from .adapter import Qwen3VL, Qwen3VLMoe
+from .adapter import Qwen3VL
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -30,40 +29,21 @@ class Qwen3VLVideo(Qwen3VL):
     can_glance: ClassVar[bool] = False
     picture_keys: ClassVar[tuple[str, ...]] = ("pixel_values_videos", "video_grid_thw")
     modality: ClassVar[str] = "video"
-    shown: ClassVar[str] = "groups of frames"
     # The frames of a group are channels here, so there is nothing left to repeat in time.
     temporal: ClassVar[int | None] = 1
 
     def image_token_id(self, model: PreTrainedModel) -> int:
         return int(model.config.video_token_id)
 
-    @staticmethod
-    def _patch_grids(inputs: Inputs) -> list[tuple[int, int]]:
-        """(patch rows, patch cols) of every group of frames of every video."""
-        grid, pixels = inputs.get("video_grid_thw"), inputs.get("pixel_values_videos")
-        if grid is None or pixels is None:
-            raise InputError("a video needs both pixel_values_videos and video_grid_thw; see video_inputs")
-        if grid.ndim != 2 or grid.shape[1] != 3:
-            raise InputError(f"video_grid_thw must be (videos, 3), got {tuple(grid.shape)}")
-        if inputs.get("pixel_values") is not None:
-            raise InputError("a prompt with pictures and videos cannot be foveated; show the pictures as frames")
-        return [(rows, cols) for groups, rows, cols in grid.tolist() for _ in range(groups)]
-
-
-class Qwen3VLMoeVideo(Qwen3VLVideo):
-    """The same for the mixture of experts; only its class of features is another one."""
-
-    model_types: ClassVar[tuple[str, ...]] = Qwen3VLMoe.model_types
-    features_class = staticmethod(Qwen3VLMoe.features_class)
-
 
 def video_backbone(model: PreTrainedModel) -> Qwen3VLVideo:
     """The adapter for prompts that show videos."""
     kind = getattr(getattr(model, "config", None), "model_type", None)
-    for adapter in (Qwen3VLVideo, Qwen3VLMoeVideo):
-        if kind in adapter.model_types:
-            return adapter()
-    raise InputError(f"videos in a prompt are foveated for Qwen3-VL only, not for {kind!r}; pass frames as pictures")
+    if kind not in Qwen3VLVideo.model_types:
+        raise InputError(
+            f"videos in a prompt are foveated for Qwen3-VL only, not for {kind!r}; pass frames as pictures"
+        )
+    return Qwen3VLVideo()
 
 
 def video_inputs(
@@ -73,7 +53,6 @@ def video_inputs(
     query: str,
     *,
     size: tuple[int, int] | None = None,
-    generation: bool = True,
 ) -> dict[str, Tensor]:
     """What the stock processor makes of one clip and one question, without torchvision.
 
@@ -85,17 +64,21 @@ def video_inputs(
     patch, merge, temporal = images.patch_size, images.merge_size, images.temporal_patch_size
     groups = patch_groups(frames, images, size)
     rows, cols = groups.shape[-2] // patch, groups.shape[-1] // patch
+    # In merge-block order: block row, row in it, y, block column, column in it, x.
+    blocks = groups.unflatten(3, (-1, merge, patch)).unflatten(2, (-1, merge, patch)).permute(0, 2, 5, 3, 6, 1, 4, 7)
     content = [{"type": "video"}, {"type": "text", "text": query}]
-    text = processor.apply_chat_template(
-        [{"role": "user", "content": content}], add_generation_prompt=generation, tokenize=False
-    )
+    chat = [{"role": "user", "content": content}]
+    text = processor.apply_chat_template(chat, add_generation_prompt=True, tokenize=False)
     token = processor.video_token
     if text.count(token) != 1:
         raise InputError(
             "the chat template of this processor does not show a video once; it must write <|vision_start|>"
             f"{token}<|vision_end|> for a part of type 'video'"
         )
-    shown = video_text(processor, group_seconds(seconds, temporal), rows * cols // merge**2)
+    start, end = (getattr(processor, f"vision_{edge}_token", None) or f"<|vision_{edge}|>" for edge in ("start", "end"))
+    placeholders = f"{start}{token * (rows * cols // merge**2)}{end}"
+    # What stands for the video token: each group's time in words, then its placeholders between vision tokens.
+    shown = "".join(f"<{time:.1f} seconds>{placeholders}" for time in group_seconds(seconds, temporal))
     found = processor.tokenizer([text.replace(token, shown)], return_tensors="pt")
     ids = found["input_ids"]
     video = int(processor.tokenizer.convert_tokens_to_ids(token))
@@ -103,20 +86,18 @@ def video_inputs(
         "input_ids": ids,
         "attention_mask": found["attention_mask"],
         "mm_token_type_ids": (ids == video).int() * 2,
-        "pixel_values_videos": patchify(groups, patch, merge),
+        "pixel_values_videos": blocks.reshape(len(groups) * rows * cols, -1),
         "video_grid_thw": torch.tensor([[len(groups), rows, cols]]),
     }
 
 
 def patch_groups(frames: np.ndarray | Tensor, images: Any, size: tuple[int, int] | None = None) -> Tensor:
     """(T, H, W, 3) uint8 → (groups, colours · frames of a group, height, width) float32, resized and normalised."""
-    clip = torch.as_tensor(np.asarray(frames) if isinstance(frames, np.ndarray) else frames)
+    clip = torch.as_tensor(frames)
     if clip.ndim != 4 or clip.shape[3] != 3 or clip.dtype != torch.uint8 or not clip.numel():
         raise InputError(f"frames must be (T, height, width, 3) uint8, got {clip.dtype} {tuple(clip.shape)}")
     cell = images.patch_size * images.merge_size
     height, width = size or tuple(max(cell, round(side / cell) * cell) for side in clip.shape[1:3])
-    if height % cell or width % cell:
-        raise InputError(f"size must be multiples of {cell} pixels, got {(height, width)}")
     pixels = clip.permute(0, 3, 1, 2).float()
     if (height, width) != tuple(pixels.shape[2:]):
         pixels = torch.nn.functional.interpolate(pixels, (height, width), mode="bicubic", antialias=True)
@@ -129,33 +110,8 @@ def patch_groups(frames: np.ndarray | Tensor, images: Any, size: tuple[int, int]
     return pixels.unflatten(0, (-1, images.temporal_patch_size)).transpose(1, 2).flatten(1, 2)
 
 
-def patchify(groups: Tensor, patch: int, merge: int) -> Tensor:
-    """(groups, channels, H, W) → (patches, channels · patch²) in merge-block order, group after group."""
-    number, channels, height, width = groups.shape
-    blocks = groups.view(
-        number, channels, height // (patch * merge), merge, patch, width // (patch * merge), merge, patch
-    )
-    return blocks.permute(0, 2, 5, 3, 6, 1, 4, 7).reshape(-1, channels * patch**2)
-
-
 def group_seconds(seconds: Sequence[float], temporal: int) -> list[float]:
     """The time of each group of frames: the middle of its first and last, the last frame repeated where one lacks."""
     times = [*map(float, seconds)]
     times += [times[-1]] * (-len(times) % temporal)
     return [(times[start] + times[start + temporal - 1]) / 2 for start in range(0, len(times), temporal)]
-
-
-def video_text(processor: Any, seconds: Sequence[float], tokens: int | Sequence[int]) -> str:
-    """What stands for the video token: each group's time in words, then its placeholders between vision tokens."""
-    counts = [tokens] * len(seconds) if isinstance(tokens, int) else list(tokens)
-    start, end = _wrapper(processor)
-    return "".join(
-        f"<{time:.1f} seconds>{start}{processor.video_token * count}{end}"
-        for time, count in zip(seconds, counts, strict=True)
-    )
-
-
-def _wrapper(processor: object) -> tuple[str, str]:
-    names = (getattr(processor, name, None) for name in ("vision_start_token", "vision_end_token"))
-    start, end = (name or default for name, default in zip(names, ("<|vision_start|>", "<|vision_end|>"), strict=True))
-    return start, end

@@ -3,12 +3,13 @@
 A leaf (row, col, level) covers 2**level × 2**level level-0 cells and becomes one token: the cell's pixels at
 1 / 2**level of full resolution, cut into merge × merge patches. All leaves of all pictures, of any size and level, are
 fetched by one gather from one table (`PatchPyramid`): every patch row is P neighbouring pixels of some mip level.
-Tokens of the classic scale are boxes of fractional size; theirs are cut by area (`area_patches`).
+Tokens of the classic scale are boxes of any size (`area_patches`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -17,18 +18,15 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ...attending.frame import check_grid as check_grid
-from ...attending.frame import leaves_of as leaves_of
-from ...attending.frame import ordered_leaves as ordered_leaves
-from ...attending.frame import tokens_of
-from ...core.errors import InputError
-from ...core.values import Allocation
+from ..attending.frame import tokens_of
+from ..core.errors import InputError
+from ..core.values import Allocation
 
 if TYPE_CHECKING:
     from transformers import ProcessorMixin
 
-# Pictures of one size, stacked: {(height, width): (numbers of the pictures, (B, C, height, width))}
-PictureGroups = Mapping[tuple[int, int], tuple[list[int], Tensor]]
+# (B, C, H, W), or a list of pictures (C, H, W) of any sizes.
+Pictures = Tensor | Sequence[Tensor]
 
 
 @dataclass(frozen=True)
@@ -52,19 +50,14 @@ class PatchPyramid:
     def patch_size(self) -> int:
         return self.rows.shape[1]
 
-    @property
-    def levels(self) -> int:
-        return self.start.shape[1]
-
 
 @dataclass(frozen=True)
 class LeafBatch:
     """The leaves of a batch of pictures, packed picture after picture.
 
-    leaves: (M, 3) int64 row, col, level, or (M, 4) float32 top, left, height, width in cells, where some picture has
-    tokens of fractional size. owner: (M,) int64, the picture of each. grid: (pictures, 2) int64 rows and
-    cols of level-0 tokens. counts: leaves of each picture, as plain numbers, so that a GPU need not be asked. levels:
-    number of mip levels, at least one more than the coarsest leaf's.
+    leaves: (M, 3) int64 row, col, level, or (M, 4) float32 top, left, height, width in cells, of any sizes.
+    owner: (M,) int64, the picture of each. grid: (pictures, 2) int64 rows and cols of level-0 tokens. counts: leaves of
+    each picture, as numbers, so that a GPU need not be asked. levels: more than the coarsest leaf's.
     """
 
     leaves: Tensor
@@ -85,11 +78,12 @@ class LeafBatch:
         """The leaves (N, 3) or (N, 4) and the grid of each picture."""
         counts = tuple(len(part) for part in parts)
         fractional = any(part.shape[1] == 4 for part in parts)
-        leaves = np.concatenate([as_boxes(part) for part in parts]) if fractional else np.concatenate(parts)
-        owner = np.repeat(np.arange(len(parts)), counts)
-        grid = np.array(grids, dtype=np.int64)
-        tensors = (torch.from_numpy(array).to(device, non_blocking=True) for array in (leaves, owner, grid))
-        return cls(*tensors, counts=counts, levels=1 if fractional else int(leaves[:, 2].max()) + 1)
+        leaves = [torch.from_numpy(part) for part in parts]
+        leaves = torch.cat([leaf_boxes(part) for part in leaves] if fractional else leaves)
+        levels = 1 if fractional else int(leaves[:, 2].max()) + 1
+        owner = torch.arange(len(parts)).repeat_interleave(torch.tensor(counts))
+        tensors = (one.to(device, non_blocking=True) for one in (leaves, owner, torch.tensor(grids)))
+        return cls(*tensors, counts=counts, levels=levels)
 
     @classmethod
     def equal(cls, leaves: Tensor, grid: tuple[int, int], levels: int) -> LeafBatch:
@@ -121,48 +115,31 @@ class LeafBatch:
     def fractional(self) -> bool:
         return self.leaves.shape[1] == 4
 
-    @property
-    def spans(self) -> Tensor:
-        """(pictures,) how far text moves on after each picture: the longer side of its level-0 grid."""
-        return self.grid.amax(1)
-
 
 def unpatchify(
     patches: Tensor, sizes: Sequence[tuple[int, int]], patch_size: int, merge: int, temporal: int
-) -> PictureGroups:
-    """The pictures inside a processor's `pixel_values`; exact, because level-0 patches tile the picture.
+) -> list[Tensor]:
+    """The pictures (C, H, W) inside a processor's `pixel_values`; exact, because level-0 patches tile the picture.
 
     patches: (sum of rows·cols, C·T·P·P) in merge-block order. sizes: (patch rows, patch cols) of each picture.
     The T temporal copies of a still picture are equal, the first is taken.
     """
-    channels = patches.shape[1] // (temporal * patch_size**2)
-    counts = [rows * cols for rows, cols in sizes]
+    channels, counts = patches.shape[1] // (temporal * patch_size**2), [rows * cols for rows, cols in sizes]
     if sum(counts) != len(patches):
         raise InputError(f"pixel_values has {len(patches)} patches but the grids {list(sizes)} need {sum(counts)}")
-    ends = np.cumsum(counts)
-    groups: dict[tuple[int, int], tuple[list[int], Tensor]] = {}
-    for rows, cols in dict.fromkeys(sizes):
-        members = [number for number, size in enumerate(sizes) if size == (rows, cols)]
-        if len(members) == len(sizes):
-            chosen = patches
-        else:
-            index = (ends[members] - rows * cols)[:, None] + np.arange(rows * cols)
-            chosen = patches[torch.from_numpy(index.ravel()).to(patches.device)]
-        blocks = chosen.view(
-            len(members), rows // merge, cols // merge, merge, merge, channels, temporal, patch_size, patch_size
-        )[:, :, :, :, :, :, 0]
-        picture = blocks.permute(0, 5, 1, 3, 6, 2, 4, 7)  # B, C, block row, row in block, y, block col, col in block, x
-        size = rows * patch_size, cols * patch_size
-        groups[size] = members, picture.reshape(len(members), channels, *size)
-    return groups
+    pictures = []
+    for part, (rows, cols) in zip(patches.split(counts), sizes, strict=True):
+        blocks = part.view(rows // merge, cols // merge, merge, merge, channels, temporal, patch_size, patch_size)
+        picture = blocks[:, :, :, :, :, 0].permute(4, 0, 2, 5, 1, 3, 6)  # C, block row, row in it, y, and so across
+        pictures.append(picture.reshape(channels, rows * patch_size, cols * patch_size))
+    return pictures
 
 
-def in_order(groups: PictureGroups) -> list[Tensor]:
-    """The pictures of all groups, by their numbers."""
-    found = {
-        number: one for members, pictures in groups.values() for number, one in zip(members, pictures, strict=True)
-    }
-    return [found[number] for number in range(len(found))]
+def _stacks(pictures: Pictures) -> list[tuple[list[int], Tensor]]:
+    """Pictures of one size stacked (B, C, H, W), with their numbers."""
+    if isinstance(pictures, Tensor):
+        return [(list(range(len(pictures))), pictures)]
+    return [([number], one[None]) for number, one in enumerate(pictures)]
 
 
 def denormalize(pixels: Tensor, processor: ProcessorMixin) -> Tensor:
@@ -176,18 +153,12 @@ def denormalize(pixels: Tensor, processor: ProcessorMixin) -> Tensor:
     return pixels.clamp(0, 1)
 
 
-def mip_pyramid(pictures: Tensor | PictureGroups, levels: int, cell: int = 32, patch_size: int = 16) -> PatchPyramid:
-    """Levels 0 … levels-1 of all pictures, each level the 2×2 average of the one below; edges are replicated.
-
-    pictures: (B, C, H, W), or groups of several sizes as `unpatchify` gives them.
-    """
-    if isinstance(pictures, Tensor):
-        pictures = {(pictures.shape[2], pictures.shape[3]): (list(range(len(pictures))), pictures)}
-    number = sum(len(members) for members, _ in pictures.values())
-    start, height, width = (np.zeros((number, levels), dtype=np.int64) for _ in range(3))
+def mip_pyramid(pictures: Pictures, levels: int, cell: int = 32, patch_size: int = 16) -> PatchPyramid:
+    """Levels 0 … levels-1 of all pictures, each level the 2×2 average of the one below; edges are replicated."""
+    start, height, width = (np.zeros((len(pictures), levels), dtype=np.int64) for _ in range(3))
     tables: list[Tensor] = []
     filled, channels = 0, 0
-    for members, plane in pictures.values():
+    for members, plane in _stacks(pictures):
         channels = plane.shape[1]
         for level in range(levels):
             if level:
@@ -240,7 +211,7 @@ def gather_leaf_patches(
 
 
 def leaf_patches(
-    pictures: Tensor | PictureGroups, batch: LeafBatch, *, merge: int = 2, patch_size: int = 16, temporal: int = 2
+    pictures: Pictures, batch: LeafBatch, *, merge: int = 2, patch_size: int = 16, temporal: int = 2
 ) -> Callable[[LeafBatch], Tensor]:
     """What cuts the patches of the batch, or of parts of it, from its pictures: by mip levels where every leaf has one,
     by area where some have fractional sizes."""
@@ -251,73 +222,38 @@ def leaf_patches(
     return lambda part: gather_leaf_patches(pyramid, part.leaves, part.owner, merge=merge, temporal=temporal)
 
 
-def as_boxes(leaves: np.ndarray) -> np.ndarray:
-    """Leaves (N, 3) as the boxes (N, 4) float32 that they cover; boxes stay what they are."""
-    if leaves.shape[1] == 4:
-        return leaves.astype(np.float32)
-    side = np.repeat(np.int64(1) << leaves[:, 2:], 2, axis=1)
-    return np.concatenate([leaves[:, :2], side], axis=1).astype(np.float32)
-
-
 def leaf_boxes(leaves: Tensor) -> Tensor:
-    """`as_boxes` on any device."""
-    if leaves.shape[-1] == 4:
-        return leaves
-    return torch.cat([leaves[..., :2], (1 << leaves[..., 2:]).expand(*leaves.shape[:-1], 2)], -1).float()
+    """Leaves (M, 3) as the boxes (M, 4) float32 that they cover; boxes stay what they are."""
+    if leaves.shape[1] == 4:
+        return leaves.float()
+    return torch.cat([leaves[:, :2], (1 << leaves[:, 2:]).expand(-1, 2)], 1).float()
 
 
 def area_patches(
-    pictures: Tensor | PictureGroups,
-    boxes: Tensor,
-    owner: Tensor,
-    *,
-    merge: int = 2,
-    patch_size: int = 16,
-    temporal: int = 2,
-    at_once: int = 256,
+    pictures: Pictures, boxes: Tensor, owner: Tensor, *, merge: int = 2, patch_size: int = 16, temporal: int = 2
 ) -> Tensor:
     """Patches of tokens of any size, in the layout of `gather_leaf_patches`: every pixel of a token is the mean of the
     ground under it, exactly, so that a box of one whole cell gives that cell's own pixels.
 
-    pictures: (B, C, H, W) or groups of several sizes. boxes: (M, 4) top, left, height, width in cells. owner: (M,).
-    Boxes of one size are cut together, `at_once` at a time for memory; beyond the edge the edge is repeated.
+    boxes: (M, 4) top, left, height, width in cells. owner: (M,). Beyond the edge the edge is repeated.
     """
-    if isinstance(pictures, Tensor):
-        pictures = {(pictures.shape[2], pictures.shape[3]): (list(range(len(pictures))), pictures)}
-    cell = merge * patch_size
-    first = next(iter(pictures.values()))[1]
-    channels, device = first.shape[1], first.device
-    boxes, owner = boxes.to(device, torch.float64) * cell, owner.to(device)
-    made = torch.empty(len(boxes), channels, cell, cell, dtype=first.dtype, device=device)
-    for members, plane in pictures.values():
-        number = torch.full((int(owner.max()) + 1 + max(members),), -1, device=device)
-        number[torch.tensor(members, device=device)] = torch.arange(len(members), device=device)
-        here = number[owner]
-        sizes, kind = torch.unique(boxes[:, 2:], dim=0, return_inverse=True)
-        for size in range(len(sizes)):
-            chosen = torch.nonzero((kind == size) & (here >= 0)).flatten()
-            for part in chosen.split(at_once):
-                made[part] = _area_means(plane, here[part], boxes[part], cell)
-    blocks = made.view(-1, channels, merge, patch_size, merge, patch_size).permute(0, 2, 4, 1, 3, 5)
-    blocks = blocks[:, :, :, :, None].expand(-1, -1, -1, -1, temporal, -1, -1)
-    return blocks.reshape(-1, channels * temporal * patch_size * patch_size)
+    cell, made = merge * patch_size, []
 
+    def weights(start: float, length: float, size: int) -> tuple[Tensor, Tensor]:
+        """Pixels of one axis under a token, and the share (cell, pixels) of each in the token's own."""
+        span = torch.arange(math.ceil(length) + 1)
+        edges = start % 1 + torch.arange(cell + 1).double() * (length / cell)
+        shared = torch.minimum(edges[1:, None], span + 1.0) - torch.maximum(edges[:-1, None], span.double())
+        share = shared.clamp_min(0) / shared.clamp_min(0).sum(1, keepdim=True)
+        return (math.floor(start) + span).clamp(0, size - 1).to(picture.device), share.to(picture)
 
-def _area_means(plane: Tensor, picture: Tensor, boxes: Tensor, cell: int) -> Tensor:
-    """(B, C, H, W), picture (n,), boxes (n, 4) in pixels, all of one size → (n, C, cell, cell)."""
-    device = plane.device
-    taps, weights = [], []
-    for axis in range(2):
-        start, length = boxes[:, axis], float(boxes[0, 2 + axis])
-        base = start.floor()
-        span = torch.arange(int(np.ceil(length)) + 1, device=device)
-        edges = (start - base)[:, None] + torch.arange(cell + 1, device=device) * (length / cell)
-        low, high = edges[:, :-1, None], edges[:, 1:, None]
-        shared = (torch.minimum(high, span + 1.0) - torch.maximum(low, span.double())).clamp_min(0)
-        weights.append((shared / shared.sum(-1, keepdim=True)).to(plane.dtype))  # (n, cell, span)
-        taps.append((base.long()[:, None] + span).clamp(0, plane.shape[2 + axis] - 1))
-    window = plane[picture[:, None, None], :, taps[0][:, :, None], taps[1][:, None, :]].permute(0, 3, 1, 2)
-    return weights[0][:, None] @ window @ weights[1][:, None].mT
+    for number, (top, left, height, width) in zip(owner.tolist(), (boxes.double() * cell).tolist(), strict=True):
+        picture = pictures[number]
+        rows, down = weights(top, height, picture.shape[1])
+        cols, across = weights(left, width, picture.shape[2])
+        made.append(down @ picture[:, rows][:, :, cols] @ across.T)
+    blocks = torch.stack(made).unflatten(3, (merge, -1)).unflatten(2, (merge, -1)).permute(0, 2, 4, 1, 3, 5)
+    return blocks[:, :, :, :, None].expand(-1, -1, -1, -1, temporal, -1, -1).reshape(len(boxes) * merge**2, -1)
 
 
 def _pad_to_multiple(plane: Tensor, multiple: int) -> Tensor:

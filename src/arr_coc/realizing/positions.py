@@ -12,8 +12,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ...core.arrays import Array, beside, count, float32, namespace
-from ...core.errors import InputError
+from ..core.arrays import Array, beside, count, float32, namespace
+from ..core.errors import InputError
 
 
 def vision_positions(leaves: Array, merge: int = 2) -> Array:

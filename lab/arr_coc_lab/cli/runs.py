@@ -1,0 +1,92 @@
+"""`arr-coc bench` and `arr-coc train`: what follows the name of a suite or a training goes to it as it is."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+
+import typer
+
+from arr_coc.core.errors import InputError
+from arr_coc.core.values import JsonObject
+from arr_coc.knowing.language.tables import read_table
+
+from ..bench.run import perform
+from ..bench.suite import SUITES, Suite
+from ..options import parse
+
+bench, train = typer.Typer(no_args_is_help=True), typer.Typer(no_args_is_help=True)
+
+
+def hand_on(app: typer.Typer, name: str, doc: str, run: Callable[[list[str]], object]) -> None:
+    """Add a command that gets all of its arguments unread, --help too."""
+
+    def command(context: typer.Context) -> None:
+        run(context.args)
+
+    command.__doc__ = doc
+    unread = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
+    app.command(name, context_settings=unread, add_help_option=False)(command)
+
+
+@bench.callback()
+def _bench() -> None:
+    """Measure: tables on the screen, rows and JSON in --out. A run that was stopped resumes from --out, and shows what
+    it has at the first Ctrl-C. Every suite takes --out, --page, --json, --device, --workers and --seconds.
+
+    \b
+    Examples:
+      arr-coc bench needle --quick
+      arr-coc bench real --data documents:10
+      arr-coc bench speed
+    """
+
+
+def add_suite(one: Suite) -> None:
+    program = f"arr-coc bench {one.name}"
+    about = one.help(program)
+
+    def run(arguments: list[str]) -> None:
+        perform(one, parse(one.options, arguments, about.replace("\b\n", ""), program), shown=True)
+
+    hand_on(bench, one.name, about, run)
+
+
+for _suite in SUITES:
+    add_suite(_suite)
+
+
+@train.callback()
+def _train() -> None:
+    """Train on your own pictures (--data), or train the bundled weights again. A stopped run goes on.
+
+    \b
+    Examples:
+      arr-coc train mini --help
+      arr-coc train mini --seconds 520 --total 1040 --folder runs/mini --out runs/mini/export
+      arr-coc train scorer --data invoices --start bundled --seconds 420 --out my-scorer
+      arr-coc train calibration --weights src/arr_coc/weights
+    """
+
+
+def add_training(name: str, training: JsonObject) -> None:
+    """A command whose options are those of `python -m arr_coc_lab.MODULE`. training: as in trainings.toml."""
+    module, program = training["module"], f"arr-coc train {name}"
+
+    def run(arguments: list[str]) -> None:
+        if "no_data" in training and any(one.split("=")[0] == "--data" for one in arguments):
+            raise InputError(f"train {name} takes no --data: {training['no_data']}")
+        before, sys.argv[0] = sys.argv[0], program  # what its usage line begins with
+        try:
+            import_module(f"arr_coc_lab.{module}").main(arguments)
+        finally:
+            sys.argv[0] = before
+
+    head = f"{training['what']}\n\nTakes the options of `python -m arr_coc_lab.{module}`; --help lists them.\n\n\b\n"
+    hand_on(train, name, head + "\n".join(["Examples:", *(f"  {program} {one}" for one in training["examples"])]), run)
+
+
+for _name, _training in read_table(Path(__file__).with_name("trainings.toml")).items():
+    add_training(_name, _training)

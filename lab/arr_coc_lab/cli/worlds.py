@@ -1,0 +1,110 @@
+"""`arr-coc needle` and `arr-coc pages`: data sets of the synthetic worlds, written to a folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from arr_coc.app.cli.console import print_json, progress, say, writing
+from arr_coc.app.cli.options import OnlyJson
+from arr_coc.core.errors import InputError
+from arr_coc.options import check_device
+
+Number = Annotated[int, typer.Option("--n", help="How many pictures, pages or documents.")]
+Seed = Annotated[int, typer.Option(help="The same seed gives the same pictures.")]
+Out = Annotated[Path, typer.Option(help="Folder for the pictures and the records.")]
+Size = Annotated[str, typer.Option(metavar="HEIGHTxWIDTH", help="Of the pictures, in pixels.")]
+Device = Annotated[str, typer.Option(help="cpu, cuda, cuda:1, mps.")]
+
+
+def needle(
+    family: Annotated[
+        str, typer.Option(help="cards, forms, receipts, scenes, signs, zoo, …; all: n of each.")
+    ] = "cards",
+    n: Number = 16,
+    seed: Seed = 0,
+    size: Size = "512x512",
+    split: Annotated[str, typer.Option(help="train, or test: typefaces held out.")] = "train",
+    difficulty: Annotated[str | None, typer.Option(help="nursery, easy, normal or hard.", show_default=False)] = None,
+    out: Out = Path("out/needle"),
+    device: Device = "cpu",
+    as_json: OnlyJson = False,
+) -> None:
+    """Make pictures with small things in them, questions about these things, and the true boxes.
+
+    Writes img/*.png, records.jsonl (question, answer, boxes) and contact_sheet.png.
+
+    \b
+    Examples:
+      arr-coc needle --family forms --n 16 --seed 5 --out forms
+      arr-coc needle --family scenes --n 100 --size 768x1024 --split test --out scenes
+      arr-coc needle --family all --n 30 --split test --out needle
+    """
+    if n < 1:
+        raise InputError(f"--n {n} makes no picture; give at least 1")
+    pixels = parse_size(size)
+    check_device(device)
+    from ..worlds.needle.export import write_dataset
+
+    with writing(out):
+        records = write_dataset(family, range(n), seed, out, pixels, split, difficulty, device)
+    if as_json:
+        print_json({"out": str(out), "family": family, "seed": seed, "split": split, "records": records})
+    else:
+        say(f"{len(records)} pictures of {family} ({size}, {split}, seed {seed}): {out / 'contact_sheet.png'}")
+
+
+def pages(
+    n: Number = 24,
+    seed: Seed = 0,
+    out: Out = Path("out/pages"),
+    families: Annotated[str, typer.Option(help="Such as forms,receipts,bars. [default: all]", show_default=False)] = "",
+    split: Annotated[str, typer.Option(help="train, or val: layouts and typefaces kept aside.")] = "train",
+    workers: Annotated[int, typer.Option(help="Browsers at once.")] = 1,
+    resume: Annotated[bool, typer.Option(help="Go on where an earlier run stopped.")] = True,
+    documents: Annotated[
+        bool, typer.Option("--documents", help="Documents of 2 to 40 pages instead, as PDFs.")
+    ] = False,
+    scanned: Annotated[bool, typer.Option("--scanned", help="With --documents: scans, without a text layer.")] = False,
+    as_json: OnlyJson = False,
+) -> None:
+    """Draw forms, letters, bills, tables, charts and screens, with questions and the boxes of their answers.
+
+    Needs Chromium and typefaces from Debian's packages: docs/pages.md. Writes img/*.webp, records.jsonl
+    (question, answer, boxes), packs/*.bin for training and contact_sheet.png; a stopped run goes on where it was.
+    Documents need no browser.
+
+    \b
+    Examples:
+      arr-coc pages --n 24 --seed 5 --out pages
+      arr-coc pages --n 500 --families forms,bars --split val --workers 4 --out val
+      arr-coc pages --documents --n 20 --seed 5 --out documents
+    """
+    if scanned and not documents:
+        raise InputError("--scanned is for --documents")
+    if workers < 1:
+        raise InputError(f"--workers {workers} draws nothing; give at least 1")
+    from ..worlds.pages.documents import write_documents
+    from ..worlds.pages.export import Order, check_order, write_dataset
+
+    order = Order(n, seed, split, tuple(filter(None, families.split(","))))
+    check_order(order)
+    with writing(out), progress(n, "pages", hidden=as_json or documents) as advance:
+        if documents:
+            written = write_documents(out, n, seed, text=not scanned)
+        else:
+            written = write_dataset(order, out, workers, resume, lambda done: advance(done=done))
+    if as_json:
+        print_json(written | {"seed": seed, "split": split, "scanned": scanned})
+    else:
+        say(f"{written['pages']} pages, {written['questions']} questions: {out}")
+
+
+def parse_size(text: str) -> tuple[int, int]:
+    """The text "512x768" is (512, 768): height, then width."""
+    parts = text.lower().replace("×", "x").split("x")
+    if len(parts) != 2 or not all(part.strip().isdecimal() and int(part) > 0 for part in parts):
+        raise InputError(f"--size {text!r} is not a height and a width; write it like 512x512")
+    return int(parts[0]), int(parts[1])

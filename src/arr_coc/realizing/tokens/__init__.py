@@ -1,1 +1,0 @@
-"""From leaves to tokens, without a model: patches, positions, prompts, merging, depth."""
