@@ -43,7 +43,7 @@ OTHERS, OTHERS_BESIDE_OWN = 0.25, 0.5  # share of questions about bills and Need
 FOREIGN = 0.12  # share of questions that the page does not answer
 
 
-class Layer(nn.Module):
+class ChooserLayer(nn.Module):
     """Attention that knows where words stand and which words are alike, then two linear maps."""
 
     def __init__(self, width: int) -> None:
@@ -82,7 +82,7 @@ class Chooser(nn.Module):
         nn.init.normal_(self.pieces.weight.data[1:], std=0.3)
         nn.init.zeros_(self.pieces.weight.data[0])
         self.spell, self.know = nn.Linear(PIECES, width), nn.Linear(FEATURES, width)
-        self.layers = nn.ModuleList(Layer(width) for _ in range(layers))
+        self.layers = nn.ModuleList(ChooserLayer(width) for _ in range(layers))
         self.norm, self.say = nn.LayerNorm(width), nn.Linear(width, 5)
 
     def forward(self, batch: Batch, forget: float = 0.0) -> Tensor:
@@ -144,7 +144,7 @@ class WordsOptions(RunOptions):
             raise InputError(f"--pages {self.pages} and --aside {self.aside} must be above 0, --forget below 1")
 
 
-class Lessons(torch.utils.data.Dataset[Batch]):
+class WordBatches(torch.utils.data.Dataset[Batch]):
     """Batch number n of a seed is always the same."""
 
     def __init__(self, drawn: list[WordPage], others: list[WordPage], options: WordsOptions, first: int = 0) -> None:
@@ -210,7 +210,7 @@ class WordsTraining(Training[WordsOptions]):
     @contextmanager
     def running(self) -> Generator[None]:
         workers = min(self.options.workers, 14)
-        lessons = Lessons(self.drawn, self.others, self.options, self.done["step"])
+        lessons = WordBatches(self.drawn, self.others, self.options, self.done["step"])
         loader = torch.utils.data.DataLoader(
             lessons, batch_size=None, num_workers=workers if workers > 1 else 0,
             pin_memory=self.device.type == "cuda", prefetch_factor=6 if workers > 1 else None,

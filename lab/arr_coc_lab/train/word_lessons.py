@@ -49,7 +49,7 @@ NEEDLE_SIZES = ((512, 512), (768, 1024), (512, 384))
 BY_SIGHT = ("legend", "tallest")
 
 
-class Asked(NamedTuple):
+class WordQuestion(NamedTuple):
     """A question and the numbers of the words that answer it and of those that name it."""
 
     kind: str
@@ -66,7 +66,7 @@ class WordPage(NamedTuple):
     texts: tuple[str, ...]
     boxes: np.ndarray
     size: tuple[int, int]
-    asked: tuple[Asked, ...]
+    asked: tuple[WordQuestion, ...]
     maps: np.ndarray | None
     kinds: frozenset[str]
 
@@ -92,7 +92,7 @@ def drawn(job: tuple[str, int, int, int]) -> tuple[WordPage, np.ndarray]:
     readable = [one for one in page.questions if one.kind not in BY_SIGHT]
     chosen = source.sample(readable, min(most, len(readable)))
     asked = tuple(
-        Asked(
+        WordQuestion(
             one.kind,
             one.text,
             tuple(range(one.answer.first, one.answer.end)),
@@ -170,7 +170,9 @@ def own_pages(records: Iterable[OwnRecord]) -> Iterator[WordPage]:
 def _by_boxes(words: Words, asked: Sequence[tuple[str, np.ndarray, np.ndarray]], name: str) -> WordPage | None:
     """A page whose answers are known by their boxes."""
     found = tuple(
-        Asked(name, query, tuple(np.flatnonzero(inside(words, boxes))), tuple(np.flatnonzero(inside(words, context))))
+        WordQuestion(
+            name, query, tuple(np.flatnonzero(inside(words, boxes))), tuple(np.flatnonzero(inside(words, context)))
+        )
         for query, boxes, context in asked
         if len(words) and inside(words, boxes).any()
     )
@@ -208,7 +210,7 @@ def _glyph_words(ids: Tensor, advance: np.ndarray, lines: np.ndarray, size: tupl
     )
 
 
-def foreign(page: WordPage, other: WordPage) -> Asked | None:
+def foreign(page: WordPage, other: WordPage) -> WordQuestion | None:
     """A question about another page that this one does not answer; None where all may be answered."""
     alike = page.kinds & other.kinds or page.maps is None or other.maps is None
     found = [] if alike and len(page.kinds) == 1 else [one for one in other.asked if one.kind not in page.kinds]
@@ -216,7 +218,7 @@ def foreign(page: WordPage, other: WordPage) -> Asked | None:
 
 
 def example(
-    page: WordPage, which: int, source: random.Random, noisy: bool = True, instead: Asked | None = None
+    page: WordPage, which: int, source: random.Random, noisy: bool = True, instead: WordQuestion | None = None
 ) -> Example:
     """One question about a page. noisy: with words misread, run together, moved and left out as OCR does, and often
     only the lines that the map points at. instead: a question that the page does not answer."""

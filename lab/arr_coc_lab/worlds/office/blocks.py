@@ -15,8 +15,8 @@ from types import FunctionType
 
 from arr_coc.knowing.language.tables import read_table
 
-from .paper import Frame, Paper, Span
-from .speech import DATA, Field, choices
+from .paper import Area, Paper, Span
+from .speech import DATA, PageField, choices
 
 Block = Callable[..., float]
 BLOCKS: dict[str, Block] = {}
@@ -35,7 +35,7 @@ def block(write: FunctionType) -> FunctionType:
 
 
 @block
-def heading(paper: Paper, frame: Frame, y: float, small: str = "", big: str = "") -> float:
+def heading(paper: Paper, frame: Area, y: float, small: str = "", big: str = "") -> float:
     scale = 1.1 if small else 2.0 if big else paper.random.uniform(1.3, 1.8)
     text = paper.heading() if paper.language == "en" else paper.prose_words(2, 5).capitalize()
     if paper.extent(text, scale, True) > frame.width:
@@ -48,7 +48,7 @@ def heading(paper: Paper, frame: Frame, y: float, small: str = "", big: str = ""
 
 
 @block
-def letterhead(paper: Paper, frame: Frame, y: float, middle: str = "") -> float:
+def letterhead(paper: Paper, frame: Area, y: float, middle: str = "") -> float:
     """A company with its address, phone and site, without labels or with short ones."""
     at, align = ((frame.x0 + frame.x1) / 2, "middle") if middle else (frame.x0, "left")
     high = 1.35 * paper.size
@@ -84,7 +84,7 @@ def letterhead(paper: Paper, frame: Frame, y: float, middle: str = "") -> float:
 
 
 @block
-def address(paper: Paper, frame: Frame, y: float) -> float:
+def address(paper: Paper, frame: Area, y: float) -> float:
     for text in (paper.name(), paper.company(), paper.street(), f"{paper.value('zip')} {paper.city()}"):
         paper.write(frame.x0, y, text)
         y += 1.35 * paper.size
@@ -92,13 +92,13 @@ def address(paper: Paper, frame: Frame, y: float) -> float:
 
 
 @block
-def prose(paper: Paper, frame: Frame, y: float, n: str = "3", middle: str = "") -> float:
+def prose(paper: Paper, frame: Area, y: float, n: str = "3", middle: str = "") -> float:
     text = " ".join(f"{paper.prose_words(5, 14).capitalize()}." for _ in range(int(n)))
     return paper.flow(frame, y, text, align="middle" if middle else "left")[1]
 
 
 @block
-def facts(paper: Paper, frame: Frame, y: float, n: str = "3", bullets: str = "", big: str = "") -> float:
+def facts(paper: Paper, frame: Area, y: float, n: str = "3", bullets: str = "", big: str = "") -> float:
     """Sentences that hold one fact each, between others that hold none."""
     scale, rows = 1.35 if big else 1.0, choices(f"facts.{paper.language}")
     english = dict(enumerate(choices("facts.en")))
@@ -118,7 +118,7 @@ def facts(paper: Paper, frame: Frame, y: float, n: str = "3", bullets: str = "",
 
 
 @block
-def sign(paper: Paper, frame: Frame, y: float) -> float:
+def sign(paper: Paper, frame: Area, y: float) -> float:
     """A signature: a name, often with a job below it and a date beside it."""
     y += paper.size
     name = paper.name()
@@ -134,7 +134,7 @@ def sign(paper: Paper, frame: Frame, y: float) -> float:
 
 
 @block
-def source(paper: Paper, frame: Frame, y: float) -> float:
+def source(paper: Paper, frame: Area, y: float) -> float:
     form = paper.random.choice(choices("source.en"))
     slots = {"c": paper.company(), "y": paper.value("year"), "i": paper.value("int"), "m": paper.value("month")}
     paper.write(frame.x0, y, form.format(**slots), scale=0.8)
@@ -142,7 +142,7 @@ def source(paper: Paper, frame: Frame, y: float) -> float:
 
 
 @block
-def contents(paper: Paper, frame: Frame, y: float) -> float:
+def contents(paper: Paper, frame: Area, y: float) -> float:
     number = paper.between(1, 9)
     for chapter in range(paper.between(6, 12)):
         title = paper.prose_words(2, 5).capitalize()
@@ -156,7 +156,7 @@ def contents(paper: Paper, frame: Frame, y: float) -> float:
 
 
 @block
-def figures(paper: Paper, frame: Frame, y: float) -> float:
+def figures(paper: Paper, frame: Area, y: float) -> float:
     """Grey pictures with captions."""
     for number in paper.random.sample(range(1, 12), paper.between(2, 3)):
         paper.box(frame.x0, y, frame.x1, y + 7 * paper.size, paper.soft, fill=True)
@@ -171,7 +171,7 @@ def figures(paper: Paper, frame: Frame, y: float) -> float:
 
 @block
 def values(
-    paper: Paper, frame: Frame, y: float, scope: str = "letter", n: str = "2", big: str = "", middle: str = ""
+    paper: Paper, frame: Area, y: float, scope: str = "letter", n: str = "2", big: str = "", middle: str = ""
 ) -> float:
     """Values without labels: only what they are says what they mean."""
     at, align = ((frame.x0 + frame.x1) / 2, "middle") if middle else (frame.x0, "left")
@@ -193,7 +193,7 @@ def values(
 
 @block
 def pairs(
-    paper: Paper, frame: Frame, y: float, scope: str = "any", n: str = "6", style: str = "beside", columns: str = "1",
+    paper: Paper, frame: Area, y: float, scope: str = "any", n: str = "6", style: str = "beside", columns: str = "1",
     hand: str = "", ruled: str = "", middle: str = "",
 ) -> float:  # fmt: skip
     """Labels with their values: beside, inline, under, above, far, on lines or in boxes."""
@@ -219,7 +219,7 @@ def pairs(
         if number == empty and style == "line":  # nothing was filled in
             paper.line(x, y + 1.2 * paper.size, frame.x1, y + 1.2 * paper.size)
         elif paper.extent(value, hand=written) > room and style != "far":
-            span, y = paper.flow(Frame(min(x, frame.x0 + 0.5 * frame.width), y, frame.x1, frame.y1), y, value)
+            span, y = paper.flow(Area(min(x, frame.x0 + 0.5 * frame.width), y, frame.x1, frame.y1), y, value)
             y -= 1.35 * paper.size
             paper.ask(field.kind, paper.question_about(field), span, label)
         else:
@@ -235,7 +235,7 @@ def pairs(
     return y
 
 
-def _run(paper: Paper, frame: Frame, y: float, fields: Sequence[Field]) -> float:
+def _run(paper: Paper, frame: Area, y: float, fields: Sequence[PageField]) -> float:
     """Labels and values one after the other in the same lines."""
     x, mark = frame.x0, paper.pick(":", ":", "")
     for field in fields:
@@ -249,7 +249,7 @@ def _run(paper: Paper, frame: Frame, y: float, fields: Sequence[Field]) -> float
     return y + 1.6 * paper.size
 
 
-def _grid(paper: Paper, frame: Frame, y: float, fields: Sequence[Field], style: str, columns: int) -> float:
+def _grid(paper: Paper, frame: Area, y: float, fields: Sequence[PageField], style: str, columns: int) -> float:
     """Labels above (or below) their values, in columns, with or without boxes."""
     wide, small = frame.width / columns, paper.random.uniform(0.75, 1.0)
     high = (3.0 if style == "boxed" else 3.2) * paper.size
@@ -270,7 +270,7 @@ def _grid(paper: Paper, frame: Frame, y: float, fields: Sequence[Field], style: 
 
 
 @block
-def cards(paper: Paper, frame: Frame, y: float, n: str = "3") -> float:
+def cards(paper: Paper, frame: Area, y: float, n: str = "3") -> float:
     """Tiles of a dashboard: a large number, its name, often a change."""
     fields = paper.fields("metrics", int(n))
     wide, above = frame.width / int(n), paper.chance(0.5)
@@ -290,7 +290,7 @@ def cards(paper: Paper, frame: Frame, y: float, n: str = "3") -> float:
 
 
 @block
-def code(paper: Paper, frame: Frame, y: float, n: str = "14") -> float:
+def code(paper: Paper, frame: Area, y: float, n: str = "14") -> float:
     """Lines of a file with constants, numbered or not."""
     numbered, form = paper.chance(0.6), paper.pick("{} = {}", "{}: {}", "{}={}", "export {}={}", "{} = {};")
     x = frame.x0 + (2.5 * paper.size if numbered else 0)
@@ -316,7 +316,7 @@ def code(paper: Paper, frame: Frame, y: float, n: str = "14") -> float:
 
 @block
 def table(
-    paper: Paper, frame: Frame, y: float, scope: str = "", rows: str = "", ruled: str = "", spans: str = ""
+    paper: Paper, frame: Area, y: float, scope: str = "", rows: str = "", ruled: str = "", spans: str = ""
 ) -> float:
     """Rows that are named by their first cell; now and then with heads that span two columns."""
     languages = paper.random.choice(list(TABLES.values()))
@@ -329,7 +329,7 @@ def table(
 
 
 def _rows(
-    paper: Paper, frame: Frame, y: float, heads: Sequence[Sequence[str]], first: Sequence[str], ruled: bool, spans: bool
+    paper: Paper, frame: Area, y: float, heads: Sequence[Sequence[str]], first: Sequence[str], ruled: bool, spans: bool
 ) -> float:
     wide, high = frame.width / len(heads), paper.random.uniform(1.45, 1.9) * paper.size
     right = [
@@ -384,7 +384,7 @@ def _figure(text: str) -> float | None:
 
 
 @block
-def entries(paper: Paper, frame: Frame, y: float) -> float:
+def entries(paper: Paper, frame: Area, y: float) -> float:
     """Movements of an account: a date, what for, an amount."""
     heads = {"en": ("Date", "Description", "Amount"), "de": ("Datum", "Buchungstext", "Betrag")}
     heads |= {"fr": ("Date", "Libellé", "Montant"), "es": ("Fecha", "Concepto", "Importe")}
@@ -407,7 +407,7 @@ def entries(paper: Paper, frame: Frame, y: float) -> float:
 
 
 @block
-def goods(paper: Paper, frame: Frame, y: float, slim: str = "", ruled: str = "") -> float:
+def goods(paper: Paper, frame: Area, y: float, slim: str = "", ruled: str = "") -> float:
     """What was bought: things with number and price; a slip has them in one or two columns."""
     items = paper.distinct(
         lambda: paper.pick(paper.value("item"), paper.word("items"), paper.word("services")), paper.between(2, 8)
@@ -440,10 +440,10 @@ def goods(paper: Paper, frame: Frame, y: float, slim: str = "", ruled: str = "")
 
 
 @block
-def sums(paper: Paper, frame: Frame, y: float, style: str = "", side: str = "", few: str = "") -> float:
+def sums(paper: Paper, frame: Area, y: float, style: str = "", side: str = "", few: str = "") -> float:
     """Subtotal, tax, total and their company, beside, under, in boxes or in one row."""
     if side == "right" and frame.width > 20 * paper.size:
-        frame = Frame(frame.x1 - 16 * paper.size, frame.y0, frame.x1, frame.y1)
+        frame = Area(frame.x1 - 16 * paper.size, frame.y0, frame.x1, frame.y1)
     net = paper.random.uniform(10, 9000)
     kinds = ["subtotal", "tax", "total"] if paper.chance(0.8) else ["total"]
     kinds[:0] = [kind for kind in ("discount", "shipping") if paper.chance(0.2)]
@@ -480,14 +480,14 @@ def sums(paper: Paper, frame: Frame, y: float, style: str = "", side: str = "", 
             down = 1.7 * scale * paper.size
         y += down if columns == 1 or number == len(kinds) - 1 else 0
         if paper.boxes[named.end - 1][2] < paper.boxes[span.first][0] or down > 2.5 * paper.size:
-            field = Field(label, "money", {paper.language: choices(f"sums.{paper.language}.{kind}")}, {})
+            field = PageField(label, "money", {paper.language: choices(f"sums.{paper.language}.{kind}")}, {})
             text = paper.question_about(field) if paper.asking == paper.language else paper.say(kind)
             paper.ask(kind, paper.say(kind) if paper.chance(0.5) else text, span, named)
     return y + 0.5 * paper.size
 
 
 @block
-def programme(paper: Paper, frame: Frame, y: float) -> float:
+def programme(paper: Paper, frame: Area, y: float) -> float:
     """What happens when: a time, a title, often a speaker and a room."""
     hour, speakers = paper.between(7, 10), paper.chance(0.7)
     for _ in range(paper.between(4, 8)):
@@ -527,7 +527,7 @@ def _entries(paper: Paper, most: int) -> tuple[str, str, list[str]]:
 
 @block
 def bars(
-    paper: Paper, frame: Frame, y: float, lying: str = "", numbers: str = "", series: str = "1", curve: str = ""
+    paper: Paper, frame: Area, y: float, lying: str = "", numbers: str = "", series: str = "1", curve: str = ""
 ) -> float:
     """A chart of bars or curves with a scale, a legend where there are several series, numbers at the marks or none."""
     bottom = max(y + 12 * paper.size, min(frame.y1 - 3 * paper.size, y + 26 * paper.size))
@@ -617,7 +617,7 @@ def bars(
 
 
 @block
-def shares(paper: Paper, frame: Frame, y: float, series: str = "3") -> float:
+def shares(paper: Paper, frame: Area, y: float, series: str = "3") -> float:
     """Bars that lie, cut into shares whose numbers stand inside; statements before them, answers above."""
     number, left = int(series), frame.x0 + 0.4 * frame.width
     answers = paper.distinct(
@@ -634,7 +634,7 @@ def shares(paper: Paper, frame: Frame, y: float, series: str = "3") -> float:
     y += 1.8 * paper.size
     for statement in statements:
         parts = [paper.random.uniform(0.2, 1) for _ in answers]
-        named, bottom = paper.flow(Frame(frame.x0, y, left - paper.size, frame.y1), y, statement, 0.95)
+        named, bottom = paper.flow(Area(frame.x0, y, left - paper.size, frame.y1), y, statement, 0.95)
         x = left
         for place, part in enumerate(parts):
             share, end = 100 * part / sum(parts), x + part / sum(parts) * wide
@@ -649,7 +649,7 @@ def shares(paper: Paper, frame: Frame, y: float, series: str = "3") -> float:
 
 
 @block
-def pie(paper: Paper, frame: Frame, y: float) -> float:
+def pie(paper: Paper, frame: Area, y: float) -> float:
     """A cake with a legend beside it or names around it, and shares."""
     kind, measure, names = _entries(paper, 6)
     colours = paper.random.sample(list(NAMED_COLOURS), len(names))
@@ -690,7 +690,7 @@ def pie(paper: Paper, frame: Frame, y: float) -> float:
 
 
 @block
-def chart_map(paper: Paper, frame: Frame, y: float) -> float:
+def chart_map(paper: Paper, frame: Area, y: float) -> float:
     """Grounds with names and numbers, as maps have them."""
     bottom = min(frame.y1, y + 26 * paper.size)
     names = paper.distinct(paper.city, 6)
@@ -712,7 +712,7 @@ def chart_map(paper: Paper, frame: Frame, y: float) -> float:
 
 
 @block
-def menu(paper: Paper, frame: Frame, y: float, upright: str = "") -> float:
+def menu(paper: Paper, frame: Area, y: float, upright: str = "") -> float:
     x = frame.x0
     for text in paper.some("ui", paper.between(4, 9)):
         if upright:
@@ -725,7 +725,7 @@ def menu(paper: Paper, frame: Frame, y: float, upright: str = "") -> float:
 
 
 @block
-def mails(paper: Paper, frame: Frame, y: float) -> float:
+def mails(paper: Paper, frame: Area, y: float) -> float:
     """A list of messages: who, what about, when."""
     stacked = frame.width < 38 * paper.size
     for name in paper.distinct(paper.name, paper.between(5, 9)):
@@ -743,7 +743,7 @@ def mails(paper: Paper, frame: Frame, y: float) -> float:
 
 
 @block
-def shelf(paper: Paper, frame: Frame, y: float) -> float:
+def shelf(paper: Paper, frame: Area, y: float) -> float:
     """Goods of a shop in a grid: a picture, a name, a price, often a rating."""
     columns, high = paper.between(2, 4), 11 * paper.size
     wide = frame.width / columns

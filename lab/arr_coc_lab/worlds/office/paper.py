@@ -14,7 +14,7 @@ from PIL import Image, ImageDraw, ImageFont
 from arr_coc.core.errors import InputError
 
 from ..pages.typefaces import HELD, PACKAGES, TRAIN
-from .speech import Speaker
+from .speech import PageSpeaker
 
 Colour = tuple[int, int, int]
 FOLDERS = (Path("/usr/share/fonts"), Path.home() / ".local/share/fonts", Path.home() / ".fonts")
@@ -74,7 +74,7 @@ class Span(NamedTuple):
     text: str
 
 
-class Question(NamedTuple):
+class PageQuestion(NamedTuple):
     """kind: what is asked for. named: spans that the question goes by."""
 
     kind: str
@@ -91,7 +91,7 @@ class Ink(NamedTuple):
     colour: Colour
 
 
-class Frame(NamedTuple):
+class Area(NamedTuple):
     """A part of the sheet, in pixels."""
 
     x0: float
@@ -104,7 +104,7 @@ class Frame(NamedTuple):
         return self.x1 - self.x0
 
 
-class Paper(Speaker):
+class Paper(PageSpeaker):
     """One page in the making. texts, boxes: of all texts, in the order of writing; boxes are x0, y0, x1, y1."""
 
     def __init__(self, source: random.Random, shape: str, aside: bool, dark: bool = False) -> None:
@@ -129,7 +129,7 @@ class Paper(Speaker):
         self.shapes: list[tuple[str, tuple[float, ...], Colour, int]] = []
         self.texts: list[str] = []
         self.boxes: list[tuple[float, float, float, float]] = []
-        self.questions: list[Question] = []
+        self.questions: list[PageQuestion] = []
 
     def shade(self, low: int, high: int) -> Colour:
         """A colour whose parts lie between two numbers."""
@@ -163,7 +163,7 @@ class Paper(Speaker):
             self.boxes.append((left, y + 0.12 * high, right, y + 1.12 * high))
         return Span(first, len(self.texts), text)
 
-    def flow(self, frame: Frame, y: float, text: str, scale: float = 1.0, align: str = "left") -> tuple[Span, float]:
+    def flow(self, frame: Area, y: float, text: str, scale: float = 1.0, align: str = "left") -> tuple[Span, float]:
         """Write a text over several lines. Returns its span and the y below it."""
         font, line, first = self.font(scale), "", len(self.texts)
         anchor = {"left": frame.x0, "middle": (frame.x0 + frame.x1) / 2}[align]
@@ -194,10 +194,10 @@ class Paper(Speaker):
     def ask(self, kind: str, text: str, answer: Span | None, *named: Span) -> None:
         """Ask for a span, unless the same question stands there already with another answer."""
         if answer is not None and answer.end > answer.first and text.strip():
-            self.questions.append(Question(kind, text, answer, named))
+            self.questions.append(PageQuestion(kind, text, answer, named))
 
     # Reading -----------------------------------------------------------------------------------------------------
-    def asked(self) -> list[Question]:
+    def asked(self) -> list[PageQuestion]:
         """Questions with one meaning: whole answers on the page, no second answer, no label that stands twice."""
         texts: dict[str, set[str]] = {}
         for one in self.questions:
@@ -247,4 +247,4 @@ def worn(pixels: np.ndarray, source: random.Random) -> np.ndarray:
     if source.random() < 0.5:
         quality = [cv2.IMWRITE_JPEG_QUALITY, source.randint(25, 80)]
         found = cv2.imdecode(cv2.imencode(".jpg", found, quality)[1], cv2.IMREAD_COLOR)
-    return found
+    return np.asarray(found, dtype=np.uint8)

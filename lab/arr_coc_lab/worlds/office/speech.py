@@ -18,7 +18,7 @@ LANGUAGES = ("en", "de", "fr", "es")
 TYPO = 0.06  # share of questions with one letter wrong
 
 
-class Field(NamedTuple):
+class PageField(NamedTuple):
     """A label with the kind of value beside it. names: other labels of the same meaning, by language. asks: whole
     questions, by language."""
 
@@ -46,7 +46,7 @@ def scopes() -> tuple[str, ...]:
     return tuple(read_table(DATA / "fields.toml"))
 
 
-class Speaker(Writer):
+class PageSpeaker(Writer):
     """One page's language, dates and money, and the language it is asked in."""
 
     def __init__(self, source: random.Random) -> None:
@@ -61,19 +61,19 @@ class Speaker(Writer):
             self.currency = self.pick("€", "EUR ", "€ ", "", " €", " EUR", " €")
 
     # Labels ------------------------------------------------------------------------------------------------------
-    def fields(self, scope: str, n: int) -> list[Field]:
+    def fields(self, scope: str, n: int) -> list[PageField]:
         """n different fields of a scope; "any" mixes all scopes and the long list of English labels."""
         if scope == "any" and self.language == "en" and self.chance(0.7):
-            return [Field(label, kind, {"en": (label,)}, {}) for label, kind in self.labels(n)]
+            return [PageField(label, kind, {"en": (label,)}, {}) for label, kind in self.labels(n)]
         rows = [row for name in scopes() for row in _scope(name)] if scope == "any" else list(_scope(scope))
-        found: dict[str, Field] = {}
+        found: dict[str, PageField] = {}
         for kind, names, asks in self.random.sample(rows, min(len(rows), 2 * n)):
             label = self.pick(names[self.language][0], self.random.choice(names[self.language]))
             if all(label.lower() not in other.lower() and other.lower() not in label.lower() for other in found):
-                found[label] = Field(label, kind, names, asks)
+                found[label] = PageField(label, kind, names, asks)
         return list(found.values())[:n]
 
-    def question_about(self, field: Field, marked: bool = True) -> str:
+    def question_about(self, field: PageField, marked: bool = True) -> str:
         """Ask for a field. marked: its label stands on the page; otherwise only its meaning is asked for."""
         language, asks = self.asking, field.asks.get(self.asking, ())
         if asks and (not marked or self.chance(0.35)):

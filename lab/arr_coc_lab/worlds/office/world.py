@@ -11,7 +11,7 @@ from arr_coc.knowing.language.tables import read_table
 from arr_coc.pictures.words import Words, make_words
 
 from .blocks import BLOCKS
-from .paper import Frame, Paper, Question, Span
+from .paper import Area, PageQuestion, Paper, Span
 from .speech import DATA
 
 SPLITS = {"train": "layouts", "val": "aside"}
@@ -30,7 +30,7 @@ class Page(NamedTuple):
 
     layout: str
     words: Words
-    questions: list[Question]
+    questions: list[PageQuestion]
     paper: Paper
 
     def pixels(self) -> np.ndarray:
@@ -62,7 +62,7 @@ def make_page(split: str, seed: int, number: int) -> Page:
         for parts, share in zip(told, shares, strict=True):
             wide = (share or free) * (paper.width - 2 * margin)
             how = dict(part.split("=") for part in parts[1:] if "=" in part)
-            frame = Frame(x, y, x + wide - (1.2 * paper.size if len(blocks) > 1 else 0), paper.height - margin)
+            frame = Area(x, y, x + wide - (1.2 * paper.size if len(blocks) > 1 else 0), paper.height - margin)
             bottoms.append(BLOCKS[parts[0]](paper, frame, y, **how))
             x += wide
         y = max(bottoms) + source.uniform(0.4, 2.2) * paper.size
@@ -80,5 +80,7 @@ def make_page(split: str, seed: int, number: int) -> Page:
         size=(paper.height, paper.width),
         source="Office World",
     )
-    questions = [Question(one.kind, one.text, moved(one.answer), tuple(map(moved, one.named))) for one in paper.asked()]
+    questions = [
+        PageQuestion(one.kind, one.text, moved(one.answer), tuple(map(moved, one.named))) for one in paper.asked()
+    ]
     return Page(name, words, questions, paper)
