@@ -23,8 +23,8 @@ from hypothesis.internal.conjecture import providers
 
 settings.register_profile("same", derandomize=True, max_examples=60, deadline=None, database=None)
 settings.register_profile("search", max_examples=1000, deadline=None, print_blob=True)
-# What a developer has downloaded or read before is not there for tests; but matplotlib, which gradio imports, would list
-# all fonts again in every process.
+# What a developer has downloaded or read before is not there for tests; but matplotlib, which gradio imports, would
+# list all fonts again in every process.
 KEPT = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
 os.environ.setdefault("MPLCONFIGDIR", os.path.join(KEPT, "matplotlib"))
 os.environ["XDG_CACHE_HOME"] = tempfile.mkdtemp(prefix="arr-coc-tests-")

@@ -31,7 +31,7 @@ def lower_case(ids: torch.Tensor) -> torch.Tensor:
 
 
 def text_row(text: str, length: int) -> list[int]:
-    """Any text as `length` identifiers: letters without accents, what the alphabet lacks as "?", padded or cut."""
+    """A text as `length` identifiers: letters without accents, what the alphabet lacks as "?", padded or cut."""
     plain = unicodedata.normalize("NFKD", text)
     letters = [character for character in plain if not unicodedata.combining(character)][:length]
     row = [IDS.get(character, IDS["?"]) for character in letters]

@@ -16,7 +16,7 @@ from ..pictures.load import load_picture
 if TYPE_CHECKING:
     import torch
 
-    from ..core.values import Relevance
+    from ..core.values import JsonObject, Relevance
     from ..pictures.words import Words
     from ..texture.channels import Texture
     from .photos.source import PhotoSight
@@ -109,7 +109,7 @@ class Scene:
     def texture(self) -> Texture:
         return self.sensed[0]
 
-    def strategy_inputs(self, strategy: str, options: Mapping[str, object]) -> tuple[dict[str, Any], tuple[str, ...]]:
+    def strategy_inputs(self, strategy: str, options: Mapping[str, object]) -> tuple[JsonObject, tuple[str, ...]]:
         """Maps that some strategies need besides the relevance, less those that the caller gave, and notes."""
         if strategy == "edge" and "edges" not in options:
             return {"edges": self.texture["sobel_magnitude"]}, ()

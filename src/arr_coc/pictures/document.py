@@ -273,7 +273,7 @@ class PdfPlace(NamedTuple):
 
 
 def load_page(source: object, *, longest_side: int | None = None) -> tuple[Picture, Words | None]:
-    """Any picture, as `load_picture` takes it, and its words where they come with it: of a `PdfPlace`, or of the path
+    """A picture, as `load_picture` takes it, and its words where they come with it: of a `PdfPlace`, or of the path
     of a PDF its first page, with a note where there are more."""
     notes: tuple[str, ...] = ()
     if isinstance(source, str | os.PathLike) and is_pdf(source):
