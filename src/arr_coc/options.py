@@ -77,12 +77,12 @@ class Options:
     """
 
     budget: Any = None
-    relevance: Any = None
+    relevance: object = None
     strategy: str | None = None
     strategy_options: Mapping[str, object] = field(default_factory=dict)
     levels: int | None = None
     scale: float | str | None = None
-    words: Any = None
+    words: object = None
     ocr: bool = True
     photos: bool = True
     hints: str | None = None
@@ -90,7 +90,7 @@ class Options:
     device: str = "cpu"
     cell: int = DEFAULT_CELL
     canvas: tuple[int, int] | None = None
-    grip: Any = None
+    grip: object = None
     allocation: Any = None
     preset: str | None = None
     max_new_tokens: int = 64
@@ -128,7 +128,7 @@ class Options:
             raise InputError(f"canvas={self.canvas} has more than {MOST_CELLS} cells of {self.cell} pixels; give less")
 
     @classmethod
-    def of(cls, given: Mapping[str, Any]) -> Options:
+    def of(cls, given: JsonObject) -> Options:
         """Build options from names and values; a name that is no field is an option of the strategy."""
         own = {name: value for name, value in given.items() if name in NAMES}
         rest = {name: value for name, value in given.items() if name not in NAMES}
@@ -138,9 +138,7 @@ class Options:
         return replace(options, strategy_options={**options.strategy_options, **rest}) if rest else options
 
     @classmethod
-    def for_client(
-        cls, given: Mapping[str, Any], names: Sequence[str] = FOR_CLIENTS, *, where: str = "arr_coc"
-    ) -> Options:
+    def for_client(cls, given: JsonObject, names: Sequence[str] = FOR_CLIENTS, *, where: str = "arr_coc") -> Options:
         """Build options from the JSON of a client, which may name sources but no file of this machine.
 
         Args:
@@ -154,7 +152,7 @@ class Options:
         for name in sorted(given.keys() - set(names)):
             raise InputError(f"{where}.{shown(name)[1:-1]} is unknown here; choose from {', '.join(names)}")
         relevance, words, allocation = (given.get(name) for name in ("relevance", "words", "allocation"))
-        decided: dict[str, Any] = {}
+        decided: JsonObject = {}
         if isinstance(relevance, list):
             decided["relevance"] = Relevance(frozen(relevance, f"{where}.relevance", np.float32))
         elif relevance is not None and relevance not in source_names():
@@ -170,12 +168,12 @@ class Options:
             decided["allocation"] = made if isinstance(allocation, list) else made[0]
         return cls(**{**given, **decided})
 
-    def override(self, **changes: Any) -> Options:
+    def override(self, **changes: object) -> Options:
         """Replace what was given: values of None leave a field as it is."""
         given = {name: value for name, value in changes.items() if value is not None}
         return replace(self, **given) if given else self
 
-    def default(self, **usual: Any) -> Options:
+    def default(self, **usual: object) -> Options:
         """Fill fields that are None with the entry point's own values."""
         return self.override(**{name: value for name, value in usual.items() if getattr(self, name) is None})
 
@@ -241,9 +239,9 @@ def described() -> dict[str, str]:
     return {name: " ".join(meaning.split()) for name, meaning in entries}
 
 
-def from_text(pairs: Iterable[str]) -> dict[str, Any]:
+def from_text(pairs: Iterable[str]) -> JsonObject:
     """["levels=2", "ocr=false"] → {"levels": 2, "ocr": False}: values are JSON, or else text."""
-    found: dict[str, Any] = {}
+    found: JsonObject = {}
     for pair in pairs:
         name, sign, value = pair.partition("=")
         if not sign or not name.isidentifier():
@@ -255,7 +253,7 @@ def from_text(pairs: Iterable[str]) -> dict[str, Any]:
     return found
 
 
-def check_budget(budget: Any) -> int | float | list[int] | None:
+def check_budget(budget: object) -> int | float | list[int] | None:
     """A number of tokens as int, a share as float, or one number for each picture."""
     if budget is None:
         return None
@@ -279,7 +277,7 @@ def check_question(query: object) -> str:
     return query
 
 
-def check_device(device: Any) -> None:
+def check_device(device: object) -> None:
     """Raise `InputError` where a device cannot be used."""
     if isinstance(device, str) and device == "cpu":
         return

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..core import arrays
 from ..core.arrays import Array
 from ..core.errors import InputError, whole
-from ..core.values import DEFAULT_CELL, Allocation, Relevance
+from ..core.values import DEFAULT_CELL, Allocation, JsonObject, Relevance
 from .frame import Frame, check_maps, to_cells
 from .overlay import overlay
 from .strategies import DEFAULT_STRATEGY, AllocationJob, check_options, find_strategy
@@ -62,8 +62,8 @@ def allocate(
     shape = relevance.map.shape if isinstance(relevance, Relevance) else getattr(relevance, "shape", ())
     if len(shape) == 3 and shape[0] != 1:
         raise InputError(f"allocate takes one map, got a batch of {shape[0]}; use allocate_batch")
-    placed: dict[str, Any] = {"image_size": image_size, "cell": cell, "canvas": canvas, "levels": levels}
-    chosen: dict[str, Any] = {"strategy": strategy, "seed": seed, "strategy_options": strategy_options}
+    placed: JsonObject = {"image_size": image_size, "cell": cell, "canvas": canvas, "levels": levels}
+    chosen: JsonObject = {"strategy": strategy, "seed": seed, "strategy_options": strategy_options}
     return allocate_batch(relevance, budget, **placed, **chosen)[0]
 
 
@@ -111,7 +111,7 @@ def allocate_batch(
 
 
 def as_maps(relevance: Relevance | Array | Sequence[Relevance]) -> Array:
-    """Any form of relevance → (B, h, w) float32, checked."""
+    """Relevance in every form → (B, h, w) float32, checked."""
     if isinstance(relevance, Relevance):
         relevance = relevance.map
     if isinstance(relevance, np.ndarray) or arrays.is_tensor(relevance):

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -171,7 +170,7 @@ def at_distance(allocation: Allocation, distance: Distance, full: int) -> Alloca
     return replace(allocation, scale=distance.scale, full=full, notes=notes)
 
 
-def reading_option(distance: Distance, strategy: str, grid: tuple[int, int]) -> dict[str, Any]:
+def reading_option(distance: Distance, strategy: str, grid: tuple[int, int]) -> dict[str, np.ndarray]:
     """The option of a strategy that spends by what a token gains given the grip; none where nothing is changed."""
     shares = distance.reading(*grid) if strategy == "overlay" else None
     return {} if shares is None else {"reading": shares}

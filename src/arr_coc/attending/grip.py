@@ -13,12 +13,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from ..core.errors import InputError, shown
 from ..core.folders import measured_path, verify
+from ..core.values import JsonObject
 
 GRIP, GRIP_NAME = "grip", "grip.json"
 SCHEMA = 1
@@ -72,7 +72,7 @@ class Grip:
         return made
 
     @classmethod
-    def of(cls, document: Any) -> Grip:
+    def of(cls, document: JsonObject) -> Grip:
         """From what `calibrate` wrote."""
         if document["kind"] != GRIP or document["schema"] != SCHEMA:
             raise InputError(f"kind {document['kind']!r}, schema {document['schema']!r}")
@@ -88,7 +88,7 @@ class Grip:
             heights, accuracy, best, low, high, None if largest is None else int(largest), str(document["model"])
         )
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         """What `of` reads."""
         found = {"kind": GRIP, "schema": SCHEMA, "model": self.model, "best": self.best, "largest": self.largest}
         return {**found, "range": [self.low, self.high], "heights": list(self.heights), "accuracy": list(self.accuracy)}
@@ -116,14 +116,14 @@ class Grip:
         return np.interp(np.log(seen), np.log(self.heights), share) * below
 
 
-def as_grip(given: Any) -> Grip | None:
+def as_grip(given: object) -> Grip | None:
     """A grip in any form that callers give it: a `Grip`, the name or folder of a model, a grip.json; or None."""
     if given is None or isinstance(given, Grip):
         return given
     if not isinstance(given, str | os.PathLike):
         raise InputError(f"grip= is the name of a model, its folder, a {GRIP_NAME} or a Grip, got {shown(given)}")
     if os.path.isfile(given):
-        return Grip.load(given)
+        return Grip.load(Path(given))
     found = Grip.known(str(given))
     if found is None:
         raise InputError(f"no grip of {shown(str(given))} was measured; run arr-coc calibrate --model {given}")

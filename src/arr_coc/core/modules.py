@@ -129,7 +129,7 @@ def alone_on_gpu() -> Generator[None]:
 class Recording:
     """A function of tensors, recorded for tensors of one shape; on a processor it is called."""
 
-    def __init__(self, work: Callable[..., Any], given: Sequence[Tensor]) -> None:
+    def __init__(self, work: Callable[..., object], given: Sequence[Tensor]) -> None:
         self.work, self.inputs = work, tuple(one.clone() for one in given)
         self.graph: torch.cuda.CUDAGraph | None = None
         self.result: Any = None
@@ -184,7 +184,7 @@ class Recordings:
         self.failed: dict[Hashable, bool] = {}  # of keys that came before and are not held
         self.busy = Lock()
 
-    def run(self, key: Hashable, work: Callable[..., Any], *given: Tensor) -> Any:
+    def run(self, key: Hashable, work: Callable[..., object], *given: Tensor) -> Any:
         """Do `work(*given)`, by its recording where there is one. No one else writes to what is returned.
 
         Args:
@@ -208,7 +208,7 @@ class Recordings:
         for one in [one for one in self.held if isinstance(one, tuple) and one[0] == key]:
             del self.held[one]
 
-    def _find(self, key: Hashable, work: Callable[..., Any], given: Sequence[Tensor]) -> Recording | None:
+    def _find(self, key: Hashable, work: Callable[..., object], given: Sequence[Tensor]) -> Recording | None:
         if key in self.held:
             self.held.move_to_end(key)
             return self.held[key]

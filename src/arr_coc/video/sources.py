@@ -125,7 +125,7 @@ class ThreeWays(StreamSource):
 
 
 class Whole(StreamSource):
-    """Any other source, such as a trained scorer or a function of (frame, question): one map of the whole frame."""
+    """Another source, such as a trained scorer or a function of (frame, question): one map of the whole frame."""
 
     def __init__(self, relevance: object, query: str, scene: Scene, note: str = "") -> None:
         """scene: what is offered beside the frame."""

@@ -9,7 +9,7 @@ import multiprocessing
 import os
 import signal
 import threading
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
@@ -113,7 +113,7 @@ def look_locally(rows: Iterator[BatchRow], ways: LookerOptions, workers: int, at
 class RayLooker(Looker):
     """Hands its rows on as text: Ray's tables would make arrays of their lists."""
 
-    def __call__(self, row: Mapping[str, Any]) -> JsonObject:
+    def __call__(self, row: JsonObject) -> JsonObject:
         return {"row": json.dumps(super().__call__(row))}
 
 
@@ -149,7 +149,7 @@ def look_on_ray(todo: Todo, done: set[int], ways: LookerOptions, workers: int | 
     gpus = 1 if ways.options.device.startswith("cuda") else None
     parts, known = workers * READERS, ray.put(done)
 
-    def read(batch: Any) -> Iterator[object]:
+    def read(batch: JsonObject) -> Iterator[object]:
         """Tables of rows that are not written yet; each reader goes through its share of the input."""
         pa, written = import_module("pyarrow"), import_module("ray").get(known)
         schema = pa.schema([("path", pa.string()), ("query", pa.string()), ("data", pa.binary())])

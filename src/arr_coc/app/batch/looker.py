@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from time import perf_counter
 from typing import Any
@@ -69,7 +69,7 @@ class Looker:
 
             self._show = Eye.from_pretrained(ways.model, device=ways.options.device).set_image
 
-    def __call__(self, row: Mapping[str, Any]) -> JsonObject:
+    def __call__(self, row: JsonObject) -> JsonObject:
         started = perf_counter()
         path, query, data = row["path"], row["query"], row.get("data", b"")
         result = failed(path, query, "")

@@ -91,7 +91,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def run(arguments: list[str]) -> object:
     """Call the command that `arguments` name; its exit code."""
-    group: Any = get_command(build(arguments))
+    group = get_command(build(arguments))
     return group(args=arguments, prog_name="arr-coc", standalone_mode=False)
 
 

@@ -18,6 +18,7 @@ import typer
 
 from ...core.errors import InputError
 from ...core.folders import check_folder
+from ...core.values import JsonObject
 
 if TYPE_CHECKING:
     from ...options import Options
@@ -132,7 +133,7 @@ class Listening:
 UNITS = {"upload": 2**20, "cache": 2**20, "pixels": 1e6}
 
 
-def limits_of(given: list[str] | None, known: tuple[str, ...]) -> dict[str, Any]:
+def limits_of(given: list[str] | None, known: tuple[str, ...]) -> JsonObject:
     """Read `--limit NAME=NUMBER`. known: the names that the command has."""
     limits = {}
     for text in given or ():

@@ -12,7 +12,6 @@ import threading
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from typing import Any
 from urllib.parse import urlsplit
 
 from ...core.errors import InputError, check_stop, positive, shown, stopping, whole
@@ -28,7 +27,7 @@ LIMITS = ("upload", "pixels", "pictures", "batch", "queue", "seconds", "cache", 
 LONGEST_STEERING = 2000
 
 
-def proxy_limits(**given: Any) -> Limits:
+def proxy_limits(**given: int) -> Limits:
     """Limits of a request. batch: how many pictures are packed at once. seconds: the longest silence upstream."""
     usual = {"upload": 64 << 20, "pixels": 60_000_000, "pictures": 32, "batch": 2, "queue": 256, "seconds": 600}
     return Limits(**{**usual, **given})

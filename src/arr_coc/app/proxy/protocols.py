@@ -8,7 +8,6 @@ from __future__ import annotations
 import base64
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from ...core.values import JsonObject
 
@@ -23,7 +22,7 @@ class Slot:
 
     address: str
     part: JsonObject
-    content: list[Any]
+    content: list[object]
     detail: object = None
 
     def fill(self, parts: Sequence[JsonObject]) -> None:

@@ -105,7 +105,7 @@ class ChatBody(Body):
     max_tokens: Count | None = None
     max_completion_tokens: Count | None = None
     stop: Stop | Annotated[list[Stop], Field(max_length=4)] | None = None
-    arr_coc: dict[str, Any] = Field(default_factory=dict)
+    arr_coc: JsonObject = Field(default_factory=dict)
 
 
 def read_body(data: bytes) -> tuple[ChatBody, tuple[str, ...]]:

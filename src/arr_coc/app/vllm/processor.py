@@ -20,6 +20,7 @@ from torch import Tensor
 
 from ...attending.distance import scaled_size
 from ...core.errors import InputError
+from ...core.values import JsonObject
 from ...pictures.load import load_picture
 from ...pictures.load import resized as resized_to
 from ...realizing.base import VisualGrid, adapter
@@ -33,7 +34,7 @@ Hasher = import_module("vllm.multimodal.hasher").MultiModalHasher
 processing = import_module("vllm.multimodal.processing")
 
 
-def stock(kwargs: Mapping[str, object]) -> dict[str, Any]:
+def stock(kwargs: Mapping[str, object]) -> JsonObject:
     """Keywords of the processor without ours, which the stock classes do not know."""
     return {name: value for name, value in kwargs.items() if name != KEY}
 
@@ -110,7 +111,7 @@ class FoveatedProcessor(qwen3_vl.Qwen3VLMultiModalProcessor):
 
     # ---- pictures ----------------------------------------------------------------------------------------------------
 
-    def _apply_hf_processor_main(self, mm_items: Any, hf_kwargs: Mapping[str, Any]) -> object:
+    def _apply_hf_processor_main(self, mm_items: Any, hf_kwargs: JsonObject) -> object:
         own = stock(hf_kwargs)
         data = super()._apply_hf_processor_main(mm_items, own)
         if "pixel_values" not in data:
@@ -133,7 +134,7 @@ class FoveatedProcessor(qwen3_vl.Qwen3VLMultiModalProcessor):
         data.update(self._foveated(data["pixel_values"].dtype, groups, grids, parts))
         return data
 
-    def _pictures(self, data: Mapping[str, Any]) -> tuple[object, list[VisualGrid]]:
+    def _pictures(self, data: JsonObject) -> tuple[object, list[VisualGrid]]:
         """The patches of the stock processor as pictures, by their sizes, and the level-0 tokens of each."""
         vision = self.info.get_hf_config().vision_config
         merge, size = vision.spatial_merge_size, vision.patch_size
@@ -160,7 +161,7 @@ class FoveatedProcessor(qwen3_vl.Qwen3VLMultiModalProcessor):
         look = self.info.get_image_processor()
         return [(one / 255).clamp(0, 1) if raw else denormalize(one, look) for one in groups]
 
-    def _get_mm_fields_config(self, hf_inputs: Any, hf_processor_mm_kwargs: Mapping[str, Any]) -> Mapping[str, object]:
+    def _get_mm_fields_config(self, hf_inputs: Any, hf_processor_mm_kwargs: JsonObject) -> Mapping[str, object]:
         fields = dict(super()._get_mm_fields_config(hf_inputs, stock(hf_processor_mm_kwargs)))
         if "leaf_counts" in hf_inputs:
             counts = hf_inputs["leaf_counts"]

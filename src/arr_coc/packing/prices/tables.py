@@ -11,20 +11,20 @@ from __future__ import annotations
 
 import math
 import tomllib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ...attending.frame import Frame
 from ...attending.strategies import find_strategy
 from ...attending.tree import check_budget, tree_for
 from ...core.errors import InputError, shown, whole, whole_size
-from ...core.values import DEFAULT_CELL
+from ...core.values import DEFAULT_CELL, JsonObject
 
-Numbers = Mapping[str, Any]
+Numbers = JsonObject
 
 
 class TokenCount(NamedTuple):
