@@ -58,7 +58,7 @@ def tiny_scorer(boldness: float = 0.0) -> ReadingScorer:
     scorer = ReadingScorer(TINY_SCORER)
     if boldness:
         torch.nn.init.normal_(scorer.head.weight, std=boldness)
-        torch.nn.init.zeros_(scorer.head.bias)
+        torch.nn.init.constant_(scorer.head.bias, -2.5 * boldness)  # about the middle of what the features give
     return scorer
 
 
