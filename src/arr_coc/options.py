@@ -82,7 +82,7 @@ class Options:
     strategy_options: Mapping[str, object] = field(default_factory=dict)
     levels: int | None = None
     scale: float | str | None = None
-    words: object = None
+    words: Any = None
     ocr: bool = True
     photos: bool = True
     hints: str | None = None

@@ -17,7 +17,7 @@ from ..pictures.load import load_picture
 if TYPE_CHECKING:
     import torch
 
-    from ..core.values import JsonObject, Relevance
+    from ..core.values import Relevance
     from ..pictures.words import Words
     from ..texture.channels import Texture
     from .photos.source import PhotoSight
