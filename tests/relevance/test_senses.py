@@ -11,39 +11,34 @@ from hypothesis import strategies as st
 
 from arr_coc.knowing.language.lexical import lexical
 from arr_coc.knowing.language.senses import coupled_words
-from arr_coc.knowing.scene import Scene
-from arr_coc.knowing.words.source import counted_line, words_relevance
-from arr_coc.pictures.words import as_words
 from arr_coc.texture.channels import sense
 
 SIDES = {"top", "bottom", "left", "right", "centre", "corner"}
 
 
 def sentences() -> tuple[list[tuple], list[tuple]]:
-    """(question, colours, places, reads, ordinals): those that the rules were mended by, and those held out."""
+    """(question, colours, places, reads): those that the rules were mended by, and those held out."""
     lists: list[list[tuple]] = []
     path = Path(__file__).parent / "data" / "senses.txt"
     for line in path.read_text(encoding="utf-8").splitlines():
         if line.startswith("# ") and "|" not in line:
             lists.append([])
         elif not line.startswith("#"):
-            question, colours, places, reads, ordinals = (part.strip() for part in [*line.split("|"), ""][:5])
-            numbers = tuple(map(int, ordinals.split()))
-            lists[-1].append((question, set(colours.split()), set(places.split()), reads == "r", numbers))
+            question, colours, places, reads = (part.strip() for part in line.split("|")[:4])
+            lists[-1].append((question, set(colours.split()), set(places.split()), reads == "r"))
     return lists[0], lists[1]
 
 
 def judged(rows: list[tuple]) -> tuple[dict[str, tuple[float, float]], list[str]]:
-    """(precision, recall) of colours, places, reading and ordinals over the rows, and the questions that are wrong."""
-    hits = {kind: [0, 0, 0] for kind in ("colours", "places", "reading", "ordinals")}  # right, found, meant
+    """(precision, recall) of colours, places and reading over the rows, and the questions that are wrong."""
+    hits = {kind: [0, 0, 0] for kind in ("colours", "places", "reading")}  # right, found, meant
     wrong = []
-    for question, colours, places, reads, numbers in rows:
+    for question, colours, places, reads in rows:
         words = coupled_words(question)
         pairs = {
             "colours": (set(words.colour_names), colours),
             "places": (set(words.place_kinds), places),
             "reading": ({"r"} if words.reading else set(), {"r"} if reads else set()),
-            "ordinals": ({one.number for one in words.ordinals}, set(numbers)),
         }
         for kind, (found, meant) in pairs.items():
             for place, count in enumerate((len(found & meant), len(found), len(meant))):
@@ -66,52 +61,51 @@ def test_words_are_taken_in_the_sense_that_is_meant():
         assert recall >= 0.95
 
 
-# question, colours, places, whether something is read, ordinals, language
+# question, colours, places, whether something is read, language
 OTHER_LANGUAGES = [
-    ("Was steht auf dem roten Schild?", "red", "", True, "", "German"),
-    ("Welche Zahl steht oben links?", "", "top left", True, "", "German"),
-    ("Wo ist das hellblaue Auto?", "blue", "", False, "", "German"),
-    ("Wo ist der grüne Ball in der unteren rechten Ecke?", "green", "bottom right corner", False, "", "German"),
-    ("Wer weiß die richtige Antwort?", "", "", False, "", "German"),
-    ("Ist die Wand weiß?", "white", "", False, "", "German"),
-    ("Was hält er in der Mitte?", "", "centre", False, "", "German"),
-    ("Wie lautet die Rechnungsnummer?", "", "", True, "", "German"),
-    ("Wie viel kostet es?", "", "", True, "", "German"),
-    ("Wo steht das Rote Kreuz?", "", "", False, "", "German"),
-    ("Was steht in der dritten Zeile?", "", "", True, "3", "German"),
-    ("Das Schild, auf dem „LINKS“ steht", "", "", False, "", "German"),
-    ("rotes Schild", "red", "", False, "", "German"),
-    ("Que dit le panneau rose ?", "pink", "", True, "", "French"),
-    ("Quelle est la couleur de la rose ?", "", "", False, "", "French"),
-    ("Où sont les voitures vertes ?", "green", "", False, "", "French"),
-    ("Quel est le prix du jus d'orange ?", "", "", True, "", "French"),
-    ("Qu'y a-t-il en haut à gauche ?", "", "top left", False, "", "French"),
-    ("Qu'est-ce qui est en bas de l'image ?", "", "bottom", False, "", "French"),
-    ("Quel produit a le plus bas prix ?", "", "", True, "", "French"),
-    ("Qui a le droit de vote ?", "", "", False, "", "French"),
-    ("Combien coûte le livre sur la table blanche ?", "white", "", True, "", "French"),
-    ("Que montre le deuxième graphique ?", "", "", False, "2", "French"),
-    ("Quel est le numéro de la facture ?", "", "", True, "", "French"),
-    ("Où est le panneau « STOP ROUGE » ?", "", "", False, "", "French"),
-    ("¿Qué dice el cartel rojo?", "red", "", True, "", "Spanish"),
-    ("¿Dónde están las flores amarillas?", "yellow", "", False, "", "Spanish"),
-    ("¿Qué hay arriba a la izquierda?", "", "top left", False, "", "Spanish"),
-    ("¿Cuánto cuesta el zumo de naranja?", "", "", True, "", "Spanish"),
-    ("¿Quién tiene derecho a votar?", "", "", False, "", "Spanish"),
-    ("¿Qué hay en el lado derecho?", "", "right", False, "", "Spanish"),
-    ("¿Cuál es el número de teléfono?", "", "", True, "", "Spanish"),
-    ("¿Qué muestra la segunda tabla?", "", "", False, "2", "Spanish"),
-    ("¿Qué valores son superiores a diez?", "", "", True, "", "Spanish"),
+    ("Was steht auf dem roten Schild?", "red", "", True, "German"),
+    ("Welche Zahl steht oben links?", "", "top left", True, "German"),
+    ("Wo ist das hellblaue Auto?", "blue", "", False, "German"),
+    ("Wo ist der grüne Ball in der unteren rechten Ecke?", "green", "bottom right corner", False, "German"),
+    ("Wer weiß die richtige Antwort?", "", "", False, "German"),
+    ("Ist die Wand weiß?", "white", "", False, "German"),
+    ("Was hält er in der Mitte?", "", "centre", False, "German"),
+    ("Wie lautet die Rechnungsnummer?", "", "", True, "German"),
+    ("Wie viel kostet es?", "", "", True, "German"),
+    ("Wo steht das Rote Kreuz?", "", "", False, "German"),
+    ("Was steht in der dritten Zeile?", "", "", True, "German"),
+    ("Das Schild, auf dem „LINKS“ steht", "", "", False, "German"),
+    ("rotes Schild", "red", "", False, "German"),
+    ("Que dit le panneau rose ?", "pink", "", True, "French"),
+    ("Quelle est la couleur de la rose ?", "", "", False, "French"),
+    ("Où sont les voitures vertes ?", "green", "", False, "French"),
+    ("Quel est le prix du jus d'orange ?", "", "", True, "French"),
+    ("Qu'y a-t-il en haut à gauche ?", "", "top left", False, "French"),
+    ("Qu'est-ce qui est en bas de l'image ?", "", "bottom", False, "French"),
+    ("Quel produit a le plus bas prix ?", "", "", True, "French"),
+    ("Qui a le droit de vote ?", "", "", False, "French"),
+    ("Combien coûte le livre sur la table blanche ?", "white", "", True, "French"),
+    ("Que montre le deuxième graphique ?", "", "", False, "French"),
+    ("Quel est le numéro de la facture ?", "", "", True, "French"),
+    ("Où est le panneau « STOP ROUGE » ?", "", "", False, "French"),
+    ("¿Qué dice el cartel rojo?", "red", "", True, "Spanish"),
+    ("¿Dónde están las flores amarillas?", "yellow", "", False, "Spanish"),
+    ("¿Qué hay arriba a la izquierda?", "", "top left", False, "Spanish"),
+    ("¿Cuánto cuesta el zumo de naranja?", "", "", True, "Spanish"),
+    ("¿Quién tiene derecho a votar?", "", "", False, "Spanish"),
+    ("¿Qué hay en el lado derecho?", "", "right", False, "Spanish"),
+    ("¿Cuál es el número de teléfono?", "", "", True, "Spanish"),
+    ("¿Qué muestra la segunda tabla?", "", "", False, "Spanish"),
+    ("¿Qué valores son superiores a diez?", "", "", True, "Spanish"),
 ]
 
 
-@pytest.mark.parametrize(("question", "colours", "places", "reads", "ordinals", "language"), OTHER_LANGUAGES)
-def test_four_languages_are_known(question, colours, places, reads, ordinals, language):
+@pytest.mark.parametrize(("question", "colours", "places", "reads", "language"), OTHER_LANGUAGES)
+def test_four_languages_are_known(question, colours, places, reads, language):
     words = coupled_words(question)
     assert set(words.colour_names) == set(colours.split())
     assert set(words.place_kinds) == set(places.split())
     assert bool(words.reading) == reads
-    assert [one.number for one in words.ordinals] == list(map(int, ordinals.split()))
     assert words.language == language
 
 
@@ -124,51 +118,6 @@ def test_a_language_that_is_not_known_is_told_and_couples_nothing(question):
     assert found.map.max() == 0
     assert "English, German, French and Spanish" in found.notes[0]
     assert "are known" not in lexical(texture, "is anybody happy").notes[0]
-
-
-def test_what_cannot_be_counted_is_told_and_left_alone():
-    texture = sense(np.zeros((32, 48, 3), np.uint8))
-    found = lexical(texture, "Where is the third item from the left?")
-    assert found.map.max() == 0
-    assert "third item: not counted here" in found.notes[0]
-
-
-LINES = [(f"word{line}{place}", (0.1 + 0.2 * place, 0.1 * line, 0.25 + 0.2 * place, 0.1 * line + 0.05))
-         for line in range(1, 6) for place in range(3)]  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("question", "line"),
-    [("What does the third line say?", 3), ("What is written in the last line of the page?", 5),
-     ("Was steht in der zweiten Zeile?", 2)],
-)  # fmt: skip
-def test_lines_are_counted_where_words_are_known(question, line):
-    found = look_relevance_of(question, LINES)
-    rows = found.map.shape[0]
-    assert found.map[round((0.1 * line + 0.01) * rows) : round((0.1 * line + 0.04) * rows)].max() == 1
-    others = [other for other in range(1, 6) if other != line]
-    assert all(
-        found.map[round((0.1 * one + 0.01) * rows) : round((0.1 * one + 0.04) * rows)].max() < 1 for one in others
-    )
-    assert f"line {line} of 5" in found.notes[1]
-
-
-@pytest.mark.parametrize(
-    ("question", "words"),
-    [
-        ("What does the ninth line say?", LINES),
-        ("What does the third line of the address say?", LINES),
-        ("What does the third row say?", LINES),
-        ("What does the second line say?", [*LINES, ("beside", (0.8, 0.13, 0.95, 0.18))]),
-    ],
-)
-def test_lines_that_cannot_be_counted_are_left_alone(question, words):
-    assert counted_line(as_words(words, (400, 300)), question) is None
-
-
-def look_relevance_of(question, words):
-    scene = Scene(np.full((400, 300, 3), 255, np.uint8), words=as_words(words, (400, 300)))
-    return words_relevance(scene, question)
 
 
 @settings(max_examples=60, deadline=None)

@@ -75,8 +75,6 @@ def lexical(texture: Texture, query: str) -> Coupling:
     if not parts:
         known = "" if words.language else f" (those of {KNOWN} are known)"
         told.append(f"no colour, place or reading word in the question{known}")
-    if words.ordinals:
-        told.append(f"{', '.join(one.said for one in words.ordinals)}: not counted here")
     note = "lexical coupling: " + "; ".join(told)
     if not parts:
         return Coupling(texture["red"] * 0, (note,))

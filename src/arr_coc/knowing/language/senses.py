@@ -15,15 +15,6 @@ from .tables import DATA, Language, languages, plain, read_table, words_in
 
 
 @dataclass(frozen=True)
-class Ordinal:
-    """ "the third line": number 3 (-1: the last), said "third line". line: it counts lines of the whole page."""
-
-    number: int
-    said: str
-    line: bool
-
-
-@dataclass(frozen=True)
 class CoupledWords:
     """The words of one question that something in a picture can be tied to, as they stand there, each once; and what
     colours and places they mean. language: None where no word of a known language was found."""
@@ -31,7 +22,6 @@ class CoupledWords:
     colours: tuple[str, ...] = ()
     places: tuple[str, ...] = ()
     reading: tuple[str, ...] = ()
-    ordinals: tuple[Ordinal, ...] = ()
     colour_names: tuple[str, ...] = ()
     place_kinds: tuple[str, ...] = ()
     language: str | None = None
@@ -50,7 +40,7 @@ _FOREIGN = re.compile(r"[\u0370-\u052f\u0530-\u06ff\u0900-\u0eff\u10a0-\u11ff\u3
 
 @lru_cache(maxsize=512)
 def coupled_words(query: str) -> CoupledWords:
-    """Colour, place and reading words of a question and its ordinals: whole words, in order, each once."""
+    """Colour, place and reading words of a question: whole words, in order, each once."""
     text = _QUOTES.sub(" | ", query)  # "the sign that says 'LEFT'" is about no left
     found = list(re.finditer(r"[^\W_]+", text))
     words = [plain(one[0]) for one in found]
@@ -73,12 +63,10 @@ def coupled_words(query: str) -> CoupledWords:
     phrases = [match for phrase in language.phrases if (match := re.search(rf"\b{phrase}\b", joined))]
     reading = [match[0] for match in phrases if match.start() not in otherwise]
     reading += [words[place] for place in meant if language.reads(words[place])]
-    ordinals = [ordinal for place in range(len(words)) if (ordinal := _ordinal(joined[starts[place] :], language))]
     return CoupledWords(
         colours=tuple(colours),
         places=tuple(places),
         reading=tuple(dict.fromkeys(reading)),
-        ordinals=tuple(dict.fromkeys(ordinals)),
         colour_names=tuple(dict.fromkeys(colours.values())),
         place_kinds=tuple(dict.fromkeys(places.values())),
         language=language.name,
@@ -114,19 +102,3 @@ def _is_name(raws: list[str], place: int, language: Language) -> bool:
         return 0 < place < len(raws) - 1
     beside = [raws[other] for other in (place - 1, place + 1) if 0 < other < len(raws)]
     return any(other[0].isupper() and not other.isupper() for other in beside)
-
-
-def _ordinal(rest: str, language: Language) -> Ordinal | None:
-    """ "third line", "second red chart" at the start of a text; "first name" is none: nobody counts names."""
-    number = language.ordinals.get(rest.split(" ")[0])
-    if number is None:
-        return None
-    sets = read_table(DATA / "senses.toml")
-    countable, whole = ("|".join(words_in(sets[name])) for name in ("countable", "whole"))
-    found = re.match(rf"\w+ (?:\w+ )??(?:{countable})s?\b", rest)
-    if found is None:
-        return None
-    # The third line of the address is not the third of the page.
-    part = re.match(r" (?:of|von|der|des|du|de|del)\b", rest[found.end() :])
-    page = re.match(rf" \w+ (?:\w+ )?(?:{whole})\b", rest[found.end() :])
-    return Ordinal(number, found[0], found[0].split(" ")[-1] in language.lines and (part is None or page is not None))

@@ -78,7 +78,6 @@ class Language:
     phrases: tuple[str, ...]
     compounds: tuple[str, ...]
     ordinals: dict[str, int]
-    lines: frozenset[str]
     asking: frozenset[str]
 
     def votes(self, words: list[str]) -> int:
@@ -112,6 +111,5 @@ def _language(name: str) -> Language:
         phrases=tuple(table["phrases"]),
         compounds=tuple(table.get("compounds", "").split()),
         ordinals={word: int(number) for word, number in ordinals.items()},
-        lines=words_in(table["lines"]),
         asking=words_in(table["asking"]),
     )

@@ -9,7 +9,6 @@ import numpy as np
 from ...core.values import Relevance
 from ...pictures.ocr import ocr_missing, ocr_words
 from ...pictures.words import Words, as_words
-from ..language.senses import coupled_words
 from ..scene import Scene
 from .answer import answer_shares
 from .chooser import WEIGHTS
@@ -38,28 +37,6 @@ def map_of(words: Words, shares: np.ndarray) -> np.ndarray:
     return paint(words, np.clip(shares[:, 0] + NAMED * shares[:, 1], 0, 1))
 
 
-def counted_line(words: Words, query: str) -> tuple[np.ndarray, str] | None:
-    """(N,) which words stand in the line that a question counts ("What does the third line say?"), and what was
-    counted. None where none is asked for, there are not so many, or lines stand side by side, as in columns."""
-    meant = coupled_words(query)
-    asked_for = [one for one in meant.ordinals if one.line]
-    if not meant.reading or len(asked_for) != 1:
-        return None
-    names, place = np.unique(words.lines, return_inverse=True)
-    top, bottom = np.ones(len(names)), np.zeros(len(names))
-    np.minimum.at(top, place, words.boxes[:, 1])
-    np.maximum.at(bottom, place, words.boxes[:, 3])
-    order = np.argsort(top + bottom, kind="stable")
-    top, bottom = top[order], bottom[order]
-    beside = bottom[:-1] - top[1:] > 0.25 * np.minimum.reduce([(bottom - top)[:-1], (bottom - top)[1:]])
-    number = asked_for[0].number
-    if beside.any() or number > len(names):
-        return None
-    line = order[number if number < 0 else number - 1]
-    counted = len(names) if number < 0 else number
-    return place == line, f"{asked_for[0].said}: line {counted} of {len(names)}"
-
-
 def told_source(words: Words) -> str:
     """Where words come from, and what reading them cost."""
     if not words.by_ocr:
@@ -84,10 +61,6 @@ def words_relevance(scene: Scene, query: str, option: str = "") -> Relevance:
 
         return Relevance(scene_detail(scene, query).map, query=query, notes=(note,))
     shares = answer_shares([words], query, weights=Path(option) / WEIGHTS.name if option else WEIGHTS)[0]
-    counted = counted_line(words, query)
-    if counted is not None:
-        shares[counted[0], 0] = 1.0
     best = int(shares[:, 0].argmax())
     note = f"{len(words)} words ({told_source(words)}); likeliest {words.texts[best]!r}, {100 * shares[best, 0]:.0f} %"
-    notes = (note,) if counted is None else (note, counted[1])
-    return Relevance(map_of(words, shares), query=query, notes=notes)
+    return Relevance(map_of(words, shares), query=query, notes=(note,))
