@@ -281,11 +281,10 @@ def check_device(device: object) -> None:
     """Raise `InputError` where a device cannot be used."""
     if isinstance(device, str) and device == "cpu":
         return
-    torch = import_module("torch")
-    if not isinstance(device, str | torch.device):
+    if not re.fullmatch(r"(cpu|cuda|mps|xpu)(:\d+)?", str(device)):
         raise InputError(f"device must be a name such as cpu or cuda:1, got {shown(device)}")
     try:
-        torch.empty(1, device=device)
+        import_module("torch").empty(1, device=str(device))
     except (RuntimeError, AssertionError) as error:
         reason = str(error).splitlines()[0]
         raise InputError(f"device {shown(device)} cannot be used ({reason}); give cpu, cuda, cuda:1 or mps") from error

@@ -44,7 +44,7 @@ def test_it_writes_a_clip_and_a_document(clip, tmp_path, capsys) -> None:
     assert len(json.loads((tmp_path / "video.json").read_text())["allocations"]) == 7
 
 
-def test_it_prints_a_line_for_each_scene(clip, tmp_path, capsys) -> None:
+def test_it_prints_the_tokens_of_the_clip(clip, tmp_path, capsys) -> None:
     assert run(clip, QUERY, "--out", str(tmp_path), "--every", "2") == 0
     shown = capsys.readouterr().out
     assert "4 frames, cuts: 1" in shown
