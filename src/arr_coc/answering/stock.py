@@ -27,6 +27,7 @@ from ..pictures.load import processed
 from ..pictures.load import resized as resized_picture
 from ..realizing.attachment_plan import plan_prompt
 from ..realizing.base import (
+    EYE_TRANSFORMERS,
     Inputs,
     PromptPlan,
     Settings,
@@ -65,7 +66,7 @@ class StockEngine:
         self.name = of_kind(name, str, "name") or type(model).__name__
         self.backbone = backbone_for(self.model)
         check_processor(processor)
-        require_transformers(f"an Eye on {self.model.config.model_type}")
+        require_transformers(f"an Eye on {self.model.config.model_type}", EYE_TRANSFORMERS)
         # What was measured of this model; None where nothing was.
         self.grip = Grip.known(getattr(self.model.config, "_name_or_path", "") or "")
         # Single questions run as CUDA graphs where that is safe, recorded when a size comes again.

@@ -22,6 +22,7 @@ from ..core.values import Allocation
 from ..options import Options, as_options
 from .attachment_plan import plan_prompt
 from .base import (
+    ATTACH_TRANSFORMERS,
     OVERRIDES,
     Backbone,
     Inputs,
@@ -217,7 +218,7 @@ def attach(
         from .qwen3_vl.video import video_backbone
 
         backbone = video_backbone(model)
-    require_transformers(f"attaching to {model.config.model_type}")
+    require_transformers(f"attaching to {model.config.model_type}", ATTACH_TRANSFORMERS)
     if hasattr(model, NAME):
         raise InputError("this model is attached already; call detach(model) first, or give budget= to a single call")
     given = {"budget": budget, "relevance": relevance, "strategy": strategy, "words": words}

@@ -50,7 +50,7 @@ Inputs = Mapping[str, Any]
 # What a prompt with ready-made visual tokens consists of.
 PROMPT_KEYS = ("input_ids", "attention_mask", "position_ids", "token_type_ids", "mm_encoder_outputs")
 # Ready-made visual tokens are handed to a model by `mm_encoder_outputs`, which came with this release.
-OLDEST_TRANSFORMERS = "5.18.0"
+ATTACH_TRANSFORMERS, EYE_TRANSFORMERS = "5.18.0", "5.17.0"
 
 
 @dataclass(frozen=True)
@@ -231,15 +231,15 @@ class Backbone(ABC):
         return int(model.config.image_token_id)
 
 
-def require_transformers(what: str) -> None:
+def require_transformers(what: str, minimum: str) -> None:
     """Refuse a transformers release that is too old. what: is wanted of it, like "attaching to qwen3_vl"."""
     import transformers
     from packaging.version import Version
 
-    if Version(transformers.__version__) < Version(OLDEST_TRANSFORMERS):
+    if Version(transformers.__version__) < Version(minimum):
         raise InputError(
-            f"{what} needs transformers >= {OLDEST_TRANSFORMERS}, found {transformers.__version__}: upgrade it, "
-            f"pip install -U 'transformers>={OLDEST_TRANSFORMERS}'"
+            f"{what} needs transformers >= {minimum}, found {transformers.__version__}: upgrade it, "
+            f"pip install -U 'transformers>={minimum}'"
         )
 
 
