@@ -191,7 +191,7 @@ def test_what_is_bundled_keeps_to_its_size():
     assert 0 < parameters("mini") <= 40e6
     assert 0 < parameters("scorer") <= 10e6
     shipped = [path for path in WEIGHTS.rglob("*") if path.suffix in (".safetensors", ".onnx", ".npz")]
-    assert sum(path.stat().st_size for path in shipped) <= 95e6
+    assert sum(path.stat().st_size for path in shipped) <= 97e6
 
 
 @needs_weights

@@ -85,13 +85,13 @@ class Chooser(nn.Module):
         self.layers = nn.ModuleList(ChooserLayer(width) for _ in range(layers))
         self.norm, self.say = nn.LayerNorm(width), nn.Linear(width, 5)
 
-    def forward(self, batch: Batch, forget: float = 0.0) -> Tensor:
-        """(B, N + 1, 4): start, right, below and named of every word; the last row's start is "not read". forget: share
-        of words whose letters are hidden, so that places are learned too."""
+    def forward(self, batch: Batch, spelled_out: Tensor | None = None) -> Tensor:
+        """(B, N + 1, 4): start, right, below and named of every word; the last row's start is "not read". spelled_out:
+        (B, T) the words whose letters are seen; the others are hidden, so that places are learned too."""
         count = (batch.grams > 0).sum(-1, keepdim=True).clamp_min(1)
         spelled = self.pieces(batch.grams).sum(2) / count.sqrt()
-        if forget:
-            spelled = spelled * (torch.rand(spelled.shape[:2], device=spelled.device) > forget)[..., None]
+        if spelled_out is not None:
+            spelled = spelled * spelled_out[..., None]
         states = self.spell(spelled) + self.know(batch.features)
         for layer in self.layers:
             states = layer(states, batch)
@@ -192,6 +192,7 @@ class WordsTraining(Training[WordsOptions]):
         self.modules["chooser"] = self.chooser
         self.optimizers.append(torch.optim.AdamW(self.parameters(), lr=options.rate, weight_decay=0.02))
         self.schedule = Schedule(warm_up=300, decay_from=0.3, floor=0.02)
+        self.generator("forget", options.seed)
         self.best: dict[str, Tensor] = {}
         self.done["best"] = 0.0
 
@@ -222,8 +223,9 @@ class WordsTraining(Training[WordsOptions]):
 
     def loss(self, at: Moment) -> tuple[Tensor, Notes]:
         batch = Batch(*(part.to(self.device, non_blocking=True) for part in next(self.batches)))
+        chance = torch.rand(batch.there.shape, generator=self.generators["forget"], device=self.device)
         with self.accelerator.autocast():
-            found = self.chooser(batch, self.options.forget)
+            found = self.chooser(batch, chance > self.options.forget)
         right = (found[:, :, 0].argmax(1) == batch.start).float().mean()
         return loss_of(found, batch), {"right": right}
 

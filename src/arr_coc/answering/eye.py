@@ -23,9 +23,10 @@ from ..attending.grip import Grip
 from ..attending.strategies import DEFAULT_STRATEGY
 from ..balancing.choosing import check_relevance
 from ..balancing.document import PageOffers
-from ..core.errors import InputError, naming_extras, of_kind
+from ..core.errors import InputError, naming_extras, of_kind, shown
 from ..core.folders import MINI
 from ..core.kept import ByteStore, PictureStore, pixels_key
+from ..core.plugins import load_function
 from ..core.values import Answer, Pass, Relevance, timed
 from ..knowing.scene import RelevanceSource, Scene
 from ..knowing.scorer.source import ScorerRelevance, scorer_beside
@@ -319,17 +320,15 @@ class Eye:
 
     def _by_preset(self, query: str | Sequence[Turn], options: Options) -> Answer:
         """Answer one question about the current picture as a preset does; only the final answer is recorded."""
-        from .esper import Esper, find_preset
-
         options.check_alone("preset")
-        function = find_preset(options.preset or "")
+        function = load_function("arr_coc.answering.esper:find_preset")(options.preset)
         if not isinstance(query, str):
             raise InputError(f"preset {options.preset!r} answers one question, not a conversation")
         check_question(query)
         own, plain = copy(self), replace(options, preset=None)
         own.record = None
         if self.document is not None:
-            return Esper(own, options.preset or "").ask(query, options=plain)
+            return load_function("arr_coc.answering.esper:Esper")(own, options.preset).ask(query, options=plain)
         return self.recorded(function(own, self._seen.picture, query, plain, options.max_new_tokens), query)
 
     def recorded(self, answer: Answer, query: str) -> Answer:
@@ -388,6 +387,8 @@ class Eye:
         Returns:
             A `Chat`.
         """
+        if not isinstance(turns, list | tuple) or not all(isinstance(turn, Turn) for turn in turns):
+            raise InputError(f"turns= must be a list of turns, got {shown(turns)}")
         said = (*(() if system is None else (Turn(SYSTEM, (of_kind(system, str, "system"),)),)), *turns)
         view = self._view if image is None else self.view(image)
         begins = view is not None and (image is not None or not any(turn.role == USER for turn in turns))

@@ -29,7 +29,6 @@ from ..realizing.attachment_plan import plan_prompt
 from ..realizing.base import (
     EYE_TRANSFORMERS,
     Inputs,
-    PromptPlan,
     Settings,
     backbone_for,
     check_processor,
@@ -292,7 +291,9 @@ def joined(looked: Sequence[ChatLook]) -> ChatLook:
         return pad(value, (longest - value.shape[1], 0)) if along else value
 
     together = {name: torch.cat([padded(name, one[name]) for one in inputs]) for name in inputs[0]}
-    plan = PromptPlan.joined([one.plan for one in looked])
+    from ..realizing.qwen3_vl.encode import join_plans
+
+    plan = join_plans([one.plan for one in looked])
     return ChatLook(together, plan, {}, tuple(view for one in looked for view in one.views))
 
 

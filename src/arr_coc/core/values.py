@@ -257,9 +257,9 @@ class Allocation:
         """Read what `to_json` gave, or the text of such a file; equal to the allocation that was written."""
         try:
             data: Any = json.loads(document) if isinstance(document, str | bytes) else document
-            schema, canvas, image = data["schema"], data.get("canvas"), data["image"]
-            if not 1 <= schema <= SCHEMA:
+            if not 1 <= (schema := data["schema"]) <= SCHEMA:
                 raise InputError(f"allocation schema {schema} is not supported; this version reads 1 to {SCHEMA}")
+            canvas, image = data.get("canvas"), data["image"]
             columns = [[region[name] for region in data["regions"]] for name in Region._fields]
             return cls(
                 boxes=np.array(columns[:4]).T,

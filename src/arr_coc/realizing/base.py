@@ -83,19 +83,6 @@ class PromptPlan:
     options: dict[str, Any]
     notes: tuple[str, ...] = ()
 
-    @classmethod
-    def joined(cls, plans: Sequence[PromptPlan]) -> PromptPlan:
-        """Of prompts that become rows of one batch, foveated before its encoder."""
-        from .qwen3_vl.encode import join_known
-
-        known = join_known([plan.options.get("known") for plan in plans], [plan.allocations for plan in plans])
-        maps = [plan.relevance for plan in plans]
-        return cls(
-            [allocation for plan in plans for allocation in plan.allocations],
-            None if any(one is None for one in maps) else [item for one in maps for item in one or ()],
-            {**plans[0].options, "known": known},
-        )
-
 
 @dataclass(frozen=True, eq=False)
 class VisualTokens:

@@ -92,25 +92,20 @@ def near_question(words: Words, query: str, relevance: np.ndarray | None = None)
 def answer_shares(
     pages: Sequence[Words], query: str, relevances: Sequence[np.ndarray | None] = (), weights: Path = WEIGHTS
 ) -> list[np.ndarray]:
-    """Of each page (N, 2) float32 in 0–1: how likely each word is part of the answer, among the words of all these
-    pages, and of what names it (a label, the heads of row and column)."""
+    """Of each page (N, 2) float32 in 0–1: how likely each word is part of the answer (the rest: it is not on this
+    page), and how likely each is part of what names it (a label, the heads of row and column)."""
     found = [np.zeros((len(words), 2), np.float32) for words in pages]
     maps = list(relevances) or [None] * len(pages)
-    told = [
-        (number, *judged(words, query, maps[number], weights)) for number, words in enumerate(pages) if len(words)
-    ]  # fmt: skip
-    if not told:
-        return found
-    # What speaks for a word is how far it stands above "not on this page", which all pages share.
-    odds = [np.exp(np.clip(logits[:-1, 0] - logits[-1, 0], -30, 30)) for *_, logits in told]
-    total = 1 + sum(float(one.sum()) for one in odds)
-    for (number, page, logits), one in zip(told, odds, strict=True):
-        share = one / total
-        inside = share.copy()
-        for chosen, _ in spans_of(page, logits, most=8):
-            inside[chosen] = np.maximum(inside[chosen], share[chosen[0]])
-        found[number][page.order, 0] = inside
-        found[number][page.order, 1] = 1 / (1 + np.exp(-np.clip(logits[:-1, 3], -30, 30)))
+    for number, words in enumerate(pages):
+        if len(words):
+            page, logits = judged(words, query, maps[number], weights)
+            odds = np.exp(np.clip(logits[:-1, 0] - logits[-1, 0], -30, 30))  # against "not on this page"
+            share = odds / (1 + odds.sum())
+            inside = share.copy()
+            for chosen, _ in spans_of(page, logits, most=8):
+                inside[chosen] = np.maximum(inside[chosen], share[chosen[0]])
+            found[number][page.order, 0] = inside
+            found[number][page.order, 1] = 1 / (1 + np.exp(-np.clip(logits[:-1, 3], -30, 30)))
     return found
 
 

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from ...core.errors import InputError
 from ...core.values import Allocation
-from ..base import VisualTokens
+from ..base import PromptPlan, VisualTokens
 from ..patches import LeafBatch, Pictures, leaf_patches, match_leaves
 from ..positions import language_positions, position_taps, prompt_positions, vision_positions
 
@@ -138,6 +138,17 @@ def join_known(
     none = [batch.select(torch.zeros_like(batch.owner, dtype=torch.bool)) for batch in every]
     parts = [batch if one is None else one[0] for one, batch in zip(known, none, strict=True)]
     return LeafBatch.joined(parts), VisualTokens.joined([tokens for _, tokens in given])
+
+
+def join_plans(plans: Sequence[PromptPlan]) -> PromptPlan:
+    """Join the plans of prompts that become rows of one batch, foveated before its encoder."""
+    known = join_known([plan.options.get("known") for plan in plans], [plan.allocations for plan in plans])
+    maps = [plan.relevance for plan in plans]
+    return PromptPlan(
+        [allocation for plan in plans for allocation in plan.allocations],
+        None if any(one is None for one in maps) else [item for one in maps for item in one or ()],
+        {**plans[0].options, "known": known},
+    )
 
 
 def leaf_positions(
