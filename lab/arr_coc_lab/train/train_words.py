@@ -184,6 +184,7 @@ class WordsTraining(Training[WordsOptions]):
             (page.layout, page.asked[which].kind, example(page, which, source, noisy=noisy))
             for noisy in (False, True) for page in aside for which in range(min(3, len(page.asked)))
         ]  # fmt: skip
+        torch.manual_seed(options.seed)  # whatever drawing took from it
         self.chooser = Chooser(options.width, options.layers)
         if options.data is not None:  # goes on from the bundled one
             held = {name: torch.from_numpy(value) for name, value in weights_of().items() if name != "calibration"}
