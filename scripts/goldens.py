@@ -238,8 +238,7 @@ def trainings() -> Iterator[Golden]:
         "mini": (*mini, "--steps", 20),
         "mini on print": (*mini, "--steps", 6, "--print", "needle", "--seed", 1),
         "scorer": ("scorer", "--data", own, "--steps", 20, "--batch", 2, "--canvas", 128, "--drawn", 7, "--judged", 2),
-        "words": ("words", "--steps", 20, "--needle", 2, "--bills", 20),
-        "words on own records": ("words", "--data", own, "--steps", 20, "--needle", 2, "--bills", 2, "--batch", 12),
+        "words on own records": ("words", "--data", own, "--steps", 20, "--others", 24, "--batch", 8, "--workers", 1),
     }
     for key, arguments in table.items():
         folder = HOME / key.replace(" ", "-")
