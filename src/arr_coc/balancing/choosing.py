@@ -228,7 +228,7 @@ def _weighed(names: Sequence[str], signs: np.ndarray, scene: Scene, query: str) 
         if name == "scorer":
             sure = float(planes[name].max())
         elif name == "words" and scene.words is not None:
-            sure = sureness_of_words(scene.words, query)
+            sure = sureness_of_words(scene.words, query, planes.get("scorer"))
         elif name == "photos":
             sure = surest_box(scene.seen, query)
         best = max(1, own.size // 8)

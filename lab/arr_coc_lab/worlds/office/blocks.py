@@ -101,7 +101,6 @@ def prose(paper: Paper, frame: Area, y: float, n: str = "3", middle: str = "") -
 def facts(paper: Paper, frame: Area, y: float, n: str = "3", bullets: str = "", big: str = "") -> float:
     """Sentences that hold one fact each, between others that hold none."""
     scale, rows = 1.35 if big else 1.0, choices(f"facts.{paper.language}")
-    english = dict(enumerate(choices("facts.en")))
     for number, (sentence, *asks) in enumerate(paper.random.sample(rows, min(int(n), len(rows)))):
         kinds = [piece.split("}")[0] for piece in sentence.split("{")[1:]]
         values = {kind: paper.value(kind) for kind in kinds}
@@ -111,7 +110,7 @@ def facts(paper: Paper, frame: Area, y: float, n: str = "3", bullets: str = "", 
         elif paper.chance(0.4):
             text = f"{paper.prose_words(4, 9).capitalize()}. {text}"
         span, y = paper.flow(frame, y, text, scale)
-        if paper.asking == paper.language or not english:
+        if paper.asking == paper.language:
             paper.ask("fact", paper.roughened(paper.random.choice(asks)), paper.part(span, values[kinds[0]]))
         y += 0.4 * paper.size if bullets else 0
     return y
@@ -194,7 +193,7 @@ def values(
 @block
 def pairs(
     paper: Paper, frame: Area, y: float, scope: str = "any", n: str = "6", style: str = "beside", columns: str = "1",
-    hand: str = "", ruled: str = "", middle: str = "",
+    hand: str = "", ruled: str = "",
 ) -> float:  # fmt: skip
     """Labels with their values: beside, inline, under, above, far, on lines or in boxes."""
     fields = paper.fields(scope, int(n))
@@ -315,9 +314,7 @@ def code(paper: Paper, frame: Area, y: float, n: str = "14") -> float:
 
 
 @block
-def table(
-    paper: Paper, frame: Area, y: float, scope: str = "", rows: str = "", ruled: str = "", spans: str = ""
-) -> float:
+def table(paper: Paper, frame: Area, y: float, rows: str = "", ruled: str = "", spans: str = "") -> float:
     """Rows that are named by their first cell; now and then with heads that span two columns."""
     languages = paper.random.choice(list(TABLES.values()))
     heads = languages.get(paper.language) or languages["en"]

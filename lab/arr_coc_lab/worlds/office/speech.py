@@ -147,7 +147,7 @@ class PageSpeaker(Writer):
 
     def number(self, value: float, digits: int = 0) -> str:
         text = f"{value:,.{digits}f}"
-        return text.translate(str.maketrans(",.", self.pick(". ", ".", " ")[0] + ",")) if self.decimal_comma else text
+        return text.translate(str.maketrans(",.", self.pick(".", ".", " ") + ",")) if self.decimal_comma else text
 
     def amount(self, value: float) -> str:
         """Money as this page writes it."""
