@@ -386,12 +386,13 @@ def entries(paper: Paper, frame: Area, y: float) -> float:
     heads = {"en": ("Date", "Description", "Amount"), "de": ("Datum", "Buchungstext", "Betrag")}
     heads |= {"fr": ("Date", "Libellé", "Montant"), "es": ("Fecha", "Concepto", "Importe")}
     whom = paper.distinct(lambda: paper.pick(paper.company(), paper.value("item"), paper.name()), paper.between(4, 9))
-    tab = frame.x0 + 7.5 * paper.size
+    dates = [paper.date() for _ in whom]
+    tab = frame.x0 + max(map(paper.extent, dates)) + 1.5 * paper.size
     for x, head, align in zip((frame.x0, tab, frame.x1), heads[paper.language], ("left", "left", "right"), strict=True):
         paper.write(x, y, head, bold=True, align=align)
     y += 1.6 * paper.size
-    for name in whom:
-        when = paper.write(frame.x0, y, paper.date())
+    for name, date in zip(whom, dates, strict=True):
+        when = paper.write(frame.x0, y, date)
         text = paper.write(tab, y, name)
         amount = paper.write(
             frame.x1, y, paper.pick("-", "", "+") + paper.amount(paper.random.uniform(1, 3000)), align="right"
