@@ -27,6 +27,7 @@ from .attending.strategies import without_torch
 from .balancing.choosing import check_relevance as check_relevance
 from .balancing.choosing import resolve
 from .core.errors import InputError, naming_extras, shown
+from .core.kept import ByteStore, PictureStore
 from .core.values import Allocation, Relevance, timed
 from .decide import View, attend
 from .knowing.large import FINE_SIDE, LARGE_SIDE, TileReader, read_tiles
@@ -143,7 +144,7 @@ class Prepared:
 
     @cached_property
     def scene(self) -> Scene:
-        return Scene(self.picture.pixels)
+        return Scene(self.picture.pixels, kept=PictureStore(ByteStore(), ""))
 
     @naming_extras()
     def look(self, query: str, options: Options | None = None) -> Look:
@@ -159,11 +160,11 @@ class Prepared:
         size, cell, canvas = self.picture.size, options.cell, options.canvas
         frame = Frame(size, cell, canvas)
         # A very large picture is read by the scorer in tiles, where small print is seen.
-        ocr = self.fine is None and options.reads(frame.full, relevance)
+        ocr = options.reads(frame.full, relevance) if self.fine is None else 0
         scene = self.scene.varied(words=words, photos=options.photos, device=device, ocr=ocr)
         if scene.ocr:
             with timed(seconds, "read"):
-                scene = with_words(scene)
+                scene = with_words(scene, query)
                 words = scene.words
         with timed(seconds, "choose"):
             source, note = resolve(relevance, scene, query)
@@ -173,7 +174,7 @@ class Prepared:
             known = as_relevance(source.maps([scene], [query]).relevance[0], query, note)
             if self.fine is not None and source.name == "scorer":
                 reader = TileReader(source.maps, scene, query)
-                known = read_tiles(known, self.fine().pixels, reader.score, reader.spell)
+                known = read_tiles(known, self.fine().pixels, reader.score, reader.search)
         with timed(seconds, "attend"):
             needed, said = self.scene.strategy_inputs(options.layout, options.strategy_options)
             view = View(

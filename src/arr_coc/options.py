@@ -24,6 +24,7 @@ from .attending.strategies import DEFAULT_STRATEGY, check_options, meant
 from .core.errors import InputError, as_number, frozen, of_kind, percentage, share_of, shown, whole, whole_size
 from .core.values import DEFAULT_CELL, MOST_CELLS, Allocation, JsonObject, Relevance
 from .knowing.registry import source_names
+from .pictures.ocr import MOST_LINES
 
 DEFAULT_SHARE = 0.25
 # With a larger share of the tokens OCR does not pay.
@@ -57,7 +58,7 @@ class Options:
         scale: How many times as large the picture is read, 0.25 to 4, or "auto": by its letters and the grip of the
             model. "auto" by default where the grip is known.
         words: The words of the picture with their boxes: a list, a file or `Words`. A PDF page brings its own.
-        ocr: Read the words of a page by OCR where it is installed and pays.
+        ocr: Read the lines of a page that matter for the question, 12 by default; a number of lines, or false for none.
         photos: Use the object detector for photographs if it is installed.
         hints: "words" lets known words help to answer, "none" lets them only point.
         seed: For strategies that draw random numbers.
@@ -83,7 +84,7 @@ class Options:
     levels: int | None = None
     scale: float | str | None = None
     words: Any = None
-    ocr: bool = True
+    ocr: bool | int = True
     photos: bool = True
     hints: str | None = None
     seed: int = 0
@@ -118,7 +119,7 @@ class Options:
             "ceiling": None if self.ceiling is None else whole(self.ceiling, "ceiling", 1),
             "total": of_kind(self.total, bool, "total"),
             "scale": check_scale(self.scale),
-            "ocr": of_kind(self.ocr, bool, "ocr"),
+            "ocr": self.ocr if isinstance(self.ocr, bool) else whole(self.ocr, "ocr (lines to read, or true or false)"),
             "photos": of_kind(self.photos, bool, "photos"),
             "max_new_tokens": whole(self.max_new_tokens, "max_new_tokens", 1),
         }
@@ -198,10 +199,11 @@ class Options:
         """Tokens to spend on such a picture: a budget above its full count means all of it."""
         return self.capped(min(self.wanted(full), full))
 
-    def reads(self, full: int, relevance: object = "auto") -> bool:
-        """Whether OCR may be asked about such a picture: with most of it shown there is little to choose."""
+    def reads(self, full: int, relevance: object = "auto") -> int:
+        """Lines that may be read of such a picture: none where most of it is shown, so that little is to choose."""
         by_itself = isinstance(relevance, str) and relevance == "auto"
-        return self.ocr and by_itself and self.tokens(full) <= MOST_READ_SHARE * full
+        lines = MOST_LINES if self.ocr is True else int(self.ocr)
+        return lines if by_itself and self.tokens(full) <= MOST_READ_SHARE * full else 0
 
     def capped(self, tokens: int) -> int:
         """`tokens`, at most the ceiling."""

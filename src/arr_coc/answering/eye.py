@@ -34,7 +34,6 @@ from ..knowing.words.answer import copied_answer
 from ..knowing.words.reading import with_words
 from ..options import Budget, Options, as_options, check_device, check_question
 from ..pictures.document import Document, PageList, document_of
-from ..pictures.ocr import ocr_missing
 from ..pictures.words import Words
 from ..realizing.base import Settings
 from ..realizing.bundled import Calibration, marked, model_folder
@@ -211,7 +210,7 @@ class Eye:
         if opened is None:
             views = [view for turn in turns for view in turn.views]
             options = replace(options, words=words_of(views, options.words))
-            options = options if options.allocation is not None else self._read(views, options)
+            options = options if options.allocation is not None else self._read(views, look_for or question, options)
         reading = perf_counter() - started
         groups = opened.groups if opened else None
         settings = Settings(options, query=look_for or question, scorer=self.scorer, groups=groups)
@@ -225,28 +224,29 @@ class Eye:
         helped = options.hints != "none" and options.words is not None and not tiled
         return self._hinted(looked, turns, settings) if helped else looked
 
-    def _read(self, views: Sequence[PictureView], options: Options) -> Options:
-        """Read the words of pictures that bring none, by OCR where that pays; the options say if OCR is still to do."""
+    def _read(self, views: Sequence[PictureView], query: str, options: Options) -> Options:
+        """Read words of pictures that bring none, where that pays; afterwards nothing is left to read."""
         known = options.words if isinstance(options.words, list) else [options.words] * len(views)
         # Words have their places in the whole picture, which is not what a tile shows.
         tiled = getattr(getattr(self.engine, "backbone", None), "tiled", False)
-        if tiled or not options.reads(1 << 30, options.relevance) or all(one is not None for one in known):
+        if tiled or all(one is not None for one in known):
             return replace(options, ocr=False)
-        if ocr_missing() is not None:
-            return options
-        read = [
-            with_words(Scene(view.picture.pixels, words=one, ocr=options.reads(self.engine.full_of(view))))
-            for view, one in zip(views, known, strict=True)
-        ]
-        words = one_or_several([scene.words for scene in read])
-        return replace(options, words=words, ocr=any(scene.ocr for scene in read))
+        read = []
+        for view, one in zip(views, known, strict=True):
+            offers: dict[str, Any] = {"words": one, "scorer": self.scorer, "kept": view.kept}
+            lines = options.reads(self.engine.full_of(view), options.relevance)
+            seen = view.tensors.get("canvas", view.picture.pixels)
+            read.append(with_words(Scene(seen, **offers, page=view.picture.pixels, ocr=lines), query).words)
+        return replace(options, words=one_or_several(read), ocr=False)
 
     def _hinted(self, looked: ChatLook, turns: Sequence[Turn], settings: Settings) -> ChatLook:
         """The same look with what the words of its pages add: text in the prompt, or an answer to copy."""
         words, allocations = settings.options.words, looked.plan.allocations
         if self.scorer is not None:  # taught with its scorer, and never with words in a prompt
-            one = isinstance(words, Words) and len(turns) == 1
-            return replace(looked, copied=copied_answer(words, looked.question)) if one else looked
+            if not isinstance(words, Words) or len(turns) > 1:
+                return looked
+            (view,) = looked.views
+            return replace(looked, copied=copied_answer(words, looked.question, self._pointed(view, settings)))
         text = hints_of(words, allocations)
         if not text:
             return looked
@@ -257,6 +257,13 @@ class Eye:
         plan = replace(found.plan, notes=(*looked.plan.notes, note))
         seconds = {**looked.seconds, "read": looked.seconds.get("read", 0.0) + found.seconds.get("read", 0.0)}
         return replace(found, plan=plan, seconds=seconds, question=looked.question)
+
+    def _pointed(self, view: PictureView, settings: Settings) -> np.ndarray | None:
+        """The scorer's map of a picture, (rows, cols): what was read of it is kept."""
+        if not isinstance(self.scorer, ScorerRelevance):
+            return None
+        seen = view.tensors.get("canvas", view.picture.pixels)
+        return self.scorer.of_pixels(seen, str(settings.query), kept=view.kept).map
 
     def _sureness(self, looked: ChatLook, confidence: float) -> float:
         """How sure an answer is whose text has this probability: less where the scorer was not sure of its place."""

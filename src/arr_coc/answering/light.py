@@ -127,8 +127,9 @@ class LightEngine:
         """Where the tokens go, and the picture as it is seen from the distance chosen."""
         options, full, canvas = settings.options, self.full_of(view), view.tensors["canvas"]
         tokens = options.tokens(full)
-        offers: dict[str, Any] = {"words": options.words, "scorer": settings.scorer, "ocr": options.ocr}
-        scene = Scene(canvas, **offers, choosing=tokens < full, kept=view.kept)
+        offers: dict[str, Any] = {"words": options.words, "scorer": settings.scorer, "page": view.picture.pixels}
+        lines = options.reads(full, options.relevance)
+        scene = Scene(canvas, **offers, ocr=lines, choosing=tokens < full, kept=view.kept)
         found = relevances_for(options.relevance, [scene], [str(settings.query)])
         (one,), (levels,) = found.relevance, found.levels
         seen = [view]

@@ -39,7 +39,7 @@ def relevances_for(relevance: object, scenes: Sequence[Scene], queries: Sequence
     if isinstance(relevance, str) and relevance == "auto":
         from ..knowing.words.reading import with_words
 
-        scenes = [with_words(scene) for scene in scenes]
+        scenes = [with_words(scene, query) for scene, query in zip(scenes, queries, strict=True)]
         if len({scene.words is None for scene in scenes}) > 1 or (len(scenes) > 1 and any(map(_were_read, scenes))):
             return _by_words_where_known(scenes, queries)
     several = isinstance(relevance, list | tuple) or getattr(relevance, "ndim", 0) == 3
@@ -57,7 +57,7 @@ def _by_words_where_known(scenes: Sequence[Scene], queries: Sequence[str]) -> Ma
     """Of several pictures some bring their words: those by them, the others by what "auto" takes without words."""
     found = Maps([None] * len(scenes), [None] * len(scenes))
     if any(scene.words is None and scene.prompt is not None for scene in scenes):  # a model glances at all of them
-        found = relevances_for("auto", [scene.varied(words=None, ocr=False) for scene in scenes], queries)
+        found = relevances_for("auto", [scene.varied(words=None, ocr=0) for scene in scenes], queries)
     maps = [
         relevance_for("auto", scene, query) if scene.words is not None or other is None else other
         for other, scene, query in zip(found.relevance, scenes, queries, strict=True)
@@ -107,7 +107,7 @@ def choose_source(scene: Scene, query: str = "") -> tuple[Source, str]:
     if scene.words is not None and not _were_read(scene):
         return BUILT_IN["words"], "the words of the picture are known"
     if scene.words is None and scene.scorer is not None:
-        return BUILT_IN["scorer"], ", and ".join(["it comes with this model", *_without_ocr(scene)])
+        return BUILT_IN["scorer"], "it comes with this model"
     if scene.words is None and scene.prompt is not None:
         if scene.prompt.can_glance:
             return BUILT_IN["glance"], "this model can say where it looks"
@@ -124,25 +124,16 @@ def _by_kind(scene: Scene, query: str) -> tuple[Source, str]:
     there = [name for name in there if scene.photos or name != "photos"] + ["words"] * (scene.words is not None)
     wanted, signs = promising(scene, query, [*there, "centre"])
     asked = [name for name in wanted if name in ALONE] or ["look"]
-    lines = _without_ocr(scene)
     if wanted == asked and len(asked) == 1:
-        return BUILT_IN[asked[0]], ", and ".join([ALONE[asked[0]], *lines])
+        return BUILT_IN[asked[0]], ALONE[asked[0]]
     summary = "several maps, each by how far it is to be believed here"
     weighed = Source("weighed", partial(_weighed, asked, signs), summary=summary)
-    return weighed, ", and ".join([f"{' and '.join(asked)} may know", *lines])
+    return weighed, f"{' and '.join(asked)} may know"
 
 
 def _were_read(scene: Scene) -> bool:
     """Its words are known by OCR: they are weighed, as they may be misread."""
     return bool(getattr(scene.words, "by_ocr", False))
-
-
-def _without_ocr(scene: Scene) -> list[str]:
-    """What OCR would add to this picture, where it is not installed."""
-    from ..knowing.words.reading import what_ocr_would_add
-
-    line = what_ocr_would_add(scene)
-    return [] if line is None else [line]
 
 
 # ---- weighing --------------------------------------------------------------------------------------------------------
@@ -216,9 +207,14 @@ def _weighed(names: Sequence[str], signs: np.ndarray, scene: Scene, query: str) 
     from ..knowing.photos.source import surest_box
     from ..knowing.words.answer import sureness_of_words
 
-    alone = scene.varied(photos=False)  # each source speaks for itself
-    found = {name: BUILT_IN[name].maps([alone if name == "look" else scene], [query]).relevance[0] for name in names}
-    maps = {name: as_relevance(one, query, BUILT_IN[name].summary) for name, one in found.items()}
+    maps: dict[str, Relevance] = {}
+    for name in names:
+        # Each source speaks for itself, but the words are read by the scorer's light.
+        own = scene.varied(photos=False) if name == "look" else scene
+        found = scene.pointed if name == "scorer" and scene.pointed is not None else None
+        found = BUILT_IN[name].maps([own], [query]).relevance[0] if found is None else found
+        maps[name] = as_relevance(found, query, BUILT_IN[name].summary)
+        scene = scene.varied(pointed=maps[name].map) if name == "scorer" else scene
     grid = sized(scene.pixels.shape, SIDE, grow=True)
     planes = {name: one.map for name, one in maps.items()} | {"centre": centre_map(grid)}
     cells = {name: _on_cells(plane, grid) for name, plane in planes.items()}

@@ -1,8 +1,8 @@
 """What each page of a document has to do with a question, from the same sources as a picture's relevance.
 
 Words first: pages with a text layer are searched as plain text, the best of them are ranked word by word together, and
-none is drawn. Pages without words are drawn small. Where the scorer would be asked, the words of the question are
-looked for among the letters that it sees, and only the best pages are asked in full; others are asked one by one.
+none is drawn. Scanned pages are read line by line, searched alike, and the best are looked at in full. Of very many
+pages, or of photographs, each is looked at small.
 """
 
 from __future__ import annotations
@@ -15,16 +15,15 @@ import numpy as np
 
 from ..core.errors import InputError, check_stop
 from ..core.values import Relevance
-from ..knowing.large import LEAST_FOUND, asked_words, letter_board, spelled, spelled_scores
 from ..knowing.registry import find_source, is_map
 from ..knowing.scene import VIEW_SIDE, RelevanceSource, Scene
-from ..knowing.scorer.source import ScorerRelevance
 from ..knowing.words.answer import answer_shares
 from ..knowing.words.search import text_scores
 from ..knowing.words.source import map_of
 from ..pictures.document import Document, DocumentPage
+from ..pictures.ocr import ocr_words
 from ..pictures.words import MOST_WORDS, Words
-from .choosing import relevance_for, resolve
+from .choosing import relevance_for
 
 # Pages whose words are ranked together, and how many words these may have.
 JOINT, JOINT_WORDS = 8, MOST_WORDS
@@ -34,13 +33,8 @@ LEAST_BELIEF = 0.05
 SURE_SEARCH = 1.0
 # Pixels of pages that are looked at as pictures, in all, and of one at the least.
 COARSE_PIXELS, LEAST_PIXELS = 12_000_000, 360_000
-# The same where only letters are looked for, which is quicker: on drawn pages more of them find no more.
-LETTER_PIXELS, MOST_LETTER_PIXELS = 20_000_000, 660_000
-# Of pages that were searched by their letters: so many are asked in full.
-ASKED = 3
-# By how much less a page is found that is believed a third as much, and what one is believed at the least. Twice as
-# humble as what fits drawn documents best.
-SHARP, LEAST_SPELLED = 0.2, 0.01
+# Scanned pages that are read line by line, and how many of them are then looked at in full.
+MOST_READ, ASKED = 24, 3
 
 Found = dict[int, "PageRelevance"]
 
@@ -99,16 +93,15 @@ def page_relevances(
     drawn = {number: page for number, page in enumerate(pages) if number not in found}
     if drawn and relevance != "auto":
         find_source(relevance)  # an unknown name is refused before a page is drawn
-    letters = _by_letters(drawn, query, relevance, offers) if len(drawn) > 1 else {}
-    room = max(LEAST_PIXELS, COARSE_PIXELS // max(1, len(drawn) - len(letters)))
+    read = _by_reading(drawn, query, relevance, offers) if 1 < len(drawn) <= MOST_READ else {}
+    room = max(LEAST_PIXELS, COARSE_PIXELS // max(1, len(drawn) - len(read)))
     for number, page in drawn.items():
-        found[number] = letters.get(number) or _by_picture(page, query, relevance, offers, room)
+        found[number] = read.get(number) or _by_picture(page, query, relevance, offers, room)
         if (seen := found[number].relevance) is not None:
             notes += seen.notes[:1]
-    if letters:
-        asked = sum(one.relevance is not None for one in letters.values())
-        searched = f"the letters of {len(letters)} pages were searched for the words of the question"
-        notes.append(f"{searched}, and the best {asked} looked at in full")
+    if read:
+        asked = sum(one.relevance is not None for one in read.values())
+        notes.append(f"{len(read)} scanned pages were read and searched, and the best {asked} looked at in full")
     return [found[number] for number in range(len(pages))], tuple(dict.fromkeys(notes))
 
 
@@ -142,44 +135,46 @@ def _by_words(document: Document, query: str) -> tuple[Found, list[str]]:
     return found, [f"{known}: plain text search, and the {len(words)} best pages ranked together"]
 
 
-def _by_letters(pages: Mapping[int, DocumentPage], query: str, relevance: object, offers: PageOffers) -> Found:
-    """Pages that the scorer would be asked about, by the words of the question that their letters spell. Empty where
-    nothing is found that tells pages apart: then the scorer itself is asked about each."""
-    named, scorer = asked_words(query), offers.scorer or ScorerRelevance.bundled()
-    # A function, or a scorer of another kind, shows no letters.
-    if not named or relevance not in ("auto", "scorer") or not getattr(scorer, "has_graph", False):
+def _by_reading(pages: Mapping[int, DocumentPage], query: str, relevance: object, offers: PageOffers) -> Found:
+    """Scanned pages, read and searched as plain text; the best are looked at with their words. Empty where the search
+    tells no page from the others."""
+    if relevance != "auto":
         return {}
-    room = min(MOST_LETTER_PIXELS, max(LEAST_PIXELS, LETTER_PIXELS // len(pages)))
-    there: dict[int, np.ndarray] = {}
     found: Found = {}
+    read: dict[int, Words] = {}
     for number, page in pages.items():
+        check_stop()
         try:
-            scene = _scene(page, offers, room)
+            read[number] = ocr_words(page.draw(VIEW_SIDE).pixels)
         except InputError as error:
             found[number] = PageRelevance(why=str(error), failed=True)
-            continue
-        if isinstance(scorer, ScorerRelevance) and resolve(relevance, scene, query)[0].name == "scorer":
-            there[number] = spelled(letter_board(scorer.folder, scene.pixels), named)
-    scores = spelled_scores(np.stack(list(there.values())), named) if len(there) > 1 else np.zeros(1)
-    if scores.max() < LEAST_FOUND:
+    scores = text_scores([" ".join(words.texts) for words in read.values()], query)
+    top = float(scores.max(initial=0.0))
+    if top <= 0:
         return {}
-    numbers = list(there)
+    numbers = list(read)
     for rank, at in enumerate(np.argsort(-scores, kind="stable").tolist()):
-        one = PageRelevance(why=f"its letters rank it {1 + rank}")
+        one = PageRelevance(why=f"plain text search ranks it {1 + rank}")
         if rank < ASKED:
-            asked = _by_picture(pages[numbers[at]], query, relevance, offers)
-            belief = max(LEAST_SPELLED, math.exp((scores[at] - scores.max()) / SHARP))
+            number = numbers[at]
+            asked = _by_picture(pages[number], query, relevance, offers, words=read[number])
+            belief = max(LEAST_BELIEF, (float(scores[at]) / top) ** 2)
             one = asked if asked.failed else replace(asked, belief=belief, why=f"{one.why}; {asked.why}")
         found[numbers[at]] = one
     return found
 
 
 def _by_picture(
-    page: DocumentPage, query: str, relevance: object, offers: PageOffers, room: int | None = None
+    page: DocumentPage,
+    query: str,
+    relevance: object,
+    offers: PageOffers,
+    room: int | None = None,
+    words: Words | None = None,
 ) -> PageRelevance:
-    """A page as the picture that it is, drawn and forgotten."""
+    """A page as the picture that it is, drawn and forgotten. words: that were read of it."""
     try:
-        scene = _scene(page, offers, room)
+        scene = _scene(page, offers, room).varied(words=words if words is not None and len(words) else None)
     except InputError as error:
         return PageRelevance(why=str(error), failed=True)
     known = relevance_for(relevance, scene, query)

@@ -131,7 +131,6 @@ BUILT_IN: Mapping[str, Source] = {
             "words",
             "arr_coc.knowing.words.source:words_relevance",
             summary="where the words of the picture answer the question",
-            ready="arr_coc.knowing.words.source:words_missing",
             option="FOLDER",
         ),
         Source(

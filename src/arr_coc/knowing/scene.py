@@ -45,9 +45,10 @@ class Scene:
     picture: (H, W, 3) uint8, or a tensor (3, H, W) in [0, 1], or a function that gives one of them. words: those of a
     page, with their boxes. prompt: the model's prompt that shows the picture. scorer: the one that was trained with
     that model, a function of (tensor, question). previous: (h, w) relevance of the frame before. photos: whether the
-    photo map may take part. ocr: whether "auto" may read the words by OCR, which takes seconds. choosing: False where
-    everything is kept anyway. fallback: what "auto" takes where nothing better is offered. kept: where sources keep
-    what they made of the picture, for its next question.
+    photo map may take part. ocr: how many lines "auto" may read. page: the picture as finely as it was given, for
+    reading, where that is not the picture. pointed: (rows, cols) the scorer's map of this question, where it was asked.
+    choosing: False where everything is kept anyway. fallback: what "auto" takes where nothing better is offered. kept:
+    where sources keep what they made of the picture, for its next question.
     """
 
     picture: np.ndarray | torch.Tensor | Callable[[], object]
@@ -57,7 +58,9 @@ class Scene:
     previous: np.ndarray | None = None
     device: str = "cpu"
     photos: bool = True
-    ocr: bool = False
+    ocr: int = 0
+    page: np.ndarray | None = None
+    pointed: np.ndarray | None = None
     choosing: bool = True
     fallback: str = "look"
     kept: PictureStore | None = None
@@ -78,6 +81,11 @@ class Scene:
         """(H, W, 3) uint8; a large tensor is reduced."""
         given = self.given
         return given if isinstance(given, np.ndarray) else load_picture(given, longest_side=VIEW_SIDE).pixels
+
+    @property
+    def page_pixels(self) -> np.ndarray:
+        """(H, W, 3) uint8 in which words are read."""
+        return self.pixels if self.page is None else self.page
 
     @cached_property
     def tensor(self) -> torch.Tensor:

@@ -1,7 +1,13 @@
-"""Words of a picture by OCR (RapidOCR, extra `[ocr]`), remembered by the picture's content.
+"""Read the text lines of a picture: find them once, recognise those that matter, remember each.
 
-Reading a page costs seconds; so what was read is kept in the user's cache folder, named by a hash of the pixels, and
-the second question about a picture costs nothing.
+    words = ocr_words(pixels)                      every line
+    words = ocr_words(pixels, relevance, 12)       the twelve lines that a map points at, and those read before
+
+The models are PP-OCRv6 tiny (Apache-2.0), which come with the library and run on onnxruntime. Latin letters are read by
+default; a line that makes no sense in them is read again with every character that the model knows.
+
+What was read lies in the user's cache folder, under a hash of the pixels, so that the next question about a picture
+reads only what is new.
 """
 
 from __future__ import annotations
@@ -9,127 +15,303 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
 from functools import lru_cache
-from importlib import import_module
-from importlib.metadata import version
-from importlib.util import find_spec
 from pathlib import Path
-from threading import Lock
 from time import perf_counter
-from typing import Any
 
 import numpy as np
 
-from ..core.errors import InputError
-from ..core.folders import write_json
+from ..core.errors import InputError, check_stop
+from ..core.folders import WEIGHTS, Session, open_session, stored, verify, write_json
 from ..core.values import JsonObject
 from .words import OCR, Words, make_words
 
-# The cache forgets the pages that were used longest ago: about so many of them, 10 to 50 kB each.
+FOLDER = WEIGHTS / "reader"
+# Lines that are recognised for a question, the most relevant first.
+MOST_LINES = 12
+# The longer side at which lines are looked for, and the side of the parts in which larger pictures are read.
+FIND_SIDE, PART = 1600, 1600
+# By the detector's own settings: a pixel of text, a line, and how far a line reaches beyond its pixels.
+TEXT, LINE, GROWN = 0.2, 0.4, 1.4
+LEAST_SIDE = 3  # pixels of a line
+HEIGHT, WIDEST = 48, 2400  # at which a line is recognised
+# A line read less surely than this in Latin letters is read again with all characters.
+LATIN_SURE = 0.6
+# A space that is this likely is set where letters, figures and signs meet, though nothing is likelier.
+MISSED_SPACE = 0.1
+# The cache forgets the pictures that were used longest ago.
 MOST_PAGES = 1000
-FORMAT = 1
-_reading = Lock()  # the engine keeps settings from call to call
-# RapidOCR asks for the OpenCV with windows, which a server lacks libraries for; so it is installed by itself.
-REMEDY = "pip install 'arr-coc[ocr]' && pip install --no-deps rapidocr"
+FORMAT = 2
+# ImageNet's mean and deviation in the order of OpenCV, as the detector was taught.
+MEAN, DEVIATION = np.array([0.485, 0.456, 0.406], np.float32), np.array([0.229, 0.224, 0.225], np.float32)
 
 
-def ocr_missing(_offers: frozenset[str] = frozenset()) -> str | None:
-    """One line that says how OCR can be had; None where it is there."""
-    absent = [name for name in ("rapidocr", "onnxruntime") if find_spec(name) is None]
-    return f"reading words needs {', '.join(absent)}; run: {REMEDY}" if absent else None
+@dataclass(frozen=True, eq=False)
+class LineReader:
+    """The two models. characters: of the rows of `head`, (classes, 80) with `bias`. latin: numbers of the rows that are
+    Latin letters, figures, signs, the blank and the space."""
+
+    finding: Session
+    reading: Session
+    head: np.ndarray
+    bias: np.ndarray
+    characters: str
+    latin: np.ndarray
+
+    @classmethod
+    def of(cls, folder: Path = FOLDER) -> LineReader:
+        """Open the models of a folder. Raises `InputError` where they are damaged."""
+        verify(folder)
+        try:
+            characters = json.loads((folder / "config.json").read_text(encoding="utf-8"))["characters"]
+            head, bias = stored(folder, "read.linear_1.w_0", "read.linear_1.b_0")
+            sessions = [open_session(folder / name) for name in ("detect.onnx", "read.onnx")]
+        except (OSError, ValueError, KeyError, RuntimeError) as error:
+            raise InputError(f"the line reader in {folder} cannot be read ({error}); install arr-coc again") from error
+        every = f"\0{characters} "  # the first row says that nothing is written here
+        latin = np.array([number for number, one in enumerate(every) if ord(one) < 0x2E80])
+        return cls(*sessions, head, bias, every, latin)
+
+    def find(self, pixels: np.ndarray) -> np.ndarray:
+        """(H, W, 3) uint8 → (N, 4, 2) float32 corners x, y of its lines, from the top left clockwise."""
+        import cv2
+
+        height, width = pixels.shape[:2]
+        times = min(1.0, FIND_SIDE / max(height, width))
+        size = tuple(max(32, round(side * times / 32) * 32) for side in (width, height))
+        seen = cv2.resize(pixels, size, interpolation=cv2.INTER_AREA)[..., ::-1].astype(np.float32) / 255
+        seen = np.ascontiguousarray(((seen - MEAN) / DEVIATION).transpose(2, 0, 1)[None])
+        (there,) = self.finding.run(None, {"pictures": seen})
+        quads = quads_of(there[0, 0])
+        return quads * np.array([width / size[0], height / size[1]], np.float32)
+
+    def read(self, pixels: np.ndarray, quad: np.ndarray) -> tuple[list[tuple[str, float, float]], float]:
+        """Read one line: its words, each with where it begins and ends along the line in 0–1, and how sure that is."""
+        strip = straightened(pixels, quad)
+        seen = np.ascontiguousarray((strip[..., ::-1].astype(np.float32) / 127.5 - 1).transpose(2, 0, 1)[None])
+        (states,) = self.reading.run(None, {"pictures": seen})
+        words, sure = self._spelled(states[0], self.latin)
+        if sure < LATIN_SURE:
+            others, surely = self._spelled(states[0], np.arange(len(self.characters)))
+            if surely > LATIN_SURE and sum(len(text) for text, _, _ in others) > 1:  # icons look like one
+                return others, surely
+        return words, sure
+
+    def _spelled(self, states: np.ndarray, rows: np.ndarray) -> tuple[list[tuple[str, float, float]], float]:
+        """(steps, 80) states → words and sureness, by these rows of the head; equal neighbours are one character."""
+        logits = states @ self.head[:, rows] + self.bias[rows]
+        share = np.exp(logits - logits.max(1, keepdims=True))
+        share /= share.sum(1, keepdims=True)
+        best = share.argmax(1)
+        places = np.flatnonzero((best != 0) & np.r_[True, best[1:] != best[:-1]])
+        sure = float(share[places, best[places]].mean()) if len(places) else 0.0
+        words: list[tuple[str, float, float]] = []
+        text, first, last = "", 0, 0
+
+        def end() -> None:
+            if text:
+                words.append((text, max(0.0, (first - 0.5) / len(best)), min(1.0, (last + 2) / len(best))))
+
+        for place in places.tolist():
+            one = self.characters[rows[best[place]]]
+            gap = share[last + 1 : place, -1].max(initial=0.0)  # the last row is the space
+            if one == " " or (text and gap > MISSED_SPACE and _turns(text[-1], one)):
+                end()
+                text = ""
+            if one != " ":
+                first = first if text else place
+                text, last = text + one, place
+        end()
+        return words, sure
+
+
+def _turns(before: str, after: str) -> bool:
+    """Whether a word may end between two characters: "eC", "t8", "4(", ",T"."""
+    if before.isdigit() and after.isdigit():
+        return False
+    return (before.islower() and not after.islower()) or before.isdigit() != after.isdigit() or before in ",;:)&"
 
 
 @lru_cache(maxsize=1)
-def ocr_engine() -> Callable[..., Any]:
-    """RapidOCR with the models of its wheel, made once; silent but for errors."""
-    line = ocr_missing()
-    if line is not None:
-        raise InputError(line)
-    try:
-        return import_module("rapidocr").RapidOCR(params={"Global.log_level": "error"})
-    except ImportError as error:  # one of its own packages, where it was installed without them
-        raise InputError(f"reading words needs {error.name}; run: {REMEDY}") from error
+def line_reader() -> LineReader:
+    """The line reader, opened once."""
+    return LineReader.of()
+
+
+def quads_of(there: np.ndarray) -> np.ndarray:
+    """(h, w) how likely each pixel is text → (N, 4, 2) float32 corners of the lines, in reading order."""
+    import cv2
+
+    outlines, _ = cv2.findContours((there > TEXT).astype(np.uint8), cv2.RETR_LIST, cv2.CHAIN_APPROX_SIMPLE)
+    quads = []
+    for outline in outlines:
+        middle, sides, angle = cv2.minAreaRect(outline)
+        if min(sides) < LEAST_SIDE:
+            continue
+        left, top, width, height = cv2.boundingRect(outline)
+        mask = cv2.drawContours(np.zeros((height, width), np.uint8), [outline - (left, top)], -1, 1, cv2.FILLED)
+        if cv2.mean(there[top : top + height, left : left + width], mask)[0] < LINE:
+            continue
+        reach = GROWN * sides[0] * sides[1] / (sides[0] + sides[1])
+        quads.append(_clockwise(cv2.boxPoints((middle, (sides[0] + reach, sides[1] + reach), angle))))
+    found = np.array(quads, np.float32).reshape(-1, 4, 2)
+    return found[np.lexsort((found[:, 0, 0], found[:, :, 1].mean(1)))]
+
+
+def _clockwise(corners: np.ndarray) -> np.ndarray:
+    """(4, 2) corners from the top left on; of a line that leans the left end is where its upper left corner is."""
+    by_x = corners[np.argsort(corners[:, 0], kind="stable")]
+    left, right = (part[np.argsort(part[:, 1], kind="stable")] for part in (by_x[:2], by_x[2:]))
+    return np.array([left[0], right[0], right[1], left[1]])
+
+
+def straightened(pixels: np.ndarray, quad: np.ndarray) -> np.ndarray:
+    """A line of (H, W, 3) uint8 as a strip (48, w, 3); one that stands upright is turned."""
+    import cv2
+
+    wide = max(np.linalg.norm(quad[1] - quad[0]), np.linalg.norm(quad[2] - quad[3]))
+    tall = max(np.linalg.norm(quad[3] - quad[0]), np.linalg.norm(quad[2] - quad[1]))
+    if tall > 1.5 * wide:
+        quad, wide, tall = quad[[1, 2, 3, 0]], tall, wide
+    width = int(np.clip(round(HEIGHT * wide / max(tall, 1.0)), 16, WIDEST))
+    # Around the line alone: a large page is not looked at for each of its lines.
+    low = np.maximum(np.floor(quad.min(0)).astype(int) - 1, 0)
+    high = np.ceil(quad.max(0)).astype(int) + 2
+    part = pixels[low[1] : high[1], low[0] : high[0]]
+    times = np.ones(2)
+    if tall > 2 * HEIGHT:  # much larger letters are reduced by area first
+        width_now, height_now = part.shape[1], part.shape[0]
+        smaller = max(1, round(width_now * HEIGHT / tall)), max(1, round(height_now * HEIGHT / tall))
+        times = np.array(smaller) / (width_now, height_now)
+        part = cv2.resize(part, smaller, interpolation=cv2.INTER_AREA)
+    corners = np.array([[0, 0], [width, 0], [width, HEIGHT], [0, HEIGHT]], np.float32)
+    turn = cv2.getPerspectiveTransform(((quad - low) * times).astype(np.float32), corners)
+    return cv2.warpPerspective(part, turn, (width, HEIGHT), flags=cv2.INTER_CUBIC, borderMode=cv2.BORDER_REPLICATE)
+
+
+def ocr_words(
+    pixels: np.ndarray, relevance: np.ndarray | None = None, most: int | None = None, cache: Path | None = None
+) -> Words:
+    """Read the words of a picture.
+
+    Args:
+        pixels: (H, W, 3) uint8 RGB.
+        relevance: (rows, cols) map that says which lines matter; all count alike without one.
+        most: Lines that are recognised for this question; all by default.
+        cache: The folder to remember in; the user's own by default.
+
+    Returns:
+        The words of all lines that were recognised now or before; `Words.seconds` is what it took, `Words.unread` how
+        many lines were found and not recognised.
+    """
+    started = perf_counter()
+    pixels = np.ascontiguousarray(pixels, dtype=np.uint8)
+    path = (cache_folder() if cache is None else cache) / f"{page_key(pixels)}.json"
+    held = _remembered(path) or {"quads": _found_lines(pixels).round(1).tolist(), "lines": {}}
+    quads = np.array(held["quads"], np.float32).reshape(-1, 4, 2)
+    wanted = _most_relevant(quads, pixels.shape[:2], relevance, most)
+    fresh = [number for number in wanted if str(number) not in held["lines"]]
+    new = bool(fresh) or not held["lines"]
+    if fresh:
+        held["lines"] |= dict(zip(map(str, fresh), _recognised(pixels, quads[fresh]), strict=True))
+    if new:
+        _remember(path, held)
+    words = _words_of(held, quads, (pixels.shape[0], pixels.shape[1]))
+    unread = len(quads) - len(held["lines"])
+    return replace(words, seconds=perf_counter() - started if new else 0.0, unread=unread)
+
+
+def _found_lines(pixels: np.ndarray) -> np.ndarray:
+    """(N, 4, 2) corners of all lines; of a picture that is too large to look at once, part by part."""
+    if max(pixels.shape[:2]) <= 2 * PART:
+        return line_reader().find(pixels)
+    found = [np.zeros((0, 4, 2), np.float32)]
+    for top in range(0, pixels.shape[0], PART):
+        for left in range(0, pixels.shape[1], PART):
+            check_stop()
+            part = pixels[top : top + PART, left : left + PART]
+            found.append(line_reader().find(part) + np.array([left, top], np.float32))
+    return np.concatenate(found)
+
+
+def _recognised(pixels: np.ndarray, quads: np.ndarray) -> list[list[object]]:
+    """What stands in each of the lines: [words with their ends, sureness]."""
+    reader = line_reader()
+
+    def read(quad: np.ndarray) -> list[object]:
+        check_stop()
+        words, sure = reader.read(pixels, quad)
+        return [[[text, round(first, 4), round(last, 4)] for text, first, last in words], round(sure, 3)]
+
+    with ThreadPoolExecutor(2) as pool:  # straightening one line beside the network's work on another
+        return list(pool.map(read, quads))
+
+
+def _most_relevant(
+    quads: np.ndarray, size: tuple[int, int], relevance: np.ndarray | None, most: int | None
+) -> list[int]:
+    """Numbers of the lines to recognise, in their order."""
+    if most is None or relevance is None or len(quads) <= most:
+        return list(range(len(quads)))[: most if relevance is None else None]
+    rows, cols = relevance.shape
+    scale = np.array([cols / size[1], rows / size[0]])
+    low = np.clip(np.floor(quads.min(1) * scale).astype(int), 0, [cols - 1, rows - 1])
+    high = np.maximum(np.ceil(quads.max(1) * scale).astype(int), low + 1)
+    worth = [relevance[y0:y1, x0:x1].max() for (x0, y0), (x1, y1) in zip(low.tolist(), high.tolist(), strict=True)]
+    return sorted(np.argsort(-np.array(worth), kind="stable")[:most].tolist())
+
+
+def _words_of(held: JsonObject, quads: np.ndarray, size: tuple[int, int]) -> Words:
+    """The words of all lines that are known, with boxes along their lines."""
+    texts: list[str] = []
+    boxes: list[Sequence[float]] = []
+    lines: list[int] = []
+    for number, (words, _) in sorted((int(name), one) for name, one in held["lines"].items()):
+        corners = quads[number]
+        upright = np.ptp(corners[:, 1]) > 1.5 * np.ptp(corners[:, 0])
+        for text, first, last in words:
+            ends = (0.0, 1.0) if upright else (first, last)
+            upper, lower = ([a + (b - a) * share for share in ends] for a, b in (corners[[0, 1]], corners[[3, 2]]))
+            part = np.array([*upper, *lower])
+            texts.append(text)
+            boxes.append([*part.min(0).tolist(), *part.max(0).tolist()])
+            lines.append(number)
+    return make_words(texts, np.array(boxes).reshape(-1, 4), size=size, lines=lines, source=OCR)
+
+
+# ---- what is remembered ----------------------------------------------------------------------------------------------
 
 
 def cache_folder() -> Path:
-    """Where pages that were read are kept: $ARR_COC_CACHE, else the user's cache folder."""
+    """Where lines that were read are kept: $ARR_COC_CACHE, else the user's cache folder."""
     given = os.environ.get("ARR_COC_CACHE")
     home = Path(given) if given else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "arr-coc"
     return home / "ocr"
 
 
-def ocr_words(
-    pixels: np.ndarray, *, cache: Path | None = None, say: Callable[[str], None] = lambda line: None
-) -> Words:
-    """(H, W, 3) uint8 RGB → its words. cache: the folder to remember in; the user's own where None. say: told once
-    before a page is read."""
-    pixels = np.ascontiguousarray(pixels, dtype=np.uint8)
-    folder = cache_folder() if cache is None else cache
-    path = folder / f"{page_key(pixels)}.json"
-    held, seconds = _remembered(path), 0.0
-    if held is None:
-        ocr_engine()  # what it lacks is told first
-        say("reading the words of the picture by OCR: some seconds, once for every picture")
-        with _reading:
-            started = perf_counter()
-            held = _read(pixels)
-            seconds = perf_counter() - started
-        _remember(path, held)
-    size = (pixels.shape[0], pixels.shape[1])
-    words = make_words(held["texts"], held["boxes"], size=size, lines=held["lines"], source=OCR)
-    return replace(words, seconds=seconds)
-
-
 def page_key(pixels: np.ndarray) -> str:
-    """A name for a picture's content and for who reads it."""
-    reader = version("rapidocr") if find_spec("rapidocr") else "none"
-    digest = hashlib.sha256(f"{FORMAT}/{reader}/{pixels.shape}".encode())
+    """A name for a picture's content and for the reader's version."""
+    digest = hashlib.sha256(f"{FORMAT}/{pixels.shape}".encode())
     digest.update(pixels.tobytes())
     return digest.hexdigest()[:40]
-
-
-def _read(pixels: np.ndarray) -> JsonObject:
-    """Every word of every line that was recognised, in pixels; the first and the last reach the line's ends."""
-    picture = np.ascontiguousarray(pixels[..., ::-1])
-    # Every step is asked for by name: the engine remembers what the call before it left out.
-    result = ocr_engine()(picture, use_det=True, use_cls=True, use_rec=True, return_word_box=True)
-    texts: list[str] = []
-    boxes: list[list[float]] = []
-    lines: list[int] = []
-    found = zip(result.txts, result.word_results, result.boxes, strict=True) if result.boxes is not None else ()
-    for number, (whole, line, quad) in enumerate(found):
-        end = _upright(quad)
-        parts = [(part[0], _upright(np.array(part[2]))) for part in line if part[2] is not None and part[0].strip()]
-        # Where the line stands upright its words' boxes are no better than the line's.
-        parts = parts if parts and end[2] - end[0] > 0.5 * (end[3] - end[1]) else [(whole, end)]
-        parts[0][1][0] = min(parts[0][1][0], end[0])
-        parts[-1][1][2] = max(parts[-1][1][2], end[2])
-        for text, box in parts:
-            texts.append(text)
-            boxes.append([round(float(value), 1) for value in box])
-            lines.append(number)
-    return {"texts": texts, "boxes": boxes, "lines": lines}
-
-
-def _upright(quad: object) -> list[float]:
-    corners = np.asarray(quad, dtype=np.float64).reshape(-1, 2)
-    return [*corners.min(0).tolist(), *corners.max(0).tolist()]
 
 
 def _remembered(path: Path) -> JsonObject | None:
     try:
         held = json.loads(path.read_text(encoding="utf-8"))
         os.utime(path)
-    except (OSError, ValueError):
+        number = len(np.array(held["quads"], np.float64).reshape(-1, 4, 2))
+        sound = all(int(name) < number and len(one) == 2 for name, one in held["lines"].items())
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):
         return None
-    lengths = {len(held.get(name, ())) for name in ("texts", "boxes", "lines")} if isinstance(held, dict) else set()
-    return held if len(lengths) == 1 else None
+    return held if sound else None
 
 
 def _remember(path: Path, held: JsonObject) -> None:
-    """Keep a page; a cache that cannot be written is no reason to fail."""
+    """Keep a picture's lines; a cache that cannot be written is no reason to fail."""
     try:
         write_json(path, held)
         pages = sorted(path.parent.glob("*.json"), key=lambda page: page.stat().st_mtime)

@@ -39,7 +39,7 @@ class Words:
     """texts: N words. boxes: (N, 4) float32, x0, y0, x1, y1 in 0–1 of the picture. lines: (N,) int64, the number of
     the line each word stands in; found from the boxes where nobody gave it. source: where they come from, for notes.
     size: (height, width) of the picture they were measured on, in any unit: only its shape counts. seconds: that
-    reading them took."""
+    reading them took. unread: lines that were found and not recognised."""
 
     texts: tuple[str, ...]
     boxes: np.ndarray
@@ -47,6 +47,7 @@ class Words:
     source: str = "given"
     size: tuple[float, float] = (1.0, 1.0)
     seconds: float = 0.0
+    unread: int = 0
 
     @property
     def by_ocr(self) -> bool:

@@ -25,7 +25,6 @@ from ...core.values import Allocation, JsonObject
 from ...decide import View, attend
 from ...knowing.scene import Scene
 from ...knowing.scorer.source import ScorerRelevance, scorer_beside
-from ...knowing.words.reading import with_words
 from ...options import Options, check_question
 from ...pictures.load import Picture
 from ...pictures.words import as_words
@@ -143,10 +142,9 @@ class VllmServer:
         grid, given, source = picture.grid, picture.given, options.relevance or "auto"
         budget = options.tokens(grid.tokens)
         words = None if options.words is None else as_words(options.words, given.size) or None
-        scene = Scene(picture.canvas, words=words, scorer=self.scorer, choosing=budget < grid.tokens)
-        if options.reads(grid.tokens, source) and words is None:  # as it was given: small print is lost in resizing
-            read = with_words(Scene(given.pixels, ocr=True))
-            scene = scene.varied(words=read.words, ocr=read.ocr)
+        offers: JsonObject = {"words": words, "scorer": self.scorer, "page": given.pixels}
+        lines = options.reads(grid.tokens, source)
+        scene = Scene(picture.canvas, **offers, ocr=lines, choosing=budget < grid.tokens)
         known = relevance_for(source, scene, query)
         view = View(
             given.size,

@@ -31,7 +31,7 @@ from ...texture.type_height import is_low, letters_of
 if TYPE_CHECKING:
     import torch
 
-CELL, FINE = 32, 8
+CELL = 32
 STRIDES = (4, 8, 16, 32)
 LEVELS = np.arange(256, dtype=np.float32) / 255 * 2 - 1  # what the scorer makes of the levels of a colour
 GRAPHS = ("see.onnx", "find.onnx")
@@ -57,8 +57,7 @@ class OnnxScorer:
         verify(folder)
         try:
             self.config: JsonObject = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-            names = ("question.embed.weight", "question.place", "glyphs.weight", "glyphs.bias")
-            self.letter_rows, self.places, self.glyphs, self.glyph_bias = stored(folder, *names)
+            self.letter_rows, self.places = stored(folder, "question.embed.weight", "question.place")
             self.seeing, self.finding = (open_session(folder / name) for name in GRAPHS)
         except (OSError, ValueError, KeyError, RuntimeError) as error:
             raise InputError(f"{folder} cannot be read ({error}); install arr-coc again, or train it again") from error
@@ -83,11 +82,6 @@ class OnnxScorer:
         feed = {"features": seen.features, "asking": seen.asking, "words": words, "there": there, "waves": waves}
         shapes = self._shapes(seen.height, seen.width, (8, 16, 32))
         return self.finding.run(None, feed | shapes)[0].reshape(rows, cols)
-
-    def letters(self, seen: PictureFeatures) -> np.ndarray:
-        """(H / 8, W / 8, alphabet) logits: which characters stand at every place of what was seen."""
-        logits = seen.features @ self.glyphs.T + self.glyph_bias
-        return logits.reshape(seen.height // FINE, seen.width // FINE, -1)
 
     def _shapes(self, height: int, width: int, strides: Sequence[int]) -> dict[str, np.ndarray]:
         """Sizes that differ from picture to picture: of the map at each stride, and of its pairs but for the last."""

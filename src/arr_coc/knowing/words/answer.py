@@ -89,13 +89,16 @@ def near_question(words: Words, query: str, relevance: np.ndarray | None = None)
     return np.sort(np.argsort(-worth, kind="stable")[:MOST_WORDS])
 
 
-def answer_shares(pages: Sequence[Words], query: str, weights: Path = WEIGHTS) -> list[np.ndarray]:
+def answer_shares(
+    pages: Sequence[Words], query: str, relevance: Sequence[np.ndarray | None] = (), weights: Path = WEIGHTS
+) -> list[np.ndarray]:
     """Of each page (N, 2) float32 in 0–1: how likely each word is part of the answer (the rest: it is not on this
-    page), and how likely each is part of what names it (a label, the heads of row and column)."""
+    page), and how likely each is part of what names it (a label, the heads of row and column). relevance: the scorer's
+    map of each page, where there is one."""
     found = [np.zeros((len(words), 2), np.float32) for words in pages]
-    for number, words in enumerate(pages):
+    for number, (words, known) in enumerate(zip(pages, relevance or [None] * len(pages), strict=True)):
         if len(words):
-            page, logits = judged(words, query, weights=weights)
+            page, logits = judged(words, query, known, weights)
             odds = np.exp(np.clip(logits[:-1, 0] - logits[-1, 0], -30, 30))  # against "not on this page"
             share = odds / (1 + odds.sum())
             inside = share.copy()

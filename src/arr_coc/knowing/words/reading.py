@@ -1,44 +1,42 @@
-"""Words by OCR without being asked for: where it is installed, and where it is likely to pay.
+"""Read the words of a picture where that is likely to pay: the lines that the scorer points at.
 
-Reading a page takes seconds. So a picture is read only if it is no photograph and if there is enough type on it that is
-tall enough. What was read is weighed with the scorer's map: see `weighing`.
+What was read is weighed with the scorer's map: see `balancing.choosing`.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from ...core.errors import InputError
 from ...pictures.kind import photograph_odds
-from ...pictures.ocr import REMEDY, ocr_missing, ocr_words
+from ...pictures.ocr import ocr_words
 from ...texture.type_height import letters_of
+from ..scene import Scene
+from ..scorer.source import scorer_maps, scorer_missing
 
-if TYPE_CHECKING:
-    from ..scene import Scene
-
-# Pixels of a capital in the middle, below which nobody reads; and letters, below which the scorer sees all there is.
-# By drawn pages of other layouts than the scorer and the ranker were taught, worn: lab/LOG.md.
+# Pixels of a capital in the middle, below which nothing can be read; and letters, below which the scorer sees all.
 LEAST_HEIGHT, LEAST_LETTERS = 3.0, 60
 
 
 def reading_pays(scene: Scene) -> bool:
-    """Whether OCR is worth its seconds: the kind of picture, how much type there is and how tall."""
-    if scene.given is None:
-        return False
-    letters = letters_of(scene.pixels)
+    """Whether a picture is no photograph and has type that can be read, by its finest pixels."""
+    pixels = scene.page_pixels
+    letters = letters_of(pixels)
     enough = bool(letters) and letters.ground.sum() >= LEAST_LETTERS and letters.median() >= LEAST_HEIGHT
     return enough and photograph_odds(scene.pixels) <= 0
 
 
-def with_words(scene: Scene) -> Scene:
-    """The same scene with its words read by OCR, where that is allowed, installed and pays. Where it is only not
-    installed, `ocr` stays, so that a note can say what it would add."""
-    if not scene.ocr or scene.words is not None or not scene.choosing or ocr_missing() is not None:
+def with_words(scene: Scene, query: str) -> Scene:
+    """The same scene with the words of its `ocr` most relevant lines, where they are not known and reading pays.
+
+    The scorer's map of the question, which says which lines these are, is kept as `pointed`.
+    """
+    if not scene.ocr or scene.words is not None or not scene.choosing or scene.given is None:
         return scene
-    words = ocr_words(scene.pixels) if reading_pays(scene) else None
-    return scene.varied(words=words if words is not None and len(words) else None, ocr=False)
-
-
-def what_ocr_would_add(scene: Scene) -> str | None:
-    """One line where OCR is allowed, would pay and is not installed."""
-    missing = scene.ocr and scene.words is None and ocr_missing() is not None
-    return f"words by OCR would count too ({REMEDY})" if missing and reading_pays(scene) else None
+    if scorer_missing(scene.offers) is not None or not reading_pays(scene):
+        return scene.varied(ocr=0)
+    (found,) = scorer_maps([scene], [query]).relevance
+    pointed = getattr(found, "map", found)
+    try:
+        words = ocr_words(scene.page_pixels, pointed, scene.ocr)
+    except InputError:  # a damaged reader: its files are checked by `arr-coc doctor`
+        return scene.varied(ocr=0)
+    return scene.varied(words=words if len(words) else None, ocr=0, pointed=pointed)

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from ...core.values import Relevance
-from ...pictures.ocr import ocr_missing, ocr_words
+from ...pictures.ocr import ocr_words
 from ...pictures.words import Words, as_words
 from ..scene import Scene
 from .answer import answer_shares
@@ -37,17 +37,13 @@ def map_of(words: Words, shares: np.ndarray) -> np.ndarray:
     return paint(words, np.clip(shares[:, 0] + NAMED * shares[:, 1], 0, 1))
 
 
-def told_source(words: Words) -> str:
+def origin(words: Words) -> str:
     """Where words come from, and what reading them cost."""
     if not words.by_ocr:
         return words.source
-    return f"{words.source}, {words.seconds:.1f} s" if words.seconds else f"{words.source}, read before"
-
-
-def words_missing(offers: frozenset[str]) -> str | None:
-    """One line that says what "words" lacks: words from the caller or OCR."""
-    line = None if "words" in offers else ocr_missing()
-    return None if line is None else f"relevance='words': give words=, or let them be read: {line}"
+    number = len(np.unique(words.lines))
+    lines = f"{number} of {number + words.unread} lines" if words.unread else f"{number} lines"
+    return f"{words.source}, {lines}, {f'{words.seconds:.1f} s' if words.seconds else 'read before'}"
 
 
 def words_relevance(scene: Scene, query: str, option: str = "") -> Relevance:
@@ -60,7 +56,8 @@ def words_relevance(scene: Scene, query: str, option: str = "") -> Relevance:
         from ..ways import scene_detail
 
         return Relevance(scene_detail(scene, query).map, query=query, notes=(note,))
-    shares = answer_shares([words], query, weights=Path(option) / WEIGHTS.name if option else WEIGHTS)[0]
+    chooser = Path(option) / WEIGHTS.name if option else WEIGHTS
+    (shares,) = answer_shares([words], query, [scene.pointed], weights=chooser)
     best = int(shares[:, 0].argmax())
-    note = f"{len(words)} words ({told_source(words)}); likeliest {words.texts[best]!r}, {100 * shares[best, 0]:.0f} %"
+    note = f"{len(words)} words ({origin(words)}); likeliest {words.texts[best]!r}, {100 * shares[best, 0]:.0f} %"
     return Relevance(map_of(words, shares), query=query, notes=(note,))
