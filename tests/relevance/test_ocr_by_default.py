@@ -18,10 +18,9 @@ from arr_coc.knowing.words import reading
 from arr_coc.knowing.words.answer import WordsAnswer, copied_answer
 from arr_coc.looking import examine, prepare
 from arr_coc.options import Options
-from arr_coc.pictures import ocr
+from arr_coc.pictures.ocr import MOST_LINES
 from arr_coc.pictures.words import OCR, make_words
 
-installed = pytest.mark.skipif(ocr.ocr_missing() is not None, reason="RapidOCR is not installed")
 HEADS, ROWS = ("Region", "Spring", "Summer", "Autumn"), ("North", "South", "East", "West")
 QUERY = "What is the value of South in Summer?"
 
@@ -85,26 +84,13 @@ def test_photographs_empty_paper_and_tiny_print_are_not_read():
 
 
 def test_with_most_of_the_picture_shown_nothing_is_read():
-    assert Options(budget=0.25).reads(400)
+    assert Options(budget=0.25).reads(400) == MOST_LINES
+    assert Options(budget=0.25, ocr=40).reads(400) == 40
     assert not Options(budget=0.75).reads(400)
     assert not Options(budget=0.25, ocr=False).reads(400)
     assert not Options(budget=0.25).reads(400, "scorer")
     with pytest.raises(InputError, match="ocr"):
         look(table()[0], QUERY, options=Options(ocr="no"))
-
-
-def test_without_ocr_a_page_is_told_what_it_would_add(monkeypatch):
-    for room in (reading, ocr):
-        monkeypatch.setattr(room, "ocr_missing", lambda: f"run: {ocr.REMEDY}")
-    told = look(table()[0], QUERY, budget=0.25).notes
-    assert any("words by OCR would count too (pip install" in note for note in told)
-    answered = ask(table()[0], QUERY, budget=0.25).notes
-    assert any("words by OCR would count too (pip install" in note for note in answered)
-    for quiet in (
-        look(table()[0], QUERY, budget=0.25, options=Options(ocr=False)),
-        look(cloudy(401, 613), QUERY, budget=0.25),
-    ):
-        assert not any("rapidocr" in note for note in quiet.notes)
 
 
 def test_an_answer_copied_from_what_ocr_read_is_marked():
@@ -121,14 +107,13 @@ def test_an_answer_copied_from_what_ocr_read_is_marked():
     assert settled(dataclasses.replace(said, text="8"), sure).source == READ_BOTH
 
 
-@installed
 def test_look_and_ask_read_a_page_once_and_tell_the_seconds(tmp_path, monkeypatch):
     monkeypatch.setenv("ARR_COC_CACHE", str(tmp_path))
     pixels, texts, boxes = table()
     prepared = prepare(pixels)
     first, again = (prepared.look(QUERY, Options(budget=0.1)) for _ in range(2))
-    assert any("(OCR, " in note and note.split("(OCR, ")[1].split(")")[0].endswith(" s") for note in first.notes)
-    assert any("(OCR, read before)" in note for note in again.notes)
+    assert any("(OCR, " in note and " lines, " in note and " s)" in note for note in first.notes)
+    assert any("lines, read before)" in note for note in again.notes)
     assert first.seconds["read"] > again.seconds["read"]
     answer = boxes[texts.index("406")]
     assert at(first.relevance.map, answer, pixels.shape) > 5 * first.relevance.map.mean()
@@ -136,6 +121,6 @@ def test_look_and_ask_read_a_page_once_and_tell_the_seconds(tmp_path, monkeypatc
     assert "read" not in off.seconds
     assert np.array_equal(off.relevance.map, relevance_for("scorer", Scene(pixels), QUERY).map)
     eye = Eye.from_pretrained("mini").set_image(pixels)
-    assert any("(OCR, read before)" in note for note in eye.ask(QUERY, budget=0.1).notes)
+    assert any("lines, read before)" in note for note in eye.ask(QUERY, budget=0.1).notes)
     assert eye.ask(QUERY, budget=0.1, options=Options(ocr=False)).source == "pixels"
     assert not any("OCR" in note for note in eye.ask(QUERY, budget=0.1, options=Options(ocr=False)).notes)

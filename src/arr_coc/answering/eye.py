@@ -236,8 +236,9 @@ class Eye:
             offers: dict[str, Any] = {"words": one, "scorer": self.scorer, "kept": view.kept}
             lines = options.reads(self.engine.full_of(view), options.relevance)
             seen = view.tensors.get("canvas", view.picture.pixels)
-            read.append(with_words(Scene(seen, **offers, page=view.picture.pixels, ocr=lines), query).words)
-        return replace(options, words=one_or_several(read), ocr=False)
+            read.append(with_words(Scene(seen, **offers, page=view.picture.pixels, ocr=lines), query))
+        words = one_or_several([scene.words for scene in read])
+        return replace(options, words=words, ocr=any(scene.remark for scene in read))
 
     def _hinted(self, looked: ChatLook, turns: Sequence[Turn], settings: Settings) -> ChatLook:
         """The same look with what the words of its pages add: text in the prompt, or an answer to copy."""

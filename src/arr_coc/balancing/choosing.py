@@ -107,7 +107,7 @@ def choose_source(scene: Scene, query: str = "") -> tuple[Source, str]:
     if scene.words is not None and not _were_read(scene):
         return BUILT_IN["words"], "the words of the picture are known"
     if scene.words is None and scene.scorer is not None:
-        return BUILT_IN["scorer"], "it comes with this model"
+        return BUILT_IN["scorer"], ", and ".join(filter(None, ("it comes with this model", scene.remark)))
     if scene.words is None and scene.prompt is not None:
         if scene.prompt.can_glance:
             return BUILT_IN["glance"], "this model can say where it looks"
@@ -125,10 +125,10 @@ def _by_kind(scene: Scene, query: str) -> tuple[Source, str]:
     wanted, signs = promising(scene, query, [*there, "centre"])
     asked = [name for name in wanted if name in ALONE] or ["look"]
     if wanted == asked and len(asked) == 1:
-        return BUILT_IN[asked[0]], ALONE[asked[0]]
+        return BUILT_IN[asked[0]], ", and ".join(filter(None, (ALONE[asked[0]], scene.remark)))
     summary = "several maps, each by how far it is to be believed here"
     weighed = Source("weighed", partial(_weighed, asked, signs), summary=summary)
-    return weighed, f"{' and '.join(asked)} may know"
+    return weighed, ", and ".join(filter(None, (f"{' and '.join(asked)} may know", scene.remark)))
 
 
 def _were_read(scene: Scene) -> bool:

@@ -46,7 +46,8 @@ class Scene:
     page, with their boxes. prompt: the model's prompt that shows the picture. scorer: the one that was trained with
     that model, a function of (tensor, question). previous: (h, w) relevance of the frame before. photos: whether the
     photo map may take part. ocr: how many lines "auto" may read. page: the picture as finely as it was given, for
-    reading, where that is not the picture. pointed: (rows, cols) the scorer's map of this question, where it was asked.
+    reading, where that is not the picture. remark: why its words could not be read. pointed: (rows, cols) the scorer's
+    map of this question, where it was asked.
     choosing: False where everything is kept anyway. fallback: what "auto" takes where nothing better is offered. kept:
     where sources keep what they made of the picture, for its next question.
     """
@@ -60,6 +61,7 @@ class Scene:
     photos: bool = True
     ocr: int = 0
     page: np.ndarray | None = None
+    remark: str = ""
     pointed: np.ndarray | None = None
     choosing: bool = True
     fallback: str = "look"

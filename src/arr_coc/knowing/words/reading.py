@@ -37,6 +37,6 @@ def with_words(scene: Scene, query: str) -> Scene:
     pointed = getattr(found, "map", found)
     try:
         words = ocr_words(scene.page_pixels, pointed, scene.ocr)
-    except InputError:  # a damaged reader: its files are checked by `arr-coc doctor`
-        return scene.varied(ocr=0)
+    except InputError as error:  # a damaged reader is no reason to refuse
+        return scene.varied(ocr=0, remark=f"no words were read: {error}")
     return scene.varied(words=words if len(words) else None, ocr=0, pointed=pointed)
