@@ -92,17 +92,18 @@ def scans(tmp_path_factory):
     return Document.of([page.draw(1000).pixels[200:360, 60:380] for page in Document.of(path)])
 
 
-def test_scanned_pages_are_told_apart_by_the_letters_of_the_question(scans, monkeypatch):
+def test_scanned_pages_are_read_and_searched(scans, monkeypatch):
     asked: list[int] = []
     drawn = relevances._by_picture
     monkeypatch.setattr(relevances, "_by_picture", lambda page, *how: asked.append(page.number) or drawn(page, *how))
-    found = look(scans, "What is the total of Milford?", budget=40, relevance="scorer")
+    found = look(scans, "What is the total of Milford?", budget=40)
     assert max(found.pages, key=lambda page: page.worth).number == 3
     assert found.tokens == 40
     assert 3 in asked
     assert len(asked) == relevances.ASKED < len(scans)
-    assert any("letters of 4 pages were searched" in note for note in found.notes)
+    assert any("4 scanned pages were read and searched, and the best 3" in note for note in found.notes)
     asked.clear()
-    # Where no word tells the pages apart, the scorer is asked about each.
-    look(scans, "zzz?", budget=40, relevance="scorer")
-    assert asked == [1, 2, 3, 4]
+    # Where no word tells the pages apart, and for a source by name, each page is looked at.
+    look(scans, "zzz?", budget=40)
+    look(scans, "What is the total of Milford?", budget=40, relevance="scorer")
+    assert asked == [1, 2, 3, 4] * 2

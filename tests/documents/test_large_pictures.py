@@ -27,12 +27,12 @@ def test_parts_that_look_alike_are_told_apart_by_the_words_of_the_question(monke
         pen.text((across * side + 60, down * side + 200), f"{name} pressure: {number}45 bar", "black", letters)
     pixels = np.asarray(sheet)
     reader = TileReader(find_source("scorer").maps, Scene(pixels), "What is the valve pressure?")
-    found = read_tiles(Relevance(np.zeros((8, 8), np.float32)), pixels, reader.score, reader.spell, tiles=1)
+    found = read_tiles(Relevance(np.zeros((8, 8), np.float32)), pixels, reader.score, reader.search, tiles=1)
     assert "the words of the question" in found.notes[-1]
     row, col = np.unravel_index(found.map.argmax(), found.map.shape)
     assert (row // (side // 32), col // (side // 32)) == (1, 0), "the part with the valve"
     assert found.map.max() > 0.5
-    assert reader.spell([pixels[:64, :64]] * 2) is None, "no word, no choice"
+    assert reader.search([pixels[:64, :64]] * 2) is None, "no word, no choice"
 
 
 def test_a_large_picture_is_held_small_and_read_again_where_it_pays(tmp_path):
