@@ -95,7 +95,9 @@ def scans(tmp_path_factory):
 def test_scanned_pages_are_read_and_searched(scans, monkeypatch):
     asked: list[int] = []
     drawn = relevances._by_picture
-    monkeypatch.setattr(relevances, "_by_picture", lambda page, *how: asked.append(page.number) or drawn(page, *how))
+    monkeypatch.setattr(
+        relevances, "_by_picture", lambda page, *how, **more: asked.append(page.number) or drawn(page, *how, **more)
+    )
     found = look(scans, "What is the total of Milford?", budget=40)
     assert max(found.pages, key=lambda page: page.worth).number == 3
     assert found.tokens == 40

@@ -7,6 +7,7 @@ not shown. One that was taught single pictures reads the best page, and the next
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
@@ -201,13 +202,15 @@ def _surest(look: DocumentLook, asked: Sequence[tuple[DocumentPage, Answer]]) ->
 #
 # A page may bring its words: the text layer of a PDF, a file of hOCR, OCR. They say where to look, and they can be
 # read. A stock model gets those that stand where the page is shown in detail as text in its prompt. The bundled `mini`
-# was never taught to read such a prompt: for it the answer is also copied from the words, and the surer one wins.
+# was never taught to read such a prompt: for it the answer is also copied from the words, and the likelier one wins.
 
 # Words of one page that go into a prompt.
 MOST_HINTS = 200
 INTRODUCTION = "Words that stand on picture {page} where it is shown in detail:\n{text}"
-# What is left of the sureness of pixels where the words of the page say otherwise.
-CONTRADICTED = 0.5
+# How sure an answer is by the odds of its sources, slope and shift: where pixels and words agree, of both together;
+# where they differ, of pixels and of words. Fitted on 227 questions about drawn pages of layouts that no training saw
+# and pictures of Needle World, read by OCR; where the two differed, pixels were right in 7 % and words in 57 %.
+AGREED, SAID, WRITTEN = (0.30, 0.40), (0.33, -2.5), (0.93, -0.65)
 PIXELS, COPIED, BOTH = "pixels", "words", "words and pixels"
 # The same where OCR has read the words, which may be misread.
 READ, READ_BOTH = "words by OCR", "words by OCR and pixels"
@@ -248,16 +251,26 @@ def hints_of(words: object, allocations: Sequence[Allocation]) -> str:
 
 
 def settled(answer: Answer, copied: WordsAnswer) -> Answer:
-    """Of what was read from pixels and what was copied from words, the surer; both, where they agree."""
-    said, written = 1.0 - answer.uncertainty, copied.sureness
+    """Of what was read from pixels and what was copied from words, the likelier to be right; both, where they agree."""
+    pixels, words = _odds(1.0 - answer.uncertainty), _odds(copied.sureness)
     if comparable(answer.text) == comparable(copied.text):
         both = READ_BOTH if copied.by_ocr else BOTH
-        return replace(answer, text=copied.text, uncertainty=(1 - said) * (1 - written), source=both)
-    # Where the two differ, a reading of pixels was right half as often as it said (82 questions about drawn pages).
-    said *= CONTRADICTED
+        sure = _share(AGREED[0] * (pixels + words) + AGREED[1])
+        return replace(answer, text=copied.text, uncertainty=1 - sure, source=both)
+    said, written = (_share(slope * odds + shift) for odds, (slope, shift) in ((pixels, SAID), (words, WRITTEN)))
     if written < said:
         return replace(answer, uncertainty=1 - said)
     whose = "words that OCR read" if copied.by_ocr else "the page's words"
     note = f"copied from {whose}; the pixels were read as {shown(answer.text)}"
     source = READ if copied.by_ocr else COPIED
     return replace(answer, text=copied.text, uncertainty=1 - written, source=source, notes=(*answer.notes, note))
+
+
+def _odds(sureness: float) -> float:
+    """The natural logarithm of the odds."""
+    sure = min(max(sureness, 1e-3), 1 - 1e-3)
+    return math.log(sure / (1 - sure))
+
+
+def _share(odds: float) -> float:
+    return 1 / (1 + math.exp(-odds))

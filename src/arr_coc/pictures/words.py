@@ -22,8 +22,6 @@ from ..core.folders import read_bytes
 
 # More words than any page has; a file with more is broken.
 MOST_WORDS = 20_000
-# Up to so many boxes, each is compared with every other; beyond, with the nearest ones only.
-EVERY_PAIR = 2048
 LONGEST_WORD = 256
 # What `Words.source` says of words that were read by OCR.
 OCR = "OCR"
@@ -31,7 +29,10 @@ OCR = "OCR"
 # columns and axes set close, where it is no wider than a space.
 PHRASE_GAP = 0.9
 FIGURE_GAP = 0.45
-_AT_ONCE = 512
+# Heights of two words of a line, the taller by the lower; so far, in its heights, may the middle of a neighbour lie.
+ALIKE = 2.2
+LINE_REACH = (1 + ALIKE) / 2
+_AT_ONCE = 128
 
 
 @dataclass(frozen=True, eq=False)
@@ -174,76 +175,29 @@ def neighbours_right(boxes: np.ndarray, gap: float) -> np.ndarray:
     x0, y0, x1, y1 = boxes.T
     high = y1 - y0
     middle = (y0 + y1) / 2
-    near = Nearest(number, in_bands(middle, high, x0, x1), (x0, x1))
-    for first in range(0, number, _AT_ONCE):  # blocks of words, so that a dense page needs no gigabyte
+    downwards = np.argsort(middle, kind="stable")
+    for first in range(0, number, _AT_ONCE):  # from top to bottom, so that each is compared with its surroundings only
         check_stop()
-        part = slice(first, first + _AT_ONCE)
-        other = near.of(part)
+        part = downwards[first : first + _AT_ONCE]
+        reach = LINE_REACH * float(high[part].max())
+        band = middle[part[0]] - reach, middle[part[-1]] + reach
+        other = np.sort(downwards[slice(*np.searchsorted(middle[downwards], band))])[None]
         shared = np.minimum(y1[part, None], y1[other]) - np.maximum(y0[part, None], y0[other])
         least = np.minimum(high[part, None], high[other])
         apart = x0[other] - x1[part, None]
         # Letters of one size: a heading beside small print is not its line.
-        fits = (shared > 0.5 * least) & (least * 2.2 > np.maximum(high[part, None], high[other]))
+        fits = (shared > 0.5 * least) & (least * ALIKE > np.maximum(high[part, None], high[other]))
         fits &= (x0[other] > x0[part, None]) & (apart > -0.6 * least) & (apart < gap * least)
         ranked = np.where(fits, apart + (1 - shared / np.maximum(least, 1e-9)) * least, np.inf)
         best = ranked.argmin(1)
         distance[part] = ranked[np.arange(len(best)), best]
-        following[part] = np.where(np.isfinite(distance[part]), chosen(other, best), -1)
+        following[part] = np.where(np.isfinite(distance[part]), other[0, best], -1)
     order = np.lexsort((distance, following))
     order = order[following[order] >= 0]
     claimed = following[order]
     later = np.r_[False, claimed[1:] == claimed[:-1]] if len(order) else np.zeros(0, bool)
     following[order[later]] = -1
     return following
-
-
-# ---- who is near ----------------------------------------------------------------------------------------------------
-
-# Boxes that each one is compared with: around its place in its band and in those beside it, and around its place on the
-# whole page.
-IN_BAND, ON_PAGE = 16, 48
-# What is sorted, and where each one looks in it.
-Lookup = tuple[np.ndarray, np.ndarray]
-
-
-class Nearest:
-    """Which boxes may be the neighbours of each: all of them on a page of up to `EVERY_PAIR`. On a larger one those
-    that lie next to it in bands and on the whole page, so that the work grows with the number of boxes, not with its
-    square.
-    """
-
-    def __init__(self, number: int, bands: Sequence[Lookup], page: Lookup) -> None:
-        self.number = number
-        self._found = None
-        if number > EVERY_PAIR:
-            parts = [_around(*lookup, IN_BAND) for lookup in bands]
-            self._found = np.concatenate([*parts, _around(*page, ON_PAGE)], axis=1)
-
-    def of(self, part: slice) -> np.ndarray:
-        """(1, N), or (those of `part`, candidates) int64."""
-        return np.arange(self.number)[None] if self._found is None else self._found[part]
-
-
-def in_bands(middle: np.ndarray, thickness: np.ndarray, along: np.ndarray, target: np.ndarray) -> list[Lookup]:
-    """Bands as thick as the median box. middle: (N,) across the bands. along: (N,) what is sorted in each. target: (N,)
-    where each box looks, in its own band and the two beside it."""
-    if len(middle) <= EVERY_PAIR:
-        return []
-    band = np.floor(middle.astype(np.float64) / max(float(np.median(thickness)), 1e-6))
-    apart = 2.0 * float(max(1.0, np.abs(along).max(), np.abs(target).max()))
-    return [(band * apart + along, (band + beside) * apart + target) for beside in (0, -1, 1)]
-
-
-def _around(values: np.ndarray, targets: np.ndarray, window: int) -> np.ndarray:
-    """(N, window) int64: the boxes whose values lie around each target."""
-    order = np.argsort(values, kind="stable")
-    place = np.searchsorted(values[order], targets) - window // 2
-    return order[np.clip(place, 0, len(values) - window)[:, None] + np.arange(window)]
-
-
-def chosen(other: np.ndarray, best: np.ndarray) -> np.ndarray:
-    """(B,) the candidate in column `best` of each row of `other`, which has one row for all or one for each."""
-    return other[0, best] if len(other) == 1 else other[np.arange(len(best)), best]
 
 
 def chains(following: np.ndarray) -> np.ndarray:
