@@ -87,12 +87,19 @@ def test_mini_copies_what_it_cannot_read_and_says_so():
     ],
 )
 def test_the_surer_of_two_readings_wins_and_agreement_is_surer(said, doubt, written, sureness, text, source):
-    answer = settled(Answer(said, doubt), WordsAnswer(written, sureness, np.zeros((1, 4))))
+    answer = settled(Answer(said, doubt), WordsAnswer(written, sureness, np.zeros((1, 4))), "Which is it?")
     assert (answer.text, answer.source) == (text, source)
     if source == BOTH:
         assert answer.uncertainty < min(doubt, 1 - sureness)
     else:
         assert answer.uncertainty >= min(doubt, 1 - sureness), "who is contradicted is no surer for it"
+
+
+@pytest.mark.parametrize("query", ["What colour is the bar of May?", "What is on the pink sign?", "Ist der Tiger da?"])
+def test_what_is_seen_and_not_written_is_read_from_pixels(query):
+    copied = WordsAnswer("Tiger", 0.8, np.zeros((1, 4)))
+    assert settled(Answer("blue", 0.05), copied, query).text == "blue"
+    assert settled(Answer("blue", 0.05), copied, "Which animal is named?").text == "Tiger"
 
 
 @pytest.mark.parametrize("wrong", ["yes", "", 5, True])

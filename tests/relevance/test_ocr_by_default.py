@@ -101,10 +101,10 @@ def test_an_answer_copied_from_what_ocr_read_is_marked():
     pixels = ask(scene.pixels, QUERY, budget=0.25, options=Options(ocr=False))
     sure, other = WordsAnswer("8", 0.99, copied.boxes, True), WordsAnswer("8", 0.99, copied.boxes)
     said = dataclasses.replace(pixels, text="7", uncertainty=0.6)
-    assert settled(said, sure).source == READ
-    assert "words that OCR read" in settled(said, sure).notes[-1]
-    assert settled(said, other).source == COPIED
-    assert settled(dataclasses.replace(said, text="8"), sure).source == READ_BOTH
+    assert settled(said, sure, QUERY).source == READ
+    assert "words that OCR read" in settled(said, sure, QUERY).notes[-1]
+    assert settled(said, other, QUERY).source == COPIED
+    assert settled(dataclasses.replace(said, text="8"), sure, QUERY).source == READ_BOTH
 
 
 def test_look_and_ask_read_a_page_once_and_tell_the_seconds(tmp_path, monkeypatch):

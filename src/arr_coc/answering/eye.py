@@ -292,7 +292,7 @@ class Eye:
         pages: dict[str, Any] = {"pages": looked.pages, "of_pages": looked.of_pages}
         answer = Answer(text, uncertainty, passes, looked.seconds, looked.full, notes, **pages)
         if looked.copied is not None:
-            answer = settled(answer, looked.copied)
+            answer = settled(answer, looked.copied, looked.question)
         if self.record is not None and len(looked.views) == 1:
             self.record.add(answer, looked.question, looked.views[0].picture, self.name)
         return answer

@@ -73,6 +73,14 @@ def coupled_words(query: str) -> CoupledWords:
     )
 
 
+def asks_by_sight(query: str) -> bool:
+    """Whether a question is about what is seen, not written: colours, places in the picture, yes or no."""
+    coupled, words = coupled_words(query), [plain(word) for word in re.findall(r"[^\W_]+", query)]
+    table = read_table(DATA / "senses.toml")
+    named = bool(coupled.colour_names or coupled.place_kinds or words_in(table["hues"]).intersection(words))
+    return named or not words_in(table["yes_or_no"]).isdisjoint(words[:1])
+
+
 @cache
 def _rules(language: Language) -> tuple[re.Pattern[str], ...]:
     """What finds a word (the first group) in another sense, of the tables of a language."""
