@@ -9,8 +9,9 @@ import random
 import numpy as np
 import pytest
 
+from arr_coc.core.compare import compare, token_density
 from arr_coc.core.errors import InputError
-from arr_coc.core.values import Allocation, Relevance, compare, token_density
+from arr_coc.core.values import Allocation, Relevance
 
 
 def make(cells: list[tuple[int, int, int, int, int]], counts=None, size=(64, 96), **more) -> Allocation:

@@ -19,12 +19,12 @@ if TYPE_CHECKING:  # what editors and type checkers read; the table below is wha
     from .answering.eye import Eye as Eye
     from .asking import ask as ask
     from .attending.allocate import allocate as allocate
+    from .core.answer import Answer as Answer
+    from .core.compare import compare as compare
     from .core.errors import InputError as InputError
     from .core.values import Allocation as Allocation
-    from .core.values import Answer as Answer
     from .core.values import Region as Region
     from .core.values import Relevance as Relevance
-    from .core.values import compare as compare
     from .knowing.registry import relevance_source as relevance_source
     from .looking import look as look
     from .options import Options as Options
@@ -45,7 +45,7 @@ __all__ = [
         __name__,
         {
             "Allocation": "core.values",
-            "Answer": "core.values",
+            "Answer": "core.answer",
             "Esper": "answering.esper",
             "Eye": "answering.eye",
             "InputError": "core.errors",
@@ -63,7 +63,7 @@ __all__ = [
         older={
             "Packed": "packing.packed",
             "Region": "core.values",
-            "compare": "core.values",
+            "compare": "core.compare",
             "detach": "realizing.attachment",
             "load_picture": "pictures.load",
             "tokens_for": "packing.prices.tables",

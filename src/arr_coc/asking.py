@@ -12,9 +12,9 @@ from .answering.eye import Eye
 from .answering.light import can_be_quick, quick_eye
 from .answering.pages import ask_page_by_page
 from .balancing.document import PageOffers
+from .core.answer import Answer
 from .core.errors import InputError, naming_extras
 from .core.folders import MINI, part_folder
-from .core.values import Answer
 from .knowing.scorer.source import ScorerRelevance, scorer_beside
 from .options import Budget, Options, as_options, check_device, check_question
 from .pictures.document import Document, PageList, document_of, load_page

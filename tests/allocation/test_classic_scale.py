@@ -9,9 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from arr_coc.attending.allocate import allocate, allocate_batch
-from arr_coc.attending.frame import leaves_of, token_boxes, token_grids, tokens_of
+from arr_coc.attending.leaves import leaves_of, token_boxes, token_grids, tokens_of
+from arr_coc.core.compare import token_density
 from arr_coc.core.errors import InputError
-from arr_coc.core.values import Allocation, token_density
+from arr_coc.core.values import Allocation
 from arr_coc_lab.classic.scale import CLASSIC_TOKENS, Patches, ladder_tokens, mip_level
 
 

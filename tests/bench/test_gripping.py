@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from arr_coc.attending.grip import Grip
-from arr_coc.core.values import Answer
+from arr_coc.core.answer import Answer
 from arr_coc_lab.calibrate import gripping
 from arr_coc_lab.calibrate.gripping import TextCell, measure, sample
 

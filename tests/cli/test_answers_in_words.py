@@ -9,7 +9,7 @@ import pytest
 
 from arr_coc.app.cli.ask import print_answer
 from arr_coc.attending.allocate import allocate
-from arr_coc.core.values import Answer, Pass, is_unsure, sureness_words
+from arr_coc.core.answer import Answer, Pass, is_unsure, sureness_words
 
 
 def answered(text: str, uncertainty: float) -> Answer:

@@ -119,7 +119,8 @@ sys.platform = "win32"
 import arr_coc.app.cli as cli
 import arr_coc.app.serve.engine, arr_coc.app.serve.api, arr_coc.app.microscope.serving, arr_coc.app.batch.engines
 import arr_coc.answering.eye, arr_coc.video.decode, arr_coc.answering
-from arr_coc.core.folders import replacing, check_folder
+from arr_coc.core.folders import replacing
+from arr_coc.core.runs import check_folder
 check_folder("results")
 with replacing("results/a.json") as temporary:
     temporary.write_text("{}")

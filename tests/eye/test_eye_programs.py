@@ -16,8 +16,8 @@ import arr_coc
 from arr_coc import Eye, InputError
 from arr_coc.answering.chat import PictureView, Turn
 from arr_coc.answering.stock import chat_text
+from arr_coc.core.answer import Answer
 from arr_coc.core.folders import SCORER, part_folder
-from arr_coc.core.values import Answer
 from arr_coc.knowing.scorer.source import ScorerRelevance
 from arr_coc.options import Options
 

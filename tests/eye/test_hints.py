@@ -10,7 +10,7 @@ from tiny_models import picture, save_stock
 
 from arr_coc import Eye, InputError, ask
 from arr_coc.answering.pages import BOTH, COPIED, MOST_HINTS, PIXELS, hint_text, seen_words, settled
-from arr_coc.core.values import Answer
+from arr_coc.core.answer import Answer
 from arr_coc.knowing.words.answer import WordsAnswer
 from arr_coc.looking import look
 from arr_coc.options import Options

@@ -11,7 +11,7 @@ from transformers import Qwen2VLImageProcessorPil
 
 from arr_coc import InputError
 from arr_coc.attending.allocate import allocate
-from arr_coc.attending.frame import check_grid, leaves_of
+from arr_coc.attending.leaves import check_grid, leaves_of
 from arr_coc.core.values import Allocation
 from arr_coc.realizing.patches import (
     LeafBatch,

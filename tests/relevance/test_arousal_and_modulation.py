@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from arr_coc.attending.allocate import allocate
 from arr_coc.balancing.arousal import ALERT, FEAR, arousal_of, feared_regions, first_arousal, keyword_stakes, modulate
-from arr_coc.core.values import compare
+from arr_coc.core.compare import compare
 from arr_coc.looking import examine
 from arr_coc.options import Options
 

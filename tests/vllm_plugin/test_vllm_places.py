@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from arr_coc.app.vllm.places import PromptPicture, halved_table, prompt_places, rotations, tower_places
 from arr_coc.attending.allocate import allocate
-from arr_coc.attending.frame import leaves_of
+from arr_coc.attending.leaves import leaves_of
 from arr_coc.core.errors import InputError
 from arr_coc.realizing.patches import LeafBatch
 from arr_coc.realizing.qwen3_vl.encode import leaf_positions

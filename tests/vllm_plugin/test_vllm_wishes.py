@@ -14,7 +14,7 @@ from PIL import Image, ImageDraw, ImageFont
 from arr_coc import Eye, Options, look
 from arr_coc.app.vllm.wishes import NO_QUESTION, SeenPicture, VllmServer
 from arr_coc.attending.distance import scaled_size
-from arr_coc.attending.frame import in_picture, leaves_of
+from arr_coc.attending.leaves import in_picture, leaves_of
 from arr_coc.core.errors import InputError
 from arr_coc.core.folders import MINI, part_folder
 from arr_coc.pictures.load import load_picture

@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from arr_coc.core.errors import InputError
-from arr_coc.core.folders import MINI, first_of, write_json
+from arr_coc.core.folders import MINI, write_json
+from arr_coc.core.runs import first_of
 from arr_coc.options import Options
 
 from .questions import QUESTIONS, bare_question

@@ -15,7 +15,7 @@ from zlib import crc32
 import numpy as np
 
 from arr_coc.core.errors import InputError
-from arr_coc.core.folders import first_of, image_of, is_table, read_rows
+from arr_coc.core.runs import first_of, image_of, is_table, read_rows
 from arr_coc.pictures.words import make_words
 
 from ..train.own_data import entries, file_of

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from arr_coc.core.folders import replacing, same_settings
+from arr_coc.core.folders import replacing
+from arr_coc.core.runs import same_settings
 
 ANY = 0.0  # the share of scores that no budget changes
 

@@ -22,7 +22,8 @@ from typing import Any, Protocol, TypeVar
 
 from arr_coc.app.cli.console import console, print_json, progress, say
 from arr_coc.core.errors import InputError
-from arr_coc.core.folders import locked_folder, write_json, writing
+from arr_coc.core.folders import write_json, writing
+from arr_coc.core.runs import locked_folder
 
 from ..options import flags_of
 from .report import Report, fill_page

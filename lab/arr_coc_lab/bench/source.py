@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from arr_coc.core.alphabet import decode
+from arr_coc.core.answer import comparable
 from arr_coc.core.folders import MINI
-from arr_coc.core.values import comparable
 from arr_coc.options import Options
 from arr_coc.pictures.load import load_picture
 

@@ -17,7 +17,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from arr_coc.attending.frame import Frame, token_grids
+from arr_coc.attending.frame import Frame
+from arr_coc.attending.leaves import token_grids
 from arr_coc.attending.strategies import AllocationJob, Strategy
 from arr_coc.core.errors import InputError
 from arr_coc.core.values import Allocation

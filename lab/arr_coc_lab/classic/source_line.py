@@ -29,18 +29,11 @@ import torch
 
 from arr_coc.attending.frame import Frame, to_cells
 from arr_coc.balancing.arousal import arousal_of, keyword_stakes, modulate
-from arr_coc.balancing.tensions import (
-    DEFAULT_TENSIONS,
-    balance,
-    coupled_with,
-    exploration_rule,
-    normalise,
-    relevance_of,
-    sharpen,
-    temper,
-)
+from arr_coc.balancing.tempering import exploration_rule, temper
+from arr_coc.balancing.tensions import DEFAULT_TENSIONS, balance, coupled_with, normalise, relevance_of, sharpen
+from arr_coc.core.answer import Answer, comparable
 from arr_coc.core.errors import InputError
-from arr_coc.core.values import Allocation, Answer, Relevance, comparable, summed
+from arr_coc.core.values import Allocation, Relevance, summed
 from arr_coc.knowing.language.lexical import Coupling, lexical
 from arr_coc.knowing.scene import SENSE_SIDE
 from arr_coc.knowing.ways import perspectival, propositional

@@ -23,7 +23,8 @@ import numpy as np
 from PIL import Image
 
 from arr_coc.core.errors import InputError
-from arr_coc.core.folders import PARQUET, image_of, read_rows, replacing, write_text
+from arr_coc.core.folders import replacing, write_text
+from arr_coc.core.runs import PARQUET, image_of, read_rows
 from arr_coc.knowing.scorer.onnx_scorer import MOST_PIXELS
 from arr_coc.pictures.load import Picture, load_picture
 from arr_coc.pictures.ocr import ocr_words

@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import Any
 
+from ..core.answer import Answer
 from ..core.errors import InputError, shown
 from ..core.kept import PictureStore
-from ..core.values import Answer
 from ..knowing.words.answer import WordsAnswer
 from ..options import Budget, Options, check_question
 from ..pictures.document import load_page

@@ -18,13 +18,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..attending.distance import Distance, at_distance
-from ..attending.frame import Frame, leaves_of, to_cells
+from ..attending.frame import Frame, to_cells
+from ..attending.leaves import leaves_of
 from ..balancing.arousal import arousal_of, keyword_stakes, modulate
-from ..balancing.tensions import exploration_rule, temper
+from ..balancing.tempering import exploration_rule, temper
+from ..core.answer import Answer, Pass
 from ..core.errors import InputError, of_kind, whole
 from ..core.folders import MINI
 from ..core.plugins import LAB, load_plugin, plugins
-from ..core.values import Allocation, Answer, Pass, Relevance, summed
+from ..core.values import Allocation, Relevance, summed
 from ..options import Budget, Options, as_options, check_question
 from ..pictures.document import PageList
 from .eye import Eye

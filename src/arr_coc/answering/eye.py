@@ -18,16 +18,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..attending.frame import in_picture
 from ..attending.grip import Grip
+from ..attending.leaves import in_picture
 from ..attending.strategies import DEFAULT_STRATEGY
 from ..balancing.choosing import check_relevance
 from ..balancing.document import PageOffers
+from ..core.answer import Answer, Pass
 from ..core.errors import InputError, naming_extras, of_kind, shown
 from ..core.folders import MINI
 from ..core.kept import ByteStore, PictureStore, pixels_key
 from ..core.plugins import load_function
-from ..core.values import Answer, Pass, Relevance, timed
+from ..core.values import Relevance, timed
 from ..knowing.scene import RelevanceSource, Scene
 from ..knowing.scorer.source import ScorerRelevance, scorer_beside
 from ..knowing.words.answer import copied_answer

@@ -21,8 +21,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..attending.distance import scaled_size
-from ..attending.frame import Frame, check_grid, leaves_of
+from ..attending.frame import Frame
 from ..attending.grip import Grip
+from ..attending.leaves import check_grid, leaves_of
 from ..attending.strategies import without_torch
 from ..balancing.choosing import relevances_for
 from ..core.errors import InputError

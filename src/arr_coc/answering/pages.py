@@ -15,8 +15,9 @@ from itertools import groupby
 import numpy as np
 
 from ..balancing.document import PageOffers
+from ..core.answer import Answer, Pass, comparable, is_unsure
 from ..core.errors import InputError, shown
-from ..core.values import Allocation, Answer, Pass, Relevance, comparable, is_unsure, summed
+from ..core.values import Allocation, Relevance, summed
 from ..decide_document import DocumentLook, listed, look_through
 from ..knowing.language.senses import asks_by_sight
 from ..knowing.registry import find_source

@@ -15,9 +15,10 @@ from pathlib import Path
 
 import numpy as np
 
+from ..core.answer import Answer
 from ..core.errors import InputError, shown
 from ..core.folders import replacing
-from ..core.values import Allocation, Answer
+from ..core.values import Allocation
 from ..pictures.load import Picture
 
 # Regions seen in full detail; an answer that needed more of them says little about where to look.

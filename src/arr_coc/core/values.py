@@ -1,4 +1,4 @@
-"""The values that travel between the stages: `Relevance`, `Allocation`, `DocumentAllocation`, `Answer`.
+"""The values that travel between the stages: `Relevance`, `Allocation`, `DocumentAllocation`; see also `answer`.
 
 They are plain, frozen and made of numpy arrays: every picture, table and file is made from them.
 """
@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from time import perf_counter
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -20,7 +19,7 @@ from .errors import InputError, frozen, of_kind, positive, shown, whole, whole_s
 
 # Schema 2 lets regions overlap; schema 1, in which they tile the picture, is read too.
 SCHEMA = 2
-ANSWER_SCHEMA = DOCUMENT_SCHEMA = 1
+DOCUMENT_SCHEMA = 1
 DEFAULT_CELL = 32
 COARSEST_LEVEL = 15
 LEAST_SCALE, MOST_SCALE = 0.05, 4
@@ -290,113 +289,6 @@ class Allocation:
     __hash__ = None  # type: ignore[assignment]  # arrays inside: equal by value, not hashable
 
 
-@dataclass(frozen=True)
-class Pass:
-    """One look of several: where, at what cost, how much of it was exploration, and what came out.
-
-    entropy: in nats, mean over the answer's tokens. margin: by how much the best token was ahead of the second best,
-    where it was least. Both at the temperature that calibrates the uncertainty.
-    """
-
-    NUMBERS: ClassVar[tuple[str, ...]] = ("tokens", "exploration", "text", "uncertainty", "entropy", "margin")
-    allocation: Allocation
-    tokens: int
-    exploration: float = 0.0
-    text: str = ""
-    uncertainty: float | None = None
-    entropy: float | None = None
-    margin: float | None = None
-
-
-@dataclass(frozen=True)
-class Answer:
-    """What a model said, and how it came to that.
-
-    Args:
-        text: What it said.
-        uncertainty: In [0, 1]: 1 − the calibrated probability of the text.
-        passes: The looks that led to it, each with its allocation.
-        seconds: By stage.
-        full: Visual tokens of the untouched model.
-        notes: Where the relevance came from, and what else one should know.
-        source: What the text was read from: "pixels", "words" (copied from those of the page), or "words and pixels".
-        pages: Of a document, the page of each pass.
-        of_pages: How many pages the document has.
-
-    Example:
-        >>> ask("street.png", "What does the pink sign say?").text  # doctest: +SKIP
-        'COFFEE'
-    """
-
-    text: str
-    uncertainty: float
-    passes: tuple[Pass, ...] = ()
-    seconds: Mapping[str, float] = field(default_factory=dict)
-    full: int = 0
-    notes: tuple[str, ...] = ()
-    source: str = "pixels"
-    pages: tuple[int, ...] = ()
-    of_pages: int = 0
-
-    def __post_init__(self) -> None:
-        laid = [note for step in self.passes for note in step.allocation.notes]
-        object.__setattr__(self, "notes", tuple(dict.fromkeys((*self.notes, *laid))))
-
-    @property
-    def tokens(self) -> int:
-        """Visual tokens of all passes together: nothing is hidden."""
-        return sum(step.tokens for step in self.passes)
-
-    @property
-    def allocation(self) -> Allocation:
-        return self.passes[-1].allocation
-
-    def to_json(self) -> JsonObject:
-        """A JSON-ready dictionary with every pass and its allocation."""
-        own = {name: getattr(self, name) for name in ("text", "uncertainty", "tokens", "full", "source")}
-        passes = [
-            {**{name: getattr(step, name) for name in Pass.NUMBERS}, "allocation": step.allocation.to_json()}
-            for step in self.passes
-        ]
-        pages = {"pages": list(self.pages), "of_pages": self.of_pages} if self.pages else {}
-        told = {"seconds": dict(self.seconds), "notes": list(self.notes), **pages}
-        return {"schema": ANSWER_SCHEMA, **own, **told, "passes": passes}
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """How two allocations of one picture differ. overlap: tokens that both spend in the same place over tokens that
-    either spends there. moved: tokens that would have to move, appear or vanish to turn one into the other.
-    similarity: 1 − moved / tokens of the larger."""
-
-    overlap: float
-    moved: float
-    similarity: float
-
-
-def token_density(allocation: Allocation) -> np.ndarray:
-    """(rows, cols) float64: tokens per level-0 cell; sums to the allocation's tokens."""
-    density = np.zeros(allocation.grid)
-    owner, rows, cols = allocation.cells_under()
-    share = allocation.counts / np.maximum(np.bincount(owner, minlength=len(allocation)), 1)
-    np.add.at(density, (rows, cols), share[owner])
-    return density
-
-
-def compare(a: Allocation, b: Allocation) -> Comparison:
-    """Compare two allocations of the same picture: `overlap` in [0, 1], `moved` tokens, `similarity`."""
-    for one in (a, b):
-        of_kind(one, Allocation, "what is compared")
-    sizes = [f"{one.height}×{one.width} with grid {one.grid}" for one in (a, b)]
-    if sizes[0] != sizes[1]:
-        raise InputError(f"cannot compare allocations of different pictures: {sizes[0]} and {sizes[1]}")
-    first, second = token_density(a), token_density(b)
-    moved = float((np.abs(first - second).sum() + abs(a.tokens - b.tokens)) / 2)
-    union = np.maximum(first, second).sum()
-    overlap = float(np.minimum(first, second).sum() / union) if union else 1.0
-    return Comparison(overlap=overlap, moved=moved, similarity=1.0 - moved / max(a.tokens, b.tokens, 1))
-
-
 @dataclass(frozen=True, eq=False)
 class PageShare:
     """What one page got.
@@ -480,27 +372,6 @@ class DocumentAllocation:
         own = {"name": self.name, "of_pages": self.of_pages, "budget": self.budget, "strategy": self.strategy}
         told = {"tokens": self.tokens, "full": self.full, "notes": list(self.notes)}
         return {"document_schema": DOCUMENT_SCHEMA, **own, **told, "pages": pages}
-
-
-# From here on the model gives more to other texts than to the one it says.
-LIKELY_WRONG = 0.5
-SOMEWHAT = 0.2
-UNSURE = "I cannot read this: the answer is probably wrong; check it, or give more tokens"
-
-
-def comparable(text: str) -> str:
-    """A text as two answers are compared: without case, spaces, signs of currency and the marks between digits."""
-    return re.sub(r"[\s$€£¥:;,]+", "", text).strip(".").casefold()
-
-
-def is_unsure(uncertainty: float) -> bool:
-    return uncertainty >= LIKELY_WRONG
-
-
-def sureness_words(uncertainty: float) -> str:
-    """ "sure", "fairly sure" or "unsure", with the number."""
-    kind = "unsure" if is_unsure(uncertainty) else "fairly sure" if uncertainty >= SOMEWHAT else "sure"
-    return f"{kind}, uncertainty {uncertainty:.2f}"
 
 
 @contextmanager

@@ -7,8 +7,9 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 from PIL import Image
 
+from ..core.answer import Answer, sureness_words
 from ..core.errors import InputError
-from ..core.values import Allocation, Answer, Relevance, sureness_words
+from ..core.values import Allocation, Relevance
 from ..pictures.lettering import BOLD, line_height, shorten, wrap, write
 from ..pictures.load import Picture, load_picture
 from ..video.watching import Watched

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import cv2
 import numpy as np
 
-from ..attending.frame import token_boxes
+from ..attending.leaves import token_boxes
 from ..core.values import Allocation
 from ..pictures.lettering import BOLD, INK, Colour, line_height, write
 

@@ -9,8 +9,9 @@ from collections.abc import Iterator
 import cv2
 import numpy as np
 
-from ..attending.frame import token_grids
-from ..core.values import Allocation, Relevance, token_density
+from ..attending.leaves import token_grids
+from ..core.compare import token_density
+from ..core.values import Allocation, Relevance
 from ..pictures.load import load_picture
 from .layout import (
     UNSEEN,

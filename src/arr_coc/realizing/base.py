@@ -17,7 +17,8 @@ from importlib import import_module
 from os import PathLike
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
-from ..attending.frame import Frame, check_grid
+from ..attending.frame import Frame
+from ..attending.leaves import check_grid
 from ..core.arrays import Array, namespace
 from ..core.errors import InputError
 from ..core.kept import PictureStore

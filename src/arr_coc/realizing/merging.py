@@ -23,7 +23,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ..attending.frame import token_grids
+from ..attending.leaves import token_grids
 from ..core.errors import InputError
 from ..core.values import Allocation
 from .base import Backbone, Inputs, Realized, VisualGrid, check_allocations

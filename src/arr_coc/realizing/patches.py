@@ -18,7 +18,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ..attending.frame import tokens_of
+from ..attending.leaves import tokens_of
 from ..core.errors import InputError
 from ..core.values import Allocation
 

@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..attending.frame import in_picture
+from ..attending.leaves import in_picture
+from ..core.answer import Answer, Pass
 from ..core.errors import InputError
-from ..core.values import Allocation, Answer, Pass
+from ..core.values import Allocation
 from ..options import Options
 from ..pictures.load import load_picture, resized
 from .watching import Watched, share_budget

@@ -21,9 +21,10 @@ import numpy as np
 from ..attending.allocate import allocate
 from ..attending.frame import Frame, to_cells
 from ..core.arrays import Array, namespace
+from ..core.compare import token_density
 from ..core.errors import InputError
 from ..core.folders import WEIGHTS, verify
-from ..core.values import Allocation, JsonObject, Relevance, timed, token_density
+from ..core.values import Allocation, JsonObject, Relevance, timed
 from ..knowing.scene import RelevanceSource
 from ..options import Budget, Options, as_options, check_question
 from ..texture.motion import (

@@ -9,7 +9,8 @@ import numpy as np
 import torch
 from PIL import Image, ImageDraw, ImageFont
 
-from arr_coc.core.folders import check_folder, replacing, write_text
+from arr_coc.core.folders import replacing, write_text
+from arr_coc.core.runs import check_folder
 
 from .batch import NeedleBatch
 from .difficulty import Difficulty

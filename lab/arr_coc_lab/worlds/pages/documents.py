@@ -16,7 +16,8 @@ import numpy as np
 from PIL import Image
 
 from arr_coc.core.errors import InputError
-from arr_coc.core.folders import check_folder, replacing, write_text
+from arr_coc.core.folders import replacing, write_text
+from arr_coc.core.runs import check_folder
 from arr_coc.pictures.document import Document
 from arr_coc.pictures.words import Words
 

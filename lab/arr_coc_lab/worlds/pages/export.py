@@ -15,7 +15,8 @@ import numpy as np
 from PIL import Image, ImageDraw, ImageOps
 
 from arr_coc.core.errors import InputError
-from arr_coc.core.folders import check_folder, replacing, write_text
+from arr_coc.core.folders import replacing, write_text
+from arr_coc.core.runs import check_folder
 
 from ..needle.export import contact_sheet, record, rounded
 from .drawing import Artist, browser, check_tools, make_page

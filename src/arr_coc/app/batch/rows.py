@@ -17,20 +17,11 @@ from pathlib import Path
 from time import monotonic
 from typing import NamedTuple
 
+from ...core.answer import is_unsure
 from ...core.errors import InputError
-from ...core.folders import (
-    WHOLE,
-    Share,
-    count_rows,
-    first_of,
-    image_of,
-    is_table,
-    locked_folder,
-    read_rows,
-    same_settings,
-    write_text,
-)
-from ...core.values import JsonObject, is_unsure
+from ...core.folders import write_text
+from ...core.runs import WHOLE, Share, count_rows, first_of, image_of, is_table, locked_folder, read_rows, same_settings
+from ...core.values import JsonObject
 from ...options import check_question
 from ...pictures.document import SUFFIXES
 

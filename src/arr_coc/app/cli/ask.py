@@ -11,15 +11,9 @@ from typing import Annotated
 import typer
 
 from ...asking import Eye, ask
+from ...core.answer import UNSURE, Answer, is_unsure, sureness_words
 from ...core.folders import MINI, write_json
-from ...core.values import (
-    UNSURE,
-    Answer,
-    DocumentAllocation,
-    PageShare,
-    is_unsure,
-    sureness_words,
-)
+from ...core.values import DocumentAllocation, PageShare
 from ...decide_document import listed
 from ...looking import Prepared, prepare
 from ...options import check_question

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_type_hints
 import typer
 
 from ...core.errors import InputError
-from ...core.folders import check_folder
+from ...core.runs import check_folder
 from ...core.values import JsonObject
 
 if TYPE_CHECKING:

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ...core.answer import Answer
 from ...core.errors import InputError
 from ...core.folders import write_json
-from ...core.values import Answer, JsonObject
+from ...core.values import JsonObject
 from ...options import check_question
 from .console import print_json, progress, say, writing
 from .inputs import check_model

@@ -13,8 +13,9 @@ import numpy as np
 from ...attending.allocate import allocate
 from ...attending.frame import Frame
 from ...balancing.tensions import DEFAULT_TENSIONS, TENSION_NAMES, balance, sharpen
+from ...core.answer import Answer, is_unsure, sureness_words
 from ...core.errors import InputError
-from ...core.values import Allocation, Answer, Relevance, is_unsure, sureness_words
+from ...core.values import Allocation, Relevance
 from ...decide_document import DocumentLook
 from ...draw import document_sheet, foveated, heat, overlay
 from ...looking import prepare

@@ -17,7 +17,7 @@ from .desk import Desk
 from .kit import Figure, PageState, card, figures, notes, shown_pixels, shown_size
 
 if TYPE_CHECKING:
-    from ...core.values import Answer
+    from ...core.answer import Answer
     from ...video.stream import SeenFrame
     from ...video.watching import Watched
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ...attending.strategies import strategy_names
+from ...core.compare import compare
 from ...core.errors import InputError
-from ...core.values import compare
 from ...draw import difference_map, foveated, overlay
 from ...options import Options, check_question
 from . import kit

@@ -26,9 +26,10 @@ from ...answering.chat import ChatLook
 from ...answering.decoding import Spelling, Sureness, end_tokens, is_lean, steps
 from ...answering.eye import Eye
 from ...answering.stock import joined
+from ...core.answer import Answer
 from ...core.errors import InputError, Stopped, check_stop, stopping
 from ...core.modules import using_gpu
-from ...core.values import Answer, timed
+from ...core.values import timed
 from ...realizing.base import Realized
 from ..web import Limits, Refused, crowded
 from .chat import ChatRequest

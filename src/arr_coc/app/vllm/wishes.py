@@ -16,8 +16,8 @@ from pathlib import Path
 import numpy as np
 from torch import Tensor
 
-from ...attending.frame import check_grid, leaves_of
 from ...attending.grip import Grip
+from ...attending.leaves import check_grid, leaves_of
 from ...attending.strategies import DEFAULT_STRATEGY
 from ...balancing.choosing import check_relevance, relevance_for
 from ...core.errors import InputError, shown, whole

@@ -1,0 +1,137 @@
+"""What programs that run over many pictures share: folders that they write to, and tables of rows that they read."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import contextmanager
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from .errors import InputError
+from .folders import write_json
+
+# ---- folders of results ----------------------------------------------------------------------------------------------
+
+
+def check_folder(place: str | os.PathLike[str], option: str = "--out") -> None:
+    """Refuse, before any work, a place where no results could be written; the folder itself may still be missing."""
+    folder = Path(place)
+    while not os.path.lexists(folder) and folder != folder.parent:
+        folder = folder.parent
+    if not os.path.isdir(folder):
+        raise InputError(f"cannot write to {place} ({folder} is not a folder); choose another folder with {option}")
+
+
+@contextmanager
+def locked_folder(folder: str | os.PathLike[str], who: str) -> Generator[None]:
+    """One writer at a time in a folder: two would do everything twice. The lock goes with the process, however it ends.
+
+    who: what writes there, for the message.
+    """
+    fcntl = import_module("fcntl")
+    place = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(place, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    except BlockingIOError as error:
+        raise InputError(f"another {who} writes into {folder}; wait for it or choose another --out") from error
+    finally:
+        os.close(place)
+
+
+def same_settings(path: Path, settings: Mapping[str, object]) -> None:
+    """Write how a run that can be stopped makes its results; where a run before it made them otherwise, refuse."""
+    given = json.loads(json.dumps(dict(settings)))
+    if not os.path.exists(path):
+        write_json(path, given)
+        return
+    try:
+        before = dict(json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError) as error:
+        raise InputError(f"{path} is not what a run left ({error}); choose another --out") from error
+    other = [f"{name} {before.get(name)}" for name in {**given, **before} if given.get(name) != before.get(name)]
+    if other:
+        raise InputError(f"{path.parent} holds results made with {', '.join(other)}; give the same or another --out")
+
+
+# ---- tables of rows --------------------------------------------------------------------------------------------------
+
+LINES, PARQUET = (".jsonl", ".ndjson"), ".parquet"
+# Every `part` of how many: what one of several readers takes of a file.
+Share = tuple[int, int]
+WHOLE: Share = (0, 1)
+
+
+def is_table(path: Path) -> bool:
+    return path.suffix.lower() in (*LINES, PARQUET)
+
+
+def read_rows(path: Path, share: Share = WHOLE) -> Iterator[tuple[int, dict[str, object]]]:
+    """(number from 0, row) of a file of JSON lines or parquet. share: some of its lines, or of its groups of rows."""
+    part, parts = share
+    if path.suffix.lower() == PARQUET:
+        file, first = _parquet(path), 0
+        for group in range(file.num_row_groups):
+            if group % parts == part:
+                batches = file.iter_batches(64, row_groups=[group])
+                yield from enumerate((row for batch in batches for row in batch.to_pylist()), first)
+            first += file.metadata.row_group(group).num_rows
+        return
+    try:
+        with path.open(encoding="utf-8") as lines:
+            for number, line in enumerate(lines):
+                if number % parts == part and line.strip():
+                    yield number, _row(line, path, number)
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise InputError(f"cannot read {path} ({reason}); give a file with a JSON object on each line") from error
+
+
+def count_rows(path: Path) -> int:
+    """How many rows; of lines also those that are blank."""
+    if path.suffix.lower() == PARQUET:
+        return _parquet(path).metadata.num_rows
+    try:
+        with path.open("rb") as lines:
+            return sum(1 for _ in lines)
+    except OSError as error:
+        raise InputError(f"cannot read {path} ({error.strerror or error})") from error
+
+
+def _row(line: str, path: Path, number: int) -> dict[str, object]:
+    try:
+        row = json.loads(line)
+    except ValueError as error:
+        raise InputError(f"line {number + 1} of {path} is not JSON ({error}); mend or remove it") from error
+    if not isinstance(row, dict):
+        raise InputError(f"line {number + 1} of {path} is not an object of JSON; write it like " + '{"path": "a.png"}')
+    return row
+
+
+def _parquet(path: Path) -> Any:
+    if find_spec("pyarrow") is None:
+        raise InputError("parquet needs pyarrow; pip install 'arr-coc[batch]'")
+    try:
+        return import_module("pyarrow.parquet").ParquetFile(path)
+    except (OSError, ValueError) as error:  # what is no parquet is an ArrowInvalid, which is a ValueError
+        reason = str(error).splitlines()[0]
+        raise InputError(f"cannot read {path} as parquet ({reason}); download it again") from error
+
+
+def first_of(row: Mapping[str, object], names: tuple[str, ...]) -> object:
+    """The first of these columns that the row has a value in; None where it has none."""
+    return next((row[name] for name in names if row.get(name) is not None), None)
+
+
+def image_of(value: object, folder: Path) -> Path | bytes | None:
+    """A picture as tables have it: a path beside the table, bytes, or the hub's {"bytes", "path"}."""
+    if isinstance(value, Mapping):
+        data = value.get("bytes")
+        value = data if data is not None else value.get("path")
+    if isinstance(value, bytes | bytearray | memoryview):
+        return bytes(value)
+    return folder / value if isinstance(value, str) and value else None
