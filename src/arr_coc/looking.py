@@ -11,6 +11,7 @@ longer than everything else together. Other strategies and devices import torch 
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -30,7 +31,6 @@ from .core.errors import InputError, naming_extras, shown
 from .core.kept import ByteStore, PictureStore
 from .core.values import Allocation, Relevance, timed
 from .decide import View, attend
-from .knowing.large import FINE_SIDE, LARGE_SIDE, TileReader, read_tiles
 from .knowing.registry import as_relevance
 from .knowing.scene import VIEW_SIDE, Scene
 from .knowing.words.reading import with_words
@@ -42,6 +42,10 @@ from .texture.type_height import letters_of
 
 if TYPE_CHECKING:
     from .decide_document import DocumentLook
+
+
+# From this side on a picture is large; its lines are read with this longer side.
+LARGE_SIDE, FINE_SIDE = 4096, 4608
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,12 +163,12 @@ class Prepared:
 
         size, cell, canvas = self.picture.size, options.cell, options.canvas
         frame = Frame(size, cell, canvas)
-        # A very large picture is read by the scorer in tiles, where small print is seen.
-        ocr = options.reads(frame.full, relevance) if self.fine is None else 0
-        scene = self.scene.varied(words=words, photos=options.photos, device=device, ocr=ocr)
-        if scene.ocr:
+        scene = self.scene.varied(words=words, photos=options.photos, device=device)
+        if words is None and (lines := options.reads(frame.full, relevance)):
             with timed(seconds, "read"):
-                scene = with_words(scene, query)
+                # The small print of a very large picture is lost at a glance, so that all of its lines are read.
+                large = {"page": self.fine().pixels, "ocr": sys.maxsize} if self.fine is not None else {"ocr": lines}
+                scene = with_words(scene.varied(**large), query)
                 words = scene.words
         with timed(seconds, "choose"):
             source, note = resolve(relevance, scene, query)
@@ -172,9 +176,6 @@ class Prepared:
             seconds["sense"] = self.scene.sensed[1]
         with timed(seconds, "know"):
             known = as_relevance(source.maps([scene], [query]).relevance[0], query, note)
-            if self.fine is not None and source.name == "scorer":
-                reader = TileReader(source.maps, scene, query)
-                known = read_tiles(known, self.fine().pixels, reader.score, reader.search)
         with timed(seconds, "attend"):
             needed, said = self.scene.strategy_inputs(options.layout, options.strategy_options)
             view = View(

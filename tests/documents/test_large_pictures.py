@@ -7,32 +7,30 @@ import numpy as np
 import pytest
 from PIL import Image, ImageDraw, ImageFont
 
-from arr_coc import InputError, Relevance, look
-from arr_coc.knowing import large
-from arr_coc.knowing.large import FINE_SIDE, TileReader, read_tiles
-from arr_coc.knowing.registry import find_source
-from arr_coc.knowing.scene import Scene
-from arr_coc.looking import prepare
+from arr_coc import InputError, look
+from arr_coc.looking import FINE_SIDE, prepare
 from arr_coc.pictures import load
 from arr_coc.pictures.load import load_picture
 
 
-def test_parts_that_look_alike_are_told_apart_by_the_words_of_the_question(monkeypatch):
-    side = 512
-    monkeypatch.setattr(large, "TILE", side)
-    sheet = Image.new("RGB", (2 * side, 2 * side), "white")
-    pen, letters = ImageDraw.Draw(sheet), ImageFont.load_default(26)
-    for number, name in enumerate(("pump", "motor", "valve", "filter")):
-        down, across = divmod(number, 2)
-        pen.text((across * side + 60, down * side + 200), f"{name} pressure: {number}45 bar", "black", letters)
-    pixels = np.asarray(sheet)
-    reader = TileReader(find_source("scorer").maps, Scene(pixels), "What is the valve pressure?")
-    found = read_tiles(Relevance(np.zeros((8, 8), np.float32)), pixels, reader.score, reader.search, tiles=1)
-    assert "the words of the question" in found.notes[-1]
-    row, col = np.unravel_index(found.map.argmax(), found.map.shape)
-    assert (row // (side // 32), col // (side // 32)) == (1, 0), "the part with the valve"
-    assert found.map.max() > 0.5
-    assert reader.search([pixels[:64, :64]] * 2) is None, "no word, no choice"
+def test_the_small_print_of_a_large_picture_is_read(tmp_path, monkeypatch):
+    """Far too small for the first look, which sees a third of the pixels."""
+    monkeypatch.setenv("ARR_COC_CACHE", str(tmp_path / "cache"))
+    sheet = Image.new("RGB", (4400, 3000), "white")
+    pen, letters = ImageDraw.Draw(sheet), ImageFont.load_default(22)
+    names = ("pump", "motor", "valve", "filter", "boiler", "tank", "fan", "meter")
+    places = [(300 + 1000 * (n % 4), 400 + 1700 * (n // 4)) for n in range(8)]
+    for number, (place, name) in enumerate(zip(places, names, strict=True)):
+        pen.text(place, f"{name} pressure: {number}45 bar", "black", letters)
+    sheet.save(tmp_path / "plan.png")
+    found = look(tmp_path / "plan.png", "What is the valve pressure?", budget=256)
+    fine = found.level_map() == 0
+    rows, cols = np.argwhere(fine).T
+    x, y = places[names.index("valve")]
+    near = (np.abs(rows * 32 - y) < 200) & (cols * 32 > x - 200) & (cols * 32 < x + 500)
+    assert near.mean() > 0.3, "of 12 938 cells these are 100"
+    assert fine[y // 32, (x + 200) // 32]
+    assert any("8 lines" in note for note in found.notes)
 
 
 def test_a_large_picture_is_held_small_and_read_again_where_it_pays(tmp_path):
