@@ -7,6 +7,7 @@ import json
 import secrets
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from os import PathLike
@@ -33,8 +34,8 @@ from .engine import Done, Engine, Late, ReadPrompt, ServeJob, Told
 
 PORT = 8000
 CHAT = "/v1/chat/completions"
-# Seconds that open answers have once the server ends.
-GRACE = 30
+# Seconds that open answers have once the server ends; the engine then has a sixth of it for its last batch.
+GRACE = 24
 Result = TypeVar("Result")
 
 
@@ -259,9 +260,12 @@ def build_api(
 
     @asynccontextmanager
     async def life(application: FastAPI) -> AsyncGenerator[None]:
+        # One thread for each request that may be open: some may wait long for their files.
+        threads = ThreadPoolExecutor(limits.queue + limits.batch, "arr-coc read")
+        asyncio.get_running_loop().set_default_executor(threads)
         engine.start()
         yield
-        await asyncio.to_thread(engine.close, GRACE)
+        await asyncio.to_thread(engine.close, GRACE / 6)
 
     handlers: Any = {Refused: refused, InputError: refused, HTTPException: elsewhere}
     api = FastAPI(docs_url=None, redoc_url=None, openapi_url=None, lifespan=life, exception_handlers=handlers)
