@@ -12,7 +12,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from hostile import HOSTILE, empty_scans, nested_forms
 from PIL import Image
