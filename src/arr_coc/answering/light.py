@@ -64,6 +64,10 @@ class LightEngine:
         return _tokenizer(self.folder)
 
     @property
+    def cell(self) -> int:
+        return self.reader.cell
+
+    @property
     def ends(self) -> list[int]:
         return self.reader.ends
 
@@ -153,10 +157,10 @@ class LightEngine:
         return PromptPlan([allocation], [plain], {}, tuple(dict.fromkeys((*said, *options.notes(full))))), seen[-1]
 
 
-def quick_eye() -> Eye:
-    """The bundled `mini` without torch, for one question about one picture at a time."""
+def quick_eye(**options: Any) -> Eye:
+    """The bundled `mini` without torch, for one question about one picture at a time. options: of `Eye`."""
     folder = part_folder(MINI)
-    return Eye(LightEngine(folder), **beside(folder))
+    return Eye(LightEngine(folder), **{**beside(folder), **options})
 
 
 @lru_cache(maxsize=1)

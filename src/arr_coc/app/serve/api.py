@@ -22,6 +22,7 @@ from starlette.requests import ClientDisconnect
 from ...answering.chat import LOST
 from ...answering.eye import Eye
 from ...answering.pages import as_document
+from ...asking import loaded_or_light
 from ...core.errors import InputError, Stopped, of_kind, shown, stopping
 from ...core.values import JsonObject
 from ...decide_document import LEFT_OUT, document_budget
@@ -30,7 +31,7 @@ from ...pictures.document import Document
 from .. import web
 from ..web import GONE, Guard, Limits, Refused, status_routes, unless_gone
 from .chat import ChatRequest, read_chat
-from .engine import Done, Engine, Late, ReadPrompt, ServeJob, Told
+from .engine import Done, Engine, Late, LightEngine, ReadPrompt, ServeJob, Told
 
 PORT = 8000
 CHAT = "/v1/chat/completions"
@@ -212,10 +213,9 @@ async def streamed(
 def count_tokens(eye: Eye, asked: ChatRequest) -> JsonObject:
     """What a request will cost, by sizes alone. tokens: visual ones at most. full: of whole pictures and pages. text:
     tokens of the words."""
-    images, options = eye.processor.image_processor, asked.options
-    cell = getattr(images, "patch_size", 16) * getattr(images, "merge_size", 1)
+    options, cell = asked.options, eye.engine.cell
     parts = [part for turn in asked.turns for part in turn.parts]
-    words = sum(len(eye.processor.tokenizer(part)["input_ids"]) for part in parts if isinstance(part, str))
+    words = sum(len(eye.engine.tokenizer.encode(part)) for part in parts if isinstance(part, str))
     each = [
         sum(-(-page.size[0] // cell) * -(-page.size[1] // cell) for page in as_document(part))
         for part in parts
@@ -347,7 +347,8 @@ def serve(
     """
     web.check_exposure(host, key)
     options = as_options(options).default(relevance="auto")
-    eye = Eye.from_pretrained(model, device=options.device, relevance=options.relevance, record=record)
-    api = build_api(Engine(eye, limits), host=host, key=key, budget=options.budget)
+    eye = loaded_or_light(model, options.device, relevance=options.relevance, record=record)
+    engine = (Engine if hasattr(eye.engine, "model") else LightEngine)(eye, limits)
+    api = build_api(engine, host=host, key=key, budget=options.budget)
     with suppress(KeyboardInterrupt):  # by now everything has been answered
         web.run(api, host, port, ready, GRACE)
