@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
@@ -16,6 +17,13 @@ if TYPE_CHECKING:
 
 # What `pip` installs the laboratory by: worlds, trainings, benchmarks and the classic parts.
 LAB = "pip install ./lab in a clone, else pip install arr-coc-lab"
+
+
+def is_installed(package: str) -> bool:
+    """Whether a package can be imported, without importing it."""
+    with suppress(ImportError):
+        return find_spec(package) is not None
+    return False
 
 
 @cache
@@ -60,6 +68,6 @@ def resolve_lazily(
         setattr(module, name, value)
         return value
 
-    absent = set(needs_torch) if needs_torch and find_spec("torch") is None else set()
+    absent = set(needs_torch) if needs_torch and not is_installed("torch") else set()
     module.__dict__.update(__getattr__=resolve, __dir__=lambda: sorted({*module.__dict__, *places} - absent))
     return sorted({*public} - absent)
