@@ -6,33 +6,11 @@ import hashlib
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from threading import Lock
-from typing import Any, Generic, TypeVar, overload
+from typing import Any, TypeVar
 
 import numpy as np
 
 Made = TypeVar("Made")
-Owner = TypeVar("Owner")
-
-
-class made_once(Generic[Owner, Made]):
-    """`functools.cached_property` without its lock, which in Python 3.11 all objects of a class share: there one that
-    takes long holds up all others."""
-
-    def __init__(self, make: Callable[[Owner], Made]) -> None:
-        self.make, self.__doc__ = make, make.__doc__
-
-    def __set_name__(self, kind: type, name: str) -> None:
-        self.name = name
-
-    @overload
-    def __get__(self, owner: None, kind: type) -> made_once[Owner, Made]: ...
-    @overload
-    def __get__(self, owner: Owner, kind: type) -> Made: ...
-    def __get__(self, owner: Owner | None, kind: type) -> made_once[Owner, Made] | Made:
-        if owner is None:
-            return self
-        made = vars(owner)[self.name] = self.make(owner)
-        return made
 
 
 def bytes_of(value: object) -> int:

@@ -25,7 +25,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ..core.errors import InputError
-from ..core.kept import made_once
 from . import opening
 from .load import MAX_PIXELS, Picture, load_picture, picture_size
 from .opening import apart
@@ -67,9 +66,15 @@ class DocumentPage:
         draw = self.place.draw if isinstance(self.place, PdfPlace) else partial(load_picture, self.place)
         return replace(draw(longest_side=longest_side), name=self.name, height=self.size[0], width=self.size[1])
 
-    @made_once
+    # No `cached_property`: in Python 3.11 all objects of a class share its lock, and one that takes long holds up all.
+    @property
     def words(self) -> Words | None:
         """Its words with their boxes, where they come with it."""
+        if "_words" not in vars(self):
+            vars(self)["_words"] = self._read_words()
+        return vars(self)["_words"]
+
+    def _read_words(self) -> Words | None:
         if isinstance(self.place, PdfPlace):
             found = self.place.words()
         else:
@@ -129,9 +134,14 @@ class Document:
     def __repr__(self) -> str:
         return f"Document({self.name}: {len(self)} pages)"
 
-    @made_once
+    @property
     def texts(self) -> tuple[str, ...]:
         """What is written on each page, in one piece, for searching; empty where that is not known."""
+        if "_texts" not in vars(self):
+            vars(self)["_texts"] = self._read_texts()
+        return vars(self)["_texts"]
+
+    def _read_texts(self) -> tuple[str, ...]:
         texts: list[str] = []
         for _, several in groupby(self.pages, lambda page: getattr(page.place, "path", None)):
             pages = list(several)

@@ -5,8 +5,7 @@ with isolated():
 
 A decoder may take for ever, or all memory, over a small file. So whatever reads a file is decorated with `apart`:
 inside `isolated` it runs in a helper, which has ten seconds of the processor, thirty by the clock, and memory by the
-pixels. These are limits, not a sandbox: a helper may do whatever its user may. Windows has no such limits: there all
-stays in one process.
+pixels. These are limits, not a sandbox: a helper may do whatever its user may. Windows has none of them.
 """
 
 from __future__ import annotations
@@ -14,10 +13,7 @@ from __future__ import annotations
 import atexit
 import io
 import os
-import pickle
 import signal
-import socket
-import struct
 import subprocess
 import sys
 import time
@@ -31,8 +27,8 @@ from typing import Any, ParamSpec, TypeVar, cast
 
 from ..core.errors import InputError, check_stop
 
-# Of one file: seconds of the processor, seconds by the clock, and how often it may exceed them in five minutes.
-SECONDS, CLOCK, STRIKES, MEMORY_SECONDS = 10, 30, 3, 300
+# Of one file: seconds of the processor, seconds by the clock, and how often it may exceed its limits.
+SECONDS, CLOCK, STRIKES = 10, 30, 3
 # Seconds of the processor after which a helper gives way to others, and by how much.
 FAIR, NICE = 1.0, 10
 # Helpers at once, those that wait for work, and seconds after which one of these ends.
@@ -68,7 +64,7 @@ def isolate() -> None:
     global _users
     if hasattr(os, "fork"):
         _users += 1
-        _helpers.warm_up()
+        _helpers.give_back(_helpers.take(None), True)
 
 
 @contextmanager
@@ -84,94 +80,53 @@ def isolated() -> Generator[None]:
             _helpers.close()
 
 
-def memory_for(pixels: int) -> None:
-    """Let this process, where it is a helper, have the memory that so large a picture needs."""
-    if is_helper:
-        resource = import_module("resource")
-        with suppress(ValueError, OSError):  # macOS takes no limit of memory
-            most = BASE + BYTES_PER_PIXEL * pixels
-            resource.setrlimit(resource.RLIMIT_AS, (most, resource.getrlimit(resource.RLIMIT_AS)[1]))
-
-
-# ---- messages --------------------------------------------------------------------------------------------------------
-
-
-class Link:
-    """Values over a socket; what is in arrays goes beside them, without a copy."""
-
-    def __init__(self, end: socket.socket) -> None:
-        self.end = end
-
-    def send(self, value: object) -> None:
-        buffers: list[pickle.PickleBuffer] = []
-        parts = [memoryview(pickle.dumps(value, 5, buffer_callback=buffers.append)), *(one.raw() for one in buffers)]
-        sizes = [part.nbytes for part in parts]
-        self.end.sendall(struct.pack(f"<Q{len(sizes)}Q", len(sizes), *sizes))
-        for part in parts:
-            self.end.sendall(part)
-
-    def receive(self, waiting: Callable[[], None]) -> Any:
-        """waiting: called whenever nothing came for a moment. Raises `EOFError` where the other end is gone."""
-
-        def read(size: int) -> bytearray:
-            data = bytearray(size)
-            left = memoryview(data)
-            while len(left):
-                try:
-                    count = self.end.recv_into(left)
-                except TimeoutError:
-                    waiting()
-                    continue
-                if not count:
-                    raise EOFError
-                left = left[count:]
-            return data
-
-        (count,) = struct.unpack("<Q", read(8))
-        data, *buffers = [read(size) for size in struct.unpack(f"<{count}Q", read(8 * count))]
-        return pickle.loads(data, buffers=buffers)
-
-
 # ---- the helper ------------------------------------------------------------------------------------------------------
 
 
-def help_out(descriptor: int, idle: int) -> None:
+def help_out(descriptor: int, idle: float) -> None:
     """Do what is asked, one request at a time, until nobody asks any more, or not for so long."""
     global is_helper
     is_helper = True
-    link, file, resource = Link(socket.socket(fileno=descriptor)), b"", import_module("resource")
+    link, file, resource = import_module("multiprocessing.connection").Connection(descriptor), b"", _resource()
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     with suppress(OSError):  # where the machine runs out of memory, Linux ends a helper first
         Path("/proc/self/oom_score_adj").write_text("1000")
     for ahead in ("arr_coc.pictures.document", "cv2"):  # while nobody asks yet
         with suppress(ImportError):
             import_module(ahead)
-    with suppress(EOFError, OSError):
-        while True:
-            link.end.settimeout(idle)
-            (module, name), given, words, others = link.receive(sys.exit)
-            link.end.settimeout(None)
-            file = file if given is None else given
-            # In case nobody is left who watches.
-            resource.setrlimit(resource.RLIMIT_CPU, (int(time.process_time()) + 2 * SECONDS, resource.RLIM_INFINITY))
-            memory_for(0)
-            value, error = None, None
-            try:
-                value = getattr(import_module(module), name)(file, words, *others)
-            except InputError as refused:
-                error = refused
-            except MemoryError:
-                error = InputError(f"{words} does not fit into the memory that a file may have; make it smaller")
-            except Exception as wrong:
-                error = InputError(f"{words} cannot be read ({' '.join(repr(wrong).split())[:120]}); save it again")
-            link.send((value, error))
+    while link.poll(idle):
+        (module, function), given, name, others = link.recv()  # ends with EOFError where its owner has ended
+        file = file if given is None else given
+        # In case nobody is left who watches.
+        resource.setrlimit(resource.RLIMIT_CPU, (int(time.process_time()) + 2 * SECONDS, resource.RLIM_INFINITY))
+        memory_for(0)
+        value, error = None, None
+        try:
+            value = getattr(import_module(module), function)(file, name, *others)
+        except InputError as refused:
+            error = refused
+        except Exception as wrong:
+            error = InputError(f"{name} cannot be read ({' '.join(repr(wrong).split())[:120]}); save it again, smaller")
+        link.send((value, error))
+
+
+def memory_for(pixels: int) -> None:
+    """Let this process, where it is a helper, have the memory that so large a picture needs."""
+    if is_helper:
+        resource, most = _resource(), BASE + BYTES_PER_PIXEL * pixels
+        with suppress(ValueError, OSError):  # macOS takes no limit of memory
+            resource.setrlimit(resource.RLIMIT_AS, (most, resource.getrlimit(resource.RLIMIT_AS)[1]))
+
+
+def _resource() -> Any:
+    return import_module("resource")
 
 
 class Helper:
     """One process, as its owner sees it."""
 
     def __init__(self) -> None:
-        own, its = socket.socketpair()
+        self.link, its = import_module("multiprocessing").Pipe()
         with its:
             self.process = subprocess.Popen(
                 [sys.executable, "-P", "-c", HELPER.format(its.fileno(), IDLE)],
@@ -180,8 +135,7 @@ class Helper:
                 process_group=0,  # Ctrl-C is for its owner
                 env={**os.environ, **ENVIRONMENT},
             )
-        self.link, self.gives_way = Link(own), False
-        self.file: bytes | Path | None = None
+        self.gives_way, self.file = False, b""
 
     def spent(self) -> float:
         """Seconds of the processor so far; where nothing tells them, of the clock."""
@@ -191,10 +145,13 @@ class Helper:
         return time.perf_counter()
 
     def run(self, work: tuple[str, str], file: bytes | Path, name: str, others: list[object]) -> Any:
-        """The result, or what was raised. `EOFError` where it died, `TimeoutError` where its time is over."""
+        """The result, or what was raised. `OSError` or `EOFError` where it died or its time is over."""
         started, before = time.perf_counter(), self.spent()
-
-        def waiting() -> None:
+        # The bytes of a document are sent once for all of its pages.
+        known = file is self.file and isinstance(file, bytes)
+        self.link.send((work, None if known else file, name, others))
+        self.file = file
+        while not self.link.poll(0.05):
             check_stop()
             spent = self.spent() - before
             if spent > SECONDS or time.perf_counter() - started > CLOCK:
@@ -203,17 +160,7 @@ class Helper:
                 self.gives_way = True
                 with suppress(OSError):
                     os.setpriority(os.PRIO_PROCESS, self.process.pid, NICE)
-
-        try:
-            self.link.end.settimeout(CLOCK)
-            # The bytes of a document are sent once for all of its pages.
-            known = file is self.file and isinstance(file, bytes)
-            self.link.send((work, None if known else file, name, others))
-        except OSError as error:
-            raise EOFError from error
-        self.file = file
-        self.link.end.settimeout(0.05)
-        value, error = self.link.receive(waiting)
+        value, error = self.link.recv()
         if error is not None:
             raise error
         return value
@@ -221,7 +168,7 @@ class Helper:
     def end(self) -> int:
         """Kill it; how it ended."""
         self.process.kill()
-        self.link.end.close()
+        self.link.close()
         return self.process.wait()
 
 
@@ -230,19 +177,11 @@ class Helpers:
 
     def __init__(self) -> None:
         self.changed, self.idle, self.busy = Condition(), list[Helper](), set[Helper]()
-        self.strikes: dict[object, list[float]] = {}
-
-    def warm_up(self) -> None:
-        with self.changed:
-            if not self.idle and not self.busy:
-                self.idle.append(Helper())
+        self.strikes: dict[object, int] = {}
 
     def run(self, work: tuple[str, str], file: bytes | Path, name: str, others: list[object]) -> Any:
-        key = hash(file) if isinstance(file, bytes) else (str(file), _changed(file))
-        recent = [when for when in self.strikes.pop(key, ()) if when > time.monotonic() - MEMORY_SECONDS]
-        if recent:
-            self.strikes[key] = recent
-        if len(recent) >= STRIKES:
+        key = hash(file) if isinstance(file, bytes) else (file, os.path.getmtime(file) if file.exists() else 0)
+        if self.strikes.get(key, 0) >= STRIKES:
             raise InputError(f"{name} took too long or too much memory {STRIKES} times; leave it out, or save it again")
         helper, whole = self.take(file), False
         try:
@@ -252,20 +191,20 @@ class Helpers:
         except InputError:
             whole = True
             raise
-        except (EOFError, TimeoutError) as error:
+        except (EOFError, OSError) as error:
             code = helper.end()
             if code == 0:  # it had waited too long for work, and was on its way out
                 return self.run(work, file, name, others)
             if code > 0:
-                raise InputError(f"{name} was not opened: Python cannot be started ({sys.executable})") from error
-            self.strikes.setdefault(key, []).append(time.monotonic())
+                raise InputError(f"{name} was not opened: {sys.executable} does not start") from error
+            self.strikes[key] = self.strikes.get(key, 0) + 1
             late = isinstance(error, TimeoutError) or code == -signal.SIGXCPU
             reason = f"took more than {SECONDS} s to open" if late else "took too much memory, or broke its reader"
             raise InputError(f"{name} {reason}; save it again, simpler or smaller") from error
         finally:
             self.give_back(helper, whole)
 
-    def take(self, file: bytes | Path) -> Helper:
+    def take(self, file: bytes | Path | None) -> Helper:
         with self.changed:
             while len(self.busy) >= MOST:
                 check_stop()
@@ -281,8 +220,7 @@ class Helpers:
         with self.changed:
             self.busy.discard(helper)
             keep = whole and not helper.gives_way and _users and len(self.idle) < SPARE
-            if keep:
-                self.idle.append(helper)
+            self.idle += [helper] if keep else []
             self.changed.notify()
         if not keep:
             helper.end()
@@ -297,14 +235,8 @@ class Helpers:
     def forget(self) -> None:
         """In a fork: these belong to the parent."""
         for helper in (*self.idle, *self.busy):
-            helper.link.end.close()
+            helper.link.close()
         self.__init__()
-
-
-def _changed(file: Path) -> int:
-    with suppress(OSError, ValueError):
-        return file.stat().st_mtime_ns
-    return 0
 
 
 _helpers, _users, is_helper = Helpers(), 0, False

@@ -121,7 +121,7 @@ def watch(
         raise InputError(f"frames must be pictures (H, W, 3), got {shown(frames)}; arr-coc video reads files")
     pixels = iter(frames)
     first = next(pixels, None)
-    if getattr(first, "ndim", 0) != 3:
+    if first is None or getattr(first, "ndim", 0) != 3:
         raise InputError(f"this clip has no frame (H, W, 3), got {shown(first)}; give at least one")
     stream = VideoStream(query, options=replace(options, budget=share), settings=settings, scorer=scorer)
     size = (first.shape[0], first.shape[1])
