@@ -140,6 +140,8 @@ async def unless_gone(request: Request, work: Coroutine[object, None, Result]) -
         if working.done():
             return working.result()
         raise Refused(GONE, "the client has left")
+    except asyncio.CancelledError as error:
+        raise Refused(503, "this server is ending") from error
     finally:
         working.cancel()
         leaving.cancel()

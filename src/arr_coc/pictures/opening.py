@@ -13,6 +13,7 @@ from __future__ import annotations
 import atexit
 import io
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -22,6 +23,7 @@ from contextlib import contextmanager, suppress
 from functools import wraps
 from importlib import import_module
 from pathlib import Path
+from tempfile import TemporaryFile
 from threading import Condition
 from typing import Any, ParamSpec, TypeVar, cast
 
@@ -33,10 +35,12 @@ SECONDS, CLOCK, STRIKES = 10, 30, 3
 FAIR, NICE = 1.0, 10
 # Helpers at once, those that wait for work, and seconds after which one of these ends.
 MOST, SPARE, IDLE = 16, max(2, os.cpu_count() or 1), 60
+# Bytes of pixels that a helper keeps room for: fresh pages of memory take most of the time.
+KEPT = 1 << 26
 # Bytes of address space: of a helper, and of each pixel of a picture.
 BASE, BYTES_PER_PIXEL = 1 << 30, 16
 ENVIRONMENT = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "2", "VIPS_CONCURRENCY": "2"}
-HELPER = "from arr_coc.pictures.opening import help_out; help_out({}, {})"
+HELPER = "from arr_coc.pictures.opening import help_out; help_out({}, {}, {})"
 
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
@@ -83,8 +87,9 @@ def isolated() -> Generator[None]:
 # ---- the helper ------------------------------------------------------------------------------------------------------
 
 
-def help_out(descriptor: int, idle: float) -> None:
-    """Do what is asked, one request at a time, until nobody asks any more, or not for so long."""
+def help_out(descriptor: int, table: int, idle: float) -> None:
+    """Do what is asked, one request at a time, until nobody asks any more, or not for so long. table: the file in which
+    arrays are handed over: through a pipe they take ten times as long."""
     global is_helper
     is_helper = True
     link, file, resource = import_module("multiprocessing.connection").Connection(descriptor), b"", _resource()
@@ -107,7 +112,12 @@ def help_out(descriptor: int, idle: float) -> None:
             error = refused
         except Exception as wrong:
             error = InputError(f"{name} cannot be read ({' '.join(repr(wrong).split())[:120]}); save it again, smaller")
-        link.send((value, error))
+        arrays: list[pickle.PickleBuffer] = []
+        data = pickle.dumps((value, error), 5, buffer_callback=arrays.append)
+        parts = [one.raw() for one in arrays]
+        for part in parts:
+            os.write(table, part)
+        link.send((data, [part.nbytes for part in parts]))
 
 
 def memory_for(pixels: int) -> None:
@@ -127,10 +137,13 @@ class Helper:
 
     def __init__(self) -> None:
         self.link, its = import_module("multiprocessing").Pipe()
+        linux = sys.platform == "linux"
+        self.table = os.fdopen(os.memfd_create("arr-coc"), "r+b", 0) if linux else TemporaryFile(buffering=0)  # noqa: SIM115
         with its:
+            descriptors = its.fileno(), self.table.fileno()
             self.process = subprocess.Popen(
-                [sys.executable, "-P", "-c", HELPER.format(its.fileno(), IDLE)],
-                pass_fds=[its.fileno()],
+                [sys.executable, "-P", "-c", HELPER.format(*descriptors, IDLE)],
+                pass_fds=descriptors,
                 stdout=subprocess.DEVNULL,
                 process_group=0,  # Ctrl-C is for its owner
                 env={**os.environ, **ENVIRONMENT},
@@ -160,7 +173,15 @@ class Helper:
                 self.gives_way = True
                 with suppress(OSError):
                     os.setpriority(os.PRIO_PROCESS, self.process.pid, NICE)
-        value, error = self.link.recv()
+        data, sizes = self.link.recv()
+        self.table.seek(0)
+        arrays = [bytearray(size) for size in sizes]
+        for array in arrays:
+            self.table.readinto(array)
+        self.table.seek(0)  # the helper writes where this process stands
+        if sum(sizes) > KEPT:
+            self.table.truncate()
+        value, error = pickle.loads(data, buffers=arrays)
         if error is not None:
             raise error
         return value
@@ -169,6 +190,7 @@ class Helper:
         """Kill it; how it ended."""
         self.process.kill()
         self.link.close()
+        self.table.close()
         return self.process.wait()
 
 
@@ -236,6 +258,7 @@ class Helpers:
         """In a fork: these belong to the parent."""
         for helper in (*self.idle, *self.busy):
             helper.link.close()
+            helper.table.close()
         self.__init__()
 
 

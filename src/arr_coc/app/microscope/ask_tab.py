@@ -100,8 +100,10 @@ def answer_figures(picture: Picture, allocation: Allocation, relevance: Relevanc
         Figure(foveated(picture, allocation, size), "What the model sees", regions),
     ]
     if relevance is not None:
-        needs = "Bright is where the question needs detail."
-        shown.append(Figure(heat(relevance, size, pixels), "Relevance", needs))
+        # By its own brightest place: a map whose values are all small would be a black pane.
+        scaled = relevance.map / max(float(relevance.map.max()), 1e-6)
+        needs = "Bright is where the question needs detail; the brightest place is its highest value."
+        shown.append(Figure(heat(scaled, size, pixels), "Relevance", needs))
     return shown
 
 
