@@ -33,9 +33,9 @@ from .words import Words, as_words, make_words, words_beside
 if TYPE_CHECKING:
     import pypdfium2
 
-# Pages of one document; more are refused before any work. Characters of a page that are searched, and pages that are
-# read at a time.
-MOST_PAGES, MOST_CHARACTERS, AT_ONCE = 2000, 100_000, 64
+# Pages of one document, and of these without words, which must be drawn; more are refused before any work. Characters
+# of a page that are searched, and pages that are read at a time.
+MOST_PAGES, MOST_DRAWN, MOST_CHARACTERS, AT_ONCE = 10_000, 2000, 100_000, 64
 SUFFIXES = frozenset(
     (
         *(".png", ".jpg", ".jpeg", ".webp", ".gif", ".bmp", ".tif", ".tiff", ".ppm", ".pgm", ".jp2", ".avif"),
@@ -114,6 +114,8 @@ class Document:
             found = found.chosen(pages)
         if not found.pages:
             raise InputError(f"{found.name} has no page that can be read; {' '.join(found.notes[:1]) or 'check it'}")
+        if len(found) > MOST_DRAWN and (blank := sum(not text.strip() for text in found.texts)) > MOST_DRAWN:
+            raise InputError(f"{found.name} has {blank} pages without words, more than {MOST_DRAWN}; choose some")
         return found
 
     def chosen(self, pages: int | str | Sequence[int]) -> Document:
