@@ -82,12 +82,12 @@ def detail_relevance(picture: Array, query: str = "") -> Relevance:
     picture: (3, H, W) in [0, 1]. The energy between each 8×8 block and its mean, square-rooted so that one hard edge
     does not outweigh a page of print.
     """
-    side = min(8, *picture.shape[1:])
-    rows, cols = (extent // side for extent in picture.shape[1:])
-    grey = picture.mean(0)[: rows * side, : cols * side].reshape(rows, side, cols, side)
+    pixels = picture.detach().float().cpu().numpy() if is_tensor(picture) else picture
+    side = min(8, *pixels.shape[1:])
+    rows, cols = (extent // side for extent in pixels.shape[1:])
+    grey = pixels.mean(0)[: rows * side, : cols * side].reshape(rows, side, cols, side)
     energy = ((grey**2).mean((1, 3)) - grey.mean((1, 3)) ** 2).clip(0) ** 0.5
-    energy = energy / max(float(energy.max()), 1e-6)
-    values = energy.cpu().numpy() if is_tensor(energy) else energy
+    values = energy / max(float(energy.max()), 1e-6)
     return Relevance(values, query=query, propositional=values, notes=("local detail; the question was not read",))
 
 

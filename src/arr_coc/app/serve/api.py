@@ -31,7 +31,7 @@ from ...pictures.document import Document
 from .. import web
 from ..web import GONE, Guard, Limits, Refused, status_routes, unless_gone
 from .chat import ChatRequest, read_chat
-from .engine import Done, Engine, Late, LightEngine, ReadPrompt, ServeJob, Told
+from .engine import Done, Engine, Late, QuickEngine, ReadPrompt, ServeJob, Told
 
 PORT = 8000
 CHAT = "/v1/chat/completions"
@@ -121,15 +121,17 @@ class Call:
         self.leave()
         return Refused(504, f"no answer within {self.seconds:g} s; ask for fewer tokens, or later")
 
-    def submit(self, engine: Engine, asked: ChatRequest) -> None:
+    async def submit(self, engine: Engine, asked: ChatRequest) -> None:
         """Raises `Refused`."""
 
         def tell(item: Told) -> None:
             with suppress(RuntimeError):  # the loop has ended
                 self.loop.call_soon_threadsafe(self.told.put_nowait, item)
 
-        self.job = ServeJob(asked, tell, self.until)
-        engine.submit(self.job)
+        self.job = job = ServeJob(asked, tell, self.until)
+        if asked.pages_shown is not None:
+            await self.within(lambda: engine.look_ahead(job))
+        engine.submit(job)
 
     def leave(self) -> None:
         """The answer is not wanted any more."""
@@ -277,7 +279,7 @@ def build_api(
         body = await call.body()
         engine.check_room()
         asked = await call.within(lambda: read_chat(body, name, limits, budget))
-        call.submit(engine, asked)
+        await call.submit(engine, asked)
         head = {"id": f"chatcmpl-{secrets.token_hex(12)}", "created": int(time.time()), "model": name}
         streaming = False
         try:
@@ -348,7 +350,7 @@ def serve(
     web.check_exposure(host, key)
     options = as_options(options).default(relevance="auto")
     eye = loaded_or_light(model, options.device, relevance=options.relevance, record=record)
-    engine = (Engine if hasattr(eye.engine, "model") else LightEngine)(eye, limits)
+    engine = (Engine if hasattr(eye.engine, "model") else QuickEngine)(eye, limits)
     api = build_api(engine, host=host, key=key, budget=options.budget)
     with suppress(KeyboardInterrupt):  # by now everything has been answered
         web.run(api, host, port, ready, GRACE)

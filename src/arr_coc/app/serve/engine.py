@@ -77,6 +77,7 @@ class ServeJob:
     def __init__(self, asked: ChatRequest, tell: Callable[[Told], None], until: float = math.inf) -> None:
         self.asked, self.tell, self.until = asked, tell, until
         self.arrived, self.gone = perf_counter(), False
+        self.row: ServeRow | None = None  # what was looked at before its turn
 
     @property
     def over(self) -> bool:
@@ -159,6 +160,10 @@ class Engine(threading.Thread):
             self.check_room()
             self._jobs.append(job)
             self._changed.notify_all()
+
+    def look_ahead(self, job: ServeJob) -> None:
+        """Look for a request that shows documents, in its own thread: no batch waits for what is slow to draw."""
+        job.row = self._look(job)
 
     def check_room(self) -> None:
         """Would a job be taken now? Raises `Refused`."""
@@ -247,6 +252,8 @@ class Engine(threading.Thread):
         return [row for row in found if row is not None]
 
     def _look(self, job: ServeJob) -> ServeRow:
+        if job.row is not None:
+            return job.row
         started = perf_counter()
         with stopping(lambda: job.over):
             check_stop()
@@ -315,7 +322,7 @@ class Engine(threading.Thread):
         row.job.tell(Done(answer, "stop" if spelling.ended else "length", len(spelling.ids)))
 
 
-class LightEngine(Engine):
+class QuickEngine(Engine):
     """The bundled `mini` without torch: one request after the other."""
 
     def _answer(self, batch: Sequence[ServeJob]) -> None:
