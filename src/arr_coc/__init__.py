@@ -68,5 +68,6 @@ __all__ = [
             "load_picture": "pictures.load",
             "tokens_for": "packing.prices.tables",
         },
+        needs_torch=("attach", "detach"),
     ),
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from copy import copy
 from dataclasses import replace
 from functools import lru_cache
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from .answering.esper import find_preset
 from .answering.eye import Eye
-from .answering.light import can_be_quick, quick_eye
+from .answering.light import can_be_quick, most_tokens, quick_eye
 from .answering.pages import ask_page_by_page
 from .balancing.document import PageOffers
 from .core.answer import Answer
@@ -104,6 +105,13 @@ def _ask_document(document: Document, query: str, model: Any, options: Options) 
 
     plain = Options(budget=options.budget, levels=options.levels, seed=options.seed)
     return ask_page_by_page(document, query, plain.override(relevance=options.relevance), offers, asker)
+
+
+def loaded_or_light(name: str, device: str, **options: Any) -> Eye:
+    """A model; `mini` without torch where that is not installed. options: of `Eye`."""
+    if name == MINI and device == "cpu" and most_tokens() == math.inf:
+        return quick_eye(**options)
+    return Eye.from_pretrained(name, device=device, **options)
 
 
 @lru_cache(maxsize=1)

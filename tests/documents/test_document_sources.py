@@ -66,6 +66,18 @@ def test_broken_members_are_noted_and_the_good_kept(tmp_path, report):
         Document.of([tmp_path / "broken.png"])
 
 
+def test_all_pages_are_searched_and_too_many_scans_refused(tmp_path, monkeypatch):
+    pages = tuple((f"72 700 Td (page{n} Total {n}0.50) Tj", "") for n in range(2105))
+    large = small_pdf(tmp_path / "large.pdf", pages)
+    found = look(large, "What is the total of page2104?", budget=20)
+    assert found.of_pages == 2105
+    assert max(found.pages, key=lambda page: page.tokens).number == 2105
+    monkeypatch.setattr(documents, "MOST_DRAWN", 2)
+    scans = small_pdf(tmp_path / "scans.pdf", (("", ""),) * 3)
+    with pytest.raises(InputError, match="3 pages without words"):
+        Document.of(scans)
+
+
 def test_what_cannot_be_a_document_is_one_line(tmp_path, report, monkeypatch):
     (tmp_path / "empty.pdf").write_bytes(report.read_bytes().replace(b"/Count 3", b"/Count 0").replace(b"[4 0", b"[ %"))
     (tmp_path / "torn.pdf").write_bytes(report.read_bytes()[:80])
@@ -114,9 +126,9 @@ def test_locked_empty_and_endless_pdfs_are_one_line_and_the_good_of_a_list_is_ke
     secret, nothing = locked(tmp_path / "secret.pdf", report), tmp_path / "nothing.pdf"
     nothing.write_bytes(b"")
     endless = small_pdf(tmp_path / "endless.pdf")
-    kids = b" ".join([b"4 0 R"] * 10_000)
-    endless.write_bytes(endless.read_bytes().replace(b"[4 0 R] /Count 1", b"[" + kids + b"] /Count 10000"))
-    for file, said in ((secret, "locked by a password"), (nothing, "empty"), (endless, "10000 pages, more than 2000")):
+    kids = b" ".join([b"4 0 R"] * 10_001)
+    endless.write_bytes(endless.read_bytes().replace(b"[4 0 R] /Count 1", b"[" + kids + b"] /Count 10001"))
+    for file, said in ((secret, "locked by a password"), (nothing, "empty"), (endless, "10001 pages, more than 10000")):
         with pytest.raises(InputError, match=said) as caught:
             look(file, "What is the total?", budget=9)
         assert "\n" not in str(caught.value)

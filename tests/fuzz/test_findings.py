@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,23 @@ def test_things_that_are_no_allocations_and_no_models(value: Any) -> None:
             arr_coc.compare(a, b)
     with pytest.raises(InputError, match="not attached"):
         arr_coc.detach(value)
+
+
+@pytest.mark.parametrize(
+    ("call", "line"),
+    [
+        (lambda: arr_coc.pack(PICTURE, "red", [400], model="gpt-4o"), "pages share one budget"),
+        (lambda: arr_coc.watch("nope.mp4", "red"), "frames must be pictures"),
+        (lambda: arr_coc.watch(5, "red"), "frames must be pictures"),
+        (lambda: arr_coc.watch([5], "red"), "no frame"),
+        (lambda: arr_coc.relevance_source("mine")(5), "must be a function"),
+        (lambda: replace(arr_coc.look(PICTURE, "red", 3), budget=0), "budget of 0"),
+        (lambda: arr_coc.look(PICTURE, "red", "1/8"), "must be a whole number"),
+    ],
+)
+def test_nothing_is_swallowed(call: Any, line: str) -> None:
+    with pytest.raises(InputError, match=line):
+        call()
 
 
 @pytest.mark.parametrize("value", [[0.5], b"x", {}, MANY, None, 2.5, 0, -1, float("nan")])

@@ -9,6 +9,7 @@ from urllib.parse import parse_qsl
 import numpy as np
 import pytest
 from PIL import Image
+from small_pdf import small_pdf
 
 from arr_coc import InputError, look
 from arr_coc.app.microscope.ask_tab import show_answer, show_pages, show_ways
@@ -65,6 +66,22 @@ def test_all_pages_of_a_document_share_a_budget(desk):
     for given, tokens, line in ((None, 24, "no PDF yet"), (str(path), 0, "at least 1")):
         with pytest.raises(InputError, match=line):
             show_pages(desk, given, "What is the total?", tokens)
+
+
+def test_the_cover_of_a_pdf_asks_about_all_of_its_pages(desk):
+    from arr_coc.app.microscope.page import build_page
+
+    path = desk.folder / "report" / "three.pdf"
+    path.parent.mkdir(exist_ok=True)
+    small_pdf(path, tuple((f"72 700 Td (Total {name}: {n}7.50) Tj", "") for n, name in ((4, "cats"), (5, "dogs"))))
+    blocks = build_page(desk)
+    opened = next(one.fn for one in blocks.fns.values() if one.name == "opened" and len(one.inputs) == 1)
+    gallery, cover, source, *_ = opened(str(path))
+    assert (len(gallery["value"] if isinstance(gallery, dict) else gallery.value), source) == (2, "upload")
+    assert desk.document(cover).name == "three.pdf"
+    shown = show_answer(desk, cover, PageState(picture="upload", q="What is the total of dogs?", model="mini"))
+    assert "57.50" in shown.html
+    assert "page 2 of 2 answers" in shown.html
 
 
 @pytest.mark.parametrize("by", ["strategies", "questions"])

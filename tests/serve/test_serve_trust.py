@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from http.client import HTTPConnection
+from time import perf_counter
 from typing import Any
 from urllib.parse import urlsplit
 
+import numpy as np
 import pytest
-from serve_client import JSON, PINK, SIGNS, Served, messages, until
+from hostile import HOSTILE
+from serve_client import JSON, PINK, SIGNS, STREET, Served, messages, until
 
 from arr_coc.core.errors import InputError, Stopped, check_stop, stopping
 from arr_coc.knowing.registry import relevance_source, remove_source
 from arr_coc.options import Options
+from arr_coc.pictures import opening
 
 
 @contextmanager
@@ -225,3 +231,49 @@ def test_a_picture_of_many_frames_is_not_counted_to_the_end(eye: Any) -> None:
     from arr_coc.pictures.load import load_picture
 
     assert load_picture(memory.getvalue()).notes == ("frame 1 of several: the others are not looked at",)
+
+
+# ---- files that never end -------------------------------------------------------------------------------------------
+
+
+def as_part(name: str, data: bytes) -> dict[str, Any]:
+    text = base64.b64encode(data).decode()
+    if name.endswith(".pdf"):
+        return {"type": "file", "file": {"file_data": f"data:application/pdf;base64,{text}"}}
+    return {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{text}"}}
+
+
+def test_ten_hostile_files_among_a_hundred(serving: Callable[..., Any]) -> None:
+    """Prints what docs/trust.md says: pytest -rP -k among_a_hundred."""
+    from openai import APIStatusError
+
+    hostile = {name: make() for name, make in HOSTILE.items()}
+    good = STREET.read_bytes()
+
+    def ask(served: Any, name: str, data: bytes) -> tuple[float, int]:
+        started, status = perf_counter(), 200
+        try:
+            served.talk([{"role": "user", "content": [as_part(name, data), {"type": "text", "text": PINK}]}])
+        except APIStatusError as error:
+            status = error.status_code
+        return perf_counter() - started, status
+
+    def p95(served: Any) -> float:
+        with ThreadPoolExecutor(2) as clients:
+            answers = list(clients.map(lambda number: ask(served, "street.png", good), range(100)))
+        assert {status for _, status in answers} == {200}
+        return float(np.percentile([seconds for seconds, _ in answers], 95))
+
+    with serving() as served:
+        ask(served, "street.png", good)
+        alone = p95(served)
+        with ThreadPoolExecutor(len(hostile)) as strangers:
+            waits = [strangers.submit(ask, served, name, data) for name, data in hostile.items()]
+            beside = p95(served)
+            ended = dict(zip(hostile, (one.result() for one in waits), strict=True))
+        assert {status for _, status in ended.values()} <= {200, 400}
+        busy = [helper for helper in opening._helpers.busy if helper.gives_way]
+    longest = max(seconds for seconds, _ in ended.values())
+    print(f"95th percentile alone {alone:.2f} s, beside ten {beside:.2f} s; the longest of the ten {longest:.1f} s")
+    assert not busy, "memory is not back"
+    assert beside < 3 * alone

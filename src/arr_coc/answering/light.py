@@ -10,10 +10,8 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Generator, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache
-from importlib.util import find_spec
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -28,6 +26,7 @@ from ..attending.strategies import without_torch
 from ..balancing.choosing import relevances_for
 from ..core.errors import InputError
 from ..core.folders import MINI, part_folder, verify
+from ..core.plugins import is_installed
 from ..core.values import Allocation, JsonObject, Relevance, timed
 from ..decide import View, attend
 from ..knowing.registry import find_source
@@ -63,6 +62,10 @@ class LightEngine:
     @property
     def tokenizer(self) -> Tokenizer:
         return _tokenizer(self.folder)
+
+    @property
+    def cell(self) -> int:
+        return self.reader.cell
 
     @property
     def ends(self) -> list[int]:
@@ -155,10 +158,10 @@ class LightEngine:
         return PromptPlan([allocation], [plain], {}, tuple(dict.fromkeys((*said, *options.notes(full))))), seen[-1]
 
 
-def quick_eye() -> Eye:
-    """The bundled `mini` without torch, for one question about one picture at a time."""
+def quick_eye(**options: Any) -> Eye:
+    """The bundled `mini` without torch, for one question about one picture at a time. options: of `Eye`."""
     folder = part_folder(MINI)
-    return Eye(LightEngine(folder), **beside(folder))
+    return Eye(LightEngine(folder), **{**beside(folder), **options})
 
 
 @lru_cache(maxsize=1)
@@ -267,6 +270,4 @@ def can_be_quick(model: object, size: tuple[int, int], options: Options) -> bool
 
 def most_tokens() -> float:
     """Up to how many tokens `LightEngine` is taken: any number where torch is not installed."""
-    with suppress(ModuleNotFoundError):
-        return math.inf if find_spec("torch") is None else MOST_TOKENS
-    return math.inf
+    return MOST_TOKENS if is_installed("torch") else math.inf

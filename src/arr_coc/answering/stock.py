@@ -94,6 +94,12 @@ class StockEngine:
         return self.processor.tokenizer
 
     @property
+    def cell(self) -> int:
+        """Pixels on the side of a token."""
+        images = self.processor.image_processor
+        return getattr(images, "patch_size", 16) * getattr(images, "merge_size", 1)
+
+    @property
     def ends(self) -> list[int]:
         """The tokens that end an answer."""
         return end_tokens(self.model)

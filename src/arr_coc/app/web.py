@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from ..core.errors import InputError
 from ..core.values import JsonObject
 from ..pictures.load import MAX_PIXELS
+from ..pictures.opening import isolated
 
 if TYPE_CHECKING:
     from socket import socket
@@ -139,6 +140,8 @@ async def unless_gone(request: Request, work: Coroutine[object, None, Result]) -
         if working.done():
             return working.result()
         raise Refused(GONE, "the client has left")
+    except asyncio.CancelledError as error:
+        raise Refused(503, "this server is ending") from error
     finally:
         working.cancel()
         leaving.cancel()
@@ -181,7 +184,8 @@ class Guard:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
-            await self.application(scope, receive, send)
+            with isolated():
+                await self.application(scope, receive, send)
         if scope["type"] != "http":  # there are no web sockets here
             return
         started, status, notes = time.perf_counter(), 500, {}

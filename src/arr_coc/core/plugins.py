@@ -3,21 +3,34 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from importlib import import_module
-from importlib.metadata import EntryPoint, entry_points
-from typing import Any
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
 
 from .errors import InputError, naming_extras
 
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
 # What `pip` installs the laboratory by: worlds, trainings, benchmarks and the classic parts.
-LAB = "pip install arr-coc-lab"
+LAB = "pip install ./lab in a clone, else pip install arr-coc-lab"
+
+
+def is_installed(package: str) -> bool:
+    """Whether a package can be imported, without importing it."""
+    with suppress(ImportError):
+        return find_spec(package) is not None
+    return False
 
 
 @cache
 def plugins(group: str) -> dict[str, EntryPoint]:
     """Name → entry point of everything that the installed packages add to a group."""
+    from importlib.metadata import entry_points  # takes as long to import as all else of this package
+
     return {point.name: point for point in entry_points(group=group)}
 
 
@@ -37,10 +50,13 @@ def load_function(function: Callable[..., object] | str) -> Callable[..., Any]:
     return getattr(import_module(module), name)
 
 
-def resolve_lazily(package: str, public: Mapping[str, str], older: Mapping[str, str] | None = None) -> list[str]:
+def resolve_lazily(
+    package: str, public: Mapping[str, str], older: Mapping[str, str] | None = None, needs_torch: Sequence[str] = ()
+) -> list[str]:
     """Make `package` resolve names (name → file that defines it) on first use; returns the public ones, for `__all__`.
 
-    older: names that were public before; programs that import them keep working.
+    older: names that were public before; programs that import them keep working. needs_torch: names that are not listed
+    where torch is not installed, so that `import *` and `help` work there; asked for, they say what is missing.
     """
     module, places = sys.modules[package], {**public, **(older or {})}
 
@@ -52,5 +68,6 @@ def resolve_lazily(package: str, public: Mapping[str, str], older: Mapping[str, 
         setattr(module, name, value)
         return value
 
-    module.__dict__.update(__getattr__=resolve, __dir__=lambda: sorted({*module.__dict__, *places}))
-    return sorted(public)
+    absent = set(needs_torch) if needs_torch and not is_installed("torch") else set()
+    module.__dict__.update(__getattr__=resolve, __dir__=lambda: sorted({*module.__dict__, *places} - absent))
+    return sorted({*public} - absent)

@@ -145,6 +145,8 @@ class Allocation:
             raise InputError(f"{wanted}; got {', '.join(map(str, shapes))}")
         for name, least in (("height", 1), ("width", 1), ("budget", 0), ("full", 0), ("cell", 1)):
             object.__setattr__(self, name, whole(getattr(self, name), f"{name} of an allocation", least))
+        if number and not self.budget:
+            raise InputError(f"an allocation of {number} regions has a budget of 0; give what it was made for")
         if self.canvas is not None:
             object.__setattr__(self, "canvas", whole_size(self.canvas, "canvas of an allocation"))
         object.__setattr__(self, "scale", positive(self.scale, "scale of an allocation"))

@@ -184,6 +184,8 @@ def relevance_source(
     source = Source(name, "", needs, summary, **more)
 
     def add(function: Callable[..., object]) -> Callable[..., object]:
+        if not callable(function):
+            raise InputError(f"relevance {name!r} must be a function of (scene, question), got {shown(function)}")
         if name == "auto" or name in BUILT_IN or not name:
             raise InputError(f"relevance {name!r} is the library's own; give another name")
         _ADDED[name] = replace(source, function=function)

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 from math import log
 from types import ModuleType
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..core.arrays import Array, namespace
+from ..core.arrays import Array, is_tensor, namespace
 from ..core.values import Relevance
 from ..texture.channels import Texture
 from ..texture.ops import exact_luminance, exact_sobel
 from .scene import Scene
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 # ---- perspectival knowing: what stands out from here -----------------------------------------------------------------
 
@@ -74,22 +70,24 @@ def scene_photos(scene: Scene, query: str) -> Relevance:
 
 def scene_detail(scene: Scene, query: str) -> Relevance:
     """The source "detail"."""
+    given = scene.given
+    if isinstance(given, np.ndarray) and scene.device == "cpu":
+        return detail_relevance(given.transpose(2, 0, 1) / np.float32(255), query)
     return detail_relevance(scene.tensor, query)
 
 
-def detail_relevance(picture: Tensor, query: str = "") -> Relevance:
+def detail_relevance(picture: Array, query: str = "") -> Relevance:
     """What stands out without a question: how much a place would lose if seen at an eighth of its resolution.
 
     picture: (3, H, W) in [0, 1]. The energy between each 8×8 block and its mean, square-rooted so that one hard edge
     does not outweigh a page of print.
     """
-    from torch.nn.functional import avg_pool2d
-
-    side = min(8, *picture.shape[1:])
-    grey = picture.float().mean(0, keepdim=True)[None]
-    mean, square = (avg_pool2d(item, side) for item in (grey, grey**2))
-    energy = (square - mean**2).clamp_min(0)[0, 0].sqrt()
-    values = (energy / energy.amax().clamp_min(1e-6)).cpu().numpy()
+    pixels = picture.detach().float().cpu().numpy() if is_tensor(picture) else picture
+    side = min(8, *pixels.shape[1:])
+    rows, cols = (extent // side for extent in pixels.shape[1:])
+    grey = pixels.mean(0)[: rows * side, : cols * side].reshape(rows, side, cols, side)
+    energy = ((grey**2).mean((1, 3)) - grey.mean((1, 3)) ** 2).clip(0) ** 0.5
+    values = energy / max(float(energy.max()), 1e-6)
     return Relevance(values, query=query, propositional=values, notes=("local detail; the question was not read",))
 
 

@@ -90,6 +90,8 @@ def pack(
     """
     check_question(query)
     options = as_options(options).override(budget=budget, words=words)
+    if isinstance(options.budget, list):
+        raise InputError(f"budget={shown(options.budget)}: pages share one budget; give one number")
     own = options.default(relevance="auto").override(grip=grip_for(model, options.grip))
     style = PackStyle(table_for(model), layout, marks, own)
     if layout not in LAYOUTS:

@@ -13,26 +13,29 @@ import math
 import os
 import re
 from collections.abc import Generator, Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import partial
 from importlib import import_module
+from itertools import groupby
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from PIL import ExifTags, Image
 
 from ..core.errors import InputError
-from .load import MAX_PIXELS, Picture, load_picture
+from . import opening
+from .load import MAX_PIXELS, Picture, load_picture, picture_size
+from .opening import apart
 from .words import Words, as_words, make_words, words_beside
 
 if TYPE_CHECKING:
     import pypdfium2
 
-# Pages of one document; more are refused before any work. Characters of a page that are searched.
-MOST_PAGES, MOST_CHARACTERS = 2000, 100_000
+# Pages of one document, and of these without words, which must be drawn; more are refused before any work. Characters
+# of a page that are searched, and pages that are read at a time.
+MOST_PAGES, MOST_DRAWN, MOST_CHARACTERS, AT_ONCE = 10_000, 2000, 100_000, 64
 SUFFIXES = frozenset(
     (
         *(".png", ".jpg", ".jpeg", ".webp", ".gif", ".bmp", ".tif", ".tiff", ".ppm", ".pgm", ".jp2", ".avif"),
@@ -63,9 +66,15 @@ class DocumentPage:
         draw = self.place.draw if isinstance(self.place, PdfPlace) else partial(load_picture, self.place)
         return replace(draw(longest_side=longest_side), name=self.name, height=self.size[0], width=self.size[1])
 
-    @cached_property
+    # No `cached_property`: in Python 3.11 all objects of a class share its lock, and one that takes long holds up all.
+    @property
     def words(self) -> Words | None:
         """Its words with their boxes, where they come with it."""
+        if "_words" not in vars(self):
+            vars(self)["_words"] = self._read_words()
+        return vars(self)["_words"]
+
+    def _read_words(self) -> Words | None:
         if isinstance(self.place, PdfPlace):
             found = self.place.words()
         else:
@@ -105,6 +114,8 @@ class Document:
             found = found.chosen(pages)
         if not found.pages:
             raise InputError(f"{found.name} has no page that can be read; {' '.join(found.notes[:1]) or 'check it'}")
+        if len(found) > MOST_DRAWN and (blank := sum(not text.strip() for text in found.texts)) > MOST_DRAWN:
+            raise InputError(f"{found.name} has {blank} pages without words, more than {MOST_DRAWN}; choose some")
         return found
 
     def chosen(self, pages: int | str | Sequence[int]) -> Document:
@@ -125,29 +136,23 @@ class Document:
     def __repr__(self) -> str:
         return f"Document({self.name}: {len(self)} pages)"
 
-    @cached_property
+    @property
     def texts(self) -> tuple[str, ...]:
         """What is written on each page, in one piece, for searching; empty where that is not known."""
-        opened: dict[object, pypdfium2.PdfDocument] = {}
-        with ExitStack() as stack:  # each PDF is opened once
-            for page in self.pages:
-                if isinstance(page.place, PdfPlace) and page.place.key not in opened:
-                    opened[page.place.key] = stack.enter_context(opened_pdf(page.place.path))
-            return tuple(_text(page, opened)[:MOST_CHARACTERS] for page in self.pages)
+        if "_texts" not in vars(self):
+            vars(self)["_texts"] = self._read_texts()
+        return vars(self)["_texts"]
 
-
-def _text(page: DocumentPage, opened: dict[object, pypdfium2.PdfDocument]) -> str:
-    with suppress(InputError):
-        if not isinstance(page.place, PdfPlace):
-            return " ".join(page.words.texts) if page.words is not None else ""
-        with readable(page.place.number, pdf_name(page.place.path)):
-            sheet = opened[page.place.key][page.place.number - 1]
-            layer = sheet.get_textpage()
-            text = layer.get_text_range()
-            layer.close()
-            sheet.close()
-            return text
-    return ""
+    def _read_texts(self) -> tuple[str, ...]:
+        texts: list[str] = []
+        for _, several in groupby(self.pages, lambda page: getattr(page.place, "path", None)):
+            pages = list(several)
+            places = [page.place for page in pages if isinstance(page.place, PdfPlace)]
+            if not places:
+                texts += [" ".join(page.words.texts) if page.words is not None else "" for page in pages]
+            for first in range(0, len(places), AT_ONCE):
+                texts += _texts_of(places[first : first + AT_ONCE])
+        return tuple(text[:MOST_CHARACTERS] for text in texts)
 
 
 def document_of(source: object, pages: PageList = None) -> Document | None:
@@ -217,11 +222,8 @@ def _check_number(number: int, name: str) -> None:
 def _size_of(source: object) -> tuple[int, int]:
     """(height, width) by the header alone, where that tells it; whatever cannot be read raises `InputError`."""
     if isinstance(source, str | os.PathLike) and os.path.isfile(source):
-        with suppress(Exception), Image.open(source) as image:
-            width, height = image.size
-            if width * height <= MAX_PIXELS:
-                sideways = image.getexif().get(ExifTags.Base.Orientation, 1) >= 5
-                return (width, height) if sideways else (height, width)
+        with suppress(InputError):
+            return picture_size(source, os.path.basename(source))
     return source.draw().size if isinstance(source, PdfPlace) else load_picture(source, longest_side=LARGEST_SIDE).size
 
 
@@ -239,37 +241,15 @@ class PdfPlace(NamedTuple):
         path = Path(pdf_name(self.path))
         return f"{path.stem}-{self.number}{path.suffix}"
 
-    @property
-    def key(self) -> object:
-        """Equal for pages of one file."""
-        return id(self.path) if isinstance(self.path, bytes) else os.fspath(self.path)
-
     def draw(self, longest_side: int | None = None) -> Picture:
         """Its picture, drawn at a smaller scale where less is asked for."""
-        with self._opened() as page:
-            width, height = page.get_size()
-            scale, size = drawn_size(width, height)
-            name = pdf_name(self.path)
-            if not scale:
-                raise InputError(f"page {self.number} of {name} is {width:g} by {height:g} points and cannot be drawn")
-            scale *= 1.0 if longest_side is None else min(1.0, longest_side / max(size))
-            drawn = page.render(scale=scale, rev_byteorder=True, draw_annots=True).to_numpy()
-        pixels = np.ascontiguousarray(drawn[..., :3] if drawn.ndim == 3 else np.repeat(drawn[..., None], 3, axis=2))
+        name = pdf_name(self.path)
+        pixels = _draw(self.path, name, self.number, longest_side)
         return Picture(pixels, f"{Path(name).stem}-{self.number}", *pixels.shape[:2])
 
     def words(self) -> Words:
         """The words of its text layer; none where the page was scanned."""
-        with self._opened() as page:
-            return page_words(page, f"the text layer of {pdf_name(self.path)}, page {self.number}")
-
-    @contextmanager
-    def _opened(self) -> Generator[pypdfium2.PdfPage]:
-        with opened_pdf(self.path) as document, readable(self.number, pdf_name(self.path)):
-            page = document[self.number - 1]
-            try:
-                yield page
-            finally:
-                page.close()
+        return _words(self.path, pdf_name(self.path), self.number)
 
 
 def load_page(source: object, *, longest_side: int | None = None) -> tuple[Picture, Words | None]:
@@ -277,8 +257,8 @@ def load_page(source: object, *, longest_side: int | None = None) -> tuple[Pictu
     of a PDF its first page, with a note where there are more."""
     notes: tuple[str, ...] = ()
     if isinstance(source, str | os.PathLike) and is_pdf(source):
-        with opened_pdf(source) as document:
-            notes = (f"page 1 of {len(document)}: the others are not looked at here",) if len(document) > 1 else ()
+        count = _sizes(source, pdf_name(source), None)[0]
+        notes = (f"page 1 of {count}: the others are not looked at here",) if count > 1 else ()
         source = PdfPlace(source, 1)
     if not isinstance(source, PdfPlace):
         return load_picture(source, longest_side=longest_side), None
@@ -325,53 +305,114 @@ def pdf_name(file: PdfFile) -> str:
     return "the PDF given" if isinstance(file, bytes) else Path(file).name
 
 
-@contextmanager
-def opened_pdf(path: PdfFile) -> Generator[pypdfium2.PdfDocument]:
-    """A PDF while it is read, as pypdfium2 has it."""
-    pdfium = import_module("pypdfium2")
-    if not isinstance(path, bytes) and not os.path.isfile(path):
-        raise InputError(f"{path} does not exist; check the path")
-    try:
-        document = pdfium.PdfDocument(path if isinstance(path, bytes) else os.fspath(path))
-    except pdfium.PdfiumError as error:
-        what = "is locked by a password" if "assword" in str(error) else "is not a PDF that can be opened"
-        raise InputError(f"{pdf_name(path)} {what} ({error}); save it again") from error
-    try:
-        yield document
-    finally:
-        document.close()
-
-
-@contextmanager
-def readable(number: int, name: str) -> Generator[None]:
-    """Refuse in one line what pypdfium2 cannot do with a page."""
-    try:
-        yield
-    except import_module("pypdfium2").PdfiumError as error:
-        raise InputError(f"page {number} of {name} cannot be drawn ({error})") from error
-
-
 def _of_pdf(file: PdfFile, pages: PageList) -> Document:
-    name = pdf_name(file)
-    with opened_pdf(file) as opened:
+    name, found, notes = pdf_name(file), [], []
+    count, sizes = _sizes(file, name, pages)
+    for number, (width, height) in sizes.items():
+        size = drawn_size(width, height)[1]
+        if size[0]:
+            found.append(DocumentPage(number, f"{Path(name).stem}-{number}", size, PdfPlace(file, number)))
+        else:
+            of_size = f" is {width:g} by {height:g} points and" if width or height else ""
+            notes.append(f"left out: page {number} of {name}{of_size} cannot be drawn")
+    return Document(tuple(found), name, tuple(notes), count)
+
+
+def _texts_of(places: Sequence[PdfPlace]) -> list[str]:
+    """Of pages of one PDF the text; one that breaks the others is left out."""
+    file = places[0].path
+    try:
+        return _texts(file, pdf_name(file), [place.number for place in places])
+    except InputError:
+        return [""] if len(places) == 1 else [text for place in places for text in _texts_of([place])]
+
+
+# What PDFium does, each in a process that may be killed.
+
+
+@apart
+def _sizes(file: PdfFile, name: str, pages: PageList) -> tuple[int, dict[int, tuple[float, float]]]:
+    """How many pages a PDF has, and of those that are wanted (width, height) in points: 0 where nothing is known."""
+    with opened_pdf(file, name) as opened:
         if not len(opened):
             raise InputError(f"{name} is a PDF without pages; save it again")
         numbers = page_numbers(pages, len(opened), name)
         _check_number(len(numbers), name)
-        found, notes = [], []
+        sizes = dict.fromkeys(numbers, (0.0, 0.0))
         for number in numbers:
-            try:
-                with readable(number, name):
-                    width, height = opened.get_page_size(number - 1)
-            except InputError as error:
-                notes.append(f"left out: {error}")
-                continue
-            size = drawn_size(width, height)[1]
-            if not size[0]:
-                notes.append(f"left out: page {number} of {name} is {width:g} by {height:g} points, cannot be drawn")
-                continue
-            found.append(DocumentPage(number, f"{Path(name).stem}-{number}", size, PdfPlace(file, number)))
-        return Document(tuple(found), name, tuple(notes), len(opened))
+            with suppress(import_module("pypdfium2").PdfiumError):
+                sizes[number] = opened.get_page_size(number - 1)
+        return len(opened), sizes
+
+
+@apart
+def _draw(file: PdfFile, name: str, number: int, longest_side: int | None) -> np.ndarray:
+    with opened_pdf(file, name) as document, opened_page(document, name, number) as page:
+        width, height = page.get_size()
+        scale, size = drawn_size(width, height)
+        if not scale:
+            raise InputError(f"page {number} of {name} is {width:g} by {height:g} points and cannot be drawn")
+        scale *= 1.0 if longest_side is None else min(1.0, longest_side / max(size))
+        drawn = page.render(scale=scale, rev_byteorder=True, draw_annots=True).to_numpy()
+        return np.ascontiguousarray(drawn[..., :3] if drawn.ndim == 3 else np.repeat(drawn[..., None], 3, axis=2))
+
+
+@apart
+def _words(file: PdfFile, name: str, number: int) -> Words:
+    with opened_pdf(file, name) as document, opened_page(document, name, number) as page:
+        return page_words(page, f"the text layer of {name}, page {number}")
+
+
+@apart
+def _texts(file: PdfFile, name: str, numbers: list[int]) -> list[str]:
+    texts = []
+    with opened_pdf(file, name) as document:
+        for number in numbers:
+            with opened_page(document, name, number) as page, closing(page.get_textpage()) as layer:
+                texts.append(layer.get_text_range()[:MOST_CHARACTERS])
+    return texts
+
+
+@contextmanager
+def opened_page(document: pypdfium2.PdfDocument, name: str, number: int) -> Generator[pypdfium2.PdfPage]:
+    """A page as pypdfium2 has it; refuse in one line what that cannot do with it."""
+    try:
+        with closing(document[number - 1]) as page:
+            yield page
+    except import_module("pypdfium2").PdfiumError as error:
+        raise InputError(f"page {number} of {name} cannot be drawn{_reason(error)}") from error
+
+
+@contextmanager
+def opened_pdf(file: PdfFile, name: str) -> Generator[pypdfium2.PdfDocument]:
+    """A PDF while it is read, as pypdfium2 has it; a helper keeps it open for the next request."""
+    pdfium = import_module("pypdfium2")
+    if not isinstance(file, bytes) and not os.path.isfile(file):
+        raise InputError(f"{file} does not exist; check the path")
+    state = file if isinstance(file, bytes) else (os.fspath(file), os.stat(file).st_mtime_ns, os.path.getsize(file))
+    if _open and _open[0] != state:
+        _open.pop().close()
+        _open.clear()
+    try:
+        document = _open[1] if _open else pdfium.PdfDocument(file if isinstance(file, bytes) else os.fspath(file))
+    except pdfium.PdfiumError as error:
+        what = "is locked by a password" if "assword" in str(error) else "is not a PDF that can be opened"
+        raise InputError(f"{name} {what}{_reason(error)}; save it again") from error
+    if opening.is_helper:
+        _open[:] = [state, document]
+        yield document
+    else:
+        with closing(document):
+            yield document
+
+
+# In a helper: what its last PDF was when it was opened, and the PDF.
+_open: list[Any] = []
+
+
+def _reason(error: Exception) -> str:
+    """What PDFium says; nothing where it calls its failure a success."""
+    return "" if "Success" in str(error) else f" ({str(error).rstrip('.')})"
 
 
 def drawn_size(width: float, height: float) -> tuple[float, tuple[int, int]]:
@@ -385,13 +426,10 @@ def drawn_size(width: float, height: float) -> tuple[float, tuple[int, int]]:
 def page_words(page: pypdfium2.PdfPage, source: str) -> Words:
     """The words of a page's text layer: letters between spaces, in the boxes of their characters."""
     raw, size = import_module("pypdfium2.raw"), (float(page.get_height()), float(page.get_width()))
-    layer = page.get_textpage()
-    try:
+    with closing(page.get_textpage()) as layer:
         count = max(0, layer.count_chars())
         letters = np.array([raw.FPDFText_GetUnicode(layer, place) for place in range(count)], dtype=np.int64)
         boxes = _char_boxes(raw, layer, count)
-    finally:
-        layer.close()
     corners = _on_screen(raw, page, boxes, size)
     inked = (letters > 32) & (letters != 0xA0) & (corners[:, 2:] > corners[:, :2]).any(1)
     # A word ends at a space, and where the next character stands apart: pdfium puts no space between columns.

@@ -18,7 +18,7 @@ from ..attending.frame import Frame
 from ..attending.grip import as_grip
 from ..attending.overlay import overlay, token_gains
 from ..attending.tree import Leaves
-from ..core.errors import InputError
+from ..core.errors import InputError, shown
 from ..core.values import DEFAULT_CELL, Allocation
 from ..decide import View, distance_for
 from ..knowing.scene import RelevanceSource
@@ -117,10 +117,12 @@ def watch(
     options = as_options(options).override(budget=budget).default(scale=1.0)
     cell = options.cell
     share = options.budget if isinstance(options.budget, float) else DEFAULT_SHARE
+    if isinstance(frames, str) or not isinstance(frames, Iterable):
+        raise InputError(f"frames must be pictures (H, W, 3), got {shown(frames)}; arr-coc video reads files")
     pixels = iter(frames)
     first = next(pixels, None)
-    if first is None:
-        raise InputError("this clip has no frame; give at least one")
+    if first is None or getattr(first, "ndim", 0) != 3:
+        raise InputError(f"this clip has no frame (H, W, 3), got {shown(first)}; give at least one")
     stream = VideoStream(query, options=replace(options, budget=share), settings=settings, scorer=scorer)
     size = (first.shape[0], first.shape[1])
     seen: list[SeenFrame] = []

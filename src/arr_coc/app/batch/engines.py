@@ -21,6 +21,7 @@ from typing import Any
 
 from ...core.errors import InputError
 from ...core.values import JsonObject
+from ...pictures.opening import isolate
 from .looker import Looker, LookerOptions, failed
 from .rows import BatchRow, Todo, key_of
 
@@ -40,6 +41,7 @@ def start_worker(ways: LookerOptions) -> None:
     """Leave Ctrl-C to the driver, and end when the driver ends, however that comes about."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _ways.append(ways)
+    isolate()
     driver = multiprocessing.parent_process()
     assert driver is not None
     threading.Thread(target=lambda: (driver.join(), os._exit(1)), daemon=True).start()
@@ -112,6 +114,10 @@ def look_locally(rows: Iterator[BatchRow], ways: LookerOptions, workers: int, at
 
 class RayLooker(Looker):
     """Hands its rows on as text: Ray's tables would make arrays of their lists."""
+
+    def __init__(self, ways: LookerOptions) -> None:
+        isolate()
+        super().__init__(ways)
 
     def __call__(self, row: JsonObject) -> JsonObject:
         return {"row": json.dumps(super().__call__(row))}

@@ -65,9 +65,9 @@ class Looker:
         self.ways, self._show = ways, prepare
         self._shown: tuple[str, Any] | None = None
         if ways.model is not None:
-            from ...answering.eye import Eye
+            from ...asking import loaded_or_light
 
-            self._show = Eye.from_pretrained(ways.model, device=ways.options.device).set_image
+            self._show = loaded_or_light(ways.model, ways.options.device).set_image
 
     def __call__(self, row: JsonObject) -> JsonObject:
         started = perf_counter()

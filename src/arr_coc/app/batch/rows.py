@@ -109,7 +109,7 @@ class Store:
     """
 
     def __init__(self, folder: Path, settings: Mapping[str, object], *, rows: int = ROWS, seconds: float = 0.0) -> None:
-        self.folder, self.rows, self.seconds = folder, rows, seconds
+        self.folder, self.rows, self.seconds, self._made = folder, rows, seconds, not folder.exists()
         folder.mkdir(parents=True, exist_ok=True)
         self._lock = ExitStack()
         self._lock.enter_context(locked_folder(folder, "batch"))
@@ -165,5 +165,8 @@ class Store:
     def close(self) -> None:
         try:
             self.flush()
+            if self._made and not self.keys:  # nothing was done: leave nothing behind
+                (self.folder / SETTINGS).unlink()
+                self.folder.rmdir()
         finally:
             self._lock.close()

@@ -20,6 +20,7 @@ from typer.main import get_command
 
 from ...core.errors import InputError, naming_extras
 from ...core.plugins import LAB, load_plugin, plugins
+from ...pictures.opening import isolate
 from .console import INTERRUPTED, complain, flush, plain_streams, unwritten
 
 # Name → module and function, and what `arr-coc --help` says, shown without importing the module; in its order.
@@ -73,6 +74,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     # typer does not name the parent of all its usage errors in public; it is the parent of BadParameter's parent.
     usage_error = cast("type[Exception]", typer.BadParameter.__mro__[2])
     plain_streams()
+    if whole_process and chosen_of(arguments) not in (None, "doctor"):
+        isolate()
     try:
         with naming_extras():
             code = run(arguments or ["--help"])

@@ -51,16 +51,18 @@ def show_answer(desk: Desk, path: str | None, state: PageState) -> kit.SheetCont
     from ...answering.esper import Esper
 
     check_question(state.q)
-    picture, eye = desk.picture(path), desk.eye(state.model)
-    eye.set_image(picture)
+    picture, document, eye = desk.picture(path), desk.document(path), desk.eye(state.model)
+    eye.set_image(document or picture)
     if state.passes > 1:
-        answer = Esper(eye, "four_pass").set_image(picture).ask(state.q, state.budget, passes=state.passes)
+        answer = Esper(eye, "four_pass").set_image(document or picture).ask(state.q, state.budget, passes=state.passes)
     else:
         answer = eye.ask(state.q, state.budget)
+    if document is not None and answer.pages:
+        picture = document.pages[answer.pages[-1] - 1].draw()
     relevance = eye.scored(state.q) if eye.relevance in ("auto", "scorer") else None
     html = [
         answer_card(answer, true_answer(state.picture, state.q)),
-        passes_strip(picture, answer) if len(answer.passes) > 1 else "",
+        passes_strip(picture, answer) if len(answer.passes) > 1 and not answer.pages else "",
         figures(answer_figures(picture, answer.allocation, relevance), "pairs"),
         budget(answer.allocation),
         notes([*picture.notes, *answer.notes]),
@@ -101,8 +103,10 @@ def answer_figures(picture: Picture, allocation: Allocation, relevance: Relevanc
         Figure(foveated(picture, allocation, size), "What the model sees", regions),
     ]
     if relevance is not None:
-        needs = "Bright is where the question needs detail."
-        shown.append(Figure(heat(relevance, size, pixels), "Relevance", needs))
+        # By its own brightest place: a map whose values are all small would be a black pane.
+        scaled = relevance.map / max(float(relevance.map.max()), 1e-6)
+        needs = "Bright is where the question needs detail; the brightest place is its highest value."
+        shown.append(Figure(heat(scaled, size, pixels), "Relevance", needs))
     return shown
 
 

@@ -26,6 +26,7 @@ from ...core.folders import EXAMPLES, MINI, replacing
 from ...core.kept import ByteStore
 from ...looking import VIEW_SIDE, Prepared
 from ...options import Options
+from ...pictures.document import Document, is_pdf
 from ...pictures.load import Picture, load_picture
 
 if TYPE_CHECKING:
@@ -121,6 +122,12 @@ class Desk:
         with suppress(OSError):
             os.utime(file)  # asked about: not to be swept away
         return self._pictures.made(str(file), load)
+
+    def document(self, path: str | None) -> Document | None:
+        """The PDF of whose cover this is the file: two.pdf of two.pdf.png."""
+        file = self.own_file(path)
+        pdf = file.with_name(file.stem)
+        return self.remember(("document", str(pdf)), lambda: Document.of(pdf)) if is_pdf(pdf) else None
 
     def prepared(self, path: str | None) -> Prepared:
         """The same, ready to be looked at any number of times."""

@@ -91,7 +91,7 @@ class Sidebar:
                 elem_id="picture",
                 buttons=[],
                 image_mode=None,
-                placeholder="Drop a picture here, paste one, or click to choose",
+                placeholder="Drop a picture or a PDF here, paste one, or click to choose",
             )
         )
         with gr.Row(elem_classes="examples-row"):
@@ -143,8 +143,8 @@ class Sidebar:
             own = event(lambda: (UPLOAD, known_questions(UPLOAD)), None, [page.source, self.questions], **kit.HIDDEN)
             own.then(None, None, None, js=kit.RUN_BY_ITSELF)
         opened, picked = pdf_events(page)
-        page.pdf.change(opened, [page.pdf], [self.pdf_pages, self.pdf_trouble], **kit.QUICK)
         outputs = [page.picture, page.source, self.questions, self.pdf_trouble]
+        page.pdf.change(opened, [page.pdf], [self.pdf_pages, *outputs], **kit.QUICK)
         drawn = self.pdf_pages.select(picked, [page.pdf], outputs, **kit.QUICK)
         drawn.then(None, None, None, js=kit.RUN_BY_ITSELF)
         asked = self.questions.click(lambda sample: sample[0], [self.questions], [page.question], **kit.QUICK)
@@ -164,10 +164,11 @@ def pdf_events(page: MicroscopePage) -> tuple[Callable[..., tuple[object, ...]],
     """What happens when a PDF is opened, and when one of its pages is clicked."""
     gr, desk = gradio(), page.desk
 
-    def drawn(path: str | None, number: int, side: int | None = None) -> str:
-        """The file of one page, drawn beside the PDF."""
+    def drawn(path: str | None, number: int, side: int | None = None, cover: bool = False) -> str:
+        """The file of one page, drawn beside the PDF. cover: asked about it, all pages are meant (`Desk.document`)."""
         file = desk.own_file(path, "PDF")
         made = file.with_name(f"{file.stem}-{number}{'' if side is None else '.thumb'}.png")
+        made = file.with_name(f"{file.name}.png") if cover else made
         if not made.is_file():
             with replacing(made) as temporary:
                 Image.fromarray(PdfPlace(file, number).draw(side).pixels).save(temporary)
@@ -182,7 +183,10 @@ def pdf_events(page: MicroscopePage) -> tuple[Callable[..., tuple[object, ...]],
 
     def opened(path: str | None) -> tuple[object, ...]:
         found, trouble = kit.in_a_sentence(lambda: thumbnails(path) if path else [])
-        return gr.Gallery(value=found or [], visible=bool(found)), trouble
+        gallery = gr.Gallery(value=found or [], visible=bool(found))
+        if not found:
+            return gallery, gr.skip(), gr.skip(), gr.skip(), trouble
+        return gallery, drawn(path, 1, cover=True), UPLOAD, known_questions(UPLOAD), ""
 
     def picked(path: str | None, chosen: SelectData) -> tuple[object, ...]:
         made, trouble = kit.in_a_sentence(lambda: drawn(path, int(chosen.index) + 1))

@@ -7,6 +7,7 @@ import json
 import secrets
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from os import PathLike
@@ -21,6 +22,7 @@ from starlette.requests import ClientDisconnect
 from ...answering.chat import LOST
 from ...answering.eye import Eye
 from ...answering.pages import as_document
+from ...asking import loaded_or_light
 from ...core.errors import InputError, Stopped, of_kind, shown, stopping
 from ...core.values import JsonObject
 from ...decide_document import LEFT_OUT, document_budget
@@ -29,12 +31,12 @@ from ...pictures.document import Document
 from .. import web
 from ..web import GONE, Guard, Limits, Refused, status_routes, unless_gone
 from .chat import ChatRequest, read_chat
-from .engine import Done, Engine, Late, ReadPrompt, ServeJob, Told
+from .engine import Done, Engine, Late, QuickEngine, ReadPrompt, ServeJob, Told
 
 PORT = 8000
 CHAT = "/v1/chat/completions"
-# Seconds that open answers have once the server ends.
-GRACE = 30
+# Seconds that open answers have once the server ends; the engine then has a sixth of it for its last batch.
+GRACE = 24
 Result = TypeVar("Result")
 
 
@@ -119,15 +121,17 @@ class Call:
         self.leave()
         return Refused(504, f"no answer within {self.seconds:g} s; ask for fewer tokens, or later")
 
-    def submit(self, engine: Engine, asked: ChatRequest) -> None:
+    async def submit(self, engine: Engine, asked: ChatRequest) -> None:
         """Raises `Refused`."""
 
         def tell(item: Told) -> None:
             with suppress(RuntimeError):  # the loop has ended
                 self.loop.call_soon_threadsafe(self.told.put_nowait, item)
 
-        self.job = ServeJob(asked, tell, self.until)
-        engine.submit(self.job)
+        self.job = job = ServeJob(asked, tell, self.until)
+        if asked.pages_shown is not None:
+            await self.within(lambda: engine.look_ahead(job))
+        engine.submit(job)
 
     def leave(self) -> None:
         """The answer is not wanted any more."""
@@ -211,10 +215,9 @@ async def streamed(
 def count_tokens(eye: Eye, asked: ChatRequest) -> JsonObject:
     """What a request will cost, by sizes alone. tokens: visual ones at most. full: of whole pictures and pages. text:
     tokens of the words."""
-    images, options = eye.processor.image_processor, asked.options
-    cell = getattr(images, "patch_size", 16) * getattr(images, "merge_size", 1)
+    options, cell = asked.options, eye.engine.cell
     parts = [part for turn in asked.turns for part in turn.parts]
-    words = sum(len(eye.processor.tokenizer(part)["input_ids"]) for part in parts if isinstance(part, str))
+    words = sum(len(eye.engine.tokenizer.encode(part)) for part in parts if isinstance(part, str))
     each = [
         sum(-(-page.size[0] // cell) * -(-page.size[1] // cell) for page in as_document(part))
         for part in parts
@@ -259,9 +262,12 @@ def build_api(
 
     @asynccontextmanager
     async def life(application: FastAPI) -> AsyncGenerator[None]:
+        # One thread for each request that may be open: some may wait long for their files.
+        threads = ThreadPoolExecutor(limits.queue + limits.batch, "arr-coc read")
+        asyncio.get_running_loop().set_default_executor(threads)
         engine.start()
         yield
-        await asyncio.to_thread(engine.close, GRACE)
+        await asyncio.to_thread(engine.close, GRACE / 6)
 
     handlers: Any = {Refused: refused, InputError: refused, HTTPException: elsewhere}
     api = FastAPI(docs_url=None, redoc_url=None, openapi_url=None, lifespan=life, exception_handlers=handlers)
@@ -273,7 +279,7 @@ def build_api(
         body = await call.body()
         engine.check_room()
         asked = await call.within(lambda: read_chat(body, name, limits, budget))
-        call.submit(engine, asked)
+        await call.submit(engine, asked)
         head = {"id": f"chatcmpl-{secrets.token_hex(12)}", "created": int(time.time()), "model": name}
         streaming = False
         try:
@@ -343,7 +349,8 @@ def serve(
     """
     web.check_exposure(host, key)
     options = as_options(options).default(relevance="auto")
-    eye = Eye.from_pretrained(model, device=options.device, relevance=options.relevance, record=record)
-    api = build_api(Engine(eye, limits), host=host, key=key, budget=options.budget)
+    eye = loaded_or_light(model, options.device, relevance=options.relevance, record=record)
+    engine = (Engine if hasattr(eye.engine, "model") else QuickEngine)(eye, limits)
+    api = build_api(engine, host=host, key=key, budget=options.budget)
     with suppress(KeyboardInterrupt):  # by now everything has been answered
         web.run(api, host, port, ready, GRACE)

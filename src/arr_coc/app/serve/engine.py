@@ -13,24 +13,20 @@ import threading
 from collections import deque
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from contextvars import copy_context
 from copy import copy
 from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import TYPE_CHECKING, TypeVar
 
-import torch
-
 from ...answering.chat import ChatLook
-from ...answering.decoding import Spelling, Sureness, end_tokens, is_lean, steps
+from ...answering.decoding import Spelling, Sureness, is_lean, steps
 from ...answering.eye import Eye
-from ...answering.stock import joined
+from ...answering.light import prompt_ids
 from ...core.answer import Answer
 from ...core.errors import InputError, Stopped, check_stop, stopping
-from ...core.modules import using_gpu
 from ...core.values import timed
-from ...realizing.base import Realized
 from ..web import Limits, Refused, crowded
 from .chat import ChatRequest
 
@@ -82,6 +78,7 @@ class ServeJob:
     def __init__(self, asked: ChatRequest, tell: Callable[[Told], None], until: float = math.inf) -> None:
         self.asked, self.tell, self.until = asked, tell, until
         self.arrived, self.gone = perf_counter(), False
+        self.row: ServeRow | None = None  # what was looked at before its turn
 
     @property
     def over(self) -> bool:
@@ -126,6 +123,8 @@ def together(rows: Sequence[ServeRow]) -> list[list[ServeRow]]:
 @contextmanager
 def asking_layers(model: PreTrainedModel) -> Generator[None]:
     """Every layer of a model asks, before it runs, whether its result is still wanted."""
+    import torch
+
     layers = [one for several in model.modules() if isinstance(several, torch.nn.ModuleList) for one in several]
     hooks = [layer.register_forward_pre_hook(lambda *_: check_stop()) for layer in layers]
     try:
@@ -144,7 +143,7 @@ class Engine(threading.Thread):
     ) -> None:
         super().__init__(name="arr-coc engine", daemon=True)
         self.eye, self.limits, self.observe = eye, limits or Limits(), observe
-        self.ends = end_tokens(eye.model)
+        self.ends = eye.engine.ends
         self.lookers = max(1, (os.cpu_count() or 2) // 2)
         self._jobs: deque[ServeJob] = deque()
         self._changed = threading.Condition()
@@ -162,6 +161,10 @@ class Engine(threading.Thread):
             self.check_room()
             self._jobs.append(job)
             self._changed.notify_all()
+
+    def look_ahead(self, job: ServeJob) -> None:
+        """Look for a request that shows documents, in its own thread: no batch waits for what is slow to draw."""
+        job.row = self._look(job)
 
     def check_room(self) -> None:
         """Would a job be taken now? Raises `Refused`."""
@@ -182,7 +185,8 @@ class Engine(threading.Thread):
     def run(self) -> None:
         """Answer batch after batch until there is nothing left to do."""
         try:
-            with asking_layers(self.eye.model):
+            model = getattr(self.eye.engine, "model", None)
+            with nullcontext() if model is None else asking_layers(model):
                 while batch := self._take():
                     started = perf_counter()
                     self._answer(batch)
@@ -249,6 +253,8 @@ class Engine(threading.Thread):
         return [row for row in found if row is not None]
 
     def _look(self, job: ServeJob) -> ServeRow:
+        if job.row is not None:
+            return job.row
         started = perf_counter()
         with stopping(lambda: job.over):
             check_stop()
@@ -258,19 +264,30 @@ class Engine(threading.Thread):
         looked.seconds["wait"] = started - job.arrived
         if job.asked.notes:
             looked = replace(looked, plan=replace(looked.plan, notes=(*looked.plan.notes, *job.asked.notes)))
-        return ServeRow(job, looked, Spelling(self.eye.processor.tokenizer, self.ends, job.asked.stop))
+        return ServeRow(job, looked, Spelling(self.eye.engine.tokenizer, self.ends, job.asked.stop))
 
     def _speak(self, rows: list[ServeRow], batch: int) -> None:
+        import torch
+
+        from ...core.modules import using_gpu
+
         gone = stopping(lambda: all(row.job.over for row in rows))
         with torch.inference_mode(), gone, using_gpu(self.eye.model.device):
             self._spell(rows, batch)
 
     def _spell(self, rows: list[ServeRow], batch: int) -> None:
         """Encode, and tell every row its words step by step."""
+        import torch
+
+        from ...answering.stock import joined
+
         eye, seconds = self.eye, {}
         with timed(seconds, "encode"):
             realized = eye.engine.realize(joined([row.looked for row in rows]))
-        self._tell_seen(rows, realized, batch)
+        visual = realized.inputs["input_ids"] == eye.backbone.image_token_id(eye.model)
+        counts = visual.sum(1).tolist(), (realized.index >= 0).sum(1).tolist()
+        for row, tokens, prompt in zip(rows, *counts, strict=True):
+            self._tell_seen(row, tokens, prompt, batch)
         sureness = Sureness(eye.temperature)
         started = perf_counter()
         most = max(row.job.asked.options.max_new_tokens for row in rows)
@@ -291,15 +308,10 @@ class Engine(threading.Thread):
             except StopIteration:
                 step = None
 
-    def _tell_seen(self, rows: Sequence[ServeRow], realized: Realized, batch: int) -> None:
-        visual = realized.inputs["input_ids"] == self.eye.backbone.image_token_id(self.eye.model)
-        counts = visual.sum(1).tolist(), (realized.index >= 0).sum(1).tolist()
-        for row, tokens, prompt in zip(rows, *counts, strict=True):
-            row.spent = tokens
-            notes = row.looked.plan.notes
-            relevance = notes[0] if notes and notes[0].startswith("relevance") else "the caller's allocation"
-            full = row.looked.full
-            row.job.tell(ReadPrompt(tokens, full, prompt, relevance, batch))
+    def _tell_seen(self, row: ServeRow, tokens: int, prompt: int, batch: int) -> None:
+        row.spent, notes = tokens, row.looked.plan.notes
+        relevance = notes[0] if notes and notes[0].startswith("relevance") else "the caller's allocation"
+        row.job.tell(ReadPrompt(tokens, row.looked.full, prompt, relevance, batch))
 
     def _conclude(self, row: ServeRow, sure: dict[str, float]) -> None:
         spelling = row.spelling
@@ -309,3 +321,26 @@ class Engine(threading.Thread):
         if row.looked.copied is not None:  # the page's words may have said it better
             row.job.tell(answer.text)
         row.job.tell(Done(answer, "stop" if spelling.ended else "length", len(spelling.ids)))
+
+
+class QuickEngine(Engine):
+    """The bundled `mini` without torch: one request after the other."""
+
+    def _answer(self, batch: Sequence[ServeJob]) -> None:
+        for row in self._looks(batch):
+            self._attempt(row.job, lambda job, row=row: self._speak([row], 1))
+
+    def _speak(self, rows: list[ServeRow], batch: int) -> None:
+        (row,), engine = rows, self.eye.engine
+        with stopping(lambda: row.job.over):
+            speaking, tokens = engine.speak(row.looked, row.job.asked.options.max_new_tokens)
+            prompt = len(prompt_ids(engine.folder, row.looked.inputs["query"], tokens))
+            self._tell_seen(row, tokens, prompt, batch)
+            sureness, started = Sureness(self.eye.temperature), perf_counter()
+            for step in speaking:
+                check_stop()
+                sureness.add(*step)
+                if row.add(int(step.ids[0])):
+                    break
+            row.looked.seconds["answer"] = perf_counter() - started
+            self._conclude(row, sureness.row(0))

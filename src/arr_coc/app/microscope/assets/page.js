@@ -84,4 +84,20 @@ window.arrCoc = {
     if (done) event.preventDefault();
   },
 };
+// A PDF that is dropped on the picture opens as one, in the part of the page that takes PDFs.
+document.addEventListener("drop", (event) => {
+  const file = event.dataTransfer && event.dataTransfer.files[0];
+  if (!file || !/\.pdf$/i.test(file.name) || !event.target.closest("#picture")) return;
+  event.preventDefault();
+  event.stopImmediatePropagation();
+  const held = new DataTransfer(), start = Date.now();
+  held.items.add(file);
+  const input = () => document.querySelector("#pdf-file input[type=file]");
+  if (!input()) document.querySelector("#pdf button").click();
+  const hand = () => {
+    if (input()) { input().files = held.files; input().dispatchEvent(new Event("change", {bubbles: true})); }
+    else if (Date.now() - start < 5000) setTimeout(hand, 50);
+  };
+  hand();
+}, true);
 document.addEventListener("keydown", (event) => window.arrCoc.key(event));

@@ -1,0 +1,268 @@
+"""Opening files of strangers in helper processes, which can be killed. Library callers stay in their own process.
+
+with isolated():
+    load_picture("from-a-stranger.jpg")      a helper decodes it, or one line says why not
+
+A decoder may take for ever, or all memory, over a small file. So whatever reads a file is decorated with `apart`:
+inside `isolated` it runs in a helper, which has ten seconds of the processor, thirty by the clock, and memory by the
+pixels. These are limits, not a sandbox: a helper may do whatever its user may. Windows has none of them.
+"""
+
+from __future__ import annotations
+
+import atexit
+import io
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, suppress
+from functools import wraps
+from importlib import import_module
+from pathlib import Path
+from tempfile import TemporaryFile
+from threading import Condition
+from typing import Any, ParamSpec, TypeVar, cast
+
+from ..core.errors import InputError, check_stop
+
+# Of one file: seconds of the processor, seconds by the clock, and how often it may exceed its limits.
+SECONDS, CLOCK, STRIKES = 10, 30, 3
+# Seconds of the processor after which a helper gives way to others, and by how much.
+FAIR, NICE = 1.0, 10
+# Helpers at once, those that wait for work, and seconds after which one of these ends.
+MOST, SPARE, IDLE = 16, max(2, os.cpu_count() or 1), 60
+# Bytes of pixels that a helper keeps room for: fresh pages of memory take most of the time.
+KEPT = 1 << 26
+# Bytes of address space: of a helper, and of each pixel of a picture.
+BASE, BYTES_PER_PIXEL = 1 << 30, 16
+ENVIRONMENT = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "2", "VIPS_CONCURRENCY": "2"}
+HELPER = "from arr_coc.pictures.opening import help_out; help_out({}, {}, {})"
+
+Parameters = ParamSpec("Parameters")
+Result = TypeVar("Result")
+
+
+def apart(work: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
+    """Run `work(file, name, …)` in a helper where `isolated` is on. file: a path or bytes; open files stay here. name:
+    what messages call it."""
+
+    @wraps(work)
+    def run(*args: Parameters.args, **more: Parameters.kwargs) -> Result:
+        file, name, *others = cast("tuple[Any, ...]", args)
+        file = file.getvalue() if isinstance(file, io.BytesIO) else file
+        if _users and isinstance(file, bytes | str | os.PathLike):
+            file = file if isinstance(file, bytes) else Path(os.path.abspath(file))
+            return cast("Result", _helpers.run(place, file, name, others))
+        return work(*args, **more)
+
+    place = run.__module__, run.__qualname__
+    return run
+
+
+def isolate() -> None:
+    """Open files in helpers from now on. The first one starts at once, beside whatever is imported meanwhile."""
+    global _users
+    if hasattr(os, "fork"):
+        _users += 1
+        _helpers.give_back(_helpers.take(None), True)
+
+
+@contextmanager
+def isolated() -> Generator[None]:
+    """Open files in helpers inside the block."""
+    global _users
+    isolate()
+    try:
+        yield
+    finally:
+        _users = max(0, _users - 1)
+        if not _users:
+            _helpers.close()
+
+
+# ---- the helper ------------------------------------------------------------------------------------------------------
+
+
+def help_out(descriptor: int, table: int, idle: float) -> None:
+    """Do what is asked, one request at a time, until nobody asks any more, or not for so long. table: the file in which
+    arrays are handed over: through a pipe they take ten times as long."""
+    global is_helper
+    is_helper = True
+    link, file, resource = import_module("multiprocessing.connection").Connection(descriptor), b"", _resource()
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    with suppress(OSError):  # where the machine runs out of memory, Linux ends a helper first
+        Path("/proc/self/oom_score_adj").write_text("1000")
+    for ahead in ("arr_coc.pictures.document", "cv2"):  # while nobody asks yet
+        with suppress(ImportError):
+            import_module(ahead)
+    while link.poll(idle):
+        (module, function), given, name, others = link.recv()  # ends with EOFError where its owner has ended
+        file = file if given is None else given
+        # In case nobody is left who watches.
+        resource.setrlimit(resource.RLIMIT_CPU, (int(time.process_time()) + 2 * SECONDS, resource.RLIM_INFINITY))
+        memory_for(0)
+        value, error = None, None
+        try:
+            value = getattr(import_module(module), function)(file, name, *others)
+        except InputError as refused:
+            error = refused
+        except Exception as wrong:
+            error = InputError(f"{name} cannot be read ({' '.join(repr(wrong).split())[:120]}); save it again, smaller")
+        arrays: list[pickle.PickleBuffer] = []
+        data = pickle.dumps((value, error), 5, buffer_callback=arrays.append)
+        parts = [one.raw() for one in arrays]
+        for part in parts:
+            os.write(table, part)
+        link.send((data, [part.nbytes for part in parts]))
+
+
+def memory_for(pixels: int) -> None:
+    """Let this process, where it is a helper, have the memory that so large a picture needs."""
+    if is_helper:
+        resource, most = _resource(), BASE + BYTES_PER_PIXEL * pixels
+        with suppress(ValueError, OSError):  # macOS takes no limit of memory
+            resource.setrlimit(resource.RLIMIT_AS, (most, resource.getrlimit(resource.RLIMIT_AS)[1]))
+
+
+def _resource() -> Any:
+    return import_module("resource")
+
+
+class Helper:
+    """One process, as its owner sees it."""
+
+    def __init__(self) -> None:
+        self.link, its = import_module("multiprocessing").Pipe()
+        linux = sys.platform == "linux"
+        self.table = os.fdopen(os.memfd_create("arr-coc"), "r+b", 0) if linux else TemporaryFile(buffering=0)  # noqa: SIM115
+        with its:
+            descriptors = its.fileno(), self.table.fileno()
+            self.process = subprocess.Popen(
+                [sys.executable, "-P", "-c", HELPER.format(*descriptors, IDLE)],
+                pass_fds=descriptors,
+                stdout=subprocess.DEVNULL,
+                process_group=0,  # Ctrl-C is for its owner
+                env={**os.environ, **ENVIRONMENT},
+            )
+        self.gives_way, self.file = False, b""
+
+    def spent(self) -> float:
+        """Seconds of the processor so far; where nothing tells them, of the clock."""
+        if sys.platform == "linux":
+            with suppress(OSError):
+                return time.clock_gettime((~self.process.pid << 3) | 2)  # clock_getcpuclockid(3)
+        return time.perf_counter()
+
+    def run(self, work: tuple[str, str], file: bytes | Path, name: str, others: list[object]) -> Any:
+        """The result, or what was raised. `OSError` or `EOFError` where it died or its time is over."""
+        started, before = time.perf_counter(), self.spent()
+        # The bytes of a document are sent once for all of its pages.
+        known = file is self.file and isinstance(file, bytes)
+        self.link.send((work, None if known else file, name, others))
+        self.file = file
+        while not self.link.poll(0.05):
+            check_stop()
+            spent = self.spent() - before
+            if spent > SECONDS or time.perf_counter() - started > CLOCK:
+                raise TimeoutError
+            if spent > FAIR and not self.gives_way:
+                self.gives_way = True
+                with suppress(OSError):
+                    os.setpriority(os.PRIO_PROCESS, self.process.pid, NICE)
+        data, sizes = self.link.recv()
+        self.table.seek(0)
+        arrays = [bytearray(size) for size in sizes]
+        for array in arrays:
+            self.table.readinto(array)
+        self.table.seek(0)  # the helper writes where this process stands
+        if sum(sizes) > KEPT:
+            self.table.truncate()
+        value, error = pickle.loads(data, buffers=arrays)
+        if error is not None:
+            raise error
+        return value
+
+    def end(self) -> int:
+        """Kill it; how it ended."""
+        self.process.kill()
+        self.link.close()
+        self.table.close()
+        return self.process.wait()
+
+
+class Helpers:
+    """Those that wait for work, and those that work. A file that exceeds its limits again and again is refused."""
+
+    def __init__(self) -> None:
+        self.changed, self.idle, self.busy = Condition(), list[Helper](), set[Helper]()
+        self.strikes: dict[object, int] = {}
+
+    def run(self, work: tuple[str, str], file: bytes | Path, name: str, others: list[object]) -> Any:
+        key = hash(file) if isinstance(file, bytes) else (file, os.path.getmtime(file) if file.exists() else 0)
+        if self.strikes.get(key, 0) >= STRIKES:
+            raise InputError(f"{name} took too long or too much memory {STRIKES} times; leave it out, or save it again")
+        helper, whole = self.take(file), False
+        try:
+            value = helper.run(work, file, name, others)
+            whole = True
+            return value
+        except InputError:
+            whole = True
+            raise
+        except (EOFError, OSError) as error:
+            code = helper.end()
+            if code == 0:  # it had waited too long for work, and was on its way out
+                return self.run(work, file, name, others)
+            if code > 0:
+                raise InputError(f"{name} was not opened: {sys.executable} does not start") from error
+            self.strikes[key] = self.strikes.get(key, 0) + 1
+            late = isinstance(error, TimeoutError) or code == -signal.SIGXCPU
+            reason = f"took more than {SECONDS} s to open" if late else "took too much memory, or broke its reader"
+            raise InputError(f"{name} {reason}; save it again, simpler or smaller") from error
+        finally:
+            self.give_back(helper, whole)
+
+    def take(self, file: bytes | Path | None) -> Helper:
+        with self.changed:
+            while len(self.busy) >= MOST:
+                check_stop()
+                self.changed.wait(0.1)
+            # One that has this document open, or else the one that worked last.
+            same = (one for one in self.idle if file is one.file or (isinstance(file, Path) and file == one.file))
+            helper = next(same, None) or (self.idle[-1] if self.idle else Helper())
+            self.idle = [one for one in self.idle if one is not helper]
+            self.busy.add(helper)
+            return helper
+
+    def give_back(self, helper: Helper, whole: bool) -> None:
+        with self.changed:
+            self.busy.discard(helper)
+            keep = whole and not helper.gives_way and _users and len(self.idle) < SPARE
+            self.idle += [helper] if keep else []
+            self.changed.notify()
+        if not keep:
+            helper.end()
+
+    def close(self) -> None:
+        """End all of them; what they were doing is refused."""
+        with self.changed:
+            ended, self.idle = [*self.idle, *self.busy], []
+        for helper in ended:
+            helper.process.kill()
+
+    def forget(self) -> None:
+        """In a fork: these belong to the parent."""
+        for helper in (*self.idle, *self.busy):
+            helper.link.close()
+            helper.table.close()
+        self.__init__()
+
+
+_helpers, _users, is_helper = Helpers(), 0, False
+atexit.register(_helpers.close)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_helpers.forget)
