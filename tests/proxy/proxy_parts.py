@@ -57,6 +57,7 @@ class Upstream:
     break_off: bool = False
     seen: list[tuple[str, dict[str, str], bytes]] = field(default_factory=list)
     answer: Callable[[str, dict[str, Any]], dict[str, Any]] | None = None
+    respond: Callable[[dict[str, Any]], bytes] | None = None
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] != "http":
@@ -70,6 +71,8 @@ class Upstream:
         reply = self.body
         if self.answer is not None:
             reply = json.dumps(self.answer(scope["path"], json.loads(body))).encode()
+        if self.respond is not None:
+            reply = self.respond(json.loads(body))
         await send({"type": "http.response.start", "status": self.status, "headers": self.headers})
         async for piece in self._pieces(reply):
             await send({"type": "http.response.body", "body": piece, "more_body": True})
