@@ -142,8 +142,7 @@ async def prepare(
         call.note(state="packed")
         call.pointing, call.frame = packed.pointing, packed.frame
     if packed.pictures:
-        full, spent = (sum(getattr(one, name) for one in packed.slots) for name in ("full", "spent"))
-        call.note(tokens=spent, full=full, pictures=packed.pictures)
+        call.note(tokens=packed.spent, full=packed.full, pictures=packed.pictures)
     if packed.reason:
         call.note(fallback=packed.reason)
     return call

@@ -12,15 +12,17 @@ import hashlib
 import logging
 import math
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
 from urllib.parse import urlsplit
 
 from ...balancing.document import page_relevances
 from ...core.errors import InputError, check_stop, positive, shown, stopping, whole
 from ...core.kept import ByteStore, bytes_of
 from ...core.values import JsonObject
+from ...decide_document import listed
 from ...options import Options
 from ...packing.pack import MOST_CROPS, PackPage, PackStyle, details, grip_for, is_jpeg, pack_pages
 from ...packing.packed import PackedPicture, PackPart, encoded, told, where
@@ -39,6 +41,7 @@ LOOKED_BACK = 4
 PAGES_SHOWN, CHARACTERS = 8, 4
 # An older screen costs so much of what it cost when it was new.
 FADED = 0.25
+Result = TypeVar("Result")
 log = logging.getLogger("arr_coc.proxy")
 
 
@@ -118,6 +121,14 @@ class PackedRequest:
         """Whether its body is another one now."""
         return any(one.files for one in self.slots)
 
+    @property
+    def full(self) -> int:
+        return sum(one.full for one in self.slots)
+
+    @property
+    def spent(self) -> int:
+        return sum(one.spent for one in self.slots)
+
 
 @dataclass(frozen=True)
 class PackJob:
@@ -177,7 +188,7 @@ class Packer:
         if pointing is not None and frame is None:
             return PackedRequest(pictures=len(slots))
         jobs = self._jobs(chosen, len(slots), table, options, frame)
-        made = await asyncio.gather(*(self._in_thread(job) for job in jobs))
+        made = await asyncio.gather(*(self.packed(job) for job in jobs))
         missed = next((one.reason for one in made if one.reason), "")
         if pointing is not None and missed:
             raise InputError(f"nothing is packed where clicks could miss: {missed}")
@@ -198,7 +209,7 @@ class Packer:
         earlier = [job for job in jobs if latest and own[job.slot].pictures and job.slot.question != latest]
         for job in earlier[-LOOKED_BACK:] if first + MOST_CROPS * LOOKED_BACK <= (table.pictures or math.inf) else ():
             more = replace(job, slot=replace(job.slot, question=latest), shown=own[job.slot].pictures)
-            one = await self._in_thread(more)
+            one = await self.packed(more)
             if one.files:
                 parts = [(number, part.panes[0]) for number, part in enumerate(one.pictures, first)]
                 words = "\n\n".join(one.texts) or " ".join(
@@ -240,25 +251,32 @@ class Packer:
             jobs.append(PackJob(slot, table, options, alone, shown * (1 + MOST_CROPS), own, FADED if old else 1.0))
         return jobs
 
-    async def _in_thread(self, job: PackJob) -> PackedSlot:
-        """Pack in a thread; where that fails or takes too long, the slot stays as it is."""
+    async def timed(self, work: Callable[[], Result]) -> Result:
+        """The result of work in a thread. Raises `TimeoutError` where it takes too long; it is then called off."""
         left = threading.Event()
 
-        def run() -> PackedSlot:
+        def run() -> Result:
             with stopping(left.is_set):
                 check_stop()
-                return self._pack(job)
+                return work()
 
         try:
             async with asyncio.timeout(self.settings.look_seconds):
                 return await asyncio.get_running_loop().run_in_executor(self._threads, run)
+        except TimeoutError:
+            raise TimeoutError("it took too long") from None
+        finally:
+            left.set()
+
+    async def packed(self, job: PackJob) -> PackedSlot:
+        """Pack in a thread; where that fails or takes too long, the slot stays as it is."""
+        try:
+            return await self.timed(lambda: self._pack(job))
         except (InputError, TimeoutError) as error:
-            return PackedSlot("fallback", reason=str(error) or "it took too long")
+            return PackedSlot("fallback", reason=str(error))
         except Exception:  # whatever it is, the client gets its answer
             log.exception("a picture went on as it came")
             return PackedSlot("fallback", reason="something went wrong")
-        finally:
-            left.set()
 
     def _opened(self, data: bytes) -> Document:
         """A picture or a document by its header; refused where it has too many pixels."""
@@ -321,6 +339,8 @@ class Packer:
         ]
         made = made_slot(pictures, tuple(page.size for page in document), job.table)
         read = [f"Page {number + 1} of {len(document)} reads: {text}" for number, text in sorted(words.items()) if text]
+        hidden = sorted(set(range(1, len(document) + 1)) - {one.panes[0].page + 1 for one in pictures})
+        read += [f"Pages that are not shown as pictures: {listed(hidden)}."] if hidden else []
         return replace(made, spent=made.spent + spent, texts=tuple(read))
 
 
