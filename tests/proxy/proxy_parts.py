@@ -54,6 +54,7 @@ class Upstream:
     headers: list[tuple[bytes, bytes]] = field(default_factory=lambda: [(b"content-type", b"application/json")])
     pieces: list[bytes] | None = None
     wait: float = 0.0
+    pause: float = 0.005
     break_off: bool = False
     seen: list[tuple[str, dict[str, str], bytes]] = field(default_factory=list)
     answer: Callable[[str, dict[str, Any]], dict[str, Any]] | None = None
@@ -83,7 +84,7 @@ class Upstream:
     async def _pieces(self, reply: bytes) -> AsyncIterator[bytes]:
         for piece in self.pieces if self.pieces is not None else [reply]:
             yield piece
-            await asyncio.sleep(0.005)
+            await asyncio.sleep(self.pause)
 
     @property
     def last(self) -> dict[str, Any]:

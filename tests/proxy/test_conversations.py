@@ -15,7 +15,9 @@ import httpx
 import numpy as np
 import pytest
 from PIL import Image
-from proxy_parts import Upstream, data_url, page_bytes, running
+from proxy_parts import PAGE, QUESTION, Upstream, data_url, page_bytes, running
+
+from arr_coc.packing.prices.tables import table_for
 
 PATHS = {"chat": "/v1/chat/completions", "messages": "/v1/messages", "responses": "/v1/responses"}
 PATHS["gemini"] = "/v1beta/models/gemini-2.5-pro:generateContent"
@@ -305,3 +307,171 @@ def test_clicks_land(case: Any, upstream: Upstream, address: str) -> None:
         x, y = clicked(arguments_in(protocol, answer))
         landed += x0 <= x < x1 and y0 <= y < y1
     assert landed == 168
+
+
+UNKNOWN = {
+    "a tool of tomorrow": ({"type": "computer_20991231", "name": "computer"}, "points in a way"),
+    "thousandths": (
+        {"name": "click", "description": "on the screen, 0-1000", "input_schema": CLICK["parameters"]},
+        "may",
+    ),
+    "no screen": ({"name": "plot", "description": "A chart.", "input_schema": CLICK["parameters"]}, "may point"),
+    "no picture here": (ANTHROPIC, "a screen is not in the request"),
+}
+
+
+@pytest.mark.parametrize("case", UNKNOWN)
+def test_what_is_not_understood_is_not_packed(case: str, upstream: Upstream, address: str) -> None:
+    tool, reason = UNKNOWN[case]
+    remote = {"type": "image", "source": {"type": "url", "url": "http://127.0.0.1:9/a.png"}}
+    more = [remote] if case == "no picture here" else []
+    body = body_of(
+        "messages", [user("messages", shown("messages", PAGE), *more, said("messages", QUESTION))], tools=[tool]
+    )
+    answer = send(address, "messages", body)
+    assert upstream.last == body
+    assert reason in answer.headers["x-arr-coc-fallback"]
+
+
+def test_tools_that_do_not_point_change_nothing(upstream: Upstream, address: str) -> None:
+    fields = {
+        "read_file": {"path": {"type": "string"}, "start": {"type": "integer"}},
+        "browser_click": {"target": {"type": "string"}, "ref": {"type": "string"}},
+        "browser_resize": {"width": {"type": "number"}, "height": {"type": "number"}},
+    }
+    tools = [{"name": name, "input_schema": {"type": "object", "properties": one}} for name, one in fields.items()]
+    upstream.body = b'{"content": [{"type": "tool_use", "name": "read_file", "input": {"start": 7, "x": 9}}]}'
+    body = body_of("messages", [user("messages", shown("messages", PAGE), said("messages", QUESTION))], tools=tools)
+    answer = send(address, "messages", body)
+    assert answer.headers["x-arr-coc"] == "packed"
+    assert answer.content == upstream.body
+
+
+def test_earlier_calls_are_told_in_the_frame_of_the_model(upstream: Upstream, address: str) -> None:
+    """What a client was given as a click comes back to the upstream as the model has said it."""
+    _, body, *_ = anthropic_case(marked_screen(3)[0], 0)
+    upstream.body = json.dumps(whole_answer("messages", {"action": "left_click", "coordinate": [201, 99]})).encode()
+    upstream.headers = [(b"content-type", b"application/json")]
+    answer = send(address, "messages", body, x_arr_coc_budget="12%").json()
+    result = {"type": "tool_result", "tool_use_id": "t2", "content": [shown("messages", marked_screen(4)[0])]}
+    assert answer["content"][0]["input"]["coordinate"] != [201, 99]
+    more = [{"role": "assistant", "content": answer["content"]}, user("messages", result)]
+    send(address, "messages", {**body, "messages": [*body["messages"], *more]}, x_arr_coc_budget="12%")
+    assert upstream.last["messages"][3]["content"][0]["input"] == {"action": "left_click", "coordinate": [201, 99]}
+
+
+# ---- what shows something, wherever it stands ------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def report() -> bytes:
+    """A PDF of six pages with a text layer; only the fourth names the loss."""
+    from pypdfium2 import PdfDocument, raw
+
+    document = PdfDocument.new()
+    for number in range(6):
+        page = document.new_page(595, 842)
+        line = "The loss in 2021 was 4711 euros." if number == 3 else f"Nothing of note in section {number}."
+        for row in range(20):
+            text = raw.FPDFPageObj_NewTextObj(document, b"Helvetica", 14)
+            held = (line if row == 9 else f"Row {row} of section {number}.").encode("utf-16-le") + b"\0\0"
+            raw.FPDFText_SetText(text, (raw.c_ushort * (len(held) // 2)).from_buffer_copy(held))
+            raw.FPDFPageObj_Transform(text, 1, 0, 0, 1, 60, 780 - 30 * row)
+            raw.FPDFPage_InsertObject(page, text)
+        raw.FPDFPage_GenerateContent(page)
+    memory = io.BytesIO()
+    document.save(memory)
+    return memory.getvalue()
+
+
+DOCUMENTS: dict[str, Callable[[str], dict[str, Any]]] = {
+    "messages": lambda text: {
+        "type": "document",
+        "source": {"type": "base64", "media_type": "application/pdf", "data": text},
+        "cache_control": {"type": "ephemeral"},
+    },
+    "chat": lambda text: {
+        "type": "file",
+        "file": {"filename": "a.pdf", "file_data": f"data:application/pdf;base64,{text}"},
+    },
+    "responses": lambda text: {
+        "type": "input_file",
+        "filename": "a.pdf",
+        "file_data": f"data:application/pdf;base64,{text}",
+    },
+    "gemini": lambda text: {"inlineData": {"mimeType": "application/pdf", "data": text}},
+}
+
+
+@pytest.mark.parametrize("protocol", DOCUMENTS)
+def test_documents_are_text_and_packed_pages(protocol: str, report: bytes, upstream: Upstream, address: str) -> None:
+    part = DOCUMENTS[protocol](base64.b64encode(report).decode())
+    body = body_of(protocol, [user(protocol, part, said(protocol, "What was the loss in 2021?"))])
+    answer = send(address, protocol, body, x_arr_coc_budget="25%")
+    assert answer.headers["x-arr-coc"] == "packed", dict(answer.headers)
+    got = messages_of(upstream.last)[0]["parts" if protocol == "gemini" else "content"]
+    assert any("Page 4 of 6 reads" in one.get("text", "") and "4711" in one["text"] for one in got)
+    assert int(answer.headers["x-arr-coc-tokens"]) <= int(answer.headers["x-arr-coc-full"]) / 4
+    assert base64.b64encode(report).decode() not in json.dumps(got)
+    assert len(got) >= 3
+    assert ("cache_control" in got[-2]) == (protocol == "messages")
+
+
+def test_pictures_of_tools_and_streams_of_gemini(upstream: Upstream, address: str) -> None:
+    output = {"type": "function_call_output", "call_id": "c", "output": [shown("responses", PAGE)]}
+    asked = user("responses", said("responses", QUESTION))
+    call = {"type": "function_call", "call_id": "c", "name": "screenshot", "arguments": "{}"}
+    send(address, "responses", body_of("responses", [asked, call, output]), x_arr_coc_budget="300")
+    got = upstream.last["input"][2]["output"]
+    assert [one["type"] for one in got[:2]] == ["input_text", "input_image"]
+    assert got[1]["image_url"] != data_url(PAGE)
+    upstream.pieces = [b'data: {"candidates": [{"content": {"parts": [{"te', b'xt": "STOP"}]}}]}\r\n\r\n']
+    body = body_of("gemini", [user("gemini", shown("gemini", PAGE), said("gemini", QUESTION))])
+    body["contents"].append(
+        {"role": "user", "parts": [{"functionResponse": {"name": "f", "parts": [shown("gemini", PAGE)]}}]}
+    )
+    path = PATHS["gemini"].replace("generate", "streamGenerate")
+    answer = httpx.post(f"{address}{path}?alt=sse", json=body, headers={"x-arr-coc-budget": "520"}, timeout=60)
+    assert answer.content == b"".join(upstream.pieces)
+    first, second = upstream.last["contents"]
+    assert first["parts"][0]["text"].startswith("Picture 1 is the whole picture")
+    assert list(second["parts"][0]["functionResponse"]["parts"][0]) == ["inlineData"]
+
+
+def test_screens_fade_in_steps(fronting: Callable[..., Any]) -> None:
+    upstream, changed = Upstream(), []
+    with running(upstream) as behind, fronting(behind, budget=100, fade=3) as address:
+        before: list[str] = []
+        for steps in range(1, 11):
+            pages = [
+                user("chat", shown("chat", page_bytes(512, 640 + 32 * n)), said("chat", QUESTION)) for n in range(steps)
+            ]
+            messages = [one for page in pages for one in (page, assistant("chat", "Next."))][:-1]
+            send(address, "chat", body_of("chat", messages))
+            got = [json.dumps(one) for one in messages_of(upstream.last)]
+            changed += [steps] if got[: len(before)] != before else []
+            before = got
+    sizes = [len(one) for one in before[::2]]
+    assert changed == [6, 9]
+    assert max(sizes[:6]) < min(sizes[6:])
+
+
+def test_no_picture_is_refused_for_its_size(upstream: Upstream, address: str) -> None:
+    long = page_bytes(64, 9000)
+    content = user("messages", shown("messages", long), said("messages", QUESTION))
+    send(address, "messages", body_of("messages", [content]), x_arr_coc_budget="9000")
+    sent = next(part for part in upstream.last["messages"][0]["content"] if part["type"] == "image")
+    assert max(Image.open(io.BytesIO(base64.b64decode(sent["source"]["data"]))).size) <= 8000
+
+
+def test_counting_imports_nothing_heavy() -> None:
+    code = (
+        "import sys; from arr_coc.packing.prices.tables import table_for;"
+        "print(table_for('claude').limits.side, {'numpy', 'cv2', 'PIL'} & set(sys.modules))"
+    )
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert told.stdout == "8000 set()\n"
+    table = table_for("claude-sonnet-4-5")
+    assert not table.limits.takes((100, 100), 4_000_000)
+    assert table.limits.takes((100, 8000), 3_900_000)
+    assert not table.limits.takes((100, 2001), 1, pictures=21)

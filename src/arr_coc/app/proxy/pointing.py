@@ -107,7 +107,7 @@ def points(tool: JsonObject) -> bool:
     places = [name for name, several in fields.items() if (kind := kind_of(name)) is not None and several == (kind < 0)]
     unknown = [name for name in fields if name not in places and not re.search(PLAIN, name)]
     clear = bool(re.search(SCREEN, words)) and not unknown and not re.search(SHARES, words)
-    if (places and not clear) or (unknown and re.search(SCREEN, str(tool.get("name")))):
+    if (places and not clear) or (unknown and re.search("(?i)click|tap|drag|mouse|pointer", str(tool.get("name")))):
         raise InputError(f"the tool {tool.get('name')} may point in a way that is not known here")
     return bool(places)
 
