@@ -11,6 +11,7 @@ import asyncio
 import hashlib
 import logging
 import math
+import re
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -76,8 +77,7 @@ class ProxySettings:
             raise InputError("--upstream must not hold a password; clients send their keys themselves")
         if self.assume is not None:
             table_for(self.assume)
-        if self.fade is not None:
-            whole(self.fade, "fade", 1)
+        whole(1 if self.fade is None else self.fade, "fade", 1)
         whole(self.cache, "the limit cache", 0)
         positive(self.look_seconds, "the limit look_seconds")
 
@@ -168,11 +168,9 @@ class Packer:
     def table(self, model: object) -> TokenTable:
         """How the model of a request counts; raises `InputError` where no table knows it."""
         found = find_table(model) if isinstance(model, str) and model else None
-        if found is not None:
-            return found
-        if self.settings.assume is None:
+        if found is None and self.settings.assume is None:
             raise InputError("no token table knows this model; start the proxy with --for NAME")
-        return table_for(self.settings.assume)
+        return found or table_for(self.settings.assume)
 
     async def request(self, body: JsonObject, protocol: Protocol, model: object, budget: object) -> PackedRequest:
         """Pack what a request shows, in its body. Raises `InputError` where nothing of it can be packed."""
@@ -184,9 +182,11 @@ class Packer:
             raise InputError(f"the request shows {len(slots)} pictures; {self.settings.limits.pictures} are packed")
         table, options = self.table(model), self.settings.options.override(budget=budget)
         pointing = Pointing.of(body)
-        frame = None if pointing is None else self._frame(pointing, slots, table, options)
-        if pointing is not None and frame is None:
-            return PackedRequest(pictures=len(slots))
+        frame = None
+        if pointing is not None:
+            frame = await self.timed(lambda: self._frame(pointing, slots, table, options))
+            if frame is None:
+                return PackedRequest(pictures=len(slots))
         jobs = self._jobs(chosen, len(slots), table, options, frame)
         made = await asyncio.gather(*(self.packed(job) for job in jobs))
         missed = next((one.reason for one in made if one.reason), "")
@@ -197,14 +197,14 @@ class Packer:
         for slot in slots:
             one, numbers[slot] = own.get(slot, PackedSlot("small")), first
             if one.files:
-                slot.fill(protocol, one.files, (*one.texts, told(one.pictures, one.sizes, first) if not frame else ""))
+                reduced = frame is not None and not slot.is_document
+                slot.fill(protocol, one.files, (*one.texts, "" if reduced else told(one.pictures, one.sizes, first)))
             first += max(1, len(one.files))
         if pointing is not None and frame is not None:
-            frame = None if pointing.shares else frame
-            if frame is not None:
+            if not pointing.shares:
                 pointing.calls(body[protocol.messages], frame.back)
                 pointing.declare(frame)
-            return PackedRequest(tuple(made), first - 1, pointing, frame)
+            return PackedRequest(tuple(made), first - 1, pointing, None if pointing.shares else frame)
         # What the latest question needs of pictures that were packed for others.
         earlier = [job for job in jobs if latest and own[job.slot].pictures and job.slot.question != latest]
         for job in earlier[-LOOKED_BACK:] if first + MOST_CROPS * LOOKED_BACK <= (table.pictures or math.inf) else ():
@@ -229,9 +229,9 @@ class Packer:
         screens = [one for one in slots if not one.is_document]
         if not screens or not all(one.is_open for one in slots):
             raise InputError("a screen is not in the request")
-        size = self._opened(picture_bytes(screens[0].address)).pages[0].size
-        if pointing.display is not None and pointing.sides is not None:
-            size = int(pointing.display[pointing.sides[1]]), int(pointing.display[pointing.sides[0]])
+        held = pointing.display or {}
+        declared = [held[key] for key in sorted(held) if re.match("display_(height|width)", key)]
+        size = (declared[0], declared[1]) if declared else self._opened(picture_bytes(screens[0].address)).pages[0].size
         full = table.tokens(size)
         fitted = table.fit(size, options.wanted(full)) if options.wanted(full) < full else None
         return fitted and PointFrame(size[1] / fitted.size[1], size[0] / fitted.size[0])
@@ -248,6 +248,7 @@ class Packer:
             old = place < faded and not slot.is_document
             alone = slot.holder is None or old or shown > 0.6 * most or 8 * place >= most
             own = PointFrame(2 * frame.across, 2 * frame.down) if frame is not None and old else frame
+            own = None if slot.is_document else own
             jobs.append(PackJob(slot, table, options, alone, shown * (1 + MOST_CROPS), own, FADED if old else 1.0))
         return jobs
 
@@ -298,7 +299,8 @@ class Packer:
         texts = document.texts if job.slot.is_document else ("",)
         fulls = [table.tokens(page.size) + len(text) // CHARACTERS for page, text in zip(document, texts, strict=True)]
         full, wanted = sum(fulls), sum(max(1, int(job.faded * job.options.wanted(one))) for one in fulls)
-        key = hashlib.sha256(data).digest(), job.question, table.name, wanted, job.frame, job.alone, bool(job.shown)
+        key = hashlib.sha256(data).digest(), job.question, table.name, wanted, job.frame, job.alone
+        key += (job.crowd > table.limits.crowd, tuple(one.panes for one in job.shown))
         known = self.cache.get(key)
         if known is not None:
             return replace(known, outcome="cached")

@@ -18,7 +18,6 @@ from .protocols import objects
 
 # Tools of providers whose coordinates are pixels of the screen, in names that `kind_of` knows.
 NATIVE = "computer|computer_use_preview|computer_(20241022|20250124|20251124)|(computer|browser)_toolset_20260801"
-DISPLAYS = (("display_width_px", "display_height_px"), ("display_width", "display_height"))
 # Names of lists of coordinates; of numbers across and down, and of lengths across and down.
 LISTS = "coordinates?|(start|end)(_?coordinate|_?point)?|points?|position|from|to|target|path|region|(bounding_?|b)?box"
 NUMBERS = ("((start|end|from|to|mouse)_?)?x[012]?", "((start|end|from|to|mouse)_?)?y[012]?", "(scroll_?|delta_?|d)x")
@@ -57,7 +56,7 @@ class Pointing:
             google = objects(tool.get("functionDeclarations") or tool.get("function_declarations"))
             if re.fullmatch(NATIVE, kind):
                 names.append(name)
-                display = tool if any(width in tool for width, _ in DISPLAYS) else display
+                display = tool if any(key.startswith("display_width") for key in tool) else display
             elif "computerUse" in tool or "computer_use" in tool:
                 names.append(name)
                 shares = True
@@ -69,16 +68,11 @@ class Pointing:
             raise InputError("the screen to which the answer points may be an earlier one")
         return cls(frozenset(names), display, shares) if names else None
 
-    @property
-    def sides(self) -> tuple[str, str] | None:
-        """The keys by which the screen is declared: width, height."""
-        return next((one for one in DISPLAYS if self.display is not None and one[0] in self.display), None)
-
     def declare(self, frame: PointFrame) -> None:
         """Tell the model the size of the screen as it sees it."""
-        for side, by in zip(self.sides or (), (frame.across, frame.down), strict=False):
-            assert self.display is not None
-            self.display[side] = round(self.display[side] / by)
+        held = self.display or {}
+        held.update({key: round(held[key] / frame.across) for key in held if key.startswith("display_width")})
+        held.update({key: round(held[key] / frame.down) for key in held if key.startswith("display_height")})
 
     def is_call(self, value: JsonObject) -> bool:
         return value.get("name") in self.names or "toolset_name" in value
@@ -116,9 +110,9 @@ def numeric_fields(schema: object) -> Iterator[tuple[str, bool]]:
     """The named fields of a JSON schema that hold numbers, at any depth, and whether it is a list of them."""
     for key, value in schema.items() if isinstance(schema, dict) else ():
         for name, one in value.items() if key == "properties" and isinstance(value, dict) else ():
-            several, text = re.search('"array"', json.dumps(one)), re.sub('"properties".*', "", json.dumps(one))
-            if re.search('"(integer|number)"', text):
-                yield name, several is not None
+            text = re.sub('"properties".*', "", json.dumps(one))
+            if re.search('"(integer|number)"', text) or ('"array"' in text and '"items"' not in text):
+                yield name, '"array"' in text
             yield from numeric_fields(one)
         for one in value if isinstance(value, list) else [value]:
             yield from numeric_fields(one) if key != "properties" else ()
@@ -137,6 +131,8 @@ class PointFrame:
 
     def at(self, value: float, axis: int, *, edge: bool) -> float:
         """One coordinate: the middle of a pixel goes to the middle of what it shows; edges and lengths are scaled."""
+        if isinstance(value, float) and 0 <= value <= 1:  # a share of the picture
+            return value
         by = (self.across, self.down)[axis]
         moved = value * by if edge else (value + 0.5) * by - 0.5
         return round(moved) if isinstance(value, int) else moved
