@@ -1,9 +1,7 @@
 """`bench rivals`: what others do with a picture before it is sent, beside ours, at equal tokens.
 
-Smaller picture: reduced. Keyword crop: a strip or quarter of the picture by words of the question, as token0 publishes
-its rule, then reduced. Squeezed: empty rows and columns are taken out whatever is asked, then reduced. Text: the page's
-words in reading order, as many as the budget pays for; the chooser of words answers from them, because `mini` reads no
-long texts. Ours: packed. Pictures are read by `mini` in its stock class.
+Keyword crop: a strip or quarter by words of the question, token0's published rule. Squeezed: empty rows and columns
+are taken out. Text: as many words as the budget pays for; the chooser of words answers, because `mini` reads no texts.
 """
 
 from __future__ import annotations
@@ -32,11 +30,10 @@ from .asking import FULL, PACK, SMALLER, AskWork, PackedQuestion, Said, stock_re
 from .questions import Question, load_questions, parse_limits
 from .report import Report, Score, machine_facts
 from .rows import BenchRow, Key
-from .run import Job, Plan, in_turn
+from .run import Job, Plan
 from .suite import RealOptions, parse_shares
 
 KEYWORDS, SQUEEZED, TEXT = "keyword crop", "squeezed", "text by OCR"
-SYSTEMS = (PACK, SMALLER, KEYWORDS, SQUEEZED)
 # Words of a question → x0, y0, x1, y1 in shares of the picture; the first that fits.
 PLACES = {
     "header|title|heading|logo|top of|letterhead|subject": (0, 0, 1, 0.3),
@@ -44,12 +41,10 @@ PLACES = {
     "date|(invoice|reference|order) number|(top|upper)[ -]right": (0.45, 0, 1, 0.55),
     "(top|upper)[ -]left": (0, 0, 0.55, 0.55),
     "balance due|(bottom|lower)[ -]right": (0.45, 0.45, 1, 1),
-    "(bottom|lower)[ -]left": (0, 0.45, 0.55, 1),
     "cent(er|re|ral)|middle": (0.2, 0.2, 0.8, 0.8),
-    "left (side|half|column|panel)": (0, 0, 0.55, 1),
+    "left (side|half|column|panel)|(bottom|lower)[ -]left": (0, 0, 0.55, 1),
     "right (side|half|column|panel)": (0.45, 0, 1, 1),
 }
-CHARACTERS = 4  # that count as one token of text
 OTHER = "Which title stands at the top?"
 
 
@@ -57,20 +52,15 @@ def plan(options: RealOptions) -> Plan:
     every = load_questions(options.data, parse_limits(options.limit), options.source, options.seed)
     questions = [one for one in every if one.answers]
     texts = [TEXT] if all(one.words is not None for one in questions) or ocr_missing() is None else []
-    cells = [
-        (FULL, 1.0),
-        *((name, keep) for keep in parse_shares(options.keeps or "1/4") for name in [*SYSTEMS, *texts]),
-    ]
-    groups = dict.fromkeys(one.group for one in questions)
-    ordered = in_turn([one for one in questions if one.group == group] for group in groups)
-    jobs = [Job(one, tuple(Key(one.name, *cell) for cell in cells)) for one in ordered]
+    shares = parse_shares(options.keeps or "1/4")
+    cells = [(FULL, 1.0), *((name, keep) for keep in shares for name in [PACK, SMALLER, KEYWORDS, SQUEEZED, *texts])]
+    jobs = [Job(one, tuple(Key(one.name, *cell) for cell in cells)) for one in questions]
     kinds = [Score("anls", "ANLS", baseline=PACK), Score("exact", "Exact match", baseline=PACK)]
     kinds += [Score("prefix", "Prefix kept when another question follows"), Score("clicks", "Clicks land")]
-    facts = {"model": options.model, "seed": str(options.seed), **machine_facts(("torch", "transformers"))}
-    work = RivalWork((options.relevance or ("auto",))[0], options.device, options.seed)
-    return Plan(
-        jobs, work, lambda rows: Report.of(rows, kinds, facts, ("source", "way")), {**vars(work), "data": options.data}
-    )
+    facts = {"seed": str(options.seed), **machine_facts(("torch", "transformers"))}
+    work = RivalWork((options.relevance or ("auto",))[0], options.seed)
+    settings = {**vars(work), "data": options.data}
+    return Plan(jobs, work, lambda rows: Report.of(rows, kinds, facts, ("source", "way")), settings)
 
 
 @dataclass(frozen=True)
@@ -78,31 +68,21 @@ class RivalWork:
     """Asks one question by every way, in any process."""
 
     relevance: str
-    device: str
     seed: int
 
     def __call__(self, question: Question, wanted: tuple[Key, ...]) -> Iterator[BenchRow]:
-        ask = PackedQuestion(
-            AskWork("mini", self.device, self.relevance, "overlay", self.seed, "", "pack"), question, ""
-        )
+        ask = PackedQuestion(AskWork("mini", "cpu", self.relevance, "overlay", self.seed, "", "pack"), question, "")
         for key in wanted:
             budget, started = max(1, math.floor(key.keep * ask.full)), perf_counter()
-            found: dict[str, float] = {}
             if key.system in (FULL, PACK, SMALLER):
                 said = ask(key.system, budget)
-            elif key.system == TEXT:
-                said = from_text(ask, budget)
             else:
-                said = from_part(ask, cut(key.system, ask.picture.pixels, question.bare)[0], budget)
-            seconds = round(perf_counter() - started, 4)
+                said = from_text(ask, budget) if key.system == TEXT else from_part(ask, key.system, budget)
+            seconds = perf_counter() - started
+            found = {name: getattr(scores, name)(said.text, question.answers) for name in ("anls", "exact")}
             if key.system != FULL:
                 found["prefix"] = self.keeps_prefix(key.system, ask, budget)
-            if key.system != FULL and len(question.boxes):
-                found["clicks"] = self.clicks_land(key.system, ask, budget)
-            found |= {
-                "exact": scores.exact(said.text, question.answers),
-                "anls": scores.anls(said.text, question.answers),
-            }
+                found |= {"clicks": clicks_land(key.system, ask, budget)} if len(question.boxes) else {}
             yield BenchRow("rivals", *key, found, question.group, said.tokens, seconds, {"said": said.text})
 
     def keeps_prefix(self, system: str, ask: PackedQuestion, budget: int) -> float:
@@ -111,34 +91,30 @@ class RivalWork:
         if system != PACK:
             return float(system != KEYWORDS or place_of(asked) == place_of(OTHER))
         seen = []
-        for questions in ([asked], [asked, OTHER]):
+        for later in (False, True):
             picture = FORMS["image_url"].written({"type": "image_url"}, encode(ask.picture.pixels, "png"), "image/png")
-            messages: list[dict] = []
-            for text in questions:
-                messages += [{"role": "assistant", "content": "…"}] if messages else []
-                parts = [*([] if messages else [picture]), {"type": "text", "text": text}]
-                messages.append({"role": "user", "content": parts})
-            packer = Packer(ProxySettings("http://127.0.0.1", options=Options(budget=budget, relevance=self.relevance)))
+            messages = [{"role": "user", "content": [picture, {"type": "text", "text": asked}]}]
+            messages += [{"role": "assistant", "content": "…"}, {"role": "user", "content": OTHER}] * later
+            packer = Packer(ProxySettings("http://127.0.0.1", options=Options(relevance=self.relevance)))
             asyncio.run(packer.request({"messages": messages}, PROTOCOLS[0], "mini", budget))
             packer.close()
             seen.append(messages[0])
         return float(seen[0] == seen[1])
 
-    def clicks_land(self, system: str, ask: PackedQuestion, budget: int) -> float:
-        """Whether a click into the middle of the true box, as the picture is shown, lies inside that box for a client
-        that knows only the picture it sent."""
-        box = ask.question.boxes[0] * np.tile(ask.picture.size[::-1], 2)
-        middle = (box[:2] + box[2:]) / 2
-        part, rows, cols = cut(system, ask.picture.pixels, ask.question.bare)
-        shown = ask.table.fit(part.shape[:2], budget)
-        if system == TEXT or shown is None:
-            return 0.0
-        frame = PointFrame(part.shape[1] / shown.size[1], part.shape[0] / shown.size[0])
-        inside = np.array([np.searchsorted(cols, middle[0]), np.searchsorted(rows, middle[1])])
-        point = np.floor(inside / (frame.across, frame.down))
-        if system == PACK:  # the only way that knows the way back
-            point = np.array([frame.at(one, axis, edge=False) for axis, one in enumerate(point.tolist())])
-        return float((box[:2] <= point + 0.5).all() and (point < box[2:]).all())
+
+def clicks_land(system: str, ask: PackedQuestion, budget: int) -> float:
+    """Whether a click into the middle of the true box, as it is shown, lies in it for a client that sent the whole."""
+    box = ask.question.boxes[0] * np.tile(ask.picture.size[::-1], 2)
+    part, rows, cols = cut(system, ask.picture.pixels, ask.question.bare)
+    shown = ask.table.fit(part.shape[:2], budget)
+    if system == TEXT or shown is None:
+        return 0.0
+    frame = PointFrame(part.shape[1] / shown.size[1], part.shape[0] / shown.size[0])
+    inside = [np.searchsorted(one, (box[axis] + box[axis + 2]) / 2) for axis, one in enumerate((cols, rows))]
+    point = [int(inside[0] / frame.across), int(inside[1] / frame.down)]
+    if system == PACK:  # the only way that knows the way back
+        point = [frame.at(one, axis, edge=False) for axis, one in enumerate(point)]
+    return float(all(box[axis] <= point[axis] + 0.5 and point[axis] < box[axis + 2] for axis in (0, 1)))
 
 
 def place_of(question: str) -> tuple[float, ...]:
@@ -151,15 +127,14 @@ def cut(system: str, pixels: np.ndarray, question: str) -> tuple[np.ndarray, np.
     if system == KEYWORDS:
         x0, y0, x1, y1 = place_of(question)
         rows, cols = (one[int(a * len(one)) : int(b * len(one))] for one, a, b in ((rows, y0, y1), (cols, x0, x1)))
-    elif system == SQUEEZED:
-        grey = pixels.astype(np.int16).mean(-1)
-        rows, cols = (np.flatnonzero(grey.max(axis) - grey.min(axis) > 24) for axis in (1, 0))
-        rows, cols = (one if len(one) else np.arange(side) for one, side in zip((rows, cols), grey.shape, strict=True))
+    elif system == SQUEEZED and np.ptp(grey := pixels.astype(np.int16).mean(-1)) > 24:
+        rows, cols = (np.flatnonzero(np.ptp(grey, axis=axis) > 24) for axis in (1, 0))
     return np.ascontiguousarray(pixels[np.ix_(rows, cols)]), rows, cols
 
 
-def from_part(ask: PackedQuestion, part: np.ndarray, budget: int) -> Said:
-    """The answer from a part, reduced to the budget."""
+def from_part(ask: PackedQuestion, system: str, budget: int) -> Said:
+    """The answer from the part that a system keeps, reduced to the budget."""
+    part, *_ = cut(system, ask.picture.pixels, ask.question.bare)
     shown = pack(part, ask.question.bare, budget, model=ask.table, layout="overview").pictures
     said = stock_reader(ask.work.device).say([one.pixels for one in shown], ask.asked, 48)
     return Said(said, sum(one.tokens for one in shown), ask.full)
@@ -167,12 +142,10 @@ def from_part(ask: PackedQuestion, part: np.ndarray, budget: int) -> Said:
 
 def from_text(ask: PackedQuestion, budget: int) -> Said:
     """The answer from the page's words alone, known or by OCR, as far as the budget reaches."""
-    size, question = ask.picture.size, ask.question
-    known = question.words if question.words is not None else ocr_words(ask.picture.pixels)
-    words = as_words(known, size)
+    words = as_words(ask.question.words or ocr_words(ask.picture.pixels), ask.picture.size)
     lengths = np.cumsum([len(text) + 1 for text in words.texts])
-    kept = int(np.searchsorted(lengths, CHARACTERS * budget, side="right"))
+    kept = int(np.searchsorted(lengths, 4 * budget, side="right"))  # four characters count as a token
     if not kept:
         return Said("", 0, ask.full)
-    answer = copied_answer(make_words(words.texts[:kept], words.boxes[:kept]), question.bare)
-    return Said("" if answer is None else answer.text, math.ceil(int(lengths[kept - 1]) / CHARACTERS), ask.full)
+    answer = copied_answer(make_words(words.texts[:kept], words.boxes[:kept]), ask.question.bare)
+    return Said(answer.text if answer else "", math.ceil(int(lengths[kept - 1]) / 4), ask.full)
