@@ -22,7 +22,7 @@ from ...options import check_budget
 from .. import web
 from ..web import GONE, Guard, Receive, Refused, Scope, Send, check_structure, status_routes, unless_gone
 from .packer import PackedRequest, PackedSlot, Packer, ProxySettings
-from .pointing import PointFrame, Pointing, TranslatedStream
+from .pointing import PointFrame, Pointing, TranslatedAnswer
 from .protocols import Protocol, model_of, protocol_of
 
 PORT = 8010
@@ -169,35 +169,21 @@ def forwarded(headers: Sequence[tuple[bytes, bytes]], *, plain: bool) -> list[tu
 
 async def passed_on(answer: httpx.Response, call: ProxyCall, notes: JsonObject) -> AsyncIterator[bytes]:
     """Every byte as it comes, or with coordinates translated. An upstream that breaks off is a line in the log."""
-    stream = None
-    if call.frame is not None and call.pointing is not None:
-        is_stream = "event-stream" in answer.headers.get("content-type", "")
-        stream = TranslatedStream(call.pointing, call.frame) if is_stream else None
     try:
         if call.pointing is None or call.frame is None:
             async for piece in answer.aiter_raw():
                 yield piece
-        elif stream is not None:
-            async for piece in answer.aiter_bytes():
-                yield stream.feed(piece)
-            yield stream.feed(b"", end=True)
         else:
-            yield translated(await answer.aread(), call.pointing, call.frame)
+            streamed = "event-stream" in answer.headers.get("content-type", "")
+            translated = TranslatedAnswer(call.pointing, call.frame, streamed=streamed)
+            async for piece in answer.aiter_bytes():
+                yield translated.feed(piece)
+            yield translated.feed(b"", end=True)
     except httpx.HTTPError as error:
         notes["upstream"] = "stalled" if isinstance(error, httpx.TimeoutException) else "broke-off"
         raise BrokenOff from None
     finally:
         await answer.aclose()
-
-
-def translated(data: bytes, pointing: Pointing, frame: PointFrame) -> bytes:
-    """A whole answer with its coordinates translated."""
-    try:
-        body = json.loads(data)
-    except ValueError:
-        return data
-    pointing.calls(body, frame)
-    return json.dumps(body, ensure_ascii=False).encode()
 
 
 def answer_to(call: ProxyCall, answer: httpx.Response, notes: JsonObject) -> Response:

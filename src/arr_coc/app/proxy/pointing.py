@@ -160,12 +160,12 @@ class PointFrame:
             return text
 
 
-class TranslatedStream:
-    """Server-sent events whose calls are translated. Events wait from the first piece of a call to its last; then the
-    first piece holds the whole call, and the others nothing."""
+class TranslatedAnswer:
+    """An answer whose calls are translated. streamed: as server-sent events; they wait from the first piece of a call
+    to its last, then the first piece holds the whole call, and the others nothing."""
 
-    def __init__(self, pointing: Pointing, frame: PointFrame) -> None:
-        self.pointing, self.frame = pointing, frame
+    def __init__(self, pointing: Pointing, frame: PointFrame, *, streamed: bool) -> None:
+        self.pointing, self.frame, self.streamed = pointing, frame, streamed
         self._left = b""
         self._waiting: list[bytes | JsonObject] = []
         # By the place of a call: the objects that hold its pieces, and under which key. Calls that have not ended.
@@ -173,15 +173,15 @@ class TranslatedStream:
         self._open: set[Any] = set()
 
     def feed(self, data: bytes, *, end: bool = False) -> bytes:
-        """The events that can be sent now."""
-        *events, self._left = re.split(rb"(?<=\n\n)|(?<=\r\n\r\n)", self._left + data)
-        if end:
-            events, self._left = [*events, self._left], b""
-        for raw in events:
+        """What can be sent now."""
+        self._left += data
+        if not self.streamed:
+            return self._whole() if end else b""
+        *events, self._left = re.split(rb"(?<=\n\n)|(?<=\r\n\r\n)", self._left)
+        for raw in [*events, self._left] if end else events:
             event = read_event(raw)
-            self._waiting.append(raw if event is None else event)
-            if event is not None:
-                self._note(event)
+            self._waiting.append(event or raw)
+            self._note(event or {})
         if self._open and not end:
             return b""
         for pieces in self._pieces.values():
@@ -191,6 +191,14 @@ class TranslatedStream:
         sent = b"".join(one if isinstance(one, bytes) else written_event(one) for one in self._waiting)
         self._waiting, self._pieces = [], {}
         return sent
+
+    def _whole(self) -> bytes:
+        try:
+            body = json.loads(self._left)
+        except ValueError:
+            return self._left
+        self.pointing.calls(body, self.frame)
+        return json.dumps(body, ensure_ascii=False).encode()
 
     def _note(self, event: JsonObject) -> None:
         """Find the pieces of calls in an event, and translate the calls that are whole in it."""
