@@ -26,7 +26,7 @@ LIMITS = ("upload", "pixels", "pages", "seconds")
 Result = TypeVar("Result")
 
 
-class Desk:
+class AgentTools:
     """The files below one folder, and the tools that read them. model: whose tokens are counted."""
 
     def __init__(self, root: Path, model: str, limits: web.Limits) -> None:
@@ -108,8 +108,8 @@ def build_server(root: Path, model: str, limits: web.Limits) -> MCPServer:
     """The tools as a server of the official package."""
     words = f"Pictures and PDFs below {root.resolve()} can be looked at for few tokens. Paths are relative to it."
     server = MCPServer("arr-coc", instructions=words, version=__version__, log_level="WARNING")
-    desk = Desk(root, model, limits)
-    for tool in (desk.look_closer, desk.ask_document, desk.picture_cost):
+    tools = AgentTools(root, model, limits)
+    for tool in (tools.look_closer, tools.ask_document, tools.picture_cost):
         server.tool(structured_output=False)(tool)
     return server
 

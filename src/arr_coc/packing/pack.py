@@ -144,12 +144,10 @@ class PackPage:
 
     def whole(self, table: TokenTable, pictures: int = 1) -> PackedPicture:
         """All of it, smaller only where one of this many pictures would else be refused."""
-        pixels = self.picture.pixels
-        shrink = min(1.0, table.limits.longest(pictures) / max(pixels.shape[:2]))
-        part = PackPart((0, 0, *self.size), snapped(pixels.shape[:2], shrink, 1, round))
-        tokens = table.tokens(self.size if shrink == 1 else part.size)
-        pane = Pane((0, 0, *part.size), part.source, self.number)
-        return PackedPicture(drawn(pixels, self.size, part), tokens, (pane,))
+        shrink = min(1.0, table.limits.longest(pictures) / max(self.picture.pixels.shape[:2]))
+        size = snapped(self.picture.pixels.shape[:2], shrink, 1, round)
+        made = self.part(PackPart((0, 0, *self.size), size), size, table)
+        return made if shrink < 1 else replace(made, tokens=table.tokens(self.size))
 
     def word_boxes(self) -> np.ndarray:
         """(N, 4) x0, y0, x1, y1 in pixels."""
@@ -345,18 +343,12 @@ def details(
         return []
     view = Cells.of(look_at(page, query, budget, style), page.size)
     parts = best_parts(page, view, budget, style.table)
-    known = [pane for one in shown for pane in one.panes]
-    fresh = [part for part in parts if not any(holds(pane, part) for pane in known)]
+    seen = np.zeros(page.size, bool)
+    for pane in (pane for one in shown for pane in one.panes if pane.letter):
+        y, x, height, width = pane.source
+        seen[y : y + height, x : x + width] = True
+    fresh = [part for part in parts if not seen[part.window].mean() > 0.8]
     return [page.part(part, part.size, style.table) for part in fresh] if parts and view.pointed(parts) else []
-
-
-def holds(pane: Pane, part: PackPart) -> bool:
-    """Whether most of a part is shown in a pane, and nearly as large."""
-    y, x, height, width = part.source
-    top, left, tall, wide = pane.source
-    down, across = min(y + height, top + tall) - max(y, top), min(x + width, left + wide) - max(x, left)
-    seen = max(0, down) * max(0, across) >= 0.8 * height * width
-    return seen and pane.scale >= 0.8 * part.size[0] / height
 
 
 def tokens_in_full(table: TokenTable, size: tuple[int, int]) -> int:

@@ -210,6 +210,12 @@ class PackPart(NamedTuple):
     size: tuple[int, int]
     letter: str = ""
 
+    @property
+    def window(self) -> tuple[slice, slice]:
+        """Its ground in the page's pixels."""
+        y, x, height, width = self.source
+        return slice(y, y + height), slice(x, x + width)
+
 
 def drawn(pixels: np.ndarray, page: tuple[int, int], part: PackPart) -> np.ndarray:
     """(H, W, 3): a part of a page at its size. pixels: of the page, which has (height, width) `page` as given."""

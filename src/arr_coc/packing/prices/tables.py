@@ -11,7 +11,6 @@ Counting imports neither numpy nor anything else that is heavy.
 from __future__ import annotations
 
 import math
-import sys
 import tomllib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -181,7 +180,7 @@ class PictureLimits:
     source: str = ""
     date: str = ""
 
-    def longest(self, pictures: int) -> float:
+    def longest(self, pictures: float) -> float:
         """Pixels of the longer side of each of this many pictures."""
         return min(self.side, self.crowd_side if pictures > self.crowd else math.inf)
 
@@ -233,7 +232,7 @@ class TokenTable:
     @property
     def limits(self) -> PictureLimits:
         """What its provider refuses; nothing where that is not known."""
-        return own_limits().get(self.provider, PictureLimits())
+        return PictureLimits(**read_data("limits.toml").get(self.provider, {}))
 
     @property
     def even(self) -> bool:
@@ -265,7 +264,7 @@ class TokenTable:
         """
         snap = self.cell if self.rule in ("blocks", "patches", "rows_of_patches") else 1
         most = min(most, LARGEST_DRAWN / math.sqrt(shape[0] * shape[1]))
-        most = min(most, (self.limits.longest(sys.maxsize) - self.cell) / max(shape))
+        most = min(most, (self.limits.longest(math.inf) - self.cell) / max(shape))
         direct = self._direct(shape, budget, most, snap)
         if self.even:
             return direct
@@ -323,11 +322,6 @@ def own_tables() -> tuple[TokenTable, ...]:
 
 
 @cache
-def own_limits() -> dict[str, PictureLimits]:
-    """What is refused, by provider."""
-    return {name: PictureLimits(**entry) for name, entry in read_data("limits.toml").items()}
-
-
 def read_data(name: str) -> Numbers:
     return tomllib.loads((Path(__file__).parent / "data" / name).read_text(encoding="utf-8"))
 
