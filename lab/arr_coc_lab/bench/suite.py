@@ -160,6 +160,7 @@ SUITES = (
             "--data needle --ask --door pack --keeps '1/4 1/8'",
         ),
     ),
+    Suite("rivals", RealOptions, "What others do with a picture before it is sent, beside ours, at equal tokens."),
     Suite(
         "peers",
         PeersOptions,

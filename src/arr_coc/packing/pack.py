@@ -31,7 +31,7 @@ from ..pictures.load import Picture, load_picture
 from ..pictures.words import Words, as_words, words_beside
 from .cover import Rectangle, cover, level_gains, quiet, uncut
 from .packed import LETTERS, Packed, PackedPicture, PackPart, Pane, drawn, marked, padded, told
-from .prices.tables import Fitted, TokenTable, table_for
+from .prices.tables import Fitted, TokenTable, snapped, table_for
 
 LAYOUTS = ("auto", "crops", "overview")
 WHOLE = "whole"
@@ -144,6 +144,13 @@ class PackPage:
         pane = Pane((0, 0, *part.size), part.source, self.number, part.letter)
         return PackedPicture(padded(pixels, canvas), table.tokens(canvas), (pane,))
 
+    def whole(self, table: TokenTable, pictures: int = 1) -> PackedPicture:
+        """All of it, smaller only where one of this many pictures would else be refused."""
+        shrink = min(1.0, table.limits.longest(pictures) / max(self.picture.pixels.shape[:2]))
+        size = snapped(self.picture.pixels.shape[:2], shrink, 1, round)
+        made = self.part(PackPart((0, 0, *self.size), size), size, table)
+        return made if shrink < 1 else replace(made, tokens=table.tokens(self.size))
+
     def word_boxes(self) -> np.ndarray:
         """(N, 4) x0, y0, x1, y1 in pixels."""
         if self.words is None or not len(self.words):
@@ -172,8 +179,7 @@ def pack_pages(pages: Sequence[PackPage], query: str, style: PackStyle) -> Packe
         shares = shared_budget(pages, query, budget, style)
     for page, share in zip(pages, shares, strict=True):
         if share >= table.tokens(page.size) and (len(pages) > 1 or share > budget):
-            whole_pane = Pane((0, 0, *page.picture.pixels.shape[:2]), (0, 0, *page.size), page.number)
-            pictures.append(PackedPicture(page.picture.pixels, table.tokens(page.size), (whole_pane,)))
+            pictures.append(page.whole(table, len(pages)))
         elif share:
             made, layout, told_by = pack_page(page, query, share, style)
             pictures += made
@@ -185,7 +191,9 @@ def pack_pages(pages: Sequence[PackPage], query: str, style: PackStyle) -> Packe
     text = "" if layout == WHOLE and len(pages) == 1 else told(pictures, sizes)
     text += f" Not shown: page {', '.join(map(str, hidden))}." if hidden else ""
     said = tuple(dict.fromkeys((*(note for page in pages for note in page.picture.notes), *notes)))
-    return Packed(tuple(pictures), text, full, budget, table.name, layout, sizes, hidden, pages[0].jpeg, said)
+    return Packed(
+        tuple(pictures), text, full, budget, table.name, layout, sizes, hidden, pages[0].jpeg, table.limits.bytes, said
+    )
 
 
 # ---- one page --------------------------------------------------------------------------------------------------------
@@ -305,7 +313,17 @@ def as_crops(
     first = table.fit(page.size, max(table.least, budget // OVERVIEW_SHARE))
     if first is None or budget - table.tokens(first.canvas) < table.least:
         return None
-    left = budget - table.tokens(first.canvas)
+    parts = best_parts(page, view, budget - table.tokens(first.canvas), table)
+    if not parts:
+        return None
+    spent = sum(table.tokens(part.size) for part in parts)
+    larger = table.fit(page.size, budget - spent) or first
+    over = page.part(PackPart((0, 0, *page.size), larger.size), larger.canvas, table, parts if style.marks else ())
+    return [over, *(page.part(part, part.size, table) for part in parts)], parts
+
+
+def best_parts(page: PackPage, view: Cells, left: int, table: TokenTable) -> list[PackPart]:
+    """The parts that the question needs most, for at most `left` tokens together."""
 
     @cache
     def tokens(rows: int, cols: int) -> int:
@@ -315,14 +333,24 @@ def as_crops(
         return tokens(rows, cols) <= most
 
     most = MOST_CROPS if table.even else min(MOST_CROPS, left // table.least)
-    rectangles = cover(view.gains, fits, tokens, left, most)
-    if not rectangles:
-        return None
-    parts = parts_of(page, view, rectangles)
-    spent = sum(table.tokens(part.size) for part in parts)
-    larger = table.fit(page.size, budget - spent) or first
-    over = page.part(PackPart((0, 0, *page.size), larger.size), larger.canvas, table, parts if style.marks else ())
-    return [over, *(page.part(part, part.size, table) for part in parts)], parts
+    return parts_of(page, view, cover(view.gains, fits, tokens, left, most))
+
+
+def details(
+    page: PackPage, query: str, budget: int, style: PackStyle, shown: Sequence[PackedPicture] = ()
+) -> list[PackedPicture]:
+    """What a later question needs of a page that is shown already: parts, without an overview; empty where nothing
+    stands out. shown: parts in these are not shown again."""
+    if budget < style.table.least:
+        return []
+    view = Cells.of(look_at(page, query, budget, style), page.size)
+    parts = best_parts(page, view, budget, style.table)
+    seen = np.zeros(page.size, bool)
+    for pane in (pane for one in shown for pane in one.panes if pane.letter):
+        y, x, height, width = pane.source
+        seen[y : y + height, x : x + width] = True
+    fresh = [part for part in parts if not seen[part.window].mean() > 0.8]
+    return [page.part(part, part.size, style.table) for part in fresh] if parts and view.pointed(parts) else []
 
 
 def tokens_in_full(table: TokenTable, size: tuple[int, int]) -> int:

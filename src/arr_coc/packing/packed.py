@@ -6,6 +6,7 @@ Parts of a page are drawn by `drawn` and `marked`, and told in words by `told`.
 from __future__ import annotations
 
 import io
+import math
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -72,6 +73,7 @@ class Packed:
         sizes: (height, width) of every page.
         left_out: Numbers of the pages that are not shown.
         jpeg: Whether it came as one.
+        most_bytes: That each may have in base64; larger ones become JPEGs.
         notes: Whatever else a reader should know.
 
     Example:
@@ -87,6 +89,7 @@ class Packed:
     sizes: tuple[tuple[int, int], ...]
     left_out: tuple[int, ...] = ()
     jpeg: bool = False
+    most_bytes: float = math.inf
     notes: tuple[str, ...] = ()
 
     @property
@@ -132,16 +135,17 @@ class Packed:
     def encoded(self, kind: str = "auto") -> list[tuple[bytes, str]]:
         """Bytes and media type of every picture as a file. kind: png, jpeg; auto: JPEG where it was one."""
         kind = format_of(kind, self.jpeg)
-        return [(encode(one.pixels, kind), f"image/{kind}") for one in self.pictures]
+        return [encoded(one.pixels, kind, self.most_bytes) for one in self.pictures]
 
     def save(self, folder: str | os.PathLike[str], kind: str = "auto") -> list[Path]:
         """Write the pictures and pack.json into a folder; returns the paths, pack.json last. kind: as for `encoded`."""
-        kind, place = format_of(kind, self.jpeg), Path(folder)
-        names = [f"picture-{number}.{'jpg' if kind == 'jpeg' else kind}" for number in range(1, len(self.pictures) + 1)]
+        files, place = self.encoded(kind), Path(folder)
+        endings = ["jpg" if media == "image/jpeg" else media.rpartition("/")[2] for _, media in files]
+        names = [f"picture-{number}.{ending}" for number, ending in enumerate(endings, 1)]
         with writing(place):
-            for name, one in zip(names, self.pictures, strict=True):
+            for name, (data, _) in zip(names, files, strict=True):
                 with replacing(place / name) as temporary:
-                    temporary.write_bytes(encode(one.pixels, kind))
+                    temporary.write_bytes(data)
             write_json(place / "pack.json", self.to_json(names))
         return [place / name for name in (*names, "pack.json")]
 
@@ -166,7 +170,17 @@ def format_of(kind: str, jpeg: bool) -> str:
     return kind
 
 
-def encode(pixels: np.ndarray, kind: str) -> bytes:
+def encoded(pixels: np.ndarray, kind: str, most: float = math.inf) -> tuple[bytes, str]:
+    """The file of a picture and its media type; a JPEG, ever coarser, where it would have more than `most` bytes."""
+    data = encode(pixels, kind)
+    for quality in (JPEG_QUALITY, 80, 60, 40):
+        if 4 * -(-len(data) // 3) <= most:
+            break
+        data, kind = encode(pixels, "jpeg", quality), "jpeg"
+    return data, f"image/{kind}"
+
+
+def encode(pixels: np.ndarray, kind: str, quality: int = JPEG_QUALITY) -> bytes:
     if kind == "png":
         import cv2  # several times as quick as Pillow, and it is what a request waits for
 
@@ -176,7 +190,7 @@ def encode(pixels: np.ndarray, kind: str) -> bytes:
     from PIL import Image
 
     stream = io.BytesIO()
-    Image.fromarray(pixels).save(stream, kind.upper(), quality=JPEG_QUALITY)
+    Image.fromarray(pixels).save(stream, kind.upper(), quality=quality)
     return stream.getvalue()
 
 
@@ -195,6 +209,12 @@ class PackPart(NamedTuple):
     source: tuple[int, int, int, int]
     size: tuple[int, int]
     letter: str = ""
+
+    @property
+    def window(self) -> tuple[slice, slice]:
+        """Its ground in the page's pixels."""
+        y, x, height, width = self.source
+        return slice(y, y + height), slice(x, x + width)
 
 
 def drawn(pixels: np.ndarray, page: tuple[int, int], part: PackPart) -> np.ndarray:

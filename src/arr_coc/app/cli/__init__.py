@@ -30,6 +30,7 @@ COMMANDS = {
     "batch": ("batch:command", "Look at, or ask about, many files; can be stopped and resumed."),
     "serve": ("servers:serve", "An OpenAI-compatible server with a budget in each request."),
     "proxy": ("servers:proxy", "Stand in front of an API and make its pictures cheaper."),
+    "mcp": ("servers:mcp", "Tools for agents: look closer, ask, count."),
     "pack": ("pack:command", "Make the few small pictures that a question needs."),
     "video": ("video:command", "The same for clips: where tokens go, frame by frame."),
     "microscope": ("servers:microscope", "A web page on this machine that shows all of this."),

@@ -1,14 +1,16 @@
-"""`arr-coc serve`, `proxy` and `microscope`: the three commands that listen."""
+"""`arr-coc serve`, `proxy`, `mcp` and `microscope`: the commands that listen."""
 
 from __future__ import annotations
 
 import logging
 import os
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from ...core.errors import InputError
 from ...core.folders import MINI
 from .inputs import check_model, check_packages, check_record
 from .options import Choices, Listening, Model, Record, limits_of, with_options
@@ -86,15 +88,20 @@ class ProxyCommand(Listening, Choices):
     model: Annotated[
         str | None, typer.Option("--for", help="How pictures are counted for models that no table knows.")
     ] = None
+    fade: Annotated[
+        int | None, typer.Option(min=1, help="Pictures of a conversation that stay sharp; older ones cost a quarter.")
+    ] = None
 
 
 @with_options(ProxyCommand)
 def proxy(given: ProxyCommand) -> None:
     """Stand in front of an API: pictures are packed to a budget, everything else goes through as it is.
 
-    Knows OpenAI's /v1/chat/completions and /v1/responses and Anthropic's /v1/messages, also where Ollama or vLLM speak
-    them. Keys are passed on, never kept or logged. Answers stream through byte for byte. Where packing fails, the
-    request goes on with its own pictures, and the header x-arr-coc-fallback says why. Clients may send
+    Knows OpenAI's /v1/chat/completions and /v1/responses, Anthropic's /v1/messages and Gemini's generateContent, also
+    where Ollama or vLLM speak them. Pictures keep their bytes for the rest of a conversation, so that prompt caches
+    hold. Keys are passed on, never kept or logged. Answers stream through byte for byte, but for coordinates of tools
+    that point, which are translated. Where packing fails, the request goes on with its own pictures, and the header
+    x-arr-coc-fallback says why. Clients may send
     x-arr-coc-budget: 400, or x-arr-coc: off. Also here: GET /metrics, /health. Limits:
     upload and cache (megabytes), pixels (megapixels), pictures, batch, queue, seconds, look_seconds. Another host
     needs a key in ARR_COC_API_KEY, which clients send as x-arr-coc-key. Needs 'arr-coc[serve]'.
@@ -120,6 +127,7 @@ def proxy(given: ProxyCommand) -> None:
         given.upstream,
         given.model,
         options=options,
+        fade=given.fade,
         limits=proxy_limits(**limits),
         **own,
     )
@@ -133,6 +141,42 @@ def proxy(given: ProxyCommand) -> None:
         key=key,
         ready=lambda address: announce(f"{address} stands in front of {given.upstream}"),
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class McpCommand(Listening):
+    """What the tools of an agent are started with."""
+
+    root: Annotated[Path, typer.Option(help="The folder whose files may be read; nothing outside it.")] = Path(".")
+    model: Annotated[str, typer.Option("--for", help="Whose visual tokens are counted.")] = "claude"
+
+
+@with_options(McpCommand)
+def mcp(given: McpCommand) -> None:
+    """Tools for agents, by the Model Context Protocol: look_closer, ask_document and picture_cost.
+
+    They speak on standard input and output. With --bind they are reached over HTTP at /mcp, from this machine only;
+    another host needs a key in ARR_COC_API_KEY. Only files below --root are read. Limits: upload (megabytes), pixels
+    (megapixels), pages, seconds. Needs 'arr-coc[mcp]'.
+
+    \b
+    Examples:
+      arr-coc mcp --root ~/scans
+      arr-coc mcp --root . --for gpt-4o --bind 8020
+    """
+    check_packages("mcp", "mcp")
+    if not given.root.is_dir():
+        raise InputError(f"--root {given.root} is no folder; give one that holds pictures or PDFs")
+    from ..mcp import LIMITS, PORT, build_http, build_server
+    from ..web import Limits, run
+
+    limits = Limits(**limits_of(given.limit, LIMITS))
+    server = build_server(given.root, given.model, limits)
+    if given.bind is None:
+        return server.run("stdio")
+    key, (host, port) = secret("ARR_COC_API_KEY"), given.address(PORT)
+    log_requests("arr_coc.mcp")
+    return run(build_http(server, limits, host, key), host, port, lambda at: announce(f"Tools for agents at {at}mcp"))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,14 +14,16 @@ import httpx
 from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse, Response, StreamingResponse
 from prometheus_client import CollectorRegistry, Counter, Histogram
+from starlette.requests import ClientDisconnect
 
 from ...core.errors import InputError
+from ...core.values import JsonObject
 from ...options import check_budget
-from ...packing.packed import told
 from .. import web
-from ..web import Guard, Refused, check_structure, status_routes, unless_gone
-from .packer import PackedSlot, Packer, ProxySettings
-from .protocols import Protocol, protocol_of
+from ..web import GONE, Guard, Receive, Refused, Scope, Send, check_structure, status_routes, unless_gone
+from .packer import PackedRequest, PackedSlot, Packer, ProxySettings
+from .pointing import PointFrame, Pointing, TranslatedAnswer
+from .protocols import Protocol, model_of, protocol_of
 
 PORT = 8010
 OWN = "x-arr-coc"
@@ -30,6 +32,8 @@ HOP = {b"connection", b"keep-alive", b"proxy-authenticate", b"proxy-authorizatio
 HOP |= {b"transfer-encoding", b"proxy-connection"}
 CONNECT_SECONDS, GRACE = 10, 30
 LONGEST_REASON = 200
+# No protocol shows anything without one of these words.
+MEDIA = (b"image", b"screenshot", b"pdf")
 log = logging.getLogger("arr_coc.proxy")
 
 
@@ -54,15 +58,21 @@ class ProxyNumbers:
 
 @dataclass
 class ProxyCall:
-    """One request on its way. headers: of its answer."""
+    """One request on its way. headers: of its answer, whose coordinates are translated where there is a frame."""
 
     body: bytes
     headers: dict[str, str] = field(default_factory=dict)
+    pointing: Pointing | None = None
+    frame: PointFrame | None = None
 
     def note(self, **values: object) -> None:
         for name, value in values.items():
             text = str(value).encode("ascii", "replace").decode()[:LONGEST_REASON]
             self.headers[OWN if name == "state" else f"{OWN}-{name}"] = text
+
+
+class BrokenOff(Exception):
+    """An answer cannot be finished; the log has its line."""
 
 
 class ProxyGuard(Guard):
@@ -80,6 +90,14 @@ class ProxyGuard(Guard):
     def must_be_json(self, path: str) -> bool:
         """Others, such as uploads of files, only pass through."""
         return protocol_of(path) is not None
+
+    async def answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await self.application(scope, receive, send)
+        except BrokenOff:
+            return  # without an end, so that the client sees that something is missing
+        except ClientDisconnect:
+            scope["arr_coc"]["status"] = GONE
 
     def given_secret(self, headers: Mapping[bytes, bytes]) -> bytes:
         return headers.get(f"{OWN}-key".encode(), b"").strip()
@@ -101,84 +119,78 @@ async def prepare(
     budget = headers.get(f"{OWN}-budget") or packer.settings.options.budget
     check_budget(budget)
     call.note(state="unchanged")
+    if not any(word in body for word in MEDIA):  # reading JSON would be all we did
+        return call
     try:
-        await pack_request(call, protocol, packer, numbers, budget)
-    except Exception as error:  # whatever it is, the client gets its answer
-        reason = "something went wrong"
-        if isinstance(error, InputError | TimeoutError):
-            reason = str(error) or "it took too long"
-        else:
-            log.exception("a request went on as it came")
-        call.body = body
-        numbers.count(PackedSlot("fallback", 0, 0))
-        call.note(fallback=reason)
-    return call
-
-
-async def pack_request(
-    call: ProxyCall, protocol: Protocol, packer: Packer, numbers: ProxyNumbers, budget: object
-) -> None:
-    """Put packed pictures into the body. Raises what goes wrong; nothing is sent of it then."""
-    if b"image" not in call.body:  # no protocol has pictures without this word; reading JSON would be all we did
-        return
-    check_structure(call.body)
-    try:
-        body = await asyncio.to_thread(json.loads, call.body)
+        check_structure(body)
+        read = await asyncio.to_thread(json.loads, body)
+        if not isinstance(read, dict):
+            return call
+        packed = await packer.request(read, protocol, model_of(read, request.url.path), budget)
+        if packed.changed:
+            call.body = await asyncio.to_thread(lambda: json.dumps(read, ensure_ascii=False).encode())
+    except InputError as error:
+        packed = PackedRequest((PackedSlot("fallback"),), reason=str(error))
     except (ValueError, RecursionError):
-        return  # what is wrong with it the upstream says better
-    slots, question = protocol.find(body) if isinstance(body, dict) else ([], "")
-    most = packer.settings.limits.pictures
-    if len(slots) > most:
-        raise InputError(f"the request shows {len(slots)} pictures; {most} are packed at a time")
-    # Pictures by address go on as they are.
-    chosen = [one for one in slots if one.address[:5].lower() == "data:" and one.detail != "low"]
-    if not chosen:
-        return
-    table = packer.table(body.get("model"))
-    made = await asyncio.gather(*(packer.pack(one.address, question, table, budget, len(slots)) for one in chosen))
-    own = dict(zip(chosen, made, strict=True))
-    first = 1
-    for slot in slots:
-        packed = own[slot].packed if slot in own else None
-        if packed is not None:
-            slot.fill(protocol.made(slot.part, own[slot].files, told(packed.pictures, packed.sizes, first)))
-        first += 1 if packed is None else len(packed.pictures)
-    for one in made:
+        return call  # what is wrong with it the upstream says better
+    except Exception:  # whatever it is, the client gets its answer
+        log.exception("a request went on as it came")
+        packed = PackedRequest((PackedSlot("fallback"),), reason="something went wrong")
+    for one in packed.slots:
         numbers.count(one)
-    if any(one.packed is not None for one in made):
-        call.body = await asyncio.to_thread(lambda: json.dumps(body, ensure_ascii=False).encode())
+    if packed.changed:
         call.note(state="packed")
-    call.note(tokens=sum(one.spent for one in made), full=sum(one.full for one in made), pictures=first - 1)
+        call.pointing, call.frame = packed.pointing, packed.frame
+    if packed.pictures:
+        call.note(tokens=packed.spent, full=packed.full, pictures=packed.pictures)
+    if packed.reason:
+        call.note(fallback=packed.reason)
+    return call
 
 
 # ---- the answer ------------------------------------------------------------------------------------------------------
 
 
-def forwarded(headers: Sequence[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
-    """The client's headers as the upstream gets them: keys and all, without ours."""
-    kept = [
-        (name, value)
-        for name, value in headers
-        if name.lower() not in HOP | {b"host", b"content-length"} and not name.lower().startswith(OWN.encode())
-    ]
-    if not any(name.lower() == b"accept-encoding" for name, _ in kept):
+def end_to_end(headers: Sequence[tuple[bytes, bytes]], *more: bytes) -> list[tuple[bytes, bytes]]:
+    """Headers that are meant for the other end: without those of one connection, those that it names, and `more`."""
+    named = b",".join(value for name, value in headers if name.lower() == b"connection")
+    dropped = HOP | {one.strip().lower() for one in named.split(b",")} | set(more)
+    return [(name.lower(), value) for name, value in headers if name.lower() not in dropped]
+
+
+def forwarded(headers: Sequence[tuple[bytes, bytes]], *, plain: bool) -> list[tuple[bytes, bytes]]:
+    """The client's headers as the upstream gets them: keys and all, without ours. plain: uncompressed answers."""
+    kept = end_to_end(headers, b"host", b"content-length", b"expect", *([b"accept-encoding"] if plain else []))
+    kept = [(name, value) for name, value in kept if not name.startswith(OWN.encode())]
+    if not any(name == b"accept-encoding" for name, _ in kept):
         kept.append((b"accept-encoding", b"identity"))
     return kept
 
 
-async def passed_on(answer: httpx.Response) -> AsyncIterator[bytes]:
-    """Every byte as it comes."""
+async def passed_on(answer: httpx.Response, call: ProxyCall, notes: JsonObject) -> AsyncIterator[bytes]:
+    """Every byte as it comes, or with coordinates translated. An upstream that breaks off is a line in the log."""
     try:
-        async for piece in answer.aiter_raw():
-            yield piece
+        if call.pointing is None or call.frame is None:
+            async for piece in answer.aiter_raw():
+                yield piece
+        else:
+            streamed = "event-stream" in answer.headers.get("content-type", "")
+            translated = TranslatedAnswer(call.pointing, call.frame, streamed=streamed)
+            async for piece in answer.aiter_bytes():
+                yield translated.feed(piece)
+            yield translated.feed(b"", end=True)
+    except httpx.HTTPError as error:
+        notes["upstream"] = "stalled" if isinstance(error, httpx.TimeoutException) else "broke-off"
+        raise BrokenOff from None
     finally:
         await answer.aclose()
 
 
-def answer_to(call: ProxyCall, answer: httpx.Response) -> Response:
+def answer_to(call: ProxyCall, answer: httpx.Response, notes: JsonObject) -> Response:
     """The upstream's answer with our headers."""
-    headers = [(name.lower(), value) for name, value in answer.headers.raw if name.lower() not in HOP]
-    response = StreamingResponse(passed_on(answer), answer.status_code)
+    changed = () if call.frame is None else (b"content-length", b"content-encoding")
+    headers = end_to_end(answer.headers.raw, b"date", *changed)  # the server here says when this answer was sent
+    response = StreamingResponse(passed_on(answer, call, notes), answer.status_code)
     response.raw_headers = [*headers, *((name.encode(), value.encode()) for name, value in call.headers.items())]
     return response
 
@@ -226,12 +238,12 @@ def build_proxy(settings: ProxySettings, *, host: str = web.LOOPBACK, key: str |
         upstream = httpx.Request(
             request.method,
             settings.address(request.url.path, request.url.query),
-            headers=forwarded(request.headers.raw),
+            headers=forwarded(request.headers.raw, plain=call.frame is not None),
             content=call.body if call.body or request.method in ("POST", "PUT", "PATCH") else None,
             extensions={"timeout": timeout.as_dict()},
         )
         answer = await unless_gone(request, client.send(upstream, stream=True))
-        return answer_to(call, answer)
+        return answer_to(call, answer, request.scope["arr_coc"])
 
     guard = ProxyGuard(api, host, key, limits.upload, 2 * (limits.queue + limits.batch))
     guard.numbers = numbers
@@ -247,5 +259,7 @@ def run_proxy(
     ready: Callable[[str], None] = lambda address: None,
 ) -> None:
     """Serve until interrupted; then open answers are finished."""
+    # An answer that is broken off has its line already.
+    logging.getLogger("uvicorn.error").addFilter(lambda one: "without completing" not in one.getMessage())
     with suppress(KeyboardInterrupt):
         web.run(build_proxy(settings, host=host, key=key), host, port, ready, GRACE)

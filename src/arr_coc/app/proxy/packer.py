@@ -1,48 +1,68 @@
-"""How pictures of requests are packed: what a proxy is started with, threads, and a store of what was packed.
+"""How what requests show is packed: what a proxy is started with, threads, and a store of what was packed.
 
-Imports neither a web framework nor torch.
+A picture is packed by the question of its own turn, so that it keeps its bytes for the rest of a conversation and a
+prompt cache holds; what the latest question needs of it is added behind everything else. Imports neither a web
+framework nor torch.
 """
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
-import io
+import logging
+import math
+import re
 import threading
-import warnings
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
 from urllib.parse import urlsplit
 
+from ...balancing.document import page_relevances
 from ...core.errors import InputError, check_stop, positive, shown, stopping, whole
 from ...core.kept import ByteStore, bytes_of
+from ...core.values import JsonObject
+from ...decide_document import listed
 from ...options import Options
-from ...packing.pack import PackPage, PackStyle, grip_for, is_jpeg, pack_pages
-from ...packing.packed import Packed
+from ...packing.pack import MOST_CROPS, PackPage, PackStyle, details, grip_for, is_jpeg, pack_pages
+from ...packing.packed import PackedPicture, PackPart, encoded, told, where
 from ...packing.prices.tables import TokenTable, find_table, table_for
+from ...pictures.document import Document
 from ...pictures.load import load_picture
 from ..web import Limits, picture_bytes
+from .pointing import PointFrame, Pointing
+from .protocols import Protocol, Slot
 
 LIMITS = ("upload", "pixels", "pictures", "batch", "queue", "seconds", "cache", "look_seconds")
 LONGEST_STEERING = 2000
+# Pictures of earlier turns, the latest of them, that a later question may see more of.
+LOOKED_BACK = 4
+# Pages of a document that are shown as pictures. Characters of its text that count as one token.
+PAGES_SHOWN, CHARACTERS = 8, 4
+# An older screen costs so much of what it cost when it was new.
+FADED = 0.25
+Result = TypeVar("Result")
+log = logging.getLogger("arr_coc.proxy")
 
 
 def proxy_limits(**given: int) -> Limits:
     """Limits of a request. batch: how many pictures are packed at once. seconds: the longest silence upstream."""
-    usual = {"upload": 64 << 20, "pixels": 60_000_000, "pictures": 32, "batch": 2, "queue": 256, "seconds": 600}
+    usual = {"upload": 64 << 20, "pixels": 60_000_000, "pictures": 200, "batch": 2, "queue": 256, "seconds": 600}
     return Limits(**{**usual, **given})
 
 
 @dataclass(frozen=True)
 class ProxySettings:
     """What a proxy is started with. upstream: the address in front of which it stands. assume: the model whose table
-    counts for names that have none. options: how pictures are packed.
-    cache: bytes of packed pictures that are kept. look_seconds: the longest that packing a picture may take; then it
-    goes on as it is. limits: of requests."""
+    counts for names that have none. options: how pictures are packed. fade: how many of the latest pictures stay as
+    sharp as they were; None: all. cache: bytes of packed pictures that are kept. look_seconds: the longest that packing
+    a picture may take; then it goes on as it is. limits: of requests."""
 
     upstream: str
     assume: str | None = None
     options: Options = field(default_factory=lambda: Options(budget=0.25, relevance="auto"))
+    fade: int | None = None
     cache: int = 256 << 20
     look_seconds: float = 30
     limits: Limits = field(default_factory=proxy_limits)
@@ -57,6 +77,7 @@ class ProxySettings:
             raise InputError("--upstream must not hold a password; clients send their keys themselves")
         if self.assume is not None:
             table_for(self.assume)
+        whole(1 if self.fade is None else self.fade, "fade", 1)
         whole(self.cache, "the limit cache", 0)
         positive(self.look_seconds, "the limit look_seconds")
 
@@ -71,34 +92,70 @@ class ProxySettings:
 
 @dataclass(frozen=True, eq=False)
 class PackedSlot:
-    """What became of one picture. outcome: packed, small or cached. full, spent: tokens before and after. packed,
-    files: None and empty where it stays as it is."""
+    """What became of one picture or document. outcome: packed, small, cached or fallback. full, spent: tokens before
+    and after. pictures, files: empty where it stays as it is. sizes: of the pages. texts: to put before them."""
 
     outcome: str
-    full: int
-    spent: int
-    packed: Packed | None = None
+    full: int = 0
+    spent: int = 0
+    pictures: tuple[PackedPicture, ...] = ()
     files: tuple[tuple[bytes, str], ...] = ()
+    sizes: tuple[tuple[int, int], ...] = ()
+    texts: tuple[str, ...] = ()
+    reason: str = ""
 
 
-def header_size(data: bytes, most: int) -> tuple[int, int]:
-    """(height, width) of a picture by its header; refused where it has more than `most` pixels."""
-    from PIL import Image
+@dataclass(frozen=True, eq=False)
+class PackedRequest:
+    """What became of a request, whose body was changed in place. slots: one for each picture that was looked at.
+    pictures: how many it shows now. frame: how coordinates of its answer are translated back."""
 
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # Pillow warns of what is refused here anyway
-            with Image.open(io.BytesIO(data)) as image:
-                height, width = image.height, image.width
-    except Exception as error:  # whatever a decoder makes of hostile bytes
-        raise InputError("the picture cannot be read") from error
-    if height * width > most:
-        raise InputError(f"the picture has {height * width / 1e6:.0f} megapixels, more than {most / 1e6:g}")
-    return height, width
+    slots: tuple[PackedSlot, ...] = ()
+    pictures: int = 0
+    pointing: Pointing | None = None
+    frame: PointFrame | None = None
+    reason: str = ""
+
+    @property
+    def changed(self) -> bool:
+        """Whether its body is another one now."""
+        return any(one.files for one in self.slots)
+
+    @property
+    def full(self) -> int:
+        return sum(one.full for one in self.slots)
+
+    @property
+    def spent(self) -> int:
+        return sum(one.spent for one in self.slots)
+
+
+@dataclass(frozen=True)
+class PackJob:
+    """How one slot is packed. alone: as exactly one picture. crowd: how many pictures the request may show. frame: by
+    which it is reduced, whatever its budget. faded: share of its budget. shown: of it already, where more is wanted."""
+
+    slot: Slot
+    table: TokenTable
+    options: Options
+    alone: bool
+    crowd: int
+    frame: PointFrame | None = None
+    faded: float = 1.0
+    shown: tuple[PackedPicture, ...] = ()
+
+    @property
+    def question(self) -> str:
+        """What decides; nothing where the picture is only reduced."""
+        return self.slot.question[-LONGEST_STEERING:].strip() if self.frame is None else ""
+
+    def style(self, budget: int) -> PackStyle:
+        options = replace(self.options, budget=budget, grip=grip_for(self.table), ocr=False)
+        return PackStyle(self.table, "overview" if self.alone else "auto", options=options)
 
 
 class Packer:
-    """Packs pictures for one proxy, a few at a time; what was packed once is remembered."""
+    """Packs what requests show, a few pictures at a time; what was packed once is remembered."""
 
     def __init__(self, settings: ProxySettings) -> None:
         self.settings = settings
@@ -111,49 +168,201 @@ class Packer:
     def table(self, model: object) -> TokenTable:
         """How the model of a request counts; raises `InputError` where no table knows it."""
         found = find_table(model) if isinstance(model, str) and model else None
-        if found is not None:
-            return found
-        if self.settings.assume is None:
+        if found is None and self.settings.assume is None:
             raise InputError("no token table knows this model; start the proxy with --for NAME")
-        return table_for(self.settings.assume)
+        return found or table_for(self.settings.assume)
 
-    async def pack(self, address: str, question: str, table: TokenTable, budget: object, number: int) -> PackedSlot:
-        """Pack one of `number` pictures of a request, in a thread.
+    async def request(self, body: JsonObject, protocol: Protocol, model: object, budget: object) -> PackedRequest:
+        """Pack what a request shows, in its body. Raises `InputError` where nothing of it can be packed."""
+        slots, latest = protocol.find(body)
+        chosen = [one for one in slots if one.is_open]
+        if not chosen:
+            return PackedRequest()
+        if len(slots) > self.settings.limits.pictures:
+            raise InputError(f"the request shows {len(slots)} pictures; {self.settings.limits.pictures} are packed")
+        table, options = self.table(model), self.settings.options.override(budget=budget)
+        pointing = Pointing.of(body)
+        frame = None
+        if pointing is not None:
+            frame = await self.timed(lambda: self._frame(pointing, slots, table, options))
+            if frame is None:
+                return PackedRequest(pictures=len(slots))
+        jobs = self._jobs(chosen, len(slots), table, options, frame)
+        made = await asyncio.gather(*(self.packed(job) for job in jobs))
+        missed = next((one.reason for one in made if one.reason), "")
+        if pointing is not None and missed:
+            raise InputError(f"nothing is packed where clicks could miss: {missed}")
+        own, first = dict(zip(chosen, made, strict=True)), 1
+        numbers: dict[Slot, int] = {}
+        for slot in slots:
+            one, numbers[slot] = own.get(slot, PackedSlot("small")), first
+            if one.files:
+                reduced = frame is not None and not slot.is_document
+                slot.fill(protocol, one.files, (*one.texts, "" if reduced else told(one.pictures, one.sizes, first)))
+            first += max(1, len(one.files))
+        if pointing is not None and frame is not None:
+            if not pointing.shares:
+                pointing.calls(body[protocol.messages], frame.back)
+                pointing.declare(frame)
+            return PackedRequest(tuple(made), first - 1, pointing, None if pointing.shares else frame)
+        # What the latest question needs of pictures that were packed for others.
+        earlier = [job for job in jobs if latest and own[job.slot].pictures and job.slot.question != latest]
+        for job in earlier[-LOOKED_BACK:] if first + MOST_CROPS * LOOKED_BACK <= (table.pictures or math.inf) else ():
+            more = replace(job, slot=replace(job.slot, question=latest), shown=own[job.slot].pictures)
+            one = await self.packed(more)
+            if one.files:
+                parts = [(number, part.panes[0]) for number, part in enumerate(one.pictures, first)]
+                words = "\n\n".join(one.texts) or " ".join(
+                    f"Picture {number} shows a part of picture {numbers[job.slot]}, enlarged: "
+                    f"{where(pane.source, one.sizes[pane.page])}."
+                    for number, pane in parts
+                )
+                protocol.add(body, one.files, words)
+                first += len(one.files)
+                made.append(one)
+        return PackedRequest(tuple(made), first - 1, reason=missed)
 
-        Raises `InputError`, and `TimeoutError` where it takes too long.
-        """
+    def _frame(
+        self, pointing: Pointing, slots: Sequence[Slot], table: TokenTable, options: Options
+    ) -> PointFrame | None:
+        """By how much every screen is reduced; None where screens cost no more than the budget."""
+        screens = [one for one in slots if not one.is_document]
+        if not screens or not all(one.is_open for one in slots):
+            raise InputError("a screen is not in the request")
+        held = pointing.display or {}
+        declared = [held[key] for key in sorted(held) if re.match("display_(height|width)", key)]
+        size = (declared[0], declared[1]) if declared else self._opened(picture_bytes(screens[0].address)).pages[0].size
+        full = table.tokens(size)
+        fitted = table.fit(size, options.wanted(full)) if options.wanted(full) < full else None
+        return fitted and PointFrame(size[1] / fitted.size[1], size[0] / fitted.size[0])
+
+    def _jobs(
+        self, chosen: Sequence[Slot], shown: int, table: TokenTable, options: Options, frame: PointFrame | None
+    ) -> list[PackJob]:
+        """How each slot is packed: by what stands before it, so that nothing of it changes when more follows."""
+        most, fade = table.pictures or math.inf, self.settings.fade
+        # In steps, so that a cache is missed once in as many pictures as stay sharp.
+        faded = 0 if fade is None else fade * max(0, len(chosen) // fade - 1)
+        jobs = []
+        for place, slot in enumerate(chosen):
+            old = place < faded and not slot.is_document
+            alone = slot.holder is None or old or shown > 0.6 * most or 8 * place >= most
+            own = PointFrame(2 * frame.across, 2 * frame.down) if frame is not None and old else frame
+            own = None if slot.is_document else own
+            jobs.append(PackJob(slot, table, options, alone, shown * (1 + MOST_CROPS), own, FADED if old else 1.0))
+        return jobs
+
+    async def timed(self, work: Callable[[], Result]) -> Result:
+        """The result of work in a thread. Raises `TimeoutError` where it takes too long; it is then called off."""
         left = threading.Event()
 
-        def work() -> PackedSlot:
+        def run() -> Result:
             with stopping(left.is_set):
                 check_stop()
-                return self._pack(address, question, table, budget, number)
+                return work()
 
         try:
             async with asyncio.timeout(self.settings.look_seconds):
-                return await asyncio.get_running_loop().run_in_executor(self._threads, work)
+                return await asyncio.get_running_loop().run_in_executor(self._threads, run)
+        except TimeoutError:
+            raise TimeoutError("it took too long") from None
         finally:
             left.set()
 
-    def _pack(self, address: str, question: str, table: TokenTable, budget: object, number: int) -> PackedSlot:
-        limits = self.settings.limits
-        data = picture_bytes(address)
-        full = table.tokens(header_size(data, limits.pixels))
-        options = self.settings.options.override(budget=budget, grip=grip_for(table))
-        wanted = options.wanted(full)
-        if full <= wanted:
-            return PackedSlot("small", full, full)
-        question = question.strip()[-LONGEST_STEERING:]
-        if not question:
-            raise InputError("no question stands beside the picture")
-        # By the table and not by the name in the request: that could be any path.
-        style = PackStyle(table, options=replace(options, ocr=False)).for_pictures(number)
-        key = hashlib.sha256(data).digest(), question, table.name, style.layout, wanted
+    async def packed(self, job: PackJob) -> PackedSlot:
+        """Pack in a thread; where that fails or takes too long, the slot stays as it is."""
+        try:
+            return await self.timed(lambda: self._pack(job))
+        except (InputError, TimeoutError) as error:
+            return PackedSlot("fallback", reason=str(error))
+        except Exception:  # whatever it is, the client gets its answer
+            log.exception("a picture went on as it came")
+            return PackedSlot("fallback", reason="something went wrong")
+
+    def _opened(self, data: bytes) -> Document:
+        """A picture or a document by its header; refused where it has too many pixels."""
+        try:
+            document = Document.of(data)
+        except InputError as error:
+            raise InputError(f"the picture cannot be read: {error}") from error
+        pixels, most = max(math.prod(page.size) for page in document), self.settings.limits.pixels
+        if pixels > most:
+            raise InputError(f"the picture has {pixels / 1e6:.0f} megapixels, more than {most / 1e6:g}")
+        if len(document) > self.settings.limits.pages:
+            raise InputError(f"the document has {len(document)} pages, more than {self.settings.limits.pages}")
+        return document
+
+    def _pack(self, job: PackJob) -> PackedSlot:
+        """Pack a picture or a document, or find it as it was packed before."""
+        data, table = picture_bytes(job.slot.address), job.table
+        document = self._opened(data)
+        texts = document.texts if job.slot.is_document else ("",)
+        fulls = [table.tokens(page.size) + len(text) // CHARACTERS for page, text in zip(document, texts, strict=True)]
+        full, wanted = sum(fulls), sum(max(1, int(job.faded * job.options.wanted(one))) for one in fulls)
+        key = hashlib.sha256(data).digest(), job.question, table.name, wanted, job.frame, job.alone
+        key += (job.crowd > table.limits.crowd, tuple(one.panes for one in job.shown))
         known = self.cache.get(key)
         if known is not None:
             return replace(known, outcome="cached")
-        page = PackPage(load_picture(data, max_pixels=limits.pixels), jpeg=is_jpeg(data))
-        packed = pack_pages([page], question, style)
-        made = PackedSlot("packed", full, packed.tokens, packed, tuple(packed.encoded()))
+        small = job.frame is None and full <= wanted
+        if small and (job.slot.is_document or table.limits.takes(document.pages[0].size, len(data), job.crowd)):
+            return PackedSlot("small", full, full)
+        if not small and job.frame is None and not job.question:
+            raise InputError("no question stands beside the picture")
+        if job.slot.is_document:
+            made = self._document(job, document, wanted)
+        else:
+            page = PackPage(load_picture(data, max_pixels=self.settings.limits.pixels), jpeg=is_jpeg(data))
+            made = made_slot(pictures_of(job, page, wanted, small=small), (page.size,), table, jpeg=page.jpeg)
+        made = replace(made, full=0 if job.shown else full)
         self.cache.put(key, made)
         return made
+
+    def _document(self, job: PackJob, document: Document, wanted: int) -> PackedSlot:
+        """Text layer and packed pages in one budget: the pages that the question needs come first."""
+        if job.slot.holder is None:
+            raise InputError("only a picture can stand where this document stands")
+        found, _ = page_relevances(document, job.question, job.options.relevance)
+        order = sorted(range(len(document)), key=lambda number: (-found[number].peak, number))
+        words: dict[int, str] = {}
+        spent = 0
+        for number in order:  # half of the budget, as far as it reaches
+            words[number] = document.texts[number][: CHARACTERS * (wanted // 2 - spent)].strip()
+            spent += -(-len(words[number]) // CHARACTERS)
+        chosen = sorted(order[:PAGES_SHOWN])
+        pages = [
+            PackPage(document.pages[one].draw(), document.pages[one].words, number=place)
+            for place, one in enumerate(chosen)
+        ]
+        packed = pack_pages(pages, job.question, job.style(wanted - spent))
+        pictures = [
+            replace(one, panes=tuple(pane._replace(page=chosen[pane.page]) for pane in one.panes))
+            for one in packed.pictures
+        ]
+        made = made_slot(pictures, tuple(page.size for page in document), job.table)
+        read = [f"Page {number + 1} of {len(document)} reads: {text}" for number, text in sorted(words.items()) if text]
+        hidden = sorted(set(range(1, len(document) + 1)) - {one.panes[0].page + 1 for one in pictures})
+        read += [f"Pages that are not shown as pictures: {listed(hidden)}."] if hidden else []
+        return replace(made, spent=made.spent + spent, texts=tuple(read))
+
+
+def pictures_of(job: PackJob, page: PackPage, wanted: int, *, small: bool) -> Sequence[PackedPicture]:
+    """What stands for one picture."""
+    if job.frame is not None:
+        size = max(1, round(page.size[0] / job.frame.down)), max(1, round(page.size[1] / job.frame.across))
+        return [page.part(PackPart((0, 0, *page.size), size), size, job.table)]
+    if small:  # only its provider would refuse it
+        return [page.whole(job.table, job.crowd)]
+    if job.shown:
+        return details(page, job.question, wanted // 2, job.style(wanted // 2), job.shown)
+    return pack_pages([page], job.question, job.style(wanted)).pictures
+
+
+def made_slot(
+    pictures: Sequence[PackedPicture], sizes: tuple[tuple[int, int], ...], table: TokenTable, *, jpeg: bool = False
+) -> PackedSlot:
+    """Packed pictures with their files."""
+    files = tuple(encoded(one.pixels, "jpeg" if jpeg else "png", table.limits.bytes) for one in pictures)
+    # The pixels are in the files.
+    bare = tuple(replace(one, pixels=one.pixels[:0]) for one in pictures)
+    return PackedSlot("packed", 0, sum(one.tokens for one in pictures), bare, files, sizes)

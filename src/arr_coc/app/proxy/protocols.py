@@ -1,87 +1,199 @@
-"""Where pictures and questions stand in requests and answers: one row of `PROTOCOLS` for each way of asking.
+"""Where pictures, documents and questions stand in requests: the ways of asking as data, and one walk for all of them.
 
-Nothing else in a request is looked at.
+A turn is what the user's side says until the model speaks. A picture belongs to the text of its own turn, or else to
+the user's last text before, so that nothing that is said later changes what is made of it.
 """
 
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field
 
 from ...core.values import JsonObject
 
 
+@dataclass(frozen=True)
+class Form:
+    """How a part holds a file. data: the way to it, keys with dots between: to a data: URL, or to base64 where `media`
+    is the way to its media type."""
+
+    data: str
+    media: str = ""
+
+    def read(self, part: JsonObject) -> str:
+        """The file as a data: URL, or its address; "" where it has neither."""
+        found, media = held(part, self.data), held(part, self.media)
+        return "" if not isinstance(found, str) else f"data:{media};base64,{found}" if self.media else found
+
+    def written(self, part: JsonObject, data: bytes, media: str) -> JsonObject:
+        """The same part with another picture, and without the mark of a cache."""
+        part = {key: deepcopy(value) for key, value in part.items() if key != "cache_control"}
+        text = base64.b64encode(data).decode()
+        values = {self.data: text, self.media: media} if self.media else {self.data: f"data:{media};base64,{text}"}
+        for way, value in values.items():
+            outer, _, last = way.rpartition(".")
+            inside = part if not outer else part.get(outer)
+            if not isinstance(inside, dict):
+                part[outer] = inside = {}
+            inside[last] = value
+        return part
+
+
+def held(part: object, way: str) -> object:
+    for key in way.split("."):
+        part = part.get(key) if isinstance(part, dict) else part if isinstance(part, str) else None
+    return part
+
+
+# By the type of a part; Google's parts have no type, but a key of this name.
+FORMS = {
+    "image_url": Form("image_url.url"),
+    **dict.fromkeys(("input_image", "computer_screenshot"), Form("image_url")),
+    **dict.fromkeys(("image", "document"), Form("source.data", "source.media_type")),
+    "file": Form("file.file_data"),
+    "input_file": Form("file_data"),
+    "inlineData": Form("inlineData.data", "inlineData.mimeType"),
+    "inline_data": Form("inline_data.data", "inline_data.mime_type"),
+}
+# Where parts stand inside messages, and parts inside parts; behind `ALONE` a picture can only be one picture.
+INSIDE = ("content", "output", "parts", "functionResponse", "function_response")
+ALONE = ("output", "functionResponse", "function_response")
+
+
 @dataclass(frozen=True, eq=False)
 class Slot:
-    """One picture of a request.
+    """A picture or document of a request. part: that shows it. holder: the list in which that stands; None where
+    exactly one picture must stand there. question: of its turn. address: a data: URL, another, or ""."""
 
-    address: a data: URL or another. part: the part of a message that shows it. content: the list in which that stands.
-    detail: as OpenAI's clients ask for it.
-    """
-
-    address: str
     part: JsonObject
-    content: list[object]
-    detail: object = None
+    holder: list[object] | None
+    question: str
+    address: str
 
-    def fill(self, parts: Sequence[JsonObject]) -> None:
-        """Put other parts in its place, in the request itself."""
-        place = next(number for number, one in enumerate(self.content) if one is self.part)
-        self.content[place : place + 1] = parts
+    @property
+    def is_document(self) -> bool:
+        return self.address[:21].lower() == "data:application/pdf;"
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it is in the request, and may be another: cited documents and low detail must stay what they are."""
+        low = (held(self.part, "image_url.detail") or self.part.get("detail")) == "low"
+        return self.address[:5].lower() == "data:" and not low and not held(self.part, "citations.enabled")
+
+    def fill(self, protocol: Protocol, pictures: Sequence[tuple[bytes, str]], texts: Sequence[str]) -> None:
+        """Show other pictures in its place, in the request itself, with texts before them."""
+        if self.holder is None:
+            return self.part.update(FORMS[form_name(self.part)].written(self.part, *pictures[0]))
+        model = protocol.picture if self.is_document else self.part
+        shown = [FORMS[form_name(model)].written(model, *one) for one in pictures]
+        parts = [*(protocol.text(text) for text in texts if text), *shown]
+        if "cache_control" in self.part:  # behind all that stands for it, as it stood behind the part itself
+            parts[-1]["cache_control"] = self.part["cache_control"]
+        place = next(number for number, one in enumerate(self.holder) if one is self.part)
+        self.holder[place : place + 1] = parts
+        return None
 
 
 @dataclass(frozen=True)
 class Protocol:
-    """How one API is spoken.
-
-    Args:
-        path: The end of its path; hosts put their own beginnings before it.
-        messages: The key of the messages in a body.
-        texts: Types of parts that hold text, the type of new ones first.
-        picture: The type of parts that show a picture.
-        read: Gives address and detail of such a part.
-        write: Gives what changes in such a part where it shows another picture, (bytes, media type).
-        error: What an error has beside OpenAI's fields.
-    """
+    """How one API is spoken. path: the end of its path, as a pattern; hosts put their own beginnings before it. words:
+    a part that says something, and picture: one that shows something, both empty. error: of its errors, beside OpenAI's
+    fields."""
 
     path: str
     messages: str
-    texts: tuple[str, ...]
-    picture: str
-    read: Callable[[JsonObject], tuple[object, object]]
-    write: Callable[[JsonObject, bytes, str], JsonObject]
+    parts: str
+    words: JsonObject
+    picture: JsonObject
     error: Mapping[str, str] = field(default_factory=dict)
 
+    def text(self, text: str) -> JsonObject:
+        return {**self.words, "text": text}
+
     def find(self, body: JsonObject) -> tuple[list[Slot], str]:
-        """The pictures of a request, and its question: the user's last text."""
+        """What a request shows, in order, and its latest question; "" where the model has begun to answer it."""
         slots: list[Slot] = []
-        question = ""
-        for message in objects(body.get(self.messages)):
-            content = message.get("content")
-            parts = [{"type": self.texts[0], "text": content}] if isinstance(content, str) else objects(content)
-            said = [part.get("text") for part in parts if part.get("type") in self.texts]
-            text = "\n".join(one for one in said if isinstance(one, str))
-            if message.get("role", "user") == "user" and text.strip():
-                question = text
-            slots += self._slots(content)
-        return slots, question
+        question, users = "", False
+        turn: list[JsonObject] = []
+        for message in [*objects(body.get(self.messages)), None]:
+            if message is not None and from_user(message) == users:
+                turn.append(message)
+                continue
+            # A text may stand behind its picture, so a turn is read when it is whole.
+            own = [said for said in map(self.said, turn if users else []) if said]
+            question = own[-1] if own else question
+            for one in turn:
+                slots += slots_in(one, question)
+            users, turn = not users, [] if message is None else [message]
+        return slots, "" if users else question
 
-    def _slots(self, content: object) -> Iterator[Slot]:
-        for part in objects(content):
-            address, detail = self.read(part) if part.get("type") == self.picture else (None, None)
-            if isinstance(address, str) and isinstance(content, list):
-                yield Slot(address, part, content, detail)
-            elif part.get("type") == "tool_result":
-                yield from self._slots(part.get("content"))
+    def said(self, message: JsonObject) -> str:
+        """The text of a user's message."""
+        content = message.get(self.parts)
+        parts = [{"text": content}] if isinstance(content, str) else objects(content)
+        texts = [part.get("text") for part in parts if part.get("type") in (None, "text", "input_text")]
+        words = "\n".join(one for one in texts if isinstance(one, str)).strip()
+        return words if message.get("role", "user") == "user" else ""
 
-    def made(self, part: JsonObject, pictures: Sequence[tuple[bytes, str]], text: str) -> list[JsonObject]:
-        """Parts that show packed pictures in place of one, with a text before them."""
-        rest = {key: value for key, value in part.items() if key != "cache_control"}
-        shown = [{**rest, **self.write(part, *one)} for one in pictures]
-        if "cache_control" in part:  # behind all that stands for the picture, as it stood behind the picture
-            shown[-1]["cache_control"] = part["cache_control"]
-        return [*([{"type": self.texts[0], "text": text}] if text else []), *shown]
+    def add(self, body: JsonObject, pictures: Sequence[tuple[bytes, str]], text: str) -> None:
+        """Put pictures and a text behind everything else, beside the latest question where that is the last message."""
+        form = FORMS[form_name(self.picture)]
+        parts = [self.text(text), *(form.written(self.picture, *one) for one in pictures)]
+        last = body[self.messages][-1]
+        content = last.get(self.parts)
+        if self.said(last):
+            last[self.parts] = [*([self.text(content)] if isinstance(content, str) else content), *parts]
+        else:
+            body[self.messages].append({"role": "user", self.parts: parts})
+
+
+PROTOCOLS = (
+    Protocol("/chat/completions$", "messages", "content", {"type": "text"}, {"type": "image_url"}),
+    Protocol("/responses$", "input", "content", {"type": "input_text"}, {"type": "input_image", "detail": "auto"}),
+    Protocol(
+        path="/messages$",
+        messages="messages",
+        parts="content",
+        words={"type": "text"},
+        picture={"type": "image", "source": {"type": "base64"}},
+        error={"type": "error"},
+    ),
+    Protocol(":(stream)?[gG]enerateContent$", "contents", "parts", {}, {"inlineData": {}}),
+)
+
+
+def protocol_of(path: str) -> Protocol | None:
+    """The protocol of a path; None: such requests only pass through."""
+    return next((one for one in PROTOCOLS if re.search(one.path, path)), None)
+
+
+def model_of(body: JsonObject, path: str) -> object:
+    """The name of the model: in the body, or in the path."""
+    return body.get("model") or next(iter(re.findall("/models/([^/:]+):", path)), None)
+
+
+def slots_in(
+    part: JsonObject, question: str, holder: list[object] | None = None, alone: bool = False
+) -> Iterator[Slot]:
+    """Everything that a message or a part of one shows."""
+    if form_name(part):
+        yield Slot(part, holder, question, FORMS[form_name(part)].read(part))
+        return
+    for key in INSIDE:
+        value = part.get(key)
+        only = alone or (key in ALONE and not isinstance(value, list))
+        for one in [value] if isinstance(value, dict) else objects(value):
+            yield from slots_in(one, question, value if isinstance(value, list) and not only else None, only)
+
+
+def form_name(part: JsonObject) -> str:
+    """The name of a part's form; "" where it shows nothing."""
+    kind = part.get("type")
+    names = (kind,) if isinstance(kind, str) else ("inlineData", "inline_data")
+    return next((name for name in names if name in FORMS and (name == kind or name in part)), "")
 
 
 def objects(value: object) -> list[JsonObject]:
@@ -89,61 +201,9 @@ def objects(value: object) -> list[JsonObject]:
     return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
 
 
-def data_url(data: bytes, media: str) -> str:
-    return f"data:{media};base64,{base64.b64encode(data).decode()}"
-
-
-def chat_address(part: JsonObject) -> tuple[object, object]:
-    held = part.get("image_url")
-    return (held.get("url"), held.get("detail")) if isinstance(held, dict) else (held, None)
-
-
-def chat_picture(part: JsonObject, data: bytes, media: str) -> JsonObject:
-    held = part["image_url"] if isinstance(part["image_url"], dict) else {}
-    return {"image_url": {**held, "url": data_url(data, media)}}
-
-
-def messages_address(part: JsonObject) -> tuple[object, object]:
-    source = part.get("source")
-    source = source if isinstance(source, dict) else {}
-    if source.get("type") == "base64" and isinstance(source.get("data"), str):
-        return f"data:{source.get('media_type')};base64,{source['data']}", None
-    return source.get("url") if source.get("type") == "url" else None, None
-
-
-def messages_picture(part: JsonObject, data: bytes, media: str) -> JsonObject:
-    return {"source": {"type": "base64", "media_type": media, "data": base64.b64encode(data).decode()}}
-
-
-PROTOCOLS = (
-    Protocol(
-        path="/chat/completions",
-        messages="messages",
-        texts=("text",),
-        picture="image_url",
-        read=chat_address,
-        write=chat_picture,
-    ),
-    Protocol(
-        path="/responses",
-        messages="input",
-        texts=("input_text", "text"),
-        picture="input_image",
-        read=lambda part: (part.get("image_url"), part.get("detail")),
-        write=lambda part, data, media: {"image_url": data_url(data, media)},
-    ),
-    Protocol(
-        path="/messages",
-        messages="messages",
-        texts=("text",),
-        picture="image",
-        read=messages_address,
-        write=messages_picture,
-        error={"type": "error"},
-    ),
-)
-
-
-def protocol_of(path: str) -> Protocol | None:
-    """The protocol of a path; None: such requests only pass through."""
-    return next((one for one in PROTOCOLS if path.endswith(one.path)), None)
+def from_user(message: JsonObject) -> bool:
+    """Whether the user's side says this: people, tools and programs, not the model."""
+    kind = str(message.get("type", "message"))
+    if "role" in message:
+        return message["role"] not in ("assistant", "model")
+    return kind == "message" or kind.endswith("_output")

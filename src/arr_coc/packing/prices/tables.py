@@ -3,8 +3,9 @@
 table_for("gpt-4o").tokens((1024, 1024))          765
 table_for("qwen3-vl").fit((3508, 2480), 400)      the largest (height, width) of that shape for 400 tokens
 
-The tables are `data/token_tables.toml`. A rule is a pure function of (height, width) and the numbers of a table; it
-gives the tokens and the size at which the model sees the picture.
+The tables are `data/token_tables.toml`, what providers refuse is `data/limits.toml`. A rule is a pure function of
+(height, width) and the numbers of a table; it gives the tokens and the size at which the model sees the picture.
+Counting imports neither numpy nor anything else that is heavy.
 """
 
 from __future__ import annotations
@@ -16,15 +17,12 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from ...attending.frame import Frame
-from ...attending.strategies import find_strategy
-from ...attending.tree import check_budget, tree_for
 from ...core.errors import InputError, shown, whole, whole_size
-from ...core.values import DEFAULT_CELL, JsonObject
 
-Numbers = JsonObject
+if TYPE_CHECKING:
+    from ...core.values import JsonObject as Numbers
 
 
 class TokenCount(NamedTuple):
@@ -170,6 +168,28 @@ class Fitted(NamedTuple):
 
 
 @dataclass(frozen=True)
+class PictureLimits:
+    """What a provider refuses. side: pixels of the longer side; of more than `crowd` pictures each `crowd_side`. bytes:
+    of a picture in base64. request: bytes of all. source, date: where that is written, and when it was read."""
+
+    side: float = math.inf
+    crowd: float = math.inf
+    crowd_side: float = math.inf
+    bytes: float = math.inf
+    request: float = math.inf
+    source: str = ""
+    date: str = ""
+
+    def longest(self, pictures: float) -> float:
+        """Pixels of the longer side of each of this many pictures."""
+        return min(self.side, self.crowd_side if pictures > self.crowd else math.inf)
+
+    def takes(self, size: tuple[int, int], length: int, pictures: int = 1) -> bool:
+        """Whether one of this many pictures is accepted. length: of its file, in bytes."""
+        return max(size) <= self.longest(pictures) and 4 * -(-length // 3) <= self.bytes
+
+
+@dataclass(frozen=True)
 class TokenTable:
     """How one family of models counts.
 
@@ -210,6 +230,11 @@ class TokenTable:
         return max(8, round(math.sqrt(self.numbers.get("pixels_per_token", 1024))))
 
     @property
+    def limits(self) -> PictureLimits:
+        """What its provider refuses; nothing where that is not known."""
+        return PictureLimits(**read_data("limits.toml").get(self.provider, {}))
+
+    @property
     def even(self) -> bool:
         """Whether tokens rise with the pixels, not by whole tiles."""
         return self.rule in ("blocks", "patches", "area", "rows_of_patches")
@@ -239,6 +264,7 @@ class TokenTable:
         """
         snap = self.cell if self.rule in ("blocks", "patches", "rows_of_patches") else 1
         most = min(most, LARGEST_DRAWN / math.sqrt(shape[0] * shape[1]))
+        most = min(most, (self.limits.longest(math.inf) - self.cell) / max(shape))
         direct = self._direct(shape, budget, most, snap)
         if self.even:
             return direct
@@ -292,8 +318,12 @@ def snapped(shape: tuple[float, float], scale: float, snap: int, way: Callable[[
 @cache
 def own_tables() -> tuple[TokenTable, ...]:
     """The tables, in the order in which names are looked up."""
-    entries = tomllib.loads((Path(__file__).parent / "data" / "token_tables.toml").read_text(encoding="utf-8"))["table"]
-    return tuple(TokenTable(**entry) for entry in entries)
+    return tuple(TokenTable(**entry) for entry in read_data("token_tables.toml")["table"])
+
+
+@cache
+def read_data(name: str) -> Numbers:
+    return tomllib.loads((Path(__file__).parent / "data" / name).read_text(encoding="utf-8"))
 
 
 def find_table(model: str) -> TokenTable | None:
@@ -327,7 +357,7 @@ def tokens_for(
     budget: int | str | None = None,
     *,
     strategy: str = "overlay",
-    cell: int = DEFAULT_CELL,
+    cell: int = 32,
     canvas: tuple[int, int] | None = None,
     levels: int | None = None,
     model: str | None = None,
@@ -352,6 +382,10 @@ def tokens_for(
         >>> tokens_for((1024, 1024), 251, strategy="quadtree"), tokens_for((1024, 1024), model="gpt-4o")
         (250, 765)
     """
+    from ...attending.frame import Frame
+    from ...attending.strategies import find_strategy
+    from ...attending.tree import check_budget, tree_for
+
     find_strategy(strategy)
     if model is not None:
         full = table_for(model).tokens(image_size)

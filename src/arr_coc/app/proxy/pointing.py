@@ -1,0 +1,241 @@
+"""Clicks that land: a model points in the pictures that it sees, and clients in those that they sent.
+
+Where a request declares a tool that points, every picture of it is made smaller by the same two factors, so that one
+rule translates every coordinate: those of answers, in pieces too, and back again those of earlier calls in a request.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from ...core.errors import InputError
+from ...core.values import JsonObject
+from .protocols import objects
+
+# Tools of providers whose coordinates are pixels of the screen, in names that `kind_of` knows.
+NATIVE = "computer|computer_use_preview|computer_(20241022|20250124|20251124)|(computer|browser)_toolset_20260801"
+# Names of lists of coordinates; of numbers across and down, and of lengths across and down.
+LISTS = "coordinates?|(start|end)(_?coordinate|_?point)?|points?|position|from|to|target|path|region|(bounding_?|b)?box"
+NUMBERS = ("((start|end|from|to|mouse)_?)?x[012]?", "((start|end|from|to|mouse)_?)?y[012]?", "(scroll_?|delta_?|d)x")
+NUMBERS += ("(scroll_?|delta_?|d)y",)
+SCREEN = r"(?i)computer|mouse|click|cursor|drag|scroll|\btap|touch|screen|pointer|hover|viewport|browser"
+# Coordinates that are shares of a picture, or pixels of a size that is written in words.
+SHARES = r"(?i)normali[sz]ed|relative|percent|\b0(\.0)? ?(-|–|to|\.\.) ?1(\.0|00|000)?\b|999|\d{3,} ?[x×] ?\d{3,}"
+# Numbers of a tool that are no places.
+PLAIN = "(?i)amount|duration|count|clicks|times|delay|wait|second|(^|_)ms|timeout|index|(^|_)id$|button|step|number|tab"
+
+
+def kind_of(name: str) -> int | None:
+    """What an argument of this name holds: the place in `NUMBERS`, or -1 for a list; None for no coordinates."""
+    if re.fullmatch(LISTS, name, re.IGNORECASE):
+        return -1
+    return next((place for place, one in enumerate(NUMBERS) if re.fullmatch(one, name, re.IGNORECASE)), None)
+
+
+@dataclass(frozen=True)
+class Pointing:
+    """The tools of a request that point. names: by which they are called. display: the one that declares the size of
+    the screen. shares: they point in shares of the picture, which need no translation."""
+
+    names: frozenset[str]
+    display: JsonObject | None = None
+    shares: bool = False
+
+    @classmethod
+    def of(cls, body: JsonObject) -> Pointing | None:
+        """The pointing tools of a request; None where it has none. Raises `InputError` where one is not understood."""
+        names: list[str] = []
+        display, shares = None, False
+        for entry in objects(body.get("tools")):
+            tool = entry["function"] if isinstance(entry.get("function"), dict) else entry
+            kind, name = str(tool.get("type") or ""), str(tool.get("name") or "")
+            google = objects(tool.get("functionDeclarations") or tool.get("function_declarations"))
+            if re.fullmatch(NATIVE, kind):
+                names.append(name)
+                display = tool if any(key.startswith("display_width") for key in tool) else display
+            elif "computerUse" in tool or "computer_use" in tool:
+                names.append(name)
+                shares = True
+            elif re.match("computer|browser_toolset", kind) or any(points(one) for one in google):
+                raise InputError(f"the tool {name or kind} points in a way that is not known here")
+            elif points(tool):
+                names.append(name)
+        if names and display is None and not shares and ("previous_response_id" in body or "conversation" in body):
+            raise InputError("the screen to which the answer points may be an earlier one")
+        return cls(frozenset(names), display, shares) if names else None
+
+    def declare(self, frame: PointFrame) -> None:
+        """Tell the model the size of the screen as it sees it."""
+        held = self.display or {}
+        held.update({key: round(held[key] / frame.across) for key in held if key.startswith("display_width")})
+        held.update({key: round(held[key] / frame.down) for key in held if key.startswith("display_height")})
+
+    def is_call(self, value: JsonObject) -> bool:
+        return value.get("name") in self.names or "toolset_name" in value
+
+    def calls(self, value: object, frame: PointFrame) -> None:
+        """Translate the coordinates of every call of these tools, wherever it stands, in place."""
+        for one in value if isinstance(value, list) else ():
+            self.calls(one, frame)
+        if not isinstance(value, dict):
+            return
+        if value.get("type") == "tool_use" and self.is_call(value):
+            value["input"] = frame.moved(value.get("input"))
+        elif value.get("type") == "computer_call":
+            value.update({key: frame.moved(value[key]) for key in ("action", "actions") if key in value})
+        elif isinstance(value.get("arguments"), str) and self.is_call(value):
+            value["arguments"] = frame.text(value["arguments"])
+        else:
+            for one in value.values():
+                self.calls(one, frame)
+
+
+def points(tool: JsonObject) -> bool:
+    """Whether a function asks for places on the screen. Raises `InputError` where that cannot be said."""
+    schema = next((tool[key] for key in ("parameters", "input_schema", "inputSchema") if key in tool), {})
+    fields, words = dict(numeric_fields(schema)), json.dumps(tool, ensure_ascii=False)
+    places = [name for name, several in fields.items() if (kind := kind_of(name)) is not None and several == (kind < 0)]
+    unknown = [name for name in fields if name not in places and not re.search(PLAIN, name)]
+    clear = bool(re.search(SCREEN, words)) and not unknown and not re.search(SHARES, words)
+    if (places and not clear) or (unknown and re.search("(?i)click|tap|drag|mouse|pointer", str(tool.get("name")))):
+        raise InputError(f"the tool {tool.get('name')} may point in a way that is not known here")
+    return bool(places)
+
+
+def numeric_fields(schema: object) -> Iterator[tuple[str, bool]]:
+    """The named fields of a JSON schema that hold numbers, at any depth, and whether it is a list of them."""
+    for key, value in schema.items() if isinstance(schema, dict) else ():
+        for name, one in value.items() if key == "properties" and isinstance(value, dict) else ():
+            text = re.sub('"properties".*', "", json.dumps(one))
+            if re.search('"(integer|number)"', text) or ('"array"' in text and '"items"' not in text):
+                yield name, '"array"' in text
+            yield from numeric_fields(one)
+        for one in value if isinstance(value, list) else [value]:
+            yield from numeric_fields(one) if key != "properties" else ()
+
+
+@dataclass(frozen=True)
+class PointFrame:
+    """Pixels of one frame under a pixel of another: across, down."""
+
+    across: float
+    down: float
+
+    @property
+    def back(self) -> PointFrame:
+        return PointFrame(1 / self.across, 1 / self.down)
+
+    def at(self, value: float, axis: int, *, edge: bool) -> float:
+        """One coordinate: the middle of a pixel goes to the middle of what it shows; edges and lengths are scaled."""
+        if isinstance(value, float) and 0 <= value <= 1:  # a share of the picture
+            return value
+        by = (self.across, self.down)[axis]
+        moved = value * by if edge else (value + 0.5) * by - 0.5
+        return round(moved) if isinstance(value, int) else moved
+
+    def moved(self, value: object, name: str = "") -> object:
+        """The arguments of a call in the other frame."""
+        kind = kind_of(name)
+        if isinstance(value, dict):
+            return {key: self.moved(one, key) for key, one in value.items()}
+        if isinstance(value, list):
+            if kind == -1 and len(value) in (2, 4) and all(isinstance(one, int | float) for one in value):
+                return [self.at(one, place % 2, edge=len(value) == 4) for place, one in enumerate(value)]
+            return [self.moved(one, name) for one in value]
+        if kind is None or isinstance(value, bool) or not isinstance(value, int | float | str):
+            return value
+        if isinstance(value, str):
+            return self.text(value, name)
+        return self.at(value, kind % 2, edge=kind > 1) if kind >= 0 else value
+
+    def text(self, text: str, name: str = "") -> str:
+        """The same of JSON in a text; what is none is left as it is."""
+        try:
+            return json.dumps(self.moved(json.loads(text), name), ensure_ascii=False)
+        except ValueError:
+            return text
+
+
+class TranslatedAnswer:
+    """An answer whose calls are translated. streamed: as server-sent events; they wait from the first piece of a call
+    to its last, then the first piece holds the whole call, and the others nothing."""
+
+    def __init__(self, pointing: Pointing, frame: PointFrame, *, streamed: bool) -> None:
+        self.pointing, self.frame, self.streamed = pointing, frame, streamed
+        self._left = b""
+        self._waiting: list[bytes | JsonObject] = []
+        # By the place of a call: the objects that hold its pieces, and under which key. Calls that have not ended.
+        self._pieces: dict[object, list[tuple[JsonObject, str]]] = {}
+        self._open: set[Any] = set()
+
+    def feed(self, data: bytes, *, end: bool = False) -> bytes:
+        """What can be sent now."""
+        self._left += data
+        if not self.streamed:
+            return self._whole() if end else b""
+        *events, self._left = re.split(rb"(?<=\n\n)|(?<=\r\n\r\n)", self._left)
+        for raw in [*events, self._left] if end else events:
+            event = read_event(raw)
+            self._waiting.append(event or raw)
+            self._note(event or {})
+        if self._open and not end:
+            return b""
+        for pieces in self._pieces.values():
+            whole = self.frame.text("".join(str(part.get(key) or "") for part, key in pieces))
+            for number, (part, key) in enumerate(pieces):
+                part[key] = "" if number else whole
+        sent = b"".join(one if isinstance(one, bytes) else written_event(one) for one in self._waiting)
+        self._waiting, self._pieces = [], {}
+        return sent
+
+    def _whole(self) -> bytes:
+        try:
+            body = json.loads(self._left)
+        except ValueError:
+            return self._left
+        self.pointing.calls(body, self.frame)
+        return json.dumps(body, ensure_ascii=False).encode()
+
+    def _note(self, event: JsonObject) -> None:
+        """Find the pieces of calls in an event, and translate the calls that are whole in it."""
+        kind, place = event.get("type"), event.get("index", event.get("output_index"))
+        if kind in ("content_block_start", "response.output_item.added"):
+            if self.pointing.is_call(event.get("content_block") or event.get("item") or {}):
+                self._pieces[place] = []
+                self._open.add(place)
+        elif kind in ("content_block_delta", "response.function_call_arguments.delta") and place in self._pieces:
+            streamed = isinstance(event["delta"], str)
+            self._pieces[place].append((event, "delta") if streamed else (event["delta"], "partial_json"))
+        elif kind in ("content_block_stop", "response.function_call_arguments.done"):
+            if place in self._pieces and "arguments" in event:
+                event["arguments"] = self.frame.text(event["arguments"])
+            self._open.discard(place)
+        elif "choices" not in event:
+            self.pointing.calls(event, self.frame)
+        for choice in objects(event.get("choices")):
+            for call in objects((choice.get("delta") or {}).get("tool_calls")):
+                function, key = call.get("function") or {}, (choice.get("index"), call.get("index"))
+                if function.get("name") in self.pointing.names or key in self._open:
+                    self._pieces.setdefault(key, []).append((function, "arguments"))
+                    self._open.add(key)
+            if choice.get("finish_reason"):
+                self._open = {key for key in self._open if key[0] != choice.get("index")}
+
+
+def read_event(raw: bytes) -> JsonObject | None:
+    """The JSON of one event; None where it has none."""
+    try:
+        event = json.loads(b"\n".join(line[5:] for line in raw.splitlines() if line.startswith(b"data:")))
+    except ValueError:
+        return None
+    return event if isinstance(event, dict) else None
+
+
+def written_event(event: JsonObject) -> bytes:
+    """An event as providers write it: named where it has a type."""
+    name = f"event: {event['type']}\n" if "type" in event else ""
+    return f"{name}data: {json.dumps(event, ensure_ascii=False)}\n\n".encode()
