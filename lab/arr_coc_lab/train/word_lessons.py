@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
 from typing import NamedTuple
 
 import numpy as np
@@ -35,7 +33,7 @@ from ..worlds.bills import bills
 from ..worlds.needle.difficulty import as_difficulty
 from ..worlds.needle.draws import Draws
 from ..worlds.needle.renderer import lay_out
-from ..worlds.office import make_page
+from ..worlds.office import make_page, side_by_side
 from ..worlds.office.paper import worn
 from .own_data import OwnRecord
 
@@ -114,14 +112,9 @@ def pages(
 ) -> Iterator[WordPage]:
     """Draw pages side by side and let the scorer look at each for every question."""
     scorer = load_scorer(part_folder("scorer"), str(device)).eval()
-    jobs = [(split, seed, number, questions) for number in numbers]
-    pool = ProcessPoolExecutor(workers, get_context("spawn"))
-    try:
-        for page, pixels in pool.map(drawn, jobs, chunksize=4):
-            if page.asked:
-                yield page._replace(maps=_maps(scorer, page, pixels, device))
-    finally:
-        pool.shutdown(cancel_futures=True)
+    for page, pixels in side_by_side(drawn, ((split, seed, number, questions) for number in numbers), workers):
+        if page.asked:
+            yield page._replace(maps=_maps(scorer, page, pixels, device))
 
 
 def _maps(scorer: ReadingScorer, page: WordPage, pixels: np.ndarray, device: torch.device) -> np.ndarray:

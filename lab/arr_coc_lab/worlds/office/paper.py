@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -12,11 +13,13 @@ import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
 from arr_coc.core.errors import InputError
+from arr_coc.knowing.language.tables import read_table
 
-from ..pages.typefaces import HELD, PACKAGES, TRAIN
-from .speech import PageSpeaker
+from .speech import DATA, PageSpeaker
 
 Colour = tuple[int, int, int]
+# Families by manner (sans, serif, mono, hand) for training and kept aside, and the Debian packages that bring them.
+TYPEFACES = read_table(DATA / "typefaces.toml")
 FOLDERS = (Path("/usr/share/fonts"), Path.home() / ".local/share/fonts", Path.home() / ".fonts")
 SHAPES = {
     "tall": ((768, 1024), (832, 1088), (896, 1152), (640, 832), (1024, 1344)),
@@ -45,7 +48,7 @@ def installed() -> dict[str, str]:
 @cache
 def families(aside: bool, manner: str) -> tuple[str, ...]:
     """Installed families of a manner: sans, serif, mono or hand."""
-    named = (HELD if aside else TRAIN)[manner]
+    named = TYPEFACES["held" if aside else "train"][manner]
     return tuple(name for name in named if f"{name}/plain" in installed())
 
 
@@ -111,9 +114,9 @@ class Paper(PageSpeaker):
         super().__init__(source)
         self.width, self.height = source.choice(SHAPES[shape])
         manners = {"slip": ("mono", "mono", "sans")}.get(shape, ("sans", "sans", "sans", "serif", "serif", "mono"))
-        available = families(aside, source.choice(manners)) or families(aside, "sans")
+        available = families(aside, source.choice(manners)) or families(aside, "sans") or families(False, "sans")
         if not available:
-            raise InputError(f"no typeface for drawn pages is installed; apt-get install {PACKAGES.split()[25]}")
+            raise InputError("no typeface for drawn pages is installed; apt-get install fonts-dejavu-core")
         self.face = source.choice(available)
         self.hand = source.choice(families(aside, "hand") or (self.face,))
         self.size = round(source.choice((11, 12, 13, 14, 15, 16, 18)) * min(1.2, self.width / 800 + 0.15))
@@ -174,7 +177,7 @@ class Paper(PageSpeaker):
                 y, line = y + 1.35 * font.size, word
             else:
                 line = longer
-        return Span(first, len(self.texts), text), y
+        return Span(first, len(self.texts), text.upper() if self.capitals else text), y
 
     def part(self, span: Span, text: str) -> Span | None:
         """The words of a span that spell `text`, punctuation at the end aside."""
@@ -182,7 +185,7 @@ class Paper(PageSpeaker):
         for first in range(span.first, span.end - len(wanted) + 1):
             here = self.texts[first : first + len(wanted)]
             if here[:-1] == wanted[:-1] and here[-1].rstrip(".,;:") == wanted[-1].rstrip(".,;:"):
-                return Span(first, first + len(wanted), text)
+                return Span(first, first + len(wanted), " ".join(wanted))
         return None
 
     def line(self, x0: float, y0: float, x1: float, y1: float, colour: Colour | None = None, width: int = 1) -> None:
@@ -213,6 +216,16 @@ class Paper(PageSpeaker):
             for x0, y0, x1, y1 in self.boxes[span.first : span.end]
         )
 
+    def letters(self) -> Iterator[tuple[float, float, str]]:
+        """x and y of the middle of every letter that leaves ink, and the letter."""
+        for ink in self.inks:
+            x, y = ink.x, ink.y + 0.62 * ink.font.size
+            for letter in ink.text:
+                wide = advance(ink.font, letter)
+                if not letter.isspace():
+                    yield x + wide / 2, y, letter
+                x += wide
+
     def paint(self) -> np.ndarray:
         """(H, W, 3) uint8, clean."""
         image = Image.new("RGB", (self.width, self.height), self.paper)
@@ -228,7 +241,7 @@ class Paper(PageSpeaker):
                 draw.rectangle(corners, fill=colour if kind == "fill" else None, outline=colour)
         for ink in self.inks:
             draw.text((ink.x, ink.y), ink.text, ink.colour, ink.font)
-        return np.asarray(image)
+        return np.array(image)
 
 
 def worn(pixels: np.ndarray, source: random.Random) -> np.ndarray:
