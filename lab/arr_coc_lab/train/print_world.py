@@ -83,7 +83,7 @@ class PrintWorld:
         self.atlas = load_atlas(atlas, self.device)
         source = random.Random(f"print {split} {seed}")
         rows = Rows(source)
-        self.layouts = Layouts.of(rows, source, self.device)
+        self.layouts = Layouts.of(rows, source, split, self.device)
         self.bank = Bank.of(rows, self.device)
         self.faces, self.common = self.atlas.faces(split), self.atlas.faces(split, common=True)
         self.smallest = smallest

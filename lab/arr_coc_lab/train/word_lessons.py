@@ -29,7 +29,6 @@ from arr_coc.pictures.load import load_picture
 from arr_coc.pictures.ocr import ocr_words
 from arr_coc.pictures.words import Words, as_words, make_words
 
-from ..worlds.bills import bills
 from ..worlds.needle.difficulty import as_difficulty
 from ..worlds.needle.draws import Draws
 from ..worlds.needle.renderer import lay_out
@@ -128,19 +127,15 @@ def _maps(scorer: ReadingScorer, page: WordPage, pixels: np.ndarray, device: tor
     return found.float().sigmoid()[:, :rows, :cols].half().cpu().numpy()
 
 
-def other_pages(bills_drawn: int, needle_drawn: int, seed: int, split: str = "train") -> Iterator[WordPage]:
-    """Drawn bills and pages of Needle World, laid out and never painted, so without maps."""
-    for bill in bills(bills_drawn, seed, split):
-        asked = [(one.query, one.answer.boxes, one.context) for one in bill.questions]
-        if page := _by_boxes(bill.words, asked, f"drawn {bill.kind}"):
-            yield page
-    for family in NEEDLE_FAMILIES if needle_drawn else ():
+def other_pages(number: int, seed: int, split: str = "train") -> Iterator[WordPage]:
+    """Pages of Needle World, this number of each family and size, laid out and never painted, so without maps."""
+    for family in NEEDLE_FAMILIES if number else ():
         for size in NEEDLE_SIZES:
-            index = torch.arange(needle_drawn)
+            index = torch.arange(number)
             scene = lay_out(family, Draws.of(seed, split, family, index), size, split, as_difficulty(None, size))
             text, extent = scene.text, np.array([size[1], size[0]] * 2)
             advance, lines = text.advances().numpy(), text.boxes().numpy()
-            for row in range(needle_drawn):
+            for row in range(number):
                 words = _glyph_words(text.ids[row], advance[row], lines[row], size)
                 boxes = scene.boxes[row][scene.box_mask[row]].numpy() / extent
                 context = scene.context[row][scene.context_mask[row]].numpy() / extent

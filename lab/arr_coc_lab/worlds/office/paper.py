@@ -12,7 +12,6 @@ import cv2
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
-from arr_coc.core.errors import InputError
 from arr_coc.knowing.language.tables import read_table
 
 from .speech import DATA, PageSpeaker
@@ -54,6 +53,10 @@ def families(aside: bool, manner: str) -> tuple[str, ...]:
 
 @cache
 def typeface(family: str, size: int, bold: bool) -> ImageFont.FreeTypeFont:
+    if not family:  # none is installed
+        found = ImageFont.load_default(size)
+        assert isinstance(found, ImageFont.FreeTypeFont)
+        return found.font_variant(layout_engine=ImageFont.Layout.BASIC)
     files = installed()
     path = files.get(f"{family}/bold") if bold else None
     return ImageFont.truetype(path or files[f"{family}/plain"], size, layout_engine=ImageFont.Layout.BASIC)
@@ -87,11 +90,14 @@ class PageQuestion(NamedTuple):
 
 
 class Ink(NamedTuple):
+    """A line of text. x, y: its upper left corner. align: 0 where it was set by its left end, 1 by its right end."""
+
     text: str
     x: float
     y: float
     font: ImageFont.FreeTypeFont
     colour: Colour
+    align: float
 
 
 class Area(NamedTuple):
@@ -115,9 +121,7 @@ class Paper(PageSpeaker):
         self.width, self.height = source.choice(SHAPES[shape])
         manners = {"slip": ("mono", "mono", "sans")}.get(shape, ("sans", "sans", "sans", "serif", "serif", "mono"))
         available = families(aside, source.choice(manners)) or families(aside, "sans") or families(False, "sans")
-        if not available:
-            raise InputError("no typeface for drawn pages is installed; apt-get install fonts-dejavu-core")
-        self.face = source.choice(available)
+        self.face = source.choice(available or ("",))
         self.hand = source.choice(families(aside, "hand") or (self.face,))
         self.size = round(source.choice((11, 12, 13, 14, 15, 16, 18)) * min(1.2, self.width / 800 + 0.15))
         dark = dark or self.chance(0.04)
@@ -154,9 +158,9 @@ class Paper(PageSpeaker):
         text = " ".join(text.split())
         text = text.upper() if self.capitals else text
         font = self.font(scale, bold, hand)
-        shift = {"left": 0.0, "right": 1.0, "middle": 0.5}[align] * length(font, text)
-        x, first, high = x - shift, len(self.texts), font.size
-        self.inks.append(Ink(text, x, y, font, colour or self.ink))
+        shift = {"left": 0.0, "right": 1.0, "middle": 0.5}[align]
+        x, first, high = x - shift * length(font, text), len(self.texts), font.size
+        self.inks.append(Ink(text, x, y, font, colour or self.ink, shift))
         at = 0
         for word in text.split():
             start = text.index(word, at)
