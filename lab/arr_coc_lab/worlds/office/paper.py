@@ -112,6 +112,10 @@ class Area(NamedTuple):
     def width(self) -> float:
         return self.x1 - self.x0
 
+    def anchor(self, middle: bool) -> tuple[float, str]:
+        """Where a line is set in the middle or on the left, and how: x and `align` of `Paper.write`."""
+        return ((self.x0 + self.x1) / 2, "middle") if middle else (self.x0, "left")
+
 
 class Paper(PageSpeaker):
     """One page in the making. texts, boxes: of all texts, in the order of writing; boxes are x0, y0, x1, y1."""
