@@ -6,7 +6,6 @@ a question names the head of its page, never its number.
 
 from __future__ import annotations
 
-import json
 import random
 from collections.abc import Callable
 from functools import partial
@@ -18,9 +17,9 @@ import numpy as np
 from PIL import Image, ImageDraw, ImageOps
 
 from arr_coc.core.errors import InputError
-from arr_coc.core.folders import check_folder, replacing, write_json, write_text
+from arr_coc.core.folders import replacing, write_json
 
-from ..needle.export import contact_sheet, record, rounded
+from ..needle.export import begin, contact_sheet, record, rounded, write_records
 from ..words import Writer
 from .paper import worn
 from .world import SPLITS, Page, layout_names, make_page, side_by_side
@@ -83,7 +82,7 @@ def write_pages(
         records += asked
         shown += asked[:1]
         advance(1)
-    finish(out, records)
+    write_records(out, records)
     with replacing(out / "contact_sheet.png") as path:
         sheet_of(out, shown[:SHOWN]).save(path)
     return {"out": str(out), "pages": n, "questions": len(records)}
@@ -157,20 +156,10 @@ def write_documents(out: Path, n: int, seed: int = 0, *, scanned: bool = False) 
             | {"boxes": rounded(one.boxes)}
             for place, one in enumerate(questions)
         ]
-    finish(out, records)
+    write_records(out, records)
     return {"out": str(out), "documents": n, "pages": pages, "questions": len(records)}
 
 
 def check_number(n: int) -> None:
     if n < 1:
         raise InputError(f"--n {n} draws nothing; give at least 1")
-
-
-def begin(folder: Path) -> None:
-    """Remove old records: until the new ones are there, no reader takes old ones for those of the new pictures."""
-    check_folder(folder)
-    (folder / "records.jsonl").unlink(missing_ok=True)
-
-
-def finish(folder: Path, records: list[dict[str, object]]) -> None:
-    write_text(folder / "records.jsonl", "".join(json.dumps(one, ensure_ascii=False) + "\n" for one in records))
