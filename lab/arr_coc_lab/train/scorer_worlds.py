@@ -116,17 +116,12 @@ class Shelf:
     contexts: Tensor
 
     def extent_of(self, asked: Tensor) -> Tensor:
-        """(Q',) questions → (Q', 4): the box around answer and context."""
-        return extent_of(self.boxes[asked], self.contexts[asked])
-
-
-def extent_of(boxes: Tensor, contexts: Tensor) -> Tensor:
-    """(Q, K, 4), (Q, K', 4) → (Q, 4): the box around those of a question that are not empty."""
-    every = torch.cat([boxes, contexts], 1)
-    there = (every[..., 2] > every[..., 0])[..., None]
-    low = torch.where(there, every, 1e6)[..., :2].amin(1)
-    high = torch.where(there, every, -1e6)[..., 2:].amax(1)
-    return torch.cat([low, high], 1)
+        """(Q',) questions → (Q', 4): the box around answer and context, of the boxes that are not empty."""
+        every = torch.cat([self.boxes[asked], self.contexts[asked]], 1)
+        there = (every[..., 2] > every[..., 0])[..., None]
+        low = torch.where(there, every, 1e6)[..., :2].amin(1)
+        high = torch.where(there, every, -1e6)[..., 2:].amax(1)
+        return torch.cat([low, high], 1)
 
 
 @torch.no_grad()
