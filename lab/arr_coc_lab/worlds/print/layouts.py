@@ -272,8 +272,8 @@ class Layouts:
         number = constant([number for number, _ in FAMILIES.values()], draws.device)
         return (number.cumsum(0) - number)[family] + draws.below("layout", number[family][:, None])[:, 0]
 
-    def lay_out(self, stage: PrintStage, bank: Bank, which: Tensor, tight: bool = False) -> Sheet:
-        """The sheets of these layouts (B,). tight: hardly any margin."""
+    def lay_out(self, stage: PrintStage, bank: Bank, which: Tensor) -> Sheet:
+        """The sheets of these layouts (B,)."""
         draws, (height, width) = stage.draws, (stage.height, stage.width)
         row, x, y, limit, align, scale, face, free, cut = self.slots[which].unbind(-1)
         there, number = ~row.isnan(), row.shape[1]
@@ -281,12 +281,12 @@ class Layouts:
         x, y, limit, align, scale = (value.nan_to_num() for value in (x, y, limit, align, scale))
         largest = (width / self.wide[which]).clamp(stage.smallest * 1.05, LARGEST)[:, None]
         em = stage.smallest * (largest / stage.smallest) ** draws.uniform("em")
-        margin = draws.uniform("margin", 0.005, 0.02 if tight else 0.09) * width
+        margin = draws.uniform("margin", 0.005, 0.09) * width
         span = width - margin - margin * draws.uniform("even", 0.3, 1.4)
         faces = torch.cat([stage.face("face"), stage.face("other")], 1)
         high = ((stage.atlas.ascent[faces] + stage.atlas.descent[faces]) * em).amax(1, keepdim=True)
-        pitch = (high + 1.7) * draws.uniform("leading", 1.0, 1.12 if tight else 1.4)
-        top = draws.uniform("top", -0.02, 0.0 if tight else 0.06) * height
+        pitch = (high + 1.7) * draws.uniform("leading", 1.0, 1.4)
+        top = draws.uniform("top", -0.02, 0.06) * height
         kinds = bank.choose((-1 - row).clamp_min(0), draws.bits("row", number))
         inks = torch.cat([stage.colour("ink", INKS), stage.colour("ink/other", INKS)], 1)
         slots = Slots(
