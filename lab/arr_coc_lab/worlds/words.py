@@ -23,7 +23,7 @@ PATTERN |= {"*": string.ascii_uppercase + string.digits}
 
 
 def lists_of(path: Path) -> Callable[[str], tuple[Any, ...]]:
-    """Return a function that reads the lists of a TOML file by name: "items", "letter.closings".
+    """Return a function that reads the lists of a TOML file by name: "items", "patterns.code".
 
     A string is a list of words with blanks between them, a table is the list of its keys, and a name that is not there
     is an empty list.
