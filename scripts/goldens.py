@@ -238,7 +238,7 @@ def trainings() -> Iterator[Golden]:
         "mini": (*mini, "--steps", 20),
         "mini on print": (*mini, "--steps", 6, "--print", "needle", "--seed", 1),
         "scorer": ("scorer", "--data", own, "--steps", 20, "--batch", 2, "--canvas", 128, "--drawn", 7, "--judged", 2),
-        "words on own records": ("words", "--data", own, "--steps", 20, "--others", 24, "--batch", 8, "--workers", 1),
+        "words on own records": ("words", "--data", own, "--steps", 20, "--others", 2, "--batch", 8, "--workers", 1),
     }
     for key, arguments in table.items():
         folder = HOME / key.replace(" ", "-")

@@ -119,7 +119,7 @@ BAD = {
         ("--family", "dragons"),
         ("--split", "x"),
     ),
-    "pages": (("--n", "0"), ("--n", "x"), ("--families", "dragons"), ("--split", "x"), ("--workers", "0")),
+    "pages": (("--n", "0"), ("--n", "x"), ("--layouts", "dragons"), ("--split", "x"), ("--workers", "0")),
     "bench speed": (("--repeats", "0"),),
     "bench needle": (("--n", "0"), ("--family", "dragons"), ("--size", "x"), ("--from", NOWHERE)),
 }

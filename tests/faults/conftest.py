@@ -6,7 +6,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from fault_runs import drawn_pages
 from PIL import Image
 from tiny_models import picture
 from tiny_weights import ship_tiny
@@ -14,11 +13,10 @@ from tiny_weights import ship_tiny
 
 @pytest.fixture(scope="session")
 def things(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A picture, a clip, two pages and a tiny model."""
+    """A picture, a clip and a tiny model."""
     folder = tmp_path_factory.mktemp("things")
     # Noise, but in squares: what is drawn of it is packed in no time.
     Image.fromarray(np.asarray(picture(12, 16)).repeat(8, 0).repeat(8, 1)).save(folder / "street.png")
     frames = [Image.fromarray(np.roll(np.asarray(picture(64, 96)), 3 * step, 1)) for step in range(3)]
     frames[0].save(folder / "clip.gif", save_all=True, append_images=frames[1:], duration=100)
-    drawn_pages(folder / "pages" / "train-0-all-000000-2.bin")
     return ship_tiny(folder, heads=2, scorer=32)

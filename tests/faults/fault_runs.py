@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -17,7 +16,6 @@ from arr_coc.app.batch.looker import failed
 from arr_coc.app.batch.rows import Store
 from arr_coc.core.folders import MANIFEST
 from arr_coc.core.values import Allocation
-from arr_coc_lab.worlds.pages.pack import DrawnPage, DrawnQuestion, read_pack, write_pack
 
 
 def opened(path: Path) -> None:
@@ -68,7 +66,6 @@ READERS: dict[str, Callable[[Path], object]] = {
     ".pkl": lambda path: torch.load(path, weights_only=False),
     ".jinja": Path.read_text,
     ".csv": Path.read_text,
-    ".bin": read_pack,
 }
 
 
@@ -109,7 +106,7 @@ COMMANDS = {
         "train mini --scale 0.004 --width 64 --largest 256 --steps 1 --checkpoint-every 0 "
         "--folder out/run --out out/export",
     ),
-    "pages": ("pages --n 2 --out out", "pages --n 2 --json --out out"),
+    "pages": ("pages --n 2 --out out", "pages --n 2 --seed 3 --out out"),
     "calibration": (
         "train calibration --weights {copy} --family scenes --n 1",
         "train calibration --weights {copy} --family scenes --n 1 --seed 3",
@@ -119,21 +116,6 @@ COMMANDS = {
 
 def words(text: str, things: Path, copy: Path) -> list[str]:
     return [word.format(things=things, copy=copy) for word in text.split(" ")]
-
-
-def drawn_pages(path: Path) -> None:
-    """A part of two small pages, as a run of `pages` leaves it: what follows needs no browser."""
-    box, held = np.array([[2, 3, 20, 12]], np.uint16), io.BytesIO()
-    Image.fromarray(np.arange(64 * 96 * 3, dtype=np.uint8).reshape(64, 96, 3)).save(held, "WEBP", lossless=True)
-    letters = np.array([[2, 3, 10, 12], [10, 3, 20, 12]], np.uint16)
-    asked = [DrawnQuestion("field", "What is it?", "it", box, box[:0])]
-    pages = [
-        DrawnPage(
-            f"forms-train-0-{n:06d}", "forms", "boxed", "train", 96, 64, held.getvalue(), ["it"], box, letters, asked
-        )
-        for n in range(2)
-    ]
-    write_pack(path, pages)
 
 
 STORED = 4

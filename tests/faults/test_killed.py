@@ -30,8 +30,6 @@ def test_what_a_killed_command_leaves_is_whole(run: Run, things: Path, tmp_path:
     if "{copy}" in COMMANDS[name][0]:
         for part in ("mini", "scorer"):
             shutil.copytree(things / part, copy / part)
-    if name == "pages":
-        shutil.copytree(things / "pages", out / "packs")
     first, second = (words(text, things, copy) for text in COMMANDS[name])
     before = run(*first)
     assert before.code == 0, before.err

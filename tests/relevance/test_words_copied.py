@@ -7,7 +7,7 @@ import pytest
 
 from arr_coc.knowing.words.answer import copied_answer
 from arr_coc.pictures.words import make_words
-from arr_coc_lab.worlds.bills import LAYOUTS, bills
+from arr_coc_lab.worlds.office import make_page
 
 LINES = (("Subtotal", "USD 120.00"), ("VAT 20%", "USD 24.00"), ("Total due", "USD 144.00"), ("Paid", "USD 44.00"))
 
@@ -46,28 +46,18 @@ def test_what_is_not_on_the_page_is_less_sure() -> None:
     assert there.sureness > missing.sureness + 0.1
 
 
-def test_drawn_bills_repeat_and_their_answers_stand_among_their_words() -> None:
-    first, second = ([*bills(12, seed=5)] for _ in range(2))
-    assert [one.words.texts for one in first] == [one.words.texts for one in second]
-    assert next(bills(12, seed=6)).words.texts != first[0].words.texts
-    for bill in first:
-        for question in bill.questions:
-            apart = np.abs(bill.words.boxes[:, None] - question.answer.boxes[None]).max(-1)
-            assert (apart.min(0) < 1e-4).all(), f"every word of the answer to {question.query!r} is on the page"
-    assert len({*LAYOUTS}) == 5
-
-
-def test_the_bundled_chooser_finds_the_sums_of_bills_that_it_has_not_seen() -> None:
-    """It took the subtotal for the total in half of them, at a sureness of .97 to 1."""
-    right = asked = 0
-    for bill in bills(40, seed=2024, split="validation"):
-        for question in bill.questions:
-            if "total" in question.query.lower():
-                found = copied_answer(bill.words, question.query)
+def test_the_bundled_chooser_does_not_take_the_subtotal_for_the_total() -> None:
+    """It once did in half of the pages, at a sureness of .97 to 1. These layouts it has not seen."""
+    right, below, asked = 0, 0, 0
+    for number in range(0, 300, 10):  # the first layouts kept aside are an invoice and a receipt
+        for page in (make_page("val", 2024, number), make_page("val", 2024, number + 1)):
+            subtotals = [one.answer.text for one in page.questions if one.kind == "subtotal"]
+            for question in (one for one in page.questions if one.kind == "total"):
+                found = copied_answer(page.words, question.text)
                 assert found is not None
-                centres = (question.answer.boxes[:, :2] + question.answer.boxes[:, 2:]) / 2
-                inside = (found.boxes[:, None, :2] <= centres) & (centres <= found.boxes[:, None, 2:])
-                right += bool(inside.all(-1).any(0).all()) and len(found.boxes) == len(question.answer.boxes)
+                right += found.text == question.answer.text
+                below += found.text in subtotals
                 asked += 1
     assert asked > 40
-    assert right / asked > 0.8
+    assert right / asked > 0.55
+    assert below / asked < 0.1

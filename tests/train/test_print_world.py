@@ -124,25 +124,15 @@ def test_answers_stand_in_their_boxes(world: PrintWorld, family: str) -> None:
     assert batch.targets.flatten(2).any(2).float().mean() >= 0.9
 
 
-def test_questions_name_what_stands_there_once(world: PrintWorld) -> None:
-    own = only(world, "forms")
-    questions = {decode(row.long()) for row in own.render(16, (384, 384), 0).questions.flatten(0, 1)}
-    assert len(questions) > 30
-    assert any(text.startswith("What is written for ") for text in questions)
-    for layout in world.layouts.slots[layouts.LAYOUTS : 2 * layouts.LAYOUTS, :, 0]:
-        labels = layout[layout >= 0].tolist()
-        assert len(labels) == len(set(labels))  # no label twice
-
-
-def test_a_bill_is_asked_in_its_own_words(world: PrintWorld) -> None:
-    own = only(world, "bills")
+def test_questions_are_those_of_office_world(world: PrintWorld) -> None:
+    own = only(world, "office")
     draws, printed = own.printed(24, (512, 512), 0, worn=False)
     said = {}
     for one in own.asked(draws, printed, (512, 512)):
         said |= {decode(q).lower(): decode(a) for q, a in zip(one.question_ids, one.answer_ids, strict=True)}
-    sums = [answer for question, answer in said.items() if "total" in question]
-    assert sums
-    assert all(any(letter.isdigit() for letter in answer) for answer in sums), sums
+    assert len(said) > 50
+    assert 0.3 < sum(any(letter.isdigit() for letter in answer) for answer in said.values()) / len(said) < 0.9
+    assert not any(answer.lower() in question for question, answer in said.items() if len(answer) > 5)
 
 
 def set_line(world: PrintWorld, text: str, em: float, x: float, baseline: float) -> Runs:
@@ -203,7 +193,7 @@ def test_boxes_move_with_the_ink() -> None:
 @pytest.mark.parametrize("kind", NAMES)
 def test_every_wear_keeps_the_letters(world: PrintWorld, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("arr_coc_lab.worlds.print.wear.SHARES", {kind: 1.0})
-    own = only(world, "forms")
+    own = only(world, "office")
     _, printed = own.printed(10, SIZE, 0)
     assert (printed.wear.kind == NAMES.index(kind)).all()
     there, boxes = (printed.glyphs.character > 0) & (printed.glyphs.size >= 9), printed.boxes(world.atlas)
@@ -246,6 +236,3 @@ def test_every_canvas_is_drawn(world: PrintWorld, size: tuple[int, int]) -> None
     assert batch.pictures.shape == (2, 3, *size)
     assert batch.pictures.dtype == torch.uint8
     assert batch.grid == (size[0] // 32, size[1] // 32)
-    text = world.letters(2, size, 7)
-    assert int((text.boards()[0] > 0).sum()) > 60
-    assert text.tails.shape[1] == 0, "nothing is asked"

@@ -26,7 +26,7 @@ QUERY, LABELS = "How much is to be paid?", ("Ggf.", "Zbtr.", "Rst.", "Lz.")
 
 @pytest.fixture(scope="module")
 def pages() -> list[WordPage]:
-    return [drawn(("train", 3, number, 3))[0] for number in (2, 10, 41)] + list(other_pages(2, 1, 5))[:4]
+    return [drawn(("train", 3, number, 3))[0] for number in (2, 10, 41)] + list(other_pages(1, 5))[:4]
 
 
 def examples(pages: list[WordPage], noisy: bool = False) -> list[Example]:

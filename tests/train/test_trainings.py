@@ -79,7 +79,7 @@ def line(home: Path, name: str) -> list[str]:
         "scorer, own": f"scorer {own} --start {home / 'start'} --canvas 128 --batch 3 --drawn 14 --judged 4",
         "scorer, own answers": f"scorer {own} --from outcomes --reader {home} --start {home / 'start'} --canvas 128 "
         "--batch 2 --drawn 14 --judged 2",
-        "words": "words --pages 3 --aside 2 --questions 2 --others 12 --batch 4 --width 16 --layers 1 --workers 1",
+        "words": "words --pages 3 --aside 2 --questions 2 --others 1 --batch 4 --width 16 --layers 1 --workers 1",
         "words, own": f"words {own} --others 0 --batch 4 --workers 1",
         "tensions": "tensions --pictures 7 --judged 7 --batch 2",
         "tensions, own": f"tensions {own}",

@@ -21,7 +21,7 @@ AHEAD = (
     *(f"arr_coc.app.cli.{name}" for name in ("ask", "batch", "look", "servers", "video")),
     *(f"arr_coc_lab.cli.{name}" for name in ("runs", "worlds")),
     *("transformers.models.qwen3_vl.modeling_qwen3_vl", "matplotlib.pyplot", "pyarrow.parquet"),
-    *("rich.live", "rich.progress", "arr_coc.draw.film", "arr_coc.draw", "arr_coc_lab.worlds.pages.export"),
+    *("rich.live", "rich.progress", "arr_coc.draw.film", "arr_coc.draw", "arr_coc_lab.worlds.office.export"),
 )
 
 

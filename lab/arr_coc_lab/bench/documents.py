@@ -23,7 +23,7 @@ from arr_coc.knowing.words.search import text_scores
 from arr_coc.options import Options
 from arr_coc.pictures.document import Document
 
-from ..worlds.pages.documents import document_questions, scanned
+from ..worlds.office.export import DocumentQuestion, write_document
 from .report import Report, Score
 from .rows import BenchRow, Key
 from .run import Job, Plan
@@ -65,25 +65,21 @@ def plan(options: RealOptions, number: int) -> Plan:
 
 @dataclass(frozen=True)
 class AskedDocument:
-    """One question. page: the number of the right one. boxes: (K, 4) of the answer in 0–1. texts: what is written on
-    each page; text search knows it of scans, too."""
+    """One question about a document. texts: what is written on each page; text search knows it of scans, too."""
 
     document: Document
-    query: str
-    answer: str
-    page: int
-    boxes: np.ndarray
+    question: DocumentQuestion
     texts: tuple[str, ...]
     device: str
 
     @cached_property
     def relevances(self) -> Any:
-        return page_relevances(self.document, self.query, "auto", PageOffers(device=self.device))[0]
+        return page_relevances(self.document, self.question.text, "auto", PageOffers(device=self.device))[0]
 
     @cached_property
     def searched(self) -> int:
         """The page that plain text search finds, from 0."""
-        return int(text_scores(self.texts, self.query).argmax())
+        return int(text_scores(self.texts, self.question.text).argmax())
 
 
 @dataclass(frozen=True)
@@ -98,29 +94,30 @@ class DocumentWork:
 
     def __call__(self, index: int, wanted: tuple[Key, ...]) -> Iterator[BenchRow]:
         with tempfile.TemporaryDirectory() as folder:
-            path, drawn, questions = document_questions(Path(folder), self.seed, index, self.pages)
-            written = Document.of(path)
-            shown = scanned(written, self.seed + index) if self.scans else written
-            asked = [
-                AskedDocument(shown, one.text, one.answer, one.page, boxes, written.texts, self.device)
-                for one, boxes in questions
-            ]
+            plain, scan = Path(folder) / "plain", Path(folder) / "scan"
+            questions = write_document(plain, self.seed, index, self.pages)
+            written = shown = Document.of(plain)
+            if self.scans:
+                write_document(scan, self.seed, index, self.pages, scanned=True)
+                shown = Document.of(scan)
+            asked = [AskedDocument(shown, one, written.texts, self.device) for one in questions]
             for key in wanted:
                 place = int(key.question.split(".")[1])
                 if place >= len(asked):  # this document has fewer questions
-                    yield BenchRow("real", *key, group=drawn.kind)
+                    yield BenchRow("real", *key)
                     continue
                 scores, tokens = answered(asked[place], key) if self.ask else looked(asked[place], key)
-                yield BenchRow("real", *key, scores, drawn.kind, tokens, None, {"query": asked[place].query})
+                one = asked[place].question
+                yield BenchRow("real", *key, scores, one.layout, tokens, None, {"query": one.text})
 
 
 def looked(asked: AskedDocument, key: Key) -> tuple[dict[str, float], int]:
     """Is the right page among the two best funded, and how much of the answer is seen?"""
     found = allocated(asked, key.system, int(key.keep))
-    page = next(share for share in found.pages if share.number == asked.page)
+    page = next(share for share in found.pages if share.number == asked.question.page)
     best = [share.number for share in found.ranked[:2] if share.tokens]
-    share = 0.0 if page.allocation is None else float(coverage(page.allocation, asked.boxes))
-    scores = {"page": float(asked.page in best), "coverage": round(share, 5), "seen": float(share > SEEN)}
+    share = 0.0 if page.allocation is None else float(coverage(page.allocation, asked.question.boxes))
+    scores = {"page": float(asked.question.page in best), "coverage": round(share, 5), "seen": float(share > SEEN)}
     return scores, found.tokens
 
 
@@ -159,14 +156,14 @@ def answered(asked: AskedDocument, key: Key) -> tuple[dict[str, float], int]:
     """Does `mini` say it? Of several pages that are asked one by one, its surest answer counts."""
     from arr_coc.asking import ask
 
-    pages, budget = asked.document.pages, int(key.keep)
+    pages, query, budget = asked.document.pages, asked.question.text, int(key.keep)
     if key.system == OURS:
-        answers = [ask(asked.document, asked.query, budget, device=asked.device, options=Options(max_new_tokens=24))]
+        answers = [ask(asked.document, query, budget, device=asked.device, options=Options(max_new_tokens=24))]
     else:
         chosen = {FIRST: pages[:1], SEARCH: pages[asked.searched :][:1]}.get(key.system, pages)
         each = max(1, budget // len(pages)) if key.system == ALIKE else budget
         options = Options(relevance=np.ones((1, 1), np.float32), device=asked.device, max_new_tokens=24)
-        answers = [ask(page.draw(), asked.query, each, options=options) for page in chosen]
+        answers = [ask(page.draw(), query, each, options=options) for page in chosen]
     said = min(answers, key=lambda answer: answer.uncertainty).text
-    right = "".join(said.lower().split()) == "".join(asked.answer.lower().split())
+    right = "".join(said.lower().split()) == "".join(asked.question.answer.lower().split())
     return {"exact": float(right)}, sum(answer.tokens for answer in answers)

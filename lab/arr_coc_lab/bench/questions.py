@@ -1,4 +1,4 @@
-"""Questions about pictures, from wherever they come: records, packs of drawn pages, public sets."""
+"""Questions about pictures, from wherever they come: records and public sets."""
 
 from __future__ import annotations
 
@@ -16,10 +16,8 @@ import numpy as np
 
 from arr_coc.core.errors import InputError
 from arr_coc.core.runs import first_of, image_of, is_table, read_rows
-from arr_coc.pictures.words import make_words
 
 from ..train.own_data import entries, file_of
-from ..worlds.pages.pack import read_pack
 
 # Names under which public sets have the same thing.
 QUESTIONS = ("question", "query", "text")
@@ -34,12 +32,12 @@ class Question:
 
     Attributes:
         name: Of the question in its data.
-        group: The source of the record, or the family of the page.
+        group: The source of the record.
         image: A path, or the bytes of a picture.
         answers: The true ones.
         boxes: (K, 4) x0, y0, x1, y1 in 0–1: what the question needs.
         any_of: Whether one of the boxes is enough.
-        words: Of the picture, where they are known.
+        words: Of the picture, where they are known: as `as_words` takes them.
         scene: Questions about one scene are no independent samples.
     """
 
@@ -66,7 +64,7 @@ def bare_question(text: str) -> str:
 def load_questions(
     data: str, limits: Mapping[str, int] | None = None, sources: Sequence[str] = (), seed: int = 0
 ) -> list[Question]:
-    """The questions of a folder of records, of packs, or of tables as they lie on the hub.
+    """The questions of a folder of records, or of tables as they lie on the hub.
 
     Args:
         data: A folder, a file or a pattern.
@@ -111,8 +109,6 @@ def parse_limits(given: Iterable[str]) -> dict[str, int]:
 def _every(data: str) -> Iterator[Question]:
     pattern = f"{glob.escape(data)}/*" if os.path.isdir(data) else glob.escape(data) if os.path.exists(data) else data
     files = sorted(map(Path, glob.glob(pattern, recursive=True)))
-    if files and all(path.suffix == ".bin" for path in files):
-        return (question for path in files for question in pack_questions(path))
     records = os.path.exists(Path(data) / "records.jsonl")
     files = [] if records else [path for path in files if is_table(path)]
     if files and not (len(files) == 1 and _is_records(files[0])):
@@ -134,6 +130,7 @@ def record_questions(folder: Path) -> Iterator[Question]:
                 raise entry
             image = file.parent / entry["image"]
             source, answer = entry.get("source") or "own", str(entry.get("answer") or "").strip()
+            words = entry.get("words")
             yield Question(
                 name=f"{source} {number}",
                 group=source,
@@ -142,22 +139,12 @@ def record_questions(folder: Path) -> Iterator[Question]:
                 answers=(answer,) if answer else (),
                 boxes=np.array(entry.get("boxes") or [], dtype=float).reshape(-1, 4),
                 any_of=bool(entry.get("any_of")),
-                words=entry.get("words"),
+                words=file.parent / words if isinstance(words, str) else words,
                 scene=entry.get("video") or image.name,
             )
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             where = f"line {number} of {file}"
             raise InputError(f"{where} is not a record ({type(error).__name__}: {error})") from error
-
-
-def pack_questions(path: Path) -> Iterator[Question]:
-    """Questions about drawn pages, whose words are known."""
-    for page in read_pack(path):
-        words = make_words(page.words, page.word_boxes, size=(page.height, page.width))
-        extent = np.array([page.width, page.height] * 2, dtype=float)
-        for number, one in enumerate(page.questions):
-            asked = (f"{page.name} {number}", page.family, page.picture, one.text, (one.answer,), one.boxes / extent)
-            yield Question(*asked, words=words, scene=page.name)
 
 
 def table_questions(path: Path) -> Iterator[Question]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
 from zlib import crc32
@@ -23,9 +23,9 @@ from arr_coc.core.errors import InputError
 from arr_coc.core.values import DEFAULT_CELL, Allocation
 from arr_coc.knowing.photos.source import photos_installed
 from arr_coc.knowing.registry import source_names
-from arr_coc.looking import VIEW_SIDE, Prepared, prepare
+from arr_coc.looking import Prepared, prepare
 from arr_coc.packing.prices.tables import tokens_for
-from arr_coc.pictures.load import load_picture
+from arr_coc.pictures.words import as_words
 from arr_coc.texture.channels import centre_map
 
 from . import asking, documents
@@ -59,7 +59,7 @@ def plan(options: RealOptions) -> Plan:
         return asking.plan(options, questions)
     keeps = parse_shares(options.keeps or KEEPS)
     systems = options.relevance or RELEVANCE
-    check_systems(systems)
+    check_systems(systems, all(one.words is not None for one in questions))
     jobs = []
     for several in by_picture(questions):
         cells = [(system, keep) for system in systems for keep in keeps]
@@ -83,8 +83,8 @@ def data_name(data: str) -> str:
     return f"{data} {sha256(records.read_bytes()).hexdigest()[:16]}" if records.is_file() else data
 
 
-def check_systems(relevance: Sequence[str]) -> None:
-    """Refuse unknown names before any picture is read."""
+def check_systems(relevance: Sequence[str], worded: bool = False) -> None:
+    """Refuse unknown names before any picture is read. worded: the words of all pictures are known."""
     for name in relevance:
         if name == WITH_OCR:
             check_relevance("words")
@@ -92,7 +92,7 @@ def check_systems(relevance: Sequence[str]) -> None:
             if name.partition(":")[0] not in source_names() and not Path(name).is_dir():
                 known = ", ".join((*source_names(), WITH_OCR, *CONTROLS))
                 raise InputError(f"unknown relevance {name!r}; choose from {known}, or give the folder of a scorer")
-            check_relevance(name)
+            check_relevance(name, ("pixels", "texture", *(["words"] if worded else [])))
 
 
 def report_of(rows: Sequence[BenchRow], first: str, facts: Mapping[str, str]) -> Report:
@@ -109,10 +109,9 @@ class CoverageWork:
 
     def __call__(self, several: list[Question], wanted: tuple[Key, ...]) -> Iterator[BenchRow]:
         first, asked = several[0], {one.name: one for one in several}
-        if first.words is None:
-            prepared = prepare(first.image)
-        else:
-            prepared = Prepared(load_picture(first.image, longest_side=VIEW_SIDE), words=first.words)
+        prepared = prepare(first.image)
+        if first.words is not None:
+            prepared = replace(prepared, words=as_words(first.words, prepared.picture.size))
         views = Views(prepared, self.seed, self.strategy)
         for key in wanted:
             question = asked[key.question]
@@ -135,7 +134,8 @@ class Views:
     """One picture's maps (h, w) in [0, 1] and allocations; what does not depend on the question is made once."""
 
     def __init__(self, prepared: Prepared, seed: int = 0, strategy: str = "overlay") -> None:
-        self.prepared, self.size, self.strategy = prepared, prepared.picture.size, strategy
+        self.scene = prepared.scene.varied(words=prepared.words)
+        self.size, self.strategy = prepared.picture.size, strategy
         self.full = tokens_for(self.size)
         self.seed = [seed, crc32(prepared.picture.name.encode())]
         self._maps: dict[tuple[str, str], np.ndarray] = {}
@@ -150,9 +150,9 @@ class Views:
     def _made(self, relevance: str, query: str) -> np.ndarray:
         """The library's own are as `look` has them; saliency is sharpened as `look` does it."""
         if relevance == WITH_OCR:
-            return np.asarray(relevance_for("auto", self.prepared.scene.varied(ocr=True), query).map)
+            return np.asarray(relevance_for("auto", self.scene.varied(ocr=True), query).map)
         if relevance not in CONTROLS:
-            return np.asarray(relevance_for(relevance, self.prepared.scene, query).map)
+            return np.asarray(relevance_for(relevance, self.scene, query).map)
         if relevance == UNIFORM:
             return np.ones((8, 8), np.float32)
         if relevance == "centre":
@@ -162,7 +162,7 @@ class Views:
         if relevance == "random":
             rows, cols = (-(-side // DEFAULT_CELL) for side in self.size)
             return np.random.default_rng(self.seed).random((rows, cols)).astype(np.float32)
-        texture = self.prepared.scene.sensed[0]
+        texture = self.scene.sensed[0]
         plane = np.asarray(texture[relevance])
         scale = min(1.0, MAP_SIDE / max(plane.shape))
         shape = (max(1, round(plane.shape[0] * scale)), max(1, round(plane.shape[1] * scale)))

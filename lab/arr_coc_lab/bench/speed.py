@@ -225,7 +225,7 @@ def measure_photo(repeats: int) -> Measured:
         photo = Path(folder) / "photo.jpg"
         tiles = [np.concatenate([made_picture(1000, 4 * row + col) for col in range(4)], 1) for row in range(3)]
         Image.fromarray(np.concatenate(tiles)).save(photo, quality=90)
-        arguments = ["look", str(photo), QUESTION, "--relevance", "look", "--out", str(Path(folder) / "out")]
+        arguments = ["look", str(photo), QUESTION, "--set", "relevance=look", "--out", str(Path(folder) / "out")]
         ((seconds, peak),) = _runs([_arr_coc(*arguments)], repeats)
     return {("arr-coc look, 12 MP photo", OURS): seconds, ("arr-coc look, peak memory", OURS): peak / 1e9}
 

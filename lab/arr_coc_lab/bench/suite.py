@@ -44,8 +44,8 @@ class NeedleOptions(BenchOptions):
 @dataclass(frozen=True, kw_only=True)
 class RealOptions(BenchOptions):
     data: str = option(
-        help="A folder with records.jsonl, packs of drawn pages (*.bin), parquet or jsonl of a public set, or "
-        "documents:10 or scans:10 for drawn documents of ten pages."
+        help="A folder with records.jsonl, parquet or jsonl of a public set, or documents:10 or scans:10 for drawn "
+        "documents of ten pages."
     )
     source: tuple[str, ...] = option((), "Only these records; may be repeated.")
     limit: tuple[str, ...] = option(
@@ -154,7 +154,7 @@ SUITES = (
             "--data DIR --limit 12",
             "--data DIR --relevance scorer --relevance words --limit 100 --limit forms=400",
             "--data DIR --ask --source funsd --source chartqa --limit 100 --out out/ask",
-            "--data 'val/packs/*.bin' --relevance words --limit 400",
+            "--data pages --relevance words --limit 400",
             "--data documents:10 --limit 150 --keeps '64 256 1024'",
             "--data 'docvqa/*.parquet' --ask --task docvqa --model Qwen/Qwen3-VL-2B-Instruct --device cuda",
             "--data needle --ask --door pack --keeps '1/4 1/8'",

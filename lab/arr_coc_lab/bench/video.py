@@ -7,7 +7,6 @@ the same clips.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -21,17 +20,14 @@ from arr_coc.attending.controls import permute_along_tree
 from arr_coc.attending.overlay import overlay
 from arr_coc.attending.tree import DEFAULT_LEVELS, Leaves, build_tree
 from arr_coc.core.errors import InputError
-from arr_coc.realizing.patches import LeafBatch, gather_leaf_patches, mip_pyramid
-from arr_coc.realizing.qwen3_vl.encode import encode_leaves
 from arr_coc.video.stream import SETTINGS_NAME, TemporalSettings, load_settings
 from arr_coc.video.watching import demand_of, grow_forest
 
-from ..train.allocations import LEVELS
-from ..train.mini_model import HEAD, IMAGE, VISION_END, Prompt, chat_tail
-from ..train.reader import AnswerReading, answer_logits, judged, normalise_pictures
-from ..train.swift import pair
+from ..classic.walks import dense_vision_attention
+from ..train.reader import read
 from ..train.train_video import ClipMaps, carry, clip_motion, require_opencv
 from ..worlds.needle.clips import NeedleClip, render_clip
+from ..worlds.needle.paint import part
 from .needle import device_facts, loaded, weights_name
 from .report import Report, Score
 from .rows import ANY, BenchRow, Key
@@ -48,7 +44,6 @@ CONTROLS = ("frame by frame", "uniform", "random", "shuffled", "one frame")
 FEWER = 0.4
 TEMPORAL, LESS = "temporal", f"temporal, {FEWER:.0%} of the tokens"
 DETECTED = "cuts"
-CELL, PATCH = 32, 16
 
 
 def plan(options: VideoBenchOptions) -> Plan:
@@ -131,7 +126,7 @@ class ClipWork:
         name, share = (TEMPORAL, FEWER) if system == LESS else (system, 1.0)
         leaves = clip_leaves(name, maps, keep, chance, share=share)
         evidence = evidence_of(maps.relevance, leaves)
-        right = read_clearest(loaded(self.weights, self.device).mini, clip, leaves, evidence).right
+        right = read_clearest(loaded(self.weights, self.device).mini, clip, leaves, evidence)
         scores = [{"clearest": float(one)} for one in right]
         return scores, leaves.lengths.view(-1, self.frames).sum(1).tolist()
 
@@ -155,39 +150,16 @@ def cuts_found(found: Tensor, true: Tensor) -> list[dict[str, float]]:
 # ---- clips through `mini` --------------------------------------------------------------------------------------------
 
 
-def read_clearest(model: PreTrainedModel, clip: NeedleClip, leaves: Leaves, evidence: Tensor) -> AnswerReading:
-    """Only the frame with most evidence (N, T), as a picture. leaves: of N · T frames, clip after clip."""
-    (number, frames), device = evidence.shape, evidence.device
-    chosen = torch.arange(number, device=device) * frames + evidence.argmax(1)
-    lengths = leaves.lengths[chosen]
-    cells, counts, pictures = leaves.cells[chosen], tuple(lengths.tolist()), clip.frames.pictures[chosen]
-    # Frames with different numbers of leaves in one pass: packed without gaps, only attention needs padding.
-    grid = pictures.shape[2] // CELL, pictures.shape[3] // CELL
-    valid = torch.arange(cells.shape[1], device=device) < lengths[:, None]
-    owner = torch.arange(number, device=device).repeat_interleave(lengths, output_size=sum(counts))
-    # As many mip levels as there can be: asking how coarse the leaves are would make the processor wait.
-    levels = max(1 + math.ceil(math.log2(max(2, *grid))), LEVELS + 1)
-    batch = LeafBatch(cells[valid].long(), owner, pair(*grid, device).expand(number, 2), counts, levels)
-    pyramid = mip_pyramid(normalise_pictures(pictures), levels, cell=CELL, patch_size=PATCH)
-    patches = gather_leaf_patches(pyramid, batch.leaves, owner, merge=2, temporal=1)
-    asked, answers = clip.frames.question_ids[::frames], clip.frames.answer_ids[::frames]
-    tokens = encode_leaves(model, patches, batch)
-    return judged(*answer_logits(model, clip_prompt(asked, answers, lengths), tokens, batch, IMAGE), number)
-
-
-def clip_prompt(question_ids: Tensor, answer_ids: Tensor, counts: Tensor) -> Prompt:
-    """(N, Q) and (N, A) characters, counts (N,) visual tokens of the frame that is shown → the whole chat of each."""
-    number, device, longest = len(counts), counts.device, int(counts.max())
-    # Every frame gets room for the longest run; what it does not use is 0 and falls out when the row is packed.
-    runs = torch.where(torch.arange(longest, device=device) < counts[:, None], IMAGE, 0)
-    ends = [torch.tensor(tokens, device=device).expand(number, -1) for tokens in (HEAD, (VISION_END,))]
-    head = torch.cat([ends[0], runs, ends[1]], 1)
-    tail, said = chat_tail(question_ids, answer_ids)
-    ids = torch.cat([head, tail.long()], 1)
-    answers = torch.cat([torch.zeros_like(head, dtype=torch.bool), said], 1)
-    there = ids > 0
-    order = (~there).to(torch.uint8).argsort(dim=1, stable=True)[:, : int(there.sum(1).max())]
-    return Prompt(ids.gather(1, order), answers.gather(1, order))
+def read_clearest(model: PreTrainedModel, clip: NeedleClip, leaves: Leaves, evidence: Tensor) -> list[bool]:
+    """Of each clip, whether the frame with most evidence (N, T), as a picture, is answered right. leaves: of N · T
+    frames, clip after clip."""
+    right = []
+    with dense_vision_attention(model):
+        for number, frame in enumerate(evidence.argmax(1).tolist()):
+            one = number * evidence.shape[1] + frame
+            cells = leaves.cells[one : one + 1, : int(leaves.lengths[one])].long()
+            right.append(bool(read(model, part(clip.frames, slice(one, one + 1)), cells).right))
+    return right
 
 
 def evidence_of(relevance: Tensor, leaves: Leaves) -> Tensor:

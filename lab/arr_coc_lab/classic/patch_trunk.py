@@ -14,10 +14,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from arr_coc.core.errors import InputError
 from arr_coc.core.modules import Pretrained
 
-from .selectors import PATCH_WIDTH, Grid, Selector, logits_loss, logits_map, mean_word
+from .selectors import PATCH_WIDTH, Selector, logits_loss, logits_map, mean_word
 
 
 @dataclass(frozen=True)
@@ -57,8 +56,6 @@ class PatchTrunk(nn.Module):
     def __init__(self, config: TrunkConfig) -> None:
         super().__init__()
         self.config = config
-        if config.width % config.heads:
-            raise InputError(f"a width of {config.width} cannot be shared by {config.heads} heads; choose a multiple")
         self.enter = nn.Linear(config.patch_width, config.width)
         self.read = nn.Sequential(nn.LayerNorm(config.query_width), nn.Linear(config.query_width, config.width))
         # A key that is always there: what a patch reads when no word concerns it, or when there is no question.
@@ -77,40 +74,21 @@ class PatchTrunk(nn.Module):
         )
         self.leave = nn.LayerNorm(config.width)
 
-    def forward(
-        self, patches: Tensor, words: Tensor, padding: Tensor | None = None, patch_padding: Tensor | None = None
-    ) -> Tensor:
-        """(B, P, F) patches, (B, L, Q) words → (B, P, width).
-
-        padding (B, L), patch_padding (B, P): bool, True where there is no word or no patch; whatever stands there
-        changes nothing elsewhere.
-        """
-        self._check(patches, words, padding, patch_padding)
+    def forward(self, patches: Tensor, words: Tensor, padding: Tensor | None = None) -> Tensor:
+        """(B, P, F) patches, (B, L, Q) words → (B, P, width). padding: (B, L) bool, True where there is no word;
+        whatever stands there changes nothing elsewhere."""
         if padding is None:
             padding = torch.zeros(words.shape[:2], dtype=torch.bool, device=words.device)
         kind = self.enter.weight.dtype
         # What stands under padding may be anything, NaN included, and zero times NaN is NaN: put zeros there.
         words = words.to(kind).masked_fill(padding[..., None], 0)
-        patches = patches.to(kind)
-        if patch_padding is not None:
-            patches = patches.masked_fill(patch_padding[..., None], 0)
         keys = self.read(words) + word_positions(padding, self.config.width).to(kind)
         keys = torch.cat([self.no_word.expand(len(keys), 1, -1), keys], dim=1)
         hidden = torch.cat([torch.zeros_like(padding[:, :1]), padding], dim=1)
-        features = self.enter(patches)
+        features = self.enter(patches.to(kind))
         for layer in self.layers:
-            features = layer(features, keys, tgt_key_padding_mask=patch_padding, memory_key_padding_mask=hidden)
+            features = layer(features, keys, memory_key_padding_mask=hidden)
         return self.leave(features)
-
-    def _check(self, patches: Tensor, words: Tensor, padding: Tensor | None, patch_padding: Tensor | None) -> None:
-        wanted = self.config
-        if patches.ndim != 3 or patches.shape[2] != wanted.patch_width or not patches.shape[1]:
-            raise InputError(f"patches must be (B, P, {wanted.patch_width}), got {tuple(patches.shape)}")
-        if words.ndim != 3 or words.shape[2] != wanted.query_width or len(words) != len(patches):
-            raise InputError(f"words must be ({len(patches)}, L, {wanted.query_width}), got {tuple(words.shape)}")
-        for name, mask, shape in (("padding", padding, words.shape), ("patch_padding", patch_padding, patches.shape)):
-            if mask is not None and (mask.shape != shape[:2] or mask.dtype != torch.bool):
-                raise InputError(f"{name} must be bool {tuple(shape[:2])}, got {mask.dtype} {tuple(mask.shape)}")
 
 
 class TrunkMatch(Pretrained):
@@ -156,20 +134,9 @@ class RelevanceRealizer(Pretrained):
         # Most patches do not matter: start there, so that the first steps do not unlearn a map of halves.
         nn.init.constant_(self.head.bias, -3.0)
 
-    def forward(
-        self, patches: Tensor, words: Tensor, padding: Tensor | None = None, patch_padding: Tensor | None = None
-    ) -> Tensor:
-        """(B, P, F) patches, (B, L, Q) words → (B, P) logits of relevance; see `PatchTrunk.forward` for the padding.
-
-        A padded patch gets the lowest finite number, so that a sigmoid or a softmax makes it zero.
-        """
-        logits = self.head(self.trunk(patches, words, padding, patch_padding))[..., 0]
-        return logits if patch_padding is None else logits.masked_fill(patch_padding, torch.finfo(logits.dtype).min)
-
-    @torch.no_grad()
-    def relevance(self, patches: Tensor, words: Tensor, grid: Grid, padding: Tensor | None = None) -> Tensor:
-        """The patches of a grid in reading order → relevance (B, rows, columns) in [0, 1]."""
-        return self(patches, words, padding).float().sigmoid().unflatten(1, grid)
+    def forward(self, patches: Tensor, words: Tensor, padding: Tensor | None = None) -> Tensor:
+        """(B, P, F) patches, (B, L, Q) words → (B, P) logits of relevance."""
+        return self.head(self.trunk(patches, words, padding))[..., 0]
 
 
 REALIZER = Selector(

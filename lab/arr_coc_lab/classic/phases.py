@@ -9,7 +9,6 @@ loss. On a processor, in minutes:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -45,14 +44,6 @@ LOSSES = ("realizer", "patch_trunk", "query_aware_lod", "coupling")
 SHAPES = ((SENSE_SIDE, SENSE_SIDE), (288, SENSE_SIDE), (SENSE_SIDE, 288))
 AT_ONCE = 16
 KEEP = 0.25
-
-
-def picture_maps(names: Sequence[str], pictures: Tensor, questions: Sequence[str]) -> dict[str, Tensor]:
-    """Those of the names that are selectors, on a batch (B, 3, H, W), on its device → (B, rows, columns) each."""
-    found = {"edge_lod": edge_lod.edge_maps(pictures)} if "edge_lod" in names else {}
-    taught = [one for one in TAUGHT if one.name in names]
-    views = PatchViews.of(pictures, questions) if taught else None
-    return found | {one.name: one.maps(views) for one in taught if views is not None}
 
 
 @dataclass(frozen=True)

@@ -40,14 +40,6 @@ def mip_level(tokens: Tensor) -> Tensor:
     return 3 - (tokens >= 100).long() - (tokens >= 200).long() - (tokens >= 300).long()
 
 
-def check_classic_budget(budget: int, patches: int) -> None:
-    if budget < patches * LEAST:
-        raise InputError(
-            f"a budget of {budget} tokens cannot give {patches} patches their least {LEAST} each; "
-            f"ask for at least {patches * LEAST} tokens or at most {budget // LEAST} patches"
-        )
-
-
 # ---- how relevance becomes a share ----------------------------------------------------------------------------------
 
 

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from arr_coc.core.values import JsonObject
 
 
+MEASURED = {"without the question": "unasked", "later layers": "before", "best heads": "after"}
+
+
 def command(
     model: Model = MINI,
     n: Annotated[int, typer.Option("--n", help="Pictures; half of them choose the heads, half test the choice.")] = 280,
@@ -73,11 +76,8 @@ def command(
             ):
                 mean, low, high = (100 * found[key][part] for part in ("mean", "low", "high"))
                 say(f"{title}: {mean:.1f} % ({low:.1f}–{high:.1f}) of what is needed, n = {found[key]['n']}")
-            say(
-                f"heads {found['heads']}, written to {place}"
-                if found["points"]
-                else "No head looks at what is asked; nothing was written"
-            )
+            nothing = "No head looks at what is asked; nothing was written"
+            say(f"heads {found['heads']}, written to {place}" if found["points"] else nothing)
     if only != "glance":
         place = out or measured_path(name, GRIP)
         kept = place.with_name(f"{place.stem}.{seed}.part.jsonl")  # a run that was stopped goes on from it

@@ -60,42 +60,36 @@ def pages(
     n: Number = 24,
     seed: Seed = 0,
     out: Out = Path("out/pages"),
-    families: Annotated[str, typer.Option(help="Such as forms,receipts,bars. [default: all]", show_default=False)] = "",
+    layouts: Annotated[str, typer.Option(help="Such as invoice_boxes,pie. [default: all]", show_default=False)] = "",
     split: Annotated[str, typer.Option(help="train, or val: layouts and typefaces kept aside.")] = "train",
-    workers: Annotated[int, typer.Option(help="Browsers at once.")] = 1,
-    resume: Annotated[bool, typer.Option(help="Go on where an earlier run stopped.")] = True,
-    documents: Annotated[
-        bool, typer.Option("--documents", help="Documents of 2 to 40 pages instead, as PDFs.")
-    ] = False,
-    scanned: Annotated[bool, typer.Option("--scanned", help="With --documents: scans, without a text layer.")] = False,
+    workers: Annotated[int, typer.Option(help="Processes that draw.")] = 1,
+    documents: Annotated[bool, typer.Option("--documents", help="Documents of 2 to 40 pages instead.")] = False,
+    scanned: Annotated[bool, typer.Option("--scanned", help="With --documents: scans, without words.")] = False,
     as_json: OnlyJson = False,
 ) -> None:
     """Draw forms, letters, bills, tables, charts and screens, with questions and the boxes of their answers.
 
-    Needs Chromium and typefaces from Debian's packages: docs/pages.md. Writes img/*.webp, records.jsonl
-    (question, answer, boxes), packs/*.bin for training and contact_sheet.png; a stopped run goes on where it was.
-    Documents need no browser.
+    Writes img/*.png with the words of each beside it, records.jsonl (question, answer, boxes) and contact_sheet.png. A
+    document is a folder of such pictures.
 
     \b
     Examples:
       arr-coc pages --n 24 --seed 5 --out pages
-      arr-coc pages --n 500 --families forms,bars --split val --workers 4 --out val
+      arr-coc pages --n 500 --layouts letter_block,pie --workers 4 --out some
       arr-coc pages --documents --n 20 --seed 5 --out documents
     """
     if scanned and not documents:
         raise InputError("--scanned is for --documents")
     if workers < 1:
         raise InputError(f"--workers {workers} draws nothing; give at least 1")
-    from ..worlds.pages.documents import write_documents
-    from ..worlds.pages.export import Order, check_order, write_dataset
+    from ..worlds.office.export import write_documents, write_pages
 
-    order = Order(n, seed, split, tuple(filter(None, families.split(","))))
-    check_order(order)
     with writing(out), progress(n, "pages", hidden=as_json or documents) as advance:
         if documents:
-            written = write_documents(out, n, seed, text=not scanned)
+            written = write_documents(out, n, seed, scanned=scanned)
         else:
-            written = write_dataset(order, out, workers, resume, lambda done: advance(done=done))
+            names = tuple(filter(None, layouts.split(",")))
+            written = write_pages(out, n, seed, split, names, workers, lambda done: advance(done=done))
     if as_json:
         print_json(written | {"seed": seed, "split": split, "scanned": scanned})
     else:

@@ -2,7 +2,6 @@
 
     world = PrintWorld("atlas.npz", "cuda", seed=1, share=0.5)
     batch = world.render(64, (512, 512), start)                     # a ReaderBatch with three questions a picture
-    letters = world.letters(64, (512, 512), start)                  # densest text, no questions
     judge = PrintWorld("atlas.npz", "cuda", seed=1, split="val")    # faces that were held out, another mixture
 
 `scripts/build_print_atlas.py` makes the atlas; with None for a path the faces of Needle World serve. Picture i of a
@@ -36,7 +35,7 @@ from ..worlds.print.wear import PrintWear, draw_wear
 from ..worlds.print.wear import worn as wear_out
 from .mini_model import ADDITIONS, TURN_LENGTH, reworded
 from .pictures import Glyphs, unknown_things
-from .reader_examples import LETTERS, QUESTIONS, TAIL, ReaderBatch, letter_batch, reader_batch
+from .reader_examples import QUESTIONS, TAIL, ReaderBatch, reader_batch
 
 ANSWER = 40
 NAMED = 40  # letters of a label in a question
@@ -61,7 +60,7 @@ class Printed(NamedTuple):
 
 
 @cache
-def _plan(name: str, size: tuple[int, int]) -> DrawPlan:
+def _plan(size: tuple[int, int]) -> DrawPlan:
     return DrawPlan()
 
 
@@ -83,7 +82,7 @@ class PrintWorld:
         self.atlas = load_atlas(atlas, self.device)
         source = random.Random(f"print {split} {seed}")
         rows = Rows(source)
-        self.layouts = Layouts.of(rows, source, self.device)
+        self.layouts = Layouts.of(rows, source, split, self.device)
         self.bank = Bank.of(rows, self.device)
         self.faces, self.common = self.atlas.faces(split), self.atlas.faces(split, common=True)
         self.smallest = smallest
@@ -97,22 +96,15 @@ class PrintWorld:
             asked = self.asked(draws, printed, size)
             return reader_batch(printed.pixels, printed.glyphs, asked, unknown_things(number, size, self.device))
 
-    @torch.no_grad()
-    def letters(self, number: int, size: tuple[int, int], start: int | Tensor) -> ReaderBatch:
-        """Pictures `start` … of nothing but text, without a question."""
-        with torch.autocast(self.device.type, enabled=False):
-            printed = self.printed(number, size, start, LETTERS)[1]
-            return letter_batch(printed.pixels, printed.glyphs)
-
     def printed(
-        self, number: int, size: tuple[int, int], start: int | Tensor, kind: str = "pages", worn: bool = True
+        self, number: int, size: tuple[int, int], start: int | Tensor, worn: bool = True
     ) -> tuple[FloatDraws, Printed]:
         """The pictures with all that is known about them. worn: as scanners and cameras leave them."""
         index = torch.arange(number, device=self.device) + start
-        draws = FloatDraws.of(self.seed, self.split, f"print/{kind}", index, plan=_plan(kind, (size[0], size[1])))
+        draws = FloatDraws.of(self.seed, self.split, "print/pages", index, plan=_plan((size[0], size[1])))
         stage = PrintStage(draws, *size, self.atlas, self.faces, self.common, self.smallest)
-        which = self.layouts.choose(draws, {"dense": 1.0} if kind == LETTERS else self.shares)
-        sheet = self.layouts.lay_out(stage, self.bank, which, tight=kind == LETTERS)
+        which = self.layouts.choose(draws, self.shares)
+        sheet = self.layouts.lay_out(stage, self.bank, which)
         runs = set_text(sheet.slots, self.bank, self.atlas, draws.bits("text", sheet.slots.row.shape[1]))
         areas = painted_areas(runs.extent(self.atlas))
         runs = without_collisions(runs, areas, size)

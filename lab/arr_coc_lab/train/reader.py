@@ -16,7 +16,7 @@ from arr_coc.realizing.qwen3_vl.encode import VisualTokens, foveate, leaf_positi
 
 from ..worlds.needle.batch import CELL_CLASSES, FIRST_COLOUR, NeedleBatch
 from . import swift
-from .mini_model import HEAD, IMAGE, Prompt, build_prompt
+from .mini_model import HEAD, IMAGE, build_prompt
 from .pictures import (
     IGNORE,
     READING_LEVELS,
@@ -112,28 +112,17 @@ class AnswerReading:
     right: Tensor
 
 
-def answer_logits(
-    model: PreTrainedModel, prompt: Prompt, tokens: VisualTokens, batch: LeafBatch, placeholder: int = IMAGE
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Logits (K, vocabulary) of all characters to be said, the right ones (K,), their rows (K,)."""
-    positions, _ = leaf_positions(prompt.input_ids, batch, placeholder)
-    output = run_language_model(model, prompt.input_ids, tokens, positions, use_cache=False, placeholder=placeholder)
-    said = prompt.answers[:, 1:]
-    logits = model.lm_head(output.last_hidden_state[:, :-1][said]).float()
-    return logits, prompt.input_ids[:, 1:][said], said.nonzero()[:, 0]
-
-
-def judged(logits: Tensor, wanted: Tensor, rows: Tensor, number: int) -> AnswerReading:
-    wrong = (logits.argmax(-1) != wanted).float()
-    missed = torch.zeros(number, device=rows.device).index_add_(0, rows, wrong)
-    return AnswerReading(F.cross_entropy(logits, wanted), missed == 0)
-
-
 def read(model: PreTrainedModel, batch: NeedleBatch, leaves: Tensor) -> AnswerReading:
     """Loss and exact match of a batch; call it inside `dense_vision_attention(model)` and autocast as wanted."""
     tokens, leaf_batch = see(model, batch.pictures, leaves)
     prompt = build_prompt(batch.question_ids, batch.answer_ids, leaves.shape[1])
-    return judged(*answer_logits(model, prompt, tokens, leaf_batch), len(batch))
+    positions, _ = leaf_positions(prompt.input_ids, leaf_batch, IMAGE)
+    output = run_language_model(model, prompt.input_ids, tokens, positions, use_cache=False, placeholder=IMAGE)
+    said = prompt.answers[:, 1:]
+    logits, wanted = model.lm_head(output.last_hidden_state[:, :-1][said]).float(), prompt.input_ids[:, 1:][said]
+    wrong = (logits.argmax(-1) != wanted).float()
+    missed = torch.zeros(len(batch), device=wrong.device).index_add_(0, said.nonzero()[:, 0], wrong)
+    return AnswerReading(F.cross_entropy(logits, wanted), missed == 0)
 
 
 def glyph_loss(logits: Tensor, target: Tensor) -> Tensor:

@@ -36,7 +36,7 @@ from .allocations import (
     target_cells,
 )
 from .mini_model import ADDITIONS, TURN_LENGTH, TrainingState, chat_tail, reworded
-from .pictures import IGNORE, READING_LEVELS, SUB_HEIGHT, SUB_WIDTH, Glyphs, glyph_board, glyphs_of, unknown_things
+from .pictures import IGNORE, READING_LEVELS, SUB_HEIGHT, SUB_WIDTH, Glyphs, glyph_board, glyphs_of
 
 # Longest question and answer with the turn between them; the longest of Needle World has 69 tokens, and 98 in 100
 # questions about pages fit.
@@ -157,21 +157,6 @@ def reader_batch(
     )
 
 
-def letter_batch(pictures: Tensor, glyphs: Glyphs) -> ReaderBatch:
-    """Pictures (P, 3, H, W) and what is written in them; nothing is asked: K is 0."""
-    number, size = len(pictures), (pictures.shape[2], pictures.shape[3])
-    grid = size[0] // CELL, size[1] // CELL
-
-    def none(*shape: int, dtype: torch.dtype = torch.uint8) -> Tensor:
-        return torch.zeros(number, 0, *shape, dtype=dtype, device=pictures.device)
-
-    tails, flags = none(TAIL), none(TAIL, dtype=torch.bool)
-    targets, copied = none(*grid, dtype=torch.bool), none(TAIL, dtype=torch.int32)
-    boards = written_boards(glyphs, size)
-    things = unknown_things(number, size, pictures.device)
-    return ReaderBatch(pictures, none(QUESTION), tails, tails, flags, targets, copied, *boards, things)
-
-
 def written_boards(glyphs: Glyphs, size: tuple[int, int]) -> list[Tensor]:
     """`fine` and `coarse` of a `ReaderBatch`."""
     boards = [glyph_board(glyphs, size, depth) for depth in range(READING_LEVELS)]
@@ -234,8 +219,8 @@ class Origin(NamedTuple):
     difficulty: str | None
 
 
-# The families of pictures set from type, and of those that are all text.
-PRINT, LETTERS = "print", "letters"
+# The family of pictures set from type.
+PRINT = "print"
 
 
 class RingBuffer(Generic[Batch]):

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
-from glob import glob
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -18,13 +18,12 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from arr_coc.core.alphabet import QUESTION, lower_case, question_row
-from arr_coc.core.errors import InputError
 from arr_coc.knowing.scorer.reading_scorer import CELL
 
 from ..worlds.needle import FAMILIES
 from ..worlds.needle.batch import NeedleBatch
 from ..worlds.needle.renderer import Asked
-from ..worlds.pages.pack import DrawnPage, decoded, read_pack
+from ..worlds.office import make_page, side_by_side
 from .allocations import box_cover
 from .mini_model import ADDITIONS
 from .pictures import Glyphs, render_glyphs
@@ -117,17 +116,12 @@ class Shelf:
     contexts: Tensor
 
     def extent_of(self, asked: Tensor) -> Tensor:
-        """(Q',) questions → (Q', 4): the box around answer and context."""
-        return extent_of(self.boxes[asked], self.contexts[asked])
-
-
-def extent_of(boxes: Tensor, contexts: Tensor) -> Tensor:
-    """(Q, K, 4), (Q, K', 4) → (Q, 4): the box around those of a question that are not empty."""
-    every = torch.cat([boxes, contexts], 1)
-    there = (every[..., 2] > every[..., 0])[..., None]
-    low = torch.where(there, every, 1e6)[..., :2].amin(1)
-    high = torch.where(there, every, -1e6)[..., 2:].amax(1)
-    return torch.cat([low, high], 1)
+        """(Q',) questions → (Q', 4): the box around answer and context, of the boxes that are not empty."""
+        every = torch.cat([self.boxes[asked], self.contexts[asked]], 1)
+        there = (every[..., 2] > every[..., 0])[..., None]
+        low = torch.where(there, every, 1e6)[..., :2].amin(1)
+        high = torch.where(there, every, -1e6)[..., 2:].amax(1)
+        return torch.cat([low, high], 1)
 
 
 @torch.no_grad()
@@ -195,44 +189,46 @@ def _most_characters(place: Tensor) -> Tensor:
     return torch.where(fresh[..., None], place, -1e6).gather(1, order[..., None].expand(-1, -1, 3))
 
 
-def page_shelf(pattern: str, device: torch.device | str) -> Shelf:
-    """The pages of all packs whose names match the pattern, with every question about them."""
-    paths = sorted(glob(pattern))
-    if not paths:
-        raise InputError(f"no pack of pages matches {pattern!r}; write some with arr-coc pages --pack")
-    pages = [page for page in read_pack(paths) if page.questions]
-    most = min(MOST_CHARACTERS, max(len(page.char_boxes) for page in pages))
-    characters = np.stack([_characters(page, most) for page in pages])
-    asked = [(number, question) for number, page in enumerate(pages) for question in page.questions]
-    boxes, contexts = (
-        np.stack([fixed_number(getattr(question, name), number) for _, question in asked])
-        for name, number in (("boxes", MOST_BOXES), ("context", MOST_CONTEXTS))
-    )
+def page_shelf(split: str, seed: int, number: int, device: torch.device | str, workers: int = 1) -> Shelf:
+    """`number` pages of Office World, with every question about them."""
+    jobs = ((split, seed, page) for page in range(number))
+    pages = [page for page in side_by_side(shelved_page, jobs, workers) if len(page.questions)]
+    most = max(len(page.letters) for page in pages)
+    letters = [F.pad(page.letters, (0, 0, 0, most - len(page.letters)), value=-1e6) for page in pages]
+    numbers = torch.arange(len(pages)).repeat_interleave(torch.tensor([len(page.questions) for page in pages]))
+    asked = [torch.cat([getattr(page, name) for page in pages]) for name in ("questions", "boxes", "contexts")]
     return Shelf(
-        laid_up(pages, device),
-        torch.from_numpy(characters).to(device),
-        torch.tensor([number for number, _ in asked], device=device),
-        torch.tensor([question_row(question.text) for _, question in asked], dtype=torch.uint8, device=device),
-        torch.from_numpy(boxes).to(device),
-        torch.from_numpy(contexts).to(device),
+        Stack.of((page.pixels for page in pages), [page.pixels.shape[:2] for page in pages], device),
+        *(part.to(device) for part in (torch.stack(letters), numbers, *asked)),
     )
 
 
-def laid_up(pages: Sequence[DrawnPage], device: torch.device | str) -> Stack:
-    return Stack.of(decoded(pages), [(page.height, page.width) for page in pages], device)
+class ShelvedPage(NamedTuple):
+    """One page of a shelf. pixels: (H, W, 3) uint8. letters: (G, 3). questions, boxes, contexts: as in `Shelf`."""
+
+    pixels: np.ndarray
+    letters: Tensor
+    questions: Tensor
+    boxes: Tensor
+    contexts: Tensor
 
 
-def _characters(page: DrawnPage, most: int) -> np.ndarray:
-    """(most, 3) float32: x and y of the middle of every character, and its identifier; −1e6 where there are fewer."""
-    result = np.full((most, 3), -1e6, np.float32)
-    letters = [character for word in page.words for character in word]
-    taken = np.linspace(0, len(letters) - 1, min(most, len(letters))).round().astype(int)
-    box = page.char_boxes.astype(np.float32)[taken]
-    result[: len(taken), 0] = (box[:, 0] + box[:, 2]) / 2
-    result[: len(taken), 1] = (box[:, 1] + box[:, 3]) / 2
+def shelved_page(job: tuple[str, int, int]) -> ShelvedPage:
+    """Draw a page (split, seed, number)."""
+    page = make_page(*job)
+    pixels, asked = page.pixels(), page.questions
+    scale = np.array([pixels.shape[1], pixels.shape[0]] * 2)
     # A letter with an accent is read as the one without it; what the alphabet lacks, as a question mark.
-    result[: len(taken), 2] = [question_row(letters[index])[0] for index in taken]
-    return result
+    letters = torch.tensor([(x, y, question_row(letter)[0]) for x, y, letter in page.paper.letters()]).view(-1, 3)
+    boxes = [fixed_number(page.boxes(one.answer) * scale, MOST_BOXES) for one in asked]
+    contexts = [fixed_number(page.boxes(*one.named) * scale, MOST_CONTEXTS) for one in asked]
+    return ShelvedPage(
+        pixels,
+        letters[torch.linspace(0, len(letters) - 1, min(len(letters), MOST_CHARACTERS)).round().long()],
+        torch.tensor([question_row(one.text) for one in asked], dtype=torch.uint8),
+        torch.from_numpy(np.array(boxes)),
+        torch.from_numpy(np.array(contexts)),
+    )
 
 
 def fixed_number(boxes: np.ndarray, number: int) -> np.ndarray:

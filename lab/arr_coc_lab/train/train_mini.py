@@ -274,7 +274,7 @@ class MiniTraining(Training[MiniOptions]):
             return None
         if self.judged is None:
             number, side = max(2, round(JUDGED * self.options.scale)), min(512, self.options.largest)
-            self.judged = self.print_world("val").letters(number, (side, side), 0)
+            self.judged = self.print_world("val").render(number, (side, side), 0)
         named, leaves = named_letters(self.twin.worker, self.judged.pictures, self.dtype)
         target = board_targets(self.judged.boards(), leaves)
         asked = target > 0

@@ -1,6 +1,6 @@
 """`arr-coc train scorer`: teach a network where to look.
 
-    arr-coc train scorer --pages 'packs/train-*' --aside 'packs/val-*' --print atlas.npz --seconds 1000 --out OUT
+    arr-coc train scorer --pages 4000 --aside 300 --print atlas.npz --seconds 1000 --out OUT
     arr-coc train scorer --data invoices --start bundled --seconds 420 --out my-scorer
 
 Without `--data` the scorer learns from boxes of drawn pictures: Needle World, pages and print together. Small canvases
@@ -94,13 +94,14 @@ NEEDLE_GREY, PAGE_GREY = 0.08, 0.45
 class ScorerOptions(RunOptions):
     """Options of the scorer on drawn pictures."""
 
-    pages: str = option("", "packs of pages to learn from: a pattern such as 'packs/train-*'; empty: Needle World only")
-    aside: str = option("", "packs of pages kept aside, to judge on")
+    pages: int = option(0, "pages of Office World to learn from")
+    aside: int = option(0, "pages of the layouts kept aside, to judge on")
     learning_rate: float = option(1.6e-3, "of both optimizers, at its highest")
     print: str = option("", "an atlas of type to set pages from; needle: from Needle World's own type; empty: none")
     print_share: float = option(0.6, "of what is not Needle World, printed pages, where there are other pages too")
     needle_share: float = option(0.5, "of every batch")
     scale: float = option(1.0, "of the batches and of what is drawn, for machines with little memory")
+    workers: int = option(1, "processes that draw pages")
     start: Path | None = option(None, "a scorer's folder to go on from")
     skip: float = option(0.0, "the share of the stages to leave out at the beginning, for a scorer that reads")
     judged: int = option(600, "questions about pages kept aside, and as many of Needle World, at each judgement")
@@ -213,8 +214,9 @@ class ScorerTraining(MeanTraining[ScorerOptions]):
             stage.canvas: needle_shelf(stage.canvas, max(14, int(stage.drawn * options.scale)), seed, self.device)
             for stage in STAGES
         }
-        self.pages = [page_shelf(options.pages, self.device)] if options.pages else []
-        self.aside = {"pages": page_shelf(options.aside, self.device)} if options.aside else {}
+        given = self.device, options.workers
+        self.pages = [page_shelf("train", seed, options.pages, *given)] if options.pages else []
+        self.aside = {"pages": page_shelf("val", seed, options.aside, *given)} if options.aside else {}
         if options.print:
             atlas = None if options.print == "needle" else options.print
             learned, judged = (
@@ -238,12 +240,12 @@ class ScorerTraining(MeanTraining[ScorerOptions]):
         return joined(parts)
 
     def counts(self, number: int) -> list[int]:
-        """Lessons from each shelf of pages: drawn by a browser first, then printed ones of each size."""
+        """Lessons from each shelf of pages: those of Office World first, then printed ones of each size."""
         printed = len(self.pages) - bool(self.options.pages)
-        by_browser = 0 if not self.options.pages else number - round(number * self.options.print_share * bool(printed))
-        rest = number - by_browser
+        of_office = 0 if not self.options.pages else number - round(number * self.options.print_share * bool(printed))
+        rest = number - of_office
         shares = [rest // printed + (place < rest % printed) for place in range(printed)]
-        return [*([by_browser] if self.options.pages else []), *shares]
+        return [*([of_office] if self.options.pages else []), *shares]
 
     def stage_at(self, at: Moment) -> ReadingStage:
         reached = self.options.skip + (1 - self.options.skip) * at.progress
@@ -311,7 +313,8 @@ class OwnOptions(RunOptions):
     held_out: float = option(0.2, "share of the pictures that are judged on and never learned from")
     mix: float = option(0.5, "share of every batch that is drawn, so that little data does not ruin the scorer")
     drawn: int = option(210, "Needle pictures that are drawn for that")
-    pages: str = option("", "packs of drawn pages to mix in as well: a pattern such as 'packs/train-*'")
+    pages: int = option(0, "pages of Office World to mix in as well")
+    workers: int = option(1, "processes that draw pages")
     canvas: int = option(512, "side in pixels of the crops that are learned from")
     batch: int = option(6, "pictures a step")
     learning_rate: float = option(2e-4, "of AdamW, at its highest")
@@ -374,7 +377,7 @@ class OwnTraining(MeanTraining[OwnOptions]):
         self.draws = self.generator("lessons", options.seed)
         self.drawn = [needle_shelf(options.canvas, max(14, options.drawn), options.seed, self.device)]
         if options.pages:
-            self.drawn.append(page_shelf(options.pages, self.device))
+            self.drawn.append(page_shelf("train", options.seed, options.pages, self.device, options.workers))
         self.creditor: Any = None
         if options.source == "outcomes":
             self.creditor = load_function("arr_coc_lab.train.outcomes:Creditor")(options.reader, self.device)

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from accelerate import Accelerator
 
 WIDTH, LAYERS, PIECES = 192, 6, 64
-OTHERS, OTHERS_BESIDE_OWN = 0.25, 0.5  # share of questions about bills and Needle World
+OTHERS, OTHERS_BESIDE_OWN = 0.15, 0.5  # share of questions about Needle World
 FOREIGN = 0.12  # share of questions that the page does not answer
 
 
@@ -130,7 +130,7 @@ class WordsOptions(RunOptions):
     source: str = option("words", "where their answers are", flag="--from", choices=("words", "boxes"))
     pages: int = option(18000, "pages that are drawn")
     aside: int = option(400, "pages of the layouts kept aside, to judge by")
-    others: int = option(1200, "bills that are drawn; of Needle World a twelfth for each family and size")
+    others: int = option(100, "pages of Needle World, for each of its families and sizes")
     questions: int = option(8, "of each page")
     batch: int = option(64, "questions a step")
     rate: float = option(1e-3, "of AdamW")
@@ -169,10 +169,10 @@ class WordsTraining(Training[WordsOptions]):
 
     def __init__(self, options: WordsOptions, accelerator: Accelerator) -> None:
         super().__init__(options, accelerator)
-        self.others = list(other_pages(options.others, options.others // 12, options.seed))
+        self.others = list(other_pages(options.others, options.seed))
         if options.data is None:
             self.drawn, aside = self.draw("train", options.pages), self.draw("val", options.aside)
-            aside += other_pages(60, 6, options.seed + 1, "validation")
+            aside += other_pages(6, options.seed + 1, "validation")
         else:
             records = read_own(options.data, options.source).records
             learned, held = split_by_picture(records, HELD_OUT, options.seed)

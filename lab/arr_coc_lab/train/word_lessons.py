@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
 from typing import NamedTuple
 
 import numpy as np
@@ -31,11 +29,10 @@ from arr_coc.pictures.load import load_picture
 from arr_coc.pictures.ocr import ocr_words
 from arr_coc.pictures.words import Words, as_words, make_words
 
-from ..worlds.bills import bills
 from ..worlds.needle.difficulty import as_difficulty
 from ..worlds.needle.draws import Draws
 from ..worlds.needle.renderer import lay_out
-from ..worlds.office import make_page
+from ..worlds.office import make_page, side_by_side
 from ..worlds.office.paper import worn
 from .own_data import OwnRecord
 
@@ -114,14 +111,9 @@ def pages(
 ) -> Iterator[WordPage]:
     """Draw pages side by side and let the scorer look at each for every question."""
     scorer = load_scorer(part_folder("scorer"), str(device)).eval()
-    jobs = [(split, seed, number, questions) for number in numbers]
-    pool = ProcessPoolExecutor(workers, get_context("spawn"))
-    try:
-        for page, pixels in pool.map(drawn, jobs, chunksize=4):
-            if page.asked:
-                yield page._replace(maps=_maps(scorer, page, pixels, device))
-    finally:
-        pool.shutdown(cancel_futures=True)
+    for page, pixels in side_by_side(drawn, ((split, seed, number, questions) for number in numbers), workers):
+        if page.asked:
+            yield page._replace(maps=_maps(scorer, page, pixels, device))
 
 
 def _maps(scorer: ReadingScorer, page: WordPage, pixels: np.ndarray, device: torch.device) -> np.ndarray:
@@ -135,19 +127,15 @@ def _maps(scorer: ReadingScorer, page: WordPage, pixels: np.ndarray, device: tor
     return found.float().sigmoid()[:, :rows, :cols].half().cpu().numpy()
 
 
-def other_pages(bills_drawn: int, needle_drawn: int, seed: int, split: str = "train") -> Iterator[WordPage]:
-    """Drawn bills and pages of Needle World, laid out and never painted, so without maps."""
-    for bill in bills(bills_drawn, seed, split):
-        asked = [(one.query, one.answer.boxes, one.context) for one in bill.questions]
-        if page := _by_boxes(bill.words, asked, f"drawn {bill.kind}"):
-            yield page
-    for family in NEEDLE_FAMILIES if needle_drawn else ():
+def other_pages(number: int, seed: int, split: str = "train") -> Iterator[WordPage]:
+    """Pages of Needle World, this number of each family and size, laid out and never painted, so without maps."""
+    for family in NEEDLE_FAMILIES if number else ():
         for size in NEEDLE_SIZES:
-            index = torch.arange(needle_drawn)
+            index = torch.arange(number)
             scene = lay_out(family, Draws.of(seed, split, family, index), size, split, as_difficulty(None, size))
             text, extent = scene.text, np.array([size[1], size[0]] * 2)
             advance, lines = text.advances().numpy(), text.boxes().numpy()
-            for row in range(needle_drawn):
+            for row in range(number):
                 words = _glyph_words(text.ids[row], advance[row], lines[row], size)
                 boxes = scene.boxes[row][scene.box_mask[row]].numpy() / extent
                 context = scene.context[row][scene.context_mask[row]].numpy() / extent

@@ -23,7 +23,7 @@ PATTERN |= {"*": string.ascii_uppercase + string.digits}
 
 
 def lists_of(path: Path) -> Callable[[str], tuple[Any, ...]]:
-    """Return a function that reads the lists of a TOML file by name: "items", "letter.closings".
+    """Return a function that reads the lists of a TOML file by name: "items", "patterns.code".
 
     A string is a list of words with blanks between them, a table is the list of its keys, and a name that is not there
     is an empty list.
@@ -95,12 +95,10 @@ class Writer:
                 break
         return list(found)
 
-    def labels(self, n: int, kinds: tuple[str, ...] = ()) -> list[tuple[str, str]]:
-        """n different (label, kind), only of some kinds if given; one in nine is made from a prefix and a label."""
-        known = {label: kind for label, kind in label_kinds().items() if not kinds or kind in kinds}
+    def labels(self, n: int) -> list[tuple[str, str]]:
+        """n different (label, kind); one in nine is made from a prefix and a label."""
         result = []
-        for label in self.random.sample(list(known), n):
-            kind = known[label]
+        for label, kind in self.random.sample(list(label_kinds().items()), n):
             if kind in COUNTABLE and self.chance(0.12):
                 label = f"{self.word('prefixes')} {label[0].lower()}{label[1:]}"
             result.append((label, kind))
@@ -170,9 +168,6 @@ class Writer:
         """Words with a capital in front and without the full stop."""
         text = " ".join(self.word("plain") for _ in range(self.between(low, high)))
         return text[:1].upper() + text[1:]
-
-    def paragraph(self, sentences: int) -> str:
-        return " ".join(f"{self.sentence(5, 16)}." for _ in range(sentences))
 
     def heading(self) -> str:
         return self.pick(self.word("documents"), self.words(2, 4).title(), self.sentence(2, 5))

@@ -1,4 +1,4 @@
-"""Mips of a texture: by averages, weighted by attention, by a learned downsampler, and through time.
+"""Mips of a texture: by averages, weighted by attention, or by a learned downsampler.
 
     mips(texture, "learned", levels=4)[-1]      an eighth of the side
 
@@ -19,7 +19,7 @@ from arr_coc.core.errors import InputError
 from arr_coc.core.folders import CLASSIC_WEIGHTS
 from arr_coc.core.modules import Pretrained
 
-from .channels40 import BatchTexture, Layout, get_layout
+from .channels40 import BatchTexture, Layout
 from .ops import unit
 
 NO_LABEL = 1e6
@@ -47,27 +47,14 @@ def mips(
         weights = (texture["saliency"] if attention is None else attention).to(weights)[:, None].clamp_min(0) + FLOOR
     elif kind != "average":
         raise InputError(f"mips {kind!r} are unknown; choose average, attention or learned")
-    data, layout = texture.data[:, :, None], texture.layout
-    coarser = [_shrunk(data, weights[:, :, None], layout, (1, 1 << level, 1 << level)) for level in range(1, levels)]
-    return [texture, *(replace(texture, data=one[:, :, 0]) for one in coarser)]
+    coarser = [_shrunk(texture.data, weights, texture.layout, 1 << level) for level in range(1, levels)]
+    return [texture, *(replace(texture, data=one) for one in coarser)]
 
 
-def temporal_mips(clip: Tensor, layout: str | Layout, levels: int = 3) -> list[Tensor]:
-    """Shrink a clip (T, C, H, W) through time, height and width: levels of (T/2^k, C, H/2^k, W/2^k), rounded up."""
-    chosen = get_layout(layout)
-    if clip.ndim != 4 or clip.shape[1] != len(chosen):
-        raise InputError(f"a {chosen.name} clip must be (T, {len(chosen)}, H, W), got {tuple(clip.shape)}")
-    volume = clip.transpose(0, 1)[None]
-    weights = torch.ones_like(volume[:, :1])
-    sides = [1 << level for level in range(1, levels)]
-    coarser = [_shrunk(volume, weights, chosen, (side, side, side)) for side in sides]
-    return [clip, *(one[0].transpose(0, 1) for one in coarser)]
-
-
-def _shrunk(volume: Tensor, weights: Tensor, layout: Layout, sides: tuple[int, int, int]) -> Tensor:
-    """Reduce (B, C, T, H, W) over blocks of `sides`, by weights (B, 1, T, H, W); only averages are weighted."""
-    pad = [length for side, have in zip(sides[::-1], volume.shape[:1:-1], strict=True) for length in (0, -have % side)]
-    blocks, weights = (_blocks(F.pad(one, pad), sides) for one in (volume, weights))
+def _shrunk(data: Tensor, weights: Tensor, layout: Layout, side: int) -> Tensor:
+    """Reduce (B, C, H, W) over blocks of side², by weights (B, 1, H, W); only averages are weighted."""
+    pad = [0, -data.shape[3] % side, 0, -data.shape[2] % side]
+    blocks, weights = (_blocks(F.pad(one, pad), side) for one in (data, weights))
     found = (blocks * weights).sum(-1) / weights.sum(-1)
     top, votes, vectors = (layout.having(kind) for kind in ("maximum", "majority", "unit_mean"))
     found[:, top] = blocks[:, top].amax(-1)
@@ -78,11 +65,9 @@ def _shrunk(volume: Tensor, weights: Tensor, layout: Layout, sides: tuple[int, i
     return found
 
 
-def _blocks(volume: Tensor, sides: tuple[int, int, int]) -> Tensor:
-    """Cut (B, C, T, H, W) into blocks of `sides`, which divide it: (B, C, t, h, w, values of a block)."""
-    time, rows, columns = sides
-    tiles = volume.unflatten(4, (-1, columns)).unflatten(3, (-1, rows)).unflatten(2, (-1, time))
-    return tiles.permute(0, 1, 2, 4, 6, 3, 5, 7).flatten(5)
+def _blocks(data: Tensor, side: int) -> Tensor:
+    """Cut (B, C, H, W) into blocks of side², which divide it: (B, C, h, w, values of a block)."""
+    return data.unflatten(3, (-1, side)).unflatten(2, (-1, side)).transpose(3, 4).flatten(4)
 
 
 # ---- learned ---------------------------------------------------------------------------------------------------------
@@ -124,7 +109,7 @@ class LearnedDownsampler(Pretrained):
         if data.shape[1] != len(self.layout) or data.shape[2] % 2 or data.shape[3] % 2:
             raise InputError(f"data must be (B, {len(self.layout)}, H, W) with even sides, got {tuple(data.shape)}")
         padded, votes = F.pad(data, (1, 0, 1, 0), mode="replicate"), self.layout.having("majority")
-        labels = _blocks(data[:, votes, None], (1, 2, 2)).mode(-1).values[:, :, 0]
+        labels = _blocks(data[:, votes], 2).mode(-1).values
         planes = dict(zip(votes, labels.unbind(1), strict=True))
         for name, places in self.groups.items():
             window = padded[:, places]

@@ -8,18 +8,13 @@ The features are those of any image-text encoder (`encoder_features`) or of a mo
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import torch
-from safetensors import safe_open
-from safetensors.torch import save_file
 from torch import Tensor
 
 from arr_coc.core.errors import InputError
-from arr_coc.core.folders import replacing
 from arr_coc_lab.classic.encoder import SemanticEncoder
 
 from .channels40 import SEMANTIC_DIMENSIONS
@@ -88,19 +83,3 @@ class SemanticProjection:
             raise InputError(f"the projection was fitted on {len(mean)} dimensions, got {features.shape[-1]}")
         centred = unit(features.float(), -1) - mean.to(features.device)
         return unit(centred @ self.components.to(features.device), -1)
-
-    def save(self, path: str | Path) -> None:
-        """Write one .safetensors file."""
-        tensors = {"components": self.components, "image_mean": self.image_mean, "text_mean": self.text_mean}
-        stored = {name: value.contiguous() for name, value in tensors.items()}
-        with replacing(path) as temporary:
-            save_file(stored, temporary, metadata={"variance_kept": repr(self.variance_kept)})
-
-    @classmethod
-    def load(cls, path: str | Path) -> SemanticProjection:
-        """Read what `save` wrote."""
-        if not os.path.isfile(path):
-            raise InputError(f"no projection at {path}; fit one and save it there")
-        with safe_open(path, framework="pt") as stored:
-            tensors = [stored.get_tensor(name) for name in ("components", "image_mean", "text_mean")]
-            return cls(*tensors, variance_kept=float((stored.metadata() or {}).get("variance_kept", "nan")))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -47,6 +48,16 @@ def records(batch: NeedleBatch) -> list[dict[str, object]]:
     return result
 
 
+def begin(folder: Path) -> None:
+    """Remove old records: until the new ones are there, no reader takes old ones for those of the new pictures."""
+    check_folder(folder)
+    (folder / "records.jsonl").unlink(missing_ok=True)
+
+
+def write_records(folder: Path, records: Sequence[Mapping[str, object]]) -> None:
+    write_text(folder / "records.jsonl", "".join(json.dumps(one, ensure_ascii=False) + "\n" for one in records))
+
+
 def picture(batch: NeedleBatch, row: int) -> Image.Image:
     """One picture of a batch for PIL."""
     return Image.fromarray(batch.pictures[row].permute(1, 2, 0).cpu().numpy())
@@ -84,9 +95,7 @@ def write_dataset(
 
     family: its name, or "all": the pictures of these numbers of each."""
     folder = Path(out)
-    check_folder(folder)
-    # Records come last: until they are there, no reader takes old ones for those of the new pictures.
-    (folder / "records.jsonl").unlink(missing_ok=True)
+    begin(folder)
     written: list[dict[str, object]] = []
     shown: list[Image.Image] = []
     pieces = [numbers[first : first + AT_ONCE] for first in range(0, len(numbers), AT_ONCE)]
@@ -100,7 +109,7 @@ def write_dataset(
             if len(shown) < 16:
                 shown.append(image)
         written += entries
-    write_text(folder / "records.jsonl", "".join(json.dumps(entry, ensure_ascii=False) + "\n" for entry in written))
+    write_records(folder, written)
     captions = [f"{entry['query']}\n{entry['answer']}" for entry in written[: len(shown)]]
     with replacing(folder / "contact_sheet.png") as path:
         contact_sheet(shown, captions).save(path)

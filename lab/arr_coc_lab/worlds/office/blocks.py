@@ -40,9 +40,8 @@ def heading(paper: Paper, frame: Area, y: float, small: str = "", big: str = "")
     text = paper.heading() if paper.language == "en" else paper.prose_words(2, 5).capitalize()
     if paper.extent(text, scale, True) > frame.width:
         text = " ".join(text.split()[:3])
-    middle = paper.chance(0.4)
-    at = (frame.x0 + frame.x1) / 2 if middle else frame.x0
-    span = paper.write(at, y, text, scale=scale, bold=True, align="middle" if middle else "left")
+    at, align = frame.anchor(paper.chance(0.4))
+    span = paper.write(at, y, text, scale=scale, bold=True, align=align)
     paper.ask("title", paper.say("title"), span)
     return y + 1.6 * scale * paper.size
 
@@ -50,36 +49,27 @@ def heading(paper: Paper, frame: Area, y: float, small: str = "", big: str = "")
 @block
 def letterhead(paper: Paper, frame: Area, y: float, middle: str = "") -> float:
     """A company with its address, phone and site, without labels or with short ones."""
-    at, align = ((frame.x0 + frame.x1) / 2, "middle") if middle else (frame.x0, "left")
-    high = 1.35 * paper.size
+    at, align = frame.anchor(bool(middle))
     name = paper.company()
     name = name.upper() if paper.chance(0.3) else name
     company = paper.write(at, y, name, scale=1.3, bold=True, align=align, colour=paper.accent)
     paper.ask("company", paper.say("seller"), company)
-    y += 1.4 * high
-    if paper.chance(0.25):
-        paper.write(
-            at, y, paper.pick("Reg. no. ", "(", "Co. No. ", "GST ID: ") + paper.value("code"), align=align, scale=0.9
-        )
-        y += high
+    lines = [paper.pick("Reg. no. ", "(", "Co. No. ", "GST ID: ") + paper.value("code")] if paper.chance(0.25) else []
     street, town = paper.street(), f"{paper.value('zip')} {paper.city()}"
-    if paper.chance(0.5):
-        first = paper.write(at, y, street + paper.pick(",", ""), align=align, scale=0.9)
-        y += high
-        last = paper.write(at, y, town, align=align, scale=0.9)
-        paper.ask("address", paper.say("where"), Span(first.first, last.end, f"{first.text} {last.text}"))
-    else:
-        paper.ask("address", paper.say("where"), paper.write(at, y, f"{street}, {town}", align=align, scale=0.9))
-    y += high
-    if paper.chance(0.7):
-        phone, mark = paper.value("phone"), paper.pick("Tel. ", "Phone: ", "T ", "", "Tel:")
-        span = paper.write(at, y, mark + phone, align=align, scale=0.9)
-        paper.ask("phone", paper.say("call"), paper.part(span, phone))
-        y += high
-    if paper.chance(0.5):
-        site = f"www.{paper.invented().lower()}.{paper.pick('com', 'de', 'org', 'net')}"
-        paper.ask("site", paper.say("site"), paper.write(at, y, site, align=align, scale=0.9))
-        y += high
+    place = [street + paper.pick(",", ""), town] if paper.chance(0.5) else [f"{street}, {town}"]
+    phone, mark = paper.value("phone") if paper.chance(0.7) else "", paper.pick("Tel. ", "Phone: ", "T ", "", "Tel:")
+    site = f"www.{paper.invented().lower()}.{paper.pick('com', 'de', 'org', 'net')}" if paper.chance(0.5) else ""
+    spans: dict[str, Span] = {}
+    y += 1.9 * paper.size
+    for text in filter(None, (*lines, *place, phone and mark + phone, site)):
+        spans[text] = paper.write(at, y, text, align=align, scale=0.9)
+        y += 1.35 * paper.size
+    first, last = spans[place[0]], spans[place[-1]]
+    paper.ask("address", paper.say("where"), Span(first.first, last.end, " ".join(spans[one].text for one in place)))
+    if phone:
+        paper.ask("phone", paper.say("call"), paper.part(spans[mark + phone], phone))
+    if site:
+        paper.ask("site", paper.say("site"), spans[site])
     return y
 
 
@@ -173,7 +163,7 @@ def values(
     paper: Paper, frame: Area, y: float, scope: str = "letter", n: str = "2", big: str = "", middle: str = ""
 ) -> float:
     """Values without labels: only what they are says what they mean."""
-    at, align = ((frame.x0 + frame.x1) / 2, "middle") if middle else (frame.x0, "left")
+    at, align = frame.anchor(bool(middle))
     kinds: set[str] = set()
     for field in paper.fields(scope, 3 * int(n)):
         if field.kind in kinds or field.kind in ("text", "code", "int") or not field.asks.get(paper.asking):
@@ -203,10 +193,8 @@ def pairs(
         return _run(paper, frame, y, fields)
     mark = paper.pick(":", ":", "", " -", ".") if style != "far" else paper.pick("", "", ":")
     bold, empty = paper.chance(0.4), paper.random.randrange(max(2, len(fields) + 2))
-    tab = (
-        frame.x0 + max([paper.extent(field.label + mark, bold=bold) for field in fields], default=0) + 1.2 * paper.size
-    )
-    tab = min(tab, frame.x0 + 0.6 * frame.width)
+    widest = max([paper.extent(field.label + mark, bold=bold) for field in fields], default=0)
+    tab = frame.x0 + min(widest + 1.2 * paper.size, 0.6 * frame.width)
     rows = 1.3 if paper.chance(0.3) else paper.random.uniform(1.5, 2.3)
     for number, field in enumerate(fields):
         label = paper.write(frame.x0, y, field.label + mark, bold=bold)
@@ -329,9 +317,8 @@ def _rows(
     paper: Paper, frame: Area, y: float, heads: Sequence[Sequence[str]], first: Sequence[str], ruled: bool, spans: bool
 ) -> float:
     wide, high = frame.width / len(heads), paper.random.uniform(1.45, 1.9) * paper.size
-    right = [
-        place > 0 and kind in ("money", "int", "percent", "big_int", "measure") for place, (_, kind) in enumerate(heads)
-    ]
+    numeric = ("money", "int", "percent", "big_int", "measure")
+    right = [place > 0 and kind in numeric for place, (_, kind) in enumerate(heads)]
 
     def cell(row_y: float, place: int, text: str, bold: bool = False) -> Span:
         x = frame.x0 + (place + right[place]) * wide - (0.5 * paper.size if right[place] else 0)
@@ -394,9 +381,8 @@ def entries(paper: Paper, frame: Area, y: float) -> float:
     for name, date in zip(whom, dates, strict=True):
         when = paper.write(frame.x0, y, date)
         text = paper.write(tab, y, name)
-        amount = paper.write(
-            frame.x1, y, paper.pick("-", "", "+") + paper.amount(paper.random.uniform(1, 3000)), align="right"
-        )
+        value = paper.pick("-", "", "+") + paper.amount(paper.random.uniform(1, 3000))
+        amount = paper.write(frame.x1, y, value, align="right")
         if paper.boxes[text.end - 1][2] < paper.boxes[amount.first][0]:
             paper.ask("money", paper.say("price", I=name, i=name), amount, text)
             paper.ask("date", paper.say("when", t=name), when, text)
@@ -407,23 +393,21 @@ def entries(paper: Paper, frame: Area, y: float) -> float:
 @block
 def goods(paper: Paper, frame: Area, y: float, slim: str = "", ruled: str = "") -> float:
     """What was bought: things with number and price; a slip has them in one or two columns."""
-    items = paper.distinct(
-        lambda: paper.pick(paper.value("item"), paper.word("items"), paper.word("services")), paper.between(2, 8)
-    )
+    number = paper.between(2, 8)
+    items = paper.distinct(lambda: paper.pick(paper.value("item"), paper.word("items"), paper.word("services")), number)
     if not slim and paper.chance(0.75):
         heads = paper.random.choice(choices(f"goods.{paper.language}"))
-        paper.write(frame.x0, y, heads[0], bold=True)
-        paper.write(frame.x0 + 3 * paper.size, y, heads[1], bold=True)
-        paper.write(frame.x0 + 0.72 * frame.width, y, heads[2], bold=True, align="right")
-        paper.write(frame.x1, y, heads[3], bold=True, align="right")
+        places = (frame.x0, frame.x0 + 3 * paper.size, frame.x0 + 0.72 * frame.width, frame.x1)
+        for place, head in enumerate(heads):
+            paper.write(places[place], y, head, bold=True, align="right" if place > 1 else "left")
         y += 1.6 * paper.size
     for name in items:
         count, price = paper.between(1, 9), paper.random.uniform(1, 400)
         amount = paper.amount(count * price)
         at = frame.x0
         if not slim or paper.chance(0.4):
-            number = paper.write(at, y, f"{count}{paper.pick('', ' x', 'x')}")
-            paper.ask("int", paper.say("count", I=name, i=name), number if number.text.isdigit() else None)
+            times = paper.write(at, y, f"{count}{paper.pick('', ' x', 'x')}")
+            paper.ask("int", paper.say("count", I=name, i=name), times if times.text.isdigit() else None)
             at += 3 * paper.size
         thing = paper.write(at, y, name)
         if not slim:
@@ -472,9 +456,8 @@ def sums(paper: Paper, frame: Area, y: float, style: str = "", side: str = "", f
             named = paper.write(x, y, label + mark, scale=scale, bold=bold)
             end = paper.boxes[-1][2]
             inline = style == "inline" or paper.chance(0.2)
-            span = paper.write(
-                end + 8 if inline else frame.x1, y, amount, scale=scale, bold=bold, align="left" if inline else "right"
-            )
+            at, align = (end + 8, "left") if inline else (frame.x1, "right")
+            span = paper.write(at, y, amount, scale=scale, bold=bold, align=align)
             down = 1.7 * scale * paper.size
         y += down if columns == 1 or number == len(kinds) - 1 else 0
         if paper.boxes[named.end - 1][2] < paper.boxes[span.first][0] or down > 2.5 * paper.size:
@@ -532,9 +515,7 @@ def bars(
     kind, measure, names = _entries(paper, max(4, min(9, int(frame.width / (5 * paper.size)))))
     number, shown = int(series), bool(numbers) or paper.chance(0.5)
     colours = paper.random.sample(list(NAMED_COLOURS), number)
-    labels = paper.distinct(
-        lambda: paper.pick(paper.value("answer"), paper.value("year"), paper.value("industry")), number
-    )
+    labels = paper.distinct(lambda: paper.value(paper.pick("answer", "year", "industry")), number)
     high = paper.pick(100, 100, 10, 1000, 60)
     percent = paper.pick("%", "", "") if high == 100 else ""
     values = [[paper.random.uniform(0.05, 1) * high for _ in names] for _ in range(number)]
@@ -563,16 +544,9 @@ def bars(
         if lying:
             named.append(paper.write(left - 0.5 * paper.size, start + 0.2 * step, name, scale=0.9, align="right"))
         else:
-            room = max(1, int(step / (0.55 * paper.size)))
-            named.append(
-                paper.write(
-                    start + 0.35 * step,
-                    bottom + 0.3 * paper.size,
-                    name[: max(room, 6)].strip(),
-                    scale=0.85,
-                    align="middle",
-                )
-            )
+            text = name[: max(int(step / (0.55 * paper.size)), 6)].strip()
+            spot = (start + 0.35 * step, bottom + 0.3 * paper.size)
+            named.append(paper.write(*spot, text, scale=0.85, align="middle"))
         for row in range(number):
             share, thick = values[row][place] / high, 0.7 * step / number
             text = f"{values[row][place]:.{0 if high >= 1000 else 1 if place % 2 else 0}f}{percent}"
@@ -588,9 +562,8 @@ def bars(
                 else:
                     paper.box(at, peak, at + 0.9 * thick, bottom, NAMED_COLOURS[colours[row]], fill=True)
                 spot = (at + 0.45 * thick, peak - 1.2 * paper.size)
-            said[row].append(
-                paper.write(*spot, text, scale=0.8, align="left" if lying else "middle") if shown else None
-            )
+            align = "left" if lying else "middle"
+            said[row].append(paper.write(*spot, text, scale=0.8, align=align) if shown else None)
     for row, path in enumerate(points):
         for (x0, y0), (x1, y1) in pairwise(path):
             paper.line(x0, y0, x1, y1, NAMED_COLOURS[colours[row]], 2)
@@ -603,9 +576,8 @@ def bars(
                 paper.ask("value", paper.say("value", x=name, **slots), span, named[place])
                 paper.ask("which", paper.say("which_value", v=span.text, **slots), named[place], span)
             elif span is not None:
-                paper.ask(
-                    "value", paper.say("value_of", x=name, s=labels[row], **slots), span, named[place], legend[row]
-                )
+                text = paper.say("value_of", x=name, s=labels[row], **slots)
+                paper.ask("value", text, span, named[place], legend[row])
         if number == 1:
             paper.ask("highest" if shown else "tallest", paper.say("highest", **slots), named[order[-1]])
             paper.ask("lowest" if shown else "tallest", paper.say("lowest", **slots), named[order[0]])
@@ -618,14 +590,11 @@ def bars(
 def shares(paper: Paper, frame: Area, y: float, series: str = "3") -> float:
     """Bars that lie, cut into shares whose numbers stand inside; statements before them, answers above."""
     number, left = int(series), frame.x0 + 0.4 * frame.width
-    answers = paper.distinct(
-        lambda: paper.pick(paper.value("answer"), paper.value("answer"), paper.value("year")), number
-    )
+    answers = paper.distinct(lambda: paper.value(paper.pick("answer", "answer", "year")), number)
     colours = paper.random.sample(list(NAMED_COLOURS), number)
     kind = paper.pick("", "age", "country", "industry")
-    statements = paper.distinct(
-        lambda: paper.value(kind) if kind else paper.prose_words(3, 8).capitalize(), paper.between(3, 8)
-    )
+    rows = paper.between(3, 8)
+    statements = paper.distinct(lambda: paper.value(kind) if kind else paper.prose_words(3, 8).capitalize(), rows)
     wide, heads = frame.x1 - left, []
     for place, text in enumerate(answers):
         heads.append(paper.write(left + (place + 0.4) * wide / number, y, text, scale=0.9, bold=True, align="middle"))
@@ -671,10 +640,8 @@ def pie(paper: Paper, frame: Area, y: float) -> float:
             figure = paper.write(paper.boxes[-1][2] + paper.size, at, text)
         else:
             far = math.radians(turn)
-            spot = (
-                centre[0] + 0.65 * radius * math.cos(far),
-                centre[1] + 0.65 * radius * math.sin(far) - 0.6 * paper.size,
-            )
+            right, down = 0.65 * radius * math.cos(far), 0.65 * radius * math.sin(far) - 0.6 * paper.size
+            spot = (centre[0] + right, centre[1] + down)
             figure = paper.write(*spot, text, align="middle", colour=(255, 255, 255))
         spans.append((label, figure))
         paper.ask("value", paper.say("value", x=name, k=kind, m=measure), figure, label)
@@ -699,9 +666,8 @@ def chart_map(paper: Paper, frame: Area, y: float) -> float:
         paper.box(x0, y0, x0 + frame.width / 3, y0 + (bottom - y) / 2, shade, fill=True)
         spot = (x0 + 0.15 * frame.width / 3, y0 + paper.random.uniform(0.2, 0.6) * (bottom - y) / 2)
         label = paper.write(*spot, name, colour=(20, 20, 20))
-        figure = paper.write(
-            spot[0], spot[1] + 1.3 * paper.size, paper.pick(paper.percent(), paper.value("int")), colour=(20, 20, 20)
-        )
+        text = paper.pick(paper.percent(), paper.value("int"))
+        figure = paper.write(spot[0], spot[1] + 1.3 * paper.size, text, colour=(20, 20, 20))
         paper.ask("value", paper.say("value", x=name, k="region", m="value"), figure, label)
     return bottom + 0.5 * paper.size
 
@@ -745,9 +711,8 @@ def shelf(paper: Paper, frame: Area, y: float) -> float:
     """Goods of a shop in a grid: a picture, a name, a price, often a rating."""
     columns, high = paper.between(2, 4), 11 * paper.size
     wide = frame.width / columns
-    for place, name in enumerate(
-        paper.distinct(lambda: paper.pick(paper.word("items"), paper.value("item")), 2 * columns)
-    ):
+    names = paper.distinct(lambda: paper.pick(paper.word("items"), paper.value("item")), 2 * columns)
+    for place, name in enumerate(names):
         x, top = frame.x0 + place % columns * wide, y + place // columns * high
         paper.box(x, top, x + wide - paper.size, top + 6 * paper.size, paper.soft, fill=True)
         label = paper.write(x, top + 6.3 * paper.size, name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -11,12 +12,13 @@ import cv2
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
-from arr_coc.core.errors import InputError
+from arr_coc.knowing.language.tables import read_table
 
-from ..pages.typefaces import HELD, PACKAGES, TRAIN
-from .speech import PageSpeaker
+from .speech import DATA, PageSpeaker
 
 Colour = tuple[int, int, int]
+# Families by manner (sans, serif, mono, hand) for training and kept aside, and the Debian packages that bring them.
+TYPEFACES = read_table(DATA / "typefaces.toml")
 FOLDERS = (Path("/usr/share/fonts"), Path.home() / ".local/share/fonts", Path.home() / ".fonts")
 SHAPES = {
     "tall": ((768, 1024), (832, 1088), (896, 1152), (640, 832), (1024, 1344)),
@@ -45,12 +47,16 @@ def installed() -> dict[str, str]:
 @cache
 def families(aside: bool, manner: str) -> tuple[str, ...]:
     """Installed families of a manner: sans, serif, mono or hand."""
-    named = (HELD if aside else TRAIN)[manner]
+    named = TYPEFACES["held" if aside else "train"][manner]
     return tuple(name for name in named if f"{name}/plain" in installed())
 
 
 @cache
 def typeface(family: str, size: int, bold: bool) -> ImageFont.FreeTypeFont:
+    if not family:  # none is installed
+        found = ImageFont.load_default(size)
+        assert isinstance(found, ImageFont.FreeTypeFont)
+        return found.font_variant(layout_engine=ImageFont.Layout.BASIC)
     files = installed()
     path = files.get(f"{family}/bold") if bold else None
     return ImageFont.truetype(path or files[f"{family}/plain"], size, layout_engine=ImageFont.Layout.BASIC)
@@ -84,11 +90,14 @@ class PageQuestion(NamedTuple):
 
 
 class Ink(NamedTuple):
+    """A line of text. x, y: its upper left corner. align: 0 where it was set by its left end, 1 by its right end."""
+
     text: str
     x: float
     y: float
     font: ImageFont.FreeTypeFont
     colour: Colour
+    align: float
 
 
 class Area(NamedTuple):
@@ -103,6 +112,10 @@ class Area(NamedTuple):
     def width(self) -> float:
         return self.x1 - self.x0
 
+    def anchor(self, middle: bool) -> tuple[float, str]:
+        """Where a line is set in the middle or on the left, and how: x and `align` of `Paper.write`."""
+        return ((self.x0 + self.x1) / 2, "middle") if middle else (self.x0, "left")
+
 
 class Paper(PageSpeaker):
     """One page in the making. texts, boxes: of all texts, in the order of writing; boxes are x0, y0, x1, y1."""
@@ -111,10 +124,8 @@ class Paper(PageSpeaker):
         super().__init__(source)
         self.width, self.height = source.choice(SHAPES[shape])
         manners = {"slip": ("mono", "mono", "sans")}.get(shape, ("sans", "sans", "sans", "serif", "serif", "mono"))
-        available = families(aside, source.choice(manners)) or families(aside, "sans")
-        if not available:
-            raise InputError(f"no typeface for drawn pages is installed; apt-get install {PACKAGES.split()[25]}")
-        self.face = source.choice(available)
+        available = families(aside, source.choice(manners)) or families(aside, "sans") or families(False, "sans")
+        self.face = source.choice(available or ("",))
         self.hand = source.choice(families(aside, "hand") or (self.face,))
         self.size = round(source.choice((11, 12, 13, 14, 15, 16, 18)) * min(1.2, self.width / 800 + 0.15))
         dark = dark or self.chance(0.04)
@@ -151,9 +162,9 @@ class Paper(PageSpeaker):
         text = " ".join(text.split())
         text = text.upper() if self.capitals else text
         font = self.font(scale, bold, hand)
-        shift = {"left": 0.0, "right": 1.0, "middle": 0.5}[align] * length(font, text)
-        x, first, high = x - shift, len(self.texts), font.size
-        self.inks.append(Ink(text, x, y, font, colour or self.ink))
+        shift = {"left": 0.0, "right": 1.0, "middle": 0.5}[align]
+        x, first, high = x - shift * length(font, text), len(self.texts), font.size
+        self.inks.append(Ink(text, x, y, font, colour or self.ink, shift))
         at = 0
         for word in text.split():
             start = text.index(word, at)
@@ -174,7 +185,7 @@ class Paper(PageSpeaker):
                 y, line = y + 1.35 * font.size, word
             else:
                 line = longer
-        return Span(first, len(self.texts), text), y
+        return Span(first, len(self.texts), text.upper() if self.capitals else text), y
 
     def part(self, span: Span, text: str) -> Span | None:
         """The words of a span that spell `text`, punctuation at the end aside."""
@@ -182,7 +193,7 @@ class Paper(PageSpeaker):
         for first in range(span.first, span.end - len(wanted) + 1):
             here = self.texts[first : first + len(wanted)]
             if here[:-1] == wanted[:-1] and here[-1].rstrip(".,;:") == wanted[-1].rstrip(".,;:"):
-                return Span(first, first + len(wanted), text)
+                return Span(first, first + len(wanted), " ".join(wanted))
         return None
 
     def line(self, x0: float, y0: float, x1: float, y1: float, colour: Colour | None = None, width: int = 1) -> None:
@@ -213,6 +224,16 @@ class Paper(PageSpeaker):
             for x0, y0, x1, y1 in self.boxes[span.first : span.end]
         )
 
+    def letters(self) -> Iterator[tuple[float, float, str]]:
+        """x and y of the middle of every letter that leaves ink, and the letter."""
+        for ink in self.inks:
+            x, y = ink.x, ink.y + 0.62 * ink.font.size
+            for letter in ink.text:
+                wide = advance(ink.font, letter)
+                if not letter.isspace():
+                    yield x + wide / 2, y, letter
+                x += wide
+
     def paint(self) -> np.ndarray:
         """(H, W, 3) uint8, clean."""
         image = Image.new("RGB", (self.width, self.height), self.paper)
@@ -228,7 +249,7 @@ class Paper(PageSpeaker):
                 draw.rectangle(corners, fill=colour if kind == "fill" else None, outline=colour)
         for ink in self.inks:
             draw.text((ink.x, ink.y), ink.text, ink.colour, ink.font)
-        return np.asarray(image)
+        return np.array(image)
 
 
 def worn(pixels: np.ndarray, source: random.Random) -> np.ndarray:

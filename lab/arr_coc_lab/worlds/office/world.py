@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import random
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
@@ -15,6 +18,9 @@ from .paper import Area, PageQuestion, Paper, Span
 from .speech import DATA
 
 SPLITS = {"train": "layouts", "val": "aside"}
+HEAD = 1.2  # size of a running head, beside the page's type
+Job = TypeVar("Job")
+Made = TypeVar("Made")
 
 FILLERS = (
     "prose n=5",
@@ -37,14 +43,26 @@ class Page(NamedTuple):
         """(H, W, 3) uint8, clean; `paper.worn` wears it."""
         return self.paper.paint()
 
+    def boxes(self, *spans: Span) -> np.ndarray:
+        """(K, 4) in 0–1: a box for each line of the spans."""
+        found: list[np.ndarray] = []
+        for span in spans:
+            for place in range(span.first, span.end):
+                box = self.words.boxes[place]
+                if place > span.first and box[1] == found[-1][1]:
+                    found[-1] = np.array([*found[-1][:2], *box[2:]])
+                else:
+                    found.append(box)
+        return np.array(found, np.float64).reshape(-1, 4)
+
 
 def layout_names(split: str = "train") -> tuple[str, ...]:
     """Layouts for training, or of "val", those kept aside."""
     return tuple(read_table(DATA / "layouts.toml")[SPLITS[split]])
 
 
-def make_page(split: str, seed: int, number: int) -> Page:
-    """Lay out page `number`; layouts follow one another."""
+def make_page(split: str, seed: int, number: int, head: str = "") -> Page:
+    """Lay out page `number`; layouts follow one another. head: a line above everything else."""
     names = layout_names(split)
     name = names[number % len(names)]
     row = read_table(DATA / "layouts.toml")[SPLITS[split]][name]
@@ -52,6 +70,9 @@ def make_page(split: str, seed: int, number: int) -> Page:
     paper = Paper(source, row["shape"], split == "val", row.get("dark", False))
     margin = source.uniform(0.03, 0.08) * paper.width
     y = margin
+    if head:
+        paper.write(margin, 0.5 * margin, head, scale=HEAD, bold=True)
+        y += 1.5 * HEAD * paper.size
     rows, filler = list(row["rows"]), source.random()
     while rows or (y < 0.75 * paper.height and filler < 0.45):
         blocks = rows.pop(0) if rows else [source.choice(FILLERS)]
@@ -84,3 +105,15 @@ def make_page(split: str, seed: int, number: int) -> Page:
         PageQuestion(one.kind, one.text, moved(one.answer), tuple(map(moved, one.named))) for one in paper.asked()
     ]
     return Page(name, words, questions, paper)
+
+
+def side_by_side(draw: Callable[[Job], Made], jobs: Iterable[Job], workers: int = 1) -> Iterator[Made]:
+    """Yield what `draw` makes of each job, in order; several workers are processes."""
+    if workers == 1:
+        yield from map(draw, jobs)
+        return
+    pool = ProcessPoolExecutor(workers, get_context("spawn"))
+    try:
+        yield from pool.map(draw, jobs, chunksize=4)
+    finally:
+        pool.shutdown(cancel_futures=True)

@@ -25,7 +25,7 @@ FIRST_CLASS = 200  # from here on a byte is a class of characters
 CLASSES = (string.digits, string.ascii_lowercase, string.ascii_uppercase)
 NUMBER = re.compile(r"\D{0,4}\d[\d,' ]*([.,]\d+)?\D{0,4}")
 ROWS = dict.fromkeys(label_kinds().values(), 1024)
-ROWS |= {"title": 1024, "column": 512, "item": 1024, "line": 6144, "nonsense": 1024}
+ROWS |= {"title": 1024, "line": 6144, "nonsense": 1024}
 KINDS = {name: number for number, name in enumerate(ROWS)}
 assert NUMBER_OF_IDS < FIRST_CLASS
 
@@ -66,10 +66,6 @@ def _text(writer: Writer, kind: str) -> str:
             return _nonsense(writer)
         case "title":
             return writer.pick(writer.word("documents"), writer.heading(), writer.company())
-        case "column":
-            return writer.pick(writer.word("table.columns"), writer.word("series"), str(writer.between(1990, 2030)))
-        case "item":
-            return writer.pick(writer.word("items"), writer.word("services"), writer.words(1, 3))
     return writer.value(kind)
 
 

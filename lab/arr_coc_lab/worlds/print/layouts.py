@@ -1,4 +1,4 @@
-"""Printed pages: some hundred layouts of each family, written once in Python, of which every picture takes one.
+"""Printed pages: some hundred layouts, laid out once, of which every picture takes one; most are of Office World.
 
 A layout knows no pixels: x is a share of the page's width, y counts lines from the top. A picture gives it a size of
 type, two typefaces, margins, inks, and rows of the bank for what stands on it. Slots come in the order of their
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import random
+import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -16,21 +17,25 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from ..bills import SIZE, make_bill
+from arr_coc.core.alphabet import IDS
+
 from ..constants import constant
 from ..needle.draws import Canvas, FloatDraws
+from ..office import make_page
+from ..office.paper import length
 from ..words import Writer
 from .atlas import PrintAtlas
 from .bank import KINDS, Bank, Rows
 from .paint import Rects
 from .questions import GROUP, Facts
-from .setting import TAILS, Slots
+from .setting import Slots
 
 SMALLEST, LARGEST = 6.0, 64.0
 LINES = 64  # of the longest page
-LAYOUTS = 96  # of each family
-NUMBERS = ("int", "money", "percent", "measure", "int")
-TEXTS = ("word", "date", "code", "name", "time", "city", "text")
+PITCH = 1.15  # lines of Office World, in its sizes of type: type of any face has room
+MOST_TEXTS, MOST_ASKED = 192, 24
+# Kinds of questions that name a value, or compare values: the values are others in every picture.
+COMPARING = ("which", "whose", "what", "extreme", "highest", "lowest", "tallest", "peak", "legend")
 # Two thirds are black or nearly; then greys, then what is printed in colour.
 INKS = (
     *((0.0, 0.0, 0.0),) * 14,
@@ -51,7 +56,6 @@ class PageSlot(NamedTuple):
     align: float = 0.0
     scale: float = 1.0
     face: int = 0
-    tail: int = 0
     free: bool = True
     cut: bool = False
 
@@ -72,9 +76,9 @@ class PageFact(NamedTuple):
 class PrintLayout(Writer):
     """A page that is being laid out. wide: how many ems fit across at least. rules, fills: x0, y0, x1, y1."""
 
-    def __init__(self, rows: Rows, source: random.Random) -> None:
+    def __init__(self, rows: Rows, source: random.Random, split: str) -> None:
         super().__init__(source)
-        self.rows, self.wide = rows, 18.0
+        self.rows, self.split, self.wide = rows, split, 18.0
         self.slots: list[PageSlot] = []
         self.facts: list[PageFact] = []
         self.rules: list[tuple[float, float, float, float]] = []
@@ -98,18 +102,6 @@ class PrintLayout(Writer):
         slot = self.put("title", side, scale, 1.0, align=side, scale=scale, face=1)
         self.ask("title", slot, slot)
         return scale + self.random.uniform(0.3, 1.2)
-
-    def lines(self, x: float, y: float, wide: float, number: int, **how: float) -> list[int]:
-        """Lines of prose one below the other; some are asked about."""
-        slots = []
-        for place in range(number):
-            kind = self.pick(*("line",) * 8, "nonsense", "text")
-            slots.append(self.put(kind, x, y + 1 + place, wide, cut=True, **how))
-        for slot in self.random.sample(slots, min(4, len(slots))):
-            words = self.between(1, 2)
-            self.ask("line", slot, slot, label_words=words)
-            self.ask("next", slot, slot, label_words=2, answer_from=2, answer_words=1)
-        return slots
 
 
 # ---- The families ----------------------------------------------------------------------------------------------------
@@ -144,115 +136,67 @@ def dense(page: PrintLayout) -> None:
         page.ask("next", slot, slot, label_words=2, answer_from=2, answer_words=1)
 
 
-def forms(page: PrintLayout) -> None:
-    """Fields in one to three columns: a label, and what belongs to it beside or below it."""
-    y, columns, stacked = page.title(), page.pick(1, 1, 2, 2, 3), page.chance(0.4)
-    page.wide, gutter, pad = (8.0 if stacked else 14.0) * columns, 0.03, 0.008
-    wide, gap, split = (
-        (1 - gutter * (columns - 1)) / columns,
-        page.random.uniform(0.1, 0.9),
-        page.random.uniform(0.35, 0.6),
-    )
-    number, drawn, tail = page.between(6, 20), page.pick("box", "line", "", ""), page.pick(*range(len(TAILS)), 1, 1, 1)
-    small, face, aside = page.random.uniform(0.75, 1.0), page.pick(0, 1), page.chance(0.2)
-    labels = iter([pair for pair in page.labels(number * columns * 2) if len(pair[0]) <= 28])
-    step = (1.9 if stacked else 1.0) + gap
-    for _ in range(number):
-        for column in range(columns):
-            if page.chance(0.06):
-                continue
-            left, (text, kind) = column * (wide + gutter), next(labels)
-            text = text.upper() if page.chance(0.15) else text
-            room = (wide if stacked else wide * split) - 2 * pad
-            label = page.put(page.rows.add(text), left + pad, y + 0.95, room, scale=small, tail=tail)
-            if drawn == "box":
-                x0, y0, x1, y1 = left, y + 0.05, left + wide, y + step
-                page.rules += [(x0, y0, x1, y0), (x0, y1, x1, y1), (x0, y0, x0, y1), (x1, y0, x1, y1)]
-            if page.chance(0.08):
-                continue
-            x = left + pad if stacked else left + wide * split
-            room = wide - 2 * pad if stacked else wide * (1 - split) - pad
-            line, align = y + (1.9 if stacked else 0.95), float(aside and not stacked)
-            value = page.put(kind, x + align * room, line, room, align=align, face=face)
-            page.ask(page.pick(*("field",) * 6, "below" if stacked else "right"), value, label)
-            if drawn == "line":
-                page.rules.append((x, line + 0.12, x + room, line + 0.12))
-        y += step
-    page.lines(0.0, y + 0.5, 1.0, page.pick(0, 0, 8), scale=small)
+def office(page: PrintLayout) -> None:
+    """A page of Office World: its texts in their places, and what is asked. Prose, and values of the bank's kinds, are
+    others in every picture."""
+    paper = make_page(page.split, page.between(0, 1 << 30), page.between(0, 1 << 20)).paper
+    inks, size = paper.inks[:MOST_TEXTS], paper.size
+    ink_of = [number for number, ink in enumerate(inks) for _ in ink.text.split()]
+    left, top = (min(getattr(ink, side) for ink in inks) for side in "xy")
+    wide = max(ink.x + length(ink.font, ink.text) for ink in inks) - left
+    page.wide = wide / size
+
+    def place(x: float, y: float) -> tuple[float, float]:
+        return (x - left) / wide, (y - top) / (PITCH * size)
+
+    asked = [one for one in paper.asked() if one.kind not in COMPARING and one.answer.end <= len(ink_of)]
+    asked = [one for one in asked if ink_of[one.answer.first] == ink_of[one.answer.end - 1]]
+    asked = [one for one in asked if all(span.end <= len(ink_of) for span in one.named)]
+    named = {ink_of[span.first] for one in asked for span in one.named}
+    kinds = {
+        ink_of[one.answer.first]: one.kind for one in asked if one.answer.text == inks[ink_of[one.answer.first]].text
+    }
+    slots = []
+    for number, ink in enumerate(inks):
+        x, y = place(ink.x + ink.align * length(ink.font, ink.text), ink.y + ink.font.size)
+        beside = [other.x for other in inks if other.x > ink.x and abs(other.y - ink.y) < 0.5 * size]
+        room = x if ink.align == 1 else 1.0 if ink.align else (min([*beside, left + wide]) - ink.x) / wide
+        prose = number not in kinds and number not in named and len(ink.text.split()) > 5
+        free = number not in named
+        if free and kinds.get(number) in KINDS:
+            row: int | str = kinds[number]
+        else:
+            row = "line" if prose else page.rows.add(plain_text(ink.text), refill=free and number in kinds)
+        scale = ink.font.size / size
+        slots.append(page.put(row, x, y, room, align=ink.align, scale=scale, face=scale > 1, free=free, cut=prose))
+    for one in page.random.sample(asked, min(MOST_ASKED, len(asked))):
+        answer, number = ink_of[one.answer.first], one.answer.end - one.answer.first
+        words = {"answer_from": one.answer.first - ink_of.index(answer), "answer_words": number}
+        label, second = [*(slots[ink_of[span.first]] for span in one.named[:2]), -1, -1][:2]
+        group, label = ("field", label) if one.named else ("title", slots[answer])
+        page.ask(group, slots[answer], label, second, plain_text(one.text), **({} if answer in kinds else words))
+    for kind, corners, *_ in paper.shapes:
+        if kind == "pie":
+            continue
+        (x0, y0), (x1, y1) = place(*corners[:2]), place(*corners[2:])
+        if kind == "fill":
+            page.fills.append((min(x0, x1), min(y0, y1), max(x0, x1), max(y0, y1)))
+        elif kind == "box":
+            page.rules += [(x0, y0, x1, y0), (x0, y1, x1, y1), (x0, y0, x0, y1), (x1, y0, x1, y1)]
+        elif x0 == x1 or y0 == y1:
+            page.rules.append((x0, y0, x1, y1))
 
 
-def tables(page: PrintLayout) -> None:
-    """A header row, a first column that names the rows, and cells; ruled, banded or bare."""
-    y, columns, number = page.title(), page.between(2, 6), page.between(4, 22)
-    page.wide, step, pad = 6.0 * columns, page.random.uniform(1.05, 1.7), 0.008
-    shares = [page.random.uniform(1.2, 2.0), *(page.random.uniform(0.8, 1.3) for _ in range(columns - 1))]
-    edges = [sum(shares[:place]) / sum(shares) for place in range(columns + 1)]
-    kinds = [page.pick("item", "company", "name", "city")]
-    kinds += [page.pick(*NUMBERS) if page.chance(0.7) else page.pick(*TEXTS) for _ in edges[2:]]
-    grid: list[list[int]] = []
-    for row in range(number + 1):
-        slots = []
-        for column, kind in enumerate(kinds):
-            align = float(column > 0 and kind in NUMBERS)
-            room = edges[column + 1] - edges[column] - 2 * pad
-            x = edges[column] + pad + align * room
-            slots.append(page.put(kind if row else "column", x, y + 0.95, room, align=align, face=0 if row else 1))
-        grid.append(slots)
-        y += step
-    for _ in range(16):
-        row, column = page.between(1, number), page.between(1, columns - 1)
-        page.ask("cell", grid[row][column], grid[0][column], grid[row][0])
-    drawn, top = page.pick("grid", "lines", "head", "band", ""), y - step * (number + 1) - 0.1
-    ends = {"grid": range(number + 2), "lines": range(number + 2), "head": (0, 1, number + 1)}.get(drawn, ())
-    page.rules += [(0.0, top + place * step, 1.0, top + place * step) for place in ends]
-    if drawn == "grid":
-        page.rules += [(edge, top, edge, top + step * (number + 1)) for edge in edges]
-    if drawn == "band":
-        page.fills += [(0.0, top + place * step, 1.0, top + (place + 1) * step) for place in range(0, number + 1, 2)]
+def plain_text(text: str) -> str:
+    """Letters without accents; what the alphabet lacks, as a question mark."""
+    letters = (letter for letter in unicodedata.normalize("NFKD", text) if not unicodedata.combining(letter))
+    return "".join(letter if letter in IDS else "?" for letter in letters)
 
 
-def letters(page: PrintLayout) -> None:
-    """Who writes, to whom and when, some fields, then prose."""
-    page.wide, side = 24.0, page.pick(0.0, 0.5, 1.0)
-    head = page.put("company", side, page.pick(1.0, 1.6), 0.9, align=side, scale=page.pick(1.0, 1.6), face=1)
-    page.ask("title", head, head, query="Who sent the letter?")
-    page.put("street", side, 2.7, 0.9, align=side)
-    y, tab = 4.0, page.random.uniform(0.2, 0.4)
-    for text, kind in page.labels(page.between(1, 6)):
-        label = page.put(page.rows.add(text), 0.0, y, tab - 0.02, tail=page.pick(0, 1, 1, 1))
-        page.ask("field", page.put(kind, tab, y, 1 - tab), label)
-        y += 1.1
-    page.rules += [(0.0, y - 0.5, 1.0, y - 0.5)] if page.chance(0.3) else []
-    for _ in range(page.between(2, 5)):
-        number = page.between(2, 9)
-        page.lines(0.0, y, 1.0, number)
-        y += number + 0.6
-
-
-def bills(page: PrintLayout) -> None:
-    """A bill as the ranker of words knows it; its sums get other figures in every picture."""
-    bill = make_bill(page.random, page.pick("receipt", "invoice", "invoice"))
-    left, wide = (170.0, 400.0) if bill.kind == "receipt" else (40.0, SIZE[1] - 80.0)
-    page.wide, top = 0.8 * wide / bill.size, min(one.y for one in bill.texts) - 1.3 * bill.size
-    values = {id(one.answer) for one in bill.questions}
-    slots = {}
-    for one in bill.texts:
-        x = (one.x - left) / wide
-        row = page.rows.add(one.text, refill=id(one) in values)
-        limit = x if one.right else 1 - x
-        how = {"align": float(one.right), "scale": one.scale, "face": int(one.scale > 1), "free": False}
-        slots[id(one)] = page.put(row, x, (one.y - top) / (1.3 * bill.size), limit, **how)
-    for query, answer, named in bill.questions:
-        label = slots[id(named[0] if named else answer)]
-        page.ask("field" if named else "title", slots[id(answer)], label, query=query)
-
-
-FAMILIES: dict[str, Callable[[PrintLayout], None]] = {
-    make.__name__: make for make in (dense, forms, tables, bills, letters)
-}
-SHARES = {"dense": 0.25, "forms": 0.25, "tables": 0.15, "bills": 0.2, "letters": 0.15}
+FAMILIES: dict[str, tuple[int, Callable[[PrintLayout], None]]] = {"dense": (96, dense), "office": (288, office)}
+SHARES = {"dense": 0.25, "office": 0.75}
 # The judge's mixture is another one.
-VAL_SHARES = {"dense": 0.2, "forms": 0.2, "tables": 0.25, "bills": 0.15, "letters": 0.2}
+VAL_SHARES = {"dense": 0.2, "office": 0.8}
 
 
 # ---- All layouts as tensors, and a picture's own ---------------------------------------------------------------------
@@ -293,7 +237,7 @@ class Sheet:
 
 @dataclass(frozen=True)
 class Layouts:
-    """T layouts. slots: (T, R, 10), facts: (T, F, 8), rules, fills: (T, M, 4) float32, padded by NaN. wide: (T,)."""
+    """T layouts. slots: (T, R, 9), facts: (T, F, 8), rules, fills: (T, M, 4) float32, padded by NaN. wide: (T,)."""
 
     slots: Tensor
     facts: Tensor
@@ -302,11 +246,11 @@ class Layouts:
     wide: Tensor
 
     @classmethod
-    def of(cls, rows: Rows, source: random.Random, device: torch.device) -> Layouts:
+    def of(cls, rows: Rows, source: random.Random, split: str, device: torch.device) -> Layouts:
         pages = []
-        for write in FAMILIES.values():
-            for _ in range(LAYOUTS):
-                pages.append(PrintLayout(rows, source))
+        for number, write in FAMILIES.values():
+            for _ in range(number):
+                pages.append(PrintLayout(rows, source, split))
                 write(pages[-1])
 
         def padded(name: str, width: int) -> Tensor:
@@ -318,36 +262,36 @@ class Layouts:
             return table.to(torch.float32).to(device)
 
         wide = torch.tensor([page.wide for page in pages], device=device)
-        return cls(padded("slots", 10), padded("facts", 8), padded("rules", 4), padded("fills", 4), wide)
+        return cls(padded("slots", 9), padded("facts", 8), padded("rules", 4), padded("fills", 4), wide)
 
     def choose(self, draws: FloatDraws, shares: dict[str, float]) -> Tensor:
         """(B,) layouts: of a family by its share, then any of it."""
         ends = constant([shares.get(name, 0.0) for name in FAMILIES], draws.device).cumsum(0)
         pick = draws.uniform("family")[:, 0] * ends[-1]
         family = torch.searchsorted(ends, pick.contiguous(), right=True).clamp_max(len(FAMILIES) - 1)
-        return family * LAYOUTS + draws.integers("layout", 0, LAYOUTS)[:, 0]
+        number = constant([number for number, _ in FAMILIES.values()], draws.device)
+        return (number.cumsum(0) - number)[family] + draws.below("layout", number[family][:, None])[:, 0]
 
-    def lay_out(self, stage: PrintStage, bank: Bank, which: Tensor, tight: bool = False) -> Sheet:
-        """The sheets of these layouts (B,). tight: hardly any margin."""
+    def lay_out(self, stage: PrintStage, bank: Bank, which: Tensor) -> Sheet:
+        """The sheets of these layouts (B,)."""
         draws, (height, width) = stage.draws, (stage.height, stage.width)
-        row, x, y, limit, align, scale, face, tail, free, cut = self.slots[which].unbind(-1)
+        row, x, y, limit, align, scale, face, free, cut = self.slots[which].unbind(-1)
         there, number = ~row.isnan(), row.shape[1]
-        row, face, tail, free, cut = (value.nan_to_num().long() for value in (row, face, tail, free, cut))
+        row, face, free, cut = (value.nan_to_num().long() for value in (row, face, free, cut))
         x, y, limit, align, scale = (value.nan_to_num() for value in (x, y, limit, align, scale))
         largest = (width / self.wide[which]).clamp(stage.smallest * 1.05, LARGEST)[:, None]
         em = stage.smallest * (largest / stage.smallest) ** draws.uniform("em")
-        margin = draws.uniform("margin", 0.005, 0.02 if tight else 0.09) * width
+        margin = draws.uniform("margin", 0.005, 0.09) * width
         span = width - margin - margin * draws.uniform("even", 0.3, 1.4)
         faces = torch.cat([stage.face("face"), stage.face("other")], 1)
         high = ((stage.atlas.ascent[faces] + stage.atlas.descent[faces]) * em).amax(1, keepdim=True)
-        pitch = (high + 1.7) * draws.uniform("leading", 1.0, 1.12 if tight else 1.4)
-        top = draws.uniform("top", -0.02, 0.0 if tight else 0.06) * height
+        pitch = (high + 1.7) * draws.uniform("leading", 1.0, 1.4)
+        top = draws.uniform("top", -0.02, 0.06) * height
         kinds = bank.choose((-1 - row).clamp_min(0), draws.bits("row", number))
         inks = torch.cat([stage.colour("ink", INKS), stage.colour("ink/other", INKS)], 1)
         slots = Slots(
             row=torch.where(row < 0, kinds, row),
             scramble=draws.chance("scramble", 22, number) & (free > 0),
-            tail=tail,
             x=margin + x * span,
             align=align,
             limit=limit * span,
@@ -376,4 +320,5 @@ class Layouts:
 
 def family_of(which: Tensor) -> Tensor:
     """(B,) layouts → the number of the family of each."""
-    return torch.div(which, LAYOUTS, rounding_mode="floor")
+    ends = constant([number for number, _ in FAMILIES.values()], which.device).cumsum(0)
+    return torch.searchsorted(ends, which, right=True)

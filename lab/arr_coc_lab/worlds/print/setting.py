@@ -14,13 +14,10 @@ from torch import Tensor
 from arr_coc.core.alphabet import SPACE
 
 from ..constants import constant
-from ..needle.content import string_table
 from ..needle.draws import mix, scattered
 from .atlas import PrintAtlas
 from .bank import LENGTH, Bank
 
-# What may follow a label; it is not part of its name.
-TAILS = ("", ":", " :", ".", "...", " -", "?", "*", " #")
 SMALLEST = 5.5
 # Text that is too wide is set smaller, down to this; what is wider still is cut.
 NARROWEST = 0.72
@@ -30,14 +27,13 @@ NARROWEST = 0.72
 class Slots:
     """R pieces of text of B pictures, each field (B, R) but `ink` (B, R, 3).
 
-    row: of the bank. scramble: bool. tail: into TAILS. x: anchor; align: 0 the text begins there, 1 it ends there.
+    row: of the bank. scramble: bool. x: anchor; align: 0 the text begins there, 1 it ends there.
     limit: no wider than this: cut (bool) at a word, otherwise set smaller. baseline, em, face: how it is set.
     there: bool.
     """
 
     row: Tensor
     scramble: Tensor
-    tail: Tensor
     x: Tensor
     align: Tensor
     limit: Tensor
@@ -95,10 +91,6 @@ def set_text(slots: Slots, bank: Bank, atlas: PrintAtlas, key: Tensor) -> Runs:
     place = torch.arange(LENGTH, device=key.device)
     text = bank.written(slots.row, slots.scramble, mix(key[..., None] + scattered(place)))
     length = (text > 0).sum(-1, keepdim=True)
-    tails = string_table(TAILS, key.device).to(torch.uint8)
-    behind = place - length
-    tail = tails[slots.tail[..., None], behind.clamp(0, tails.shape[1] - 1)]
-    text = torch.where((behind >= 0) & (behind < tails.shape[1]), tail, text)
     ids = atlas.instead[slots.face[..., None], text.int()]
     advance = atlas.advance[slots.face[..., None], ids] * slots.em[..., None] * (ids > 0)
     limit, cut = slots.limit[..., None], slots.cut[..., None]
