@@ -59,11 +59,11 @@ CLAIMS = (
     Claim("H1", "query-aware beats uniform", "scorer", "uniform", KEEPS),
     Claim("H1", "query-aware beats random", "scorer", "random"),
     Claim("H1", "a shuffled map loses by more than two points", "scorer", "shuffled", margin=0.02),
-    Claim("H2", "three ways beat each alone", "look:fixed", "propositional"),
-    Claim("H2", "three ways beat each alone", "look:fixed", "perspectival"),
-    Claim("H2", "three ways beat each alone", "look:fixed", "participatory"),
-    Claim("H2", "three ways beat the learned scorer", "look:fixed", "scorer"),
-    Claim("H3", "adaptive tensions beat fixed weights", "look:adaptive", "look:fixed"),
+    Claim("H2", "three ways beat each alone", "look", "propositional"),
+    Claim("H2", "three ways beat each alone", "look", "perspectival"),
+    Claim("H2", "three ways beat each alone", "look", "participatory"),
+    Claim("H2", "three ways beat the learned scorer", "look", "scorer"),
+    Claim("H3", "adaptive tensions beat fixed weights", "adaptive", "look"),
     Claim("H6", "variable sizes beat the finest cells only", "scorer", "top_k"),
     Claim("H6", "variable sizes beat one size everywhere", "scorer", "uniform"),
     Claim("questions", "its own question beats another's", "scorer", OTHERS, KEEPS),
@@ -164,7 +164,7 @@ class RivalMaps:
         return torch.cat(shrunk).to(pictures.device)
 
     def looked(self, name: str) -> list[Relevance]:
-        source = "look:fixed" if name in WAYS else name
+        source = "look" if name in WAYS else name
         if source not in self._looked:
             pictures = self.batch.pictures.permute(0, 2, 3, 1).cpu().numpy()
             asked = zip(pictures, self.batch.questions, strict=True)

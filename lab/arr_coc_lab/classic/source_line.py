@@ -30,7 +30,7 @@ import torch
 from arr_coc.attending.frame import Frame, to_cells
 from arr_coc.balancing.arousal import arousal_of, keyword_stakes, modulate
 from arr_coc.balancing.tempering import exploration_rule, temper
-from arr_coc.balancing.tensions import DEFAULT_TENSIONS, balance, coupled_with, normalise, relevance_of, sharpen
+from arr_coc.balancing.tensions import balance, coupled_with, normalise, relevance_of, sharpen
 from arr_coc.core.answer import Answer, comparable
 from arr_coc.core.errors import InputError
 from arr_coc.core.values import Allocation, Relevance, summed
@@ -42,6 +42,7 @@ from arr_coc.pictures.kind import is_photograph
 from arr_coc.pictures.load import load_picture
 from arr_coc.realizing.glance import glance_relevance
 
+from .adaptive import adapted
 from .participatory import participatory
 from .scale import LEAST
 from .strategies import labels_on, open_clusters
@@ -191,11 +192,12 @@ class SourceLine:
             inside, lines = self.candidates(texture, pixels, query)
             notes += lines
         drawn = self.has("balancing") and not is_photograph(pixels)
-        found = relevance_of(texture.one(), query, coupling, None if drawn else DEFAULT_TENSIONS)
+        found = relevance_of(texture.one(), query, coupling)
+        found = adapted(found) if drawn else found
         plane = np.asarray(found.map)
         if self.has("balancing"):
             tensions = ", ".join(f"{name} {value:.2f}" for name, value in found.tensions.items())
-            notes.append(f"balancing: {'learned' if drawn else 'set by hand'}, {tensions}")
+            notes.append(f"balancing: {'learned, place by place' if drawn else f'set by hand, {tensions}'}")
         else:
             ways = (found.propositional, found.perspectival, found.participatory)
             plane = sharpen(normalise(np.mean([np.asarray(one) for one in ways], axis=0)[None]))[0]

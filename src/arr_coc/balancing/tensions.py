@@ -4,8 +4,7 @@
 - exploit ↔ explore: what stands out, against what does not (or was not examined yet);
 - focus ↔ diversify: the score itself, against the score plus a bonus for being far from the places already on top.
 
-`balance` takes fixed tensions; `adaptive_balance` learned ones, for every place by the question. `temper` lets later
-passes explore. The formulas run on numpy arrays (one picture, no torch) and on tensors (batches, gradients). The source
+The formulas run on numpy arrays (one picture, no torch) and on tensors (batches, gradients). The source
 "look" balances the three ways of knowing of one picture: without an image-text encoder, what couples to the question is
 what its plain words name (colours, places, print) and, where it is installed, what the photo map knows.
 """
@@ -13,8 +12,7 @@ what its plain words name (colours, places, print) and, where it is installed, w
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +20,6 @@ import numpy as np
 from ..core import arrays
 from ..core.arrays import Array
 from ..core.errors import InputError
-from ..core.folders import CLASSIC_WEIGHTS, verify
 from ..core.values import Relevance
 from ..knowing.language.lexical import Coupling, lexical
 from ..knowing.scene import Scene
@@ -104,65 +101,6 @@ def distance_to_top(scores: Array) -> Array:
     return arrays.float32(library.sqrt(arrays.float64(nearest))) / (height**2 + width**2) ** 0.5
 
 
-# ---- learned tensions ------------------------------------------------------------------------------------------------
-
-
-def adaptive_balance(ways: Sequence[np.ndarray], query: str) -> tuple[np.ndarray, dict[str, float]]:
-    """Balance three maps (h, w) by learned tensions: `AdaptiveTensionBalancer` of the laboratory without torch.
-
-    Taught on drawn worlds, where they cover more of what questions need than tensions set by hand; so `look` takes them
-    for pictures that are drawn, and keeps its own for photographs.
-
-    Returns:
-        Relevance (1, h, w) in [0, 1], and the mean of each tension over the picture.
-    """
-    from ..knowing.language.tables import word_rows
-
-    weights = adaptive_weights()
-
-    def linear(values: np.ndarray, name: str) -> np.ndarray:
-        return values @ weights[f"{name}.weight"].T + weights[f"{name}.bias"]
-
-    table = weights["words"]
-    rows = word_rows(query, len(table))
-    asked = table[rows].mean(0) if rows else np.zeros(table.shape[1], np.float32)
-    centred = asked - asked.mean()
-    scaled = centred / np.sqrt((centred**2).mean() + 1e-5)  # as torch's LayerNorm
-    question = linear(scaled * weights["ask.0.weight"] + weights["ask.0.bias"], "ask.1")
-    scores = np.stack([np.asarray(one, dtype=np.float32) for one in ways], -1)[None]
-    hidden = _gelu(scores @ weights["see.weight"].T + question)
-    departure = linear(_gelu(linear(hidden, "depart.1")), "depart.3")
-    tensions = 1 / (1 + np.exp(-(weights["fixed.raw"] + departure)))
-    correction = linear(_gelu(linear(scores, "fixed.network.0")), "fixed.network.2")[..., 0]
-    found = balance(*(scores[..., place] for place in range(3)), tensions, correction=correction)
-    return found, dict(zip(TENSION_NAMES, tensions.mean((0, 1, 2)).tolist(), strict=True))
-
-
-@lru_cache(maxsize=1)
-def adaptive_weights() -> Mapping[str, np.ndarray]:
-    """The bundled weights by name, float32; `words` is the table of word vectors."""
-    from safetensors.numpy import load_file
-
-    found: dict[str, np.ndarray] = {}
-    for folder in (CLASSIC_WEIGHTS / "adaptive", CLASSIC_WEIGHTS / "tension_words"):
-        verify(folder)
-        table = folder.name == "tension_words"
-        loaded = load_file(folder / "model.safetensors").items()
-        found |= {"words" if table else name: value.astype(np.float32) for name, value in loaded}
-    return found
-
-
-def _gelu(values: np.ndarray) -> np.ndarray:
-    """GELU by the error function to 2e-7 (Abramowitz and Stegun 7.1.26): numpy has none, scipy is slow to import."""
-    scaled = values * np.float32(2**-0.5)
-    size = np.abs(scaled)
-    step = 1 / (1 + np.float32(0.3275911) * size)
-    series = step * np.float32(1.061405429) - np.float32(1.453152027)
-    for factor in (1.421413741, -0.284496736, 0.254829592):
-        series = series * step + np.float32(factor)
-    return 0.5 * values * (1 + np.sign(scaled) * (1 - series * step * np.exp(-size * size)))
-
-
 # ---- the source "look" -----------------------------------------------------------------------------------------------
 
 TENSIONS_NAME = "tensions.json"
@@ -171,17 +109,11 @@ MAP_SIDE = 256
 
 
 def look_relevance(scene: Scene, query: str, option: str = "") -> Relevance:
-    """The source "look"; a prompt without a question is asked what is there. Drawn pictures are balanced by learned
-    tensions, photographs by those set by hand; option "adaptive" or "fixed": one of them whatever the picture; or the
-    folder of `train tensions --data`."""
+    """The source "look"; a prompt without a question is asked what is there. option: the folder of `train tensions
+    --data`, instead of the tensions set by hand."""
     from ..knowing.photos.source import photo_coupling
-    from ..pictures.kind import is_photograph
 
-    tensions: Mapping[str, float] | None = DEFAULT_TENSIONS
-    if option == "adaptive" or (not option and not is_photograph(scene.pixels)):
-        tensions = None
-    elif option not in ("", "fixed"):
-        tensions = read_tensions(Path(option))
+    tensions = read_tensions(Path(option)) if option else DEFAULT_TENSIONS
     query = query or "what is there"
     photo = photo_coupling(scene.seen, query) if scene.photos else None
     return relevance_of(scene.sensed[0], query, photo, tensions)
@@ -193,7 +125,7 @@ def read_tensions(folder: Path) -> dict[str, float]:
         found = json.loads((folder / TENSIONS_NAME).read_text(encoding="utf-8"))["tensions"]
         return {name: min(1.0, max(0.0, float(found[name]))) for name in DEFAULT_TENSIONS}
     except (OSError, ValueError, TypeError, KeyError) as error:
-        ways = "use look, look:adaptive, look:fixed, or a folder of train tensions"
+        ways = "use look, or a folder of train tensions"
         raise InputError(f"relevance='look:{folder}' holds no three tensions ({error!r}); {ways}") from error
 
 
@@ -201,12 +133,12 @@ def relevance_of(
     texture: Texture,
     query: str,
     photo: Coupling | None = None,
-    tensions: Mapping[str, float] | None = DEFAULT_TENSIONS,
+    tensions: Mapping[str, float] = DEFAULT_TENSIONS,
 ) -> Relevance:
     """Balance the three maps of one sensed picture into one, which arousal sharpens: by the stakes of the question's
     words, and by how far the three contradict each other here.
 
-    photo: what the photo map says of the things that the question names. tensions: None for the learned ones.
+    photo: what the photo map says of the things that the question names.
     """
     coupling = lexical(texture, query)
     notes = coupling.notes
@@ -219,12 +151,8 @@ def relevance_of(
     ways = [np.asarray(one) for one in maps]
     arousal, said = first_arousal(query, ways)
     notes = (*notes, *said)
-    if tensions is None:
-        balanced, tensions = adaptive_balance(ways, query)
-        notes = (*notes, "tensions by the question, place by place, as learned on drawn worlds")
-    else:
-        balanced = balance(*(one[None] for one in ways), tensions)
-    return Relevance(modulate(sharpen(balanced)[0], arousal), query, *ways, dict(tensions), notes)
+    (balanced,) = sharpen(balance(*(one[None] for one in ways), tensions))
+    return Relevance(modulate(balanced, arousal), query, *ways, dict(tensions), notes)
 
 
 def coupled_with(words: Array, photo: Array) -> Array:

@@ -41,7 +41,7 @@ class Maps:
 
 GROUP = "arr_coc.relevance"
 # Sources of the laboratory, so that a missing one can be told.
-IN_THE_LAB = ("edge_lod", "query_aware_lod", "realizer", "patch_trunk", "participatory", "encoder")
+IN_THE_LAB = ("edge_lod", "query_aware_lod", "realizer", "patch_trunk", "participatory", "encoder", "adaptive")
 # What a source may need, and how a user comes by it.
 NEEDS: Mapping[str, str] = {
     "pixels": "a picture",
@@ -111,7 +111,7 @@ BUILT_IN: Mapping[str, Source] = {
             "arr_coc.balancing.tensions:look_relevance",
             ("pixels", "texture"),
             "what is there, what stands out and what the question's words name, balanced",
-            option="adaptive, fixed or FOLDER",
+            option="FOLDER",
         ),
         Source(
             "scorer",
