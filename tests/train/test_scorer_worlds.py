@@ -64,7 +64,7 @@ def test_pages_are_laid_up_with_their_letters_and_questions(drawn_by):
     # The letters of an answer stand in its box.
     cells = drawn.letters[:, 1:].any(1).unfold(1, 4, 4).unfold(2, 4, 4).any(-1).any(-1)
     inside = drawn.weight > 0
-    assert inside.float().mean() > 0.5
+    assert inside.float().mean() > 0.3
     assert (cells & (drawn.answer > 0))[inside].flatten(1).any(1).float().mean() > 0.9
 
 

@@ -22,7 +22,7 @@ from arr_coc.core.alphabet import IDS
 from ..constants import constant
 from ..needle.draws import Canvas, FloatDraws
 from ..office import make_page
-from ..office.paper import length
+from ..office.paper import PageQuestion, length
 from ..words import Writer
 from .atlas import PrintAtlas
 from .bank import KINDS, Bank, Rows
@@ -149,39 +149,44 @@ def office(page: PrintLayout) -> None:
     def place(x: float, y: float) -> tuple[float, float]:
         return (x - left) / wide, (y - top) / (PITCH * size)
 
-    asked = [one for one in paper.asked() if one.kind not in COMPARING and one.answer.end <= len(ink_of)]
-    asked = [one for one in asked if ink_of[one.answer.first] == ink_of[one.answer.end - 1]]
-    asked = [one for one in asked if all(span.end <= len(ink_of) for span in one.named)]
-    named = {ink_of[span.first] for one in asked for span in one.named}
-    kinds = {
-        ink_of[one.answer.first]: one.kind for one in asked if one.answer.text == inks[ink_of[one.answer.first]].text
-    }
+    def shown(one: PageQuestion) -> bool:
+        """Whether all that a question needs is set, its answer in one line."""
+        there = max(span.end for span in (one.answer, *one.named)) <= len(ink_of)
+        return there and ink_of[one.answer.first] == ink_of[one.answer.end - 1]
+
+    asked = [one for one in paper.asked() if one.kind not in COMPARING and shown(one)]
+    answers = [(ink_of[one.answer.first], one) for one in asked]
+    # A text that is a whole answer may be another one; one that names something, or holds an answer, may not.
+    kinds = {number: one.kind for number, one in answers if one.answer.text == inks[number].text}
+    fixed = {ink_of[span.first] for one in asked for span in one.named} | {number for number, _ in answers} - {*kinds}
+    meant = {number for number, one in answers if not one.named}  # what they are says what they mean
     slots = []
     for number, ink in enumerate(inks):
         x, y = place(ink.x + ink.align * length(ink.font, ink.text), ink.y + ink.font.size)
         beside = [other.x for other in inks if other.x > ink.x and abs(other.y - ink.y) < 0.5 * size]
         room = x if ink.align == 1 else 1.0 if ink.align else (min([*beside, left + wide]) - ink.x) / wide
-        prose = number not in kinds and number not in named and len(ink.text.split()) > 5
-        free = number not in named
-        if free and kinds.get(number) in KINDS:
-            row: int | str = kinds[number]
+        free, kind = number not in fixed, kinds.get(number, "")
+        prose = free and not kind and len(ink.text.split()) > 5
+        if prose or (free and kind in KINDS):
+            row: int | str = "line" if prose else kind
         else:
-            row = "line" if prose else page.rows.add(plain_text(ink.text), refill=free and number in kinds)
+            row = page.rows.add(plain_text(ink.text), refill=free and bool(kind))
         scale = ink.font.size / size
-        slots.append(page.put(row, x, y, room, align=ink.align, scale=scale, face=scale > 1, free=free, cut=prose))
+        how = {"align": ink.align, "scale": scale, "face": scale > 1, "cut": prose}
+        slots.append(page.put(row, x, y, room, free=free and number not in meant, **how))
     for one in page.random.sample(asked, min(MOST_ASKED, len(asked))):
         answer, number = ink_of[one.answer.first], one.answer.end - one.answer.first
         words = {"answer_from": one.answer.first - ink_of.index(answer), "answer_words": number}
         label, second = [*(slots[ink_of[span.first]] for span in one.named[:2]), -1, -1][:2]
         group, label = ("field", label) if one.named else ("title", slots[answer])
         page.ask(group, slots[answer], label, second, plain_text(one.text), **({} if answer in kinds else words))
-    for kind, corners, *_ in paper.shapes:
-        if kind == "pie":
+    for shape, corners, *_ in paper.shapes:
+        if shape == "pie":
             continue
         (x0, y0), (x1, y1) = place(*corners[:2]), place(*corners[2:])
-        if kind == "fill":
+        if shape == "fill":
             page.fills.append((min(x0, x1), min(y0, y1), max(x0, x1), max(y0, y1)))
-        elif kind == "box":
+        elif shape == "box":
             page.rules += [(x0, y0, x1, y0), (x0, y1, x1, y1), (x0, y0, x0, y1), (x1, y0, x1, y1)]
         elif x0 == x1 or y0 == y1:
             page.rules.append((x0, y0, x1, y1))
