@@ -88,9 +88,9 @@ def test_rows_are_read_from_where_they_are_told_and_say_so(asking: bool) -> None
 
 
 def test_a_picture_that_kills_is_a_row_with_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A worker that ends without a word, whatever it is sent, is the machine's fault; in the middle, the picture's."""
+    """What reads it ends without a word; the worker goes on with the others."""
     (tmp_path / "lethal").mkdir()
-    # What a worker imports when it looks ends it, for one picture only.
+    # What reads pictures ends, for one picture only.
     (tmp_path / "lethal" / "sitecustomize.py").write_text(
         "import os, PIL.Image\n"
         "real = PIL.Image.open\n"
@@ -104,7 +104,7 @@ def test_a_picture_that_kills_is_a_row_with_an_error(tmp_path: Path, monkeypatch
     found = [row for several in look_locally(rows, LookerOptions(), 1, 4) for row in several]
     assert sorted(Path(row["path"]).name for row in found) == sorted(names)
     assert [Path(row["path"]).name for row in found if row["error"]] == ["lethal.png"]
-    assert "died 2 times" in next(row["error"] for row in found if row["error"])
+    assert "broke its reader" in next(row["error"] for row in found if row["error"])
 
 
 def test_memory_does_not_grow_with_the_number_of_pictures(tmp_path: Path) -> None:

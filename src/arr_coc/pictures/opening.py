@@ -99,25 +99,28 @@ def help_out(descriptor: int, table: int, idle: float) -> None:
     for ahead in ("arr_coc.pictures.document", "cv2"):  # while nobody asks yet
         with suppress(ImportError):
             import_module(ahead)
-    while link.poll(idle):
-        (module, function), given, name, others = link.recv()  # ends with EOFError where its owner has ended
-        file = file if given is None else given
-        # In case nobody is left who watches.
-        resource.setrlimit(resource.RLIMIT_CPU, (int(time.process_time()) + 2 * SECONDS, resource.RLIM_INFINITY))
-        memory_for(0)
-        value, error = None, None
-        try:
-            value = getattr(import_module(module), function)(file, name, *others)
-        except InputError as refused:
-            error = refused
-        except Exception as wrong:
-            error = InputError(f"{name} cannot be read ({' '.join(repr(wrong).split())[:120]}); save it again, smaller")
-        arrays: list[pickle.PickleBuffer] = []
-        data = pickle.dumps((value, error), 5, buffer_callback=arrays.append)
-        parts = [one.raw() for one in arrays]
-        for part in parts:
-            os.write(table, part)
-        link.send((data, [part.nbytes for part in parts]))
+    with suppress(EOFError, OSError):  # its owner has ended
+        while link.poll(idle):
+            (module, function), given, name, others = link.recv()
+            file = file if given is None else given
+            # In case nobody is left who watches.
+            resource.setrlimit(resource.RLIMIT_CPU, (int(time.process_time()) + 2 * SECONDS, resource.RLIM_INFINITY))
+            memory_for(0)
+            value, error = None, None
+            try:
+                value = getattr(import_module(module), function)(file, name, *others)
+            except InputError as refused:
+                error = refused
+            except Exception as wrong:
+                error = InputError(
+                    f"{name} cannot be read ({' '.join(repr(wrong).split())[:120]}); save it again, smaller"
+                )
+            arrays: list[pickle.PickleBuffer] = []
+            data = pickle.dumps((value, error), 5, buffer_callback=arrays.append)
+            parts = [one.raw() for one in arrays]
+            for part in parts:
+                os.write(table, part)
+            link.send((data, [part.nbytes for part in parts]))
 
 
 def memory_for(pixels: int) -> None:
@@ -217,11 +220,10 @@ class Helpers:
             code = helper.end()
             if code == 0:  # it had waited too long for work, and was on its way out
                 return self.run(work, file, name, others)
-            if code > 0:
-                raise InputError(f"{name} was not opened: {sys.executable} does not start") from error
             self.strikes[key] = self.strikes.get(key, 0) + 1
             late = isinstance(error, TimeoutError) or code == -signal.SIGXCPU
-            reason = f"took more than {SECONDS} s to open" if late else "took too much memory, or broke its reader"
+            broken = f"took too much memory, or broke its reader ({code})"
+            reason = f"took more than {SECONDS} s to open" if late else broken
             raise InputError(f"{name} {reason}; save it again, simpler or smaller") from error
         finally:
             self.give_back(helper, whole)

@@ -75,7 +75,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     # typer does not name the parent of all its usage errors in public; it is the parent of BadParameter's parent.
     usage_error = cast("type[Exception]", typer.BadParameter.__mro__[2])
     plain_streams()
-    if whole_process and chosen_of(arguments) not in (None, "doctor"):
+    if whole_process and chosen_of(arguments) in {*COMMANDS} - {"doctor", "video"}:
         isolate()
     try:
         with naming_extras():
