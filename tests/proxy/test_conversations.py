@@ -165,6 +165,7 @@ def seen_button(data: str) -> list[int]:
 ACTIONS = ("left_click", "left_click_drag", "zoom", "scroll", "mouse_move")
 FUNCTION = {"x": {"type": "integer"}, "y": {"type": "integer"}, "button": {"type": "string"}}
 CLICK = {"name": "click", "description": "Click the screen.", "parameters": {"type": "object", "properties": FUNCTION}}
+TOOLSET = {"type": "computer_toolset_20260801"}
 ANTHROPIC = {"type": "computer_20251124", "name": "computer", "display_width_px": 1280, "display_height_px": 800}
 
 
@@ -175,20 +176,23 @@ def anthropic_case(
     result = {"type": "tool_result", "tool_use_id": "t1", "content": [shown("messages", screen)]}
     call = {"type": "tool_use", "id": "t1", "name": "computer", "input": {"action": "screenshot"}}
     messages = [user("messages", said("messages", "Press the red button.")), {"role": "assistant", "content": [call]}]
-    body = body_of("messages", [*messages, user("messages", result)], tools=[dict(ANTHROPIC)])
+    body = body_of(
+        "messages", [*messages, user("messages", result)], tools=[dict(ANTHROPIC) if number % 2 else TOOLSET]
+    )
     action = ACTIONS[number % len(ACTIONS)]
 
     def reply(got: Any) -> Any:
         tool, picture = got["tools"][0], got["messages"][2]["content"][0]["content"][-1]["source"]["data"]
         size = Image.open(io.BytesIO(base64.b64decode(picture))).size
-        assert (tool["display_width_px"], tool["display_height_px"]) == size
+        assert "name" not in tool or (tool["display_width_px"], tool["display_height_px"]) == size
         x, y = seen_button(picture)
         own = {
             "left_click_drag": {"start_coordinate": [x, y], "coordinate": [1, 1]},
             "zoom": {"region": [x - 1, y - 1, x + 1, y + 1]},
             "scroll": {"coordinate": [x, y], "scroll_direction": "down", "scroll_amount": 3},
         }
-        return {"action": action, **own.get(action, {"coordinate": [x, y]})}
+        named = {"action": action} if "name" in tool else {}
+        return {**named, **own.get(action, {"coordinate": [x, y]})}
 
     def clicked(given: Any) -> Any:
         if action == "zoom":
@@ -237,13 +241,16 @@ def function_case(screen: bytes, number: int) -> tuple[str, dict[str, Any], Call
     return "chat", body, reply, lambda given: [given["x"], given["y"]]
 
 
+def block_of(arguments: Any) -> dict[str, Any]:
+    """A call of the tool, or of a member of the toolset, without what it is called with."""
+    names = {"name": "computer"} if "action" in arguments else {"name": "left_click", "toolset_name": "computer"}
+    return {"type": "tool_use", "id": "t2", **names, "input": {}}
+
+
 def whole_answer(protocol: str, arguments: Any) -> Any:
     text = json.dumps(arguments)
     if protocol == "messages":
-        return {
-            "type": "message",
-            "content": [{"type": "tool_use", "id": "t2", "name": "computer", "input": arguments}],
-        }
+        return {"type": "message", "content": [{**block_of(arguments), "input": arguments}]}
     if protocol == "chat":
         calls = [{"id": "f1", "type": "function", "function": {"name": "click", "arguments": text}}]
         return {"choices": [{"index": 0, "message": {"role": "assistant", "tool_calls": calls}}]}
@@ -256,8 +263,9 @@ def streamed_answer(protocol: str, arguments: Any) -> bytes:
     text = json.dumps(arguments)
     cut = [text[place : place + 5] for place in range(0, len(text), 5)]
     if protocol == "messages":
-        block = {"type": "tool_use", "id": "t2", "name": "computer", "input": {}}
-        events: list[Any] = [{"type": "content_block_start", "index": 1, "content_block": block}, {"type": "ping"}]
+        words = {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}}
+        block = {"type": "content_block_start", "index": 1, "content_block": block_of(arguments)}
+        events: list[Any] = [words, {"type": "content_block_stop", "index": 0}, block, {"type": "ping"}]
         delta = [{"type": "input_json_delta", "partial_json": one} for one in cut]
         events += [{"type": "content_block_delta", "index": 1, "delta": one} for one in delta]
         events += [{"type": "content_block_stop", "index": 1}, {"type": "message_stop"}]
@@ -350,7 +358,7 @@ def test_tools_that_do_not_point_change_nothing(upstream: Upstream, address: str
 
 def test_earlier_calls_are_told_in_the_frame_of_the_model(upstream: Upstream, address: str) -> None:
     """What a client was given as a click comes back to the upstream as the model has said it."""
-    _, body, *_ = anthropic_case(marked_screen(3)[0], 0)
+    _, body, *_ = anthropic_case(marked_screen(3)[0], 1)
     upstream.body = json.dumps(whole_answer("messages", {"action": "left_click", "coordinate": [201, 99]})).encode()
     upstream.headers = [(b"content-type", b"application/json")]
     answer = send(address, "messages", body, x_arr_coc_budget="12%").json()

@@ -67,7 +67,7 @@ async def use_stdio(root: Path) -> None:
         assert steps == [(0, "looking at receipt.png"), (1, "done")]
         cost = text_of(await client.call_tool("picture_cost", {"path": "receipt.png", "model": "gpt-4o"}))
         assert re.match(r"\d+ tokens for gpt-4o", cost)
-        for path in ("../secret.png", "way-out.png", "/etc/passwd", "none.png", ""):
+        for path in ("../secret.png", "way-out.png", "/etc/passwd", "none.png", "", "a\0", "x" * 5000):
             refused = await client.call_tool("look_closer", {**asked, "path": path})
             assert refused.is_error
             assert "is no file below" in text_of(refused)
@@ -87,6 +87,8 @@ def test_tools_over_http(root: Path) -> None:
         async with Client(f"{address}/mcp") as client:
             asked = {"path": "receipt.png", "question": "What is the total?"}
             document = await client.call_tool("look_closer", {**asked, "path": "three.pdf", "budget": 60})
+            whole = await client.call_tool("look_closer", {**asked, "path": "three.pdf", "budget": 9000})
+            assert [one.mime_type for one in whole.content[1:]] == ["image/png"] * 3
             return text_of(await client.call_tool("ask_document", asked)), document
 
     server = build_server(root, "qwen3-vl", Limits())

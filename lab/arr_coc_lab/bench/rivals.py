@@ -1,7 +1,7 @@
 """`bench rivals`: what others do with a picture before it is sent, beside ours, at equal tokens.
 
-Keyword crop: a strip or quarter by words of the question, token0's published rule. Squeezed: empty rows and columns
-are taken out. Text: as many words as the budget pays for; the chooser of words answers, because `mini` reads no texts.
+Keyword crop: a strip or quarter by words of the question, token0's published rule. Squeezed: no empty rows and columns.
+Text: as many words as the budget pays for, answered from by the chooser of words: `mini` reads no texts.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ def plan(options: RealOptions) -> Plan:
     kinds = [Score("anls", "ANLS", baseline=PACK), Score("exact", "Exact match", baseline=PACK)]
     kinds += [Score("prefix", "Prefix kept when another question follows"), Score("clicks", "Clicks land")]
     facts = {"seed": str(options.seed), **machine_facts(("torch", "transformers"))}
-    work = RivalWork((options.relevance or ("auto",))[0], options.seed)
-    settings = {**vars(work), "data": options.data}
+    work = RivalWork((options.relevance or ("auto",))[0])
+    settings = {**vars(work), "data": options.data, "seed": options.seed}
     return Plan(jobs, work, lambda rows: Report.of(rows, kinds, facts, ("source", "way")), settings)
 
 
@@ -67,10 +67,9 @@ class RivalWork:
     """Asks one question by every way, in any process."""
 
     relevance: str
-    seed: int
 
     def __call__(self, question: Question, wanted: tuple[Key, ...]) -> Iterator[BenchRow]:
-        ask = PackedQuestion(AskWork("mini", "cpu", self.relevance, "overlay", self.seed, "", "pack"), question, "")
+        ask = PackedQuestion(AskWork("mini", "cpu", self.relevance, "overlay", 0, "", "pack"), question, "")
         for key in wanted:
             budget, started = max(1, math.floor(key.keep * ask.full)), perf_counter()
             if key.system in (FULL, PACK, SMALLER):
@@ -133,7 +132,7 @@ def cut(system: str, pixels: np.ndarray, question: str) -> tuple[np.ndarray, np.
 
 def from_part(ask: PackedQuestion, system: str, budget: int) -> Said:
     """The answer from the part that a system keeps, reduced to the budget."""
-    part, *_ = cut(system, ask.picture.pixels, ask.question.bare)
+    part = cut(system, ask.picture.pixels, ask.question.bare)[0]
     shown = pack(part, ask.question.bare, budget, model=ask.table, layout="overview").pictures
     said = stock_reader(ask.work.device).say([one.pixels for one in shown], ask.asked, 48)
     return Said(said, sum(one.tokens for one in shown), ask.full)

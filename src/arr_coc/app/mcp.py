@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from base64 import b64encode
 from collections.abc import Awaitable
+from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
@@ -14,11 +15,11 @@ from mcp.server.mcpserver.exceptions import ToolError
 from .. import __version__, ask
 from ..core.errors import InputError
 from ..options import Options
-from ..packing.packed import told
+from ..packing.packed import encode, told
 from ..packing.prices.tables import table_for
 from ..pictures.document import Document
 from . import web
-from .proxy.packer import PackedSlot, Packer, PackJob, ProxySettings
+from .proxy.packer import PAGES_SHOWN, PackedSlot, Packer, PackJob, ProxySettings
 from .proxy.protocols import Slot
 
 PORT = 8020
@@ -36,9 +37,12 @@ class AgentTools:
 
     def find(self, path: str) -> Path:
         """A file below the root, and not too large."""
-        found = (self.root / path).resolve()
-        if not found.is_relative_to(self.root) or not found.is_file():
-            raise ToolError(f"{path} is no file below {self.root}; give the path of one inside that folder")
+        found, there = self.root, False
+        with suppress(OSError, ValueError):  # names that no file can have
+            found = (self.root / path).resolve()
+            there = found.is_relative_to(self.root) and found.is_file()
+        if not there:
+            raise ToolError(f"{path!r} is no file below {self.root}; give the path of one inside that folder")
         if found.stat().st_size > self.limits.upload:
             raise ToolError(f"{path} has more than {self.limits.upload / 2**20:g} MB; make it smaller")
         return found
@@ -62,7 +66,11 @@ class AgentTools:
         if made.reason:
             raise ToolError(made.reason)
         if not made.files:
-            return [f"{place.name} costs no more than the budget: {made.full} tokens. It is shown whole.", Image(place)]
+            pages = Document.of(place).pages[:PAGES_SHOWN]
+            files = await working(
+                context, self.packer.timed(lambda: [encode(one.draw().pixels, "png") for one in pages])
+            )
+            return [f"Shown whole: {made.full} tokens.", *(Image(data=one, format="png") for one in files)]
         lines = [told(made.pictures, made.sizes), f"{made.spent} of {made.full} tokens."]
         for number, one in enumerate(made.pictures, 1):
             y, x, tall, wide = one.panes[0].source

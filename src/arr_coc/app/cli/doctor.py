@@ -11,6 +11,7 @@ from ... import __version__
 from ...core.errors import InputError
 from ...core.folders import MINI, SCORER, WEIGHTS, part_folder, verify
 from ...knowing.photos.source import REMEDY, find_files
+from ...pictures.ocr import FOLDER
 from .console import USAGE_ERROR, print_json, say
 from .options import OnlyJson
 
@@ -79,7 +80,7 @@ def extras() -> list[Finding]:
 def parts() -> list[Finding]:
     """The weights that come with the library, checked; and the detector of the photo map, only found."""
     findings = []
-    for part in (MINI, SCORER):
+    for part in (MINI, SCORER, FOLDER.name):
         try:
             verify(part_folder(part))
             findings.append(Finding(f"weights: {part}", True, f"whole, in {WEIGHTS / part}", core=True))

@@ -1,6 +1,6 @@
 """How what requests show is packed: what a proxy is started with, threads, and a store of what was packed.
 
-A picture is packed by the question of its own turn, so that it keeps its bytes for the rest of a conversation and a
+A picture is packed by the question beside it, so that it keeps its bytes for the rest of a conversation and a
 prompt cache holds; what the latest question needs of it is added behind everything else. Imports neither a web
 framework nor torch.
 """

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -75,7 +76,7 @@ class Pointing:
         held.update({key: round(held[key] / frame.down) for key in held if key.startswith("display_height")})
 
     def is_call(self, value: JsonObject) -> bool:
-        return value.get("name") in self.names or "toolset_name" in value
+        return (bool(value.get("name")) and str(value["name"]) in self.names) or "toolset_name" in value
 
     def calls(self, value: object, frame: PointFrame) -> None:
         """Translate the coordinates of every call of these tools, wherever it stands, in place."""
@@ -181,7 +182,8 @@ class TranslatedAnswer:
         for raw in [*events, self._left] if end else events:
             event = read_event(raw)
             self._waiting.append(event or raw)
-            self._note(event or {})
+            with suppress(TypeError, AttributeError):  # an event of an unknown form goes on as it is
+                self._note(event or {})
         if self._open and not end:
             return b""
         for pieces in self._pieces.values():
@@ -208,8 +210,9 @@ class TranslatedAnswer:
                 self._pieces[place] = []
                 self._open.add(place)
         elif kind in ("content_block_delta", "response.function_call_arguments.delta") and place in self._pieces:
-            streamed = isinstance(event["delta"], str)
-            self._pieces[place].append((event, "delta") if streamed else (event["delta"], "partial_json"))
+            delta = event.get("delta")
+            if isinstance(delta, str | dict):
+                self._pieces[place].append((event, "delta") if isinstance(delta, str) else (delta, "partial_json"))
         elif kind in ("content_block_stop", "response.function_call_arguments.done"):
             if place in self._pieces and "arguments" in event:
                 event["arguments"] = self.frame.text(event["arguments"])
@@ -219,7 +222,7 @@ class TranslatedAnswer:
         for choice in objects(event.get("choices")):
             for call in objects((choice.get("delta") or {}).get("tool_calls")):
                 function, key = call.get("function") or {}, (choice.get("index"), call.get("index"))
-                if function.get("name") in self.pointing.names or key in self._open:
+                if self.pointing.is_call(function) or key in self._open:
                     self._pieces.setdefault(key, []).append((function, "arguments"))
                     self._open.add(key)
             if choice.get("finish_reason"):

@@ -1,7 +1,7 @@
 """Where pictures, documents and questions stand in requests: the ways of asking as data, and one walk for all of them.
 
-A turn is what the user's side says until the model speaks. A picture belongs to the text of its own turn, or else to
-the user's last text before, so that nothing that is said later changes what is made of it.
+A picture belongs to the text of its own message, or else to the user's last text before, so that nothing that is said
+later changes what is made of it.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
+from itertools import takewhile
 
 from ...core.values import JsonObject
 
@@ -66,7 +67,7 @@ ALONE = ("output", "functionResponse", "function_response")
 @dataclass(frozen=True, eq=False)
 class Slot:
     """A picture or document of a request. part: that shows it. holder: the list in which that stands; None where
-    exactly one picture must stand there. question: of its turn. address: a data: URL, another, or ""."""
+    exactly one picture must stand there. question: beside it. address: a data: URL, another, or ""."""
 
     part: JsonObject
     holder: list[object] | None
@@ -115,20 +116,14 @@ class Protocol:
 
     def find(self, body: JsonObject) -> tuple[list[Slot], str]:
         """What a request shows, in order, and its latest question; "" where the model has begun to answer it."""
+        messages = objects(body.get(self.messages))
+        # Only before the model has said anything may a text stand behind the message of its picture.
+        question = next((said for said in map(self.said, takewhile(from_user, messages)) if said), "")
         slots: list[Slot] = []
-        question, users = "", False
-        turn: list[JsonObject] = []
-        for message in [*objects(body.get(self.messages)), None]:
-            if message is not None and from_user(message) == users:
-                turn.append(message)
-                continue
-            # A text may stand behind its picture, so a turn is read when it is whole.
-            own = [said for said in map(self.said, turn if users else []) if said]
-            question = own[-1] if own else question
-            for one in turn:
-                slots += slots_in(one, question)
-            users, turn = not users, [] if message is None else [message]
-        return slots, "" if users else question
+        for message in messages:
+            question = self.said(message) or question
+            slots += slots_in(message, question)
+        return slots, question if messages and from_user(messages[-1]) else ""
 
     def said(self, message: JsonObject) -> str:
         """The text of a user's message."""
