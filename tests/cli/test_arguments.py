@@ -31,6 +31,7 @@ CALLS = {
     "video": ("{photo}", "what?"),
     "microscope": (),
     "serve": (),
+    "mcp": (),
     "demo": (),
     "needle": (),
     "pages": (),
@@ -54,6 +55,7 @@ BAD = {
         *(("--limit", text) for text in ("seconds=0", "batch=0", "upload=0", "pixels=nan", "cache=-1", "x=1", "queue")),
         *(("--limit", "look_seconds=0"),),
     ),
+    "mcp": (("--root", NOWHERE), ("--bind", "-1"), ("--limit", "x=1"), ("--limit", "pages=0"), ("--for", "bert")),
     "look": (
         *(("--budget", text) for text in ("0", "-3", "2.5", "many", "", "0%", "-5%", "200%", "%", "٣٪")),
         *(("--budget", text) for text in ("0", "1.5", "nan", "inf", "-0.1", "x", "", "101%")),

@@ -15,12 +15,11 @@ from plain_pages import cloudy
 
 from arr_coc.attending.allocate import allocate_batch
 from arr_coc.attending.strategies import DEFAULT_STRATEGY
-from arr_coc.balancing.tensions import DEFAULT_TENSIONS, relevance_of
+from arr_coc.balancing.tensions import relevance_of
 from arr_coc.core.values import Relevance
 from arr_coc.knowing.photos.source import photos_installed
 from arr_coc.knowing.scene import SENSE_SIDE
 from arr_coc.looking import prepare
-from arr_coc.pictures.kind import is_photograph
 from arr_coc.texture.channels import sense
 
 QUESTIONS = ("What number is on the red sign?", "what is at the top left", "is anybody happy", "the blue price")
@@ -58,7 +57,7 @@ def in_process(picture: np.ndarray, query: str) -> Relevance:
     """The relevance as a program finds it that has torch."""
     pixels = prepare(picture).picture.pixels
     texture = sense(pixels, side=min(SENSE_SIDE, max(pixels.shape[:2])))
-    return relevance_of(texture, query, tensions=DEFAULT_TENSIONS if is_photograph(pixels) else None)
+    return relevance_of(texture, query)
 
 
 def assert_same_allocation(document: dict[str, Any], expected: dict[str, Any]) -> None:

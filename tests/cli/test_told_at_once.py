@@ -20,7 +20,7 @@ import contextlib, io, json, sys
 class Gone:
     def find_spec(self, name, path=None, target=None):
         if name.partition(".")[0] in ("torch", "transformers", "gradio", "scipy"):
-            raise AssertionError(f"{name} is being imported")
+            raise ModuleNotFoundError(f"{name} is being imported", name=name)
 sys.meta_path.insert(0, Gone())
 from arr_coc.app.cli import main
 found = []
