@@ -14,7 +14,7 @@ import code_size
 LINES = {"library": 19_000, "app": 6_000, "lab": 21_000, "scripts, benchmarks": 1_600, "tests": 24_000}
 FILES = {"library": 115, "app": 45, "lab": 120}
 CLOSURES = {"look": 9_000, "attach": 10_000, "ask": 13_000}
-COUNTS = {"public_names": 16, "extras": 9, "options": 60, "commands": 10, "lines_with_any": 300}
+COUNTS = {"public_names": 16, "extras": 8, "options": 60, "commands": 10, "lines_with_any": 300}
 NONE = ("circles", "class_names_twice", "long_functions", "wide_functions")
 CEILINGS = {
     **{f"lines of {name}": most for name, most in LINES.items()},
@@ -24,7 +24,10 @@ CEILINGS = {
     **dict.fromkeys(NONE, 0),
 }
 # Ceilings of 1.0 that are still to be reached. A strict xfail: once one is reached, its name must go from here.
-NOT_YET = {"closure of look", "closure of attach", "closure of ask"}
+NOT_YET = {
+    *("lines of library", "lines of app", "lines of lab"),
+    *("closure of look", "closure of attach", "closure of ask"),
+}
 
 
 @pytest.fixture(scope="module")
