@@ -247,7 +247,7 @@ class Eye:
         if self.scorer is not None:  # taught with its scorer, and never with words in a prompt
             if not isinstance(words, Words) or len(turns) > 1:
                 return looked
-            (view,) = looked.views
+            (view,) = turns[0].views  # as it was given, not as it is read from another distance
             return replace(looked, copied=copied_answer(words, looked.question, self._pointed(view, settings)))
         text = hints_of(words, allocations)
         if not text:

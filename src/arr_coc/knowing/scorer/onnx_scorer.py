@@ -117,9 +117,12 @@ def seen_picture(folder: Path, pixels: np.ndarray, kept: PictureStore | None = N
     return kept.made(("scorer", str(folder), pixels.shape), lambda: load(folder).see(pixels))
 
 
-def found_in(folder: Path, seen: PictureFeatures, query: str) -> np.ndarray:
+def found_in(folder: Path, seen: PictureFeatures, query: str, kept: PictureStore | None = None) -> np.ndarray:
     """What was seen of a picture, and a question → (rows, cols) float32: relevance of its 32×32 cells, of which a
-    picture that was read reduced has fewer."""
+    picture that was read reduced has fewer. kept: where it is found where it was asked before."""
+    if kept is not None:
+        asked = ("asked", str(folder), seen.height, seen.width, query)
+        return kept.made(asked, lambda: found_in(folder, seen, query))
     logits = load(folder).find(seen, query)
     return (1 / (1 + np.exp(-logits))).astype(np.float32)
 

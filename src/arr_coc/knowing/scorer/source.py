@@ -109,7 +109,7 @@ class ScorerRelevance:
             return self.of_batch(Scene(pixels, device=device).tensor[None], [query], kept)[0]
         seen = seen_picture(self.folder, pixels, kept)
         note = size_note(seen.read, (pixels.shape[0], pixels.shape[1]))
-        return self._found(found_in(self.folder, seen, query), query, note)
+        return self._found(found_in(self.folder, seen, query, kept), query, note)
 
     def of_scene(self, scene: Scene, query: str) -> Relevance:
         """The same for a scene; an array needs no torch."""

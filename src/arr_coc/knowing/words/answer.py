@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -66,6 +67,15 @@ def judged(
     words: Words, query: str, relevance: np.ndarray | None = None, weights: Path = WEIGHTS
 ) -> tuple[PageBoard, np.ndarray]:
     """The page as the chooser reads it, and its (N + 1, 4) logits. Of a page with many words those that may matter."""
+    seen = None if relevance is None else (relevance.shape, np.ascontiguousarray(relevance, np.float32).tobytes())
+    return _judged(words, query, seen, weights)
+
+
+@lru_cache(maxsize=8)  # the map, the weighing and the answer ask the same
+def _judged(
+    words: Words, query: str, map_: tuple[tuple[int, ...], bytes] | None, weights: Path
+) -> tuple[PageBoard, np.ndarray]:
+    relevance = None if map_ is None else np.frombuffer(map_[1], np.float32).reshape(map_[0])
     page = page_board(words, None if len(words) <= MOST_WORDS else near_question(words, query, relevance))
     seen = None if relevance is None else under(relevance, page.boxes)
     return page, choose(ask_board(page, query, seen), weights_of(weights))
