@@ -204,14 +204,16 @@ def microscope(given: MicroscopeCommand) -> None:
       arr-coc microscope --model mini --model ./my-qwen3-vl
       ARR_COC_PASSWORD=… arr-coc microscope --bind 0.0.0.0:7860
     """
-    from ..microscope.serving import LIMITS, PageLimits, check_exposure
-    from ..microscope.serving import serve as run
+    from ..microscope.desk import LIMITS, SECRET, PageLimits
+    from ..web import check_exposure
 
     password, (host, port) = secret("ARR_COC_PASSWORD"), given.address(7860)
-    check_exposure(host, password)
+    check_exposure(host, password, *SECRET)
     limits, options = PageLimits(**limits_of(given.limit, LIMITS)), given.options
     for name in given.model or ():
         check_model(name)
+    check_packages("microscope", "gradio")
+    from ..microscope.serving import serve as run
 
     run(
         tuple(given.model or [MINI]),

@@ -8,6 +8,7 @@ from dataclasses import replace
 from html import escape
 from typing import Any
 
+import gradio as gr
 import numpy as np
 
 from ...attending.allocate import allocate
@@ -46,7 +47,7 @@ POLES = (
 # ---- the answer ------------------------------------------------------------------------------------------------------
 
 
-def show_answer(desk: Desk, path: str | None, state: PageState) -> kit.SheetContent:
+def show_answer(desk: Desk, path: str | None, state: PageState) -> str:
     """Ask the chosen model, in one pass or several, and show what led to the answer."""
     from ...answering.esper import Esper
 
@@ -67,7 +68,7 @@ def show_answer(desk: Desk, path: str | None, state: PageState) -> kit.SheetCont
         budget(answer.allocation),
         notes([*picture.notes, *answer.notes]),
     ]
-    return kit.SheetContent("".join(html), state.link())
+    return "".join(html)
 
 
 def answer_card(answer: Answer, truth: str | None) -> str:
@@ -158,8 +159,7 @@ def show_pages(desk: Desk, path: str | None, query: str, tokens: int | None) -> 
 
 
 def ask_tab(page: kit.MicroscopePage) -> None:
-    gr = kit.gradio()
-    kit.TabSheet(page, "ask").shows(lambda path, state: show_answer(page.desk, path, state), how=kit.MODEL)
+    kit.tab_view(page, "ask", lambda path, state: show_answer(page.desk, path, state), how=kit.MODEL)
     with gr.Accordion("Three ways of knowing, and their tensions", open=False, elem_id="ways"):
         ways_part(page)
     with gr.Accordion("All pages of the PDF on the left", open=False, elem_id="pages"):
@@ -177,7 +177,6 @@ def ask_tab(page: kit.MicroscopePage) -> None:
 
 def ways_part(page: kit.MicroscopePage) -> None:
     """The sliders of the tensions and the maps that follow them."""
-    gr = kit.gradio()
     with gr.Row(elem_classes="tension-row"):
         sliders = [
             gr.Slider(
@@ -197,7 +196,7 @@ def ways_part(page: kit.MicroscopePage) -> None:
 
     def maps(*values: Any) -> str:
         common, moved = values[: len(page.common)], values[len(page.common) :]
-        html, trouble = kit.in_a_sentence(lambda: show_ways(page.desk, common[0], page.state("ask", common), moved))
+        html, trouble = kit.in_a_sentence(lambda: show_ways(page.desk, common[0], page.state(common), moved))
         return html or trouble
 
     inputs = [*page.common, *sliders]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gradio as gr
+
 from ...attending.strategies import strategy_names
 from ...core.compare import compare
 from ...core.errors import InputError
@@ -30,7 +32,7 @@ def sides_of(state: PageState) -> list[tuple[str, str]]:
     return [(state.q, state.first), (state.q, state.second)]
 
 
-def show_comparison(desk: Desk, path: str | None, state: PageState) -> kit.SheetContent:
+def show_comparison(desk: Desk, path: str | None, state: PageState) -> str:
     """Look twice at one picture for the same number of tokens."""
     prepared, sides = desk.prepared(path), sides_of(state)
     picture = prepared.picture
@@ -62,18 +64,17 @@ def show_comparison(desk: Desk, path: str | None, state: PageState) -> kit.Sheet
     distances = table(("the two", ""), rows, "How far they are apart")
     beside = f'<div class="beside">{figures([difference], "one")}{distances}</div>'
     said = notes([note for look in looks for note in look.notes])
-    return kit.SheetContent(figures(panes, "pairs") + beside + said, state.link())
+    return figures(panes, "pairs") + beside + said
 
 
 def compare_tab(page: kit.MicroscopePage) -> None:
-    gr = kit.gradio()
     with gr.Row():
         by = gr.Radio(["strategies", "questions"], value="strategies", label="Compare two", elem_id="by", min_width=200)
         first = gr.Dropdown(list(OFFERED), value="quadtree", label="Left strategy", elem_id="first", min_width=150)
         second = gr.Dropdown(list(OFFERED), value="uniform", label="Right strategy", elem_id="second", min_width=150)
     other = gr.Textbox(label="Right question", elem_id="other-question", max_length=kit.LONGEST_QUERY, visible=False)
     controls = {"by": by, "first": first, "second": second, "q2": other}
-    kit.TabSheet(page, "compare").shows(lambda path, state: show_comparison(page.desk, path, state), controls)
+    kit.tab_view(page, "compare", lambda path, state: show_comparison(page.desk, path, state), controls)
     for control in (by, first, second):
         control.input(None, None, None, js=kit.RUN_BY_ITSELF)
     other.submit(None, None, None, js=kit.RUN)

@@ -11,16 +11,16 @@ import os
 import re
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
-from importlib import import_module
 
-from starlette.responses import JSONResponse, Response
+import gradio as gr
+from fastapi import FastAPI
+from fastapi.responses import JSONResponse, Response
 
 from ...options import Options
 from .. import web
 from ..web import LOOPBACK, Application, Guard, Receive, Refused, Scope, Send
-from .desk import MOST_PIXELS, Desk, log
-from .kit import gradio
+from .desk import SECRET, Desk, PageLimits, log
+from .page import build_page, looks
 
 PORT = 7860
 USER = "arr-coc"
@@ -43,26 +43,6 @@ POLICY = (
 )
 UPLOAD = "/gradio_api/upload"
 UNUSABLE = Refused(400, "this request cannot be used; reload the page and try again")
-
-
-@dataclass(frozen=True)
-class PageLimits:
-    """upload: bytes of one upload. pixels: of one picture or frame. queue: visitors' requests that may wait."""
-
-    upload: int = 48 * 1024 * 1024
-    pixels: int = MOST_PIXELS
-    queue: int = 64
-
-    def __post_init__(self) -> None:
-        web.check_limits(self)
-
-
-LIMITS = tuple(one.name for one in fields(PageLimits))
-
-
-def check_exposure(host: str, password: str | None) -> None:
-    """Refuse to be reached from other machines without a password."""
-    web.check_exposure(host, password, "password", "ARR_COC_PASSWORD")
 
 
 class PageGuard(Guard):
@@ -133,16 +113,13 @@ def build_app(
 ) -> Application:
     """The page behind its guard, as an ASGI application."""
     limits = limits or PageLimits()
-    check_exposure(host, password)
-    silence_gradio()
+    web.check_exposure(host, password, *SECRET)
     os.environ["GRADIO_TEMP_DIR"] = str(desk.folder)
-    from .page import build_page, looks
-
     desk.most_pixels = limits.pixels
     blocks = build_page(desk)
     blocks.queue(max_size=limits.queue, default_concurrency_limit=2, api_open=False)
-    application = import_module("fastapi").FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
-    gradio().mount_gradio_app(
+    application = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
+    gr.mount_gradio_app(
         application,
         blocks,
         "/",
@@ -160,12 +137,6 @@ def build_app(
     # Gradio checks which files a request may name only in what it launched itself.
     blocks.has_launched = True
     return PageGuard(application, host, password, desk, limits)
-
-
-def silence_gradio() -> None:
-    """Before Gradio is imported: no analytics, no look for newer versions."""
-    os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
-    os.environ["HF_HUB_DISABLE_TELEMETRY"] = "1"
 
 
 def serve(
@@ -189,9 +160,7 @@ def serve(
         options: Relevance and device of the models.
         ready: Called with the address once the page can be opened.
     """
-    check_exposure(host, password)
-    silence_gradio()
-    gradio()  # before any thread is started: one that is cut off while it imports torch takes the process with it
+    web.check_exposure(host, password, *SECRET)
     desk = Desk(models, options)
     warming = threading.Thread(target=desk.warm_up, daemon=True)
     warming.start()
