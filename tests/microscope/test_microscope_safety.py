@@ -10,9 +10,10 @@ import pytest
 from microscope_visits import Visit, png, request
 from PIL import Image
 
+from arr_coc.app.cli import main
 from arr_coc.app.microscope.desk import SECRET, PageLimits
 from arr_coc.app.microscope.kit import in_a_sentence, without_folders
-from arr_coc.app.microscope.serving import USER, PageGuard, serve
+from arr_coc.app.microscope.serving import USER, PageGuard, build_app
 from arr_coc.app.web import check_exposure
 from arr_coc.core.errors import InputError
 
@@ -38,11 +39,15 @@ def test_other_machines_are_let_in_with_a_password_only(host):
         check_exposure(own, None, *SECRET)
 
 
-def test_nothing_is_served_without_the_password_it_needs():
+def test_nothing_is_served_without_the_password_it_needs(desk, capsys):
     before = threading.active_count()
-    with pytest.raises(InputError, match="password"):
-        serve(host="0.0.0.0", port=0)
+    with pytest.raises(SystemExit) as ended:
+        main(["microscope", "--bind", "0.0.0.0:0"])
+    assert ended.value.code == 2
+    assert "password" in capsys.readouterr().err
     assert threading.active_count() == before
+    with pytest.raises(InputError, match="password"):
+        build_app(desk, host="0.0.0.0")
 
 
 def test_every_route_asks_for_the_password(application):

@@ -18,10 +18,9 @@ from ..packing.packed import told
 from ..packing.prices.tables import table_for
 from ..pictures.document import Document
 from . import web
-from .proxy.packer import PackedSlot, Packer, PackJob, ProxySettings
+from .proxy.packer import PackedSlot, Packer, PackJob, ProxyLimits, ProxySettings
 from .proxy.protocols import Slot
 
-PORT = 8020
 LIMITS = ("upload", "pixels", "pages", "seconds")
 Result = TypeVar("Result")
 
@@ -32,7 +31,8 @@ class AgentTools:
     def __init__(self, root: Path, model: str, limits: web.Limits) -> None:
         self.root, self.limits, self.table = root.resolve(strict=True), limits, table_for(model)
         # Nothing is sent to this address: only the packing of a proxy is used.
-        self.packer = Packer(ProxySettings("http://127.0.0.1", limits=limits, look_seconds=limits.seconds))
+        own = ProxyLimits(**vars(limits), look_seconds=limits.seconds)
+        self.packer = Packer(ProxySettings("http://127.0.0.1", limits=own))
 
     def find(self, path: str) -> Path:
         """A file below the root, and not too large."""
@@ -116,7 +116,6 @@ def build_server(root: Path, model: str, limits: web.Limits) -> MCPServer:
 
 def build_http(server: MCPServer, limits: web.Limits, host: str = web.LOOPBACK, key: str | None = None) -> web.Guard:
     """The same over HTTP at /mcp, behind the guard of every server here."""
-    web.check_exposure(host, key)
     guard = web.Guard(server.streamable_http_app(host=host), host, key, limits.upload, limits.queue)
     guard.log = logging.getLogger("arr_coc.mcp")
     return guard

@@ -153,11 +153,14 @@ class Guard:
 
     log = logging.getLogger("arr_coc.serve")
     SECRET_NEEDED = "a key is needed: Authorization: Bearer …"
-    # What a client must send to be asked for the secret, and the headers of every answer.
+    # What the secret is called and the variable that holds it, what a client must send to be asked for it, and the
+    # headers of every answer.
+    SECRET = ("key", "ARR_COC_API_KEY")
     CHALLENGE = "Bearer"
     HEADERS: tuple[tuple[bytes, bytes], ...] = ()
 
     def __init__(self, application: Application, host: str, secret: str | None, upload: int, most_open: int) -> None:
+        check_exposure(host, secret, *self.SECRET)
         self.application, self.secret = application, secret
         self.upload, self.most_open, self.open = upload, most_open, 0
         # A page of another site could reach a loopback server through a name of its own.

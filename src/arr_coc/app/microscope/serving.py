@@ -10,19 +10,17 @@ import base64
 import os
 import re
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 
 import gradio as gr
 from fastapi import FastAPI
 from fastapi.responses import JSONResponse, Response
 
-from ...options import Options
-from .. import web
 from ..web import LOOPBACK, Application, Guard, Receive, Refused, Scope, Send
 from .desk import SECRET, Desk, PageLimits, log
 from .page import build_page, looks
 
-PORT = 7860
 USER = "arr-coc"
 # Multipart boundaries and headers around the one file of an upload; and a message to the queue, which holds settings
 # and the names of files, never their content.
@@ -49,6 +47,7 @@ class PageGuard(Guard):
     """The guard of the page: a password, a list of routes, and headers against the outside."""
 
     log = log
+    SECRET = SECRET
     SECRET_NEEDED, CHALLENGE = "a password is needed", 'Basic realm="microscope"'
     HEADERS = (
         (b"content-security-policy", POLICY.encode()),
@@ -113,7 +112,6 @@ def build_app(
 ) -> Application:
     """The page behind its guard, as an ASGI application."""
     limits = limits or PageLimits()
-    web.check_exposure(host, password, *SECRET)
     os.environ["GRADIO_TEMP_DIR"] = str(desk.folder)
     desk.most_pixels = limits.pixels
     blocks = build_page(desk)
@@ -139,42 +137,18 @@ def build_app(
     return PageGuard(application, host, password, desk, limits)
 
 
-def serve(
-    models: tuple[str, ...] = ("mini",),
-    *,
-    host: str = LOOPBACK,
-    port: int = PORT,
-    password: str | None = None,
-    limits: PageLimits | None = None,
-    options: Options | None = None,
-    ready: Callable[[str], None] = lambda address: None,
-) -> None:
-    """Serve until interrupted.
-
-    Args:
-        models: That visitors may choose.
-        host: Another than this machine's own needs a password.
-        port: 0 takes any that is free.
-        password: That visitors are asked for.
-        limits: Of visitors' requests.
-        options: Relevance and device of the models.
-        ready: Called with the address once the page can be opened.
-    """
-    web.check_exposure(host, password, *SECRET)
-    desk = Desk(models, options)
-    warming = threading.Thread(target=desk.warm_up, daemon=True)
-    warming.start()
+@contextmanager
+def keep_swept(desk: Desk) -> Generator[None]:
+    """Sweep the folder of a desk every now and then, and remove it at the end."""
     ended = threading.Event()
 
-    def keep_swept() -> None:
+    def sweep() -> None:
         while not ended.wait(SWEEP_SECONDS):
             desk.sweep_uploads()
 
-    threading.Thread(target=keep_swept, daemon=True).start()
+    threading.Thread(target=sweep, daemon=True).start()
     try:
-        application = build_app(desk, host=host, password=password, limits=limits)
-        warming.join()
-        web.run(application, host, port, ready)
+        yield
     finally:
         ended.set()
         desk.close()

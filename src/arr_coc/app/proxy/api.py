@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -25,7 +25,6 @@ from .packer import PackedRequest, PackedSlot, Packer, ProxySettings
 from .pointing import PointFrame, Pointing, TranslatedAnswer
 from .protocols import Protocol, model_of, protocol_of
 
-PORT = 8010
 OWN = "x-arr-coc"
 # Between two machines only; RFC 9110 and what its forerunners had. The length is set again, the host is another.
 HOP = {b"connection", b"keep-alive", b"proxy-authenticate", b"proxy-authorization", b"te", b"trailer", b"upgrade"}
@@ -200,7 +199,6 @@ def answer_to(call: ProxyCall, answer: httpx.Response, notes: JsonObject) -> Res
 
 def build_proxy(settings: ProxySettings, *, host: str = web.LOOPBACK, key: str | None = None) -> web.Application:
     """The proxy behind its guard, as an ASGI application. key: that clients must send in x-arr-coc-key."""
-    web.check_exposure(host, key)
     packer, numbers, limits = Packer(settings), ProxyNumbers(), settings.limits
     timeout = httpx.Timeout(limits.seconds, connect=min(CONNECT_SECONDS, limits.seconds))
     direct = web.is_loopback(httpx.URL(settings.upstream).host)
@@ -248,18 +246,3 @@ def build_proxy(settings: ProxySettings, *, host: str = web.LOOPBACK, key: str |
     guard = ProxyGuard(api, host, key, limits.upload, 2 * (limits.queue + limits.batch))
     guard.numbers = numbers
     return guard
-
-
-def run_proxy(
-    settings: ProxySettings,
-    *,
-    host: str = web.LOOPBACK,
-    port: int = PORT,
-    key: str | None = None,
-    ready: Callable[[str], None] = lambda address: None,
-) -> None:
-    """Serve until interrupted; then open answers are finished."""
-    # An answer that is broken off has its line already.
-    logging.getLogger("uvicorn.error").addFilter(lambda one: "without completing" not in one.getMessage())
-    with suppress(KeyboardInterrupt):
-        web.run(build_proxy(settings, host=host, key=key), host, port, ready, GRACE)

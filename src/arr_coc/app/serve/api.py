@@ -10,7 +10,6 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from functools import partial
-from os import PathLike
 from typing import Any, TypeVar
 
 from fastapi import FastAPI, Request
@@ -22,18 +21,15 @@ from starlette.requests import ClientDisconnect
 from ...answering.chat import LOST
 from ...answering.eye import Eye
 from ...answering.pages import as_document
-from ...asking import loaded_or_light
 from ...core.errors import InputError, Stopped, of_kind, shown, stopping
 from ...core.values import JsonObject
 from ...decide_document import LEFT_OUT, document_budget
-from ...options import Options, as_options
 from ...pictures.document import Document
 from .. import web
-from ..web import GONE, Guard, Limits, Refused, status_routes, unless_gone
+from ..web import GONE, Guard, Refused, status_routes, unless_gone
 from .chat import ChatRequest, read_chat
-from .engine import Done, Engine, Late, QuickEngine, ReadPrompt, ServeJob, Told
+from .engine import Done, Engine, Late, ReadPrompt, ServeJob, Told
 
-PORT = 8000
 CHAT = "/v1/chat/completions"
 # Seconds that open answers have once the server ends; the engine then has a sixth of it for its last batch.
 GRACE = 24
@@ -256,7 +252,6 @@ def build_api(
 
     budget: of requests that give none.
     """
-    web.check_exposure(host, key)
     limits, name, metrics = engine.limits, engine.eye.name, Metrics(engine)
     engine.observe = metrics.batch
 
@@ -322,35 +317,3 @@ def build_api(
     guard = ServeGuard(api, host, key, limits.upload, 2 * (limits.queue + limits.batch))
     guard.metrics = metrics
     return guard
-
-
-def serve(
-    model: str = "mini",
-    *,
-    host: str = web.LOOPBACK,
-    port: int = PORT,
-    key: str | None = None,
-    limits: Limits | None = None,
-    record: str | PathLike[str] | None = None,
-    options: Options | None = None,
-    ready: Callable[[str], None] = lambda address: None,
-) -> None:
-    """Serve until interrupted; then open answers are finished.
-
-    Args:
-        model: As for `Eye.from_pretrained`.
-        host: Another than this machine's own needs a key.
-        port: 0 takes any that is free.
-        key: That clients must send.
-        limits: Of requests.
-        record: A .jsonl file for questions and answers.
-        options: Budget of requests that give none; relevance and device of the model.
-        ready: Gets the address.
-    """
-    web.check_exposure(host, key)
-    options = as_options(options).default(relevance="auto")
-    eye = loaded_or_light(model, options.device, relevance=options.relevance, record=record)
-    engine = (Engine if hasattr(eye.engine, "model") else QuickEngine)(eye, limits)
-    api = build_api(engine, host=host, key=key, budget=options.budget)
-    with suppress(KeyboardInterrupt):  # by now everything has been answered
-        web.run(api, host, port, ready, GRACE)
