@@ -88,17 +88,15 @@ class AgentTools:
             tokens = sum(table.tokens(page.size) for page in Document.of(place))
             return f"{tokens} tokens for {table.name}, {table.as_told}"
 
-        return await working(context, self.packer.timed(count))
+        return await working(context, self.packer.timed(count), f"counting {place.name}")
 
 
-async def working(context: Context, work: Awaitable[Result], words: str = "") -> Result:
+async def working(context: Context, work: Awaitable[Result], words: str) -> Result:
     """The result of a tool's work, with progress; what the caller can mend is an error in one line."""
     try:
-        if words:
-            await context.report_progress(0, 1, words)
+        await context.report_progress(0, 1, words)
         found = await work
-        if words:
-            await context.report_progress(1, 1, "done")
+        await context.report_progress(1, 1, "done")
         return found
     except (InputError, TimeoutError) as error:
         raise ToolError(str(error)) from None
@@ -116,6 +114,6 @@ def build_server(root: Path, model: str, limits: web.Limits) -> MCPServer:
 
 def build_http(server: MCPServer, limits: web.Limits, host: str = web.LOOPBACK, key: str | None = None) -> web.Guard:
     """The same over HTTP at /mcp, behind the guard of every server here."""
-    guard = web.Guard(server.streamable_http_app(host=host), host, key, limits.upload, limits.queue)
+    guard = web.Guard(server.streamable_http_app(host=host), host, key, limits)
     guard.log = logging.getLogger("arr_coc.mcp")
     return guard

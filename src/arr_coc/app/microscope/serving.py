@@ -60,8 +60,8 @@ class PageGuard(Guard):
         self, application: Application, host: str, password: str | None, desk: Desk, limits: PageLimits
     ) -> None:
         secret = None if password is None else base64.b64encode(f"{USER}:{password}".encode()).decode()
-        super().__init__(application, host, secret, limits.upload, 4 * limits.queue)
-        self.desk = desk
+        super().__init__(application, host, secret, limits)
+        self.desk, self.most_open = desk, 4 * limits.queue
 
     def must_be_json(self, path: str) -> bool:
         return path != UPLOAD
@@ -81,25 +81,23 @@ class PageGuard(Guard):
     async def answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["path"] == UPLOAD:
             self.desk.sweep_uploads()
-        started = broken = False
+        status = None
 
         async def guarded(message: Scope) -> None:
-            nonlocal started, broken
-            if message["type"] == "http.response.start":
-                started = True
-                # Gradio fails on bodies that are no text and on files without a name; its page sends neither.
-                broken = message["status"] == 500
-                if broken:
-                    await self.refusal_of(UNUSABLE)(scope, receive, send)
-            if not broken:
+            nonlocal status
+            status = message.get("status", status)
+            if status != 500:
                 await send(message)
+            elif "status" in message:
+                # Gradio fails on bodies that are no text and on files without a name; its page sends neither.
+                await self.refusal_of(UNUSABLE)(scope, receive, send)
 
         try:
             await self.application(scope, receive, guarded)
         except Exception as error:
             # One line: a visitor who asks for a stream that is gone should not fill the owner's terminal.
             log.warning("%s could not be answered: %s", scope["path"], " ".join(f"{error!r}".split()))
-            if not started:
+            if status is None:
                 await self.refusal_of(UNUSABLE)(scope, receive, send)
 
 

@@ -112,12 +112,11 @@ class PackedSlot:
 @dataclass(frozen=True, eq=False)
 class PackedRequest:
     """What became of a request, whose body was changed in place. slots: one for each picture that was looked at.
-    pictures: how many it shows now. frame: how coordinates of its answer are translated back."""
+    pictures: how many it shows now. pointing: whose coordinates in its answer are translated back."""
 
     slots: tuple[PackedSlot, ...] = ()
     pictures: int = 0
     pointing: Pointing | None = None
-    frame: PointFrame | None = None
     reason: str = ""
 
     @property
@@ -205,10 +204,8 @@ class Packer:
                 slot.fill(protocol, one.files, (*one.texts, "" if reduced else told(one.pictures, one.sizes, first)))
             first += max(1, len(one.files))
         if pointing is not None and frame is not None:
-            if not pointing.shares:
-                pointing.calls(body[protocol.messages], frame.back)
-                pointing.declare(frame)
-            return PackedRequest(tuple(made), first - 1, pointing, None if pointing.shares else frame)
+            moved = None if pointing.shares else pointing.within(frame, body[protocol.messages])
+            return PackedRequest(tuple(made), first - 1, moved)
         # What the latest question needs of pictures that were packed for others.
         earlier = [job for job in jobs if latest and own[job.slot].pictures and job.slot.question != latest]
         for job in earlier[-LOOKED_BACK:] if first + MOST_CROPS * LOOKED_BACK <= (table.pictures or math.inf) else ():

@@ -51,6 +51,11 @@ class Metrics:
         waiting = Gauge("arr_coc_waiting", "Requests in the queue.", registry=self.registry)
         waiting.set_function(lambda: engine.waiting)
 
+    def request(self, path: str, status: int, seconds: float) -> None:
+        if path == CHAT:
+            self.requests.labels(str(status)).inc()
+            self.seconds.observe(seconds)
+
     def batch(self, size: int, seconds: float) -> None:
         self.batches.observe(size)
         self.batch_seconds.observe(seconds)
@@ -63,17 +68,6 @@ class Metrics:
     def done(self, done: Done, notes: dict[str, object]) -> None:
         self.said.inc(done.count)
         notes["said"] = done.count
-
-
-class ServeGuard(Guard):
-    """The guard of `arr-coc serve`, which counts chat completions."""
-
-    metrics: Metrics
-
-    def observe(self, path: str, status: int, seconds: float) -> None:
-        if path == CHAT:
-            self.metrics.requests.labels(str(status)).inc()
-            self.metrics.seconds.observe(seconds)
 
 
 class Call:
@@ -147,12 +141,10 @@ class Call:
 
     async def rest(self) -> AsyncIterator[str | Done]:
         """Texts and, last, `Done`."""
-        while True:
-            item = await self.next()
-            if not isinstance(item, ReadPrompt):  # a batch that broke is looked at again, row by row
+        while not isinstance(item := await self.next(), Done):
+            if isinstance(item, str):  # a batch that broke is looked at again, row by row
                 yield item
-            if isinstance(item, Done):
-                return
+        yield item
 
     async def last(self) -> Done:
         return of_kind([item async for item in self.rest()][-1], Done, "the last item")
@@ -314,6 +306,4 @@ def build_api(
         return Refused(404, words, no_model=True).answer()
 
     status_routes(api, metrics.registry, lambda: ("ok", 200) if engine.is_alive() else ("the engine is dead", 503))
-    guard = ServeGuard(api, host, key, limits.upload, 2 * (limits.queue + limits.batch))
-    guard.metrics = metrics
-    return guard
+    return Guard(api, host, key, limits, metrics.request)
