@@ -5,13 +5,10 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-import numpy as np
 import pytest
-from PIL import Image
 from small_pdf import small_pdf
 
-from arr_coc import InputError, look
-from arr_coc.app.microscope.ask_tab import show_answer, show_pages, show_ways
+from arr_coc.app.microscope.ask_tab import show_answer, show_ways
 from arr_coc.app.microscope.compare_tab import OFFERED, show_comparison
 from arr_coc.app.microscope.kit import PageState
 from arr_coc_lab.worlds.needle import render
@@ -52,20 +49,6 @@ def test_the_three_ways_follow_the_tensions(desk, drawn):
     assert balanced[0] != balanced[1]
 
 
-def test_all_pages_of_a_document_share_a_budget(desk):
-    pytest.importorskip("pypdfium2", reason="pypdfium2 is not installed: pip install pypdfium2")
-    path = desk.folder / "pdf" / "two.pdf"
-    path.parent.mkdir(exist_ok=True)
-    pages = [Image.fromarray(np.full((300, 200, 3), shade, np.uint8)) for shade in (200, 250)]
-    pages[0].save(path, save_all=True, append_images=pages[1:])
-    html = show_pages(desk, str(path), "What is the total?", 24)
-    expected = look(path, "What is the total?", 24)
-    assert f"{expected.tokens} of {expected.full} tokens on" in html
-    for given, tokens, line in ((None, 24, "no PDF yet"), (str(path), 0, "at least 1")):
-        with pytest.raises(InputError, match=line):
-            show_pages(desk, given, "What is the total?", tokens)
-
-
 def test_the_cover_of_a_pdf_asks_about_all_of_its_pages(desk):
     from arr_coc.app.microscope.page import build_page
 
@@ -80,13 +63,14 @@ def test_the_cover_of_a_pdf_asks_about_all_of_its_pages(desk):
     shown = show_answer(desk, cover, PageState(picture="upload", q="What is the total of dogs?", model="mini"))
     assert "57.50" in shown
     assert "page 2 of 2 answers" in shown
+    assert "All pages" in shown
 
 
 @pytest.mark.parametrize("by", ["strategies", "questions"])
 def test_comparisons_are_at_equal_tokens(desk, drawn, by):
     path, state = drawn
     shown = show_comparison(desk, path, replace(state, by=by, q2="the red star on the left"))
-    left, right = re.findall(r"<td>(\d+) of \d+</td>", shown)
+    left, right = re.findall(r"<p>(\d+) of \d+ tokens</p>", shown)
     assert left == right
     assert int(left) <= 40
 

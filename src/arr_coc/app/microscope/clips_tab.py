@@ -69,17 +69,14 @@ def watch_clip(desk: Desk, path: str | None, query: str, share: float, progress:
 def show_film(clip: Clip) -> str:
     """The film of the homunculus, and what was answered."""
     watched, answer = clip.watched, clip.answer
-    facts = [
-        f"{len(watched.frames)} frames",
-        f"{len(watched.cuts)} cut{'s' * (len(watched.cuts) != 1)}",
-    ]
+    facts = f"{len(watched.frames)} frames; {len(watched.cuts)} cut{'s' * (len(watched.cuts) != 1)}"
     film = (
         '<video controls muted playsinline preload="auto" aria-label="homunculus of the clip" '
         f'src="gradio_api/file={escape(clip.film)}"></video>'
     )
     spent = f"{watched.tokens} of {watched.full} tokens ({100 * watched.tokens / watched.full:.1f} %)"
     said = card(answer.text, answer.uncertainty, None, spent)
-    return f'{said}<p class="summary">{escape("; ".join(facts))}</p>{film}{notes(watched.notes)}'
+    return f'{said}<p class="summary">{facts}</p>{film}{notes(watched.notes)}'
 
 
 def show_frame(clip: Clip, number: int) -> str:

@@ -11,7 +11,7 @@ from ...draw import difference_map, foveated, overlay
 from ...options import Options, check_question
 from . import kit
 from .desk import Desk
-from .kit import Figure, PageState, figures, notes, shown_pixels, shown_size, table
+from .kit import Figure, PageState, figures, notes, shown_pixels, shown_size
 
 SIDE = 480
 # Not offered: classic needs 64 tokens and a large picture, full needs all of them, oracle needs true boxes, clusters
@@ -45,7 +45,7 @@ def show_comparison(desk: Desk, path: str | None, state: PageState) -> str:
     size = shown_size(picture.size, SIDE)
     pixels = shown_pixels(picture.pixels, size)
     panes = [
-        Figure(overlay(pixels, one), f"{side}: {title}", f"{one.tokens} tokens")
+        Figure(overlay(pixels, one), f"{side}: {title}", f"{one.tokens} of {one.full} tokens")
         for one, title, side in zip((first, second), titles, ("Left", "Right"), strict=True)
     ]
     panes += [
@@ -54,15 +54,14 @@ def show_comparison(desk: Desk, path: str | None, state: PageState) -> str:
     ]
     words = "Orange: more detail on the left. Blue: more on the right."
     difference = Figure(difference_map(first, second, size, pixels), "Where they differ", words)
-    rows = [
-        ("tokens, left", f"{first.tokens} of {first.full}"),
-        ("tokens, right", f"{second.tokens} of {second.full}"),
-        ("tokens moved", f"{result.moved:.0f}"),
-        ("in the same places", f"{100 * result.overlap:.0f} %"),
-        ("similarity", f"{result.similarity:.2f}"),
-    ]
-    distances = table(("the two", ""), rows, "How far they are apart")
-    beside = f'<div class="beside">{figures([difference], "one")}{distances}</div>'
+    distances = notes(
+        [
+            f"tokens moved: {result.moved:.0f}",
+            f"in the same places: {100 * result.overlap:.0f} %",
+            f"similarity: {result.similarity:.2f}",
+        ]
+    )
+    beside = f'<div class="beside">{figures([difference], "one")}<div>{distances}</div></div>'
     said = notes([note for look in looks for note in look.notes])
     return figures(panes, "pairs") + beside + said
 

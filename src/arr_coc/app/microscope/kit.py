@@ -101,10 +101,9 @@ def figures(each: Iterable[Figure], kind: str = "") -> str:
     return f'<div class="figures {kind}">{"".join(figure.html() for figure in each)}</div>'
 
 
-def sentence(text: str, alarm: bool = False) -> str:
-    """What a visitor should know, in a box; an alarm is read out at once."""
-    role = "alert" if alarm else "status"
-    return f'<p class="sentence{" alarm" if alarm else ""}" role="{role}">{escape(text)}</p>'
+def alarm(text: str) -> str:
+    """What went wrong, in a box; it is read out at once."""
+    return f'<p class="sentence alarm" role="alert">{escape(text)}</p>'
 
 
 def notes(lines: Sequence[str]) -> str:
@@ -134,20 +133,6 @@ def card(text: str, uncertainty: float, truth: str | None, spent: str, unsure: s
     )
 
 
-def table(columns: Sequence[str], rows: Iterable[Sequence[object]], caption: str) -> str:
-    """The first column is the row's heading. Wide tables scroll."""
-    head = "".join(f'<th scope="col">{escape(title)}</th>' for title in columns)
-    body = []
-    for row in rows:
-        first, *others = (escape(str(cell)) for cell in row)
-        body.append(f'<tr><th scope="row">{first}</th>{"".join(f"<td>{cell}</td>" for cell in others)}</tr>')
-    # A region that scrolls must be reachable by keyboard.
-    return (
-        f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(caption)}"><table>'
-        f"<caption>{escape(caption)}</caption><thead><tr>{head}</tr></thead><tbody>{''.join(body)}</tbody></table></div>"
-    )
-
-
 def budget(allocation: Allocation) -> str:
     """How much of the full count is spent, level by level: a bar and its legend."""
     parts, legend = [], []
@@ -173,11 +158,11 @@ def in_a_sentence(make: Callable[[], Made]) -> tuple[Made | None, str]:
     try:
         return make(), ""
     except InputError as error:
-        return None, sentence(without_folders(str(error)), alarm=True)
+        return None, alarm(without_folders(str(error)))
     except Exception as error:
         log.exception("a view could not be made")
         words = f"Something went wrong inside ({type(error).__name__}); the terminal of the microscope has the details."
-        return None, sentence(words, alarm=True)
+        return None, alarm(words)
 
 
 def without_folders(words: str) -> str:
