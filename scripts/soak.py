@@ -126,7 +126,7 @@ def activities(folder: Path) -> dict[str, Callable[[int], None]]:
     def serve(turn: int) -> None:
         from starlette.testclient import TestClient
 
-        from arr_coc.app.serve import Engine, build_api
+        from arr_coc.app.serve.api import Engine, build_api
 
         memory = io.BytesIO()
         Image.fromarray(picture(turn)).save(memory, "PNG")

@@ -60,7 +60,9 @@ SERVE = f"""
 import queue
 from arr_coc import load_picture
 from arr_coc.answering.chat import Turn
-from arr_coc.app.serve.api import ChatRequest, Done, QuickEngine, ServeJob, count_tokens, loaded_or_light
+from arr_coc.app.serve.api import ChatRequest, Done, ServeJob, count_tokens
+from arr_coc.app.serve.engine import QuickEngine
+from arr_coc.asking import loaded_or_light
 engine, told = QuickEngine(loaded_or_light("mini", "cpu")), queue.Queue()
 engine.start()
 asked = ChatRequest((Turn("user", (load_picture({SIGNS!r}), "What does the pink sign say?")),))

@@ -103,7 +103,7 @@ def test_the_server_reads_files_and_tells_tokens_before_and_after(report, tmp_pa
     from starlette.testclient import TestClient
 
     from arr_coc import Eye
-    from arr_coc.app.serve import Engine, build_api
+    from arr_coc.app.serve.api import Engine, build_api
 
     eye = Eye.from_pretrained(str(save_stock(tmp_path / "stock")))
     eye.engine.name = "tiny"

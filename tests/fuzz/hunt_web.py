@@ -40,7 +40,7 @@ def header_of(chance: random.Random) -> dict[str, str]:
 def server(folder: Path) -> Callable[[random.Random], Case]:
     from starlette.testclient import TestClient
 
-    from arr_coc.app.serve import Engine, build_api
+    from arr_coc.app.serve.api import Engine, build_api
     from arr_coc.app.web import Limits
 
     sys.path.insert(0, str(Path(__file__).parents[1] / "models"))

@@ -10,8 +10,11 @@ import pytest
 from microscope_visits import Visit, png, request
 from PIL import Image
 
+from arr_coc.app.cli import main
+from arr_coc.app.microscope.desk import SECRET, PageLimits
 from arr_coc.app.microscope.kit import in_a_sentence, without_folders
-from arr_coc.app.microscope.serving import USER, PageGuard, PageLimits, check_exposure, serve
+from arr_coc.app.microscope.serving import USER, PageGuard, build_app
+from arr_coc.app.web import check_exposure
 from arr_coc.core.errors import InputError
 
 PASSWORD = "correct horse"
@@ -28,19 +31,23 @@ def guard(application, host="127.0.0.1", password=None, limits=None):
 @pytest.mark.parametrize("host", ["0.0.0.0", "192.168.1.5", "::", "example.org"])
 def test_other_machines_are_let_in_with_a_password_only(host):
     with pytest.raises(InputError, match="password"):
-        check_exposure(host, None)
+        check_exposure(host, None, *SECRET)
     with pytest.raises(InputError, match="at least 8"):
-        check_exposure(host, "short")
-    check_exposure(host, PASSWORD)
+        check_exposure(host, "short", *SECRET)
+    check_exposure(host, PASSWORD, *SECRET)
     for own in ("127.0.0.1", "127.0.0.9", "localhost", "::1"):
-        check_exposure(own, None)
+        check_exposure(own, None, *SECRET)
 
 
-def test_nothing_is_served_without_the_password_it_needs():
+def test_nothing_is_served_without_the_password_it_needs(desk, capsys):
     before = threading.active_count()
-    with pytest.raises(InputError, match="password"):
-        serve(host="0.0.0.0", port=0)
+    with pytest.raises(SystemExit) as ended:
+        main(["microscope", "--bind", "0.0.0.0:0"])
+    assert ended.value.code == 2
+    assert "password" in capsys.readouterr().err
     assert threading.active_count() == before
+    with pytest.raises(InputError, match="password"):
+        build_app(desk, host="0.0.0.0")
 
 
 def test_every_route_asks_for_the_password(application):

@@ -14,8 +14,8 @@ import httpx
 import pytest
 from microscope_visits import Visit, in_own_loop, png
 
-from arr_coc.app.microscope.desk import Desk
-from arr_coc.app.microscope.serving import PageLimits, build_app
+from arr_coc.app.microscope.desk import Desk, PageLimits
+from arr_coc.app.microscope.serving import build_app
 
 
 def test_four_questions_at_once_each_get_their_own_answer(server, tmp_path):

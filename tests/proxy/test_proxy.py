@@ -209,11 +209,13 @@ def test_something_of_ours_breaks(upstream: Upstream, address: str, monkeypatch:
 
 
 def test_a_look_that_takes_too_long(upstream: Upstream, pair: Any, fronting: Callable[..., Any]) -> None:
+    from arr_coc.app.proxy.packer import ProxyLimits
+
     def slow(pixels: Any, question: str) -> Any:
         time.sleep(1.5)
         return pixels[..., 0] / 255.0
 
-    with running(upstream) as behind, fronting(behind, look_seconds=0.2, relevance=slow) as address:
+    with running(upstream) as behind, fronting(behind, limits=ProxyLimits(look_seconds=1), relevance=slow) as address:
         body = chat()
         answer = post(address, body)
         assert upstream.last == body
@@ -265,9 +267,9 @@ def test_keys_are_never_logged(upstream: Upstream, address: str, caplog: pytest.
 
 
 def test_who_may_ask(upstream: Upstream, fronting: Callable[..., Any]) -> None:
-    from arr_coc.app.web import Limits
+    from arr_coc.app.proxy.packer import ProxyLimits
 
-    with running(upstream) as behind, fronting(behind, key="long-enough", limits=Limits(upload=10_000)) as address:
+    with running(upstream) as behind, fronting(behind, key="long-enough", limits=ProxyLimits(upload=10_000)) as address:
         assert post(address, chat(SMALL)).status_code == 401
         assert post(address, b"{}", x_arr_coc_key="long-enough").status_code == 200
         assert "x-arr-coc-key" not in upstream.seen[-1][1]
@@ -282,7 +284,7 @@ def test_who_may_ask(upstream: Upstream, fronting: Callable[..., Any]) -> None:
 
 
 def test_a_dead_and_a_slow_upstream(upstream: Upstream, fronting: Callable[..., Any]) -> None:
-    from arr_coc.app.web import Limits
+    from arr_coc.app.proxy.packer import ProxyLimits
 
     with running(upstream) as behind:
         pass  # nobody is there any more
@@ -293,7 +295,7 @@ def test_a_dead_and_a_slow_upstream(upstream: Upstream, fronting: Callable[..., 
         answer = post(address, chat(), "/v1/messages")
         assert answer.json()["type"] == "error"
     slow = Upstream(wait=2.5)
-    with running(slow) as behind, fronting(behind, limits=Limits(seconds=1)) as address:
+    with running(slow) as behind, fronting(behind, limits=ProxyLimits(seconds=1)) as address:
         assert post(address, chat(SMALL)).status_code == 504
 
 

@@ -27,7 +27,7 @@ def serving() -> Iterator[str]:
     if not has_weights():
         pytest.skip("the bundled weights are not here")
     import arr_coc
-    from arr_coc.app.serve import Engine, build_api
+    from arr_coc.app.serve.api import Engine, build_api
     from arr_coc.app.web import Limits
 
     engine = Engine(copy(arr_coc.Eye.from_pretrained("mini")), Limits())

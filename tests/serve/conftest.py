@@ -40,7 +40,7 @@ def serving(eye: Any) -> Callable[..., Any]:
     ) -> Iterator[Served]:
         import uvicorn
 
-        from arr_coc.app.serve import Engine, build_api
+        from arr_coc.app.serve.api import Engine, build_api
         from arr_coc.app.web import Limits
 
         engine = Engine(copy(eye) if model is None else model, Limits(**limits))

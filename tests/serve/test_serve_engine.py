@@ -22,8 +22,7 @@ def asked_of(question: str, how: dict[str, Any], picture: Any = SIGNS, **more: A
 def answered(eye: Any, asked: list[Any], leave: int | None = None, lookers: int = 1) -> list[list[Any]]:
     """What the engine tells of requests that it takes as one batch. leave: the one whose reader goes at a word.
     lookers: how many pictures are looked at side by side."""
-    from arr_coc.app.serve import Engine
-    from arr_coc.app.serve.engine import ServeJob
+    from arr_coc.app.serve.engine import Engine, ServeJob
 
     told: list[list[Any]] = [[] for _ in asked]
     jobs: list[ServeJob] = []

@@ -19,10 +19,9 @@ from ..packing.packed import encode, told
 from ..packing.prices.tables import table_for
 from ..pictures.document import Document
 from . import web
-from .proxy.packer import PAGES_SHOWN, PackedSlot, Packer, PackJob, ProxySettings
+from .proxy.packer import PAGES_SHOWN, PackedSlot, Packer, PackJob, ProxyLimits, ProxySettings
 from .proxy.protocols import Slot
 
-PORT = 8020
 LIMITS = ("upload", "pixels", "pages", "seconds")
 Result = TypeVar("Result")
 
@@ -33,7 +32,8 @@ class AgentTools:
     def __init__(self, root: Path, model: str, limits: web.Limits) -> None:
         self.root, self.limits, self.table = root.resolve(strict=True), limits, table_for(model)
         # Nothing is sent to this address: only the packing of a proxy is used.
-        self.packer = Packer(ProxySettings("http://127.0.0.1", limits=limits, look_seconds=limits.seconds))
+        own = ProxyLimits(**vars(limits), look_seconds=limits.seconds)
+        self.packer = Packer(ProxySettings("http://127.0.0.1", limits=own))
 
     def find(self, path: str) -> Path:
         """A file below the root, and not too large."""
@@ -96,17 +96,15 @@ class AgentTools:
             tokens = sum(table.tokens(page.size) for page in Document.of(place))
             return f"{tokens} tokens for {table.name}, {table.as_told}"
 
-        return await working(context, self.packer.timed(count))
+        return await working(context, self.packer.timed(count), f"counting {place.name}")
 
 
-async def working(context: Context, work: Awaitable[Result], words: str = "") -> Result:
+async def working(context: Context, work: Awaitable[Result], words: str) -> Result:
     """The result of a tool's work, with progress; what the caller can mend is an error in one line."""
     try:
-        if words:
-            await context.report_progress(0, 1, words)
+        await context.report_progress(0, 1, words)
         found = await work
-        if words:
-            await context.report_progress(1, 1, "done")
+        await context.report_progress(1, 1, "done")
         return found
     except (InputError, TimeoutError) as error:
         raise ToolError(str(error)) from None
@@ -124,7 +122,6 @@ def build_server(root: Path, model: str, limits: web.Limits) -> MCPServer:
 
 def build_http(server: MCPServer, limits: web.Limits, host: str = web.LOOPBACK, key: str | None = None) -> web.Guard:
     """The same over HTTP at /mcp, behind the guard of every server here."""
-    web.check_exposure(host, key)
-    guard = web.Guard(server.streamable_http_app(host=host), host, key, limits.upload, limits.queue)
+    guard = web.Guard(server.streamable_http_app(host=host), host, key, limits)
     guard.log = logging.getLogger("arr_coc.mcp")
     return guard

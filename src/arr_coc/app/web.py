@@ -62,18 +62,14 @@ class Limits:
     max_budget: int | None = None
 
     def __post_init__(self) -> None:
-        check_limits(self)
+        for name, value in vars(self).items():
+            if value is not None and not 1 <= value < math.inf:
+                raise InputError(f"the limit {name}={value} cannot be held; give a number of at least 1")
         if self.pixels > MAX_PIXELS:
             raise InputError(f"the limit pixels={self.pixels} is not safe; give at most {MAX_PIXELS}")
 
 
 LIMITS = tuple(one.name for one in fields(Limits))
-
-
-def check_limits(limits: object) -> None:
-    for name, value in vars(limits).items():
-        if value is not None and not 1 <= value < math.inf:
-            raise InputError(f"the limit {name}={value} cannot be held; give a number of at least 1")
 
 
 def is_loopback(host: str) -> bool:
@@ -149,22 +145,30 @@ async def unless_gone(request: Request, work: Coroutine[object, None, Result]) -
 
 class Guard:
     """Around an application: the name of the host, pages of other sites, the secret, the kind and the size of a
-    request; one line of log for each. most_open: requests that may be open at once."""
+    request; one line of log for each. observe: called with path, status and seconds of every request."""
 
     log = logging.getLogger("arr_coc.serve")
     SECRET_NEEDED = "a key is needed: Authorization: Bearer …"
-    # What a client must send to be asked for the secret, and the headers of every answer.
+    # What the secret is called and the variable that holds it, what a client must send to be asked for it, and the
+    # headers of every answer.
+    SECRET = ("key", "ARR_COC_API_KEY")
     CHALLENGE = "Bearer"
     HEADERS: tuple[tuple[bytes, bytes], ...] = ()
 
-    def __init__(self, application: Application, host: str, secret: str | None, upload: int, most_open: int) -> None:
+    def __init__(
+        self,
+        application: Application,
+        host: str,
+        secret: str | None,
+        limits: Limits,
+        observe: Callable[[str, int, float], None] = lambda path, status, seconds: None,
+    ) -> None:
+        check_exposure(host, secret, *self.SECRET)
         self.application, self.secret = application, secret
-        self.upload, self.most_open, self.open = upload, most_open, 0
+        self.upload, self.most_open, self.open = limits.upload, 2 * (limits.queue + limits.batch), 0
+        self.observe = observe
         # A page of another site could reach a loopback server through a name of its own.
         self.hosts = {"localhost", LOOPBACK, "[::1]"} if is_loopback(host) else None
-
-    def observe(self, path: str, status: int, seconds: float) -> None:
-        """Called once a request is over."""
 
     def must_be_json(self, path: str) -> bool:
         return True

@@ -17,6 +17,7 @@ from ...core.values import DocumentAllocation, PageShare
 from ...decide_document import listed
 from ...looking import Prepared, prepare
 from ...options import check_question
+from ...pictures.document import Document
 from .console import print_json, progress, say, seconds_line, wait_asleep, writing
 from .inputs import PictureSource, check_model, check_record, expand
 from .look import write_drawn
@@ -90,14 +91,18 @@ def write_answer(out: Path, source: PictureSource, query: str, answer: Answer) -
         drawn = homunculus(prepared.picture, answer.allocation, None, query, answer=answer)
         files = write_drawn(out, name, {"homunculus": drawn}, answer.allocation)
     else:
-        document = prepared.document
-        read = dict(zip(answer.pages, (step.allocation for step in answer.passes), strict=False))
-        shares = tuple(PageShare(page.number, page.name, 0, read.get(page.number)) for page in document.pages)
-        laid = DocumentAllocation(shares, answer.tokens, answer.allocation.strategy, document.name, document.of_pages)
-        files = write_drawn(out, name, {"pages": document_sheet(document, laid, query)}, laid)
+        laid = pages_read(prepared.document, answer)
+        files = write_drawn(out, name, {"pages": document_sheet(prepared.document, laid, query)}, laid)
     with writing(out):
         write_json(out / f"{name}.answer.json", answer.to_json())
     return {**files, "answer": str(out / f"{name}.answer.json")}
+
+
+def pages_read(document: Document, answer: Answer) -> DocumentAllocation:
+    """The pages of a document with what was read of them."""
+    read = dict(zip(answer.pages, (step.allocation for step in answer.passes), strict=False))
+    shares = tuple(PageShare(page.number, page.name, 0, read.get(page.number)) for page in document.pages)
+    return DocumentAllocation(shares, answer.tokens, answer.allocation.strategy, document.name, document.of_pages)
 
 
 def print_answer(name: str, query: str, answer: Answer, files: Mapping[str, str]) -> None:

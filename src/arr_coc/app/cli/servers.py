@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
@@ -15,21 +17,34 @@ from ...core.folders import MINI
 from .inputs import check_model, check_packages, check_record
 from .options import Choices, Listening, Model, Record, limits_of, with_options
 
-
-def secret(variable: str) -> str | None:
-    """A secret of the environment, because other users can read a command line."""
-    return os.environ.get(variable) or None
+if TYPE_CHECKING:
+    from ..web import Application
 
 
-def log_requests(name: str) -> None:
-    """One line on the standard error for each request."""
-    logging.basicConfig(format="%(asctime)s %(message)s", level=logging.WARNING)
-    logging.getLogger(name).setLevel(logging.INFO)
+class Place(NamedTuple):
+    """Where a server listens. secret: what clients must send."""
 
+    host: str
+    port: int
+    secret: str | None
 
-def announce(words: str) -> None:
-    """Print where a server is, once it is there."""
-    print(f"{words} (Ctrl-C ends it)", flush=True)
+    @classmethod
+    def of(cls, given: Listening, usual: int, kind: str = "key", variable: str = "ARR_COC_API_KEY") -> Place:
+        """The secret is in the environment, because other users can read a command line."""
+        from ..web import check_exposure
+
+        secret, (host, port) = os.environ.get(variable) or None, given.address(usual)
+        check_exposure(host, secret, kind, variable)
+        return cls(host, port, secret)
+
+    def serve(self, application: Application, words: Callable[[str], str], log: str = "", grace: int = 2) -> None:
+        """Serve until interrupted. words: say where it is, once it is there. log: that has a line for each request."""
+        from ..web import run
+
+        if log:
+            logging.basicConfig(format="%(asctime)s %(message)s", level=logging.WARNING)
+            logging.getLogger(log).setLevel(logging.INFO)
+        run(application, self.host, self.port, lambda at: print(f"{words(at)} (Ctrl-C ends it)", flush=True), grace)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,26 +73,21 @@ def serve(given: ServeCommand) -> None:
       ARR_COC_API_KEY=… arr-coc serve --bind 0.0.0.0:8000
     """
     check_packages("serve", "fastapi", "uvicorn", "prometheus_client")
-    from ..web import LIMITS, Limits, check_exposure
+    from ..web import LIMITS, Limits
 
-    key, (host, port) = secret("ARR_COC_API_KEY"), given.address(8000)
-    check_exposure(host, key)
-    limits, options = Limits(**limits_of(given.limit, LIMITS)), given.options
+    place, limits = Place.of(given, 8000), Limits(**limits_of(given.limit, LIMITS))
+    options = given.options.default(relevance="auto")
     check_record(given.record)
     check_model(given.model)
-    from ..serve.api import serve as run
+    from ...asking import loaded_or_light
+    from ..serve.api import GRACE, build_api
+    from ..serve.engine import Engine, QuickEngine
 
-    log_requests("arr_coc.serve")
-    run(
-        given.model,
-        host=host,
-        port=port,
-        key=key,
-        limits=limits,
-        record=given.record,
-        options=options,
-        ready=lambda address: announce(f"{given.model} answers at {address}v1"),
-    )
+    eye = loaded_or_light(given.model, options.device, relevance=options.relevance, record=given.record)
+    engine = (Engine if hasattr(eye.engine, "model") else QuickEngine)(eye, limits)
+    api = build_api(engine, host=place.host, key=place.secret, budget=options.budget)
+    with suppress(KeyboardInterrupt):  # by then everything has been answered
+        place.serve(api, lambda at: f"{given.model} answers at {at}v1", "arr_coc.serve", GRACE)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,33 +124,20 @@ def proxy(given: ProxyCommand) -> None:
     """
     check_packages("serve", "fastapi", "uvicorn", "prometheus_client", "httpx")
     from ...looking import check_relevance
-    from ..proxy.packer import LIMITS, ProxySettings, proxy_limits
-    from ..web import check_exposure
+    from ..proxy.packer import LIMITS, ProxyLimits, ProxySettings
 
-    key, (host, port) = secret("ARR_COC_API_KEY"), given.address(8010)
-    check_exposure(host, key)
+    place = Place.of(given, 8010)
     options = given.options.default(relevance="auto", budget=0.25)
     check_relevance(options.relevance)
-    limits = limits_of(given.limit, LIMITS)
-    own = {name: limits.pop(name) for name in ("cache", "look_seconds") if name in limits}
-    settings = ProxySettings(
-        given.upstream,
-        given.model,
-        options=options,
-        fade=given.fade,
-        limits=proxy_limits(**limits),
-        **own,
-    )
-    from ..proxy.api import run_proxy
+    limits = ProxyLimits(**limits_of(given.limit, LIMITS))
+    settings = ProxySettings(given.upstream, given.model, options, given.fade, limits)
+    from ..proxy.api import GRACE, build_proxy
 
-    log_requests("arr_coc.proxy")
-    run_proxy(
-        settings,
-        host=host,
-        port=port,
-        key=key,
-        ready=lambda address: announce(f"{address} stands in front of {given.upstream}"),
-    )
+    # An answer that is broken off has its line already.
+    logging.getLogger("uvicorn.error").addFilter(lambda one: "without completing" not in one.getMessage())
+    api = build_proxy(settings, host=place.host, key=place.secret)
+    with suppress(KeyboardInterrupt):
+        place.serve(api, lambda at: f"{at} stands in front of {given.upstream}", "arr_coc.proxy", GRACE)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -167,16 +164,16 @@ def mcp(given: McpCommand) -> None:
     check_packages("mcp", "mcp")
     if not given.root.is_dir():
         raise InputError(f"--root {given.root} is no folder; give one that holds pictures or PDFs")
-    from ..mcp import LIMITS, PORT, build_http, build_server
-    from ..web import Limits, run
+    from ..mcp import LIMITS, build_http, build_server
+    from ..web import Limits
 
     limits = Limits(**limits_of(given.limit, LIMITS))
     server = build_server(given.root, given.model, limits)
     if given.bind is None:
         return server.run("stdio")
-    key, (host, port) = secret("ARR_COC_API_KEY"), given.address(PORT)
-    log_requests("arr_coc.mcp")
-    return run(build_http(server, limits, host, key), host, port, lambda at: announce(f"Tools for agents at {at}mcp"))
+    place = Place.of(given, 8020)
+    api = build_http(server, limits, place.host, place.secret)
+    return place.serve(api, lambda at: f"Tools for agents at {at}mcp", "arr_coc.mcp")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -204,21 +201,17 @@ def microscope(given: MicroscopeCommand) -> None:
       arr-coc microscope --model mini --model ./my-qwen3-vl
       ARR_COC_PASSWORD=… arr-coc microscope --bind 0.0.0.0:7860
     """
-    from ..microscope.serving import LIMITS, PageLimits, check_exposure
-    from ..microscope.serving import serve as run
+    from ..microscope.desk import LIMITS, SECRET, Desk, PageLimits
 
-    password, (host, port) = secret("ARR_COC_PASSWORD"), given.address(7860)
-    check_exposure(host, password)
-    limits, options = PageLimits(**limits_of(given.limit, LIMITS)), given.options
+    place, limits = Place.of(given, 7860, *SECRET), PageLimits(**limits_of(given.limit, LIMITS))
+    options, models = given.options, tuple(given.model or [MINI])
     for name in given.model or ():
         check_model(name)
+    check_packages("microscope", "gradio")
+    from ..microscope.serving import build_app, keep_swept
 
-    run(
-        tuple(given.model or [MINI]),
-        host=host,
-        port=port,
-        password=password,
-        limits=limits,
-        options=options,
-        ready=lambda address: announce(f"The microscope is at {address}"),
-    )
+    desk = Desk(models, options)
+    with keep_swept(desk):
+        application = build_app(desk, host=place.host, password=place.secret, limits=limits)
+        desk.warm_up()
+        place.serve(application, lambda at: f"The microscope is at {at}")

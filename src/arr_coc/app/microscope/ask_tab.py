@@ -1,5 +1,5 @@
-"""Ask: the answer, how sure it is, where the tokens went and what each pass saw; the three ways of knowing and their
-tensions; and all pages of a document under one budget."""
+"""Ask: the answer, how sure it is, where the tokens went and what each pass saw, on all pages of a document; and the
+three ways of knowing with their tensions."""
 
 from __future__ import annotations
 
@@ -8,28 +8,24 @@ from dataclasses import replace
 from html import escape
 from typing import Any
 
+import gradio as gr
 import numpy as np
 
 from ...attending.allocate import allocate
 from ...attending.frame import Frame
 from ...balancing.tensions import DEFAULT_TENSIONS, TENSION_NAMES, balance, sharpen
 from ...core.answer import Answer, is_unsure, sureness_words
-from ...core.errors import InputError
 from ...core.values import Allocation, Relevance
-from ...decide_document import DocumentLook
 from ...draw import document_sheet, foveated, heat, overlay
-from ...looking import prepare
 from ...options import Options, check_question
-from ...pictures.document import is_pdf
 from ...pictures.load import Picture
+from ..cli.ask import pages_read
 from . import kit
 from .desk import Desk, true_answer
-from .kit import Figure, PageState, budget, card, figures, meter, notes, shown_pixels, shown_size, table
+from .kit import Figure, PageState, budget, card, figures, meter, notes, shown_pixels, shown_size
 
 # Sides of pictures in pixels: a pass; a way of knowing, which is drawn again as a slider moves.
 PASS_SIDE, WAY_SIDE = 360, 400
-# Rows of the table of pages, and tokens of a document.
-PAGE_ROWS, PAGE_TOKENS = 12, 256
 WAYS = {
     "propositional": ("Propositional", "What is there to be read: local information."),
     "perspectival": ("Perspectival", "What stands out from here: saliency, less at the edge."),
@@ -46,7 +42,7 @@ POLES = (
 # ---- the answer ------------------------------------------------------------------------------------------------------
 
 
-def show_answer(desk: Desk, path: str | None, state: PageState) -> kit.SheetContent:
+def show_answer(desk: Desk, path: str | None, state: PageState) -> str:
     """Ask the chosen model, in one pass or several, and show what led to the answer."""
     from ...answering.esper import Esper
 
@@ -57,17 +53,22 @@ def show_answer(desk: Desk, path: str | None, state: PageState) -> kit.SheetCont
         answer = Esper(eye, "four_pass").set_image(document or picture).ask(state.q, state.budget, passes=state.passes)
     else:
         answer = eye.ask(state.q, state.budget)
+    sheet = ""
     if document is not None and answer.pages:
         picture = document.pages[answer.pages[-1] - 1].draw()
+        drawn = document_sheet(document, pages_read(document, answer), state.q)
+        shown = Figure(np.asarray(drawn), "All pages", "Those with tokens stand out; the bar says how many.")
+        sheet = figures([shown], "one")
     relevance = eye.scored(state.q) if eye.relevance in ("auto", "scorer") else None
     html = [
         answer_card(answer, true_answer(state.picture, state.q)),
         passes_strip(picture, answer) if len(answer.passes) > 1 and not answer.pages else "",
+        sheet,
         figures(answer_figures(picture, answer.allocation, relevance), "pairs"),
         budget(answer.allocation),
         notes([*picture.notes, *answer.notes]),
     ]
-    return kit.SheetContent("".join(html), state.link())
+    return "".join(html)
 
 
 def answer_card(answer: Answer, truth: str | None) -> str:
@@ -132,52 +133,17 @@ def show_ways(desk: Desk, path: str | None, state: PageState, tensions: Sequence
     return f"{figures(panes, 'thirds')}{figures(balanced, 'pairs')}{notes(look.notes)}"
 
 
-# ---- pages of a document ---------------------------------------------------------------------------------------------
-
-
-def show_pages(desk: Desk, path: str | None, query: str, tokens: int | None) -> str:
-    """One question about all pages of a PDF: which of them get tokens, and why."""
-    check_question(query)
-    file = desk.own_file(path, "PDF")
-    if not is_pdf(file):
-        raise InputError(f"{file.name} is no PDF; open one on the left")
-    prepared = desk.remember(("document", str(file), file.stat().st_mtime_ns), lambda: prepare(file))
-    look = prepared.look(query, Options(budget=tokens))
-    if not isinstance(look, DocumentLook):
-        raise InputError(f"{file.name} has one page: click it on the left, and ask about it as about any picture")
-    allocation = look.allocation
-    sheet = np.asarray(document_sheet(look.document, allocation, query))
-    shown = [Figure(sheet, "All pages", "Those with tokens stand out; the bar says how many.")]
-    rows = [(one.number, one.tokens, one.full, one.why) for one in allocation.ranked[:PAGE_ROWS]]
-    spent = f"{allocation.tokens} of {allocation.full} tokens"
-    caption = f"{spent} on {len(allocation.funded)} of {allocation.of_pages} pages"
-    return figures(shown, "one") + table(("Page", "Tokens", "Of", "Why"), rows, caption) + notes(allocation.notes)
-
-
 # ---- the tab ---------------------------------------------------------------------------------------------------------
 
 
 def ask_tab(page: kit.MicroscopePage) -> None:
-    gr = kit.gradio()
-    kit.TabSheet(page, "ask").shows(lambda path, state: show_answer(page.desk, path, state), how=kit.MODEL)
+    kit.tab_view(page, "ask", lambda path, state: show_answer(page.desk, path, state), how=kit.MODEL)
     with gr.Accordion("Three ways of knowing, and their tensions", open=False, elem_id="ways"):
         ways_part(page)
-    with gr.Accordion("All pages of the PDF on the left", open=False, elem_id="pages"):
-        with gr.Row():
-            tokens = gr.Number(PAGE_TOKENS, label="Tokens for all pages", precision=0, minimum=1, elem_id="page-tokens")
-            go = gr.Button("Look at all pages", elem_id="look-pages")
-        view = gr.HTML(elem_id="view-pages", padding=False)
-
-        def look_at_pages(path: str | None, query: str, number: int | None) -> str:
-            html, trouble = kit.in_a_sentence(lambda: show_pages(page.desk, path, (query or "").strip(), number))
-            return html or trouble
-
-        go.click(look_at_pages, [page.pdf, page.question, tokens], [view], show_progress="minimal", **kit.MODEL)
 
 
 def ways_part(page: kit.MicroscopePage) -> None:
     """The sliders of the tensions and the maps that follow them."""
-    gr = kit.gradio()
     with gr.Row(elem_classes="tension-row"):
         sliders = [
             gr.Slider(
@@ -197,7 +163,7 @@ def ways_part(page: kit.MicroscopePage) -> None:
 
     def maps(*values: Any) -> str:
         common, moved = values[: len(page.common)], values[len(page.common) :]
-        html, trouble = kit.in_a_sentence(lambda: show_ways(page.desk, common[0], page.state("ask", common), moved))
+        html, trouble = kit.in_a_sentence(lambda: show_ways(page.desk, common[0], page.state(common), moved))
         return html or trouble
 
     inputs = [*page.common, *sliders]

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING
 
+import gradio as gr
 import numpy as np
 
 from ...core.errors import InputError
@@ -14,7 +15,7 @@ from ...draw import foveated, heat, overlay
 from ...options import Options, check_question
 from . import kit
 from .desk import Desk
-from .kit import Figure, PageState, card, figures, notes, shown_pixels, shown_size
+from .kit import Figure, card, figures, notes, shown_pixels, shown_size
 
 if TYPE_CHECKING:
     from ...core.answer import Answer
@@ -68,20 +69,17 @@ def watch_clip(desk: Desk, path: str | None, query: str, share: float, progress:
 def show_film(clip: Clip) -> str:
     """The film of the homunculus, and what was answered."""
     watched, answer = clip.watched, clip.answer
-    facts = [
-        f"{len(watched.frames)} frames",
-        f"{len(watched.cuts)} cut{'s' * (len(watched.cuts) != 1)}",
-    ]
+    facts = f"{len(watched.frames)} frames; {len(watched.cuts)} cut{'s' * (len(watched.cuts) != 1)}"
     film = (
         '<video controls muted playsinline preload="auto" aria-label="homunculus of the clip" '
         f'src="gradio_api/file={escape(clip.film)}"></video>'
     )
     spent = f"{watched.tokens} of {watched.full} tokens ({100 * watched.tokens / watched.full:.1f} %)"
     said = card(answer.text, answer.uncertainty, None, spent)
-    return f'{said}<p class="summary">{escape("; ".join(facts))}</p>{film}{notes(watched.notes)}'
+    return f'{said}<p class="summary">{facts}</p>{film}{notes(watched.notes)}'
 
 
-def show_frame(clip: Clip, number: int) -> kit.SheetContent:
+def show_frame(clip: Clip, number: int) -> str:
     """One frame under the scrubber."""
     watched = clip.watched
     number = min(max(number, 0), len(watched.frames) - 1)
@@ -95,12 +93,10 @@ def show_frame(clip: Clip, number: int) -> kit.SheetContent:
     ]
     words = [f"frame {number + 1} of {len(watched.frames)}", f"{watched.seconds[number]:.2f} s"]
     words += [f"scene {seen.scene + 1}", *(["a cut"] if seen.cut else [])]
-    html = f'<p class="summary">{escape(", ".join(words))}</p>{figures(panes, "thirds")}'
-    return kit.SheetContent(html, PageState("clips").link())
+    return f'<p class="summary">{escape(", ".join(words))}</p>{figures(panes, "thirds")}'
 
 
 def clips_tab(page: kit.MicroscopePage) -> None:
-    gr = kit.gradio()
     with gr.Row():
         clip = kit.only_uploads(gr.File(label="Clip", file_types=["video"], height=120, elem_id="clip"))
         with gr.Column(min_width=280):
@@ -111,7 +107,7 @@ def clips_tab(page: kit.MicroscopePage) -> None:
     trouble = gr.HTML(padding=False, elem_id="clip-trouble")
     film = gr.HTML(padding=False, elem_id="film")
     scrubber = gr.Slider(0, 1, 0, step=1, label="Frame", elem_id="scrubber", visible=False)
-    sheet = kit.TabSheet(page, "clips")
+    view = gr.HTML(elem_id="view-clips", padding=False)
 
     def watch(path: str | None, words: str, part: float, progress: Callable[..., object]) -> tuple[object, ...]:
         seen, complaint = kit.in_a_sentence(
@@ -122,12 +118,12 @@ def clips_tab(page: kit.MicroscopePage) -> None:
         last = len(seen.watched.frames) - 1
         return seen, show_film(seen), gr.Slider(maximum=max(last, 1), value=0, visible=last > 0), ""
 
-    def frame(one: Clip | None, number: float) -> tuple[object, ...]:
-        return ("", gr.skip()) if one is None else sheet.filled(lambda: show_frame(one, int(number)))
+    def frame(one: Clip | None, number: float) -> str:
+        return "" if one is None else show_frame(one, int(number))
 
     watch.__defaults__ = (gr.Progress(),)  # how Gradio hands over its progress bar
     outputs = [held, film, scrubber, trouble]
     events = [go.click, query.submit]
     done = gr.on(events, watch, [clip, query, share], outputs, show_progress="minimal", **kit.MODEL)
-    done.then(frame, [held, scrubber], sheet.outputs, **kit.LIVE)
-    scrubber.input(frame, [held, scrubber], sheet.outputs, **kit.LIVE)
+    for event in (done.then, scrubber.input):
+        event(frame, [held, scrubber], [view], **kit.LIVE)

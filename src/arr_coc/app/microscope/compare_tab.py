@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gradio as gr
+
 from ...attending.strategies import strategy_names
 from ...core.compare import compare
 from ...core.errors import InputError
@@ -9,7 +11,7 @@ from ...draw import difference_map, foveated, overlay
 from ...options import Options, check_question
 from . import kit
 from .desk import Desk
-from .kit import Figure, PageState, figures, notes, shown_pixels, shown_size, table
+from .kit import Figure, PageState, figures, notes, shown_pixels, shown_size
 
 SIDE = 480
 # Not offered: classic needs 64 tokens and a large picture, full needs all of them, oracle needs true boxes, clusters
@@ -30,7 +32,7 @@ def sides_of(state: PageState) -> list[tuple[str, str]]:
     return [(state.q, state.first), (state.q, state.second)]
 
 
-def show_comparison(desk: Desk, path: str | None, state: PageState) -> kit.SheetContent:
+def show_comparison(desk: Desk, path: str | None, state: PageState) -> str:
     """Look twice at one picture for the same number of tokens."""
     prepared, sides = desk.prepared(path), sides_of(state)
     picture = prepared.picture
@@ -43,7 +45,7 @@ def show_comparison(desk: Desk, path: str | None, state: PageState) -> kit.Sheet
     size = shown_size(picture.size, SIDE)
     pixels = shown_pixels(picture.pixels, size)
     panes = [
-        Figure(overlay(pixels, one), f"{side}: {title}", f"{one.tokens} tokens")
+        Figure(overlay(pixels, one), f"{side}: {title}", f"{one.tokens} of {one.full} tokens")
         for one, title, side in zip((first, second), titles, ("Left", "Right"), strict=True)
     ]
     panes += [
@@ -52,28 +54,26 @@ def show_comparison(desk: Desk, path: str | None, state: PageState) -> kit.Sheet
     ]
     words = "Orange: more detail on the left. Blue: more on the right."
     difference = Figure(difference_map(first, second, size, pixels), "Where they differ", words)
-    rows = [
-        ("tokens, left", f"{first.tokens} of {first.full}"),
-        ("tokens, right", f"{second.tokens} of {second.full}"),
-        ("tokens moved", f"{result.moved:.0f}"),
-        ("in the same places", f"{100 * result.overlap:.0f} %"),
-        ("similarity", f"{result.similarity:.2f}"),
-    ]
-    distances = table(("the two", ""), rows, "How far they are apart")
-    beside = f'<div class="beside">{figures([difference], "one")}{distances}</div>'
+    distances = notes(
+        [
+            f"tokens moved: {result.moved:.0f}",
+            f"in the same places: {100 * result.overlap:.0f} %",
+            f"similarity: {result.similarity:.2f}",
+        ]
+    )
+    beside = f'<div class="beside">{figures([difference], "one")}<div>{distances}</div></div>'
     said = notes([note for look in looks for note in look.notes])
-    return kit.SheetContent(figures(panes, "pairs") + beside + said, state.link())
+    return figures(panes, "pairs") + beside + said
 
 
 def compare_tab(page: kit.MicroscopePage) -> None:
-    gr = kit.gradio()
     with gr.Row():
         by = gr.Radio(["strategies", "questions"], value="strategies", label="Compare two", elem_id="by", min_width=200)
         first = gr.Dropdown(list(OFFERED), value="quadtree", label="Left strategy", elem_id="first", min_width=150)
         second = gr.Dropdown(list(OFFERED), value="uniform", label="Right strategy", elem_id="second", min_width=150)
     other = gr.Textbox(label="Right question", elem_id="other-question", max_length=kit.LONGEST_QUERY, visible=False)
     controls = {"by": by, "first": first, "second": second, "q2": other}
-    kit.TabSheet(page, "compare").shows(lambda path, state: show_comparison(page.desk, path, state), controls)
+    kit.tab_view(page, "compare", lambda path, state: show_comparison(page.desk, path, state), controls)
     for control in (by, first, second):
         control.input(None, None, None, js=kit.RUN_BY_ITSELF)
     other.submit(None, None, None, js=kit.RUN)

@@ -15,6 +15,7 @@ import tempfile
 from collections.abc import Callable, Hashable, Sequence
 from contextlib import suppress
 from copy import copy
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from threading import Lock
@@ -28,12 +29,13 @@ from ...looking import VIEW_SIDE, Prepared
 from ...options import Options
 from ...pictures.document import Document, is_pdf
 from ...pictures.load import Picture, load_picture
+from ..web import Limits
 
 if TYPE_CHECKING:
     from ...answering.eye import Eye
 
 Made = TypeVar("Made")
-# The picture of a visitor, whose name no link holds.
+# The picture of a visitor.
 UPLOAD = "upload"
 FIRST_PICTURE, FIRST_QUERY = "street.png", "What does the pink sign say?"
 # The longer side of a picture, in pixels: larger photos are reduced.
@@ -46,6 +48,17 @@ PICTURE_BYTES, REMEMBERED = 512 << 20, 24
 UPLOAD_SECONDS, UPLOADS, UPLOAD_BYTES = 3600, 256, 1 << 30
 
 log = logging.getLogger("arr_coc.app.microscope")
+LIMITS = ("upload", "pixels", "queue")
+# What the secret of the page is called, and the variable that holds it.
+SECRET = ("password", "ARR_COC_PASSWORD")
+
+
+@dataclass(frozen=True)
+class PageLimits(Limits):
+    """upload: bytes of one upload. pixels: of one picture or frame. queue: visitors' requests that may wait."""
+
+    upload: int = 48 * 1024 * 1024
+    pixels: int = MOST_PIXELS
 
 
 @cache

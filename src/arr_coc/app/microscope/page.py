@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+import gradio as gr
 from PIL import Image
 
 from ... import __version__
@@ -17,13 +17,10 @@ from . import kit
 from .ask_tab import ask_tab
 from .clips_tab import clips_tab
 from .compare_tab import compare_tab
-from .desk import UPLOAD, Desk, example_questions
-from .kit import MicroscopePage, gradio, read_link, sentence
+from .desk import FIRST_PICTURE, FIRST_QUERY, UPLOAD, Desk, example_questions
+from .kit import MicroscopePage
 
-if TYPE_CHECKING:
-    from gradio import Blocks, Dataset, Request, SelectData
-
-# key of the link → what the tab is called, and what builds it
+# id of a tab → what it is called, and what builds it
 TABS = {"ask": ("Ask", ask_tab), "compare": ("Compare", compare_tab), "clips": ("Clips", clips_tab)}
 ASSETS = Path(__file__).parent / "assets"
 # Pages that are shown of one PDF, and the resolution of their thumbnails.
@@ -42,45 +39,39 @@ FOOTER = (
 STATUS = '<p id="working" role="status"><span id="doing"></span> <span id="clock" aria-hidden="true"></span></p>'
 
 
-def build_page(desk: Desk) -> Blocks:
+def build_page(desk: Desk) -> gr.Blocks:
     """The whole page as Gradio blocks; `serving.build_app` puts it behind its limits."""
-    gr, page = gradio(), MicroscopePage(desk)
+    page = MicroscopePage(desk)
     with gr.Blocks(
         analytics_enabled=False, title="ARR-COC microscope", fill_width=True, delete_cache=(600, 3600)
     ) as blocks:
         gr.HTML(HEADER, elem_id="header", padding=False)
-        page.address = gr.Textbox(visible="hidden", elem_id="address")
-        page.address.change(None, [page.address], None, js="(link) => window.arrCoc.keep(link)")
         with gr.Row(elem_id="workbench"):
             with gr.Column(elem_id="sidebar"):
                 sidebar = Sidebar(page)
-            with gr.Column(elem_id="views"):
-                notice = gr.HTML(elem_id="notice", padding=False)
-                with gr.Tabs(elem_id="tabs") as tabs:
-                    for key, (label, build) in TABS.items():
-                        with gr.Tab(label, id=key, elem_id=f"tab-{key}") as tab:
-                            build(page)
-                        tab.select(None, None, None, js=RUN_LATER)
+            with gr.Column(elem_id="views"), gr.Tabs(elem_id="tabs"):
+                for key, (label, build) in TABS.items():
+                    with gr.Tab(label, id=key, elem_id=f"tab-{key}") as tab:
+                        build(page)
+                    tab.select(None, None, None, js=RUN_LATER)
         gr.HTML(FOOTER.format(most=desk.most_pixels / 1e6), elem_id="foot", padding=False)
         sidebar.wire()
-        outputs = [*page.common, sidebar.questions, tabs, notice, *page.settings.values()]
-        opened = blocks.load(opener(page), None, outputs, **kit.HIDDEN)
+        opened = blocks.load(partial(pick, page, FIRST_PICTURE, FIRST_QUERY), None, sidebar.shown, **kit.HIDDEN)
         opened.then(None, None, None, js="() => window.arrCoc.open()")
     return blocks
 
 
-def known_questions(picture: str) -> Dataset:
+def known_questions(picture: str) -> gr.Dataset:
     """The questions with known answers about a picture; hidden where there are none."""
     asked = example_questions().get(picture, ())
-    return gradio().Dataset(samples=[[query] for query, _ in asked], visible=bool(asked))
+    return gr.Dataset(samples=[[query] for query, _ in asked], visible=bool(asked))
 
 
 class Sidebar:
     """Picture, question, budget, model and passes."""
 
     def __init__(self, page: MicroscopePage) -> None:
-        gr, desk = gradio(), page.desk
-        self.page = page
+        desk, self.page = page.desk, page
         page.source = gr.State(UPLOAD)
         page.picture = kit.only_uploads(
             gr.Image(
@@ -125,6 +116,7 @@ class Sidebar:
             elem_id="questions",
             samples_per_page=6,
         )
+        self.shown = [page.picture, page.source, page.question, self.questions]
         with gr.Row(elem_id="going"):
             self.go = gr.Button("Ask", variant="primary", elem_id="go")
             self.cancel = gr.Button("Cancel", elem_id="cancel", min_width=90)
@@ -136,9 +128,8 @@ class Sidebar:
     def wire(self) -> None:
         """Say what follows from what; once everything is there."""
         page = self.page
-        shown = [page.picture, page.source, page.question, self.questions]
         for name, button in self.examples.items():
-            button.click(partial(pick, page, name), None, shown, **kit.HIDDEN).then(None, None, None, js=kit.RUN)
+            button.click(partial(pick, page, name), None, self.shown, **kit.HIDDEN).then(None, None, None, js=kit.RUN)
         for event in (page.picture.upload, page.picture.clear):
             own = event(lambda: (UPLOAD, known_questions(UPLOAD)), None, [page.source, self.questions], **kit.HIDDEN)
             own.then(None, None, None, js=kit.RUN_BY_ITSELF)
@@ -155,14 +146,14 @@ class Sidebar:
         page.share.release(None, None, None, js=kit.RUN_BY_ITSELF)
 
 
-def pick(page: MicroscopePage, name: str) -> tuple[object, ...]:
-    """An example with its first question."""
-    return page.desk.example(name), name, example_questions()[name][0][0], known_questions(name)
+def pick(page: MicroscopePage, name: str, query: str = "") -> tuple[object, ...]:
+    """An example with a question, its first where none is given."""
+    return page.desk.example(name), name, query or example_questions()[name][0][0], known_questions(name)
 
 
 def pdf_events(page: MicroscopePage) -> tuple[Callable[..., tuple[object, ...]], Callable[..., tuple[object, ...]]]:
     """What happens when a PDF is opened, and when one of its pages is clicked."""
-    gr, desk = gradio(), page.desk
+    desk = page.desk
 
     def drawn(path: str | None, number: int, side: int | None = None, cover: bool = False) -> str:
         """The file of one page, drawn beside the PDF. cover: asked about it, all pages are meant (`Desk.document`)."""
@@ -188,32 +179,11 @@ def pdf_events(page: MicroscopePage) -> tuple[Callable[..., tuple[object, ...]],
             return gallery, gr.skip(), gr.skip(), gr.skip(), trouble
         return gallery, drawn(path, 1, cover=True), UPLOAD, known_questions(UPLOAD), ""
 
-    def picked(path: str | None, chosen: SelectData) -> tuple[object, ...]:
+    def picked(path: str | None, chosen: gr.SelectData) -> tuple[object, ...]:
         made, trouble = kit.in_a_sentence(lambda: drawn(path, int(chosen.index) + 1))
         return (made, UPLOAD, known_questions(UPLOAD), "") if made else (gr.skip(), gr.skip(), gr.skip(), trouble)
 
-    picked.__annotations__["chosen"] = gr.SelectData
     return opened, picked
-
-
-def opener(page: MicroscopePage) -> Callable[..., list[object]]:
-    """Read the address that the page was opened with."""
-    gr, desk = gradio(), page.desk
-
-    def opened(request: Request) -> list[object]:
-        state, complaints = read_link(dict(request.query_params))
-        model = state.model if state.model in desk.models else desk.models[0]
-        if state.model and state.model != model:
-            complaints.append(f"The link's model is not offered here; {model} is used.")
-        path = None if state.picture == UPLOAD else desk.example(state.picture)
-        if path is None:
-            complaints.append("This link was made with a picture of its owner's: drop that picture here.")
-        sidebar = [path, state.picture, state.q, state.keep, model, state.passes, known_questions(state.picture)]
-        notice = "".join(sentence(one) for one in complaints)
-        return [*sidebar, gr.Tabs(selected=state.tab), notice, *(getattr(state, key) for key in page.settings)]
-
-    opened.__annotations__["request"] = gr.Request
-    return opened
 
 
 def looks() -> dict[str, object]:
@@ -222,7 +192,7 @@ def looks() -> dict[str, object]:
     mono = ["ui-monospace", "SFMono-Regular", "Menlo", "Consolas", "DejaVu Sans Mono", "monospace"]
     script = (ASSETS / "page.js").read_text(encoding="utf-8")
     return {
-        "theme": gradio().themes.Base(primary_hue="sky", neutral_hue="stone", font=sans, font_mono=mono),
+        "theme": gr.themes.Base(primary_hue="sky", neutral_hue="stone", font=sans, font_mono=mono),
         "css": (ASSETS / "page.css").read_text(encoding="utf-8"),
         "head": f'<meta name="color-scheme" content="light dark">\n<script>\n{script}</script>\n',
     }

@@ -10,19 +10,17 @@ import base64
 import os
 import re
 import threading
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
-from importlib import import_module
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 
-from starlette.responses import JSONResponse, Response
+import gradio as gr
+from fastapi import FastAPI
+from fastapi.responses import JSONResponse, Response
 
-from ...options import Options
-from .. import web
 from ..web import LOOPBACK, Application, Guard, Receive, Refused, Scope, Send
-from .desk import MOST_PIXELS, Desk, log
-from .kit import gradio
+from .desk import SECRET, Desk, PageLimits, log
+from .page import build_page, looks
 
-PORT = 7860
 USER = "arr-coc"
 # Multipart boundaries and headers around the one file of an upload; and a message to the queue, which holds settings
 # and the names of files, never their content.
@@ -45,30 +43,11 @@ UPLOAD = "/gradio_api/upload"
 UNUSABLE = Refused(400, "this request cannot be used; reload the page and try again")
 
 
-@dataclass(frozen=True)
-class PageLimits:
-    """upload: bytes of one upload. pixels: of one picture or frame. queue: visitors' requests that may wait."""
-
-    upload: int = 48 * 1024 * 1024
-    pixels: int = MOST_PIXELS
-    queue: int = 64
-
-    def __post_init__(self) -> None:
-        web.check_limits(self)
-
-
-LIMITS = tuple(one.name for one in fields(PageLimits))
-
-
-def check_exposure(host: str, password: str | None) -> None:
-    """Refuse to be reached from other machines without a password."""
-    web.check_exposure(host, password, "password", "ARR_COC_PASSWORD")
-
-
 class PageGuard(Guard):
     """The guard of the page: a password, a list of routes, and headers against the outside."""
 
     log = log
+    SECRET = SECRET
     SECRET_NEEDED, CHALLENGE = "a password is needed", 'Basic realm="microscope"'
     HEADERS = (
         (b"content-security-policy", POLICY.encode()),
@@ -81,8 +60,8 @@ class PageGuard(Guard):
         self, application: Application, host: str, password: str | None, desk: Desk, limits: PageLimits
     ) -> None:
         secret = None if password is None else base64.b64encode(f"{USER}:{password}".encode()).decode()
-        super().__init__(application, host, secret, limits.upload, 4 * limits.queue)
-        self.desk = desk
+        super().__init__(application, host, secret, limits)
+        self.desk, self.most_open = desk, 4 * limits.queue
 
     def must_be_json(self, path: str) -> bool:
         return path != UPLOAD
@@ -102,25 +81,23 @@ class PageGuard(Guard):
     async def answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["path"] == UPLOAD:
             self.desk.sweep_uploads()
-        started = broken = False
+        status = None
 
         async def guarded(message: Scope) -> None:
-            nonlocal started, broken
-            if message["type"] == "http.response.start":
-                started = True
-                # Gradio fails on bodies that are no text and on files without a name; its page sends neither.
-                broken = message["status"] == 500
-                if broken:
-                    await self.refusal_of(UNUSABLE)(scope, receive, send)
-            if not broken:
+            nonlocal status
+            status = message.get("status", status)
+            if status != 500:
                 await send(message)
+            elif "status" in message:
+                # Gradio fails on bodies that are no text and on files without a name; its page sends neither.
+                await self.refusal_of(UNUSABLE)(scope, receive, send)
 
         try:
             await self.application(scope, receive, guarded)
         except Exception as error:
             # One line: a visitor who asks for a stream that is gone should not fill the owner's terminal.
             log.warning("%s could not be answered: %s", scope["path"], " ".join(f"{error!r}".split()))
-            if not started:
+            if status is None:
                 await self.refusal_of(UNUSABLE)(scope, receive, send)
 
 
@@ -133,16 +110,12 @@ def build_app(
 ) -> Application:
     """The page behind its guard, as an ASGI application."""
     limits = limits or PageLimits()
-    check_exposure(host, password)
-    silence_gradio()
     os.environ["GRADIO_TEMP_DIR"] = str(desk.folder)
-    from .page import build_page, looks
-
     desk.most_pixels = limits.pixels
     blocks = build_page(desk)
     blocks.queue(max_size=limits.queue, default_concurrency_limit=2, api_open=False)
-    application = import_module("fastapi").FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
-    gradio().mount_gradio_app(
+    application = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
+    gr.mount_gradio_app(
         application,
         blocks,
         "/",
@@ -162,50 +135,18 @@ def build_app(
     return PageGuard(application, host, password, desk, limits)
 
 
-def silence_gradio() -> None:
-    """Before Gradio is imported: no analytics, no look for newer versions."""
-    os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
-    os.environ["HF_HUB_DISABLE_TELEMETRY"] = "1"
-
-
-def serve(
-    models: tuple[str, ...] = ("mini",),
-    *,
-    host: str = LOOPBACK,
-    port: int = PORT,
-    password: str | None = None,
-    limits: PageLimits | None = None,
-    options: Options | None = None,
-    ready: Callable[[str], None] = lambda address: None,
-) -> None:
-    """Serve until interrupted.
-
-    Args:
-        models: That visitors may choose.
-        host: Another than this machine's own needs a password.
-        port: 0 takes any that is free.
-        password: That visitors are asked for.
-        limits: Of visitors' requests.
-        options: Relevance and device of the models.
-        ready: Called with the address once the page can be opened.
-    """
-    check_exposure(host, password)
-    silence_gradio()
-    gradio()  # before any thread is started: one that is cut off while it imports torch takes the process with it
-    desk = Desk(models, options)
-    warming = threading.Thread(target=desk.warm_up, daemon=True)
-    warming.start()
+@contextmanager
+def keep_swept(desk: Desk) -> Generator[None]:
+    """Sweep the folder of a desk every now and then, and remove it at the end."""
     ended = threading.Event()
 
-    def keep_swept() -> None:
+    def sweep() -> None:
         while not ended.wait(SWEEP_SECONDS):
             desk.sweep_uploads()
 
-    threading.Thread(target=keep_swept, daemon=True).start()
+    threading.Thread(target=sweep, daemon=True).start()
     try:
-        application = build_app(desk, host=host, password=password, limits=limits)
-        warming.join()
-        web.run(application, host, port, ready)
+        yield
     finally:
         ended.set()
         desk.close()

@@ -1,5 +1,5 @@
 """`arr-coc proxy`: in front of any API, with pictures packed by the question that stands beside them.
 
-`protocols` finds the pictures of a request, `packer` packs them, `boxes` finds the way back, `api` is what clients see.
-Needs `pip install 'arr-coc[serve]'`, and no torch.
+`protocols` finds the pictures of a request, `packer` packs them, `pointing` translates clicks, `api` is what clients
+see. Needs `pip install 'arr-coc[serve]'`, and no torch.
 """

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -22,10 +22,9 @@ from ...options import check_budget
 from .. import web
 from ..web import GONE, Guard, Receive, Refused, Scope, Send, check_structure, status_routes, unless_gone
 from .packer import PackedRequest, PackedSlot, Packer, ProxySettings
-from .pointing import PointFrame, Pointing, TranslatedAnswer
+from .pointing import Pointing, TranslatedAnswer
 from .protocols import Protocol, model_of, protocol_of
 
-PORT = 8010
 OWN = "x-arr-coc"
 # Between two machines only; RFC 9110 and what its forerunners had. The length is set again, the host is another.
 HOP = {b"connection", b"keep-alive", b"proxy-authenticate", b"proxy-authorization", b"te", b"trailer", b"upgrade"}
@@ -49,6 +48,11 @@ class ProxyNumbers:
         name, meaning = "arr_coc_proxy_request_seconds", "From arrival to the last byte."
         self.seconds = Histogram(name, meaning, registry=self.registry)
 
+    def request(self, path: str, status: int, seconds: float) -> None:
+        if path not in ("/health", "/metrics"):
+            self.requests.labels(str(status)).inc()
+            self.seconds.observe(seconds)
+
     def count(self, own: PackedSlot) -> None:
         """Add one picture."""
         self.pictures.labels(own.outcome).inc()
@@ -58,12 +62,11 @@ class ProxyNumbers:
 
 @dataclass
 class ProxyCall:
-    """One request on its way. headers: of its answer, whose coordinates are translated where there is a frame."""
+    """One request on its way. headers: of its answer. pointing: whose coordinates in the answer are translated."""
 
     body: bytes
     headers: dict[str, str] = field(default_factory=dict)
     pointing: Pointing | None = None
-    frame: PointFrame | None = None
 
     def note(self, **values: object) -> None:
         for name, value in values.items():
@@ -80,12 +83,6 @@ class ProxyGuard(Guard):
 
     log = log
     SECRET_NEEDED = f"a key is needed: {OWN}-key: …"
-    numbers: ProxyNumbers
-
-    def observe(self, path: str, status: int, seconds: float) -> None:
-        if path not in ("/health", "/metrics"):
-            self.numbers.requests.labels(str(status)).inc()
-            self.numbers.seconds.observe(seconds)
 
     def must_be_json(self, path: str) -> bool:
         """Others, such as uploads of files, only pass through."""
@@ -140,7 +137,7 @@ async def prepare(
         numbers.count(one)
     if packed.changed:
         call.note(state="packed")
-        call.pointing, call.frame = packed.pointing, packed.frame
+        call.pointing = packed.pointing
     if packed.pictures:
         call.note(tokens=packed.spent, full=packed.full, pictures=packed.pictures)
     if packed.reason:
@@ -170,12 +167,12 @@ def forwarded(headers: Sequence[tuple[bytes, bytes]], *, plain: bool) -> list[tu
 async def passed_on(answer: httpx.Response, call: ProxyCall, notes: JsonObject) -> AsyncIterator[bytes]:
     """Every byte as it comes, or with coordinates translated. An upstream that breaks off is a line in the log."""
     try:
-        if call.pointing is None or call.frame is None:
+        if call.pointing is None:
             async for piece in answer.aiter_raw():
                 yield piece
         else:
             streamed = "event-stream" in answer.headers.get("content-type", "")
-            translated = TranslatedAnswer(call.pointing, call.frame, streamed=streamed)
+            translated = TranslatedAnswer(call.pointing, streamed=streamed)
             async for piece in answer.aiter_bytes():
                 yield translated.feed(piece)
             yield translated.feed(b"", end=True)
@@ -188,7 +185,7 @@ async def passed_on(answer: httpx.Response, call: ProxyCall, notes: JsonObject) 
 
 def answer_to(call: ProxyCall, answer: httpx.Response, notes: JsonObject) -> Response:
     """The upstream's answer with our headers."""
-    changed = () if call.frame is None else (b"content-length", b"content-encoding")
+    changed = () if call.pointing is None else (b"content-length", b"content-encoding")
     headers = end_to_end(answer.headers.raw, b"date", *changed)  # the server here says when this answer was sent
     response = StreamingResponse(passed_on(answer, call, notes), answer.status_code)
     response.raw_headers = [*headers, *((name.encode(), value.encode()) for name, value in call.headers.items())]
@@ -200,7 +197,6 @@ def answer_to(call: ProxyCall, answer: httpx.Response, notes: JsonObject) -> Res
 
 def build_proxy(settings: ProxySettings, *, host: str = web.LOOPBACK, key: str | None = None) -> web.Application:
     """The proxy behind its guard, as an ASGI application. key: that clients must send in x-arr-coc-key."""
-    web.check_exposure(host, key)
     packer, numbers, limits = Packer(settings), ProxyNumbers(), settings.limits
     timeout = httpx.Timeout(limits.seconds, connect=min(CONNECT_SECONDS, limits.seconds))
     direct = web.is_loopback(httpx.URL(settings.upstream).host)
@@ -238,28 +234,11 @@ def build_proxy(settings: ProxySettings, *, host: str = web.LOOPBACK, key: str |
         upstream = httpx.Request(
             request.method,
             settings.address(request.url.path, request.url.query),
-            headers=forwarded(request.headers.raw, plain=call.frame is not None),
+            headers=forwarded(request.headers.raw, plain=call.pointing is not None),
             content=call.body if call.body or request.method in ("POST", "PUT", "PATCH") else None,
             extensions={"timeout": timeout.as_dict()},
         )
         answer = await unless_gone(request, client.send(upstream, stream=True))
         return answer_to(call, answer, request.scope["arr_coc"])
 
-    guard = ProxyGuard(api, host, key, limits.upload, 2 * (limits.queue + limits.batch))
-    guard.numbers = numbers
-    return guard
-
-
-def run_proxy(
-    settings: ProxySettings,
-    *,
-    host: str = web.LOOPBACK,
-    port: int = PORT,
-    key: str | None = None,
-    ready: Callable[[str], None] = lambda address: None,
-) -> None:
-    """Serve until interrupted; then open answers are finished."""
-    # An answer that is broken off has its line already.
-    logging.getLogger("uvicorn.error").addFilter(lambda one: "without completing" not in one.getMessage())
-    with suppress(KeyboardInterrupt):
-        web.run(build_proxy(settings, host=host, key=key), host, port, ready, GRACE)
+    return ProxyGuard(api, host, key, limits, numbers.request)

@@ -20,7 +20,7 @@ from typing import TypeVar
 from urllib.parse import urlsplit
 
 from ...balancing.document import page_relevances
-from ...core.errors import InputError, check_stop, positive, shown, stopping, whole
+from ...core.errors import InputError, check_stop, shown, stopping, whole
 from ...core.kept import ByteStore, bytes_of
 from ...core.values import JsonObject
 from ...decide_document import listed
@@ -46,26 +46,32 @@ Result = TypeVar("Result")
 log = logging.getLogger("arr_coc.proxy")
 
 
-def proxy_limits(**given: int) -> Limits:
-    """Limits of a request. batch: how many pictures are packed at once. seconds: the longest silence upstream."""
-    usual = {"upload": 64 << 20, "pixels": 60_000_000, "pictures": 200, "batch": 2, "queue": 256, "seconds": 600}
-    return Limits(**{**usual, **given})
+@dataclass(frozen=True)
+class ProxyLimits(Limits):
+    """batch: how many pictures are packed at once. seconds: the longest silence upstream. cache: bytes of packed
+    pictures that are kept. look_seconds: the longest that packing a picture may take; then it goes on as it is."""
+
+    upload: int = 64 << 20
+    pixels: int = 60_000_000
+    queue: int = 256
+    batch: int = 2
+    seconds: float = 600
+    pictures: int = 200
+    cache: int = 256 << 20
+    look_seconds: float = 30
 
 
 @dataclass(frozen=True)
 class ProxySettings:
     """What a proxy is started with. upstream: the address in front of which it stands. assume: the model whose table
     counts for names that have none. options: how pictures are packed. fade: how many of the latest pictures stay as
-    sharp as they were; None: all. cache: bytes of packed pictures that are kept. look_seconds: the longest that packing
-    a picture may take; then it goes on as it is. limits: of requests."""
+    sharp as they were; None: all."""
 
     upstream: str
     assume: str | None = None
     options: Options = field(default_factory=lambda: Options(budget=0.25, relevance="auto"))
     fade: int | None = None
-    cache: int = 256 << 20
-    look_seconds: float = 30
-    limits: Limits = field(default_factory=proxy_limits)
+    limits: ProxyLimits = field(default_factory=ProxyLimits)
 
     def __post_init__(self) -> None:
         parts = urlsplit(self.upstream)
@@ -78,8 +84,6 @@ class ProxySettings:
         if self.assume is not None:
             table_for(self.assume)
         whole(1 if self.fade is None else self.fade, "fade", 1)
-        whole(self.cache, "the limit cache", 0)
-        positive(self.look_seconds, "the limit look_seconds")
 
     def address(self, path: str, query: str) -> str:
         """Where a request goes. An upstream that ends in /v1 is not given a second one."""
@@ -108,12 +112,11 @@ class PackedSlot:
 @dataclass(frozen=True, eq=False)
 class PackedRequest:
     """What became of a request, whose body was changed in place. slots: one for each picture that was looked at.
-    pictures: how many it shows now. frame: how coordinates of its answer are translated back."""
+    pictures: how many it shows now. pointing: whose coordinates in its answer are translated back."""
 
     slots: tuple[PackedSlot, ...] = ()
     pictures: int = 0
     pointing: Pointing | None = None
-    frame: PointFrame | None = None
     reason: str = ""
 
     @property
@@ -158,9 +161,9 @@ class Packer:
     """Packs what requests show, a few pictures at a time; what was packed once is remembered."""
 
     def __init__(self, settings: ProxySettings) -> None:
-        self.settings = settings
-        self.cache = ByteStore(settings.cache, lambda one: bytes_of(one) + sum(len(data) for data, _ in one.files))
-        self._threads = ThreadPoolExecutor(settings.limits.batch, "arr-coc-pack")
+        self.settings, limits = settings, settings.limits
+        self.cache = ByteStore(limits.cache, lambda one: bytes_of(one) + sum(len(data) for data, _ in one.files))
+        self._threads = ThreadPoolExecutor(limits.batch, "arr-coc-pack")
 
     def close(self) -> None:
         self._threads.shutdown(wait=False, cancel_futures=True)
@@ -201,10 +204,8 @@ class Packer:
                 slot.fill(protocol, one.files, (*one.texts, "" if reduced else told(one.pictures, one.sizes, first)))
             first += max(1, len(one.files))
         if pointing is not None and frame is not None:
-            if not pointing.shares:
-                pointing.calls(body[protocol.messages], frame.back)
-                pointing.declare(frame)
-            return PackedRequest(tuple(made), first - 1, pointing, None if pointing.shares else frame)
+            moved = None if pointing.shares else pointing.within(frame, body[protocol.messages])
+            return PackedRequest(tuple(made), first - 1, moved)
         # What the latest question needs of pictures that were packed for others.
         earlier = [job for job in jobs if latest and own[job.slot].pictures and job.slot.question != latest]
         for job in earlier[-LOOKED_BACK:] if first + MOST_CROPS * LOOKED_BACK <= (table.pictures or math.inf) else ():
@@ -262,7 +263,7 @@ class Packer:
                 return work()
 
         try:
-            async with asyncio.timeout(self.settings.look_seconds):
+            async with asyncio.timeout(self.settings.limits.look_seconds):
                 return await asyncio.get_running_loop().run_in_executor(self._threads, run)
         except TimeoutError:
             raise TimeoutError("it took too long") from None

@@ -10,10 +10,10 @@ import json
 import re
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from ...core.errors import InputError
+from ...core.errors import InputError, of_kind
 from ...core.values import JsonObject
 from .protocols import objects
 
@@ -40,11 +40,13 @@ def kind_of(name: str) -> int | None:
 @dataclass(frozen=True)
 class Pointing:
     """The tools of a request that point. names: by which they are called. display: the one that declares the size of
-    the screen. shares: they point in shares of the picture, which need no translation."""
+    the screen. shares: they point in shares of the picture, which need no translation. frame: from what the model sees
+    to what its client does."""
 
     names: frozenset[str]
     display: JsonObject | None = None
     shares: bool = False
+    frame: PointFrame | None = None
 
     @classmethod
     def of(cls, body: JsonObject) -> Pointing | None:
@@ -69,11 +71,13 @@ class Pointing:
             raise InputError("the screen to which the answer points may be an earlier one")
         return cls(frozenset(names), display, shares) if names else None
 
-    def declare(self, frame: PointFrame) -> None:
-        """Tell the model the size of the screen as it sees it."""
+    def within(self, frame: PointFrame, messages: object) -> Pointing:
+        """The same with a frame, once the model is shown the size of the screen and its earlier calls in it."""
+        self.calls(messages, frame.back)
         held = self.display or {}
         held.update({key: round(held[key] / frame.across) for key in held if key.startswith("display_width")})
         held.update({key: round(held[key] / frame.down) for key in held if key.startswith("display_height")})
+        return replace(self, frame=frame)
 
     def is_call(self, value: JsonObject) -> bool:
         return (bool(value.get("name")) and str(value["name"]) in self.names) or "toolset_name" in value
@@ -165,8 +169,8 @@ class TranslatedAnswer:
     """An answer whose calls are translated. streamed: as server-sent events; they wait from the first piece of a call
     to its last, then the first piece holds the whole call, and the others nothing."""
 
-    def __init__(self, pointing: Pointing, frame: PointFrame, *, streamed: bool) -> None:
-        self.pointing, self.frame, self.streamed = pointing, frame, streamed
+    def __init__(self, pointing: Pointing, *, streamed: bool) -> None:
+        self.pointing, self.frame, self.streamed = pointing, of_kind(pointing.frame, PointFrame, "frame"), streamed
         self._left = b""
         self._waiting: list[bytes | JsonObject] = []
         # By the place of a call: the objects that hold its pieces, and under which key. Calls that have not ended.

@@ -10,7 +10,6 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from functools import partial
-from os import PathLike
 from typing import Any, TypeVar
 
 from fastapi import FastAPI, Request
@@ -22,18 +21,15 @@ from starlette.requests import ClientDisconnect
 from ...answering.chat import LOST
 from ...answering.eye import Eye
 from ...answering.pages import as_document
-from ...asking import loaded_or_light
 from ...core.errors import InputError, Stopped, of_kind, shown, stopping
 from ...core.values import JsonObject
 from ...decide_document import LEFT_OUT, document_budget
-from ...options import Options, as_options
 from ...pictures.document import Document
 from .. import web
-from ..web import GONE, Guard, Limits, Refused, status_routes, unless_gone
+from ..web import GONE, Guard, Refused, status_routes, unless_gone
 from .chat import ChatRequest, read_chat
-from .engine import Done, Engine, Late, QuickEngine, ReadPrompt, ServeJob, Told
+from .engine import Done, Engine, Late, ReadPrompt, ServeJob, Told
 
-PORT = 8000
 CHAT = "/v1/chat/completions"
 # Seconds that open answers have once the server ends; the engine then has a sixth of it for its last batch.
 GRACE = 24
@@ -55,6 +51,11 @@ class Metrics:
         waiting = Gauge("arr_coc_waiting", "Requests in the queue.", registry=self.registry)
         waiting.set_function(lambda: engine.waiting)
 
+    def request(self, path: str, status: int, seconds: float) -> None:
+        if path == CHAT:
+            self.requests.labels(str(status)).inc()
+            self.seconds.observe(seconds)
+
     def batch(self, size: int, seconds: float) -> None:
         self.batches.observe(size)
         self.batch_seconds.observe(seconds)
@@ -67,17 +68,6 @@ class Metrics:
     def done(self, done: Done, notes: dict[str, object]) -> None:
         self.said.inc(done.count)
         notes["said"] = done.count
-
-
-class ServeGuard(Guard):
-    """The guard of `arr-coc serve`, which counts chat completions."""
-
-    metrics: Metrics
-
-    def observe(self, path: str, status: int, seconds: float) -> None:
-        if path == CHAT:
-            self.metrics.requests.labels(str(status)).inc()
-            self.metrics.seconds.observe(seconds)
 
 
 class Call:
@@ -151,12 +141,10 @@ class Call:
 
     async def rest(self) -> AsyncIterator[str | Done]:
         """Texts and, last, `Done`."""
-        while True:
-            item = await self.next()
-            if not isinstance(item, ReadPrompt):  # a batch that broke is looked at again, row by row
+        while not isinstance(item := await self.next(), Done):
+            if isinstance(item, str):  # a batch that broke is looked at again, row by row
                 yield item
-            if isinstance(item, Done):
-                return
+        yield item
 
     async def last(self) -> Done:
         return of_kind([item async for item in self.rest()][-1], Done, "the last item")
@@ -256,7 +244,6 @@ def build_api(
 
     budget: of requests that give none.
     """
-    web.check_exposure(host, key)
     limits, name, metrics = engine.limits, engine.eye.name, Metrics(engine)
     engine.observe = metrics.batch
 
@@ -319,38 +306,4 @@ def build_api(
         return Refused(404, words, no_model=True).answer()
 
     status_routes(api, metrics.registry, lambda: ("ok", 200) if engine.is_alive() else ("the engine is dead", 503))
-    guard = ServeGuard(api, host, key, limits.upload, 2 * (limits.queue + limits.batch))
-    guard.metrics = metrics
-    return guard
-
-
-def serve(
-    model: str = "mini",
-    *,
-    host: str = web.LOOPBACK,
-    port: int = PORT,
-    key: str | None = None,
-    limits: Limits | None = None,
-    record: str | PathLike[str] | None = None,
-    options: Options | None = None,
-    ready: Callable[[str], None] = lambda address: None,
-) -> None:
-    """Serve until interrupted; then open answers are finished.
-
-    Args:
-        model: As for `Eye.from_pretrained`.
-        host: Another than this machine's own needs a key.
-        port: 0 takes any that is free.
-        key: That clients must send.
-        limits: Of requests.
-        record: A .jsonl file for questions and answers.
-        options: Budget of requests that give none; relevance and device of the model.
-        ready: Gets the address.
-    """
-    web.check_exposure(host, key)
-    options = as_options(options).default(relevance="auto")
-    eye = loaded_or_light(model, options.device, relevance=options.relevance, record=record)
-    engine = (Engine if hasattr(eye.engine, "model") else QuickEngine)(eye, limits)
-    api = build_api(engine, host=host, key=key, budget=options.budget)
-    with suppress(KeyboardInterrupt):  # by now everything has been answered
-        web.run(api, host, port, ready, GRACE)
+    return Guard(api, host, key, limits, metrics.request)

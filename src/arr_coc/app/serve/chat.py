@@ -147,13 +147,6 @@ def first_error(error: ValidationError) -> str:
 # ---- requests --------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Address:
-    """Where a picture is, until it is loaded."""
-
-    url: str
-
-
 @dataclass(frozen=True, eq=False)
 class ChatRequest:
     """One request, checked. turns: the conversation, its pictures decoded. look_for: what tokens are spent on, where
@@ -206,23 +199,24 @@ def read_chat(data: bytes, model: str, limits: Limits, budget: object = None) ->
     )
 
 
-def parts_of(content: str | Sequence[TextPart | ImagePart | FilePart]) -> tuple[str | Address, ...]:
+def parts_of(content: str | Sequence[TextPart | ImagePart | FilePart]) -> tuple[str | ImageAddress, ...]:
     """Texts and pictures in their order; texts that stand together are one. Pictures that no text follows come first,
     as models are taught."""
     if isinstance(content, str):
         return (content,)
-    parts: list[str | Address] = []
+    parts: list[str | ImageAddress] = []
     for part in content:
         if isinstance(part, ImagePart):
-            parts.append(Address(part.image_url.url))
+            parts.append(part.image_url)
         elif isinstance(part, FilePart):
             data = part.file.file_data
-            parts.append(Address(data if data[:5].lower() == "data:" else f"data:application/pdf;base64,{data}"))
+            url = data if data[:5].lower() == "data:" else f"data:application/pdf;base64,{data}"
+            parts.append(ImageAddress(url=url))
         elif parts and isinstance(parts[-1], str):
             parts[-1] = f"{parts[-1]}\n{part.text}"
         else:
             parts.append(part.text)
-    if parts and isinstance(parts[-1], Address):
+    if parts and isinstance(parts[-1], ImageAddress):
         parts.sort(key=lambda part: isinstance(part, str))
     return tuple(parts)
 
@@ -231,12 +225,12 @@ def loaded(messages: Sequence[Message], limits: Limits) -> tuple[Turn, ...]:
     """The conversation with its pictures decoded; what they have in pixels, and in pages, together is bounded."""
     turns = [Turn(ROLES[message.role], parts_of(message.content)) for message in messages]
     check_turns(turns)
-    count = sum(isinstance(part, Address) for turn in turns for part in turn.parts)
+    count = sum(isinstance(part, ImageAddress) for turn in turns for part in turn.parts)
     if count > limits.pictures:
         raise InputError(f"the request shows {count} pictures; {limits.pictures} are answered about at a time")
     left, pages = limits.pixels, 0
 
-    def load(part: str | Address) -> str | Picture | Document:
+    def load(part: str | ImageAddress) -> str | Picture | Document:
         nonlocal left, pages
         if isinstance(part, str):
             return part

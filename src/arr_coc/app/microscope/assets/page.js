@@ -1,4 +1,4 @@
-// Runs the open tab, follows the settings of a link, and keeps the address up to date.
+// Runs the open tab, and says what is under way.
 window.arrCoc = {
   quick: ["compare"],
   names: {ask: "Ask", compare: "Compare"},
@@ -49,22 +49,7 @@ window.arrCoc = {
   },
   open() {
     window.arrCoc.ready = true;
-    const named = new URLSearchParams(window.location.search).get("tab");
-    const tab = ["ask", "compare", "clips"].includes(named) ? named : "ask";
-    // A tab that the link names is put into the page a moment later.
-    const start = Date.now();
-    const wait = () => {
-      if (document.querySelector("#run-" + tab)) window.arrCoc.run(true, tab);
-      else if (Date.now() - start < 10000) setTimeout(wait, 50);
-    };
-    if (tab !== "clips") wait();
-  },
-  keep(link) {
-    if (!link) return;
-    const now = new URL(window.location.href);
-    const next = new URLSearchParams(link);
-    for (const key of ["__theme", "view"]) if (now.searchParams.has(key)) next.set(key, now.searchParams.get(key));
-    window.history.replaceState(null, "", now.pathname + "?" + next.toString());
+    window.arrCoc.run(true, "ask");
   },
   // Keys for those who do not use a mouse; while somebody types, only those with Ctrl and Esc.
   key(event) {
