@@ -67,9 +67,8 @@ class AgentTools:
             raise ToolError(made.reason)
         if not made.files:
             pages = Document.of(place).pages[:PAGES_SHOWN]
-            files = await working(
-                context, self.packer.timed(lambda: [encode(one.draw().pixels, "png") for one in pages])
-            )
+            drawing = self.packer.timed(lambda: [encode(one.draw().pixels, "png") for one in pages])
+            files = await working(context, drawing, f"drawing {place.name}")
             return [f"Shown whole: {made.full} tokens.", *(Image(data=one, format="png") for one in files)]
         lines = [told(made.pictures, made.sizes), f"{made.spent} of {made.full} tokens."]
         for number, one in enumerate(made.pictures, 1):
