@@ -131,6 +131,7 @@ def test_helpers_end_with_their_owner_and_when_nobody_asks(isolated: None, monke
     code = "import os; from arr_coc.pictures import opening; opening.isolate(); "
     code += "print(opening._helpers.idle[0].process.pid, flush=True); os.kill(os.getpid(), 9)"
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert not said.stderr, "a helper says nothing about its owner's end"
     end = time.monotonic() + 20
     while Path(f"/proc/{said.stdout.strip()}").exists():
         assert time.monotonic() < end

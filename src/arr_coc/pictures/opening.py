@@ -40,7 +40,7 @@ KEPT = 1 << 26
 # Bytes of address space: of a helper, and of each pixel of a picture.
 BASE, BYTES_PER_PIXEL = 1 << 30, 16
 ENVIRONMENT = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "2", "VIPS_CONCURRENCY": "2"}
-HELPER = "from arr_coc.pictures.opening import help_out; help_out({}, {}, {})"
+HELPER = "import arr_coc.pictures.opening as o\nwith o.suppress(EOFError, BrokenPipeError): o.help_out({}, {}, {})"
 
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
@@ -100,7 +100,7 @@ def help_out(descriptor: int, table: int, idle: float) -> None:
         with suppress(ImportError):
             import_module(ahead)
     while link.poll(idle):
-        (module, function), given, name, others = link.recv()  # ends with EOFError where its owner has ended
+        (module, function), given, name, others = link.recv()  # EOFError, and so the end, where its owner has ended
         file = file if given is None else given
         # In case nobody is left who watches.
         resource.setrlimit(resource.RLIMIT_CPU, (int(time.process_time()) + 2 * SECONDS, resource.RLIM_INFINITY))
