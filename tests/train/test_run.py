@@ -125,13 +125,12 @@ def test_drawing_and_both_judgements_are_inside_the_time_and_heard_of(tmp_path, 
             time.sleep(0.5)
             return super().judge(at)
 
-    training = train(Slow, LineOptions(seconds=3, say_every=1, device="cpu", folder=tmp_path))
-    assert training.done["seconds"] <= 2.6, "the last judgement begins before the time is over"
+    training = train(Slow, LineOptions(seconds=9, say_every=1, device="cpu", folder=tmp_path))
+    assert training.done["seconds"] <= 8.6, "the last judgement begins before the time is over"
     said = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert said[0] == {"step": 0, "doing": "drawing and loading"}
-    assert said[1]["doing"] == "drawing and loading"
-    assert said[1]["seconds"] >= 1
-    assert training.fitting(40, 0.09) == 3
+    assert said[1] == {**said[0], "seconds": said[1]["seconds"]}
+    assert training.fitting(40, 0.1) in (8, 9)
     assert train(Line, LineOptions(steps=1, device="cpu", folder=tmp_path / "steps")).fitting(40, 99) == 40
 
 
