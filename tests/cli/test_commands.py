@@ -140,3 +140,15 @@ def test_a_folder_of_pictures_is_not_kept(
     assert arr_coc(*arguments).code == 0
     assert len(held) == 4
     assert max(held) <= 1
+
+
+@pytest.mark.parametrize("loaded", [False, True])
+def test_what_is_left_is_collected_only_where_its_owner_would_complain(loaded: bool) -> None:
+    """triton's nanobind says on stderr, in some 30 lines, what a command left."""
+    code = "import gc, sys, types\ngc.disable()\nclass Left:\n    def __del__(self): print('collected', flush=True)\n"
+    code += "left = Left()\nleft.itself = left\ndel left\nsys.argv[1:] = ['doctor', '--help']\n"
+    code += "sys.modules['triton'] = types.ModuleType('triton')\n" * loaded
+    code += "from arr_coc.app.cli import main\nmain()"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert ("collected" in done.stdout) is loaded

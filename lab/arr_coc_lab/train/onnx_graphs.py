@@ -91,8 +91,6 @@ class GraphWriter:
         with changing(path):
             path.write_bytes(helper.make_model(graph, opset_imports=sets, ir_version=9).SerializeToString())
 
-    # ---- what many layers are made of ----------------------------------------------------------------------------
-
     def parts(self, value: str, number: int, size: int) -> list[str]:
         """Cut a value (number · size, …) along its first axis."""
         axis = self.constant([0], "int64")

@@ -145,8 +145,6 @@ def answers_of(said: Tensor, wanted: Tensor, chances: Tensor) -> tuple[Tensor, T
     return missed == 0, total / said.sum(1)
 
 
-# ---- credit: the derivative of the answer ----------------------------------------------------------------------------
-
 BLUR = 4  # cells fade towards what a leaf of level 2 would show
 # Share of the tokens that the proof of a credit may spend; and what a picture counts whose credit is not proven.
 PROOF_KEEP, UNPROVEN = 1 / 8, 0.1

@@ -90,9 +90,6 @@ class OwnData:
                 say(f"  … and {len(self.bad) - SHOWN} more")
 
 
-# ---- files -----------------------------------------------------------------------------------------------------------
-
-
 def entries(path: str | Path) -> Iterator[tuple[int, Any]]:
     """(line, what stands there: a mapping, or the `ValueError` of a line that is no JSON) of a folder or a file."""
     found = file_of(path)
@@ -126,9 +123,6 @@ def file_of(path: str | Path) -> Path:
     if path.suffix not in (".jsonl", ".parquet"):
         raise InputError(f"{path} is neither .jsonl nor .parquet; give records as one of them")
     return path
-
-
-# ---- one record ------------------------------------------------------------------------------------------------------
 
 
 def parse_record(number: int, entry: object, folder: Path) -> OwnRecord:
@@ -217,9 +211,6 @@ def found_places(words: Words, answer: str) -> list[np.ndarray]:
 def spelt(text: str) -> str:
     """What two spellings of one answer share: no spaces, no capitals, no marks at its ends."""
     return re.sub(r"^\W+|\W+$|\s+", "", text.lower())
-
-
-# ---- all of them -----------------------------------------------------------------------------------------------------
 
 
 def read_own(

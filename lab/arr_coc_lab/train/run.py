@@ -31,6 +31,7 @@ import os
 import random
 import shutil
 import sys
+import threading
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
@@ -141,7 +142,9 @@ class Training(Generic[Own]):
         self.generators[name] = torch.Generator(device=device or self.device).manual_seed(seed)
         return self.generators[name]
 
-    # ---- what a training defines
+    def fitting(self, most: int, each: float) -> int:
+        """Return how many of `most` things, each of so many seconds, a tenth of a run by the clock has room for."""
+        return most if self.options.steps else max(1, min(most, int(self.options.seconds / 10 / each)))
 
     def loss(self, at: Moment) -> tuple[Tensor, Notes]:
         """Return the loss of a batch and what the curve keeps about it."""
@@ -244,9 +247,10 @@ def accelerator_for(options: RunOptions) -> Generator[Accelerator]:
 class Loop:
     """Run one training; see the module."""
 
-    def __init__(self, training: Training[Any], began: float) -> None:
+    def __init__(self, training: Training[Any], began: float, now: JsonObject | None = None) -> None:
         self.training, self.options, self.accelerator = training, training.options, training.accelerator
-        self.began = began
+        self.began, self.now = began, {} if now is None else now
+        self.ahead = {"step": 0.0, "judgement": 0.0}  # seconds that one more will take: inside the time as well
         self.highest = [[group["lr"] for group in optimizer.param_groups] for optimizer in training.optimizers]
         self.recent: dict[str, list[Tensor]] = {}
         self.judged_at: tuple[int, float] | None = None
@@ -254,19 +258,15 @@ class Loop:
         self.accelerator.register_save_state_pre_hook(lambda models, weights, folder: self.write_state(Path(folder)))
         self.accelerator.register_load_state_pre_hook(lambda models, folder: self.read_state(Path(folder)))
 
-    # ---- where it stands
-
     def moment(self) -> Moment:
         done, options = self.training.done, self.options
         since = done["step"] - done["first"]
-        share = since / options.steps if options.steps else done["seconds"] / max(options.whole, 1e-9)
-        return Moment(done["step"], since, min(1.0, share))
+        by_clock = (done["seconds"] + sum(self.ahead.values())) / max(options.whole, 1e-9)
+        return Moment(done["step"], since, min(1.0, since / options.steps if options.steps else by_clock))
 
     def over(self, elapsed: float, taken: int) -> bool:
         """Whether the steps or the time of the whole training are over, or the time of this run, but for one step."""
-        return self.moment().progress >= 1 or (elapsed >= self.options.seconds and taken > 0)
-
-    # ---- checkpoints
+        return self.moment().progress >= 1 or (elapsed + sum(self.ahead.values()) >= self.options.seconds and taken > 0)
 
     def states(self) -> list[Path]:
         """The folders of finished checkpoints, the latest last."""
@@ -331,8 +331,6 @@ class Loop:
         self.judged_at = tuple(state["judged"]) if state["judged"] else None
         training.load_data_state(state["data"])
 
-    # ---- the run
-
     def run(self) -> None:
         training, options, done = self.training, self.options, self.training.done
         if found := self.states():
@@ -343,7 +341,9 @@ class Loop:
                 elapsed = perf_counter() - self.began
                 done["seconds"] = before + elapsed
                 over = self.over(elapsed, done["step"] - first)
+                self.now |= {"step": done["step"], "doing": "judging"}
                 self.judge(over)
+                self.now["doing"] = "saving" if over else "learning"
                 if over or elapsed - saved >= options.checkpoint_every:
                     saved = elapsed
                     self.save()
@@ -355,7 +355,7 @@ class Loop:
                     self.say()
 
     def take_step(self) -> None:
-        training, at = self.training, self.moment()
+        training, at, began = self.training, self.moment(), perf_counter()
         share = training.schedule(at)
         for optimizer, rates in zip(training.optimizers, self.highest, strict=True):
             for group, highest in zip(optimizer.param_groups, rates, strict=True):
@@ -363,6 +363,7 @@ class Loop:
         for name, value in training.step(at).items():
             self.recent.setdefault(name, []).append(value.detach().to(training.device))
         training.done["step"] += 1
+        self.ahead["step"] = perf_counter() - began
 
     def say(self) -> None:
         """Add the means since the last time to the curve."""
@@ -376,9 +377,10 @@ class Loop:
             last is None or done["seconds"] - last[1] >= self.options.judge_every or (over and last[0] != done["step"])
         )
         if due:
-            self.judged_at = done["step"], done["seconds"]
+            self.judged_at, began = (done["step"], done["seconds"]), perf_counter()
             if found := self.training.judge(self.moment()):
                 self.add(found)
+            self.ahead["judgement"] = perf_counter() - began
 
     def add(self, values: Mapping[str, object]) -> None:
         done = self.training.done
@@ -391,6 +393,23 @@ class Loop:
 def say_line(values: Mapping[str, object]) -> None:
     """Print one line of JSON, for people, logs and pipes."""
     print(json.dumps(values), flush=True)
+
+
+@contextmanager
+def heard(now: JsonObject, began: float, every: float) -> Generator[None]:
+    """Say at once, and then so often, what is done `now`: drawing and judging may take minutes."""
+    over = threading.Event()
+
+    def say() -> None:
+        while not over.wait(max(every, 1)):
+            say_line({**now, "seconds": round(perf_counter() - began, 1)})
+
+    say_line(now)
+    threading.Thread(target=say, daemon=True).start()
+    try:
+        yield
+    finally:
+        over.set()
 
 
 Made = TypeVar("Made", bound=Training[Any])
@@ -408,11 +427,10 @@ def export(training: Training[Any]) -> None:
 def train(kind: Callable[[Any, Any], Made], options: RunOptions) -> Made:
     """Build a training, run it to its end (from its checkpoint where there is one), and write what it made; in a run by
     the clock also beside every checkpoint."""
-    began = perf_counter()
-    with torch_scope(options.seed, "high"), accelerator_for(options) as accelerator:
-        say_line({"step": 0, "doing": "drawing and loading"})
-        training = kind(options, accelerator)
-        Loop(training, began).run()
+    began, now = perf_counter(), {"step": 0, "doing": "drawing and loading"}
+    with heard(now, began, options.say_every), torch_scope(options.seed, "high"), accelerator_for(options) as made:
+        training = kind(options, made)
+        Loop(training, began, now).run()
         for module in training.modules.values():
             module.eval()
         export(training)

@@ -147,8 +147,6 @@ class MiniTraining(Training[MiniOptions]):
         smallest = options.smallest_type if split == "train" else SMALLEST
         return PrintWorld(atlas, self.device, options.seed, options.print_share, split, smallest)
 
-    # ---- what is read next
-
     def canvases(self) -> list[Size]:
         return [size for size in STAGES[self.done["stage"]].canvases if max(size) <= self.options.largest]
 
@@ -229,8 +227,6 @@ class MiniTraining(Training[MiniOptions]):
             self.buffers[size] = RingBuffer.of_state(kept, lambda origin: self.render(Origin(*origin)))
             self.tables[size] = LeafTable(even_tree_of(size), self.device)
 
-    # ---- the reader
-
     def step(self, at: Moment) -> Notes:
         """One update; some name the letters in every token and do not wait for the language model. How well letters are
         read limits everything else: nine right out of ten leave a third of answers of ten letters."""
@@ -265,8 +261,6 @@ class MiniTraining(Training[MiniOptions]):
         steps = [chance.randint(0, (LARGEST_GRID - side) // GRID_STEP) for side in (rows, cols)]
         top, left = (GRID_STEP * chance.randint(0, most) for most in steps)
         return PictureWindow(top, left, rows + GRID_STEP * steps[0], cols + GRID_STEP * steps[1])
-
-    # ---- the record
 
     def judge(self, at: Moment) -> JsonObject | None:
         """Share of the letters that are right, on print of faces that no step shows."""

@@ -21,6 +21,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -108,9 +109,6 @@ class ScorerOptions(RunOptions):
     folder: Path = option(Path("runs/scorer"), "where the checkpoint and the curve are kept")
 
 
-# ---- losses and coverage ---------------------------------------------------------------------------------------------
-
-
 def cell_losses(cells: Tensor, lessons: Lessons) -> dict[str, Tensor]:
     """Logits (B, rows, cols) → which cells, as a distribution and one by one, over lessons whose answer is there."""
     weight = lessons.weight / lessons.weight.sum().clamp_min(1)
@@ -196,9 +194,6 @@ class MeanTraining(Training[Own]):
             for part in asked.split(8)
         )
         return [coverage(self.mean, part) for part in parts]
-
-
-# ---- drawn pictures --------------------------------------------------------------------------------------------------
 
 
 class ScorerTraining(MeanTraining[ScorerOptions]):
@@ -295,10 +290,7 @@ def pools(shelf: Shelf) -> dict[int, Tensor]:
     return {canvas: pool if len(pool) else everything for canvas, pool in fitting.items()}
 
 
-# ---- own pictures ----------------------------------------------------------------------------------------------------
-
-ZOOM = (0.7, 1.3)
-JUDGED_CANVAS = 512  # of Needle World, when it is judged
+ZOOM, JUDGED_CANVAS = (0.7, 1.3), 512  # of own pictures; of Needle World, when it is judged
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -375,7 +367,10 @@ class OwnTraining(MeanTraining[OwnOptions]):
         )
         self.schedule = Schedule(warm_up=20, decay_from=0.4, floor=0.02)
         self.draws = self.generator("lessons", options.seed)
-        self.drawn = [needle_shelf(options.canvas, max(14, options.drawn), options.seed, self.device)]
+        began = perf_counter()
+        needle_shelf(options.canvas, 14, options.seed, self.device)
+        drawn = min(options.drawn, 14 * self.fitting(-(-options.drawn // 14), perf_counter() - began))
+        self.drawn = [needle_shelf(options.canvas, max(14, drawn), options.seed, self.device)]
         if options.pages:
             self.drawn.append(page_shelf("train", options.seed, options.pages, self.device, options.workers))
         self.creditor: Any = None
@@ -383,8 +378,6 @@ class OwnTraining(MeanTraining[OwnOptions]):
             self.creditor = load_function("arr_coc_lab.train.outcomes:Creditor")(options.reader, self.device)
         self.done |= {"records": len(self.data.records), "skipped": len(self.data.bad), "held_out": len(self.held)}
         self.done |= {"pictures": len({record.picture for record in self.data.records})}
-
-    # ---- a step
 
     def own_lessons(self, number: int) -> Lessons:
         """Questions by chance; with outcomes their boxes are the cells that the frozen reader's answer depends on."""
@@ -430,27 +423,35 @@ class OwnTraining(MeanTraining[OwnOptions]):
         if self.creditor is not None:
             self.creditor.found = state
 
-    # ---- how well it does
-
     def judge(self, at: Moment) -> JsonObject:
         """Coverage of answers: on whole pictures held out, where their boxes are known, and on Needle World."""
         generator, shelf = torch.Generator(self.device).manual_seed(1), self.validation
-        every = torch.arange(len(shelf.page), device=self.device)
-        needle, own = self.coverage_of(shelf, every, JUDGED_CANVAS, generator), []
-        number = min(self.options.judged, len(self.seen_boxes))
-        for index in np.linspace(0, len(self.seen_boxes) - 1, number).round().astype(int):
-            lone = own_shelf([self.seen_boxes[index]], self.device)
-            own += self.coverage_of(lone, lone.page, lone.pictures.side, generator)
+        apart, known = 1 if self.options.steps else max(1, len(shelf.page) // self.judged), len(self.seen_boxes)
+        chosen = torch.arange(0, len(shelf.page), apart, device=self.device)
+        needle, own = self.coverage_of(shelf, chosen, JUDGED_CANVAS, generator), []
+        for index in np.linspace(0, known - 1, min(self.judged, known)).round().astype(int):
+            own += self.coverage_alone(self.seen_boxes[index], generator)
         result = covered_shares("needle", needle) | covered_shares("held out", own)
         self.done.setdefault("before", result)
         self.done["after"] = result
         return result
 
+    def coverage_alone(self, record: OwnRecord, generator: torch.Generator) -> list[Tensor]:
+        lone = own_shelf([record], self.device)
+        return self.coverage_of(lone, lone.page, lone.pictures.side, generator)
+
+    @cached_property
+    def judged(self) -> int:
+        """Questions of each kind at a judgement: by the clock, as many as it has room for."""
+        if not self.options.steps and "judged" not in self.done and self.seen_boxes:
+            began = perf_counter()
+            self.coverage_alone(self.seen_boxes[0], torch.Generator(self.device))
+            self.done["judged"] = self.fitting(self.options.judged, 2 * (perf_counter() - began))
+        return self.done.get("judged", self.options.judged)
+
     @cached_property
     def validation(self) -> Shelf:
-        return needle_shelf(JUDGED_CANVAS, max(7, self.options.judged), 1, self.device, "validation")
-
-    # ---- what is left
+        return needle_shelf(JUDGED_CANVAS, max(7, self.judged), 1, self.device, "validation")
 
     def export(self) -> None:
         target = self.options.target

@@ -88,7 +88,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         code = INTERRUPTED
     except OSError as error:
         code = unwritten(error)
-    if whole_process:
+    if whole_process and "triton" not in sys.modules:  # whose nanobind says on stderr what is not collected
         gc.freeze()  # what is left goes with the process; looking through it once more would take seconds
     sys.exit(flush(code if isinstance(code, int) else 0))
 
