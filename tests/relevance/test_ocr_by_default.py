@@ -105,6 +105,8 @@ def test_an_answer_copied_from_what_ocr_read_is_marked():
     assert "words that OCR read" in settled(said, sure, QUERY).notes[-1]
     assert settled(said, other, QUERY).source == COPIED
     assert settled(dataclasses.replace(said, text="8"), sure, QUERY).source == READ_BOTH
+    glued = WordsAnswer("Fresh& Co", 0.9, copied.boxes, True)
+    assert settled(dataclasses.replace(said, text="Fresh & Co"), glued, QUERY).text == "Fresh & Co", "a missed space"
 
 
 def test_look_and_ask_read_a_page_once_and_tell_the_seconds(tmp_path, monkeypatch):

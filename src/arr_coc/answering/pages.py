@@ -260,7 +260,9 @@ def settled(answer: Answer, copied: WordsAnswer, query: str) -> Answer:
     if comparable(answer.text) == comparable(copied.text):
         both = READ_BOTH if copied.by_ocr else BOTH
         sure = _share(AGREED[0] * (pixels + words) + AGREED[1])
-        return replace(answer, text=copied.text, uncertainty=1 - sure, source=both)
+        # OCR misses spaces and signs of currency; a text layer does not.
+        text = max(copied.text, answer.text, key=len) if copied.by_ocr else copied.text
+        return replace(answer, text=text, uncertainty=1 - sure, source=both)
     seen = BY_SIGHT if asks_by_sight(query) else 0.0
     said, written = _share(SAID[0] * pixels + SAID[1] + seen), _share(WRITTEN[0] * words + WRITTEN[1] - seen)
     if written < said:
