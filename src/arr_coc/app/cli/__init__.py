@@ -44,7 +44,7 @@ IN_THE_LAB = {
     "train": "Train on your own pictures, or train mini and scorer again.",
     "calibrate": "Measure where a model looks and which letters it reads.",
     "needle": "Draw test pictures with small things, questions and answers.",
-    "pages": "Draw test pages with a browser, with questions and answers.",
+    "pages": "Draw test pages with words, questions and answers.",
 }
 
 

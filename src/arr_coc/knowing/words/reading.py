@@ -9,6 +9,7 @@ from ...core.errors import InputError
 from ...pictures.kind import photograph_odds
 from ...pictures.ocr import ocr_words
 from ...texture.type_height import letters_of
+from ..registry import as_relevance
 from ..scene import Scene
 from ..scorer.source import scorer_maps, scorer_missing
 
@@ -34,7 +35,7 @@ def with_words(scene: Scene, query: str) -> Scene:
     if scorer_missing(scene.offers) is not None or not reading_pays(scene):
         return scene.varied(ocr=0)
     (found,) = scorer_maps([scene], [query]).relevance
-    pointed = getattr(found, "map", found)
+    pointed = as_relevance(found, query, "").map
     try:
         words = ocr_words(scene.page_pixels, pointed, scene.ocr)
     except InputError as error:  # a damaged reader is no reason to refuse
