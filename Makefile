@@ -17,7 +17,7 @@ help:
 	@echo "make test-ray       two thousand rows by Ray and by processes, workers and drivers killed (minutes)"
 	@echo "make test-readme    README's commands, in an environment with exactly the extras that it names"
 	@echo "make test-lmms      lmms-eval, offline, in an environment of its own"
-	@echo "make test-litellm   LiteLLM's library with our callback, before loopback upstreams, in an environment of its own"
+	@echo "make test-litellm   LiteLLM's library and proxy with our callback, before loopback upstreams, in an environment of its own"
 	@echo "make test-vllm   vLLM answers as ask does, in an environment of its own that this builds where it can (4 GB)"
 	@echo "make goldens   looks, answers, clips, packs, servers and trainings against recorded results (minutes)"
 	@echo "make lint    ruff and the type checker"
@@ -115,7 +115,7 @@ test-lmms: setup
 LITELLM := .venv-litellm
 $(LITELLM)/.installed: pyproject.toml .venv/.installed
 	test -x $(LITELLM)/bin/python || $(BIN)/python -m venv $(LITELLM)
-	$(LITELLM)/bin/python -m pip install --quiet "litellm>=1.106"
+	$(LITELLM)/bin/python -m pip install --quiet "litellm[proxy]>=1.106"
 	$(BIN)/python -c "import sysconfig; print(sysconfig.get_path('purelib'))" > \
 	  "$$($(LITELLM)/bin/python -c "import sysconfig; print(sysconfig.get_path('purelib'))")/beside.pth"
 	$(LITELLM)/bin/python -m pip install --quiet --no-deps --editable .

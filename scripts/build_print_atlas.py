@@ -62,10 +62,10 @@ class Drawn(NamedTuple):
     shapes: np.ndarray
 
 
-def names_of(path: Path, number: int) -> tuple[str, str, set[int]] | None:
+def names_of(path: Path) -> tuple[str, str, set[int]] | None:
     """Family, style and the characters that the file says it has."""
     try:
-        font = TTFont(path, fontNumber=number, lazy=True)
+        font = TTFont(path, fontNumber=0, lazy=True)
         table, known = font["name"], font.getBestCmap() or {}
         family = table.getDebugName(16) or table.getDebugName(1) or path.stem
         style = table.getDebugName(17) or table.getDebugName(2) or "Regular"
@@ -97,18 +97,17 @@ def normal_shape(mask: np.ndarray) -> np.ndarray:
     return small / max(1e-6, float(np.linalg.norm(small)))
 
 
-def draw_face(task: tuple[str, int, str, str, str]) -> Drawn | None:
-    path, number, family, style, written = task
+def draw_face(task: tuple[str, str, str, str]) -> Drawn | None:
     try:
-        return _draw_face(Path(path), number, family, style, written)
+        return _draw_face(*task)
     except Exception as error:
-        print(f"{path}: {error}", file=sys.stderr)
+        print(f"{task[0]}: {error}", file=sys.stderr)
         return None
 
 
-def _draw_face(path: Path, number: int, family: str, style: str, written: str) -> Drawn | None:
+def _draw_face(path: str, family: str, style: str, written: str) -> Drawn | None:
     def sized(pixels: float) -> ImageFont.FreeTypeFont:
-        return ImageFont.truetype(str(path), pixels, index=number, layout_engine=ImageFont.Layout.BASIC)
+        return ImageFont.truetype(path, pixels, layout_engine=ImageFont.Layout.BASIC)
 
     probe = sized(EM * FINE)
     capital = np.flatnonzero(picture(probe, "H")[0].max(1) > 127)
@@ -198,14 +197,14 @@ def without_twins(faces: list[Drawn]) -> list[Drawn]:
 
 
 def build(folders: list[Path], processes: int) -> dict[str, Any]:
-    found: dict[str, dict[str, tuple[str, int, str, str, str]]] = defaultdict(dict)
+    found: dict[str, dict[str, tuple[str, str, str, str]]] = defaultdict(dict)
     paths = sorted({p for f in folders for end in ("ttf", "otf", "ttc", "TTF", "OTF") for p in f.rglob(f"*.{end}")})
     for path in paths:
-        named = names_of(path, 0)
+        named = names_of(path)
         if named is None or (written := characters_of(named[2])) is None:
             continue
-        family, style = named[0], named[1]
-        found[family.lower()].setdefault(style, (str(path), 0, family, style, written))
+        family, style, _ = named
+        found[family.lower()].setdefault(style, (str(path), family, style, written))
     print(f"{len(paths)} files, {len(found)} families with all letters")
     tasks = [found[f][s] for f in sorted(found) for s in sorted(found[f], key=rank)[:FACES_A_FAMILY]]
     with Pool(processes) as pool:

@@ -103,10 +103,10 @@ def try_alone() -> int:
     faults = []
     for words, code, told in (
         (("--help",), 0, ""),
-        (("look", picture, question, "--relevance", "scorer", "--budget", "40", "--no-draw"), 0, ""),
+        (("look", picture, question, "--set", "relevance=scorer", "--budget", "40"), 0, ""),
         (("ask", picture, question, "--budget", "40"), 0, "COFFEE"),
-        (("ask", picture, question, "--passes", "2"), 2, "arr-coc[torch]"),
-        (("train", "mini"), 2, "arr-coc[lab]"),
+        (("ask", picture, question, "--set", "preset=saccades"), 2, "arr-coc[torch]"),
+        (("train", "mini"), 2, "arr-coc-lab"),
         (("doctor",), 0, ""),
     ):
         done = subprocess.run([*arr_coc_command, *words], capture_output=True, text=True, check=False)

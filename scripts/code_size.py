@@ -1,7 +1,6 @@
 """Report how large the code is and how it hangs together.
 
     python scripts/code_size.py            a table
-    python scripts/code_size.py --json     the same for machines
     python scripts/code_size.py --write    put the table into docs/architecture.md
 
 Counted: lines (blank ones too) and files by package; what each entry point can reach by imports, wherever they stand in
@@ -13,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import ast
-import json
 import re
 import sys
 import tomllib
@@ -142,11 +140,10 @@ def syntax() -> dict[str, object]:
             if isinstance(node, ast.ClassDef):
                 classes[node.name].append(name)
         for function in functions(tree):
-            kernel = any(ast.unparse(one).startswith("triton.jit") for one in function.decorator_list)
             length = (function.end_lineno or function.lineno) - function.lineno + 1
             if length > LONGEST_FUNCTION:
                 long.append(f"{name}:{function.name} ({length})")
-            if parameters(function) > MOST_PARAMETERS and not function.name.startswith("_") and not kernel:
+            if parameters(function) > MOST_PARAMETERS and not function.name.startswith("_"):
                 wide.append(f"{name}:{function.name} ({parameters(function)})")
     twice = {name: homes for name, homes in sorted(classes.items()) if len(homes) > 1}
     return {"class_names_twice": twice, "long_functions": long, "wide_functions": wide, "lines_with_any": any_lines}
@@ -255,13 +252,10 @@ def table(found: dict) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--json", action="store_true", help="for machines")
     parser.add_argument("--write", action="store_true", help="put the table into docs/architecture.md")
     given = parser.parse_args()
     found = measure()
-    if given.json:
-        print(json.dumps(found, indent=2))
-    elif given.write:
+    if given.write:
         text = PAGE.read_text(encoding="utf-8")
         before, rest = text.split(BEGIN, 1)
         PAGE.write_text(f"{before}{BEGIN}\n{table(found)}\n{END}{rest.split(END, 1)[1]}", encoding="utf-8")

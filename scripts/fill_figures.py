@@ -1,7 +1,6 @@
 """Fill the figures of the README and of pages from the JSON in docs/data.
 
-    python scripts/fill_figures.py            print the README's tables
-    python scripts/fill_figures.py --write    put all tables where they belong
+    python scripts/fill_figures.py
 
 The README's come from what benchmarks wrote. `tables.json` has tables of other pages, each with its page, the version
 it was measured with, and where it matters the machine and the commands. A test compares every page with this.
@@ -10,17 +9,13 @@ it was measured with, and where it matters the machine and the commands. A test 
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from arr_coc_lab.bench.report import fill_page
-
 ROOT = Path(__file__).parents[1]
 DATA = ROOT / "docs" / "data"
 BUDGETS = (64, 32, 16, 8)
-CARD = ROOT / "src" / "arr_coc" / "weights"
 # Of `mini` and scorer together, by the hash that a benchmark wrote.
 VERSIONS = {"f33fe543e997": "0.2.0", "f42648a711a5": "0.3.0"}
 DOCUMENTS = {"funsd": "scanned forms", "chartqa": "charts"}
@@ -63,28 +58,6 @@ def document_table() -> list[str]:
     return ["Share of the answer that is shown in full detail, %:", "", *lines]
 
 
-def card_table() -> str:
-    """What `mini` answers by family from a quarter of the tokens, and what is kept from fewer, for the model card."""
-    needle = json.loads((CARD / "needle.json").read_text(encoding="utf-8"))
-    ways = ("full", "uniform", "random", "shuffled", "scorer", "oracle")
-    cells = {(row["family"], row["strategy"], row["keep"]): row for row in needle["cells"]}
-    means = {(row["strategy"], row["keep"]): row for row in needle["means"]}
-    keeps = {way: 1.0 if way == "full" else 0.25 for way in ways}
-    heads = ["full, 256 tokens", *(f"{way}, 64" for way in ways[1:])]
-    lines = ["| | " + " | ".join(heads) + " |", "|---" * (len(ways) + 1) + "|"]
-    for family in dict.fromkeys(row["family"] for row in needle["cells"]):
-        shown = [percent(cells[family, way, keep]) for way, keep in keeps.items()]
-        lines.append(f"| {family} | " + " | ".join(shown) + " |")
-    lines.append("| mean | " + " | ".join(percent(means[way, keep]) for way, keep in keeps.items()) + " |")
-    number = f"{needle['cells'][0]['n']:,}".replace(",", " ")
-    said = f"Test seeds and held-out typefaces, 512², n = {number} for each cell, exact match in per cent"
-    kept = [f"{percent(means['scorer', 1 / part]['of_full'])} from 1/{part}" for part in (4, 8, 16, 32)]
-    errors = [100 * row["ece_after"] for row in needle["calibration"]]
-    share = f"Of full's accuracy the scorer keeps, in per cent, {', '.join(kept)} of the tokens."
-    error = f"Expected calibration error by family: {min(errors):.1f}–{max(errors):.1f} %."
-    return "\n".join([f"{said}; all but full and uniform by overlay:", "", *lines, "", share, error])
-
-
 def figures() -> str:
     """Both tables, as they stand in the README."""
     return "\n".join([*needle_table(), "", *document_table()])
@@ -104,17 +77,15 @@ def table(entry: dict[str, Any]) -> str:
 def blocks() -> Iterator[tuple[Path, str, str]]:
     """Every page, the name of a block in it, and what stands there."""
     yield ROOT / "README.md", "figures", figures()
-    yield CARD / "README.md", "needle", card_table()
     for name, entry in json.loads((DATA / "tables.json").read_text(encoding="utf-8")).items():
         yield ROOT / "docs" / entry["page"], name, table(entry)
 
 
 def main() -> None:
-    if "--write" not in sys.argv[1:]:
-        print(figures())
-        return
     for page, name, text in blocks():
-        fill_page(page, name, text)
+        begin, end = f"<!-- {name}: begin -->\n", f"\n<!-- {name}: end -->"
+        head, rest = page.read_text(encoding="utf-8").split(begin)
+        page.write_text(f"{head}{begin}{text}{end}{rest.split(end)[1]}", encoding="utf-8")
 
 
 if __name__ == "__main__":

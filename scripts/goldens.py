@@ -79,8 +79,8 @@ def look_table() -> Iterator[tuple[str, Any, str, Any, dict[str, Any]]]:
                 yield f"{name} {number} auto {budget}", example(name), listed[number], budget, {}
         for source in ("look", "scorer", "detail"):
             yield f"{name} {source}", example(name), listed[3], 128, {"relevance": source}
-    for strategy in ("overlay", "quadtree", "edge", "center", "shuffled", "full"):
-        for name in ("form",) if strategy in ("edge", "shuffled") else ("form", "street"):
+    for strategy in ("overlay", "quadtree", "center", "shuffled", "full"):
+        for name in ("form",) if strategy == "shuffled" else ("form", "street"):
             how = {"strategy": strategy, "relevance": "detail", "seed": 5}
             yield f"{name} {strategy} controls", example(name), QUESTIONS[name][0], 96, how
     for key, one in needle_records().items():
@@ -175,7 +175,7 @@ def packs() -> Iterator[Golden]:
             {
                 "size": list(one.pixels.shape[:2]),
                 "tokens": one.tokens,
-                "panes": [[list(pane.box), list(pane.source), pane.page, pane.letter] for pane in one.panes],
+                "panes": [[[0, 0, *one.drawn], list(one.source), one.page, one.letter]],
                 "colours": colours(one.pixels),
             }
             for one in packed.pictures
@@ -242,7 +242,7 @@ def trainings() -> Iterator[Golden]:
     }
     for key, arguments in table.items():
         folder = HOME / key.replace(" ", "-")
-        command("train", *arguments, "--cpu", "--folder", folder, "--out", folder / "export")
+        command("train", *arguments, "--seconds", 9999, "--cpu", "--folder", folder, "--out", folder / "export")
         curve = json.loads((folder / "curve.json").read_text(encoding="utf-8"))
         yield key, [{name: value for name, value in point.items() if name != "seconds"} for point in curve]
 

@@ -1,33 +1,41 @@
 """Half an hour of everything, round after round: does the process keep its memory, its open files and its threads?
 
-    python scripts/soak.py [--minutes 30] [--only look,ask] [--out soak.json]        make soak MINUTES=60
+    python scripts/soak.py [--minutes 30] [--out soak.json]        make soak MINUTES=60
 
 A round looks, asks, attaches to a model and generates, looks again and again, and watches a clip, on a tiny random
-model, and asks a server. After each round the process is weighed, garbage collected and given
-back. The first quarter of the rounds warms up. Of the rest, the growth is Theil and Sen's slope (the median of the
-slopes of all pairs of rounds, which single jumps do not move) times the number of rounds; the soak fails where it is
-above 24 MB, 2 open files or 2 threads, and the median of the last third is above that of the first third by as much.
+model; and it asks `arr-coc serve`, a proxy before it and the tools for agents, leaves each of them in the middle of a
+body, kills what opens their files, and asks again. After each round all processes are weighed. The first quarter of the
+rounds warms up. Of the rest, the median of the last third may be above that of the first third by 24 MB, 2 open files
+and 2 threads at most, else the soak fails; single jumps do not move a median.
 """
 
 from __future__ import annotations
 
 import argparse
+import asyncio
+import atexit
 import base64
 import ctypes
 import gc
-import io
 import json
 import os
+import re
+import signal
+import socket
+import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable
 from contextlib import suppress
 from copy import copy
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+import httpx
 import numpy as np
+from mcp import Client
 from PIL import Image
 
 from arr_coc.options import Options
@@ -35,29 +43,23 @@ from arr_coc.options import Options
 TOLERANCE = {"megabytes": 24.0, "handles": 2.0, "threads": 2.0}
 WARM_UP, LEAST_ROUNDS = 0.25, 4
 SIZES = ((96, 128), (160, 96), (192, 256))
+SERVERS: dict[str, subprocess.Popen[str]] = {}  # by their addresses
 
 
 def weigh() -> dict[str, float]:
-    """Resident megabytes, open files and threads of this process, after everything that can be given back was."""
+    """Resident megabytes, open files and threads of this process and of its servers, after everything that can be given
+    back was."""
     gc.collect()
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if trim is not None:  # glibc keeps freed memory for itself; that is no leak
         trim(0)
-    status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
-    return {
-        "megabytes": int(status["VmRSS"].split()[0]) / 1024,
-        "handles": float(len(os.listdir("/proc/self/fd"))),
-        "threads": float(status["Threads"]),
-    }
-
-
-def growth(values: np.ndarray) -> tuple[float, float]:
-    """Over all rounds: by Theil and Sen's slope, and from the first third's median to the last third's."""
-    from scipy.stats import theilslopes
-
-    third = max(1, len(values) // 3)
-    slope = float(theilslopes(values)[0])
-    return slope * (len(values) - 1), float(np.median(values[-third:]) - np.median(values[:third]))
+    weight = dict.fromkeys(TOLERANCE, 0.0)
+    for place in [Path(f"/proc/{pid}") for pid in (os.getpid(), *(one.pid for one in SERVERS.values()))]:
+        status = dict(line.split(":", 1) for line in (place / "status").read_text().splitlines())
+        weight["megabytes"] += int(status["VmRSS"].split()[0]) / 1024
+        weight["handles"] += len(os.listdir(place / "fd"))
+        weight["threads"] += int(status["Threads"])
+    return weight
 
 
 def picture(number: int) -> np.ndarray:
@@ -80,8 +82,8 @@ def tiny_eye(folder: Path) -> Any:
     return Eye.from_pretrained(str(folder / "mini"))
 
 
-def activities(folder: Path) -> dict[str, Callable[[int], None]]:
-    """Name → one turn of it, with the number of the turn."""
+def activities(folder: Path) -> tuple[Callable[[int], None], ...]:
+    """One turn of each, which gets the number of the turn."""
     import arr_coc
     from arr_coc.answering.esper import Esper
     from arr_coc.draw import homunculus
@@ -123,37 +125,72 @@ def activities(folder: Path) -> dict[str, Callable[[int], None]]:
         frames = [np.roll(picture(turn), 4 * step, axis=1) for step in range(6)]
         watch(frames, "the red sign", 30)
 
-    def serve(turn: int) -> None:
-        from starlette.testclient import TestClient
-
-        from arr_coc.app.serve.api import Engine, build_api
-
-        memory = io.BytesIO()
-        Image.fromarray(picture(turn)).save(memory, "PNG")
-        url = f"data:image/png;base64,{base64.b64encode(memory.getvalue()).decode()}"
-        content = [{"type": "image_url", "image_url": {"url": url}}, {"type": "text", "text": "What is red?"}]
-        body = {"model": eye.name, "messages": [{"role": "user", "content": content}], "max_tokens": 3}
+    def servers(turn: int) -> None:
+        serve = start("serve", "--model", eye.name)
+        proxy = start("proxy", "--upstream", serve, "--for", "mini", "--budget", 12)
+        mcp = start("mcp", "--root", folder)
+        Image.fromarray(picture(turn)).save(folder / "asked.png")
         wanted = copy(eye).set_image(picture(turn)).ask("What is red?", 6, options=Options(max_new_tokens=3)).text
-        with TestClient(build_api(Engine(copy(eye))), base_url="http://localhost") as client:
-            answer = client.post("/v1/chat/completions", json={**body, "arr_coc": {"budget": 6}}).json()
-        if answer["choices"][0]["message"]["content"] != wanted:
-            raise SystemExit(f"the server answers {answer}, not {wanted!r}")
+        for _ in range(2):  # the second time without what opened their files
+            if (said := chat(serve, eye.name, folder / "asked.png")) != wanted:
+                raise SystemExit(f"the server answers {said!r}, not {wanted!r}")
+            chat(proxy, eye.name, folder / "asked.png")
+            asyncio.run(look_closer(mcp))
+            for address, process in SERVERS.items():
+                disturb(address, process.pid)
+            time.sleep(0.2)  # until those that were killed are gone
 
-    return {"look": look, "ask": ask, "attach": attach, "passes": passes, "video": video, "serve": serve}
+    return look, ask, attach, passes, video, servers
 
 
-def soak(seconds: float, only: list[str] | None = None, steps: int = len(SIZES)) -> dict[str, Any]:
+@cache
+def start(*arguments: object) -> str:
+    """The address of a server, in a process of its own that is weighed together with this one."""
+    # glibc gives freed memory back at once, which `weigh` sees to in this process only.
+    environment = {**os.environ, "MALLOC_ARENA_MAX": "1", "MALLOC_TRIM_THRESHOLD_": "65536"}
+    line = [sys.executable, "-m", "arr_coc", *map(str, arguments), "--bind", "0"]
+    process = subprocess.Popen(line, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    address = re.findall(r"http://[\d.:]+", next(iter(process.stdout or ()), ""))[0]
+    SERVERS[address] = process
+    atexit.register(process.kill)
+    return address
+
+
+def chat(address: str, model: str, path: Path) -> str:
+    url = f"data:image/png;base64,{base64.b64encode(path.read_bytes()).decode()}"
+    content = [{"type": "image_url", "image_url": {"url": url}}, {"type": "text", "text": "What is red?"}]
+    body = {"model": model, "messages": [{"role": "user", "content": content}], "max_tokens": 3}
+    answer = httpx.post(f"{address}/v1/chat/completions", json={**body, "arr_coc": {"budget": 6}}, timeout=300)
+    return answer.raise_for_status().json()["choices"][0]["message"]["content"]
+
+
+async def look_closer(address: str) -> None:
+    async with Client(f"{address}/mcp") as client:
+        asked = {"path": "asked.png", "question": "What is red?", "budget": 12}
+        if (seen := await client.call_tool("look_closer", asked)).is_error:
+            raise SystemExit(f"the tool answers {seen}")
+
+
+def disturb(address: str, pid: int) -> None:
+    """Leave a server in the middle of a body, and kill the processes that open its files."""
+    port = address.rpartition(":")[2]
+    head = f"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost:{port}\r\nContent-Length: 9999"
+    with socket.create_connection(("127.0.0.1", int(port))) as left:
+        left.sendall(f"{head}\r\nContent-Type: application/json\r\n\r\n{{".encode())
+    for children in Path(f"/proc/{pid}/task").glob("*/children"):
+        for helper in children.read_text().split():
+            os.kill(int(helper), signal.SIGKILL)
+
+
+def soak(seconds: float, steps: int = len(SIZES)) -> dict[str, Any]:
     """Rounds of so many steps of each activity, until the time is over; what was weighed after each."""
     with tempfile.TemporaryDirectory() as folder:
         turns = activities(Path(folder))
-        unknown = set(only or ()) - set(turns)
-        if unknown:
-            raise SystemExit(f"unknown: {', '.join(sorted(unknown))}; choose from {', '.join(turns)}")
         weights, over, told = [], time.monotonic() + seconds, 0.0
         while time.monotonic() < over or len(weights) < LEAST_ROUNDS:
-            for name in only or turns:
+            for turn in turns:
                 for step in range(steps):
-                    turns[name](len(weights) * steps + step)
+                    turn(len(weights) * steps + step)
             weights.append(weigh())
             if time.monotonic() - told > 30:
                 told = time.monotonic()
@@ -164,42 +201,25 @@ def soak(seconds: float, only: list[str] | None = None, steps: int = len(SIZES))
 
 def judged(weights: list[dict[str, float]]) -> dict[str, Any]:
     """Growth behind the warm-up, and whether all of it is flat."""
-    settled = weights[int(len(weights) * WARM_UP) :]
-    found = {}
+    settled, found = weights[int(len(weights) * WARM_UP) :], {}
+    third = max(1, len(settled) // 3)
     for name, tolerance in TOLERANCE.items():
-        values = np.array([one[name] for one in settled])
-        slope, steps = growth(values)
-        found[name] = {
-            "first": float(values[0]),
-            "last": float(values[-1]),
-            "slope": slope,
-            "thirds": steps,
-            "tolerance": tolerance,
-            "flat": min(slope, steps) <= tolerance,
-        }
+        first, last = (float(np.median([one[name] for one in part])) for part in (settled[:third], settled[-third:]))
+        found[name] = {"first": first, "last": last, "tolerance": tolerance, "flat": last - first <= tolerance}
     return {"judged": found, "flat": all(one["flat"] for one in found.values())}
-
-
-def table(report: dict[str, Any]) -> str:
-    lines = [f"{report['rounds']} rounds, the first {int(report['rounds'] * WARM_UP)} to warm up"]
-    lines += ["what         first     last   growth by slope   by thirds   tolerance"]
-    for name, one in report["judged"].items():
-        seen, grown = f"{one['first']:8.1f} {one['last']:8.1f}", f"{one['slope']:+17.2f} {one['thirds']:+11.2f}"
-        lines.append(f"{name:9} {seen} {grown} {one['tolerance']:11.0f}   {'flat' if one['flat'] else 'GROWS'}")
-    return "\n".join(lines)
 
 
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--minutes", type=float, default=30)
     parser.add_argument("--steps", type=int, default=len(SIZES), help="of each activity, a round")
-    parser.add_argument("--only", help="activities, with commas between them")
     parser.add_argument("--out", type=Path, default=Path("out/soak.json"))
     given = parser.parse_args(arguments)
-    report = soak(60 * given.minutes, given.only.split(",") if given.only else None, given.steps)
+    report = soak(60 * given.minutes, given.steps)
     given.out.parent.mkdir(parents=True, exist_ok=True)
     given.out.write_text(json.dumps(report, indent=1) + "\n")
-    print(table(report))
+    for name, one in report["judged"].items():
+        print(name, *(f"{key} {value}" for key, value in one.items()), sep=", ")
     return 0 if report["flat"] else 1
 
 

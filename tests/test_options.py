@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from arr_coc import InputError, Options, look
 from arr_coc.app.cli import main
-from arr_coc.options import FOR_CLIENTS, NAMES, described, from_text
+from arr_coc.app.cli.options import described, from_text
+from arr_coc.options import FOR_CLIENTS, NAMES
 
 
 @given(full=st.integers(1, 5000), budget=st.integers(1, 10_000))
@@ -55,8 +56,8 @@ WRONG = [
     ({"lvels": 3}, "did you mean levels"),
     ({"strategy": "oracle", "boxs": []}, "did you mean boxes"),
     ({"strategy": "uniform", "boxes": []}, "strategy 'uniform' takes no options"),
-    ({"strategy": "edge", "boxes": []}, "strategy 'edge' takes edges"),
-    ({"strategy": "edge", "strategy_options": {"boxes": []}}, "strategy 'edge' takes edges"),
+    ({"strategy": "oracle", "labels": []}, "strategy 'oracle' takes boxes"),
+    ({"strategy": "oracle", "strategy_options": {"labels": []}}, "strategy 'oracle' takes boxes"),
     ({"strategy_options": 3}, "strategy_options must map"),
 ]
 

@@ -52,4 +52,4 @@ def test_a_few_rounds_of_everything(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert report["judged"]["handles"]["flat"]
     assert report["judged"]["threads"]["flat"]
     assert code == (0 if report["flat"] else 1)
-    assert "by thirds" in capsys.readouterr().out
+    assert "handles, first" in capsys.readouterr().out

@@ -1,8 +1,7 @@
 """The options of a training or a bench: one frozen dataclass, from which its command line is made.
 
-Every field becomes an option of the same name with the field's type and default; `option` gives it its help. A field
-that is itself a dataclass lends its fields. What is not given keeps the default, so `Options(...)` in a program and
-`parse` for a command line say the same.
+Every field becomes an option of the same name with the field's type and default; `option` gives it its help. What is
+not given keeps the default, so `Options(...)` in a program and `parse` for a command line say the same.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from __future__ import annotations
 import argparse
 import types
 from collections.abc import Iterable, Mapping
-from dataclasses import MISSING, Field, asdict, field, fields, is_dataclass
+from dataclasses import MISSING, Field, asdict, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, get_args, get_origin, get_type_hints
 
@@ -28,8 +27,7 @@ def option(default: object = MISSING, help: str = "", **how: object) -> Any:
     Args:
         default: Of the field; without one the option is required.
         help: One line for the command line.
-        how: `flag` (another name on the command line, or several), `choices`, `metavar`, `hidden` (for programs only),
-            `least` (see `bench.run`).
+        how: `flag` (another name on the command line, or several), `choices`, `metavar`, `least` (see `bench.run`).
     """
     return field(default=default, metadata={"help": help, **how})
 
@@ -58,13 +56,14 @@ def parse(
     """The options that a command line gives."""
     form = argparse.RawDescriptionHelpFormatter
     parser = OneLineParser(prog=program, description=description, formatter_class=form)
-    _add(parser, kind, set())
+    _add(parser, kind)
     if any(item.name == "device" for item in fields(kind)):
         same = "the same as --device cpu"
         parser.add_argument(
             "--cpu", dest="device", action="store_const", const="cpu", default=argparse.SUPPRESS, help=same
         )
-    return _build(kind, vars(parser.parse_args(list(arguments))))
+    given = vars(parser.parse_args(list(arguments)))
+    return kind(**{name: tuple(value) if isinstance(value, list) else value for name, value in given.items()})
 
 
 def flags_of(item: Field[object]) -> tuple[str, ...]:
@@ -73,15 +72,10 @@ def flags_of(item: Field[object]) -> tuple[str, ...]:
     return (flag,) if isinstance(flag, str) else flag
 
 
-def _add(parser: argparse.ArgumentParser, kind: type[DataclassInstance], known: set[str]) -> None:
+def _add(parser: argparse.ArgumentParser, kind: type[DataclassInstance]) -> None:
     hints = get_type_hints(kind)
     for item in fields(kind):
         how, hint, default = item.metadata, hints[item.name], item.default
-        if is_dataclass(hint):
-            _add(parser, hint, known)
-        if is_dataclass(hint) or item.name in known or how.get("hidden"):
-            continue
-        known.add(item.name)
         if isinstance(hint, types.UnionType):
             (hint,) = (part for part in get_args(hint) if part is not types.NoneType)
         what: dict[str, Any] = {"dest": item.name, "choices": how.get("choices"), "metavar": how.get("metavar")}
@@ -91,25 +85,9 @@ def _add(parser: argparse.ArgumentParser, kind: type[DataclassInstance], known: 
             what = {"dest": item.name, "action": "store_false" if default else "store_true", "default": default}
         elif get_origin(hint) is tuple:
             # What may be given several times adds up: --family cards --family zoo.
-            what |= {"nargs": "+", "type": get_args(hint)[0]}
-            what |= {"action": "extend"} if get_args(hint)[-1] is Ellipsis else {}
+            what |= {"nargs": "+", "type": get_args(hint)[0], "action": "extend"}
         several = default if isinstance(default, tuple) else (default,)
         shown = " ".join(f"{one:g}" if isinstance(one, float) else str(one) for one in several)
         known_default = default is not MISSING and default not in ((), "", None) and hint is not bool
         text = f"{how.get('help', '')} [{shown}]" if known_default else how.get("help", "")
         parser.add_argument(*flags_of(item), help=text.replace("%", "%%"), **what)
-
-
-def _build(kind: type[Options], given: Mapping[str, Any]) -> Options:
-    hints, values = get_type_hints(kind), {}
-    for item in fields(kind):
-        hint = hints[item.name]
-        if is_dataclass(hint):
-            values[item.name] = _build(hint, given)
-        elif item.name in given:
-            value = given[item.name]
-            if get_origin(hint) is tuple:
-                # One side of a canvas stands for both.
-                value = tuple(value) * (2 if get_args(hint)[-1] is not Ellipsis and len(value) == 1 else 1)
-            values[item.name] = value
-    return kind(**values)

@@ -55,19 +55,26 @@ def mean_intervals(values: Mapping[str, np.ndarray]) -> dict[str, list[float]]:
     return {name: [round(value, 4) for value in (one.value, one.low, one.high)] for name, one in found.items()}
 
 
-def paired(first: np.ndarray, second: np.ndarray, scale: float = 1.0) -> Estimate:
-    """(n,) each, of the same pictures → the mean of first − scale · second.
+def paired(first: np.ndarray, second: np.ndarray) -> Estimate:
+    """(n,) each, of the same pictures → the mean of first − second.
 
     Where every picture comes out alike, the spread is unknown rather than zero: the interval is then that of a share of
     which none was seen (Wilson's, of 0 in n).
     """
     if first.shape != second.shape:
         raise InputError(f"pairs need two values for each picture, got {first.shape} and {second.shape}")
-    found = mean(first - scale * second)
+    found = mean(first - second)
     if found.low == found.high:
         rest = proportion(np.zeros(len(first))).high
         return Estimate(found.value, found.value - rest, found.value + rest)
     return found
+
+
+def ratio(first: np.ndarray, second: np.ndarray, draws: int = 1000, seed: int = 0) -> Estimate:
+    """(n,) each, of the same pictures → mean of the first over mean of the second, by a bootstrap."""
+    which = np.random.default_rng(seed).integers(0, len(first), (draws, len(first)))
+    low, high = np.quantile(first[which].mean(1) / np.maximum(second[which].mean(1), 1e-12), (0.025, 0.975))
+    return Estimate(float(first.mean() / max(second.mean(), 1e-12)), float(low), float(high))
 
 
 def expected_calibration_error(confidence: np.ndarray, right: np.ndarray, bins: int = BINS) -> float:

@@ -17,6 +17,7 @@ from .core.plugins import resolve_lazily
 if TYPE_CHECKING:  # what editors and type checkers read; the table below is what runs
     from .answering.esper import Esper as Esper
     from .answering.eye import Eye as Eye
+    from .arrcocvis import ARRCOCVIS as ARRCOCVIS
     from .asking import ask as ask
     from .attending.allocate import allocate as allocate
     from .core.answer import Answer as Answer
@@ -44,6 +45,7 @@ __all__ = [
     *resolve_lazily(
         __name__,
         {
+            "ARRCOCVIS": "arrcocvis",
             "Allocation": "core.values",
             "Answer": "core.answer",
             "Esper": "answering.esper",
@@ -68,6 +70,6 @@ __all__ = [
             "load_picture": "pictures.load",
             "tokens_for": "packing.prices.tables",
         },
-        needs_torch=("attach", "detach"),
+        needs_torch=("ARRCOCVIS", "attach", "detach"),
     ),
 ]

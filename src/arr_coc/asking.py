@@ -4,27 +4,21 @@ from __future__ import annotations
 
 import math
 from copy import copy
-from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from .answering.esper import find_preset
 from .answering.eye import Eye
 from .answering.light import can_be_quick, most_tokens, quick_eye
-from .answering.pages import ask_page_by_page
-from .balancing.document import PageOffers
 from .core.answer import Answer
 from .core.errors import InputError, naming_extras
-from .core.folders import MINI, part_folder
-from .knowing.scorer.source import ScorerRelevance, scorer_beside
+from .core.folders import MINI
 from .options import Budget, Options, as_options, check_device, check_question
-from .pictures.document import Document, PageList, document_of, load_page
+from .pictures.document import PageList, document_of, load_page
 from .realizing.bundled import model_folder
 
 if TYPE_CHECKING:
-    from .core.values import Relevance
-    from .pictures.load import Picture
-    from .pictures.words import Words
+    pass
 
 
 @naming_extras()
@@ -78,33 +72,21 @@ def ask(
     if document is not None and len(document) > 1:
         if options.allocation is not None or options.words is not None:
             raise InputError("allocation and words apply to one picture; this document has several pages")
-        return _ask_document(document, query, model, options)
+        largest = max((page.size for page in document), key=math.prod)
+        return _eye(model, largest, options).set_image(document).ask(query, options=options)
     picture, known = load_page(image if document is None else document.pages[0].place)
     if options.preset is None:
         options = options.default(words=known)
-        if can_be_quick(model, picture.pixels.shape[:2], options):
-            return quick_eye().set_image(picture).ask(query, options=options)
-    # A copy: several threads may ask at once.
-    eye: Any = model if hasattr(model, "set_image") else copy(_loaded(str(model), options.device))
-    return eye.set_image(picture).ask(query, options=options)
+    return _eye(model, picture.pixels.shape[:2], options).set_image(picture).ask(query, options=options)
 
 
-def _ask_document(document: Document, query: str, model: Any, options: Options) -> Answer:
-    """Show all pages in one prompt, or where `mini` is asked, page by page and without torch where that will do."""
-    if options.preset is not None or not (isinstance(model, str) and model == MINI):
-        eye = model if hasattr(model, "set_image") else copy(_loaded(str(model), options.device))
-        return eye.set_image(document).ask(query, options=options)
-    scorer = scorer_beside(part_folder(MINI))
-    offers = PageOffers(device=options.device, scorer=None if scorer is None else ScorerRelevance(scorer))
-
-    def asker(picture: Picture, words: Words | None, tokens: int, known: Relevance | None) -> Answer:
-        own = replace(options, budget=tokens, relevance=known, words=words)
-        quick = can_be_quick(model, picture.pixels.shape[:2], replace(own, relevance=None))
-        reader = quick_eye() if quick else copy(_loaded(str(model), options.device))
-        return reader.set_image(picture).ask(query, options=own)
-
-    plain = Options(budget=options.budget, levels=options.levels, seed=options.seed)
-    return ask_page_by_page(document, query, plain.override(relevance=options.relevance), offers, asker)
+def _eye(model: str | Eye, size: tuple[int, int], options: Options) -> Any:
+    """The eye that answers about pictures of (height, width): `mini` without torch where that will do."""
+    if hasattr(model, "set_image"):
+        return model
+    if options.preset is None and can_be_quick(model, size, options):
+        return quick_eye()
+    return copy(_loaded(str(model), options.device))  # a copy: several threads may ask at once
 
 
 def loaded_or_light(name: str, device: str, **options: Any) -> Eye:

@@ -7,15 +7,17 @@ Every entry point that looks at pictures builds a `View` of each and calls this:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
 
 import numpy as np
 
 from .attending.allocate import allocate_batch
-from .attending.distance import Distance, at_distance, choose_distance, reading_option
+from .attending.distance import Distance, choose_distance, scaled_size
 from .attending.frame import Frame
 from .attending.grip import Grip
+from .attending.need import lost_letters, need_of
 from .core.arrays import Array, is_tensor
 from .core.values import Allocation, Relevance
 from .options import Options
@@ -45,10 +47,16 @@ class View:
 
 @dataclass(frozen=True, eq=False)
 class Decision:
-    """Where the tokens of one picture go. distance: from how far it is read."""
+    """Where the tokens of one picture go. distance: from how far it is read. notes: on distance and budget."""
 
     allocation: Allocation
     distance: Distance
+    notes: tuple[str, ...] = ()
+
+    def noted(self, *notes: str) -> Decision:
+        """The same with further notes, on the allocation as well."""
+        every = tuple(dict.fromkeys((*self.allocation.notes, *notes)))
+        return replace(self, allocation=replace(self.allocation, notes=every), notes=(*self.notes, *notes))
 
 
 def attend(
@@ -56,9 +64,7 @@ def attend(
     relevance: Sequence[Relevance | Array],
     tokens: Sequence[int],
     options: Options,
-    *,
-    levels: Sequence[int | None] = (),
-    inputs: Sequence[Mapping[str, object]] = (),
+    query: str = "",
 ) -> list[Decision]:
     """Decide for pictures from how far to read them and where their tokens go.
 
@@ -66,35 +72,65 @@ def attend(
         views: The pictures.
         relevance: For each, (h, w) where the question needs detail: a `Relevance`, an array, or a tensor on a device.
         tokens: What each may cost.
-        options: How the tokens are laid out.
-        levels: For each, the coarsest level of detail, where the source of relevance says so.
-        inputs: For each, what the strategy takes by name beside `options.strategy_options`.
+        options: How the tokens are laid out; where the budget is "auto", fewer may be spent.
+        query: The question about all of them, which "auto" reads; by default the one that the relevance is for.
 
     Returns:
         A `Decision` for each.
     """
-    levels, inputs = levels or [None] * len(views), inputs or [{}] * len(views)
     decisions = []
-    for view, known, most, coarsest, own in zip(views, relevance, tokens, levels, inputs, strict=True):
-        distance = distance_for(view, known, options, most)
-        frame = view.frame if distance.scale == 1 else view.resized(distance.scale)
-        (allocation,) = allocate_batch(
-            known,
-            min(most, frame.full),
-            image_size=frame.image_size,
-            strategy=options.layout,
-            cell=frame.cell,
-            canvas=frame.canvas,
-            levels=options.levels if coarsest is None else coarsest,
-            seed=options.seed,
-            strategy_options={
-                **own,
-                **reading_option(distance, options.layout, frame.grid),
-                **options.strategy_options,
-            },
-        )
-        decisions.append(Decision(at_distance(allocation, distance, view.frame.full), distance))
+    for view, known, most in zip(views, relevance, tokens, strict=True):
+        if options.by_need:
+            asked = known.query if isinstance(known, Relevance) and not query else query
+            decisions.append(_as_needed(view, known, asked, most, options))
+        else:
+            decisions.append(_laid(view, known, most, options))
     return decisions
+
+
+def _laid(view: View, known: Relevance | Array, tokens: int, options: Options) -> Decision:
+    """Lay tokens out, from the distance that suits so many."""
+    distance = distance_for(view, known, options, tokens)
+    frame = view.frame if distance.scale == 1 else view.resized(distance.scale)
+    # What a finest cell gains, given the grip: only the overlay spends by it.
+    gains = distance.reading(*frame.grid) if options.layout == "overlay" else None
+    reading = {} if gains is None else {"reading": gains}
+    (allocation,) = allocate_batch(
+        known,
+        min(tokens, frame.full),
+        image_size=frame.image_size,
+        strategy=options.layout,
+        cell=frame.cell,
+        canvas=frame.canvas,
+        levels=options.levels,
+        seed=options.seed,
+        strategy_options={**reading, **options.strategy_options},
+    )
+    decided = {"ways": known.ways, "tensions": known.tensions} if isinstance(known, Relevance) else {}
+    allocation = replace(allocation, scale=distance.scale, full=view.frame.full, **decided)
+    return Decision(allocation, distance).noted(*distance.notes)
+
+
+def _as_needed(view: View, known: Relevance | Array, query: str, most: int, options: Options) -> Decision:
+    """Spend what the question needs of `most` tokens; where letters are lost by that, say which budget shows them."""
+    plain, frame = plain_map(known), view.frame
+    view = replace(view, letters=cache(view.letters))
+    need = need_of(plain, query, frame, scale=distance_for(view, known, options, most).scale, most=most)
+    found = _laid(view, known, need.tokens, options)
+    found = found.noted(f"budget 'auto': {need.tokens} of at most {most} tokens, because {need.why}")
+    if not (high := lost_letters(plain, found.allocation, found.distance)):
+        return found
+    enough, unit = need.tokens, 1 if frame.canvas is None else frame.cell
+    # To try a budget no picture is resized.
+    tried = replace(
+        view, resized=lambda times: Frame(frame.image_size, frame.cell, scaled_size(frame.seen, times, unit))
+    )
+    while enough < frame.full:
+        enough = min(frame.full, enough + 1 + enough // 4)
+        one = _laid(tried, known, enough, options)
+        if not lost_letters(plain, one.allocation, one.distance):
+            break
+    return found.noted(f"detail is lost: letters are {high:.0f} pixels high; {enough} tokens show them")
 
 
 def distance_for(view: View, relevance: Relevance | Array, options: Options, tokens: int) -> Distance:

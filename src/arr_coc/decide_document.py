@@ -1,8 +1,14 @@
-"""Decide for a document: the relevance of its pages, one budget over all of them, leaves in each."""
+"""Decide for a document: what each page has to do with a question, one budget over all of them, leaves in each.
+
+Words first: pages with a text layer are searched as plain text, the best of them are ranked word by word, and none is
+drawn. Scanned pages are read line by line, searched alike, and the best are looked at in full. Of very many pages, or
+of photographs, each is looked at small.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from time import perf_counter
 
@@ -10,13 +16,193 @@ import numpy as np
 
 from .attending.frame import Frame, check_maps, to_cells
 from .attending.overlay import page_gains, share_tokens
-from .balancing.document import PageOffers, PageRelevance, page_relevances
-from .core.errors import InputError
-from .core.values import Allocation, DocumentAllocation, PageShare
+from .balancing.choosing import relevance_for
+from .core.errors import InputError, check_stop
+from .core.values import Allocation, DocumentAllocation, PageShare, Relevance
 from .decide import View, attend
+from .knowing.registry import PARTICIPATORY, find_source, is_map
+from .knowing.scene import VIEW_SIDE, RelevanceSource, Scene
+from .knowing.words.answer import answer_shares
+from .knowing.words.search import text_scores
+from .knowing.words.source import map_of
 from .options import Options
-from .pictures.document import Document
+from .pictures.document import Document, DocumentPage
+from .pictures.ocr import ocr_words
+from .pictures.words import MOST_WORDS, Words
 from .texture.type_height import no_letters
+
+# Pages whose words are ranked together, and how many words these may have.
+JOINT, JOINT_WORDS = 8, MOST_WORDS
+# What a page is believed for which the search says nothing. Chosen on drawn documents: docs/documents.md.
+LEAST_BELIEF = 0.05
+# The score of the best page from which on the search is trusted; below, the words' own ranking decides.
+SURE_SEARCH = 1.0
+# Pixels of pages that are looked at as pictures, in all, and of one at the least.
+COARSE_PIXELS, LEAST_PIXELS = 12_000_000, 360_000
+# Scanned pages that are read line by line, and how many of them are then looked at in full.
+MOST_READ, ASKED = 24, 3
+BY_WORDS = {PARTICIPATORY: {"words": 1.0}}
+
+Found = dict[int, "PageRelevance"]
+
+
+@dataclass(frozen=True, eq=False)
+class PageRelevance:
+    """relevance: where on the page; None where nothing speaks for it. belief: how much the page is believed beside the
+    others. why: one line. failed: it could not be drawn."""
+
+    relevance: Relevance | None = None
+    belief: float = 1.0
+    why: str = ""
+    failed: bool = False
+
+    @property
+    def peak(self) -> float:
+        """What its best place is worth."""
+        return 0.0 if self.relevance is None else float(self.relevance.map.max()) * self.belief
+
+
+@dataclass(frozen=True, eq=False)
+class PageOffers:
+    """What a caller offers beside the pages: see `Scene`."""
+
+    photos: bool = True
+    device: str = "cpu"
+    scorer: RelevanceSource | None = None
+    law: object = None
+
+
+def page_relevances(
+    document: Document, query: str, relevance: object = "auto", offers: PageOffers | None = None
+) -> tuple[list[PageRelevance], tuple[str, ...]]:
+    """The relevance of every page, comparable between pages, and notes that say where it comes from.
+
+    Args:
+        document: Its pages are drawn only where their pixels are needed.
+        query: The question.
+        relevance: As for `look`: "auto", a source's name, a function of (picture, question), or one map for each page.
+        offers: What else is known.
+
+    Returns:
+        One `PageRelevance` for each page, in order; notes.
+    """
+    offers, pages = offers or PageOffers(), document.pages
+    several = isinstance(relevance, list | tuple) or getattr(relevance, "ndim", 0) == 3
+    if is_map(relevance) or several:
+        maps = list(relevance) if several and isinstance(relevance, Iterable) else [relevance]
+        if len(maps) != len(pages) or not all(one is None or is_map(one) for one in maps):
+            raise InputError(f"relevance= gives {len(maps)} maps for {len(pages)} pages; give one for each")
+        known = (one if isinstance(one, Relevance | None) else Relevance(np.asarray(one), query) for one in maps)
+        return [PageRelevance(one) for one in known], ("relevance: as the caller gave it, page by page",)
+    found: Found = {}
+    notes: list[str] = []
+    if relevance in ("auto", "words"):
+        found, notes = _by_words(document, query)
+    drawn = {number: page for number, page in enumerate(pages) if number not in found}
+    if drawn and relevance != "auto":
+        find_source(relevance)  # an unknown name is refused before a page is drawn
+    read = _by_reading(drawn, query, relevance, offers) if 1 < len(drawn) <= MOST_READ else {}
+    most_pixels = max(LEAST_PIXELS, COARSE_PIXELS // max(1, len(drawn) - len(read)))
+    for number, page in drawn.items():
+        found[number] = read.get(number) or _by_picture(page, query, relevance, offers, most_pixels)
+        if (seen := found[number].relevance) is not None:
+            notes += seen.notes[:1]
+    if read:
+        asked = sum(one.relevance is not None for one in read.values())
+        notes.append(f"{len(read)} scanned pages were read and searched, and the best {asked} looked at in full")
+    return [found[number] for number in range(len(pages))], tuple(dict.fromkeys(notes))
+
+
+def _by_words(document: Document, query: str) -> tuple[Found, list[str]]:
+    """Pages with words: searched, then the best ranked together. A page whose words have no boxes is only searched."""
+    written = [number for number, text in enumerate(document.texts) if text.strip()]
+    if not written:
+        return {}, []
+    scores = text_scores([document.texts[number] for number in written], query)
+    top = max(float(scores.max()), 1e-9)
+    trusted = min(1.0, top / SURE_SEARCH)
+    order = np.argsort(-scores, kind="stable").tolist()
+    found = {written[at]: PageRelevance(why=f"plain text search ranks it {1 + rank}") for rank, at in enumerate(order)}
+    words: dict[int, Words] = {}
+    for at in order[:JOINT]:
+        held = document.pages[written[at]].words
+        if held is not None:
+            if words and sum(map(len, words.values())) + len(held) > JOINT_WORDS:
+                break
+            words[at] = held
+    shares = answer_shares(list(words.values()), query)
+    likely = max((float(share[:, 0].max()) for share in shares), default=1.0)
+    for (at, held), share in zip(words.items(), shares, strict=True):
+        likeliest = int(share[:, 0].argmax())
+        chance = float(share[likeliest, 0])
+        belief = 1 - trusted * (1 - LEAST_BELIEF) * (1 - (float(scores[at]) / top) ** 2)
+        belief *= math.sqrt(chance / max(likely, 1e-9))
+        why = f"{held.texts[likeliest]!r} may answer, {100 * chance:.0f} %"
+        found[written[at]] = PageRelevance(Relevance(map_of(held, share), query, ways=BY_WORDS), belief, why)
+    known = f"relevance 'words', chosen because the words of {len(written)} pages are known"
+    return found, [f"{known}: plain text search, and the {len(words)} best pages ranked together"]
+
+
+def _by_reading(pages: Mapping[int, DocumentPage], query: str, relevance: object, offers: PageOffers) -> Found:
+    """Scanned pages, read and searched as plain text; the best are looked at with their words. Empty where the search
+    tells no page from the others."""
+    if relevance != "auto":
+        return {}
+    found: Found = {}
+    read: dict[int, Words] = {}
+    for number, page in pages.items():
+        check_stop()
+        try:
+            read[number] = ocr_words(page.draw(VIEW_SIDE).pixels)
+        except InputError as error:
+            found[number] = PageRelevance(why=str(error), failed=True)
+    scores = text_scores([" ".join(words.texts) for words in read.values()], query)
+    top = float(scores.max(initial=0.0))
+    if top <= 0:
+        return {}
+    numbers = list(read)
+    for rank, at in enumerate(np.argsort(-scores, kind="stable").tolist()):
+        one = PageRelevance(why=f"plain text search ranks it {1 + rank}")
+        if rank < ASKED:
+            number = numbers[at]
+            asked = _by_picture(pages[number], query, relevance, offers, words=read[number])
+            belief = max(LEAST_BELIEF, (float(scores[at]) / top) ** 2)
+            one = asked if asked.failed else replace(asked, belief=belief, why=f"{one.why}; {asked.why}")
+        found[numbers[at]] = one
+    return found
+
+
+def _by_picture(
+    page: DocumentPage,
+    query: str,
+    relevance: object,
+    offers: PageOffers,
+    most_pixels: int | None = None,
+    words: Words | None = None,
+) -> PageRelevance:
+    """A page as the picture that it is, drawn and forgotten. words: that were read of it."""
+    try:
+        scene = _scene(page, offers, most_pixels).varied(words=words if words is not None and len(words) else None)
+    except InputError as error:
+        return PageRelevance(why=str(error), failed=True)
+    known = relevance_for(relevance, scene, query)
+    return PageRelevance(known, why=f"its best place is worth {100 * float(known.map.max()):.0f} %")
+
+
+def _scene(page: DocumentPage, offers: PageOffers, most_pixels: int | None) -> Scene:
+    """A page drawn in no more pixels than `most_pixels`, or as a picture is."""
+    check_stop()
+    height, width = page.size
+    side = (
+        VIEW_SIDE
+        if most_pixels is None
+        else max(64, round(max(page.size) * min(1.0, math.sqrt(most_pixels / (height * width)))))
+    )
+    pixels = page.draw(min(side, VIEW_SIDE)).pixels
+    return Scene(pixels, photos=offers.photos, device=offers.device, scorer=offers.scorer, law=offers.law)
+
+
+# ---- one budget over all pages --------------------------------------------------------------------------------------
 
 # Tokens that a document costs where nobody said how many: a quarter of its pages, but no more than this.
 DEFAULT_MOST = 4096
@@ -61,6 +247,7 @@ def look_through(
         The allocation with everything that led to it.
     """
     started = perf_counter()
+    offers = replace(offers or PageOffers(), law=options.balancing)
     relevances, notes = page_relevances(document, query, relevance, offers)
     known = perf_counter()
     allocation = allocate_pages(document, relevances, options, most=most)
@@ -94,7 +281,7 @@ def allocate_pages(
         known, given = relevances[number].relevance, None
         if spent:
             blank = known is None or cells[number] is None
-            given = _laid(np.zeros((1, 1)) if blank else known.map, frames[number], spent, options)
+            given = _laid(Relevance(np.zeros((1, 1))) if blank else known, frames[number], spent, options)
         why, worth = _reason(relevances[number], spent), relevances[number].peak
         shares.append(PageShare(page.number, page.name, full[number], given, why, worth))
     out = [share.number for share in shares if not share.tokens]
@@ -105,6 +292,7 @@ def allocate_pages(
 
 def document_budget(options: Options, full: int, whole: int) -> tuple[int, tuple[str, ...]]:
     """Tokens for a document that costs `full`, of which `whole` may be given, and notes."""
+    options.check_fixed("a document")
     wanted = options.wanted(full)
     notes: tuple[str, ...] = ()
     if options.budget is None and wanted > DEFAULT_MOST:
@@ -135,7 +323,7 @@ def _cells(one: PageRelevance, frame: Frame) -> np.ndarray | None:
     return to_cells(check_maps(np.asarray(one.relevance.map)), frame)[0]
 
 
-def _laid(known: np.ndarray, frame: Frame, tokens: int, options: Options) -> Allocation:
+def _laid(known: Relevance, frame: Frame, tokens: int, options: Options) -> Allocation:
     view = View(frame.image_size, frame, no_letters, lambda times: frame, scalable=False)
     return attend([view], [known], [tokens], options)[0].allocation
 

@@ -24,14 +24,12 @@ import numpy as np
 from .attending.distance import scaled_size
 from .attending.frame import Frame
 from .attending.grip import as_grip
-from .attending.strategies import without_torch
-from .balancing.choosing import check_relevance as check_relevance
-from .balancing.choosing import resolve
+from .attending.strategies import find_strategy
+from .balancing.choosing import relevance_for
 from .core.errors import InputError, naming_extras, shown
-from .core.kept import ByteStore, PictureStore
 from .core.values import Allocation, Relevance, timed
 from .decide import View, attend
-from .knowing.registry import as_relevance
+from .knowing.registry import check_relevance
 from .knowing.scene import VIEW_SIDE, Scene
 from .knowing.words.reading import with_words
 from .options import Budget, Options, as_options, check_device, check_question
@@ -148,7 +146,7 @@ class Prepared:
 
     @cached_property
     def scene(self) -> Scene:
-        return Scene(self.picture.pixels, kept=PictureStore(ByteStore(), ""))
+        return Scene(self.picture.pixels)
 
     @naming_extras()
     def look(self, query: str, options: Options | None = None) -> Look:
@@ -163,21 +161,20 @@ class Prepared:
 
         size, cell, canvas = self.picture.size, options.cell, options.canvas
         frame = Frame(size, cell, canvas)
-        scene = self.scene.varied(words=words, photos=options.photos, device=device)
+        offers = {"words": words, "photos": options.photos, "device": device}
+        share = options.tokens(frame.full) / frame.full
+        scene = self.scene.varied(**offers, share=share, law=options.balancing)
         if words is None and (lines := options.reads(frame.full, relevance)):
             with timed(seconds, "read"):
                 # The small print of a very large picture is lost at a glance, so that all of its lines are read.
                 large = {"page": self.fine().pixels, "ocr": sys.maxsize} if self.fine is not None else {"ocr": lines}
                 scene = with_words(scene.varied(**large), query)
                 words = scene.words
-        with timed(seconds, "choose"):
-            source, note = resolve(relevance, scene, query)
-        if "texture" in source.needs or options.layout == "edge":
-            seconds["sense"] = self.scene.sensed[1]
         with timed(seconds, "know"):
-            known = as_relevance(source.maps([scene], [query]).relevance[0], query, note)
+            known = relevance_for(relevance, scene, query)
+        if "sensed" in scene.made:
+            seconds["sense"] = scene.sensed[1]
         with timed(seconds, "attend"):
-            needed, said = self.scene.strategy_inputs(options.layout, options.strategy_options)
             view = View(
                 size,
                 frame,
@@ -185,10 +182,11 @@ class Prepared:
                 lambda times: Frame(size, cell, scaled_size(canvas or size, times, 1 if canvas is None else cell)),
                 grip,
             )
-            seen = known.map if device == "cpu" else import_module("torch").from_numpy(known.map).to(device)
-            allocation = attend([view], [seen], [options.tokens(frame.full)], options, inputs=[needed])[0].allocation
-            notes = (*self.picture.notes, *known.notes, *options.notes(frame.full), *allocation.notes, *said)
-            allocation = replace(allocation, notes=tuple(dict.fromkeys(notes)))
+            seen = known if device == "cpu" else import_module("torch").from_numpy(known.map).to(device)
+            (decision,) = attend([view], [seen], [options.tokens(frame.full)], options, query)
+            notes = (*self.picture.notes, *known.notes, *options.notes(frame.full), *decision.allocation.notes)
+            decided = {"ways": known.ways, "tensions": known.tensions}
+            allocation = replace(decision.allocation, notes=tuple(dict.fromkeys(notes)), **decided)
         return Look(allocation, known, self.picture, seconds)
 
 
@@ -201,8 +199,7 @@ class PreparedDocument:
     @naming_extras()
     def look(self, query: str, options: Options | None = None) -> DocumentLook:
         """Answer one question about all pages, from one budget: where the tokens go."""
-        from .balancing.document import PageOffers
-        from .decide_document import look_through
+        from .decide_document import PageOffers, look_through
 
         options = as_options(options)
         if options.words is not None:
@@ -210,7 +207,7 @@ class PreparedDocument:
         relevance = "auto" if options.relevance is None else options.relevance
         many = isinstance(relevance, list | tuple) or getattr(relevance, "ndim", 0) == 3
         checked = check_look(query, replace(options, relevance="auto") if many else options, words=True)
-        if not without_torch(checked.layout):
+        if not find_strategy(checked.layout).without_torch:
             raise InputError(f"strategy {checked.layout!r} is for one picture; documents take overlay or quadtree")
         check_device(options.device)
         return look_through(self.document, query, checked, relevance, PageOffers(options.photos, options.device))

@@ -12,15 +12,16 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from importlib import import_module
 from typing import Any
 
 import numpy as np
 
-from .attending.distance import check_scale
+from .attending.distance import AUTO, check_scale
 from .attending.strategies import DEFAULT_STRATEGY, check_options, meant
+from .balancing.law import read_law
 from .core.errors import InputError, as_number, frozen, of_kind, percentage, share_of, shown, whole, whole_size
 from .core.values import DEFAULT_CELL, MOST_CELLS, Allocation, JsonObject, Relevance
 from .knowing.registry import source_names
@@ -49,7 +50,7 @@ class Options:
 
     Args:
         budget: Tokens a picture may cost, or a share such as "25%" or 0.25; a list gives one number for each picture.
-            A quarter of the picture by default.
+            "auto" spends what the question needs, a quarter of the picture at most. A quarter by default.
         relevance: Who says where to look: "auto", a name of `arr_coc.knowing.registry.source_names()`, the folder of a
             trained scorer, a function of (picture, question), or a map. The model's own by default, else "auto".
         strategy: How relevance becomes regions, a name of `arr_coc.attending.strategies`; "overlay" by default.
@@ -67,6 +68,7 @@ class Options:
         canvas: (height, width) to which the model resizes the picture.
         grip: Which heights of letters the model reads: its name, its folder, a grip.json or a `Grip`.
         allocation: Where the tokens go, decided by the caller; or a list with one for each picture.
+        balancing: The folder of an `ARRCOCVIS`, whose law says how sources and tensions are balanced, or a `Law`.
         preset: A whole way of looking that decides strategy, relevance and passes: "two_pass", "four_pass", …
         max_new_tokens: The longest answer.
         total: Share the budget among all pictures of a prompt.
@@ -93,6 +95,7 @@ class Options:
     canvas: tuple[int, int] | None = None
     grip: object = None
     allocation: Any = None
+    balancing: object = None
     preset: str | None = None
     max_new_tokens: int = 64
     total: bool = False
@@ -123,6 +126,9 @@ class Options:
             "photos": of_kind(self.photos, bool, "photos"),
             "max_new_tokens": whole(self.max_new_tokens, "max_new_tokens", 1),
         }
+        if self.by_need and self.total:
+            raise InputError('budget="auto" is found for each picture; leave out total, or give a number')
+        read_law(self.balancing)
         for name, value in checked.items():
             object.__setattr__(self, name, value)
         if self.canvas is not None and math.prod(-(-side // self.cell) for side in self.canvas) > MOST_CELLS:
@@ -169,6 +175,11 @@ class Options:
             decided["allocation"] = made if isinstance(allocation, list) else made[0]
         return cls(**{**given, **decided})
 
+    @property
+    def by_need(self) -> bool:
+        """Whether the question decides how many tokens are spent."""
+        return self.budget == AUTO
+
     def override(self, **changes: object) -> Options:
         """Replace what was given: values of None leave a field as it is."""
         given = {name: value for name, value in changes.items() if value is not None}
@@ -213,11 +224,16 @@ class Options:
         """Say where a picture does not reach the budget, or where the ceiling lowered it."""
         if self.total:
             return ()
-        asked = self.budget if isinstance(self.budget, Sequence) else [self.wanted(full)]
+        asked = self.budget if isinstance(self.budget, list) else [self.wanted(full)]
         if self.ceiling is not None and max(min(one, full) for one in asked) > self.ceiling:
             return (f"no picture may cost more than {self.ceiling} tokens here: the budget was lowered to that",)
         above = isinstance(self.budget, int) and self.budget > full
         return (f"budget {self.budget} is above the {full} tokens of {name}: all of it is seen",) if above else ()
+
+    def check_fixed(self, what: str) -> None:
+        """Refuse the budget "auto" where it cannot be found."""
+        if self.by_need:
+            raise InputError(f'budget="auto" is found for one picture at a time; give {what} a number or a share')
 
     def check_alone(self, name: str) -> None:
         """Refuse an allocation or a preset beside what it decides."""
@@ -234,31 +250,10 @@ def as_options(options: Options | None) -> Options:
     return Options() if options is None else of_kind(options, Options, "options")
 
 
-def described() -> dict[str, str]:
-    """Name and meaning of every option, from the docstring of `Options`."""
-    text = (Options.__doc__ or "").partition("Args:\n")[2]
-    entries = re.findall(r"^ {8}(\w+): (.*(?:\n {12}.*)*)", text, re.MULTILINE)
-    return {name: " ".join(meaning.split()) for name, meaning in entries}
-
-
-def from_text(pairs: Iterable[str]) -> JsonObject:
-    """["levels=2", "ocr=false"] → {"levels": 2, "ocr": False}: values are JSON, or else text."""
-    found: JsonObject = {}
-    for pair in pairs:
-        name, sign, value = pair.partition("=")
-        if not sign or not name.isidentifier():
-            raise InputError(f"{shown(pair)} is not NAME=VALUE; write for example levels=2")
-        try:
-            found[name] = json.loads(value)
-        except ValueError:
-            found[name] = value
-    return found
-
-
-def check_budget(budget: object) -> int | float | list[int] | None:
-    """A number of tokens as int, a share as float, or one number for each picture."""
-    if budget is None:
-        return None
+def check_budget(budget: object) -> int | float | list[int] | str | None:
+    """A number of tokens as int, a share as float, "auto", or one number for each picture."""
+    if budget is None or budget == AUTO:
+        return None if budget is None else AUTO
     if isinstance(budget, str) and budget.strip().isdigit():
         budget = int(budget)
     elif isinstance(budget, str):
@@ -267,7 +262,7 @@ def check_budget(budget: object) -> int | float | list[int] | None:
         return [whole(one, "budget", 1) for one in budget]
     if isinstance(budget, float) and 0 < budget <= 1:
         return float(budget)
-    return whole(budget, "budget (tokens, such as 256, or a share, such as 25% or 0.25)", 1)
+    return whole(budget, "budget (tokens, such as 256, a share, such as 25% or 0.25, or auto)", 1)
 
 
 def check_question(query: object) -> str:

@@ -13,13 +13,13 @@ from PIL import Image, ImageDraw, ImageFont
 import arr_coc
 from arr_coc.attending.allocate import allocate, allocate_batch
 from arr_coc.attending.distance import Distance, check_scale, choose_distance
-from arr_coc.attending.grip import Grip, as_grip, best_of
+from arr_coc.attending.grip import Grip, as_grip
 from arr_coc.core.errors import InputError
 from arr_coc.core.folders import part_folder
 from arr_coc.core.values import Allocation
 from arr_coc.packing.prices.tables import tokens_for
 from arr_coc.texture.type_height import type_height
-from arr_coc_lab.calibrate.gripping import largest_read, smoothed
+from arr_coc_lab.calibrate.gripping import best_of, largest_read, smoothed
 
 MINI = Grip.known("mini")
 # A model that reads few sizes, so that the rule has something to choose.

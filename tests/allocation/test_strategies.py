@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 import numpy as np
 import pytest
 import torch
@@ -11,13 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from arr_coc.attending.allocate import allocate, allocate_batch
-from arr_coc.attending.controls import permute_along_tree
 from arr_coc.attending.strategies import strategy_names
 from arr_coc.attending.tree import build_tree
 from arr_coc.core.errors import InputError
 from arr_coc.core.values import Allocation
 from arr_coc.packing.prices.tables import tokens_for
-from arr_coc_lab.classic.strategies import cluster_scores, fixate, labels_on, mixed_map
+from arr_coc_lab.classic.controls import permute_along_tree
+from arr_coc_lab.classic.strategies import cluster_scores, labels_on, mixed_map
 
 SPOT = np.zeros((32, 32), dtype=np.float32)
 SPOT[4:7, 20:26] = 1
@@ -27,7 +25,6 @@ LABELS = np.arange(64)[:, None] // 8 * 8 + np.arange(64)[None, :] // 8
 def extras(strategy: str) -> dict:
     return {
         "oracle": {"boxes": [[0.6, 0.1, 0.8, 0.25]]},
-        "edge": {"edges": SPOT},
         "clusters": {"labels": LABELS},
     }.get(strategy, {})
 
@@ -193,34 +190,3 @@ def test_a_cluster_is_funded_as_a_whole_by_its_mean():
     assert mixed_map(poor, labels)[5, 9] < mixed[5, 9]
     with pytest.raises(InputError, match="must match"):
         mixed_map(relevance[:4], labels)
-
-
-def test_saccades_do_not_return_and_stop_when_confident():
-    cells = torch.zeros(2, 32, 32)
-    cells[0, 4, 4] = 1.0
-    cells[0, 28, 28] = 0.9
-    cells[0, 4, 28] = 0.8
-    cells[0, 28, 4] = 0.7
-    cells[1, 16, 16] = 1.0
-    result = fixate(cells)
-    assert result.points[0].tolist() == [[4, 4], [28, 28], [4, 28], [28, 4]]
-    assert result.made[0].tolist() == [True] * 4
-    assert result.made[1].tolist() == [True, True, True, False], "one place seen wholly: confident after three"
-    assert (result.confidence.diff(dim=1) >= -1e-6).all()
-    levels = allocate(cells[0].numpy(), 256, strategy="saccades").level_map()
-    assert max(levels[4, 4], levels[28, 28], levels[4, 28], levels[28, 4]) == 0
-
-
-def test_saccades_tell_where_the_eye_rested_and_need_not_go_on():
-    two = np.zeros((16, 16), dtype=np.float32)
-    two[2:4, 2:4], two[12:14, 11:13] = 1.0, 0.8
-    note = allocate(two, 32, strategy="saccades", image_size=(1024, 512), canvas=(512, 512)).notes[-1]
-    places = [tuple(map(int, place)) for place in re.findall(r"\((\d+), (\d+)\)", note)]
-    assert len(places) >= 3
-    assert (abs(np.array(places[0]) - [2.5 * 64, 2.5 * 32]) <= [64, 32]).all(), "in pixels of the picture as given"
-    assert places[1][0] > 500
-    one = np.zeros_like(two)
-    one[3, 3] = 1
-    stopped = allocate(one, 32, strategy="saccades", strategy_options={"least": 1})
-    assert stopped.notes[-1].count("(") == 1, "the first may be enough"
-    assert allocate(one, 32, strategy="saccades").notes[-1].count("(") == 3

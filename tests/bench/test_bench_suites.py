@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from PIL import Image
 
 from arr_coc.attending.allocate import allocate
 from arr_coc.core.errors import InputError
-from arr_coc_lab.bench import hypotheses, needle, speed, video
+from arr_coc_lab.bench import fading, hypotheses, needle, rivals, speed, video
 from arr_coc_lab.bench.peers import bench as peers_bench
 from arr_coc_lab.bench.questions import load_questions, parse_limits, table_questions
 from arr_coc_lab.bench.run import bench
@@ -31,7 +32,7 @@ SIZE = (320, 448)
 def tiny(monkeypatch: pytest.MonkeyPatch) -> Any:
     """The benches of Needle World read with a tiny model."""
     weights = tiny_weights()
-    for module in (needle, hypotheses, video, peers_bench):
+    for module in (needle, video, peers_bench):
         monkeypatch.setattr(module, "loaded", lambda folder, device: weights)
     monkeypatch.setattr(needle, "BATCH", {"cpu": 2})
     peers_bench.prunable.cache_clear()
@@ -167,6 +168,7 @@ def test_the_bench_covers_what_is_asked_for(folder: Path, tmp_path: Path) -> Non
 
 
 def test_a_sample_is_drawn_by_the_seed_and_grows(tmp_path: Path) -> None:
+    (tmp_path / "x.png").touch()
     lines = [{"source": "ab"[n % 2], "image": "x.png", "query": f"{n}", "boxes": [[0, 0, 1, 1]]} for n in range(40)]
     (tmp_path / "records.jsonl").write_text("\n".join(json.dumps(line) for line in lines))
     few, more = ({one.name for one in load_questions(str(tmp_path), {"": number})} for number in (3, 7))
@@ -184,7 +186,8 @@ def test_a_sample_is_drawn_by_the_seed_and_grows(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "why"), [("{", "line 1"), ('{"image": "x.png"}', "KeyError"), ('{"image": 3, "query": "x"}', "TypeError")]
+    ("line", "why"),
+    [("{", "line 1"), ('{"image": "x.png"}', "question is empty"), ('{"image": 3, "query": "x"}', "names no picture")],
 )
 def test_broken_records_are_named(line: str, why: str, tmp_path: Path) -> None:
     (tmp_path / "records.jsonl").write_text(line + "\n")
@@ -220,27 +223,50 @@ def test_rows_of_public_sets_are_read(row: dict[str, Any], name: str, tmp_path: 
 def signs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A drawn sign with its question."""
     folder = tmp_path_factory.mktemp("signs")
-    write_dataset("signs", range(1), 5, folder, split="test")
+    write_dataset("signs", range(1), 5, folder, (256, 256), split="test")
     return folder
 
 
-@pytest.mark.parametrize(
-    ("door", "systems"),
-    [
-        ("attach", {"ours", "around the true boxes", "uniform", "random", "shuffled", "smaller picture"}),
-        ("pack", {"pack", "smaller picture"}),
-    ],
-)
-def test_mini_answers_by_every_door(door: str, systems: set[str], signs: Path, tmp_path: Path) -> None:
-    options = {"data": str(signs), "ask": True, "keeps": "1/4", "door": door, "out": tmp_path}
+def test_mini_answers_by_every_system(signs: Path, tmp_path: Path) -> None:
+    options = {"data": str(signs), "ask": True, "keeps": "1/4", "out": tmp_path}
     report = bench("real", **options)
-    assert {row.system for row in report.rows} == {"full", *systems}
+    systems = {"full", "ours", "around the true boxes", "uniform", "random", "shuffled", "smaller picture"}
+    assert {row.system for row in report.rows} == systems
     budget = {row.question: row.extras["full"] // 4 for row in report.rows}
     assert all(0 < row.tokens <= budget[row.question] for row in report.rows if row.system != "full")
     assert report.cell("full", score="exact").estimate.value == 1, "mini reads its own world"
-    before = (tmp_path / f"real_{door}.jsonl").read_bytes()
+    before = (tmp_path / "real_ask.jsonl").read_bytes()
     assert bench("real", **options).cells == report.cells
-    assert (tmp_path / f"real_{door}.jsonl").read_bytes() == before, "nothing is asked twice"
+    assert (tmp_path / "real_ask.jsonl").read_bytes() == before, "nothing is asked twice"
+
+
+def test_pack_stands_beside_what_others_do_and_beside_attach(signs: Path) -> None:
+    report = bench("rivals", data=(str(signs),))
+    rows = {row.system: row for row in report.rows}
+    assert set(rows) == {"full", *rivals.WAYS}
+    most = rows["full"].tokens / 4
+    assert all(0 < row.tokens <= most for name, row in rows.items() if name not in ("full", rivals.TEXT))
+    assert rows["attached"].scores["exact"] == 1
+    assert rows["pack"].scores["prefix"] == rows["pack"].scores["clicks"] == 1
+    (line,) = report.tables[-1].rows
+    assert line["n"] == 1
+    assert line["kept"] == (rows["pack"].scores["exact"] == 1)
+    alone = bench("rivals", data=(str(signs),), ways=("smaller",))
+    assert {row.system for row in alone.rows} == {"smaller picture"}
+
+
+def test_screens_that_fade_cost_less_and_miss_the_cache_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fading, "STEPS", 4)
+    monkeypatch.setattr(fading, "FADED", 2)
+    monkeypatch.setattr(fading, "WAYS", {"as they were": None, "--fade 2": 2})
+    monkeypatch.setattr(fading, "read_by_stock", lambda pictures, question: f"{len(pictures)} pictures")
+    rows = bench("fading", n=1).rows
+    missed = {way: sum(row.extras["missed"] for row in rows if row.system == way) for way in fading.WAYS}
+    assert missed == {"as they were": 0, "--fade 2": 1}
+    last, faded = (one.extras for one in rows if one.question == "0 3")
+    assert faded["tokens"] < last["tokens"]
+    assert faded["cached"] == 0 < last["cached"]
+    assert sum("exact" in one.scores for one in rows) == 4
 
 
 @pytest.mark.parametrize(
@@ -249,7 +275,6 @@ def test_mini_answers_by_every_door(door: str, systems: set[str], signs: Path, t
         ({"task": "x"}, "--task"),
         ({"keeps": "1"}, "all tokens"),
         ({"relevance": ("auto", "look")}, "once"),
-        ({"door": "pack", "model": "gpt-4.1"}, "--door attach"),
     ],
 )
 def test_what_cannot_be_asked_is_refused(given: dict[str, Any], why: str, signs: Path) -> None:
@@ -276,8 +301,11 @@ def test_a_bar_is_kept_or_missed_by_what_was_measured(monkeypatch: pytest.Monkey
 
 
 def test_a_whole_command_is_timed_with_its_memory() -> None:
-    found = speed.measure_help(1)
-    assert 0 < found["arr-coc --help", "ours"] < found["arr-coc --help", "naive"]
+    nothing, several = ([sys.executable, "-c", f"held = bytearray({size})"] for size in (0, 64 << 20))
+    (_, little), (seconds, much) = speed._runs([nothing, several], 1)
+    assert seconds > 0
+    assert 60 << 20 < much - little < 70 << 20
+    assert 0 < speed.measure_help(1)["arr-coc --help", "ours"] < 30
 
 
 def test_the_tables_of_a_card_run_on_a_processor(tmp_path: Path) -> None:
@@ -289,5 +317,5 @@ def test_the_tables_of_a_card_run_on_a_processor(tmp_path: Path) -> None:
 
 def test_the_command_of_needle_takes_the_options_that_it_shows() -> None:
     plan = needle.plan(NeedleOptions(n=2, family=("zoo",)))
-    assert [job.what for job in plan.jobs] == ["zoo"]
+    assert [job.what for job in plan.jobs] == [("zoo", 0, 2)]
     assert len(plan.jobs[0].keys) == 2 * len(needle.CELLS)

@@ -12,7 +12,7 @@ from peers_parts import pictures, scene, shared_scene, tiny_mini, tiny_weights
 
 from arr_coc.attending.tree import build_tree
 from arr_coc_lab.bench.peers.maths import best, stages
-from arr_coc_lab.bench.peers.model import BEFORE, LEVELS, Flow, PeerScene, PrunableMini, Told
+from arr_coc_lab.bench.peers.model import BEFORE, LEVELS, Flow, Inside, PeerScene, PrunableMini, Told
 from arr_coc_lab.bench.peers.ways import WAYS, cluster_count, merge_plan, raters_of, sparsified
 from arr_coc_lab.train.swift import cut_patches, run_language, run_tower
 from arr_coc_lab.worlds.needle import render
@@ -22,19 +22,32 @@ TILED = {way.name for way in WAYS if "quadtree" in way.name or way.name == "unif
 MERGES = {"SparseVLM", "VisionZip", "average pooling", "ToMe"}
 
 
-class Watching:
-    """Where the visual tokens stand in the last layer."""
+class Watching(Inside):
+    """What a way does, and what is seen of it: where the visual tokens stand, and the last token's attention."""
 
-    def __init__(self) -> None:
-        self.places = torch.empty(0)
+    def __init__(self, told: Told) -> None:
+        self.inside, self.places, self.attended = told.inside or Inside(), torch.empty(0), list[torch.Tensor]()
 
-    def __call__(self, index: int, flow: Flow, query: torch.Tensor, key: torch.Tensor) -> None:
+    def before(self, index: int, flow: Flow) -> None:
+        self.inside.before(index, flow)
         self.places = flow.visual().places[..., 1:] - BEFORE
+
+    def after(self, index: int, flow: Flow, query: torch.Tensor, key: torch.Tensor) -> None:
+        self.attended.append(flow.attention(query, key, *flow.scene.last_row()))
+        place = int(flow.scene.last[1]) + flow.tail
+        scores = (query[1, :, place] @ key[1].transpose(1, 2)[:, :, : place + 1]).diagonal(dim1=0, dim2=1).T
+        plain = (scores * key.shape[-1] ** -0.5).softmax(-1).mean(0)[flow.seen]
+        torch.testing.assert_close(self.attended[-1][1], plain, msg="a softmax over everything before the token")
+        self.inside.after(index, flow, query, key)
+
+
+def watched(told: Told, where: PeerScene) -> tuple[Watching, list[int]]:
+    watching = Watching(told)
+    return watching, tiny_mini().language(where, Told(told.visual, watching))[1]
 
 
 def last_places(way, tokens: int, where: PeerScene) -> tuple[torch.Tensor, list[int]]:
-    mini, watching = tiny_mini(), Watching()
-    _, counts = mini.language(where, way.make(mini, where, tokens), watching)
+    watching, counts = watched(way.make(tiny_mini(), where, tokens), where)
     return watching.places, counts
 
 
@@ -57,7 +70,7 @@ def test_a_way_leaves_exactly_the_asked_number_at_true_places(way, tokens):
     assert counts == sorted(counts, reverse=True)
     assert (places >= 0).all()
     assert (places <= 7).all()
-    if not way.spares_tower and way.name not in MERGES:
+    if way.where not in ("before", "tower") and way.name not in MERGES:
         flat = places[..., 0] * 8 + places[..., 1]
         assert torch.equal(flat, flat.round())
         assert all(len(set(row.tolist())) == tokens for row in flat)
@@ -113,30 +126,11 @@ def test_chance_depends_on_the_seed_and_on_nothing_that_ran_before(way):
 
 def test_fastv_keeps_what_the_last_token_attends_to():
     mini, here = tiny_mini(), scene()
-    seen = []
-
-    def watch(index, flow, query, key):
-        if index == 1:
-            seen.append(flow.attention(query, key, *here.last_row()))
-
-    mini.language(here, Told(mini.full(here)), watch)
+    watching, _ = watched(Told(mini.full(here)), here)
     way = next(one for one in WAYS if one.name == "FastV, K = 2")
     places = last_places(way, 8, here)[0]
     kept = (places[..., 0] * 8 + places[..., 1]).long()
-    assert torch.equal(kept, seen[0].topk(8, 1).indices.sort(1).values)
-
-
-def test_rows_of_attention_are_the_models():
-    """Against a plain softmax over everything before the token."""
-    mini, here = tiny_mini(), scene()
-
-    def watch(index, flow, query, key):
-        place = int(here.last[1]) + flow.tail
-        scores = (query[1, :, place] @ key[1].transpose(1, 2)[:, :, : place + 1]).diagonal(dim1=0, dim2=1).T
-        plain = (scores * key.shape[-1] ** -0.5).softmax(-1).mean(0)[flow.seen]
-        torch.testing.assert_close(flow.attention(query, key, *here.last_row())[1], plain)
-
-    mini.language(here, Told(mini.full(here)), watch)
+    assert torch.equal(kept, watching.attended[1].topk(8, 1).indices.sort(1).values)
 
 
 def test_sparse_vlm_counts_its_clusters_among_the_tokens():

@@ -47,7 +47,7 @@ def found(*without: str):
     return SourceLine(frozenset(without)).relevance(eye(), shown.pixels, QUERY, texture)
 
 
-@pytest.mark.parametrize("stage", ["texture", "clusters", "balancing"])
+@pytest.mark.parametrize("stage", ["texture", "glance", "clusters", "balancing"])
 def test_without_a_stage_the_map_is_another(stage):
     whole, less = found(), found(stage)
     assert whole.map.shape == less.map.shape
@@ -95,9 +95,20 @@ def test_looks_keep_to_the_budget_whatever_is_left_out():
     assert (once.allocation.strategy, leaves.allocation.strategy) == ("classic", "overlay")
     assert once.allocation.counts.max() >= 64
     assert any(note.startswith("passes: two looks") for note in twice.notes)
+    assert any(QUERY in note and twice.passes[0].text in note for note in twice.notes if note.startswith("words: "))
     small = answered(keep=70 / 192)
     assert (len(small.passes), small.tokens) == (1, 70)
     assert any("the first needs 64" in note for note in small.notes)
+
+
+@pytest.mark.parametrize(
+    ("name", "budget", "expected"),
+    [("v01", None, ("top_k", 37)), ("v02", 96, ("classic", 96)), ("classic", 96, ("classic", 96))],
+)
+def test_the_versions_of_the_source_are_one_call_each(name, budget, expected):
+    shown, _ = seen()
+    answer = eye().set_image(shown).ask(QUERY, budget, Options(preset=name, scale=1, max_new_tokens=2))
+    assert (answer.allocation.strategy, answer.tokens) == expected
 
 
 def test_the_example_of_the_docs_is_answered():

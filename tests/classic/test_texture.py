@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import cv2
 import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tiny_encoders import save_encoder
 
 from arr_coc.core.errors import InputError
 from arr_coc.knowing.language.lexical import lexical
 from arr_coc.knowing.ways import perspectival, propositional
 from arr_coc.texture import channels as library
-from arr_coc_lab.classic.encoder import load_encoder
 from arr_coc_lab.classic.texture import ops
 from arr_coc_lab.classic.texture.channels40 import FULL40, LAYOUTS, LOOK, MVP13, BatchTexture, Layout, sense
 from arr_coc_lab.classic.texture.mips import DownsamplerConfig, LearnedDownsampler, mips
-from arr_coc_lab.classic.texture.pca import SemanticProjection, encoder_features
+from arr_coc_lab.classic.texture.pca import SemanticProjection
 from arr_coc_lab.classic.texture.superpixels import superpixels
 from arr_coc_lab.worlds.needle import render
 
@@ -86,14 +82,18 @@ def test_the_learned_downsampler_starts_as_the_mean_and_what_ships_differs(pictu
     assert (mips(texture, "learned", 3)[-1].data - plain).abs().max() > 1e-2
 
 
-@pytest.mark.parametrize("kind", ["clip", "siglip"])
-def test_pictures_and_questions_pass_one_projection(kind: str, pictures, tmp_path: Path):
-    encoder = load_encoder(str(save_encoder(kind, tmp_path)))
-    features, words = encoder_features(encoder, pictures.float() / 255, ["where is the red car", "a blue sign"])
-    projection = SemanticProjection.fit(features.flatten(0, 2), words)
-    texture = sense(pictures, "full40", semantic=projection.planes(features))
+def test_pictures_and_questions_pass_one_projection(pictures):
+    """Two clouds far apart, which vary along the same directions: a word lies near the place that varies as it does."""
+    generator = torch.Generator().manual_seed(0)
+    basis, apart = torch.randn(20, 32, generator=generator), 5 * torch.randn(2, 32, generator=generator)
+    kinds = torch.randn(24, 20, generator=generator) @ basis
+    projection = SemanticProjection.fit(kinds + apart[0], kinds + apart[1])
+    texture = sense(
+        pictures, "full40", semantic=projection.planes((kinds + apart[0]).view(1, 4, 6, 32).expand(2, -1, -1, -1))
+    )
     assert torch.allclose(texture.semantic.norm(dim=1), torch.ones(2, 192, 256), atol=1e-4)
-    assert projection.text(words).shape == (len(words), 16)
+    alike = projection.image(kinds + apart[0]) @ projection.text(kinds + apart[1]).T
+    assert alike.argmax(1).tolist() == list(range(24))
 
 
 def test_superpixels_follow_colours_and_are_whole():

@@ -77,7 +77,7 @@ def test_json_is_all_that_is_printed(arr_coc: ArrCoc, photo: Path, tmp_path: Pat
     assert Path(found["files"]["homunculus"]).exists()
     broken = arr_coc("look", tmp_path / "none.png", "the red sign", "--json", "--out", tmp_path)
     assert broken.code == 2
-    assert "does not exist" in json.loads(broken.out)["errors"][0]["error"]
+    assert "does not exist" in broken.err
 
 
 def test_folders_globs_and_lists_are_batches(arr_coc: ArrCoc, tmp_path: Path) -> None:
@@ -110,7 +110,6 @@ def test_ctrl_c_keeps_what_was_written(arr_coc: ArrCoc, tmp_path: Path, monkeypa
     monkeypatch.setattr(looks, "prepare", impatient)
     outcome = arr_coc("look", tmp_path / "*.png", "the red sign", "--out", tmp_path / "out")
     assert outcome.code == 130
-    assert "interrupted" in outcome.err
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["a.allocation.json", "a.homunculus.png"]
 
 

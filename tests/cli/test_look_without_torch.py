@@ -15,7 +15,7 @@ from plain_pages import cloudy
 
 from arr_coc.attending.allocate import allocate_batch
 from arr_coc.attending.strategies import DEFAULT_STRATEGY
-from arr_coc.balancing.tensions import relevance_of
+from arr_coc.balancing.choosing import relevance_of
 from arr_coc.core.values import Relevance
 from arr_coc.knowing.photos.source import photos_installed
 from arr_coc.knowing.scene import SENSE_SIDE
@@ -82,7 +82,7 @@ def test_the_command_runs_where_torch_cannot_be_imported_and_finds_the_same(tmp_
     assert done.returncode == 0, done.stderr
     for out, allocation in expected.items():
         document = json.loads((out / f"{out.name}.allocation.json").read_text(encoding="utf-8"))
-        assert document.pop("notes")  # what the look says about itself
+        assert all(document.pop(said) for said in ("notes", "ways", "tensions"))  # what the look says about itself
         assert_same_allocation(document, json.loads(json.dumps(allocation.to_json())))
     assert (tmp_path / "street" / "street.homunculus.png").stat().st_size > 1000
 

@@ -78,14 +78,6 @@ def test_pages_of_what_is_no_pdf(arr_coc, photo, tmp_path):
     assert "PDF" in outcome.err
 
 
-def test_one_broken_pdf_does_not_stop_the_others(arr_coc, photo, tmp_path):
-    (tmp_path / "broken.pdf").write_bytes(b"%PDF-1.4 and nothing more")
-    outcome = arr_coc("look", tmp_path / "broken.pdf", photo, "the red sign", "--json", "--out", tmp_path / "o")
-    found = json.loads(outcome.out)
-    assert len(found["looks"]) == len(found["errors"]) == 1
-    assert outcome.code == 2
-
-
 def test_a_page_in_python_and_the_path_of_a_pdf_agree(tmp_path):
     pytest.importorskip("pypdfium2")
     path = small_pdf(tmp_path / "report.pdf", ((TEXT, ""),))

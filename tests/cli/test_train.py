@@ -6,7 +6,7 @@ import json
 
 from tiny_weights import tiny_weights
 
-from arr_coc.realizing.bundled import Calibration
+from arr_coc.realizing.bundled import Calibration, PlaceDoubt
 
 
 def test_train_mini_trains(arr_coc, tmp_path):
@@ -32,11 +32,13 @@ def test_options_are_those_of_the_trainings(arr_coc):
 
 
 def test_calibration_is_written_beside_the_weights(arr_coc, tmp_path):
-    folder = tiny_weights(tmp_path)
+    folder, place = tiny_weights(tmp_path), PlaceDoubt(1.5, 0.5, -0.25)
+    Calibration(place=place).write(folder / "mini")
     outcome = arr_coc("train", "calibration", "--weights", folder, "--family", "scenes", "--n", 1, "--json")
     assert outcome.code == 0, outcome.err
     found = json.loads(outcome.out)
-    assert Calibration.beside(folder / "mini").temperature == found["temperature"]
+    written = Calibration.beside(folder / "mini")
+    assert (written.temperature, written.place) == (found["temperature"], place), "what else is known stays"
 
 
 def test_mistakes_get_one_line(arr_coc, tmp_path):

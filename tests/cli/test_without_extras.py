@@ -60,14 +60,13 @@ SERVE = f"""
 import queue
 from arr_coc import load_picture
 from arr_coc.answering.chat import Turn
-from arr_coc.app.serve.api import ChatRequest, Done, ServeJob, count_tokens
+from arr_coc.app.serve.api import ChatRequest, Done, ServeJob
 from arr_coc.app.serve.engine import QuickEngine
 from arr_coc.asking import loaded_or_light
 engine, told = QuickEngine(loaded_or_light("mini", "cpu")), queue.Queue()
 engine.start()
 asked = ChatRequest((Turn("user", (load_picture({SIGNS!r}), "What does the pink sign say?")),))
 engine.submit(ServeJob(asked, told.put))
-assert told.get(timeout=60).tokens == count_tokens(engine.eye, asked)["tokens"]
 answer = next(one for one in iter(told.get, None) if isinstance(one, Done)).answer
 assert answer.text == engine.eye.set_image({SIGNS!r}).ask("What does the pink sign say?").text
 engine.close()

@@ -17,8 +17,8 @@ from arr_coc.answering.chat import USER, Turn
 from arr_coc.answering.esper import Esper
 from arr_coc.answering.pages import ask_page_by_page
 from arr_coc.app.cli import main
-from arr_coc.balancing.document import PageOffers
 from arr_coc.core.answer import Answer
+from arr_coc.decide_document import PageOffers
 from arr_coc.options import Options
 from arr_coc.pictures.document import Document
 

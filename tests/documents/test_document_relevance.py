@@ -7,7 +7,7 @@ import pytest
 from small_pdf import small_pdf
 
 from arr_coc import InputError, look
-from arr_coc.balancing import document as relevances
+from arr_coc import decide_document as relevances
 from arr_coc.draw import document_sheet
 from arr_coc.knowing.words.answer import answer_shares
 from arr_coc.pictures.document import Document, DocumentPage

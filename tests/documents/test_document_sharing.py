@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from arr_coc import Relevance
 from arr_coc.attending.allocate import allocate
 from arr_coc.attending.overlay import page_gains, share_tokens
-from arr_coc.balancing.document import PageRelevance
-from arr_coc.decide_document import allocate_pages
+from arr_coc.decide_document import PageRelevance, allocate_pages
 from arr_coc.options import Options
 from arr_coc.pictures.document import Document
 

@@ -67,12 +67,12 @@ def test_broken_members_are_noted_and_the_good_kept(tmp_path, report):
 
 
 def test_all_pages_are_searched_and_too_many_scans_refused(tmp_path, monkeypatch):
-    pages = tuple((f"72 700 Td (page{n} Total {n}0.50) Tj", "") for n in range(2105))
-    large = small_pdf(tmp_path / "large.pdf", pages)
-    found = look(large, "What is the total of page2104?", budget=20)
-    assert found.of_pages == 2105
-    assert max(found.pages, key=lambda page: page.tokens).number == 2105
     monkeypatch.setattr(documents, "MOST_DRAWN", 2)
+    pages = tuple((f"72 700 Td (page{n} Total {n}0.50) Tj", "") for n in range(105))
+    large = small_pdf(tmp_path / "large.pdf", pages)
+    found = look(large, "What is the total of page104?", budget=20)
+    assert found.of_pages == 105
+    assert max(found.pages, key=lambda page: page.tokens).number == 105
     scans = small_pdf(tmp_path / "scans.pdf", (("", ""),) * 3)
     with pytest.raises(InputError, match="3 pages without words"):
         Document.of(scans)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from arr_coc.core.errors import InputError
@@ -24,24 +22,24 @@ def test_documents_are_those_of_their_seed_and_questions_name_a_page_by_its_head
         assert [place for place, head in enumerate(heads, 1) if head.lower() in one.text.lower()] == [one.page]
 
 
-def test_the_answers_stand_where_the_records_say(run, tmp_path):
-    assert run("pages", "--documents", "--n", 2, "--seed", 9, "--out", tmp_path).code == 0
-    records = [json.loads(line) for line in (tmp_path / "records.jsonl").read_text().splitlines()]
-    assert len(records) > 5
-    for record in records[:12]:
-        page = Document.of(tmp_path / record["file"]).pages[record["page"] - 1]
+def test_the_answers_stand_where_the_questions_say(tmp_path):
+    questions = write_document(tmp_path, 9, 0, 3)
+    assert len(questions) > 5
+    pages = Document.of(tmp_path).pages
+    for asked in questions[:12]:
+        page = pages[asked.page - 1]
         inside = [
             text
             for text, (left, top, right, bottom) in zip(page.words.texts, page.words.boxes.tolist(), strict=True)
-            for x0, y0, x1, y1 in record["boxes"]
+            for x0, y0, x1, y1 in asked.boxes
             if left >= x0 - 1e-3 and right <= x1 + 1e-3 and top >= y0 - 1e-3 and bottom <= y1 + 1e-3
         ]
-        assert " ".join(inside).strip(".,:;") == record["answer"].strip(".,:;")
+        assert " ".join(inside).strip(".,:;") == asked.answer.strip(".,:;")
 
 
-def test_scans_have_no_words(run, tmp_path):
-    assert run("pages", "--documents", "--scanned", "--n", 1, "--seed", 2, "--out", tmp_path).code == 0
-    document = Document.of(next(tmp_path.glob("document-*")))
+def test_scans_have_no_words(tmp_path):
+    write_document(tmp_path, 2, 0, 2, scanned=True)
+    document = Document.of(tmp_path)
     assert not any(document.texts)
     assert document.pages[0].draw(200).pixels.std() > 5
 

@@ -15,7 +15,6 @@ from arr_coc.pictures.load import load_picture
 
 def test_the_small_print_of_a_large_picture_is_read(tmp_path, monkeypatch):
     """Far too small for the first look, which sees a third of the pixels."""
-    monkeypatch.setenv("ARR_COC_CACHE", str(tmp_path / "cache"))
     sheet = Image.new("RGB", (4400, 3000), "white")
     pen, letters = ImageDraw.Draw(sheet), ImageFont.load_default(22)
     names = ("pump", "motor", "valve", "filter", "boiler", "tank", "fan", "meter")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 import torch
 from tiny_models import picture
@@ -11,12 +12,12 @@ from tiny_weights import tiny_weights
 from transformers import GenerationConfig
 
 from arr_coc import Eye
-from arr_coc.answering.decoding import Generated, is_plain, until_end
+from arr_coc.answering.decoding import Sureness, is_plain
 from arr_coc.knowing.scorer.reading_scorer import ReadingScorer
 from arr_coc.options import Options
 from arr_coc_lab.classic.walks import dense_vision_attention
 from arr_coc_lab.train.allocations import tree_of
-from arr_coc_lab.train.evaluate import answer_batch, evaluation_leaves
+from arr_coc_lab.train.evaluate import answer_batch, evaluation_leaves, until_end
 from arr_coc_lab.worlds.needle import decode, render
 
 
@@ -62,16 +63,24 @@ def test_a_batch_says_what_its_rows_say_alone(eye):
         assert 1 - float(said.confidence()[row]) == pytest.approx(alone.uncertainty, abs=1e-5)
 
 
-def test_confidence_entropy_and_margin_by_hand():
-    logits = torch.log(torch.tensor([[[0.7, 0.2, 0.1], [0.5, 0.1, 0.4], [0.1, 0.1, 0.8]]]))
-    said = Generated(torch.tensor([[0, 0, 2]]), logits, torch.tensor([[True, True, False]]))
-    assert float(said.confidence()) == pytest.approx(0.7 * 0.5, abs=1e-6)
-    assert float(said.margin()) == pytest.approx(0.1, abs=1e-6)
+@pytest.mark.parametrize("library", [torch.tensor, np.array])
+def test_confidence_entropy_and_margin_by_hand(library):
+    """Two tokens of three: what follows the end does not count."""
+
+    def said(temperature: float = 1.0) -> dict[str, float]:
+        sureness = Sureness(temperature)
+        steps = ([0.7, 0.2, 0.1], True), ([0.5, 0.1, 0.4], True), ([0.1, 0.1, 0.8], False)
+        for shares, within in steps:
+            sureness.add(library([int(np.argmax(shares))]), library(np.log([shares])), library([within]))
+        return sureness.row(0)
+
+    assert said()["confidence"] == pytest.approx(0.7 * 0.5, abs=1e-6)
+    assert said()["margin"] == pytest.approx(0.1, abs=1e-6)
     entropies = [-sum(p * math.log(p) for p in row) for row in ((0.7, 0.2, 0.1), (0.5, 0.1, 0.4))]
-    assert float(said.entropy()) == pytest.approx(sum(entropies) / 2, abs=1e-6)
-    assert float(said.confidence(2.0)) < float(said.confidence())
+    assert said()["entropy"] == pytest.approx(sum(entropies) / 2, abs=1e-6)
+    assert said(2.0)["confidence"] < said()["confidence"]
     squared = [0.49 / (0.49 + 0.04 + 0.01), 0.25 / (0.25 + 0.01 + 0.16)]
-    assert float(said.confidence(0.5)) == pytest.approx(squared[0] * squared[1], abs=1e-6)
+    assert said(0.5)["confidence"] == pytest.approx(squared[0] * squared[1], abs=1e-6)
 
 
 def test_an_answer_ends_with_its_first_end():

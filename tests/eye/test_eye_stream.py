@@ -5,14 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-import torch
 from hypothesis import example, given
 from hypothesis import strategies as st
 from tiny_weights import needs_weights, signs, spoken
 
 import arr_coc
 from arr_coc import Eye, InputError
-from arr_coc.answering.decoding import Generated, Spelling, Sureness, until_end
+from arr_coc.answering.decoding import Spelling
 
 END = 0
 STREET = Path(arr_coc.__file__).parent / "examples" / "street.png"
@@ -40,19 +39,6 @@ def test_pieces_are_the_whole_answer_before_the_first_stop(text: str, stop: list
     cuts = [heard.find(one) for one in stop if one in heard]
     assert said == spelling.text == heard[: min(cuts, default=len(heard))].rstrip()
     assert spelling.ended
-
-
-def test_sureness_step_by_step_is_that_of_the_whole() -> None:
-    logits = torch.randn(3, 5, 7, generator=torch.Generator().manual_seed(0)) * 3
-    ids = logits.argmax(-1)
-    within = until_end(ids, [int(ids[1, 2])])
-    whole, sureness = Generated(ids, logits, within), Sureness(1.5)
-    for step in range(5):
-        sureness.add(ids[:, step], logits[:, step], within[:, step])
-    for row in range(3):
-        found = sureness.row(row)
-        for name in ("confidence", "entropy", "margin"):
-            assert found[name] == pytest.approx(float(getattr(whole, name)(1.5)[row]), abs=1e-5)
 
 
 @needs_weights

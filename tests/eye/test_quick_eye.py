@@ -19,7 +19,7 @@ from tiny_weights import needs_weights, signs
 import arr_coc
 from arr_coc import Eye, InputError
 from arr_coc.answering.chat import USER, Turn
-from arr_coc.answering.decoding import Generated, greedy_steps, steps, until_end
+from arr_coc.answering.decoding import greedy_steps, steps
 from arr_coc.answering.light import can_be_quick, canvas_of, normalised, prompt_ids, quick_eye
 from arr_coc.answering.stock import chat_inputs
 from arr_coc.core.folders import MINI, part_folder
@@ -76,17 +76,16 @@ def test_a_picture_that_is_read_larger_costs_as_much_and_is_told_in_its_own_pixe
 def test_every_logit_is_that_of_the_stock_class(eye: Eye, budget: int) -> None:
     looked = eye.prepare(QUERY, arr_coc.Options(budget=budget))
     realized = eye.engine.realize(looked)
-    said = Generated.of_steps(steps(eye.model, realized, 32), eye.engine.ends)
+    said = list(steps(eye.model, realized, 32))
     reader = OnnxQwen3VL(part_folder(MINI))
     (picture,) = eye.backbone.normalised_pixels(eye.model, looked.inputs)
     leaves, size = realized.notes["leaves"].leaves.numpy(), picture.shape[1:]
     seen = reader.see(picture.numpy(), leaves)
     ids = realized.inputs["input_ids"][0].tolist()
     speaker = OnnxSpeaker(reader, ids, seen, leaves, (size[0] // 32, size[1] // 32))
-    spoken = Generated.of_steps(greedy_steps(speaker, reader.ends, 32), reader.ends)
-    length = int(said.within[0].sum())
-    assert spoken.ids[0].tolist() == said.ids[0, :length].tolist()
-    assert np.abs(spoken.logits[0] - said.logits[0, :length].numpy()).max() < 1e-4
+    for ours, theirs in zip(greedy_steps(speaker, reader.ends, 32), said, strict=True):
+        assert ours.ids.tolist() == theirs.ids.tolist()
+        assert np.abs(ours.logits - theirs.logits.numpy()).max() < 1e-4
 
 
 @needs_weights
@@ -134,15 +133,6 @@ def test_patches_and_places_are_those_of_torch(given_leaves: list[tuple[int, int
     )
     assert np.array_equal(ours, positions)
     assert int(after[0]) == int(following[0])
-
-
-def test_sureness_is_that_of_torch() -> None:
-    logits = torch.randn(1, 4, 11, generator=torch.Generator().manual_seed(0)) * 3
-    ids = logits.argmax(-1)
-    said = Generated(ids, logits, until_end(ids, [-1]))
-    plain = Generated(ids.numpy(), logits.numpy(), until_end(ids.numpy(), [-1]))
-    for name in ("confidence", "entropy", "margin"):
-        assert float(getattr(plain, name)(1.3)[0]) == pytest.approx(float(getattr(said, name)(1.3)), abs=1e-6)
 
 
 @needs_weights

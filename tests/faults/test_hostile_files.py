@@ -117,6 +117,14 @@ def test_a_file_that_breaks_its_reader_is_not_read_for_ever(isolated: None) -> N
     assert time.perf_counter() - started < 0.5
 
 
+def test_a_file_that_never_says_anything_is_given_up(isolated: None, tmp_path: Path, monkeypatch: Any) -> None:
+    """Nobody writes into it: reading it waits, and uses no processor."""
+    monkeypatch.setattr(opening, "CLOCK", 1)
+    os.mkfifo(tmp_path / "pipe.png")
+    with pytest.raises(InputError, match="took more than"):
+        load_picture(tmp_path / "pipe.png")
+
+
 def test_one_page_that_breaks_its_reader_leaves_the_others(isolated: None, tmp_path: Path) -> None:
     """Its text is unknown; the text of the others is found in spite of it."""
     data = nested_forms().replace(b"/Kids[3 0 R]/Count 1", b"/Kids[3 0 R 3 0 R]/Count 2")

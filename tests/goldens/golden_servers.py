@@ -154,8 +154,6 @@ def serve() -> Iterator[Golden]:
                 yield f"{key}.notes", masked(own["notes"])
         yield "health", request(address, "/health").json
         yield "models", [one["id"] for one in request(address, "/v1/models").json["data"]]
-        counted = request(address, "/v1/tokens", asked["share"]).json
-        yield "tokens", {name: counted[name] for name in ("tokens", "full")}
         yield "not JSON", request(address, "/v1/chat/completions", b"{").status
 
 

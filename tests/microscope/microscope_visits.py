@@ -38,7 +38,7 @@ class Visit:
         dependencies = self.http.get("config").json()["dependencies"]
         number = next(one["id"] for one in dependencies if one["api_name"] == "ask")
         picture = {"path": path, "meta": {"_type": "gradio.FileData"}}
-        data = [picture, None, query, share, "mini", 1]
+        data = [picture, query, share, "mini", 1]
         message = {"data": data, "fn_index": number, "session_hash": self.session}
         return self.http.post("gradio_api/queue/join", json=message)
 

@@ -55,24 +55,24 @@ def test_ask_and_read_the_answer(page, server, outgoing):
     assert not outgoing
 
 
-def test_a_slider_moves_the_map_of_the_three_ways(page, server):
-    look_at_the_form(page, server, "the red star")
-    page.locator("#ways button").first.click()
-    page.click("#show-ways")
-    maps = page.locator("#view-ways figure img")
-    maps.nth(4).wait_for()
-    before = [maps.nth(place).get_attribute("src") for place in (0, 3)]
+def test_a_tension_that_is_moved_asks_again_and_an_answer_sets_it_back(page, server):
+    look_at_the_form(page, server, "What is the date?")
+    allocation, value = page.locator("#view-ask figure img").first, "#tension-compress_particularize input[type=number]"
+    before = allocation.get_attribute("src")
+    assert page.input_value(value) == "0.6", "the slider stands where the decision stood"
     slider = page.locator("#tension-compress_particularize input[type=range]")
+    slider.scroll_into_view_if_needed()
     box = slider.bounding_box()
-    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    page.mouse.move(box["x"] + 0.6 * box["width"], box["y"] + box["height"] / 2)
     page.mouse.down()
-    page.mouse.move(box["x"] + box["width"] * 0.98, box["y"] + box["height"] / 2, steps=4)
+    page.mouse.move(box["x"] + 0.02 * box["width"], box["y"] + box["height"] / 2, steps=4)
     page.mouse.up()
-    page.wait_for_function(
-        "(before) => document.querySelectorAll('#view-ways figure img')[3]?.src !== before", arg=before[1]
-    )
-    assert maps.count() == 5
-    assert maps.first.get_attribute("src") == before[0], "no tension moves a way itself"
+    page.wait_for_function("(before) => document.querySelector('#view-ask figure img')?.src !== before", arg=before)
+    page.wait_for_function(f"document.querySelector('{value}').value < 0.3")
+    assert "Who decided" in page.locator("#view-ask").inner_text()
+    page.wait_for_function("!document.body.classList.contains('busy')")
+    page.click("#go")
+    page.wait_for_function(f"document.querySelector('{value}').value === '0.6'")
 
 
 @thorough
@@ -86,12 +86,10 @@ def test_passes_are_shown_side_by_side(page, server):
 
 def test_compare_strategies_and_questions(page, server):
     look_at_the_form(page, server, "the red star", "Compare")
-    page.get_by_text("Right: uniform").wait_for()
-    page.locator("#by").get_by_text("questions").click()
-    page.get_by_text("the second question is empty").wait_for()
+    page.get_by_text("Right: uniform, the red star", exact=True).wait_for()
     page.fill("#other-question :is(textarea, input)", "the blue square at the bottom")
     page.keyboard.press("Enter")
-    page.get_by_text("Right: the blue square at the bottom").wait_for()
+    page.get_by_text("Right: uniform, the blue square at the bottom", exact=True).wait_for()
     assert "tokens moved" in page.locator("#view-compare .beside").inner_text()
 
 
@@ -120,20 +118,31 @@ def test_a_clip_is_watched_frame_by_frame(page, server, tmp_path):
 
 
 @thorough
-def test_pages_of_a_pdf_become_pictures_or_share_a_budget(page, server, tmp_path):
+@pytest.mark.parametrize("way", ["chosen", "dropped"])
+def test_a_pdf_is_asked_about_as_a_whole_and_a_reload_keeps_it(page, server, tmp_path, way):
     pytest.importorskip("pypdfium2")
     small_pdf(tmp_path / "two.pdf", tuple((f"72 700 Td (Total of {n}: {n}0) Tj", "") for n in (1, 2)))
     page.goto(server.address)
     page.locator("#answer").wait_for()
-    page.locator("#pdf button").first.click()
-    page.set_input_files("#pdf-file input[type=file]", str(tmp_path / "two.pdf"))
-    thumbs = page.locator("#pdf-pages img")
-    thumbs.nth(1).wait_for()
+    if way == "chosen":
+        page.locator("#pdf button").first.click()
+        page.set_input_files("#pdf-file input[type=file]", str(tmp_path / "two.pdf"))
+    else:
+        held = page.evaluate_handle(
+            "(data) => { const held = new DataTransfer();"
+            " held.items.add(new File([new Uint8Array(data)], 'two.pdf', {type: 'application/pdf'})); return held; }",
+            list((tmp_path / "two.pdf").read_bytes()),
+        )
+        page.dispatch_event("#picture img", "drop", {"dataTransfer": held})
+    page.wait_for_function("document.querySelector('#picture img').src.includes('two.pdf.png')")
     page.fill("#question textarea", "What is the total?")
     page.click("#go")
     page.get_by_text("All pages").wait_for()
-    thumbs.nth(1).click()
-    page.wait_for_function("document.querySelector('#picture img').src.includes('two-2.png')")
+    page.get_by_text("Done in").wait_for()
+    page.reload()
+    page.get_by_text("All pages").wait_for()
+    assert "two.pdf.png" in page.locator("#picture img").get_attribute("src")
+    assert page.locator("#question textarea").input_value() == "What is the total?"
 
 
 @thorough

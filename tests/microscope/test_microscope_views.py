@@ -8,9 +8,10 @@ from dataclasses import replace
 import pytest
 from small_pdf import small_pdf
 
-from arr_coc.app.microscope.ask_tab import show_answer, show_ways
+from arr_coc.app.microscope.ask_tab import show_answer
 from arr_coc.app.microscope.compare_tab import OFFERED, show_comparison
 from arr_coc.app.microscope.kit import PageState
+from arr_coc.balancing.tensions import DEFAULT_TENSIONS
 from arr_coc_lab.worlds.needle import render
 from arr_coc_lab.worlds.needle.export import picture
 
@@ -22,7 +23,7 @@ def drawn(desk):
     path = desk.folder / "card" / "card.png"
     path.parent.mkdir(exist_ok=True)
     picture(batch, 0).save(path)
-    return str(path), PageState(picture="upload", q=batch.questions[0], model="mini", keep=15.625)
+    return str(path), PageState(q=batch.questions[0], model="mini", keep=15.625)
 
 
 @pytest.mark.parametrize("passes", [1, 2])
@@ -31,7 +32,9 @@ def test_ask_shows_the_answer_of_the_library(desk, drawn, passes):
     # A sure answer needs no second pass, so the question of two is one that the picture does not answer.
     question = state.q if passes == 1 else "What is the name of the sleeping dog?"
     state = replace(state, q=question, passes=passes)
-    shown = show_answer(desk, path, state)
+    shown, tensions = show_answer(desk, path, state)
+    assert tensions == pytest.approx(DEFAULT_TENSIONS)
+    assert "Who decided" in shown
     if passes == 1:
         alone = desk.eye("mini").set_image(path).ask(state.q, 40)
         assert f'id="answer">{alone.text or "(nothing)"}</p>' in shown
@@ -40,36 +43,42 @@ def test_ask_shows_the_answer_of_the_library(desk, drawn, passes):
         assert shown.count('class="pass"') == passes
 
 
-def test_the_three_ways_follow_the_tensions(desk, drawn):
+@pytest.mark.parametrize("passes", [1, 2])
+def test_a_tension_that_is_moved_decides(desk, drawn, passes):
     path, state = drawn
-    html = [show_ways(desk, path, state, (compress, 0.15, 0.1)) for compress in (0.0, 0.9)]
-    assert all(one.count("<figure>") == 5 for one in html)
-    same, balanced = ([one.split("<figure>")[place] for one in html] for place in (1, 4))
-    assert same[0] == same[1], "no tension moves a way itself"
-    assert balanced[0] != balanced[1]
+    state = replace(state, passes=passes)
+    usual, moved = ({**DEFAULT_TENSIONS, "compress_particularize": at} for at in (0.6, 0.1))
+    first, again = show_answer(desk, path, state)[0], show_answer(desk, path, state, usual)[0]
+    other, stood = show_answer(desk, path, state, moved)
+    assert figures_of(first) == figures_of(again), "a slider that stands where the decision stood changes nothing"
+    assert figures_of(first)[0] != figures_of(other)[0], "where the tokens go"
+    assert stood == pytest.approx(moved)
+
+
+def figures_of(html: str) -> list[str]:
+    return re.findall(r'src="([^"]+)"', html)
 
 
 def test_the_cover_of_a_pdf_asks_about_all_of_its_pages(desk):
-    from arr_coc.app.microscope.page import build_page
+    from arr_coc.app.microscope.kit import MicroscopePage
+    from arr_coc.app.microscope.page import open_pdf
 
     path = desk.folder / "report" / "three.pdf"
     path.parent.mkdir(exist_ok=True)
     small_pdf(path, tuple((f"72 700 Td (Total {name}: {n}7.50) Tj", "") for n, name in ((4, "cats"), (5, "dogs"))))
-    blocks = build_page(desk)
-    opened = next(one.fn for one in blocks.fns.values() if one.name == "opened" and len(one.inputs) == 1)
-    gallery, cover, source, *_ = opened(str(path))
-    assert (len(gallery["value"] if isinstance(gallery, dict) else gallery.value), source) == (2, "upload")
+    cover, trouble = open_pdf(MicroscopePage(desk), str(path))
+    assert not trouble
     assert desk.document(cover).name == "three.pdf"
-    shown = show_answer(desk, cover, PageState(picture="upload", q="What is the total of dogs?", model="mini"))
+    shown, _ = show_answer(desk, cover, PageState(q="What is the total of dogs?", model="mini"))
     assert "57.50" in shown
     assert "page 2 of 2 answers" in shown
     assert "All pages" in shown
 
 
-@pytest.mark.parametrize("by", ["strategies", "questions"])
-def test_comparisons_are_at_equal_tokens(desk, drawn, by):
+@pytest.mark.parametrize("other", ["", "the red star on the left"])
+def test_comparisons_are_at_equal_tokens(desk, drawn, other):
     path, state = drawn
-    shown = show_comparison(desk, path, replace(state, by=by, q2="the red star on the left"))
+    shown = show_comparison(desk, path, replace(state, q2=other))
     left, right = re.findall(r"<p>(\d+) of \d+ tokens</p>", shown)
     assert left == right
     assert int(left) <= 40
@@ -85,9 +94,7 @@ def test_every_offered_strategy_can_be_compared(desk, drawn, first, second):
 
 def test_what_a_visitor_writes_is_never_markup(desk, drawn):
     path, state = drawn
-    shown = show_comparison(
-        desk, path, replace(state, by="questions", q="<script>alert(1)</script>", q2='"><img src=x onerror=y>')
-    )
+    shown = show_comparison(desk, path, replace(state, q="<script>alert(1)</script>", q2='"><img src=x onerror=y>'))
     assert "<script>alert" not in shown
     assert "<img src=x" not in shown
     assert "&lt;script&gt;" in shown

@@ -16,8 +16,8 @@ from transformers import AttentionInterface
 from arr_coc import InputError
 from arr_coc.attending.allocate import allocate
 from arr_coc.realizing.base import backbone_for
-from arr_coc.realizing.patches import LeafBatch, gather_leaf_patches, mip_pyramid
-from arr_coc.realizing.qwen3_vl.encode import VisualTokens, encode_leaves, foveate, leaf_positions, run_language_model
+from arr_coc.realizing.patches import LeafBatch
+from arr_coc.realizing.qwen3_vl.encode import VisualTokens, foveate, leaf_positions, run_language_model
 from arr_coc_lab.classic.walks import dense_vision_attention
 
 
@@ -220,37 +220,6 @@ def test_the_training_path_equals_the_stock_forward(model: Any, processor: Any) 
         rtol=0,
     )
     assert model.model.visual.config._attn_implementation == before
-
-
-@torch.no_grad()
-def test_only_new_leaves_pass_through_the_tower(model: Any, processor: Any) -> None:
-    inputs = prompt(processor, list(ROWS))
-    backbone = backbone_for(model)
-    chosen = allocations(model, inputs, 0.5)
-    batch, pictures = LeafBatch.of(chosen), backbone.normalised_pixels(model, inputs)
-    known = (batch, foveate(model, pictures, batch))
-    counted: list[int] = []
-    handle = model.model.visual.register_forward_pre_hook(lambda _, args: counted.append(len(args[0])))
-    try:
-        same = foveate(model, pictures, batch, known)
-        assert counted == []
-        finer = LeafBatch.of([*allocations(model, inputs)[:1], *chosen[1:]])
-        mixed = foveate(model, pictures, finer, known)
-    finally:
-        handle.remove()
-    assert torch.equal(same.embeds, known[1].embeds)
-    old = {tuple(leaf) for leaf in batch.leaves[batch.owner == 0].tolist()}
-    new = [tuple(leaf) not in old for leaf in finer.leaves[finer.owner == 0].tolist()]
-    assert counted == [4 * sum(new)]
-    rest = finer.owner > 0
-    assert torch.equal(mixed.embeds[rest], known[1].embeds[batch.owner > 0])
-    # New leaves see only each other: encoding them alone is what reuse means.
-    pyramid = mip_pyramid(pictures, finer.levels)
-    fresh = torch.zeros_like(rest)
-    fresh[: len(new)] = torch.tensor(new)
-    part = finer.select(fresh)
-    alone = encode_leaves(model, gather_leaf_patches(pyramid, part.leaves, part.owner), part)
-    torch.testing.assert_close(mixed.embeds[fresh], alone.embeds)
 
 
 def test_errors_are_one_clear_line(model: Any, processor: Any) -> None:

@@ -9,7 +9,7 @@ import torch
 from tiny_models import picture, prompt, tiny_model, tiny_processor
 
 from arr_coc import Eye
-from arr_coc.answering.decoding import generate_greedily
+from arr_coc.answering.decoding import end_tokens, greedy_steps, speaking
 from arr_coc.options import Options
 from arr_coc.realizing.base import LeafPrompt, backbone_for
 from arr_coc.realizing.glance import coarse_allocation
@@ -46,10 +46,13 @@ def test_prompts_of_all_lengths_are_answered_as_by_the_lean_loop(busy: bool) -> 
         for _ in range(3):
             for plain, given in zip(prompts(), prompts(graphs.tower), strict=True):
                 torch.testing.assert_close(given.tokens.embeds, plain.tokens.embeds, atol=1e-5, rtol=0)
-                wanted = generate_greedily(model, plain, most=4)
-                found = generate_greedily(model, given, most=4, graphs=graphs)
-                assert torch.equal(found.ids, wanted.ids)
-                torch.testing.assert_close(found.logits, wanted.logits, atol=1e-4, rtol=0)
+                with speaking(model, plain, 4) as stock, speaking(model, given, 4, graphs) as recorded:
+                    ends = end_tokens(model)
+                    for wanted, found in zip(
+                        greedy_steps(stock, ends, 4), greedy_steps(recorded, ends, 4), strict=True
+                    ):
+                        assert torch.equal(found.ids, wanted.ids)
+                        torch.testing.assert_close(found.logits, wanted.logits, atol=1e-4, rtol=0)
     assert len(graphs.towers.held) == 4
     assert bool(graphs.steps.held) == bool(graphs.prompts.held) != busy
     assert graphs.decoding.locked() == busy

@@ -15,7 +15,15 @@ from arr_coc_lab.worlds.needle.paint import paint
 from arr_coc_lab.worlds.needle.renderer import lay_out
 from arr_coc_lab.worlds.needle.scene import COLOUR_NAMES, SHAPES, THINGS, NeedleScene
 
-WRITTEN = ("cards", "forms", "receipts", "charts", "signs", "zoo")
+# Families with the tasks whose answer is written in the picture.
+WRITTEN = {
+    "cards": {"number"},
+    "forms": {"value", "field", "title"},
+    "receipts": {"price", "sum", "detail", "item", "shop"},
+    "charts": {"value", "highest", "lowest", "label", "title"},
+    "signs": {"text"},
+    "zoo": {"ingredients", "snack", "weight"},
+}
 SIZE = (256, 256)
 
 
@@ -39,6 +47,10 @@ def task_names(scene: NeedleScene) -> list[str]:
     return [scene.tasks[index] for index in scene.task.tolist()]
 
 
+def written_rows(family: str, scene: NeedleScene) -> list[int]:
+    return [row for row, name in enumerate(task_names(scene)) if name in WRITTEN[family]]
+
+
 def answer_boxes(scene: NeedleScene, row: int) -> list[list[int]]:
     return scene.boxes[row][scene.box_mask[row]].tolist()
 
@@ -47,14 +59,14 @@ def answer_boxes(scene: NeedleScene, row: int) -> list[list[int]]:
 def test_the_answers_ink_lies_in_its_box(family: str) -> None:
     """Paint once with and once without the lines in the answer's box: what changes lies in the box, all of it."""
     scene, draws = scene_of(family, 10)
-    written = scene.type_size > 0
-    assert written.any()
+    written = written_rows(family, scene)
+    assert written
     outer = (scene.boxes * scene.box_mask[..., None]).amax(1)[:, None]
     boxes = scene.text.boxes()
     inside = (boxes[..., :2] >= outer[..., :2]).all(-1) & (boxes[..., 2:] <= outer[..., 2:]).all(-1)
     without = replace(scene, text=scene.text.only(~inside))
     changed = (paint(scene, draws, *SIZE) != paint(without, draws, *SIZE)).any(1)
-    for row in torch.nonzero(written)[:, 0].tolist():
+    for row in written:
         x0, y0, x1, y1 = outer[row, 0].tolist()
         ink = torch.nonzero(changed[row])
         assert len(ink) > 12
@@ -70,7 +82,7 @@ def test_the_answers_ink_lies_in_its_box(family: str) -> None:
 @pytest.mark.parametrize("size", [(128, 128), (256, 256), (512, 384)])
 def test_what_stands_in_the_box_is_the_answer(family: str, size: tuple[int, int]) -> None:
     scene, _ = scene_of(family, 64, size)
-    for row in torch.nonzero(scene.type_size > 0)[:, 0].tolist():
+    for row in written_rows(family, scene):
         (box,) = answer_boxes(scene, row)
         found = sorted(
             (entry for entry in lines_of(scene, row) if within(entry[0], box)), key=lambda entry: entry[0][1]

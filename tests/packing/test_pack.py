@@ -64,18 +64,18 @@ def test_crops_hold_what_is_relevant() -> None:
     packed = packed_of(page(), spot((3, 5, 2, 3)), 70)
     assert packed.layout == "crops"
     assert packed.tokens <= 70 < packed.full == 560
-    top, left, height, width = packed.pictures[1].panes[0].source
+    top, left, height, width = packed.pictures[1].source
     assert top <= 3 * 32 + 16
     assert left <= 5 * 32 + 16
     assert top + height >= 5 * 32 - 16
     assert left + width >= 8 * 32 - 16
-    assert packed.pictures[1].panes[0].scale == pytest.approx(1, abs=0.12)
+    assert packed.pictures[1].scale == pytest.approx(1, abs=0.12)
     assert "Picture 1 is the whole picture, reduced. Picture 2 shows area A" in packed.text
 
 
 def test_two_far_places_are_two_crops() -> None:
     packed = packed_of(page(), spot((1, 1, 2, 3), (16, 24, 2, 3)), 60)
-    letters = [pane.letter for one in packed.pictures for pane in one.panes]
+    letters = [one.letter for one in packed.pictures]
     assert letters == ["", "A", "B"]
 
 
@@ -108,14 +108,13 @@ def test_any_size_and_budget(height: int, width: int, budget: int, seed: int, la
     packed = packed_of(np.zeros((height, width, 3), np.uint8), relevance, budget, layout=layout)
     assert packed.tokens <= budget or packed.layout == "whole"
     for one in packed.pictures:
-        for pane in one.panes:
-            y, x, tall, wide = pane.source
-            assert min(y, x) >= 0
-            assert min(tall, wide) >= 1
-            assert y + tall <= height
-            assert x + wide <= width
-            assert pane.box[0] + pane.box[2] <= one.size[0]
-            assert pane.box[1] + pane.box[3] <= one.size[1]
+        y, x, tall, wide = one.source
+        assert min(y, x) >= 0
+        assert min(tall, wide) >= 1
+        assert y + tall <= height
+        assert x + wide <= width
+        assert one.drawn[0] <= one.size[0]
+        assert one.drawn[1] <= one.size[1]
 
 
 def test_exact_as_the_stock_processor_counts() -> None:
@@ -132,18 +131,15 @@ def test_points_find_their_way_back(layout: str) -> None:
     pixels = page()
     packed = packed_of(pixels, spot((3, 5, 3, 4), (15, 20, 2, 4)), 90, layout=layout)
     for number, one in enumerate(packed.pictures, 1):
-        for pane in one.panes:
-            top, left, height, width = pane.box
-            x, y = left + width * 0.5, top + height * 0.6
-            found = packed.to_original((x, y), number)
-            shown = one.pixels[int(y), int(x)].astype(int)
-            there = pixels[int(found.y), int(found.x)].astype(int)
-            assert np.abs(shown - there).max() <= 12
-            share = packed.to_original((1000 * x / one.size[1], 1000 * y / one.size[0]), number, of=1000)
-            assert share.x == pytest.approx(found.x)
-    x0, y0, x1, y1 = packed.box_to_original((0, 0, packed.pictures[0].size[1], packed.pictures[0].size[0]))
-    assert (x0, y0) == (0, 0)
-    assert (x1, y1) == (896, 640)
+        x, y = one.drawn[1] * 0.5, one.drawn[0] * 0.6
+        found = packed.to_original((x, y), number)
+        shown = one.pixels[int(y), int(x)].astype(int)
+        there = pixels[int(found.y), int(found.x)].astype(int)
+        assert np.abs(shown - there).max() <= 12
+        share = packed.to_original((1000 * x / one.size[1], 1000 * y / one.size[0]), number, of=1000)
+        assert share.x == pytest.approx(found.x)
+    assert packed.to_original((0, 0))[:2] == (0, 0)
+    assert packed.to_original((1, 1), of=1)[:2] == (896, 640)
     with pytest.raises(InputError, match="picture must be at most"):
         packed.to_original((0, 0), 9)
     with pytest.raises(InputError, match="a point is"):
@@ -163,7 +159,7 @@ def test_words_are_not_cut() -> None:
     given_words = [("word", tuple(box / (896, 640, 896, 640))) for box in lines]
     packed = packed_of(page(), spot((7, 9, 2, 3)), 80, words=given_words, layout="crops")
     for one in packed.pictures[1:]:
-        assert cut_words(lines, tuple(map(float, one.panes[0].source))) < 0.05
+        assert cut_words(lines, tuple(map(float, one.source))) < 0.05
     assert packed.tokens <= 80
 
 
@@ -176,7 +172,7 @@ def test_pages_share_a_budget() -> None:
         return next(maps)
 
     packed = pack(pages, QUESTION, 150, model="mini", options=arr_coc.Options(relevance=relevance))
-    spent = [sum(one.tokens for one in packed.pictures if one.panes[0].page == number) for number in range(3)]
+    spent = [sum(one.tokens for one in packed.pictures if one.page == number) for number in range(3)]
     assert packed.tokens <= 150
     assert spent[1] > max(spent[0], spent[2])
     assert "page 2" in packed.text
@@ -188,14 +184,18 @@ def test_pages_share_a_budget() -> None:
 
 def test_saved_and_read_again(tmp_path: Path) -> None:
     packed = packed_of(page(), spot((3, 5, 2, 3)), 70)
-    files = packed.save(tmp_path / "out", "png")
+    files = packed.save(tmp_path / "out")
     assert [path.name for path in files] == ["picture-1.png", "picture-2.png", "pack.json"]
     told = json.loads(files[-1].read_text())
     assert told["tokens"] == packed.tokens
     assert Image.open(files[0]).size == (told["pictures"][0]["width"], told["pictures"][0]["height"])
     assert repr(packed).startswith("Packed(crops: ")
-    for kind, media in (("jpeg", "image/jpeg"), ("png", "image/png")):
-        data, told_media = packed.encoded(kind)[0]
+    memory = io.BytesIO()
+    Image.fromarray(page()).save(memory, "JPEG")
+    own = arr_coc.Options(relevance=spot((3, 5, 2, 3)))
+    for image, media in ((memory.getvalue(), "image/jpeg"), (page(), "image/png")):
+        packed = pack(image, QUESTION, 70, model="mini", options=own)
+        data, told_media = packed.encoded()[0]
         assert told_media == media
         assert Image.open(io.BytesIO(data)).size == packed.pictures[0].size[::-1]
 
@@ -259,20 +259,20 @@ def test_parts_are_drawn_as_the_model_reads_best() -> None:
     for height, pixels in pages.items():
         tall = letters_of(pixels, size=(640, 896)).median()
         packed = packed_of(pixels, relevance, 70, grip=NARROW)
-        scales[height] = packed.pictures[1].panes[0].scale
+        scales[height] = packed.pictures[1].scale
         assert NARROW.low * 0.8 <= tall * scales[height] <= NARROW.high * 1.25
         assert packed.tokens <= 70
         assert any("reads best" in note for note in packed.notes)
         fixed = packed_of(pixels, relevance, 70, scale=1.0)
-        assert fixed.pictures[1].panes[0].scale == pytest.approx(1, abs=0.12)
+        assert fixed.pictures[1].scale == pytest.approx(1, abs=0.12)
     assert scales[8] > 1.2
     assert scales[40] < 0.7
     # Where nothing is known of a model, letters that many read are left as they are.
     careful = packed_of(lettered(20, 9), relevance, 400, model="gpt-4.1-mini", layout="crops")
-    assert careful.pictures[1].panes[0].scale == pytest.approx(1, abs=0.12)
+    assert careful.pictures[1].scale == pytest.approx(1, abs=0.12)
     large = Grip((8, 16, 40, 80), (0.1, 0.2, 1.0, 0.9), 50, 30, 80, model="x")
     given_one = packed_of(pages[8], relevance, 70, grip=large)
-    assert given_one.pictures[1].panes[0].scale > scales[8]
+    assert given_one.pictures[1].scale > scales[8]
 
 
 def test_large_type_needs_only_the_overview() -> None:

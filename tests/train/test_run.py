@@ -7,7 +7,7 @@ import random
 import subprocess
 import sys
 import time
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,16 +25,11 @@ from arr_coc_lab.train.run import Moment, RunOptions, Schedule, Training, torch_
 # ---- a line through points: small enough to be trained thousands of times -------------------------------------------
 
 
-@dataclass(frozen=True)
-class Inner:
-    slope: float = 2.0
-
-
 @dataclass(frozen=True, kw_only=True)
 class LineOptions(RunOptions):
     rate: float = option(0.1, "learning rate")
-    inner: Inner = field(default_factory=Inner)
-    fails_at: int = option(-1, hidden=True)
+    slope: float = option(2.0, "of the line")
+    fails_at: int = option(-1, "the step before which it ends")
 
 
 class Line(Training[LineOptions]):
@@ -55,7 +50,7 @@ class Line(Training[LineOptions]):
         if not self.ahead:
             self.ahead = [self.chance["chance"].uniform(-1, 1) for _ in range(4)]
         x = torch.tensor([[self.ahead.pop()]]) + 0.1 * torch.randn(8, 1, generator=self.noise)
-        y = self.options.inner.slope * x
+        y = self.options.slope * x
         return (self.modules["line"](x) - y).square().mean(), {"x": x.mean()}
 
     def judge(self, at: Moment) -> dict[str, Any]:
@@ -101,7 +96,7 @@ def test_it_learns_is_judged_and_leaves_its_curve(tmp_path):
     assert [point["step"] for point in curve if "loss" in point] == list(range(1, 201))
     record = json.loads((tmp_path / "export" / "record.json").read_text())
     assert record["curve"] == curve
-    assert record["plan"]["inner"] == {"slope": 2.0}
+    assert record["plan"]["slope"] == 2
     assert record["step"] == 200
     again = train(Line, LineOptions(steps=200, device="cpu", folder=tmp_path))
     assert again.done["step"] == 200, "what is done is not done again"
@@ -176,21 +171,17 @@ def test_a_schedule_stays_between_nothing_and_all(progress, step, warm_up, decay
 class Many(RunOptions):
     where: Path = option(help="required")
     source: str = option("boxes", "what from", flag="--from", choices=("boxes", "outcomes"))
-    size: tuple[int, int] = option((512, 512), "canvas")
     keeps: tuple[float, ...] = option((0.25,), "budgets")
     limit: float | None = option(None, "none")
     curriculum: bool = option(True, "off", flag="--static-only")
-    inner: Inner = field(default_factory=Inner)
 
 
 def test_a_command_line_says_what_a_program_says(capsys):
-    line = "--where a --from outcomes --size 64 --keeps 0.5 0.25 --limit 3 --static-only --slope 4 --cpu --steps 9"
+    line = "--where a --from outcomes --keeps 0.5 0.25 --keeps 1 --limit 3 --static-only --cpu --steps 9"
     given = parse(Many, line.split(), "words")
     assert given == Many(
-        where=Path("a"), source="outcomes", size=(64, 64), keeps=(0.5, 0.25), limit=3.0, curriculum=False,
-        inner=Inner(4.0), device="cpu", steps=9,
-    )  # fmt: skip
-    assert parse(Many, ["--where", "a", "--size", "32", "64"], None).size == (32, 64)
+        where=Path("a"), source="outcomes", keeps=(0.5, 0.25, 1), limit=3.0, curriculum=False, device="cpu", steps=9
+    )
     assert parse(Many, ["--where", "a"], None) == Many(where=Path("a"))
     assert json.loads(json.dumps(plain(given)))["where"] == "a"
     for wrong in ([], ["--where", "a", "--from", "dreams"]):
@@ -199,7 +190,7 @@ def test_a_command_line_says_what_a_program_says(capsys):
     with pytest.raises(SystemExit):
         parse(Many, ["--help"], "what it is about")
     told = capsys.readouterr().out
-    assert all(word in told for word in ("what it is about", "--checkpoint-every", "what from", "[512 512]"))
+    assert all(word in told for word in ("what it is about", "--checkpoint-every", "what from", "[0.25]"))
 
 
 # ---- what is written beside -----------------------------------------------------------------------------------------
@@ -209,7 +200,7 @@ def test_accelerate_is_only_needed_where_a_training_runs(tmp_path):
     script = "import sys; sys.modules['accelerate'] = None\n"
     names = "outcomes, train_mini, train_prompts, train_scorer, train_video, train_words"
     script += f"from arr_coc_lab.train import {names}\n"
-    script += "from arr_coc_lab.classic import phases, tensions\n"
+    script += "from arr_coc_lab.classic import phases\n"
     script += f"train_words.main(['--steps', '1', '--cpu', '--folder', {str(tmp_path)!r}])"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert "training needs accelerate; install the extra" in done.stderr.splitlines()[-1]

@@ -22,13 +22,13 @@ from arr_coc.core.errors import InputError
 from arr_coc.knowing.scorer.reading_scorer import ReadingScorer
 from arr_coc.knowing.scorer.source import load_scorer
 from arr_coc.options import Options
-from arr_coc_lab.classic import phases, tensions
-from arr_coc_lab.classic.balancers import AdaptiveTensionBalancer
+from arr_coc_lab.classic import phases
 from arr_coc_lab.classic.selectors import QuestionWords
 from arr_coc_lab.train import train_scorer
 from arr_coc_lab.train.mini_model import MiniConfig, build_mini, load_shipped, ship
 from arr_coc_lab.train.own_data import read_own
 from arr_coc_lab.train.run import Loop, torch_scope
+from arr_coc_lab.train.scorer_worlds import own_page, shelf_of
 
 QUERY = "the square?"
 
@@ -41,7 +41,6 @@ def _small():
         patch.setattr(train_scorer, "STAGES", stages)
         patch.setattr(train_scorer, "JUDGED_CANVAS", 128)
         patch.setattr(phases, "SHAPES", ((192, 192),))
-        patch.setattr(tensions, "SIDE", 192)
         yield
 
 
@@ -72,8 +71,7 @@ def line(home: Path, name: str) -> list[str]:
     own = f"--data {home}"
     lines = {
         "mini": "mini --scale 0.004 --width 64 --largest 256",
-        "mini on print": "mini --scale 0.004 --width 64 --largest 128 --print needle --letter-share 0.5",
-        "mini, own": f"mini {own} --model {home / 'mini'} --batch 2 --judged 1 --keeps 0.5 --relevance look",
+        "mini on print": "mini --scale 0.004 --width 64 --largest 128 --print needle",
         "scorer": f"scorer --start {home / 'start'} --scale 0.01 --judged 14",
         "scorer on print": f"scorer --start {home / 'start'} --scale 0.002 --judged 14 --print needle",
         "scorer, own": f"scorer {own} --start {home / 'start'} --canvas 128 --batch 3 --drawn 14 --judged 4",
@@ -81,8 +79,6 @@ def line(home: Path, name: str) -> list[str]:
         "--batch 2 --drawn 14 --judged 2",
         "words": "words --pages 3 --aside 2 --questions 2 --others 1 --batch 4 --width 16 --layers 1 --workers 1",
         "words, own": f"words {own} --others 0 --batch 4 --workers 1",
-        "tensions": "tensions --pictures 7 --judged 7 --batch 2",
-        "tensions, own": f"tensions {own}",
     }
     return lines[name].split()
 
@@ -107,11 +103,10 @@ def lose(home: Path, name: str, folder: Path, steps: int, after: int) -> None:
 
     places = ["--folder", str(folder), "--out", str(folder / "export"), "--device", "cpu"]
     kind, *given = line(home, name)
-    main = {"tensions": "classic.tensions"}.get(kind, f"train.train_{kind}")
     with pytest.MonkeyPatch.context() as patch, torch_scope(threads=1):
         patch.setattr(Loop, "take_step", take_step)
         with pytest.raises(ConnectionError):
-            import_module(f"arr_coc_lab.{main}").main(
+            import_module(f"arr_coc_lab.train.train_{kind}").main(
                 [*given, *places, "--steps", str(steps), "--checkpoint-every", "0"]
             )
 
@@ -162,14 +157,11 @@ def answered(home: Path, model: str) -> None:
 
 USES: dict[str, Callable[[Path, Path], object]] = {
     "mini": lambda home, out: answered(home, str(out / "mini")),
-    "mini, own": lambda home, out: answered(home, str(out / "mini")),
     "scorer": lambda home, out: looked(home, str(out / "scorer")),
     "scorer on print": lambda home, out: looked(home, str(out / "scorer")),
     "scorer, own": lambda home, out: looked(home, str(out)),
     "words": lambda home, out: looked(home, f"words:{out}"),
     "words, own": lambda home, out: looked(home, f"words:{out}"),
-    "tensions": lambda home, out: AdaptiveTensionBalancer.from_pretrained(out / "adaptive"),
-    "tensions, own": lambda home, out: looked(home, f"look:{out}"),
 }
 
 
@@ -177,8 +169,7 @@ USES: dict[str, Callable[[Path, Path], object]] = {
 def test_an_export_loads_in_the_library_and_answers(home, tmp_path, name, capsys):
     out = run(home, name, tmp_path, 2)
     USES[name](home, out)
-    record = out / ("tensions.json" if name == "tensions" else "record.json")
-    assert record.is_file()
+    assert (out / "record.json").is_file()
     first = json.loads(next(row for row in capsys.readouterr().out.splitlines() if row.startswith("{")))
     assert first["doing"] == "drawing and loading", "a line from the first second on"
 
@@ -272,21 +263,17 @@ def test_what_is_left_tells_the_run(trained):
     assert len(read_own(trained / "held_out.jsonl").records) == record["held_out"] == 2
 
 
-def test_the_layers_that_read_stay_unless_all_are_asked_for(home, tmp_path):
+def test_the_layers_that_read_letters_stay(home, trained):
     begun = ReadingScorer.from_pretrained(home / "start").state_dict()
-    given = [*line(home, "scorer, own")[1:], "--steps", "2", "--cpu"]
-    for every in (False, True):
-        where = tmp_path / str(every)
-        train_scorer.main([*given, "--folder", str(where), *(["--all-layers"] if every else [])])
-        after = state_of(where)["modules"]["scorer"]
-        moved = {key.split(".")[0] for key, value in after.items() if not torch.equal(value, begun[key])}
-        assert ("stem" in moved) is every
-        assert "head" in moved
+    after = state_of(trained.parent)["modules"]["scorer"]
+    moved = {key.split(".")[0] for key, value in after.items() if not torch.equal(value, begun[key])}
+    assert "head" in moved
+    assert not moved & {*train_scorer.READING}
 
 
 def test_a_shelf_holds_each_record_where_its_picture_has_it(home):
     records = read_own(home).records[:3]
-    shelf = train_scorer.own_shelf(records, torch.device("cpu"))
+    shelf = shelf_of([own_page(record) for record in records], "cpu")
     assert shelf.pictures.sizes.tolist() == [[128, 128]] * 3
     assert shelf.boxes[0, 0].numpy() == pytest.approx(records[0].boxes[0] * 128)
     x, y = (shelf.boxes[0, 0, :2] + 4).int().tolist()

@@ -69,7 +69,7 @@ def test_the_loss_asks_where_and_not_how_loud() -> None:
 
 
 def test_the_search_writes_settings_that_a_stream_reads(tmp_path) -> None:
-    main(["--out", str(tmp_path), "--clips", "1", "--frames", "3", "--size", "128", "--tries", "4"])
+    main(["--out", str(tmp_path), "--clips", "1", "--frames", "3", "--side", "128", "--tries", "4"])
     settings = load_settings(tmp_path / "video")
     assert settings != TemporalSettings()
     assert set(json.loads((tmp_path / "record.json").read_text())["validation"]) == {"before", "after"}

@@ -189,7 +189,7 @@ def test_the_servers_scale_holds_until_a_request_says_otherwise(street):
 
 def test_an_allocation_of_another_picture_is_refused(server, street):
     other = look(EXAMPLES / "form.png", QUESTION, 60, options=Options(**ANY))
-    with pytest.raises(InputError, match="this one has 1024×768"):
+    with pytest.raises(InputError, match="the allocation is for 32×24"):
         leaves(server, street, {"allocation": other.to_json()})
 
 

@@ -1,7 +1,4 @@
-"""`bench real --ask`: what a model answers from all tokens, from ours, and from controls at as many.
-
---door attach: the model itself is attached. --door pack: the bundled model by its stock class is shown packed pictures.
-"""
+"""`bench real --ask`: what an attached model answers from all tokens, from ours, and from controls at as many."""
 
 from __future__ import annotations
 
@@ -13,14 +10,9 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 from zlib import crc32
 
-import numpy as np
-
 from arr_coc.core.errors import InputError
 from arr_coc.core.folders import MINI
-from arr_coc.looking import prepare
 from arr_coc.options import Options
-from arr_coc.packing.pack import pack
-from arr_coc.packing.prices.tables import table_for
 from arr_coc.pictures.load import load_picture
 
 from . import scores
@@ -33,8 +25,7 @@ from .suite import RealOptions, parse_shares
 if TYPE_CHECKING:
     from arr_coc.answering.eye import Eye
 
-FULL, OURS, WORDS, BOXES, SMALLER = "full", "ours", "by its words", "around the true boxes", "smaller picture"
-PACK = "pack"
+FULL, OURS, BOXES, SMALLER = "full", "ours", "around the true boxes", "smaller picture"
 CONTROLS = ("uniform", "random", "shuffled")
 KEEPS = "1/2 1/4 1/8"
 SHORT = "\nAnswer the question using a single word or phrase."
@@ -67,14 +58,13 @@ class Said(NamedTuple):
 
 
 def plan(options: RealOptions, every: Sequence[Question]) -> Plan:
-    """Every question whose answer must be read, by every system of the door."""
+    """Every question whose answer must be read, by every system."""
     shares = parse_shares(options.keeps or KEEPS)
     if shares[0] >= 1:
         raise InputError("--keeps: all tokens are asked anyway; give shares below 1")
     if len(options.relevance) > 1:
         raise InputError("--ask looks by one source; give --relevance once")
-    # "Where is the dog?" needs no reading: the question holds its answer.
-    questions = [one for one in every if one.answers and (options.task or not _held(one))]
+    questions = [one for one in every if one.answers and (options.task or not held(one))]
     if not questions:
         raise InputError(f"{options.data} has no question whose answer is a text; --ask needs some")
     work = AskWork(
@@ -84,7 +74,6 @@ def plan(options: RealOptions, every: Sequence[Question]) -> Plan:
         options.strategy,
         options.seed,
         options.task,
-        options.door,
     )
     work.check()
     systems = work.systems(questions)
@@ -95,7 +84,7 @@ def plan(options: RealOptions, every: Sequence[Question]) -> Plan:
     jobs = [Job(one, tuple(Key(one.name, *cell) for cell in cells)) for one in ordered]
     task, ours = TASKS[options.task], systems[0]
     kinds = [Score("exact", "Exact match", baseline=ours), Score(task.metric, task.title, baseline=ours)]
-    facts = {"model": options.model, "door": options.door, "relevance": work.relevance, "seed": str(options.seed)}
+    facts = {"model": options.model, "relevance": work.relevance, "seed": str(options.seed)}
     facts |= machine_facts(("torch", "transformers"))
     settings = {**vars(work), "data": options.data}
     del settings["device"]
@@ -111,10 +100,11 @@ def plan(options: RealOptions, every: Sequence[Question]) -> Plan:
         own = Report.of([*rows, *lost], every, facts, ("source", "way"))
         return replace(own, rows=rows)
 
-    return Plan(jobs, work, report, settings, f"real_{options.door}")
+    return Plan(jobs, work, report, settings, "real_ask")
 
 
-def _held(question: Question) -> bool:
+def held(question: Question) -> bool:
+    """Whether a question holds its answer, as "Where is the dog?" does: nothing is to be read."""
     return question.answers[0].lower() in question.text.lower()
 
 
@@ -128,35 +118,27 @@ class AskWork:
     strategy: str
     seed: int
     task: str
-    door: str
 
     def check(self) -> None:
         """Refuse what cannot be asked before anything is read."""
         from arr_coc.app.cli.inputs import check_model
-        from arr_coc.balancing.choosing import check_relevance
+        from arr_coc.knowing.registry import check_relevance
 
         if self.task not in TASKS:
             raise InputError(f"unknown --task {self.task!r}; choose from {', '.join(filter(None, TASKS))}")
         check_relevance(self.relevance, ("pixels", "texture", "model", "words", "scorer"))
-        if self.door == "attach":
-            check_model(self.model)
-        elif self.model != MINI:
-            raise InputError(f"--door pack asks the bundled model, not {self.model}; use --door attach")
+        check_model(self.model)
 
     def systems(self, questions: Sequence[Question]) -> list[str]:
-        """What is compared, ours first; words and boxes where all pictures have them."""
-        if self.door == "attach":
-            words = [WORDS] if all(one.words is not None for one in questions) else []
-            boxes = [BOXES] if all(len(one.boxes) for one in questions) else []
-            return [OURS, *words, *boxes, *CONTROLS, SMALLER]
-        return [PACK, SMALLER]
+        """What is compared, ours first; boxes where all questions have them."""
+        boxes = [BOXES] if all(len(one.boxes) for one in questions) else []
+        return [OURS, *boxes, *CONTROLS, SMALLER]
 
     def __call__(self, question: Question, wanted: tuple[Key, ...]) -> Iterator[BenchRow]:
         task = TASKS[self.task]
         prompt = "" if self.model == MINI or task.prompt.strip() in question.text else task.prompt
         try:
-            kind = AttachedQuestion if self.door == "attach" else PackedQuestion
-            ask = kind(self, question, prompt)
+            ask = AttachedQuestion(self, question, prompt)
             full = ask.full
         except InputError as error:
             if "tiles or views" in str(error):
@@ -173,9 +155,6 @@ class AskWork:
                 extras["uncertainty"] = round(said.uncertainty, 5)
             seconds = round(perf_counter() - started, 4)
             yield BenchRow("real", *key, found, question.group, said.tokens, seconds, extras)
-
-
-# ---- an attached model -----------------------------------------------------------------------------------------------
 
 
 @cache
@@ -200,8 +179,6 @@ class AttachedQuestion:
         how: dict[str, Any] = {"budget": 1.0 if system in (FULL, SMALLER) else budget}
         if system == BOXES:
             how["relevance"] = scores.box_map(*question.boxes)
-        elif system == WORDS:
-            how |= {"words": question.words, "relevance": "words"}
         if system in CONTROLS:
             how |= {"strategy": system, "seed": crc32(f"{self.work.seed} {question.name}".encode())}
         elif system not in (FULL, SMALLER):
@@ -234,71 +211,3 @@ def show_smaller(eye: Eye, question: Question, budget: int) -> None:
         if full_tokens(eye, "?") <= budget or max(size) <= 8:
             return
         scale *= 0.97
-
-
-# ---- an unchanged model, by packed pictures --------------------------------------------------------------------------
-
-
-class PackedQuestion:
-    """Asks one question of an unchanged model, with the pictures that a system shows."""
-
-    def __init__(self, work: AskWork, question: Question, prompt: str) -> None:
-        self.work, self.question, self.asked = work, question, question.text + prompt
-        self.table = table_for(work.model)
-        self.picture = load_picture(question.image)
-        self.full = self.table.tokens(self.picture.size)
-
-    def __call__(self, system: str, budget: int) -> Said:
-        work, pictures = self.work, [self.picture.pixels]
-        if system != FULL:
-            # The small model was trained on questions alone, without marks or text: it gets the map of a look.
-            how = Options(budget=0.25, relevance=work.relevance, device=work.device)
-            seen = None if system == SMALLER else prepare(self.picture).look(self.question.bare, how).relevance.map
-            found = pack(
-                self.picture,
-                self.question.bare,
-                budget,
-                model=self.table,
-                layout="overview" if system == SMALLER else "auto",
-                marks=False,
-                options=Options(relevance=seen),
-            )
-            pictures = [one.pixels for one in found.pictures]
-        tokens = sum(self.table.tokens((one.shape[0], one.shape[1])) for one in pictures)
-        said = stock_reader(work.device).say(pictures, self.asked, TASKS[work.task].new_tokens)
-        return Said(said, tokens, self.full)
-
-
-@cache
-def stock_reader(device: str) -> StockReader:
-    """Loaded once in every process."""
-    return StockReader(device)
-
-
-class StockReader:
-    """The bundled model by its own class: pictures and a question in, a text out. Nothing of ours is attached."""
-
-    def __init__(self, device: str = "cpu") -> None:
-        import torch
-        from transformers import Qwen3VLForConditionalGeneration
-        from transformers.utils import logging
-
-        from arr_coc.core.folders import part_folder
-        from arr_coc.realizing.base import load_processor
-        from arr_coc.realizing.bundled import model_folder
-
-        logging.disable_progress_bar()
-        folder = model_folder(part_folder(MINI))
-        model = Qwen3VLForConditionalGeneration.from_pretrained(folder, dtype=torch.float32)
-        self.model, self.processor = model.to(device).eval(), load_processor(folder)
-
-    def say(self, pictures: Sequence[np.ndarray], question: str, new_tokens: int) -> str:
-        import torch
-
-        from ..calibrate.pointing import chat_inputs
-
-        inputs = chat_inputs(self.processor, [pictures], [question]).to(self.model.device)
-        with torch.inference_mode():
-            said = self.model.generate(**inputs, max_new_tokens=new_tokens, do_sample=False)
-        ids = said[:, inputs["input_ids"].shape[1] :]
-        return self.processor.tokenizer.batch_decode(ids, skip_special_tokens=True)[0].strip()

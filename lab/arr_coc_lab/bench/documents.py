@@ -15,10 +15,9 @@ from typing import Any
 import numpy as np
 
 from arr_coc.attending.allocate import allocate
-from arr_coc.balancing.document import PageOffers, page_relevances
 from arr_coc.core.errors import InputError
 from arr_coc.core.values import Allocation, DocumentAllocation, PageShare
-from arr_coc.decide_document import allocate_pages
+from arr_coc.decide_document import PageOffers, allocate_pages, page_relevances
 from arr_coc.knowing.words.search import text_scores
 from arr_coc.options import Options
 from arr_coc.pictures.document import Document

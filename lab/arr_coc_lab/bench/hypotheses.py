@@ -6,11 +6,8 @@ of Needle World's test split. A verdict is read off the 95 % interval of the dif
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
-from zlib import crc32
 
 import numpy as np
 import torch
@@ -23,15 +20,14 @@ from arr_coc.core.values import Relevance
 from arr_coc.looking import prepare
 
 from ..statistics import mean, paired
-from ..train.allocations import fine_cells, target_cells, tree_of
-from ..train.evaluate import FAMILIES, evaluation_leaves, reading
+from ..train.allocations import seen_share, target_cells, tree_of
+from ..train.evaluate import FAMILIES
 from ..train.reader import read
-from ..worlds.needle import render
 from ..worlds.needle.batch import NeedleBatch
-from .needle import NoScores, RememberedScores, device_facts, loaded, weights_name
+from .needle import NeedleWork, RememberedScores, Weights, batch_jobs, device_facts, weights_name
 from .report import Quantity, Report, Score, Table, cells_of, share_name
-from .rows import BenchRow, Key
-from .run import Job, Plan, in_turn
+from .rows import BenchRow
+from .run import Plan
 from .suite import HypothesesBenchOptions
 
 SIZE, QUICK = (512, 512), 6
@@ -41,6 +37,7 @@ MOST_CELLS = (100 / 1024, 200 / 1024, 400 / 1024)
 ENOUGH_RECALL = 0.9
 OTHERS = "scorer, another's question"
 WAYS = ("propositional", "perspectival", "participatory")
+MAPPED = ("scorer", OTHERS, "look", "adaptive", *WAYS)  # systems with a map of their own
 LAID_OUT = ("full", "uniform", "random", "shuffled", "scorer")
 
 
@@ -79,16 +76,7 @@ def cells() -> list[tuple[str, float]]:
 
 
 def plan(options: HypothesesBenchOptions) -> Plan:
-    number = QUICK if options.quick else options.n
-    at_once = AT_ONCE["cpu" if options.device == "cpu" else "cuda"]
-    wanted = cells()
-
-    def job(family: str, start: int) -> Job:
-        count = min(at_once, number - start)
-        names = [f"{family} {one}" for one in range(start, start + count)]
-        return Job((family, start, count), tuple(Key(name, *cell) for name in names for cell in wanted))
-
-    columns = [[job(family, start) for start in range(0, number, at_once)] for family in FAMILIES]
+    number, at_once = QUICK if options.quick else options.n, AT_ONCE["cpu" if options.device == "cpu" else "cuda"]
     name = weights_name(options.weights)
     facts = {
         **device_facts(options.device),
@@ -96,47 +84,40 @@ def plan(options: HypothesesBenchOptions) -> Plan:
         "pictures": f"{SIZE[0]}×{SIZE[1]}, split test, seed {options.seed}, read by mini, laid out by overlays",
         "verdicts": "by the 95 % interval of the difference, paired picture by picture (H4: of the recall itself)",
     }
-    work = HypothesesWork(options.seed, options.device, options.weights)
+    work = HypothesesWork(SIZE, options.seed, options.device, options.weights)
     settings = {"weights": name, "seed": options.seed, "at_once": at_once}
-    return Plan(list(in_turn(columns)), work, lambda rows: report_of(rows, facts), settings)
+    jobs = batch_jobs(FAMILIES, number, at_once, cells())
+    return Plan(jobs, work, lambda rows: report_of(rows, facts), settings)
 
 
-@dataclass(frozen=True)
-class HypothesesWork:
-    """Reads one batch by every rival, in any process."""
+class HypothesesWork(NeedleWork):
+    """Reads one batch by every rival."""
 
-    seed: int
-    device: str
-    weights: Path | None
+    suite = "hypotheses"
 
-    @torch.inference_mode()
-    def __call__(self, what: tuple[str, int, int], wanted: tuple[Key, ...]) -> Iterator[BenchRow]:
-        family, start, count = what
-        weights, missing = loaded(self.weights, self.device), set(wanted)
-        batch = render(family, count, SIZE, self.seed, "test", device=weights.device, start=start)
-        tree = tree_of(SIZE)
+    def maps(self, batch: NeedleBatch, weights: Weights) -> RivalMaps:
+        return RivalMaps(batch, RememberedScores(weights.scorer))
+
+    def leaves(self, cell: tuple[str, float], batch: NeedleBatch, maps: RivalMaps, chance: torch.Generator) -> Tensor:
+        if cell[0] in LAID_OUT:
+            return super().leaves(cell, batch, maps.scorer, chance)
+        budget = max(1, round(cell[1] * tree_of(self.size).full))
+        if cell[0] == "top_k":
+            return top_cells(maps["scorer"], budget)
+        return overlay(maps[cell[0]], [budget] * len(batch)).cells
+
+    def judged(
+        self, cell: tuple[str, float], batch: NeedleBatch, leaves: Tensor, maps: RivalMaps, weights: Weights
+    ) -> tuple[dict[str, list[float]], dict[str, list[list[float]]]]:
+        tree = tree_of(self.size)
         truth = target_cells(batch, tree.rows, tree.cols)
-        scorer = RememberedScores(weights.scorer)
-        maps = RivalMaps(batch, scorer)
-        for name, keep in dict.fromkeys((key.system, key.keep) for key in wanted):
-            budget = max(1, round(keep * tree.full))
-            if name in LAID_OUT:
-                chance = torch.Generator().manual_seed(crc32(f"{self.seed} {family} {start} {name} {keep:g}".encode()))
-                asked = scorer if name in ("scorer", "shuffled") else NoScores()
-                leaves = evaluation_leaves(name, keep, batch, tree, asked, chance)
-            elif name == "top_k":
-                leaves = top_cells(maps["scorer"], budget)
-            else:
-                leaves = overlay(maps[name], [budget] * count).cells
-            scores = {"recall": recall(leaves, truth).tolist()}
-            if keep not in MOST_CELLS:
-                with reading(weights.mini):
-                    scores["right"] = read(weights.mini, batch, leaves).right.float().tolist()
-            for place in range(count):
-                key = Key(f"{family} {start + place}", name, keep)
-                if key in missing:
-                    own = {score: round(values[place], 4) for score, values in scores.items()}
-                    yield BenchRow("hypotheses", *key, own, family, leaves.shape[1])
+        scores = {"recall": seen_share(leaves, truth).tolist()}
+        if cell[0] in MAPPED:
+            scores["overlap"] = lit_overlap(maps[cell[0]], truth).tolist()
+        if cell[1] in MOST_CELLS:
+            return scores, {}
+        found = read(weights.mini, batch, leaves)
+        return scores | {"right": found.right.float().tolist(), "characters": found.characters.tolist()}, {}
 
 
 class RivalMaps:
@@ -172,10 +153,11 @@ class RivalMaps:
         return self._looked[source]
 
 
-def recall(leaves: Tensor, truth: Tensor) -> Tensor:
-    """Leaves (B, N, 3) and the cells that matter (B, rows, cols) → (B,): the share of them seen at level 0."""
-    seen = fine_cells(leaves, truth.shape[1], truth.shape[2]) * truth
-    return seen.sum((1, 2)) / truth.sum((1, 2)).clamp_min(1)
+def lit_overlap(maps: Tensor, truth: Tensor) -> Tensor:
+    """(B, rows, cols) relevance and the cells that matter → (B,): intersection over union with cells of half the
+    highest relevance or more."""
+    lit = maps >= 0.5 * maps.amax((1, 2), keepdim=True)
+    return (lit & (truth > 0)).sum((1, 2)) / (lit | (truth > 0)).sum((1, 2)).clamp_min(1)
 
 
 def top_cells(scores: Tensor, number: int) -> Tensor:
@@ -189,7 +171,12 @@ def top_cells(scores: Tensor, number: int) -> Tensor:
 
 
 def report_of(rows: Sequence[BenchRow], facts: Mapping[str, str]) -> Report:
-    return Report(rows, cells_of(rows, [Score("right", "Exact match")]), [verdict_table(rows)], facts)
+    kinds = [
+        Score("right", "Exact match"),
+        Score("characters", "Characters"),
+        Score("overlap", "Overlap with the boxes"),
+    ]
+    return Report(rows, cells_of(rows, kinds), [verdict_table(rows)], facts)
 
 
 def verdict_table(rows: Sequence[BenchRow]) -> Table:

@@ -10,7 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, ClassVar
+from zlib import crc32
 
 import numpy as np
 import torch
@@ -27,14 +28,15 @@ from ..worlds.needle import render
 from ..worlds.needle.batch import NeedleBatch
 from .report import Report, Score, Table, machine_facts
 from .rows import BenchRow, Key
-from .run import Job, Plan
+from .run import Job, Plan, in_turn
 from .suite import NeedleOptions, chosen_families
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-    from arr_coc.answering.decoding import Generated
     from arr_coc.knowing.scorer.reading_scorer import ReadingScorer
+
+    from ..train.evaluate import Generated
 
 NUMBER, QUICK = 2048, 20
 BATCH: Mapping[str, int] = {"cuda": 256, "cpu": 8}
@@ -112,76 +114,87 @@ class RememberedScores:
         return self._last[1]
 
 
-class NoScores:
-    """Stands in for the scorer where a batch is only laid out, so that the next one draws the same chance."""
+def chance_of(*names: object) -> torch.Generator:
+    """The chance of one cell of a table on one batch, whatever ran before it."""
+    return torch.Generator().manual_seed(crc32(" ".join(map(str, names)).encode()))
 
-    def score(self, pictures: Tensor, question_ids: Tensor) -> Tensor:
-        return pictures.new_zeros(len(pictures), pictures.shape[2] // 32, pictures.shape[3] // 32, dtype=torch.float32)
+
+def batch_jobs(families: Sequence[str], number: int, at_once: int, cells: Sequence[tuple[str, float]]) -> list[Job]:
+    """A job for each batch of pictures, the families in turn: a run that was stopped is balanced."""
+
+    def job(family: str, start: int) -> Job:
+        count = min(at_once, number - start)
+        names = [f"{family} {one}" for one in range(start, start + count)]
+        return Job((family, start, count), tuple(Key(name, *cell) for name in names for cell in cells))
+
+    return list(in_turn([job(family, start) for start in range(0, number, at_once)] for family in families))
 
 
 @dataclass(frozen=True)
 class NeedleWork:
-    """Reads one family, batch by batch, in any process."""
+    """Reads a batch of one family by every system that it lacks, in any process. A subclass may say how others lay out
+    their leaves, and what counts."""
 
-    number: int
     size: tuple[int, int]
     seed: int
     device: str
     weights: Path | None
 
+    suite: ClassVar[str] = "needle"
+
     @torch.inference_mode()
-    def __call__(self, family: str, wanted: tuple[Key, ...]) -> Iterator[BenchRow]:
+    def __call__(self, what: tuple[str, int, int], wanted: tuple[Key, ...]) -> Iterator[BenchRow]:
+        family, start, count = what
         weights, missing = loaded(self.weights, self.device), set(wanted)
-        tree, generator = tree_of(self.size), torch.Generator().manual_seed(self.seed)
-        scorer = RememberedScores(weights.scorer)
-        at_once = BATCH.get(weights.device.type, BATCH["cpu"])
-        for start in range(0, self.number, at_once):
-            count = min(at_once, self.number - start)
-            batch = render(family, count, self.size, self.seed, "test", device=weights.device, start=start)
-            for cell in CELLS:
-                names = [f"{family} {number}" for number in range(start, start + count)]
-                unread = any(Key(name, *cell) in missing for name in names)
-                leaves = evaluation_leaves(*cell, batch, tree, scorer if unread else NoScores(), generator)
-                if not unread:
-                    continue
-                with reading(weights.mini):
-                    right, sure = answered(weights, batch, leaves, cell in ASKED)
-                for place, name in enumerate(names):
-                    extras = {} if sure is None else {"sure": [round(float(one), 5) for one in sure[:, place]]}
-                    scores = {"right": float(right[place])}
-                    yield BenchRow("needle", name, *cell, scores, family, leaves.shape[1], None, extras)
+        batch = render(family, count, self.size, self.seed, "test", device=weights.device, start=start)
+        maps = self.maps(batch, weights)
+        for cell in dict.fromkeys((key.system, key.keep) for key in wanted):
+            leaves = self.leaves(cell, batch, maps, chance_of(self.seed, family, start, *cell))
+            with reading(weights.mini):
+                scores, extras = self.judged(cell, batch, leaves, maps, weights)
+            for place in range(count):
+                key = Key(f"{family} {start + place}", *cell)
+                if key in missing:
+                    own = {name: round(values[place], 4) for name, values in scores.items()}
+                    more = {name: values[place] for name, values in extras.items()}
+                    yield BenchRow(self.suite, *key, own, family, leaves.shape[1], None, more)
 
+    def maps(self, batch: NeedleBatch, weights: Weights) -> Any:
+        """What all systems share on a batch."""
+        return RememberedScores(weights.scorer)
 
-def answered(
-    weights: Weights, batch: NeedleBatch, leaves: Tensor, with_confidence: bool
-) -> tuple[np.ndarray, np.ndarray | None]:
-    """Right (B,) bool and, where wanted, confidence (2, B) at temperature 1 and at the calibrated one.
+    def leaves(self, cell: tuple[str, float], batch: NeedleBatch, maps: Any, chance: torch.Generator) -> Tensor:
+        return evaluation_leaves(*cell, batch, tree_of(self.size), maps, chance)
 
-    Without confidence the true answer is given a character at a time, which finds the same answers right as letting
-    the model speak, in one pass.
-    """
-    if not with_confidence:
-        return read(weights.mini, batch, leaves).right.cpu().numpy(), None
-    said = answer_batch(weights.mini, batch.pictures, batch.question_ids, leaves)
-    return is_right(said, batch.answer_ids).cpu().numpy(), weights.confidence(said)
+    def judged(
+        self, cell: tuple[str, float], batch: NeedleBatch, leaves: Tensor, maps: Any, weights: Weights
+    ) -> tuple[dict[str, list[float]], dict[str, list[list[float]]]]:
+        """Scores and extras, a value for each picture.
+
+        Where nobody asks how sure the model is, the true answer is given a character at a time, which finds the same
+        answers right as letting it speak, in one pass.
+        """
+        if cell not in ASKED:
+            return {"right": read(weights.mini, batch, leaves).right.float().tolist()}, {}
+        said = answer_batch(weights.mini, batch.pictures, batch.question_ids, leaves)
+        right = is_right(said, batch.answer_ids).float().tolist()
+        return {"right": right}, {"sure": weights.confidence(said).T.round(5).tolist()}
 
 
 def plan(options: NeedleOptions) -> Plan:
     from ..cli.worlds import parse_size
 
     number, size = options.n or (QUICK if options.quick else NUMBER), parse_size(options.size)
-    work = NeedleWork(number, size, options.seed, options.device, options.weights)
-    jobs = [
-        Job(family, tuple(Key(f"{family} {one}", *cell) for one in range(number) for cell in CELLS))
-        for family in chosen_families(options.family)
-    ]
+    at_once = BATCH["cpu" if options.device == "cpu" else "cuda"]
+    jobs = batch_jobs(chosen_families(options.family), number, at_once, CELLS)
     name = weights_name(options.weights)
     facts = {
         **device_facts(options.device),
         "weights": name,
         "pictures": f"{size[0]}×{size[1]}, split test (held-out seeds and typefaces), seed {options.seed}",
     }
-    settings = {"weights": name, "size": list(size), "seed": options.seed}
+    settings = {"weights": name, "size": list(size), "seed": options.seed, "at_once": at_once}
+    work = NeedleWork(size, options.seed, options.device, options.weights)
     return Plan(jobs, work, lambda rows: report_of(rows, facts), settings)
 
 

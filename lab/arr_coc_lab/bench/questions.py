@@ -17,7 +17,7 @@ import numpy as np
 from arr_coc.core.errors import InputError
 from arr_coc.core.runs import first_of, image_of, is_table, read_rows
 
-from ..train.own_data import entries, file_of
+from ..train.own_data import entries, file_of, parse_record
 
 # Names under which public sets have the same thing.
 QUESTIONS = ("question", "query", "text")
@@ -126,25 +126,20 @@ def record_questions(folder: Path) -> Iterator[Question]:
     file = file_of(folder)
     for number, entry in entries(file):
         try:
-            if isinstance(entry, ValueError):
-                raise entry
-            image = file.parent / entry["image"]
-            source, answer = entry.get("source") or "own", str(entry.get("answer") or "").strip()
-            words = entry.get("words")
-            yield Question(
-                name=f"{source} {number}",
-                group=source,
-                image=image,
-                text=entry["query"],
-                answers=(answer,) if answer else (),
-                boxes=np.array(entry.get("boxes") or [], dtype=float).reshape(-1, 4),
-                any_of=bool(entry.get("any_of")),
-                words=file.parent / words if isinstance(words, str) else words,
-                scene=entry.get("video") or image.name,
-            )
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            where = f"line {number} of {file}"
-            raise InputError(f"{where} is not a record ({type(error).__name__}: {error})") from error
+            one = parse_record(number, entry, file.parent)
+        except InputError as error:
+            raise InputError(f"line {number} of {file} is not a record ({error})") from error
+        yield Question(
+            name=f"{one.source} {number}",
+            group=one.source,
+            image=one.image,
+            text=one.query,
+            answers=(one.answer,) if one.answer else (),
+            boxes=one.boxes,
+            any_of=bool(entry.get("any_of")),
+            words=one.words,
+            scene=entry.get("video") or (one.image.name if isinstance(one.image, Path) else str(number)),
+        )
 
 
 def table_questions(path: Path) -> Iterator[Question]:

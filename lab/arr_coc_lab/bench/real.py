@@ -17,12 +17,12 @@ from zlib import crc32
 import numpy as np
 
 from arr_coc.attending.allocate import allocate
-from arr_coc.balancing.choosing import check_relevance, relevance_for
+from arr_coc.balancing.choosing import relevance_for
 from arr_coc.balancing.tensions import sharpen
 from arr_coc.core.errors import InputError
 from arr_coc.core.values import DEFAULT_CELL, Allocation
 from arr_coc.knowing.photos.source import photos_installed
-from arr_coc.knowing.registry import source_names
+from arr_coc.knowing.registry import check_relevance, source_names
 from arr_coc.looking import Prepared, prepare
 from arr_coc.packing.prices.tables import tokens_for
 from arr_coc.pictures.words import as_words

@@ -1,4 +1,4 @@
-"""From rows to cells with intervals, and from cells to tables for a terminal, a page and JSON."""
+"""From rows to cells with intervals, and from cells to tables in Markdown and JSON."""
 
 from __future__ import annotations
 
@@ -11,19 +11,14 @@ from fractions import Fraction
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
-from arr_coc.core.errors import InputError
-from arr_coc.core.folders import read_text, write_text
 from arr_coc.core.values import JsonObject
 
 from ..statistics import Estimate, mean, paired, proportion
 from .rows import ANY, BenchRow
-
-if TYPE_CHECKING:
-    import rich.table
 
 SCHEMA = 2
 ALL = "all"
@@ -91,32 +86,12 @@ class Table:
     columns: Mapping[str, str]
     rows: Sequence[Mapping[str, TableCell]]
 
-    def to_rich(self) -> rich.table.Table:
-        from rich.box import SIMPLE_HEAD
-        from rich.markup import escape
-        from rich.table import Table as RichTable
-
-        # No vertical lines, no padding, intervals below their values: a terminal has 80 columns.
-        result = RichTable(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), title_justify="left", title_style="bold")
-        result.title = escape(self.title)
-        for number, (key, heading) in enumerate(self.columns.items()):
-            words = all(isinstance(row.get(key), str | bool | None) for row in self.rows)
-            result.add_column(heading, justify="left" if words else "right", no_wrap=not number or not words)
-        for row in self.rows:
-            cells = [row.get(key) for key in self.columns]
-            texts = [escape(written(cell).replace(" [", "\n[")) for cell in cells]
-            result.add_row(
-                *(
-                    f"[{'green' if cell else 'bold red'}]{text}[/]" if isinstance(cell, bool) else text
-                    for cell, text in zip(cells, texts, strict=True)
-                )
-            )
-        return result
-
     def to_markdown(self) -> str:
         lines = [list(self.columns.values()), ["---"] * len(self.columns)]
         lines += [[written(row.get(key)).replace("|", "\\|") for key in self.columns] for row in self.rows]
-        return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+        wide = [max(map(len, column)) for column in zip(*lines, strict=True)]
+        padded = ([cell.ljust(width) for cell, width in zip(line, wide, strict=True)] for line in lines)
+        return "\n".join(f"| {' | '.join(line)} |" for line in padded)
 
     def to_json(self) -> JsonObject:
         rows = [
@@ -130,12 +105,11 @@ class Table:
 
 @dataclass(frozen=True)
 class Score:
-    """A score that counts. title: of its table. scale: 100 for per cent. baseline: systems are paired with this one.
-    share: whether it lies between 0 and 1, and its interval too."""
+    """A score that counts. title: of its table. baseline: systems are paired with this one. share: whether it lies
+    between 0 and 1, and its interval too."""
 
     name: str
     title: str
-    scale: float = 100.0
     baseline: str = ""
     share: bool = True
 
@@ -243,31 +217,28 @@ def tables_of(
         own = [cell for cell in cells if cell.score == score.name]
         if not own:
             continue
-        unit = ", %" if score.scale == 100 else ""
         last = own[-1].group
         shown = [cell for cell in own if not compact or cell.group == last]
-        tables.append(_across(f"{score.title}{unit}", shown, score, keys, False))
+        tables.append(_across(f"{score.title}, %", shown, keys, False))
         if any(cell.minus for cell in shown):
-            tables.append(_across(f"{score.title}: {score.baseline} − each, points", shown, score, keys, True))
+            tables.append(_across(f"{score.title}: {score.baseline} − each, points", shown, keys, True))
         if compact and len({cell.group for cell in own}) > 1:
             keeps = sorted({cell.keep for cell in own} - {1.0}, reverse=True)
-            tables += [
-                _by_group(f"{score.title}{unit}, at {share_name(keep)}", own, keep, score, keys) for keep in keeps
-            ]
+            tables += [_by_group(f"{score.title}, %, at {share_name(keep)}", own, keep, keys) for keep in keeps]
     return tables
 
 
-def _by_group(title: str, cells: Sequence[ScoreCell], keep: float, score: Score, keys: tuple[str, str]) -> Table:
+def _by_group(title: str, cells: Sequence[ScoreCell], keep: float, keys: tuple[str, str]) -> Table:
     """Systems down, groups across, values alone; all tokens stand first."""
     rows: dict[str, dict[str, TableCell]] = {}
     for cell in sorted((one for one in cells if one.keep in (keep, 1.0)), key=lambda one: -one.keep):
-        value = f"{score.scale * cell.estimate.value:.1f}"
+        value = f"{100 * cell.estimate.value:.1f}"
         rows.setdefault(cell.system, {"system": cell.system})[cell.group] = value
     groups = dict.fromkeys(cell.group for cell in cells)
     return Table(title, {"system": keys[1] or "system", **{group: group for group in groups}}, list(rows.values()))
 
 
-def _across(title: str, cells: Sequence[ScoreCell], score: Score, keys: tuple[str, str], minus: bool) -> Table:
+def _across(title: str, cells: Sequence[ScoreCell], keys: tuple[str, str], minus: bool) -> Table:
     shown = [cell for cell in cells if cell.minus is not None] if minus else cells
     keeps = sorted({cell.keep for cell in shown}, reverse=max(cell.keep for cell in shown) <= 1)
     rows: dict[tuple[str, str], dict[str, TableCell]] = {}
@@ -275,8 +246,7 @@ def _across(title: str, cells: Sequence[ScoreCell], score: Score, keys: tuple[st
         found = cell.minus if minus else cell.estimate
         assert found is not None
         row = rows.setdefault((cell.group, cell.system), {"group": cell.group, "system": cell.system})
-        factor = score.scale / 100
-        row[str(cell.keep)] = Quantity.percent(Estimate(*(factor * value for value in vars(found).values())))
+        row[str(cell.keep)] = Quantity.percent(found)
         row["n"] = cell.n
     grouped = len({cell.group for cell in shown}) > 1
     columns = {"group": keys[0] or "group"} if grouped else {}
@@ -322,13 +292,10 @@ class Report:
         bars = [f"{sum(map(bool, kept))} of {len(kept)} bars kept"] if kept else []
         return [*(f"{key}: {value}" for key, value in self.facts.items()), *bars]
 
-    def page(self) -> list[str]:
-        """What stands between the marks of a page: every table under its title, and the facts."""
-        parts = [f"### {table.title}\n\n{table.to_markdown()}" for table in self.tables]
-        return [*parts, "\n".join(f"- {line}" for line in self.notes())]
-
     def to_markdown(self) -> str:
-        return "\n\n".join(self.page())
+        """Every table under its title, and the facts."""
+        parts = [f"### {table.title}\n\n{table.to_markdown()}" for table in self.tables]
+        return "\n\n".join([*parts, "\n".join(f"- {line}" for line in self.notes())])
 
     def cell(self, system: str, keep: float = 1.0, group: str = ALL, score: str = "") -> ScoreCell:
         """One cell; of the only group where there is no other."""
@@ -348,18 +315,3 @@ def machine_facts(packages: tuple[str, ...] = ("torch", "numpy")) -> dict[str, s
     if hasattr(os, "getloadavg"):
         facts["load average at the start"] = f"{os.getloadavg()[0]:.1f}"
     return facts
-
-
-def fill_page(path: Path, name: str, *parts: str) -> None:
-    """Put Markdown between `<!-- NAME: begin -->` and `<!-- NAME: end -->` of a page; the rest is left alone."""
-    begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
-    try:
-        text = read_text(path)
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise InputError(f"cannot read {path} ({reason}); give a page that has {begin}") from error
-    if text.count(begin) != 1 or text.count(end) != 1 or text.index(begin) > text.index(end):
-        raise InputError(f"{path} needs one {begin} and after it one {end}")
-    head, rest = text.split(begin)
-    content = "\n\n".join(parts)
-    write_text(path, f"{head}{begin}\n{content}\n{end}{rest.split(end)[1]}")

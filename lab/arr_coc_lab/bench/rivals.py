@@ -1,7 +1,8 @@
-"""`bench rivals`: what others do with a picture before it is sent, beside ours, at equal tokens.
+"""`bench rivals`: what others do with a picture before it is sent, beside pack, and pack beside attach.
 
 Keyword crop: a strip or quarter by words of the question, token0's published rule. Squeezed: no empty rows and columns.
-Text: as many words as the budget pays for, answered from by the chooser of words: `mini` reads no texts.
+Text: as many words by OCR as the budget pays for, answered from by the chooser of words: `mini` reads no texts. Every
+other way is answered by `mini`, and none but the text reads by OCR.
 """
 
 from __future__ import annotations
@@ -9,31 +10,42 @@ from __future__ import annotations
 import asyncio
 import math
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
-from time import perf_counter
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache, cached_property
+from time import process_time
+from typing import Any
 
 import numpy as np
 
 from arr_coc.app.proxy.packer import Packer, ProxySettings
 from arr_coc.app.proxy.pointing import PointFrame
 from arr_coc.app.proxy.protocols import FORMS, PROTOCOLS
+from arr_coc.core.folders import MINI, part_folder
 from arr_coc.knowing.words.answer import copied_answer
 from arr_coc.options import Options
 from arr_coc.packing.pack import pack
 from arr_coc.packing.packed import encode
+from arr_coc.packing.prices.tables import table_for
+from arr_coc.pictures.load import load_picture
 from arr_coc.pictures.ocr import ocr_words
-from arr_coc.pictures.words import as_words, make_words
+from arr_coc.pictures.words import Words, make_words
 
+from ..statistics import mean, ratio
 from . import scores
-from .asking import FULL, PACK, SMALLER, AskWork, PackedQuestion, Said, stock_reader
-from .questions import Question, load_questions, parse_limits
-from .report import Report, Score, machine_facts
+from .asking import FULL, SMALLER, eye_of, held
+from .needle import loaded
+from .questions import Question, drawn, load_questions
+from .report import Quantity, Report, Score, Table, TableCell, machine_facts, share_name
 from .rows import BenchRow, Key
-from .run import Job, Plan
-from .suite import RealOptions, parse_shares
+from .run import Job, Plan, in_turn
+from .suite import RivalsOptions, parse_shares
 
-KEYWORDS, SQUEEZED, TEXT = "keyword crop", "squeezed", "text by OCR"
+PACK, ATTACHED, KEYWORDS, SQUEEZED, TEXT = "pack", "attached", "keyword crop", "squeezed", "text by OCR"
+WAYS = (PACK, ATTACHED, SMALLER, KEYWORDS, SQUEEZED, TEXT)
+# What an answer from packed pictures is to reach of one by attach.
+BAR = 0.85
+LONGEST = 48
 # Words of a question → x0, y0, x1, y1 in shares of the picture; the first that fits.
 PLACES = {
     "header|title|heading|logo|top of|letterhead|subject": (0, 0, 1, 0.3),
@@ -48,71 +60,147 @@ PLACES = {
 OTHER = "Which title stands at the top?"
 
 
-def plan(options: RealOptions) -> Plan:
-    every = load_questions(options.data, parse_limits(options.limit), options.source, options.seed)
-    questions = [one for one in every if one.answers]
-    shares = parse_shares(options.keeps or "1/4")
-    cells = [(FULL, 1.0), *((name, keep) for keep in shares for name in (PACK, SMALLER, KEYWORDS, SQUEEZED, TEXT))]
-    jobs = [Job(one, tuple(Key(one.name, *cell) for cell in cells)) for one in questions]
+def plan(options: RivalsOptions) -> Plan:
+    sets: dict[str, list[Question]] = defaultdict(list)
+    for data in options.data:
+        for one in load_questions(data):
+            if one.answers and not held(one):
+                sets[one.group.partition("/")[0]].append(one)
+    limits = {} if options.limit is None else {"": options.limit}
+    shares = parse_shares(options.keeps)
+    cells = [(FULL, 1.0), *((name, keep) for keep in shares for name in WAYS)]
+    cells = [cell for cell in cells if any(one in cell[0] for one in options.ways or ("",))]
+    ordered = in_turn(drawn({name: several}, limits, options.seed) for name, several in sets.items())
+    jobs = [Job(one, tuple(Key(one.name, *cell) for cell in cells)) for one in ordered]
     kinds = [Score("anls", "ANLS", baseline=PACK), Score("exact", "Exact match", baseline=PACK)]
     kinds += [Score("prefix", "Prefix kept when another question follows"), Score("clicks", "Clicks land")]
-    facts = {"seed": str(options.seed), **machine_facts(("torch", "transformers"))}
-    work = RivalWork((options.relevance or ("auto",))[0])
-    settings = {**vars(work), "data": options.data, "seed": options.seed}
-    return Plan(jobs, work, lambda rows: Report.of(rows, kinds, facts, ("source", "way")), settings)
+    facts = {"seed": str(options.seed), "milliseconds": "of a processor, with the answer", **machine_facts()}
+
+    def report(rows: list[BenchRow]) -> Report:
+        spent = means_table("Spent", rows, {"tokens": "tokens", "ms": "milliseconds"})
+        return Report.of(rows, kinds, facts, ("set", "way"), [spent, beside_attach(rows)])
+
+    return Plan(jobs, asked, report, {"data": list(options.data), "seed": options.seed})
 
 
-@dataclass(frozen=True)
-class RivalWork:
-    """Asks one question by every way, in any process."""
+def means_table(title: str, rows: Sequence[BenchRow], names: Mapping[str, str]) -> Table:
+    """The means of numbers that rows have as extras. names: their headings."""
+    found: dict[tuple[str, str, float], list[BenchRow]] = defaultdict(list)
+    for row in rows:
+        found[row.group, row.system, row.keep].append(row)
+    lines: list[dict[str, TableCell]] = []
+    for (group, system, keep), own in found.items():
+        means = {name: mean(np.array([float(str(row.extras[name])) for row in own])) for name in names}
+        cells = {name: Quantity(one.value, "", one.low, one.high) for name, one in means.items()}
+        lines.append({"set": group, "way": system, "keep": share_name(keep), **cells, "n": len(own)})
+    return Table(title, {"set": "set", "way": "way", "keep": "share", **names, "n": "n"}, lines)
 
-    relevance: str
 
-    def __call__(self, question: Question, wanted: tuple[Key, ...]) -> Iterator[BenchRow]:
-        ask = PackedQuestion(AskWork("mini", "cpu", self.relevance, "overlay", 0, "", "pack"), question, "")
-        for key in wanted:
-            budget, started = max(1, math.floor(key.keep * ask.full)), perf_counter()
-            if key.system in (FULL, PACK, SMALLER):
-                said = ask(key.system, budget)
-            else:
-                said = from_text(ask, budget) if key.system == TEXT else from_part(ask, key.system, budget)
-            seconds = perf_counter() - started
-            found = {name: getattr(scores, name)(said.text, question.answers) for name in ("anls", "exact")}
-            if key.system != FULL:
-                found["prefix"] = self.keeps_prefix(key.system, ask, budget)
-                found |= {"clicks": clicks_land(key.system, ask, budget)} if len(question.boxes) else {}
-            yield BenchRow("rivals", *key, found, question.group, said.tokens, seconds, {"said": said.text})
+def beside_attach(rows: Sequence[BenchRow]) -> Table:
+    """How much of what `mini` answers when it is attached it answers from packed pictures, question by question."""
+    found: dict[tuple[str, float], dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    for row in rows:
+        if row.system in (PACK, ATTACHED):
+            found[row.group, row.keep][row.system].append(row.scores["exact"])
+    lines: list[dict[str, TableCell]] = []
+    for (group, keep), both in sorted(found.items(), key=lambda one: -one[0][1]):
+        if len(both) < 2:  # of one alone there is nothing to say
+            continue
+        of = ratio(np.array(both[PACK]), np.array(both[ATTACHED]))
+        shares = {name: f"{100 * float(np.mean(both[name])):.1f}" for name in (PACK, ATTACHED)}
+        line = {"set": group, "tokens": share_name(keep), **shares, "of": Quantity.percent(of)}
+        lines.append({**line, "kept": of.value >= BAR, "n": len(both[PACK])})
+    heads = {"set": "set", "tokens": "tokens", PACK: PACK, ATTACHED: ATTACHED, "of": "pack of attached, %"}
+    return Table(f"Exact match, %; the bar is {BAR:.0%} of attached", {**heads, "kept": "bar", "n": "n"}, lines)
 
-    def keeps_prefix(self, system: str, ask: PackedQuestion, budget: int) -> float:
+
+def asked(question: Question, wanted: tuple[Key, ...]) -> Iterator[BenchRow]:
+    """Ask one question by every way, in any process."""
+    ask = RivalQuestion(question)
+    for key in wanted:
+        budget, started = max(1, math.floor(key.keep * ask.full)), process_time()
+        said, tokens = ask.answer(key.system, budget)
+        found = {name: getattr(scores, name)(said, question.answers) for name in ("anls", "exact")}
+        extras = {"ms": 1000 * (process_time() - started), "tokens": tokens, "said": said, "true": question.answers}
+        if key.system not in (FULL, ATTACHED):
+            found["prefix"] = ask.keeps_prefix(key.system, budget)
+            found |= {"clicks": ask.clicks_land(key.system, budget)} if len(question.boxes) else {}
+        group = question.group.partition("/")[0]
+        yield BenchRow("rivals", *key, found, group, tokens, extras=extras)
+
+
+class RivalQuestion:
+    """One question, answered from its picture by any way."""
+
+    def __init__(self, question: Question) -> None:
+        self.question, self.table, self.picture = question, table_for(MINI), load_picture(question.image)
+        self.full = self.table.tokens(self.picture.size)
+
+    def answer(self, system: str, budget: int) -> tuple[str, int]:
+        """What is said, and its tokens."""
+        question, pixels = self.question, self.picture.pixels
+        if system == ATTACHED:
+            eye = eye_of(MINI, "cpu").set_image(self.picture)
+            looked = eye.prepare(question.text, Options(budget=budget, ocr=False), look_for=question.bare)
+            found = eye.answer(looked, LONGEST)
+            return found.text, found.tokens
+        if system == TEXT:
+            return self.from_text(budget)
+        if system == PACK:  # without letters and frames: it was never shown any
+            own = Options(ocr=False)
+            packed = pack(self.picture, question.bare, budget, model=self.table, marks=False, options=own)
+            shown = [one.pixels for one in packed.pictures]
+        elif system != FULL:
+            part = cut(system, pixels, question.bare)[0]
+            packed = pack(part, question.bare, budget, model=self.table, layout="overview")
+            shown = [one.pixels for one in packed.pictures]
+        else:
+            shown = [pixels]
+        return read_by_stock(shown, question.text), sum(map(self.table.tokens, [one.shape[:2] for one in shown]))
+
+    @cached_property
+    def words(self) -> Words:
+        """Those of the whole page, by OCR."""
+        return ocr_words(self.picture.pixels)
+
+    def from_text(self, budget: int) -> tuple[str, int]:
+        """The answer from the page's words alone, as far as the budget reaches."""
+        lengths = np.cumsum([len(text) + 1 for text in self.words.texts])
+        kept = int(np.searchsorted(lengths, 4 * budget, side="right"))  # four characters count as a token
+        if not kept:
+            return "", 0
+        answer = copied_answer(make_words(self.words.texts[:kept], self.words.boxes[:kept]), self.question.bare)
+        return answer.text if answer else "", math.ceil(int(lengths[kept - 1]) / 4)
+
+    def keeps_prefix(self, system: str, budget: int) -> float:
         """Whether what stands for the picture stays the same when another question is the latest one."""
-        asked = ask.question.bare
+        bare = self.question.bare
         if system != PACK:
-            return float(system != KEYWORDS or place_of(asked) == place_of(OTHER))
+            return float(system != KEYWORDS or place_of(bare) == place_of(OTHER))
         seen = []
         for later in (False, True):
-            picture = FORMS["image_url"].written({"type": "image_url"}, encode(ask.picture.pixels, "png"), "image/png")
-            messages = [{"role": "user", "content": [picture, {"type": "text", "text": asked}]}]
+            picture = FORMS["image_url"].written({"type": "image_url"}, encode(self.picture.pixels), "image/png")
+            messages = [{"role": "user", "content": [picture, {"type": "text", "text": bare}]}]
             messages += [{"role": "assistant", "content": "…"}, {"role": "user", "content": OTHER}] * later
-            packer = Packer(ProxySettings("http://127.0.0.1", options=Options(relevance=self.relevance)))
-            asyncio.run(packer.request({"messages": messages}, PROTOCOLS[0], "mini", budget))
+            packer = Packer(ProxySettings("http://127.0.0.1"))
+            asyncio.run(packer.request({"messages": messages}, PROTOCOLS[0], MINI, budget))
             packer.close()
             seen.append(messages[0])
         return float(seen[0] == seen[1])
 
-
-def clicks_land(system: str, ask: PackedQuestion, budget: int) -> float:
-    """Whether a click into the middle of the true box, as it is shown, lies in it for a client that sent the whole."""
-    box = ask.question.boxes[0] * np.tile(ask.picture.size[::-1], 2)
-    part, rows, cols = cut(system, ask.picture.pixels, ask.question.bare)
-    shown = ask.table.fit(part.shape[:2], budget)
-    if system == TEXT or shown is None:
-        return 0.0
-    frame = PointFrame(part.shape[1] / shown.size[1], part.shape[0] / shown.size[0])
-    inside = [np.searchsorted(one, (box[axis] + box[axis + 2]) / 2) for axis, one in enumerate((cols, rows))]
-    point = [int(inside[0] / frame.across), int(inside[1] / frame.down)]
-    if system == PACK:  # the only way that knows the way back
-        point = [frame.at(one, axis, edge=False) for axis, one in enumerate(point)]
-    return float(all(box[axis] <= point[axis] + 0.5 and point[axis] < box[axis + 2] for axis in (0, 1)))
+    def clicks_land(self, system: str, budget: int) -> float:
+        """Whether a click into the middle of the true box, as it is shown, lies in it for who sent the whole."""
+        box = self.question.boxes[0] * np.tile(self.picture.size[::-1], 2)
+        part, rows, cols = cut(system, self.picture.pixels, self.question.bare)
+        shown = self.table.fit(part.shape[:2], budget)
+        if system == TEXT or shown is None:
+            return 0.0
+        frame = PointFrame(part.shape[1] / shown.size[1], part.shape[0] / shown.size[0])
+        inside = [np.searchsorted(one, (box[axis] + box[axis + 2]) / 2) for axis, one in enumerate((cols, rows))]
+        point = [int(inside[0] / frame.across), int(inside[1] / frame.down)]
+        if system == PACK:  # the only way that knows the way back
+            point = [frame.at(one, axis, edge=False) for axis, one in enumerate(point)]
+        return float(all(box[axis] <= point[axis] + 0.5 and point[axis] < box[axis + 2] for axis in (0, 1)))
 
 
 def place_of(question: str) -> tuple[float, ...]:
@@ -130,20 +218,24 @@ def cut(system: str, pixels: np.ndarray, question: str) -> tuple[np.ndarray, np.
     return np.ascontiguousarray(pixels[np.ix_(rows, cols)]), rows, cols
 
 
-def from_part(ask: PackedQuestion, system: str, budget: int) -> Said:
-    """The answer from the part that a system keeps, reduced to the budget."""
-    part = cut(system, ask.picture.pixels, ask.question.bare)[0]
-    shown = pack(part, ask.question.bare, budget, model=ask.table, layout="overview").pictures
-    said = stock_reader(ask.work.device).say([one.pixels for one in shown], ask.asked, 48)
-    return Said(said, sum(one.tokens for one in shown), ask.full)
+@cache
+def stock() -> tuple[Any, Any]:
+    """The bundled model by its own class, with nothing of ours, and its processor; loaded once in every process."""
+    from arr_coc.realizing.base import load_processor
+    from arr_coc.realizing.bundled import model_folder
+
+    return loaded(None, "cpu").mini, load_processor(model_folder(part_folder(MINI)))
 
 
-def from_text(ask: PackedQuestion, budget: int) -> Said:
-    """The answer from the page's words alone, known or by OCR, as far as the budget reaches."""
-    words = as_words(ask.question.words or ocr_words(ask.picture.pixels), ask.picture.size)
-    lengths = np.cumsum([len(text) + 1 for text in words.texts])
-    kept = int(np.searchsorted(lengths, 4 * budget, side="right"))  # four characters count as a token
-    if not kept:
-        return Said("", 0, ask.full)
-    answer = copied_answer(make_words(words.texts[:kept], words.boxes[:kept]), ask.question.bare)
-    return Said(answer.text if answer else "", math.ceil(int(lengths[kept - 1]) / 4), ask.full)
+def read_by_stock(pictures: Sequence[np.ndarray], question: str) -> str:
+    """What it answers about pictures (H, W, 3) uint8."""
+    import torch
+
+    from ..calibrate.pointing import chat_inputs
+
+    model, processor = stock()
+    inputs = chat_inputs(processor, [pictures], [question])
+    with torch.inference_mode():
+        said = model.generate(**inputs, max_new_tokens=LONGEST, do_sample=False)
+    ids = said[:, inputs["input_ids"].shape[1] :]
+    return processor.tokenizer.batch_decode(ids, skip_special_tokens=True)[0].strip()

@@ -20,13 +20,13 @@ from threading import Thread, current_thread, main_thread
 from time import perf_counter, sleep
 from typing import Any, Protocol, TypeVar
 
-from arr_coc.app.cli.console import console, print_json, progress, say
+from arr_coc.app.cli.console import print_json, progress, say
 from arr_coc.core.errors import InputError
 from arr_coc.core.folders import write_json, writing
 from arr_coc.core.runs import locked_folder
 
 from ..options import flags_of
-from .report import Report, fill_page
+from .report import Report
 from .rows import BenchRow, Key, RowStore, complete
 from .suite import BenchOptions, Suite, suite
 
@@ -233,15 +233,10 @@ def perform(chosen: Suite, options: BenchOptions, shown: bool = False) -> Report
         document = {"suite": chosen.name, "settings": dict(plan.settings), **report.document()}
         if options.out is not None:
             write_json(options.out / f"{name}.json", document)
-    if options.page is not None:
-        with writing(options.page):
-            fill_page(options.page, name, *report.page())
     if shown and options.as_json:
         print_json(document)
     elif shown:
-        for table in report.tables:
-            console().print(table.to_rich())
-        say(*report.notes())
+        say(report.to_markdown())
     return report
 
 

@@ -24,7 +24,6 @@ class BenchOptions:
     """What all suites can be asked."""
 
     out: Path | None = option(None, "Folder for rows and JSON; a run that was stopped resumes from it.")
-    page: Path | None = option(None, "A Markdown page whose tables are replaced.")
     as_json: bool = option(False, "Print JSON and nothing else.", flag="--json")
     device: str = option("cpu", "cpu, cuda, cuda:1.")
     workers: int = option(1, "Processes, each on one thread.", least=1)
@@ -62,9 +61,21 @@ class RealOptions(BenchOptions):
     ask: bool = option(False, "Let a model answer: exact match and ANLS, or the score of --task.", flag="--ask")
     model: str = option(MINI, "For --ask: mini, a folder, or a name on the hub.", flag=("--model", "-m"))
     task: str = option("", "For --ask: docvqa, infovqa or chartqa: its prompt and its score.")
-    door: str = option(
-        "attach", "For --ask: attach, or pack: mini is shown packed pictures.", choices=("attach", "pack")
-    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class RivalsOptions(BenchOptions):
+    data: tuple[str, ...] = option((), "Folders or tables as for `bench real`.")
+    limit: int | None = option(None, "Questions of each set, drawn by the seed.", least=1)
+    ways: tuple[str, ...] = option((), "Only ways whose names contain one of these.")
+    keeps: str = option("1/4", "Shares of the full tokens.")
+    seed: int = option(0, "Seed of the drawn questions.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class FadingOptions(BenchOptions):
+    n: int = option(7, "Recordings of 20 screens.", least=1)
+    seed: int = option(51, "Seed of the screens.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -157,10 +168,21 @@ SUITES = (
             "--data pages --relevance words --limit 400",
             "--data documents:10 --limit 150 --keeps '64 256 1024'",
             "--data 'docvqa/*.parquet' --ask --task docvqa --model Qwen/Qwen3-VL-2B-Instruct --device cuda",
-            "--data needle --ask --door pack --keeps '1/4 1/8'",
         ),
     ),
-    Suite("rivals", RealOptions, "What others do with a picture before it is sent, beside ours, at equal tokens."),
+    Suite(
+        "rivals",
+        RivalsOptions,
+        "What others do with a picture before it is sent, beside pack, and pack beside attach, at equal tokens.",
+        "The bundled mini answers, from what its own class is shown. Each first part of a source is a set.",
+        (
+            "--data pages --limit 100",
+            "--data needle pages DIR --keeps '1/4 1/8' --limit 100 --ways pack attached",
+        ),
+    ),
+    Suite(
+        "fading", FadingOptions, "Screens of a conversation that fade: tokens, cache misses, answers about older ones."
+    ),
     Suite(
         "peers",
         PeersOptions,
@@ -191,7 +213,7 @@ SUITES = (
         "Each claim of the design against its rival at equal tokens, with a verdict that could have been another.",
         "Every rival is a map of relevance, laid out by the same overlay and read by mini on the same test pictures of "
         "Needle World. Rivals that are not installed are left out.",
-        ("--quick", "--device cuda --out out/bench --page docs/hypotheses.md"),
+        ("--quick", "--device cuda --out out/bench"),
     ),
     Suite(
         "source",

@@ -16,16 +16,16 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from arr_coc.attending.controls import permute_along_tree
 from arr_coc.attending.overlay import overlay
 from arr_coc.attending.tree import DEFAULT_LEVELS, Leaves, build_tree
 from arr_coc.core.errors import InputError
 from arr_coc.video.stream import SETTINGS_NAME, TemporalSettings, load_settings
 from arr_coc.video.watching import demand_of, grow_forest
 
+from ..classic.controls import permute_along_tree
 from ..classic.walks import dense_vision_attention
 from ..train.reader import read
-from ..train.train_video import ClipMaps, carry, clip_motion, require_opencv
+from ..train.train_video import ClipMaps, carry, clip_motion
 from ..worlds.needle.clips import NeedleClip, render_clip
 from ..worlds.needle.paint import part
 from .needle import device_facts, loaded, weights_name
@@ -50,7 +50,6 @@ def plan(options: VideoBenchOptions) -> Plan:
     odd = [str(keep) for keep in options.keep if not 0 < keep < 1]
     if odd:
         raise InputError(f"--keep {', '.join(odd)} is no share of the full tokens; give for example 0.0625")
-    require_opencv()
     families = options.family or ("cards",)
     chosen_families(families)
     number, frames = options.n or (8 if options.quick else NUMBER), 4 if options.quick else options.frames

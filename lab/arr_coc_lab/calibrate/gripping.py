@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import cv2
 import numpy as np
 
-from arr_coc.attending.grip import GRIP, SCHEMA, best_of
+from arr_coc.attending.grip import GRIP, SCHEMA
 from arr_coc.core.alphabet import IDS
 from arr_coc.options import Options
 
@@ -33,6 +33,7 @@ NUMBER, SEED = 8, 31
 TOKENS, BOARD = 96, 64
 READ = 0.85  # of the best canvas's reading: the canvases that are read
 WIDTH = 0.22  # octaves over which neighbouring heights lend each other their counts
+WITHIN = 0.95  # of the best reading: the heights that are as good as the best
 LABELS = ("Total", "Name", "Date", "City", "Amount", "Order no.", "Phone", "Street", "Item", "Price", "Code", "Status")
 WORDS = ("Harbour", "Lindgren", "Monday", "Approved", "Lisbon", "Carrots", "North gate", "Paid in cash", "Green tea")
 WORDS += ("Miller and Sons", "See page 12", "Open until nine", "Room 204", "Third floor", "Not yet", "Maria Keller")
@@ -240,3 +241,15 @@ def largest_read(sides: Sequence[int], accuracy: Sequence[float]) -> int:
             break
         found = int(sides[number])
     return found
+
+
+def best_of(heights: Sequence[float], accuracy: Sequence[float]) -> tuple[float, float, float]:
+    """The best height and the range around it within 95 % of the best accuracy, on a line between what was measured."""
+    place = np.linspace(np.log(heights[0]), np.log(heights[-1]), 512)
+    share = np.interp(place, np.log(heights), accuracy)
+    peak = int(share.argmax())
+    good = share >= WITHIN * share[peak] - 1e-12
+    low = peak - int(np.argmin(good[peak::-1])) + 1 if not good[: peak + 1].all() else 0
+    high = peak + int(np.argmin(good[peak:])) - 1 if not good[peak:].all() else len(place) - 1
+    middle = float(np.exp((place[low] + place[high]) / 2))
+    return middle, float(np.exp(place[low])), float(np.exp(place[high]))

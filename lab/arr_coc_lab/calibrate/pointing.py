@@ -8,10 +8,8 @@ needs no training: any real vision-language model can read these pictures.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,11 +17,13 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from arr_coc.attending.grip import grip_model
 from arr_coc.core.errors import InputError
 from arr_coc.core.values import JsonObject
 from arr_coc.realizing.base import backbone_for
 from arr_coc.realizing.glance import Glance, glance_layers, read_view, spread_over_cells, view_levels
 
+from ..statistics import mean
 from ..train.pictures import every_family
 from ..worlds.needle.batch import NeedleBatch
 
@@ -86,7 +86,7 @@ def measure(
     return {
         "schema": 1,
         "kind": "glance",
-        "model": model_name(model),
+        "model": grip_model(getattr(model.config, "_name_or_path", "") or ""),
         "model_type": model.config.model_type,
         "heads": [list(head) for head in heads],
         "points": gained["low"] > 0,
@@ -97,12 +97,6 @@ def measure(
         **result,
         "asked_minus_unasked": gained,
     }
-
-
-def model_name(model: PreTrainedModel) -> str:
-    """Its name on the hub, or that of its folder."""
-    name = getattr(model.config, "_name_or_path", "") or ""
-    return Path(name).name if os.path.isdir(name) else name
 
 
 @torch.no_grad()
@@ -233,6 +227,5 @@ def select_heads(found: HeadAttention, most: int = MOST_HEADS) -> tuple[tuple[in
 
 def interval(values: Tensor) -> dict[str, float]:
     """The mean with its 95 % interval, and n."""
-    mean = float(values.mean())
-    error = 1.96 * float(values.std()) / len(values) ** 0.5 if len(values) > 1 else 0.0
-    return {"mean": mean, "low": mean - error, "high": mean + error, "n": len(values)}
+    found = mean(values.double().numpy())
+    return {"mean": found.value, "low": found.low, "high": found.high, "n": len(values)}

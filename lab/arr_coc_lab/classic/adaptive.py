@@ -9,7 +9,8 @@ from functools import lru_cache
 import torch
 
 from arr_coc.balancing.arousal import first_arousal, modulate
-from arr_coc.balancing.tensions import look_relevance, sharpen
+from arr_coc.balancing.choosing import look_relevance
+from arr_coc.balancing.tensions import sharpen
 from arr_coc.core.folders import CLASSIC_WEIGHTS
 from arr_coc.core.values import Relevance
 from arr_coc.knowing.registry import Source

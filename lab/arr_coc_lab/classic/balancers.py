@@ -30,7 +30,7 @@ class TensionConfig:
     hidden: int = 8
 
 
-class TensionBalancer(Pretrained):
+class FixedTensionBalancer(Pretrained):
     """The three tensions as learned numbers, each starting at exactly one half, plus a small network of the scores.
 
     Untrained it is `balance` at one half.
@@ -54,15 +54,11 @@ class TensionBalancer(Pretrained):
     def named_tensions(self) -> dict[str, float]:
         return dict(zip(TENSION_NAMES, self.tensions.detach().tolist(), strict=True))
 
-    def forward(
-        self, propositional: Tensor, perspectival: Tensor, participatory: Tensor, examined: Tensor | None = None
-    ) -> Tensor:
+    def forward(self, propositional: Tensor, perspectival: Tensor, participatory: Tensor) -> Tensor:
         """Three maps (B, h, w) → relevance (B, h, w) in [0, 1], differentiable."""
         scores = torch.stack([propositional, perspectival, participatory], dim=-1)
         correction = self.network(scores)[..., 0]
-        return balance(
-            propositional, perspectival, participatory, self.tensions, examined=examined, correction=correction
-        )
+        return balance(propositional, perspectival, participatory, self.tensions, correction=correction)
 
 
 @dataclass(frozen=True)
@@ -77,7 +73,7 @@ class AdaptiveConfig:
 class AdaptiveTensionBalancer(Pretrained):
     """Three tensions for every place, predicted from the query's embedding and the three scores there.
 
-    It holds a `TensionBalancer` and predicts how far each place departs from it (hypothesis H3). Untrained it is
+    It holds a `FixedTensionBalancer` and predicts how far each place departs from it (hypothesis H3). Untrained it is
     `balance` at exactly one half everywhere.
     """
 
@@ -86,7 +82,7 @@ class AdaptiveTensionBalancer(Pretrained):
 
     def __init__(self, config: AdaptiveConfig) -> None:
         super().__init__(config)
-        self.fixed = TensionBalancer(TensionConfig(config.correction_hidden))
+        self.fixed = FixedTensionBalancer(TensionConfig(config.correction_hidden))
         # Embeddings of different encoders differ in size by orders of magnitude.
         self.ask = nn.Sequential(nn.LayerNorm(config.query_width), nn.Linear(config.query_width, config.hidden))
         self.see = nn.Linear(3, config.hidden, bias=False)
@@ -103,16 +99,9 @@ class AdaptiveTensionBalancer(Pretrained):
         departure = self.depart(self.see(scores) + self.ask(query)[:, None, None, :])
         return torch.sigmoid(self.fixed.raw + departure)
 
-    def forward(
-        self,
-        propositional: Tensor,
-        perspectival: Tensor,
-        participatory: Tensor,
-        query: Tensor,
-        examined: Tensor | None = None,
-    ) -> Tensor:
+    def forward(self, propositional: Tensor, perspectival: Tensor, participatory: Tensor, query: Tensor) -> Tensor:
         """Three maps (B, h, w) and the query (B, Q) → relevance (B, h, w) in [0, 1], differentiable."""
         tensions = self.tensions(propositional, perspectival, participatory, query)
         scores = torch.stack([propositional, perspectival, participatory], dim=-1)
         correction = self.fixed.network(scores)[..., 0]
-        return balance(propositional, perspectival, participatory, tensions, examined=examined, correction=correction)
+        return balance(propositional, perspectival, participatory, tensions, correction=correction)

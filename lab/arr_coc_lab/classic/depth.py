@@ -73,7 +73,7 @@ def realize_routed(
         return encode_to_depth(model, patches, part, last_blocks(routing.reach(values), planes, blocks))
 
     tower = shortened if routing.early else None
-    tokens = foveate(model, backbone.normalised_pixels(model, inputs), batch, None, tower)
+    tokens = foveate(model, backbone.normalised_pixels(model, inputs), batch, tower)
     if not tokens.planes:
         raise InputError("this model has no DeepStack planes, so there is no depth to route to")
     gates = routing.gates(values.to(tokens.planes[0].device))

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from arr_coc.core.errors import InputError
 from arr_coc.core.modules import Pretrained
 
-from .selectors import PATCH_WIDTH, Grid, PatchViews, Selector, shares_of
+from .selectors import PATCH_WIDTH, Grid, PatchViews, Selector
 from .texture import ops
 from .texture.channels40 import SEMANTIC_DIMENSIONS, SEMANTIC_NAMES, BatchTexture, Layout
 from .texture.ops import unit
@@ -107,7 +107,7 @@ def coupled(module: SemanticCoupling, views: PatchViews) -> Tensor:
 
 def coupled_loss(module: SemanticCoupling, views: PatchViews, truth: Tensor) -> Tensor:
     """How much of the sharpened map lies where something is needed."""
-    from ..train.outcomes import share_loss
+    from ..train.outcomes import share_loss, shares_of
 
     return share_loss(SHARPNESS * coupled(module, views).clamp_min(1e-3).log(), shares_of(truth))
 

@@ -4,7 +4,7 @@ All see the same patches (thirteen channels of the texture, sixteen patches alon
 words. Pictures are drawn and sensed once, at the start; a step takes some of one shape, and every system adds its own
 loss. On a processor, in minutes:
 
-    python -m arr_coc_lab.classic.phases --seconds 480 --device cpu --out lab/arr_coc_lab/weights/classic
+    arr-coc train classic --seconds 480 --device cpu --out lab/arr_coc_lab/weights/classic
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from ..statistics import mean_intervals
 from ..train.allocations import target_cells
 from ..train.evaluate import covered
 from ..train.pictures import every_family
-from ..train.run import Moment, Notes, RunOptions, Schedule, Training, command, door
+from ..train.run import Moment, Notes, RunOptions, Schedule, Training, command
 from ..worlds.needle import FAMILIES
 from . import edge_lod, participatory, patch_trunk, query_aware_lod
 from .selectors import SENSE_SIDE, SUB, Grid, PatchViews, QuestionWords, Selector, as_patches, patch_grid
@@ -137,6 +137,3 @@ class ClassicTraining(Training[ClassicOptions]):
 
 
 main = command(ClassicTraining, ClassicOptions, __doc__)
-
-if __name__ == "__main__":
-    door(main)

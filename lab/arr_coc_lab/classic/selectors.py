@@ -7,6 +7,8 @@ question share one small table of words. The systems are `edge_lod`, `query_awar
 
 from __future__ import annotations
 
+import re
+import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -20,7 +22,6 @@ from torch.nn import functional as F
 
 from arr_coc.core.modules import Pretrained
 from arr_coc.core.values import Relevance
-from arr_coc.knowing.language.tables import MOST_WORDS, word_rows
 from arr_coc.knowing.registry import Source
 
 from .. import LAB_WEIGHTS
@@ -91,6 +92,15 @@ class WordsConfig:
 
     buckets: int = 512
     width: int = 32
+
+
+MOST_WORDS = 24
+
+
+def word_rows(question: str, buckets: int) -> list[int]:
+    """1 … buckets − 1 for each word, in order, at most 24; 0 is kept for padding."""
+    words = re.findall(r"[^\W_]+", question.lower())[:MOST_WORDS]
+    return [1 + zlib.crc32(word.encode()) % (buckets - 1) for word in words]
 
 
 class QuestionWords(Pretrained):
@@ -196,16 +206,11 @@ class Selector:
         """One line that says what is missing, or None."""
         if all((SHIPPED / name / "config.json").is_file() for name in ("words", self.part)):
             return None
-        return f"no trained selectors in {SHIPPED}; train them: python -m arr_coc_lab.classic.phases"
+        return f"no trained selectors in {SHIPPED}; train them: arr-coc train classic"
 
     @property
     def source(self) -> Source:
         return Source(self.name, self.relevance, summary=self.summary, ready=self.missing)
-
-
-def shares_of(truth: Tensor) -> Tensor:
-    """(B, rows, columns) in {0, 1} → each place's share of what its picture needs."""
-    return truth / truth.sum((1, 2), keepdim=True).clamp_min(1)
 
 
 def logits_map(module: nn.Module, views: PatchViews) -> Tensor:
@@ -215,7 +220,7 @@ def logits_map(module: nn.Module, views: PatchViews) -> Tensor:
 
 def logits_loss(module: nn.Module, views: PatchViews, truth: Tensor) -> Tensor:
     """Logits of the patches: where most mass should lie, and which patches matter."""
-    from ..train.outcomes import share_loss
+    from ..train.outcomes import share_loss, shares_of
 
     logits = views.read(module).unflatten(1, views.grid)
     return share_loss(F.logsigmoid(logits), shares_of(truth)) + F.binary_cross_entropy_with_logits(

@@ -1,24 +1,27 @@
 """The source's line as one call. Each stage reads the one before, and each can be left out.
 
     picture, question
-      → texture      40 channels, among them where the model glances and the features of its vision tower
+      → texture      40 channels, among them the features of the model's vision tower
+      → glance       where the model glances before it answers
       → mips         the texture three levels down, by the learned downsampler
       → clusters     of the texture's clusters, the ten best by the coarse mip: the candidates
       → ways         what is there, what stands out, what couples to the question: three maps of the texture
       → balancing    tensions by the question make one map of them; ground outside the candidates counts a tenth
       → scale        64 to 400 tokens a patch
       → passes       an answer that is unsure is followed by a second look at what the first left open; the surest wins
+      → words        the second look is for the question and the words of the first answer
 
-    arr-coc ask page.png "What is the total?" --preset source --keep 0.5
-    Eye.from_pretrained("mini").set_image("page.png").ask("What is the total?", keep=0.5, preset="source")
+    arr-coc ask page.png "What is the total?" --budget 0.5 --set preset=source
 
-What each stage is worth: `arr-coc bench source` (docs/classic.md).
+What each stage is worth: `arr-coc bench source` (docs/classic.md). The source's versions before it are presets, too.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from copy import copy
 from dataclasses import dataclass, replace
+from functools import partial
 from math import prod
 from time import perf_counter
 from typing import TYPE_CHECKING
@@ -27,16 +30,17 @@ import cv2
 import numpy as np
 import torch
 
+from arr_coc.answering.esper import exploration_rule, temper
 from arr_coc.attending.frame import Frame, to_cells
 from arr_coc.balancing.arousal import arousal_of, keyword_stakes, modulate
-from arr_coc.balancing.tempering import exploration_rule, temper
-from arr_coc.balancing.tensions import balance, coupled_with, normalise, relevance_of, sharpen
+from arr_coc.balancing.choosing import relevance_of
+from arr_coc.balancing.tensions import balance, normalise, sharpen
 from arr_coc.core.answer import Answer, comparable
 from arr_coc.core.errors import InputError
-from arr_coc.core.values import Allocation, Relevance, summed
+from arr_coc.core.values import Allocation, JsonObject, Relevance, summed
 from arr_coc.knowing.language.lexical import Coupling, lexical
 from arr_coc.knowing.scene import SENSE_SIDE
-from arr_coc.knowing.ways import perspectival, propositional
+from arr_coc.knowing.ways import coupled_with, perspectival, propositional
 from arr_coc.options import Options
 from arr_coc.pictures.kind import is_photograph
 from arr_coc.pictures.load import load_picture
@@ -55,7 +59,14 @@ if TYPE_CHECKING:
     from arr_coc.answering.eye import Eye
     from arr_coc.pictures.load import Picture
 
-STAGES = ("texture", "mips", "clusters", "balancing", "scale", "passes")
+STAGES = ("texture", "glance", "mips", "clusters", "balancing", "scale", "passes", "words")
+# Versions of the source as choices of `Options`, and the share of the tokens where no budget is given: the 200 best of
+# 1 024 cells by three ways; patches of 64 to 400 tokens by tensions of the question; the same by the model's own map.
+VERSIONS: Mapping[str, JsonObject] = {
+    "v01": {"budget": 200 / 1024, "relevance": "look", "strategy": "top_k"},
+    "v02": {"relevance": "adaptive", "strategy": "classic"},
+    "classic": {"strategy": "classic"},
+}
 # The longer side of the texture and of what the model glances at: its whole vision tower runs over that.
 SIDE = 512
 # Down to an eighth of the texture's side, as the downsampler was taught.
@@ -78,6 +89,16 @@ PLAIN_TEXTS = ("a photo", "a word", "a number", "a person", "an animal", "a car"
 def ask_by_source(eye: Eye, picture: Picture, query: str, options: Options, most: int) -> Answer:
     """Answer as the preset "source" of `Eye.ask` does, with all stages."""
     return SourceLine().ask(eye, picture, query, options, most)
+
+
+def ask_by_version(name: str, eye: Eye, picture: Picture, query: str, options: Options, most: int) -> Answer:
+    """Answer as a preset of `VERSIONS` does."""
+    row = dict(VERSIONS[name])
+    options = options.default(budget=row.pop("budget", None))
+    return eye.ask(query, options=replace(options, **row, max_new_tokens=most))
+
+
+ask_by_v01, ask_by_v02, ask_by_classic = (partial(ask_by_version, name) for name in VERSIONS)
 
 
 def source_texture(eye: Eye, pixels: np.ndarray, query: str) -> BatchTexture:
@@ -152,6 +173,8 @@ class SourceLine:
         if isinstance(options.budget, list | tuple):
             raise InputError(f"got {len(options.budget)} budgets for one picture; give one")
         started = perf_counter()
+        if texture is None and (self.has("texture") or self.has("glance")):
+            texture = source_texture(eye, picture.pixels, query)
         found = self.relevance(eye, picture.pixels, query, texture)
         seconds = perf_counter() - started
         total = options.tokens(eye.full)
@@ -163,30 +186,37 @@ class SourceLine:
         own = Options(seed=options.seed, scale=scale, levels=options.levels, max_new_tokens=most)
         answers = [eye.ask(query, first if looks else total, replace(own, relevance=found, strategy=strategy))]
         doubt = answers[0].uncertainty
-        told = f"passes: one look, uncertainty {doubt:.2f}"
+        told, words = f"passes: one look, uncertainty {doubt:.2f}", "words: no second look"
         if looks and doubt >= UNSURE:
-            again = open_ground(found, answers[0], query)
+            said = f"{query} {answers[0].text}" if self.has("words") else query
+            again = open_ground(self.relevance(eye, picture.pixels, said, texture), answers[0], query)
             # What is left over would buy no patch: a second look is an overlay, as in the library's own passes.
             answers.append(eye.ask(query, later, replace(own, relevance=again, strategy="overlay")))
             told = f"passes: two looks, uncertainty {doubt:.2f} then {answers[1].uncertainty:.2f}; the surest wins"
+            words = f"words: the second look is for {said!r}"
         elif self.has("passes") and not looks:
             told += f"; for two, the first needs {LEAST} tokens, two thirds of the budget, which has {total}"
         answer = surest(answers)
-        stages = (*found.notes, scale_note(answer.allocation), told if self.has("passes") else "passes: left out")
+        told = told if self.has("passes") else "passes: left out"
+        stages = (*found.notes, scale_note(answer.allocation), told, words if self.has("words") else "words: left out")
         spent = {"know": seconds, **answer.seconds}
         return replace(answer, notes=tuple(dict.fromkeys((*stages, *picture.notes))), seconds=spent)
 
     def relevance(self, eye: Eye, pixels: np.ndarray, query: str, texture: BatchTexture | None = None) -> Relevance:
-        """The map of all stages before the scale, with a note for each."""
-        coupling = None
-        if self.has("texture"):
-            texture = source_texture(eye, pixels, query) if texture is None else texture
+        """The map of all stages before the scale, with a note for each. texture: of `source_texture`."""
+        if texture is None and (self.has("texture") or self.has("glance")):
+            texture = source_texture(eye, pixels, query)
+        coupling, glance = None, "glance: left out"
+        if texture is not None and self.has("glance"):
+            coupling = glance_coupling(texture, alike=self.has("texture"))
+            glance = "glance: the model's attention" if coupling else "glance: this model cannot"
+        if texture is not None and self.has("texture"):
             live = len(texture.layout) - len(texture.silent())
-            notes = [f"texture: {texture.layout.name}, {live} of {len(texture.layout)} channels say something"]
-            coupling = semantic_coupling(texture)
+            told = f"{texture.layout.name}, {live} of {len(texture.layout)} channels say something"
         else:
             texture = sense(pixels, LOOK, size=min(SENSE_SIDE, max(pixels.shape[:2])))
-            notes = [f"texture: left out; {len(texture.layout)} channels of look"]
+            told = f"left out; {len(texture.layout)} channels of look"
+        notes = [f"texture: {told}", glance]
         inside = None
         if self.has("clusters"):
             inside, lines = self.candidates(texture, pixels, query)
@@ -215,7 +245,8 @@ class SourceLine:
         coarse = mips(texture, "learned" if learned else "average", MIP_LEVELS)[-1]
         known, size = coarse.one(), coarse.size
         note = f"mips: {'learned' if learned else 'averages'}, {size[0]}×{size[1]}"
-        words, seen = lexical(known, query).map, semantic_coupling(coarse)
+        words = lexical(known, query).map
+        seen = glance_coupling(coarse, alike=True) if self.has("glance") and self.has("texture") else None
         coupled = words if seen is None else coupled_with(words, seen.map)
         score = balance(*(one[None] for one in (propositional(known), perspectival(known), coupled)))[0]
         own = "cluster_id" in known
@@ -224,18 +255,18 @@ class SourceLine:
         return opened, [note, f"clusters: {told}"]
 
 
-def semantic_coupling(texture: BatchTexture) -> Coupling | None:
-    """Where the model glances, and what its features find alike elsewhere; None where it has not glanced."""
+def glance_coupling(texture: BatchTexture, alike: bool) -> Coupling | None:
+    """Where the model glances; None where it has not. alike: and what its semantic channels find alike elsewhere."""
     if "current_attention" not in texture or not bool(texture["current_attention"].any()):
         return None
     attention = texture["current_attention"]
-    if not bool(texture.semantic.any()):
+    if not alike or not bool(texture.semantic.any()):
         return Coupling(attention[0].numpy(), ("coupling: the model's glance",))
     # What the glance rests on, as one vector of the semantic channels.
     rested = (texture.semantic * (attention / attention.sum())).sum((2, 3))
-    alike = participatory(texture, rested)
+    found = participatory(texture, rested)
     note = "coupling: the model's glance, and what the semantic channels find alike"
-    return Coupling(coupled_with(attention, alike)[0].numpy(), (note,))
+    return Coupling(coupled_with(attention, found)[0].numpy(), (note,))
 
 
 def surest(answers: list[Answer]) -> Answer:

@@ -69,11 +69,7 @@ def command(
             )
         document = {**found, "file": write(place, found) if found["points"] else None}
         if not as_json:
-            for title, key in (
-                ("without the question", "unasked"),
-                ("later layers", "before"),
-                ("best heads", "after"),
-            ):
+            for title, key in MEASURED.items():
                 mean, low, high = (100 * found[key][part] for part in ("mean", "low", "high"))
                 say(f"{title}: {mean:.1f} % ({low:.1f}–{high:.1f}) of what is needed, n = {found[key]['n']}")
             nothing = "No head looks at what is asked; nothing was written"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
@@ -60,10 +61,10 @@ def command(
     from ..worlds.needle.export import contact_sheet
 
     posed, rows, drawn = list(pose(seed)), [], []
-    with progress([one.name for one in posed], "", hidden=as_json) as advance, writing(out):
+    with progress(len(posed), "asking", hidden=as_json) as advance, writing(out):
         eye = Eye.from_pretrained(device=device)
         for one in posed:
-            advance(one.name)
+            advance()
             page, row = ask_and_draw(eye, one, keep, out)
             drawn.append(page)
             rows.append(row)
@@ -78,15 +79,14 @@ def command(
 def pose(seed: int) -> Iterator[Posed]:
     """The first questions about each picture that comes with the library; then the first picture of every family's test
     split: held-out typefaces, chosen by no one."""
-    from arr_coc.app.microscope.desk import example_questions
     from arr_coc.core.folders import EXAMPLES
 
     from ..worlds.needle import FAMILIES, render
     from ..worlds.needle.export import picture
 
-    for name, asked in example_questions().items():
-        for place, (query, truth) in enumerate(asked[:QUESTIONS], start=1):
-            yield Posed(f"{Path(name).stem}.answer.{place}", EXAMPLES / name, query, truth)
+    for name, asked in json.loads((EXAMPLES / "questions.json").read_text(encoding="utf-8")).items():
+        for place, one in enumerate(asked[:QUESTIONS], start=1):
+            yield Posed(f"{Path(name).stem}.answer.{place}", EXAMPLES / name, one["query"], one["answer"])
     for family in FAMILIES:
         batch = render(family, 1, SIZE, seed, "test")
         yield Posed(f"{family}.answer", picture(batch, 0), batch.questions[0], batch.answers[0])

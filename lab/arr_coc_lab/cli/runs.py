@@ -34,7 +34,7 @@ def hand_on(app: typer.Typer, name: str, doc: str, run: Callable[[list[str]], ob
 @bench.callback()
 def _bench() -> None:
     """Measure: tables on the screen, rows and JSON in --out. A run that was stopped resumes from --out, and shows what
-    it has at the first Ctrl-C. Every suite takes --out, --page, --json, --device, --workers and --seconds.
+    it has at the first Ctrl-C. Every suite takes --out, --json, --device, --workers and --seconds.
 
     \b
     Examples:
@@ -72,7 +72,7 @@ def _train() -> None:
 
 
 def add_training(name: str, training: JsonObject) -> None:
-    """A command whose options are those of `python -m arr_coc_lab.MODULE`. training: as in trainings.toml."""
+    """A command that hands its arguments to `main` of a module. training: as in trainings.toml."""
     module, program = training["module"], f"arr-coc train {name}"
 
     def run(arguments: list[str]) -> None:
@@ -84,7 +84,7 @@ def add_training(name: str, training: JsonObject) -> None:
         finally:
             sys.argv[0] = before
 
-    head = f"{training['what']}\n\nTakes the options of `python -m arr_coc_lab.{module}`; --help lists them.\n\n\b\n"
+    head = f"{training['what']}\n\n\b\n"
     hand_on(train, name, head + "\n".join(["Examples:", *(f"  {program} {one}" for one in training["examples"])]), run)
 
 

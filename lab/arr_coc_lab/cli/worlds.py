@@ -12,7 +12,7 @@ from arr_coc.app.cli.options import OnlyJson
 from arr_coc.core.errors import InputError
 from arr_coc.options import check_device
 
-Number = Annotated[int, typer.Option("--n", help="How many pictures, pages or documents.")]
+Number = Annotated[int, typer.Option("--n", help="How many pictures or pages.")]
 Seed = Annotated[int, typer.Option(help="The same seed gives the same pictures.")]
 Out = Annotated[Path, typer.Option(help="Folder for the pictures and the records.")]
 Size = Annotated[str, typer.Option(metavar="HEIGHTxWIDTH", help="Of the pictures, in pixels.")]
@@ -63,35 +63,26 @@ def pages(
     layouts: Annotated[str, typer.Option(help="Such as invoice_boxes,pie. [default: all]", show_default=False)] = "",
     split: Annotated[str, typer.Option(help="train, or val: layouts and typefaces kept aside.")] = "train",
     workers: Annotated[int, typer.Option(help="Processes that draw.")] = 1,
-    documents: Annotated[bool, typer.Option("--documents", help="Documents of 2 to 40 pages instead.")] = False,
-    scanned: Annotated[bool, typer.Option("--scanned", help="With --documents: scans, without words.")] = False,
     as_json: OnlyJson = False,
 ) -> None:
     """Draw forms, letters, bills, tables, charts and screens, with questions and the boxes of their answers.
 
-    Writes img/*.png with the words of each beside it, records.jsonl (question, answer, boxes) and contact_sheet.png. A
-    document is a folder of such pictures.
+    Writes img/*.png with the words of each beside it, records.jsonl (question, answer, boxes) and contact_sheet.png.
 
     \b
     Examples:
       arr-coc pages --n 24 --seed 5 --out pages
       arr-coc pages --n 500 --layouts letter_block,pie --workers 4 --out some
-      arr-coc pages --documents --n 20 --seed 5 --out documents
     """
-    if scanned and not documents:
-        raise InputError("--scanned is for --documents")
     if workers < 1:
         raise InputError(f"--workers {workers} draws nothing; give at least 1")
-    from ..worlds.office.export import write_documents, write_pages
+    from ..worlds.office.export import write_pages
 
-    with writing(out), progress(n, "pages", hidden=as_json or documents) as advance:
-        if documents:
-            written = write_documents(out, n, seed, scanned=scanned)
-        else:
-            names = tuple(filter(None, layouts.split(",")))
-            written = write_pages(out, n, seed, split, names, workers, lambda done: advance(done=done))
+    names = tuple(filter(None, layouts.split(",")))
+    with writing(out), progress(n, "pages", hidden=as_json) as advance:
+        written = write_pages(out, n, seed, split, names, workers, lambda done: advance(done=done))
     if as_json:
-        print_json(written | {"seed": seed, "split": split, "scanned": scanned})
+        print_json(written | {"seed": seed, "split": split})
     else:
         say(f"{written['pages']} pages, {written['questions']} questions: {out}")
 

@@ -11,13 +11,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
 from arr_coc.attending.overlay import overlay
-from arr_coc.attending.tree import Tree, build_tree, select_splits, split_gains
+from arr_coc.attending.tree import Tree, build_tree, gather_leaves, select_splits, split_gains
 
 from ..worlds.needle.batch import NeedleBatch
 from ..worlds.needle.renderer import Asked
@@ -95,18 +94,20 @@ def target_cells(batch: NeedleBatch | Asked, rows: int, cols: int) -> Tensor:
     return (cover > 0.02).float()
 
 
-def fine_cells(leaves: Tensor, rows: int, cols: int) -> Tensor:
-    """Leaves (B, N, 3) → (B, rows, cols) float: 1 where a cell is seen at level 0."""
-    place = (leaves[..., 0] * cols + leaves[..., 1]).clamp_min(0)
+def seen_share(leaves: Tensor, truth: Tensor) -> Tensor:
+    """Leaves (B, N, 3) and the cells that matter (B, rows, cols) → (B,): the share of them seen at level 0."""
+    place = (leaves[..., 0] * truth.shape[2] + leaves[..., 1]).clamp_min(0)
     fine = ((leaves[..., 2] == 0) & (leaves[..., 0] >= 0)).float()
-    return torch.zeros(len(leaves), rows * cols, device=leaves.device).scatter_add_(1, place, fine).view(-1, rows, cols)
+    seen = torch.zeros_like(truth).flatten(1).scatter_add_(1, place, fine) * truth.flatten(1)
+    return seen.sum(1) / truth.sum((1, 2)).clamp_min(1)
 
 
-def split_preferences(kind: Kind, truth: Tensor, tree: Tree, generator: torch.Generator, parents: Tensor) -> Tensor:
+def split_preferences(kind: Kind, truth: Tensor, tree: Tree, generator: torch.Generator) -> Tensor:
     """What each split of the tree gains (B, M) under one kind of tiling. truth: (B, rows, cols)."""
     if kind.name == "random":
         # Uniform numbers, each times its parent's: no node gains more than the one above it.
         gains = torch.rand(len(truth), len(tree.costs), generator=generator, device=truth.device)
+        parents = torch.from_numpy(tree.parents).to(truth.device)
         for level in range(tree.levels - 1, 0, -1):
             gains[:, tree.nodes(level)] *= gains[:, parents[tree.nodes(level)]]
         return gains
@@ -138,77 +139,50 @@ def budget_of(kind: Kind, tree: Tree) -> int:
     return max(1 if kind.lays_over else tree.floor, round(kind.keep * tree.full))
 
 
-class LeafTable:
-    """Leaves for a training loop: the tree's tables stay on the device and their lengths are known beforehand, so that
-    no step waits for the device. Only for trees without an odd edge, where every split costs the same."""
+def looks(kind: Kind, truth: Tensor, tree: Tree, generator: torch.Generator) -> tuple[list[Tensor], Tensor | None]:
+    """The leaves of every look, (B, N, 3) each or (1, N, 3) for all, and the tokens (B, n) that the language model
+    gets, or None: all. truth: (B, rows, cols), the cells that the question needs. No split of the tree may cost less
+    than another (`even_tree_of`): all pictures then have the same number of leaves."""
+    if kind.name == "again":
+        return look_again(truth, tree, generator, max(1, tree.full // 16)), None
+    found = [leaves_of(kind, truth[:1] if kind.shared else truth, tree, generator)]
+    return found, kept_tokens(kind, truth, tree, generator) if kind.name == "dropped" else None
 
-    def __init__(self, tree: Tree, device: torch.device | str) -> None:
-        assert not tree.has_odd_edge, f"{tree.rows}×{tree.cols} cells have an odd edge at {tree.levels} levels"
-        self.tree = tree
-        nodes = tree.nodes_table
-        order = np.lexsort((nodes[:, 2], nodes[:, 1], nodes[:, 0]))
-        # The coarsest nodes are there from the start: they hang on a parent that is always split, kept at the end.
-        above = np.where(tree.parents < 0, len(tree.costs), tree.parents)
-        below = [tree.offsets[1] + (nodes[-tree.full :, 0] >> 1) * tree.shape(1)[1] + (nodes[-tree.full :, 1] >> 1)]
-        parent = np.concatenate([above, *below])[order]
-        self.parents = torch.from_numpy(tree.parents).to(device)
-        self.nodes, self.order, self.parent = (
-            torch.from_numpy(np.ascontiguousarray(part)).to(device) for part in (nodes[order], order, parent)
-        )
 
-    def leaves(self, kind: Kind, truth: Tensor, generator: torch.Generator) -> Tensor:
-        """(B, N, 3). truth: (B, rows, cols), the cells that the question needs."""
-        tree = self.tree
-        if kind.lays_over:
-            wanted = distracted(truth, generator)
-            if kind.name == "scattered":
-                noise = torch.rand(truth.shape, generator=generator, device=truth.device)
-                wanted = F.avg_pool2d(noise[:, None].pow(8), 3, stride=1, padding=1)[:, 0]
-            return overlay(wanted.float(), [budget_of(kind, tree)] * len(truth)).cells
-        gains = split_preferences(kind, truth, tree, generator, self.parents)
-        budget = budget_of(kind, tree)
-        return self.gather(select_splits(gains, tree, budget), tree.reach(budget))
+def leaves_of(kind: Kind, truth: Tensor, tree: Tree, generator: torch.Generator) -> Tensor:
+    """(B, N, 3)."""
+    if kind.lays_over:
+        wanted = distracted(truth, generator)
+        if kind.name == "scattered":
+            noise = torch.rand(truth.shape, generator=generator, device=truth.device)
+            wanted = F.avg_pool2d(noise[:, None].pow(8), 3, stride=1, padding=1)[:, 0]
+        return overlay(wanted.float(), [budget_of(kind, tree)] * len(truth)).cells
+    gains = split_preferences(kind, truth, tree, generator)
+    return gather_leaves(select_splits(gains, tree, budget_of(kind, tree)), truth, tree).cells
 
-    def looks(self, kind: Kind, truth: Tensor, generator: torch.Generator) -> tuple[list[Tensor], Tensor | None]:
-        """The leaves of every look, (B, N, 3) each or (1, N, 3) for all, and the tokens (B, n) that the language model
-        gets, or None: all."""
-        if kind.name == "again":
-            return self.again(truth, generator, max(1, self.tree.full // 16)), None
-        some = truth[:1] if kind.shared else truth
-        leaves = [self.leaves(kind, some, generator)]
-        return leaves, self.kept(kind, truth, generator) if kind.name == "dropped" else None
 
-    def kept(self, kind: Kind, truth: Tensor, generator: torch.Generator) -> Tensor:
-        """(B, n) int64: tokens of the whole picture that are not dropped, by chance or, in half, near the answer."""
-        noise = torch.rand(truth.shape, generator=generator, device=truth.device)
-        near = torch.rand(len(truth), 1, 1, generator=generator, device=truth.device) < 0.5
-        wanted = noise + near * distracted(truth, generator)
-        return wanted.flatten(1).topk(max(1, round(kind.keep * self.tree.full)), dim=1).indices.sort(1).values
+def kept_tokens(kind: Kind, truth: Tensor, tree: Tree, generator: torch.Generator) -> Tensor:
+    """(B, n) int64: tokens of the whole picture that are not dropped, by chance or, in half, near the answer."""
+    noise = torch.rand(truth.shape, generator=generator, device=truth.device)
+    near = torch.rand(len(truth), 1, 1, generator=generator, device=truth.device) < 0.5
+    wanted = noise + near * distracted(truth, generator)
+    return wanted.flatten(1).topk(max(1, round(kind.keep * tree.full)), dim=1).indices.sort(1).values
 
-    def again(self, truth: Tensor, generator: torch.Generator, count: int) -> list[Tensor]:
-        """A first look on an eighth of the tokens, by chance, and `count` single cells laid over it: (B, N, 3),
-        (B, count, 3). The second look goes to the answer in half of the pictures."""
-        number, device, cols = len(truth), truth.device, self.tree.cols
-        first = self.leaves(Kind("scattered", LOOK_AGAIN.keep, 1.0), truth, generator)
-        lucky = torch.rand(number, 1, 1, generator=generator, device=device) < 0.5
-        noise = torch.rand(truth.shape, generator=generator, device=device)
-        elsewhere = F.avg_pool2d(noise[:, None].pow(8), 3, stride=1, padding=1)[:, 0]
-        wanted = torch.where(lucky, truth + 0.05 * noise, elsewhere).flatten(1)
-        # Nothing is encoded twice: cells of the first look come last.
-        row, col, level = first.unbind(-1)
-        seen = torch.zeros_like(wanted).scatter_reduce_(1, row * cols + col, (level == 0).to(wanted.dtype), "amax")
-        best = (wanted - 2 * seen).topk(count, dim=1).indices.sort(1).values
-        second = torch.stack([best // cols, best % cols, torch.zeros_like(best)], -1)
-        return [first, second]
 
-    def gather(self, selected: Tensor, count: int) -> Tensor:
-        """(B, M) bool splits that leave `count` leaves each → (B, count, 3) in raster order."""
-        batch = len(selected)
-        split = F.pad(selected, (0, 1), value=True)
-        own = F.pad(selected, (0, self.tree.full))
-        leaf = split[:, self.parent] & ~own[:, self.order]
-        first = (~leaf).to(torch.uint8).argsort(dim=1, stable=True)[:, :count]
-        return self.nodes.index_select(0, first.flatten()).view(batch, count, 3)
+def look_again(truth: Tensor, tree: Tree, generator: torch.Generator, count: int) -> list[Tensor]:
+    """A first look on an eighth of the tokens, by chance, and `count` single cells laid over it: (B, N, 3), (B, count,
+    3). The second look goes to the answer in half of the pictures."""
+    number, device, cols = len(truth), truth.device, tree.cols
+    first = leaves_of(Kind("scattered", LOOK_AGAIN.keep, 1.0), truth, tree, generator)
+    lucky = torch.rand(number, 1, 1, generator=generator, device=device) < 0.5
+    noise = torch.rand(truth.shape, generator=generator, device=device)
+    elsewhere = F.avg_pool2d(noise[:, None].pow(8), 3, stride=1, padding=1)[:, 0]
+    wanted = torch.where(lucky, truth + 0.05 * noise, elsewhere).flatten(1)
+    # Nothing is encoded twice: cells of the first look come last.
+    row, col, level = first.unbind(-1)
+    seen = torch.zeros_like(wanted).scatter_reduce_(1, row * cols + col, (level == 0).to(wanted.dtype), "amax")
+    best = (wanted - 2 * seen).topk(count, dim=1).indices.sort(1).values
+    return [first, torch.stack([best // cols, best % cols, torch.zeros_like(best)], -1)]
 
 
 def tree_of(size: tuple[int, int], levels: int = LEVELS) -> Tree:
@@ -221,7 +195,7 @@ def coarsest_of(size: tuple[int, int]) -> int:
 
 
 def even_tree_of(size: tuple[int, int]) -> Tree:
-    """The deepest tree in which every split costs the same, as `LeafTable` needs it."""
+    """The deepest tree in which every split costs the same, as `looks` needs it."""
     levels = LEVELS
     while tree_of(size, levels).has_odd_edge:
         levels -= 1

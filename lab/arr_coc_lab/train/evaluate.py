@@ -1,23 +1,23 @@
 """How the benches lay out Needle World, whether what `mini` says is right, and one temperature for how sure it is.
 
 The confidence is the one that `Answer.uncertainty` shows: the probability of the very text that was said, at that
-temperature (`decoding.Generated`). The temperature is the one under which "right" or "wrong" is least surprising (log
+temperature (`Generated`). The temperature is the one under which "right" or "wrong" is least surprising (log
 loss, a proper score), fitted on validation seeds, so that a confidence of 80 % is right four times out of five; the
 test split is never touched.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from arr_coc.answering.decoding import LONGEST_ANSWER, Generated, generate_greedily
-from arr_coc.attending.controls import permute_along_tree
+from arr_coc.answering.decoding import LONGEST_ANSWER, end_tokens, greedy_steps, speaking
 from arr_coc.attending.overlay import overlay
 from arr_coc.attending.tree import Tree, gather_leaves, select_splits, split_gains
 from arr_coc.core.values import JsonObject
@@ -25,18 +25,18 @@ from arr_coc.realizing.base import LeafPrompt
 from arr_coc.realizing.query import pack, take
 from arr_coc.realizing.qwen3_vl.encode import leaf_positions
 
+from ..classic.controls import permute_along_tree
 from ..classic.walks import dense_vision_attention
 from ..statistics import BINS, chance_error, expected_calibration_error
 from ..worlds.needle import render
 from ..worlds.needle.batch import NeedleBatch
-from .allocations import LEVELS, Kind, budget_of, fine_cells, target_cells, tree_of
+from .allocations import Kind, budget_of, seen_share, target_cells, tree_of
 from .mini_model import IMAGE, TURN_END, build_prompt
 from .reader import see
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-    from .print_world import PrintWorld
 
 FAMILIES = ("cards", "forms", "receipts", "scenes", "charts", "signs", "zoo")
 # What `ask` shows unless told otherwise, and what there is without this library.
@@ -60,7 +60,6 @@ def evaluation_leaves(
     """Leaves of one strategy, laid out as a user would get them: no noise, no hints."""
     truth = target_cells(batch, tree.rows, tree.cols)
     if strategy in ("full", "uniform"):
-        torch.randint(2**31, (1,), generator=generator)  # not used: keeps the controls what they were in 0.3.0
         gains = split_gains(torch.ones_like(truth), tree)
         budget = budget_of(Kind(strategy, keep, 1.0), tree)
         return gather_leaves(select_splits(gains, tree, budget), truth, tree).cells
@@ -79,11 +78,31 @@ def covered(maps: Tensor, truth: Tensor, keep: float) -> np.ndarray:
     """(B,): the share of the cells that matter (B, rows, cols) which an overlay of these maps, of a share of the
     tokens, sees at level 0."""
     leaves = torch.as_tensor(overlay(maps, [max(1, round(keep * truth[0].numel()))] * len(maps)).cells)
-    seen = fine_cells(leaves, truth.shape[1], truth.shape[2]) * truth
-    return (seen.sum((1, 2)) / truth.sum((1, 2)).clamp_min(1)).numpy()
+    return seen_share(leaves, truth).numpy()
 
 
 # ---- answers ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Generated:
+    """Answers in rows. ids: (B, T) int64. logits: (B, T, vocabulary) float32. within: (B, T) bool, the tokens of each
+    answer, the one that ends it included."""
+
+    ids: Tensor
+    logits: Tensor
+    within: Tensor
+
+    def confidence(self, temperature: float = 1.0) -> Tensor:
+        """(B,) in [0, 1]: the probability that the model gives to this very text."""
+        logs = (self.logits / temperature).log_softmax(-1).gather(-1, self.ids[..., None])[..., 0]
+        return (logs * self.within).sum(1).exp().clip(0, 1)
+
+
+def until_end(ids: Tensor, ends: Sequence[int]) -> Tensor:
+    """(B, T) bool: every token up to the first of `ends`, that one included."""
+    ended = torch.isin(ids, torch.tensor(ends, device=ids.device))
+    return ended.cumsum(1) == ended * 1
 
 
 @contextmanager
@@ -109,7 +128,10 @@ def answer_batch(
     tokens, leaf_batch = see(model, pictures, leaves)
     ids, mask = question_prompt(question_ids, leaves.shape[1])
     positions, following = leaf_positions(ids, leaf_batch, IMAGE, mask)
-    return generate_greedily(model, LeafPrompt(ids, tokens, positions, following, mask), most)
+    prompt, ends = LeafPrompt(ids, tokens, positions, following, mask), end_tokens(model)
+    with torch.inference_mode(), speaking(model, prompt, most) as speaker:
+        said, logits = (torch.stack(part, 1) for part in zip(*greedy_steps(speaker, ends, most), strict=True))
+    return Generated(said, logits, until_end(said, ends))
 
 
 def is_right(said: Generated, answer_ids: Tensor) -> Tensor:
@@ -120,68 +142,6 @@ def is_right(said: Generated, answer_ids: Tensor) -> Tensor:
     width = max(text.shape[1], answer_ids.shape[1])
     text, truth = (torch.nn.functional.pad(ids, (0, width - ids.shape[1])) for ids in (text, answer_ids))
     return (text == truth).all(1) & ended
-
-
-class SaidAnswers(NamedTuple):
-    """What was said to a batch of questions, kept on the CPU. right: (B,) bool."""
-
-    family: str
-    strategy: str
-    keep: float
-    said: Generated
-    right: Tensor
-
-    @classmethod
-    def of(
-        cls, family: str, cell: tuple[str, float], model: PreTrainedModel, asked: Sequence[Tensor], leaves: Tensor
-    ) -> SaidAnswers:
-        """Ask the model. asked: pictures, questions and true answers."""
-        pictures, questions, answers = asked
-        said = answer_batch(model, pictures, questions, leaves)
-        kept = Generated(said.ids.cpu(), said.logits.cpu(), said.within.cpu())
-        return cls(family, *cell, kept, is_right(said, answers).cpu())
-
-
-@torch.inference_mode()
-def needle_answers(
-    model: PreTrainedModel,
-    scorer: MapScorer | None,
-    family: str,
-    number: int,
-    size: tuple[int, int],
-    seed: int,
-    at_once: int,
-) -> Iterator[SaidAnswers]:
-    """What is said about a family's validation pictures in every cell of `ASKED`; pictures are drawn once for all."""
-    device = next(model.parameters()).device
-    generator, tree = torch.Generator().manual_seed(seed), tree_of(size)
-    with reading(model):
-        for start in range(0, number, at_once):
-            count = min(at_once, number - start)
-            batch = render(family, count, size, seed, "validation", device=device, start=start)
-            for cell in ASKED:
-                leaves = evaluation_leaves(*cell, batch, tree, scorer, generator)
-                asked = batch.pictures, batch.question_ids, batch.answer_ids
-                yield SaidAnswers.of(family, cell, model, asked, leaves)
-
-
-@torch.inference_mode()
-def print_answers(
-    model: PreTrainedModel, scorer: MapScorer, world: PrintWorld, number: int, at_once: int = 16
-) -> Iterator[SaidAnswers]:
-    """What is said to one question about each of `number` printed pages, in the same cells."""
-    with reading(model):
-        for start in range(0, number, at_once):
-            batch = world.render(min(at_once, number - start), (512, 512), start)
-            which = torch.arange(start, start + len(batch), device=batch.pictures.device)
-            batch = batch.one_question(which % batch.questions.shape[1])
-            questions, tails = batch.questions[:, 0].long(), batch.tails[:, 0].long()
-            answers = take(tails, pack(batch.said[:, 0] & (tails != TURN_END), "right"))
-            scores = scorer.score(batch.pictures, questions).float()
-            for cell in ASKED:
-                shown = torch.ones_like(scores) if cell[0] == "full" else scores
-                leaves = overlay(shown, [max(1, round(cell[1] * scores[0].numel()))] * len(scores)).cells
-                yield SaidAnswers.of("print", cell, model, (batch.pictures, questions, answers), leaves)
 
 
 # ---- the temperature -------------------------------------------------------------------------------------------------
@@ -221,6 +181,7 @@ def calibration_row(confidence: Sequence[np.ndarray], right: np.ndarray) -> dict
     }
 
 
+@torch.inference_mode()
 def calibrate(
     model: PreTrainedModel,
     scorer: MapScorer | None,
@@ -230,43 +191,29 @@ def calibrate(
     size: tuple[int, int] = (512, 512),
     seed: int = SEED,
     batch_size: int = 256,
-    advance: Callable[[str], None] = lambda family: None,
-    more: Iterable[SaidAnswers] = (),
 ) -> JsonObject:
-    """Fit the one temperature on `number` questions of every family in every cell; returns a JSON-ready dictionary.
-
-    more: answers from another world, which count as much as each of these. "temperature" and "levels" are what
-    calibration.json needs; "rows" (by family and cell) and "overall" say how well it fits, on the same questions.
-    """
-    answers: list[SaidAnswers] = []
+    """Fit the one temperature on `number` validation questions of every family in every cell of `ASKED`; returns it as
+    JSON has it, with how well it fits the same questions."""
+    said, right = list[Generated](), list[Tensor]()
+    device, tree = next(model.parameters()).device, tree_of(size)
     for family in families:
-        advance(family)
-        answers += needle_answers(model, scorer, family, number, size, seed, batch_size)
-    answers += more
-    temperature = fit_temperature([one.said for one in answers], [one.right for one in answers])
-
-    def row(chosen: list[SaidAnswers]) -> dict[str, object]:
-        confidence = [torch.cat([one.said.confidence(heat) for one in chosen]).numpy() for heat in (1.0, temperature)]
-        return calibration_row(confidence, torch.cat([one.right for one in chosen]).numpy())
-
-    groups: dict[tuple[str, str, float], list[SaidAnswers]] = {}
-    for one in answers:
-        groups.setdefault(one[:3], []).append(one)
+        generator = torch.Generator().manual_seed(seed)
+        for start in range(0, number, batch_size):
+            count = min(batch_size, number - start)
+            batch = render(family, count, size, seed, "validation", device=device, start=start)
+            for cell in ASKED:
+                leaves = evaluation_leaves(*cell, batch, tree, scorer, generator)
+                with reading(model):
+                    answers = answer_batch(model, batch.pictures, batch.question_ids, leaves)
+                said.append(Generated(answers.ids.cpu(), answers.logits.cpu(), answers.within.cpu()))
+                right.append(is_right(answers, batch.answer_ids).cpu())
+    temperature = fit_temperature(said, right)
+    confidence = [torch.cat([one.confidence(heat) for one in said]).numpy() for heat in (1.0, temperature)]
+    cells = [list(cell) for cell in ASKED]
+    fitted_on = {"split": "validation", "seed": seed, "size": list(size), "n": number, "cells": cells}
     return {
         "temperature": temperature,
-        "levels": LEVELS,
-        "fitted_on": {
-            "split": "validation",
-            "seed": seed,
-            "size": list(size),
-            "n": number,
-            "cells": [list(cell) for cell in ASKED],
-            "families": list(dict.fromkeys(one.family for one in answers)),
-        },
+        "fitted_on": {**fitted_on, "families": list(families)},
         "bins": f"{BINS} of equal mass",
-        "rows": [
-            {"family": family, "strategy": strategy, "keep": keep, **row(members)}
-            for (family, strategy, keep), members in groups.items()
-        ],
-        "overall": row(answers),
+        "overall": calibration_row(confidence, torch.cat(right).numpy()),
     }

@@ -21,7 +21,6 @@ from arr_coc.core.folders import replacing, verify, whole_folder
 
 from ..worlds.constants import constant
 from ..worlds.needle.content import string_table
-from .onnx_graphs import write_reader_graphs
 
 if TYPE_CHECKING:
     from transformers import (
@@ -258,6 +257,8 @@ def ship(modules: Mapping[str, Any], folder: Path) -> None:
 
 def save_model(model: PreTrainedModel, folder: Path) -> None:
     """Write a Hugging Face model with `mini`'s tokenizer and processor, in shards below 16 MiB; the folder is whole."""
+    from .onnx_graphs import write_reader_graphs  # where nothing is exported, onnx need not be installed
+
     with whole_folder(folder) as made:
         model.save_pretrained(made, max_shard_size="15MB")
         build_tokenizer().save_pretrained(made)

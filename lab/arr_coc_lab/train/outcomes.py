@@ -1,13 +1,11 @@
-"""What answers alone tell about where to look: a frozen reader says which cells its right answer depends on.
+"""What answers alone tell about where to look: a frozen reader says from which ground its right answer comes.
 
-    arr-coc train scorer --data answers.jsonl --from outcomes --out my-scorer
+    arr-coc train scorer --data answers.jsonl --from outcomes --out my-scorer      own records
+    arr-coc train outcomes --seconds 450 --out runs/outcomes                       drawn pictures, beside boxes
 
 `Creditor` finds boxes for own records with answers: windows of the picture are shown alone, and the one from which the
-answer is likeliest is the box. `detail_credit` is the derivative: think of each cell as faded between its own pixels
-and a blurred copy (what a coarse token would show); the derivative of the right answer's log-likelihood by each cell's
-fading tells how much the outcome depends on seeing it sharply. It is a first-order guess, so `proven_credit` puts it to
-the proof: leaves are laid where it points, and the reader answers from them alone. The policy gradient and the critic
-are in `classic.learning`.
+answer is likeliest is the box. `pass_credit` shows drawn pictures as Esper does, pass by pass, and credits each pass
+for what came of it. Rewards of the source are in `classic.learning`.
 """
 
 from __future__ import annotations
@@ -22,13 +20,12 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from arr_coc.attending.overlay import overlay
-from arr_coc.attending.tree import build_tree
 from arr_coc.core.alphabet import IDS
 from arr_coc.core.errors import InputError
 from arr_coc.core.folders import MINI, part_folder, verify
-from arr_coc.realizing.patches import LeafBatch, gather_leaf_patches, leaf_patches, mip_pyramid
+from arr_coc.realizing.patches import LeafBatch, leaf_patches
 
+from ..classic.learning import returns_to_go
 from ..worlds.needle.batch import NeedleBatch
 from .mini_model import chat_tail
 from .own_data import OwnRecord
@@ -125,10 +122,8 @@ def judge(model: PreTrainedModel, asked: AskedPictures, leaves: Tensor, most: in
     owner = torch.arange(len(pictures), device=leaves.device).repeat_interleave(group * leaves.shape[2])
     size_of_grid = torch.tensor(grid, device=leaves.device).expand(len(pictures), 2)
     each = LeafBatch(leaves.flatten(0, 2), owner, size_of_grid, (group * leaves.shape[2],) * len(pictures), levels)
-    cutter = leaf_patches(
-        normalise_pictures(pictures), each, merge=merge, patch_size=size, temporal=vision.temporal_patch_size
-    )
-    patches = cutter(each)
+    size_of = {"merge": merge, "patch_size": size, "temporal": vision.temporal_patch_size}
+    patches = leaf_patches(normalise_pictures(pictures), each, **size_of)
     questions, answers = (ids.repeat_interleave(group, dim=0) for ids in asked[1:])
     said, wanted, chances = answer_chances(model, questions, answers, patches, leaves.flatten(0, 1), grid)
     right, log_likelihood = answers_of(said, wanted, chances)
@@ -145,77 +140,81 @@ def answers_of(said: Tensor, wanted: Tensor, chances: Tensor) -> tuple[Tensor, T
     return missed == 0, total / said.sum(1)
 
 
-BLUR = 4  # cells fade towards what a leaf of level 2 would show
-# Share of the tokens that the proof of a credit may spend; and what a picture counts whose credit is not proven.
-PROOF_KEEP, UNPROVEN = 1 / 8, 0.1
+# ---- the passes ------------------------------------------------------------------------------------------------------
+
+# Places that are looked for, the cells of a window, and the level of the coarse look before.
+PLACES, WINDOW, OVERVIEW = 2, (2, 4), 2
+UNPROVEN = 0.1  # what a picture counts whose answer does not come out right from what the passes show
 
 
 class Credit(NamedTuple):
-    """cells: (B, rows, cols) derivative of the answer's log-likelihood by each cell's detail. right: (B,) bool, with
-    the whole picture seen."""
-
-    cells: Tensor
-    right: Tensor
-
-
-def detail_credit(model: PreTrainedModel, asked: AskedPictures, most: int = 256) -> Credit:
-    """Read whole pictures once, with the derivative. most: pictures of 512² at a time (more of smaller ones)."""
-    pictures, question_ids, answer_ids = asked
-    height, width = pictures.shape[2:]
-    at_once = max(1, most * 512**2 // (height * width))
-    if len(pictures) > at_once:
-        parts = [detail_credit(model, part, most) for part in asked.split(at_once)]
-        return Credit(*map(torch.cat, zip(*parts, strict=True)))
-    rows, cols = height // CELL, width // CELL
-    pixels = normalise_pictures(pictures)
-    blurred = F.interpolate(F.avg_pool2d(pixels, BLUR), scale_factor=BLUR, mode="bilinear", align_corners=False)
-    with torch.enable_grad():
-        sharpness = torch.ones(len(pictures), 1, rows, cols, device=pixels.device, requires_grad=True)
-        seen = blurred + F.interpolate(sharpness, scale_factor=CELL, mode="nearest") * (pixels - blurred)
-        table = torch.from_numpy(build_tree(rows, cols, 0).nodes_table).to(pixels.device)
-        leaves = table.expand(len(pictures), -1, -1)
-        vision = model.config.vision_config
-        pyramid = mip_pyramid(seen, 1, cell=CELL, patch_size=vision.patch_size)
-        patches = gather_leaf_patches(
-            pyramid, leaves, merge=vision.spatial_merge_size, temporal=vision.temporal_patch_size
-        )
-        said, wanted, chances = answer_chances(model, question_ids, answer_ids, patches, leaves, (rows, cols))
-        each = chances.gather(1, wanted[:, None])[:, 0]
-        (cells,) = torch.autograd.grad(each.sum(), sharpness)
-    return Credit(cells[:, 0].float(), answers_of(said, wanted, chances)[0])
-
-
-def credit_shares(cells: Tensor) -> Tensor:
-    """(B, rows, cols) derivatives → shares of each picture's credit, summing to 1: squares, so that a few cells that
-    matter outweigh many that hardly do. All zero where nothing mattered or the derivative is not a number."""
-    energy = torch.nan_to_num(cells.float(), nan=0.0, posinf=0.0, neginf=0.0).square()
-    total = energy.sum((1, 2), keepdim=True)
-    return torch.where(total > 0, energy / total.clamp_min(torch.finfo(energy.dtype).tiny), torch.zeros_like(energy))
-
-
-class Proven(NamedTuple):
-    """shares: (B, rows, cols) of each picture's credit. weights: (B,), 1 where the answer is right with leaves laid by
-    these shares alone. right: (B,) bool, with everything seen."""
+    """shares: (B, rows, cols) of each picture's credit, 1 in all; 0 where looking closer gained nothing. weights: (B,),
+    1 where the answer came out right."""
 
     shares: Tensor
     weights: Tensor
-    right: Tensor
 
 
-def proven_credit(model: PreTrainedModel, asked: AskedPictures) -> Proven:
-    """Try the derivative as it is, spread along its row (as print runs), and spread all around (as things are): leaves
-    are laid by each, and the one from which the answer is likeliest is the credit."""
-    found = detail_credit(model, asked)
-    plain = credit_shares(found.cells)[:, None]
-    several = torch.cat([plain, F.avg_pool2d(plain, (1, 3), 1, (0, 1)), F.avg_pool2d(plain, 3, 1, 1)], 1)
-    budget = max(1, round(PROOF_KEEP * several[0, 0].numel()))
-    leaves = overlay(several.flatten(0, 1), [budget] * (3 * len(plain))).cells.unflatten(0, (-1, 3))
-    judged = judge(model, asked, leaves)
-    best = judged.log_likelihood.argmax(1)
-    each = torch.arange(len(best), device=best.device)
-    shares, right = several[each, best], judged.right[each, best]
-    shares = shares / shares.sum((1, 2), keepdim=True).clamp_min(torch.finfo(shares.dtype).tiny)
-    return Proven(shares, torch.where(right, 1.0, UNPROVEN), found.right)
+@torch.no_grad()
+def pass_credit(model: PreTrainedModel, asked: AskedPictures, most: int = 2048) -> Credit:
+    """Look again and again where the right answer becomes likeliest, and credit the ground that was looked at.
+
+    The first look is coarse. Then, for each place, two passes: every window of the picture is shown beside what was
+    seen before, and of the best one every smaller window. What a place gains in the answer's log-likelihood is known
+    behind its second pass; credit falls by a tenth for every step back (`returns_to_go`). Within a pass it is spread
+    over the windows by how likely the answer is from each."""
+    rows, cols = (side // CELL for side in asked.pictures.shape[2:])
+    device, number = asked.pictures.device, len(asked.pictures)
+    high, wide = min(WINDOW[0], rows), min(WINDOW[1], cols)
+    lefts = np.unique(np.append(np.arange(0, cols - wide + 1, wide // 2), cols - wide))
+    windows = torch.from_numpy(windows_at(np.arange(rows - high + 1), lefts, high, wide)).to(device)
+    inside = [torch.from_numpy(one).to(device) for one in windows_inside(np.array([0, 0, high, wide]))]
+    said = (asked.answer_ids > 0).sum(1, keepdim=True) + 1  # and the end of the turn
+    step = 1 << OVERVIEW
+    seen = torch.cartesian_prod(*(torch.arange(0, side, step, device=device) for side in (rows, cols)))
+    seen = F.pad(seen, (0, 1), value=OVERVIEW).expand(number, 1, -1, -1)
+
+    def shown(several: Tensor) -> tuple[Tensor, Tensor]:
+        """(B, W, 4) windows of one size, each beside what was seen → log-likelihoods and right answers (B, W)."""
+        leaves = torch.cat([seen.expand(-1, several.shape[1], -1, -1), window_leaves(several)], 2)
+        found = judge(model, asked, leaves, most)
+        return found.log_likelihood * said, found.right
+
+    before = judge(model, asked, seen, most).log_likelihood * said
+    rewards, ground = [], []
+    for _ in range(PLACES):
+        logs, _ = shown(windows.expand(number, -1, -1))
+        best = windows[logs.argmax(1)]
+        smaller = [one + best[:, None, [0, 1, 0, 1]] for one in inside]
+        closer, rights = (torch.cat(parts, 1) for parts in zip(*map(shown, smaller), strict=True))
+        areas = torch.cat([(one[..., 2:] - one[..., :2]).prod(-1) for one in smaller], 1)
+        chosen = (closer - CELL_PRICE * areas).argmax(1, keepdim=True)
+        ground += [
+            likely_ground(windows.expand(number, -1, -1), logs, rows, cols),
+            likely_ground(torch.cat(smaller, 1), closer - CELL_PRICE * areas, rows, cols),
+        ]
+        rewards += [torch.zeros_like(before), (closer.gather(1, chosen) - before).clamp_min(0)]
+        before, right = logs.amax(1, keepdim=True), rights.gather(1, chosen)[:, 0]
+        seen = torch.cat([seen, window_leaves(best[:, None])], 2)
+    credit = returns_to_go(torch.cat(rewards, 1))
+    shares = (credit[..., None, None] * torch.stack(ground, 1)).sum(1)
+    total = shares.sum((1, 2), keepdim=True)
+    shares = torch.where(total > LEAST_GAIN, shares / total.clamp_min(LEAST_GAIN), 0.0)
+    return Credit(shares, torch.where(right, 1.0, UNPROVEN) * (total[:, 0, 0] > LEAST_GAIN))
+
+
+def likely_ground(windows: Tensor, logs: Tensor, rows: int, cols: int) -> Tensor:
+    """Windows (B, W, 4) and the answer's log-likelihood from each (B, W) → (B, rows, cols): where it is seen."""
+    top, left, bottom, right = (side[..., None] for side in windows.unbind(-1))
+    row, col = torch.arange(rows, device=logs.device), torch.arange(cols, device=logs.device)
+    down, across = ((row >= top) & (row < bottom)).to(logs), ((col >= left) & (col < right)).to(logs)
+    each = logs.softmax(1) / (down.sum(-1) * across.sum(-1))
+    return torch.einsum("bw,bwr,bwc->brc", each, down, across)
+
+
+def shares_of(truth: Tensor) -> Tensor:
+    """(B, rows, columns) in {0, 1} → each place's share of what its picture needs."""
+    return truth / truth.sum((1, 2), keepdim=True).clamp_min(1)
 
 
 def share_loss(log_mass: Tensor, shares: Tensor, weights: Tensor | None = None) -> Tensor:
@@ -233,6 +232,7 @@ BLANK = 16  # of 255: a cell whose pixels differ by less is blank
 # What a cell of a window costs, in the answer's log-likelihood; and the share of all likelihood that must lie on
 # windows that meet the best one.
 CELL_PRICE, SURE = 0.5, 0.5
+LEAST_GAIN = 0.1  # of a picture's passes together, in the answer's log-likelihood; less than that is noise
 
 
 class Creditor:
@@ -274,13 +274,13 @@ def window_boxes(reader: PreTrainedModel, pixels: np.ndarray, query: str, answer
 
     def worth(windows: np.ndarray) -> np.ndarray:
         """(W, 4) windows of one size → (W,): log-likelihood of the whole answer, each of them seen alone."""
-        leaves = torch.from_numpy(window_leaves(windows)).to(device)[None]
+        leaves = window_leaves(torch.from_numpy(windows)).to(device)[None]
         return judge(reader, batch, leaves).log_likelihood[0].float().cpu().numpy() * said
 
     high, wide = min(2, rows), min(cols, int(np.clip(2 + -(-len(answer) // 2), *WIDTHS)))
     lefts = np.unique(np.append(np.arange(0, cols - wide + 1, max(1, wide // 2)), cols - wide))
     windows = windows_at(np.arange(rows - high + 1), lefts, high, wide)
-    cells = window_leaves(windows)
+    cells = window_leaves(torch.from_numpy(windows)).numpy()
     windows = windows[marked_cells(picture)[cells[..., 0], cells[..., 1]].any(1)]
     if not len(windows):
         return np.zeros((0, 4)), NOTHING
@@ -319,9 +319,8 @@ def windows_inside(window: np.ndarray) -> list[np.ndarray]:
     ]
 
 
-def window_leaves(windows: np.ndarray) -> np.ndarray:
-    """(W, 4) windows of one size → (W, N, 3) their cells, in raster order."""
-    high, wide = windows[0, 2:] - windows[0, :2]
-    down, across = (grid.ravel() for grid in np.meshgrid(np.arange(high), np.arange(wide), indexing="ij"))
-    row, col = windows[:, :1] + down, windows[:, 1:2] + across
-    return np.stack([row, col, np.zeros_like(row)], -1)
+def window_leaves(windows: Tensor) -> Tensor:
+    """(…, 4) windows of one size → (…, N, 3) their cells, in raster order."""
+    high, wide = (windows[..., 2:] - windows[..., :2]).flatten(0, -2)[0].tolist()
+    cells = torch.cartesian_prod(*(torch.arange(side, device=windows.device) for side in (high, wide)))
+    return F.pad(windows[..., None, :2] + cells, (0, 1))

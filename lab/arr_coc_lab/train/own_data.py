@@ -2,7 +2,7 @@
 
 A folder with records.jsonl (as `needle --export` and `pages` write it), a .jsonl file, or a .parquet file (image: a
 path, or the bytes of a picture). Paths are relative to the file. Boxes are x0, y0, x1, y1 in 0–1 of the picture. What
-cannot be used is told once, with its line, and skipped; or refused, with `strict`.
+cannot be used is told once, with its line, and skipped.
 """
 
 from __future__ import annotations
@@ -213,10 +213,8 @@ def spelt(text: str) -> str:
     return re.sub(r"^\W+|\W+$|\s+", "", text.lower())
 
 
-def read_own(
-    path: str | Path, source: str = "boxes", *, strict: bool = False, say: Callable[[str], None] = tell_aside
-) -> OwnData:
-    """The records that can be learned from, the others told once by `say`, or refused together with `strict`.
+def read_own(path: str | Path, source: str = "boxes", *, say: Callable[[str], None] = tell_aside) -> OwnData:
+    """The records that can be learned from, the others told once by `say`.
 
     source: what must be known of each: its boxes; its answer ("outcomes"); or the answer and words among which it
     stands ("words": those of the record, else by OCR), from which its boxes are made."""
@@ -235,8 +233,6 @@ def read_own(
         raise InputError(
             f"{path} holds no record that can be used (of {len(checked)}); each needs image, query and {NEEDED[source]}"
         )
-    if strict and data.bad:
-        raise InputError(f"--strict: {len(data.bad)} of {len(checked)} records of {path} cannot be used; mend them")
     return data
 
 

@@ -18,7 +18,7 @@ from ..worlds.needle import FAMILIES, render
 from ..worlds.needle.batch import CELL, CELL_CLASSES, FIRST_COLOUR, NeedleBatch
 from ..worlds.needle.difficulty import as_difficulty
 from ..worlds.needle.draws import Draws
-from ..worlds.needle.renderer import finish_batch, lay_out, plan_of
+from ..worlds.needle.renderer import finish_batch, lay_out
 from ..worlds.needle.scene import NeedleScene
 
 # Rows and columns of sub-cells in a leaf. Letters are narrower than they are high: of those of drawn pages, square
@@ -65,7 +65,7 @@ def render_glyphs(
     knobs, device = as_difficulty(None, size), torch.device(device)
     with torch.autocast(device.type, enabled=False):
         index = torch.arange(start, start + number, device=device)
-        draws = Draws.of(seed, split, family, index, plan=plan_of(family, (size[0], size[1]), knobs, False))
+        draws = Draws.of(seed, split, family, index)
         scene = lay_out(family, draws, size, split, knobs)
         return finish_batch(scene, draws, index, family, split, seed, size), glyphs_of(scene, size)
 

@@ -12,7 +12,6 @@ their logarithm.
 from __future__ import annotations
 
 import random
-from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -22,7 +21,7 @@ from torch import Tensor
 from arr_coc.core.alphabet import IDS, lower_case
 
 from ..worlds.constants import constant
-from ..worlds.needle.draws import DrawPlan, FloatDraws, scattered
+from ..worlds.needle.draws import FloatDraws, scattered
 from ..worlds.needle.paint import part
 from ..worlds.needle.renderer import Asked
 from ..worlds.print.atlas import PrintAtlas, load_atlas
@@ -57,11 +56,6 @@ class Printed(NamedTuple):
     def boxes(self, atlas: PrintAtlas) -> Tensor:
         """(B, G, 4) float32: every letter's ink in pixels of the picture, in the order of `glyphs`."""
         return self.wear.moved_boxes(self.runs.boxes(atlas).flatten(1, 2))
-
-
-@cache
-def _plan(size: tuple[int, int]) -> DrawPlan:
-    return DrawPlan()
 
 
 class PrintWorld:
@@ -101,7 +95,7 @@ class PrintWorld:
     ) -> tuple[FloatDraws, Printed]:
         """The pictures with all that is known about them. worn: as scanners and cameras leave them."""
         index = torch.arange(number, device=self.device) + start
-        draws = FloatDraws.of(self.seed, self.split, "print/pages", index, plan=_plan((size[0], size[1])))
+        draws = FloatDraws.of(self.seed, self.split, "print/pages", index)
         stage = PrintStage(draws, *size, self.atlas, self.faces, self.common, self.smallest)
         which = self.layouts.choose(draws, self.shares)
         sheet = self.layouts.lay_out(stage, self.bank, which)

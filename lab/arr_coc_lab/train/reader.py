@@ -106,10 +106,12 @@ def see(model: PreTrainedModel, pictures: Tensor, leaves: Tensor) -> tuple[Visua
 @dataclass(frozen=True)
 class AnswerReading:
     """loss: mean cross entropy of the answers' characters. right: (B,) bool, every character right (teacher forced,
-    which for exact match is the same as greedy decoding)."""
+    which for exact match is the same as greedy decoding). characters: (B,) share of them that is right behind true
+    ones."""
 
     loss: Tensor
     right: Tensor
+    characters: Tensor
 
 
 def read(model: PreTrainedModel, batch: NeedleBatch, leaves: Tensor) -> AnswerReading:
@@ -122,7 +124,7 @@ def read(model: PreTrainedModel, batch: NeedleBatch, leaves: Tensor) -> AnswerRe
     logits, wanted = model.lm_head(output.last_hidden_state[:, :-1][said]).float(), prompt.input_ids[:, 1:][said]
     wrong = (logits.argmax(-1) != wanted).float()
     missed = torch.zeros(len(batch), device=wrong.device).index_add_(0, said.nonzero()[:, 0], wrong)
-    return AnswerReading(F.cross_entropy(logits, wanted), missed == 0)
+    return AnswerReading(F.cross_entropy(logits, wanted), missed == 0, 1 - missed / said.sum(1))
 
 
 def glyph_loss(logits: Tensor, target: Tensor) -> Tensor:
@@ -187,17 +189,15 @@ class AnswerLosses(NamedTuple):
 
 
 class ReaderLosses(NamedTuple):
-    """What one batch taught; answers: None where the language model was not run."""
+    """What one batch taught."""
 
     dense: DenseLosses
-    answers: AnswerLosses | None
+    answers: AnswerLosses
 
     def total(self) -> Tensor:
         dense, answers = self.dense, self.answers
-        loss = dense.glyph + dense.patches + dense.thing
-        if answers is not None:
-            loss = loss + answers.answer + POINT_WEIGHT * (answers.pointing + answers.copying)
-        return loss
+        reading = dense.glyph + dense.patches + dense.thing
+        return reading + answers.answer + POINT_WEIGHT * (answers.pointing + answers.copying)
 
 
 class PictureWindow(NamedTuple):
@@ -215,13 +215,8 @@ class PictureWindow(NamedTuple):
         return torch.stack([row + self.top, col + self.left, level], -1)
 
 
-def cut_blocks(
-    batch: ReaderBatch, blocks: Sequence[Tensor], levels: int, dtype: torch.dtype, whole: bool = False
-) -> list[Tensor]:
-    """The patches of every look. levels: mip levels, one more than that of the coarsest leaf. whole: every look is all
-    leaves of level 0 in raster order."""
-    if whole:
-        return [swift.cut_whole(batch.pictures, dtype) for _ in blocks]
+def cut_blocks(batch: ReaderBatch, blocks: Sequence[Tensor], levels: int, dtype: torch.dtype) -> list[Tensor]:
+    """The patches of every look. levels: mip levels, one more than that of the coarsest leaf."""
     return [swift.cut_patches(batch.pictures, each.expand(len(batch), -1, -1), levels, dtype) for each in blocks]
 
 
@@ -232,14 +227,13 @@ def reader_losses(
     patches: Sequence[Tensor],
     kept: Tensor | None = None,
     window: PictureWindow | None = None,
-    answering: bool = True,
 ) -> ReaderLosses:
     """Losses of B pictures with K questions each.
 
     blocks: leaves (B, N, 3) of one look, or of several looks after one another: the leaves of each look see each other
     in the tower, and stand behind those of the look before in the prompt; (1, N, 3) where all pictures have the same.
     patches: theirs, from `cut_blocks`. kept: (B, n), the tokens that the language model gets; all where None. window:
-    where the canvas lies in a larger picture. answering: False leaves out the questions.
+    where the canvas lies in a larger picture.
     """
     core, batch_size = reader.mini.model, len(batch)
     window = window or PictureWindow(0, 0, *batch.grid)
@@ -256,8 +250,6 @@ def reader_losses(
         )
     shown = leaves.expand(batch_size, -1, -1)
     dense = dense_losses(reader, batch, shown, seen)
-    if not answering:
-        return ReaderLosses(dense, None)
     answer, right, thought = answer_loss(core, seen, batch, leaves, window)
     said = batch.said.flatten(0, 1)[:, 1:]
     # The token before the answer's first: it has read the whole question and nothing of the answer.
@@ -314,7 +306,8 @@ def named_letters(reader: Reader, pictures: Tensor, dtype: torch.dtype) -> tuple
     cells = torch.arange(rows * cols, device=pictures.device)
     leaves = torch.stack([cells // cols, cells % cols, torch.zeros_like(cells)], -1)[None]
     # With gradients, though nobody wants them: what was compiled for the training serves here too.
-    seen = see_blocks(reader.mini.model, [leaves], [swift.cut_whole(pictures, dtype)], PictureWindow(0, 0, rows, cols))
+    patches = swift.cut_patches(pictures, leaves.expand(len(pictures), -1, -1), 1, dtype)
+    seen = see_blocks(reader.mini.model, [leaves], [patches], PictureWindow(0, 0, rows, cols))
     with torch.no_grad():
         return reader.heads(seen.embeds)[0].argmax(-1), leaves.expand(len(pictures), -1, -1)
 

@@ -16,16 +16,15 @@ from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
-from arr_coc.core.alphabet import NUMBER_OF_IDS, QUESTION, SPACE
+from arr_coc.core.alphabet import NUMBER_OF_IDS, SPACE
 from arr_coc.core.errors import InputError
 
 from ..worlds.constants import constant
 from ..worlds.needle.batch import CELL, FIRST_COLOUR
 from ..worlds.needle.difficulty import Difficulty, as_difficulty
 from ..worlds.needle.draws import Draws
-from ..worlds.needle.renderer import Asked, asked_of, finish_batch, lay_out, plan_of
+from ..worlds.needle.renderer import Asked, asked_of, finish_batch, lay_out
 from .allocations import (
     KINDS,
     LOOK_AGAIN,
@@ -59,15 +58,14 @@ Batch = TypeVar("Batch", bound=TensorFields)
 class ReaderBatch:
     """P pictures of one canvas with K questions each.
 
-    pictures: (P, 3, H, W) uint8. questions: (P, K, 96) uint8 characters. tails: (P, K, T) uint8 tokens of question and
-    answer; heard: the same as the reader is told them (`misheard`); said: (P, K, T) bool, the answer's. targets: (P, K,
-    rows, cols) bool, cells that a question needs. copied: (P, K, T) int32: where the letter of an answer stands that
-    the picture shows, as the number of its sub-cell in raster order; −1 for all other tokens. fine, coarse: (P, h, w)
-    uint8 glyph boards of depth 0 and 1, 255 for "do not ask". things: (P, rows, cols, classes).
+    pictures: (P, 3, H, W) uint8. tails: (P, K, T) uint8 tokens of question and answer; heard: the same as the reader is
+    told them (`misheard`); said: (P, K, T) bool, the answer's. targets: (P, K, rows, cols) bool, cells that a question
+    needs. copied: (P, K, T) int32: where the letter of an answer stands that the picture shows, as the number of its
+    sub-cell in raster order; −1 for all other tokens. fine, coarse: (P, h, w) uint8 glyph boards of depth 0 and 1, 255
+    for "do not ask". things: (P, rows, cols, classes).
     """
 
     pictures: Tensor
-    questions: Tensor
     tails: Tensor
     heard: Tensor
     said: Tensor
@@ -95,7 +93,7 @@ class ReaderBatch:
     def one_question(self, which: Tensor) -> ReaderBatch:
         """Only question `which` (P,) of each picture."""
         row = torch.arange(len(self), device=which.device)
-        names = ("questions", "tails", "heard", "said", "targets", "copied")
+        names = ("tails", "heard", "said", "targets", "copied")
         return replace(self, **{name: getattr(self, name)[row, which][:, None] for name in names})
 
 
@@ -114,10 +112,9 @@ def render_reader_batch(
     split = "train"
     knobs = as_difficulty(difficulty, size)
     device = torch.device(device)
-    plan = plan_of(family, (size[0], size[1]), knobs, False)
     with torch.autocast(device.type, enabled=False):
         index = torch.arange(number, device=device) + start
-        drawn = [Draws.of(seed, split, family, index, question=each, plan=plan) for each in range(questions)]
+        drawn = [Draws.of(seed, split, family, index, question=each) for each in range(questions)]
         scenes = [lay_out(family, draws, size, split, knobs) for draws in drawn]
         batch = finish_batch(scenes[0], drawn[0], index, family, split, seed, size)
         glyphs = glyphs_of(scenes[0], size)
@@ -139,14 +136,12 @@ def reader_batch(
     asked, where that is not as they were written."""
     size = pictures.shape[2], pictures.shape[3]
     rows, cols = size[0] // CELL, size[1] // CELL
-    plain = [F.pad(each.question_ids, (0, QUESTION - each.question_ids.shape[1])).to(torch.uint8) for each in asked]
     if words is not None:
         asked = [each._replace(question_ids=ids) for each, ids in zip(asked, words, strict=True)]
     tails = [chat_tail(each.question_ids, each.answer_ids, TAIL) for each in asked]
     told = torch.stack([tail for tail, _ in tails], 1)
     return ReaderBatch(
         pictures,
-        torch.stack(plain, 1),
         told,
         told,
         torch.stack([said for _, said in tails], 1),
@@ -307,7 +302,7 @@ class CanvasStage:
     at_latest: float = 1.1
 
 
-# Only canvases without an odd edge in their tree, see `LeafTable`. All are square: windows in larger pictures show the
+# Only canvases without an odd edge in their tree, see `looks`. All are square: windows in larger pictures show the
 # reader other shapes, and every further canvas costs its buffer and its compiled steps a minute before it is read.
 STAGES = (
     CanvasStage({(128, 128): 1.0}, read_well=0.93, at_latest=0.08),

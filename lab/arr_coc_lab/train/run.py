@@ -30,9 +30,8 @@ import math
 import os
 import random
 import shutil
-import sys
 import threading
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,7 +44,6 @@ from torch import Tensor, nn
 
 from arr_coc.core.errors import InputError
 from arr_coc.core.folders import write_json, writing
-from arr_coc.core.plugins import load_function
 from arr_coc.core.values import JsonObject
 
 from ..options import option, parse, plain
@@ -68,7 +66,6 @@ class RunOptions:
     seconds: float = option(480.0, "how long this run may take, drawing included")
     total: float = option(0.0, "seconds of the whole training, all runs together; 0: those of this run")
     steps: int = option(0, "end after so many steps, all runs together, and be exactly repeatable; 0: by the time")
-    accumulate: int = option(1, "batches whose gradients make one step")
     seed: int = option(0, "of every random choice")
     device: str = option("", "cpu, cuda, cuda:1; empty: a GPU where there is one")
     folder: Path = option(Path("runs/train"), "where the checkpoint and the curve are kept")
@@ -152,12 +149,9 @@ class Training(Generic[Own]):
 
     def step(self, at: Moment) -> Notes:
         """Make one update; the learning rates are set."""
-        notes: Notes = {}
-        for _ in range(self.options.accumulate):
-            loss, more = self.loss(at)
-            self.accelerator.backward(loss)
-            notes = {"loss": loss, **more}
-        return {"loss": notes.pop("loss"), "gradient": self.update(), **notes}
+        loss, notes = self.loss(at)
+        self.accelerator.backward(loss)
+        return {"loss": loss, "gradient": self.update(), **notes}
 
     def update(self) -> Tensor:
         """Step every optimizer; return the norm of the gradient before it was clipped."""
@@ -227,7 +221,7 @@ def torch_scope(seed: int | None = None, matmul: str | None = None, threads: int
 
 @contextmanager
 def accelerator_for(options: RunOptions) -> Generator[Accelerator]:
-    """Yield the accelerator of one training: device, bfloat16 on a GPU, accumulation."""
+    """Yield the accelerator of one training: device, and bfloat16 on a GPU."""
     try:
         from accelerate import Accelerator
         from accelerate.state import AcceleratorState
@@ -237,8 +231,7 @@ def accelerator_for(options: RunOptions) -> Generator[Accelerator]:
         torch.cuda.set_device(options.device)
     on_cpu = options.device == "cpu" or not torch.cuda.is_available()
     try:
-        precision = "no" if on_cpu else "bf16"
-        yield Accelerator(cpu=on_cpu, mixed_precision=precision, gradient_accumulation_steps=options.accumulate)
+        yield Accelerator(cpu=on_cpu, mixed_precision="no" if on_cpu else "bf16")
     finally:
         # Another training of this process may want another device.
         AcceleratorState._reset_state(reset_partial_state=True)
@@ -443,25 +436,15 @@ def command(
     kind: Callable[[Any, Any], Training[Any]],
     options: type[RunOptions],
     doc: str | None,
-    own: Callable[..., None] | str | None = None,
-) -> Callable[..., None]:
-    """Return the `main` of a training, also for `python -m arr_coc_lab.train.NAME`. own: the program, or "module:name"
-    of it, that takes over where the line names records of the user's own (`own_data`)."""
+    own: Callable[[Sequence[str]], None] | None = None,
+) -> Callable[[Sequence[str]], None]:
+    """Return the `main` of a training. own: the `main` that takes over where the line names the user's own records
+    (`own_data`)."""
 
-    def main(arguments: Iterable[str] | None = None) -> None:
-        given = sys.argv[1:] if arguments is None else list(arguments)
-        if own is not None and any(one.split("=")[0] == "--data" for one in given):
-            load_function(own)(given)
+    def main(arguments: Sequence[str]) -> None:
+        if own is not None and any(one.split("=")[0] == "--data" for one in arguments):
+            own(arguments)
         else:
-            train(kind, parse(options, given, doc))
+            train(kind, parse(options, arguments, doc))
 
     return main
-
-
-def door(main: Callable[[], None]) -> None:
-    """Run a module's `main` as a program: a user's mistake is one line and exit code 2."""
-    try:
-        main()
-    except InputError as error:
-        print(f"error: {error}", file=sys.stderr)
-        sys.exit(2)

@@ -26,6 +26,7 @@ from ..worlds.needle.renderer import Asked
 from ..worlds.office import make_page, side_by_side
 from .allocations import box_cover
 from .mini_model import ADDITIONS
+from .own_data import OwnRecord
 from .pictures import Glyphs, render_glyphs
 from .print_world import PrintWorld
 
@@ -192,7 +193,11 @@ def _most_characters(place: Tensor) -> Tensor:
 def page_shelf(split: str, seed: int, number: int, device: torch.device | str, workers: int = 1) -> Shelf:
     """`number` pages of Office World, with every question about them."""
     jobs = ((split, seed, page) for page in range(number))
-    pages = [page for page in side_by_side(shelved_page, jobs, workers) if len(page.questions)]
+    return shelf_of([page for page in side_by_side(shelved_page, jobs, workers) if len(page.questions)], device)
+
+
+def shelf_of(pages: Sequence[ShelvedPage], device: torch.device | str) -> Shelf:
+    """Pages of any size, laid up."""
     most = max(len(page.letters) for page in pages)
     letters = [F.pad(page.letters, (0, 0, 0, most - len(page.letters)), value=-1e6) for page in pages]
     numbers = torch.arange(len(pages)).repeat_interleave(torch.tensor([len(page.questions) for page in pages]))
@@ -229,6 +234,18 @@ def shelved_page(job: tuple[str, int, int]) -> ShelvedPage:
         torch.from_numpy(np.array(boxes)),
         torch.from_numpy(np.array(contexts)),
     )
+
+
+def own_page(record: OwnRecord) -> ShelvedPage:
+    """A record of the user's own, whose letters nobody knows; of too many boxes the largest."""
+    pixels = record.pixels
+    scale = np.array([pixels.shape[1], pixels.shape[0]] * 2)
+    boxes, contexts = (
+        torch.from_numpy(fixed_number(found[np.argsort(-np.prod(found[:, 2:] - found[:, :2], 1))] * scale, most)[None])
+        for found, most in ((record.boxes, MOST_BOXES), (record.context, MOST_CONTEXTS))
+    )
+    question = torch.tensor([question_row(record.query)], dtype=torch.uint8)
+    return ShelvedPage(pixels, torch.full((1, 3), -1e6), question, boxes, contexts)
 
 
 def fixed_number(boxes: np.ndarray, number: int) -> np.ndarray:

@@ -59,14 +59,11 @@ class CompiledPiece(Generic[Given, Made]):
         return self.run(*given, **named)
 
 
-def compile_pieces(wanted: bool = True, dynamic: bool | None = True, backend: str = "inductor") -> None:
-    """From now on in this process: every piece compiled, or none. dynamic: one compilation for all lengths and numbers
-    of pictures; None: for the first of each, and then for all."""
+def compile_pieces(wanted: bool = True, backend: str = "inductor") -> None:
+    """From now on in this process: every piece compiled, once for all lengths and numbers of pictures, or none."""
     setattr(torch._dynamo.config, "recompile_limit", 64)  # noqa: B010  # its type is that of its default
     for piece in PIECES:
-        piece.run = (
-            torch.compile(piece.work, dynamic=dynamic, fullgraph=True, backend=backend) if wanted else piece.work
-        )
+        piece.run = torch.compile(piece.work, dynamic=True, fullgraph=True, backend=backend) if wanted else piece.work
 
 
 def pair(first: int, second: int, device: torch.device) -> Tensor:
@@ -79,13 +76,6 @@ def cut_patches(pictures: Tensor, leaves: Tensor, levels: int, dtype: torch.dtyp
     pixels = pictures.to(dtype).div_(127.5).sub_(1)
     pyramid = mip_pyramid(pixels, levels, cell=32, patch_size=16)
     return gather_leaf_patches(pyramid, leaves, merge=2, temporal=1)
-
-
-def cut_whole(pictures: Tensor, dtype: torch.dtype) -> Tensor:
-    """The same for all leaves of level 0 in raster order: nothing is gathered, only laid out anew."""
-    batch, channels, height, width = pictures.shape
-    blocks = pictures.view(batch, channels, height // 32, 2, 16, width // 32, 2, 16).permute(0, 2, 5, 3, 6, 1, 4, 7)
-    return blocks.to(dtype, memory_format=torch.contiguous_format).div_(127.5).sub_(1).view(-1, channels * 256)
 
 
 def run_tower(tower: Any, patches: Tensor, leaves: Tensor, grid: tuple[int, int]) -> Seen:

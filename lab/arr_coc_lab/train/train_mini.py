@@ -1,7 +1,6 @@
 """`arr-coc train mini`: make the bundled model from drawn pictures. A stopped run goes on.
 
-On your own pictures: `arr-coc train mini --data FOLDER --seconds 600 --out my-mini`. That training has other options;
-`arr-coc train mini --data . --help` lists them.
+On your own pictures: `arr-coc train lora --data FOLDER`, whose model is mini unless another is named.
 
 The recipe: small canvases first, a target in every visual token, Muon for the matrices, mixed allocations from the
 start. Straight questions on large canvases never left chance, and large batches left too few steps. What came out is
@@ -26,7 +25,7 @@ from arr_coc.knowing.scorer.reading_scorer import ReadingScorer
 
 from ..options import option
 from ..worlds.print.layouts import SMALLEST
-from .allocations import Kind, LeafTable, coarsest_of, even_tree_of
+from .allocations import Kind, coarsest_of, even_tree_of, looks
 from .evaluate import FAMILIES
 from .mini_model import MiniConfig, TrainingState, build_mini, load_shipped
 from .pictures import board_targets, vary
@@ -51,7 +50,7 @@ from .reader_examples import (
     render_reader_batch,
     whose_turn,
 )
-from .run import Moment, Notes, RunOptions, Schedule, Training, command, door
+from .run import Moment, Notes, RunOptions, Schedule, Training, command
 from .swift import Prefetcher, Twin, compile_pieces, make_optimizers
 
 if TYPE_CHECKING:
@@ -82,7 +81,6 @@ class MiniOptions(RunOptions):
     print: str = option("", "an atlas of type to set pages from, beside Needle World; needle: from its own type")
     print_share: float = option(0.6, "of the pictures, those set from type")
     smallest_type: float = option(SMALLEST, "em in pixels of the smallest type that is set; judged is all from 6 on")
-    letter_share: float = option(0.0, "of the steps, those that only name the letters in every token")
     window_share: float = option(0.3, "of the steps, those that see a part of a larger picture")
     eager: bool = option(False, "do not compile the reader, which takes a minute and makes a GPU twice as fast")
     misheard: float = option(0.12, "of an answer's letters, those shown wrong while the reader learns to say it")
@@ -128,7 +126,6 @@ class MiniTraining(Training[MiniOptions]):
         self.number = self.done["rendered"]
         self.ahead: Prefetcher[tuple[Origin, ReaderBatch]] = Prefetcher(self.render_next, self.device)
         self.buffers: dict[Size, RingBuffer[ReaderBatch]] = {}
-        self.tables: dict[Size, LeafTable] = {}
         # Batches rendered and stored so far, and pictures read so far, by canvas: what decides which one comes next.
         self.rendered: dict[Size, int] = {}
         self.stored: dict[Size, int] = {}
@@ -190,7 +187,6 @@ class MiniTraining(Training[MiniOptions]):
             share = min(1.0, 2 * STAGES[self.done["stage"]].canvases[size])
             room = min(16_384, share * PIXELS_A_BUFFER / (size[0] * size[1]))
             self.buffers[size] = RingBuffer(max(len(FAMILIES) * len(batch), round(room * self.options.scale)))
-            self.tables[size] = LeafTable(even_tree_of(size), self.device)
         self.buffers[size].add(batch, tuple(origin))
         self.stored[size] = self.stored.get(size, 0) + 1
 
@@ -225,27 +221,24 @@ class MiniTraining(Training[MiniOptions]):
         self.rendered = dict(self.stored)
         for size, kept in state["buffers"].items():
             self.buffers[size] = RingBuffer.of_state(kept, lambda origin: self.render(Origin(*origin)))
-            self.tables[size] = LeafTable(even_tree_of(size), self.device)
 
     def step(self, at: Moment) -> Notes:
-        """One update; some name the letters in every token and do not wait for the language model. How well letters are
-        read limits everything else: nine right out of ten leave a third of answers of ten letters."""
+        """One update. How well letters are read limits everything else: nine right out of ten leave a third of answers
+        of ten letters."""
         self.chance["chance"].random()  # not used: keeps runs of a seed what they were in 0.3.0
-        letters = self.chance["chance"].random() < self.options.letter_share
+        self.chance["chance"].random()  # not used either
         pages, kind = self.next_batch(at)
         size = pages.size
         targets = pages.targets[:, 0].float()
-        blocks, kept = self.tables[size].looks(kind, targets, self.pick)
-        patches = cut_blocks(pages, blocks, coarsest_of(size) + 1, self.dtype, kind.whole)
-        found = reader_losses(self.twin.worker, pages, blocks, patches, kept, self.window(size), not letters)
+        blocks, kept = looks(kind, targets, even_tree_of(size), self.pick)
+        patches = cut_blocks(pages, blocks, 1 if kind.whole else coarsest_of(size) + 1, self.dtype)
+        found = reader_losses(self.twin.worker, pages, blocks, patches, kept, self.window(size))
         found.total().backward()
         self.twin.pull_gradients()
         self.update()
         self.twin.push_weights()
         self.done["pictures"] += len(pages)
         self.done["rendered"] = self.number
-        if found.answers is None:
-            return {f"letters {size[0]} {kind.name}": found.dense.glyph_right}
         notes = {
             f"right {size[0]} {kind.name}": found.answers.right.float().mean(),
             "thing": found.dense.thing,
@@ -293,7 +286,4 @@ class MiniTraining(Training[MiniOptions]):
         return {**self.modules, SCORER: self.scorer}
 
 
-main = command(MiniTraining, MiniOptions, __doc__, own="arr_coc_lab.train.train_prompts:mini_main")
-
-if __name__ == "__main__":
-    door(main)
+main = command(MiniTraining, MiniOptions, __doc__)

@@ -9,15 +9,15 @@ page. Three losses: which cells (as a distribution and one by one), and which le
 
 `--data` goes on from the bundled scorer on your own pictures (records as `own_data` reads them): from boxes; from
 words, among which the answer is looked for; or, with `--from outcomes`, from answers alone (`outcomes`). Little data
-must not ruin what the scorer knows: a share of every batch is drawn, the layers that read letters stay as they are
-unless `--all-layers`, and a running mean of the weights is exported. The folder that `--out` names is used by path:
-look(image, question, relevance="my-scorer"). That training has other options; `--data . --help` lists them.
+must not ruin what the scorer knows: a share of every batch is drawn, the layers that read letters stay as they are,
+and a running mean of the weights is exported. The folder that `--out` names is used by path: look(image, question,
+relevance="my-scorer"). That training has other options; `--data . --help` lists them.
 """
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -29,7 +29,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from arr_coc.core.alphabet import question_row
 from arr_coc.core.errors import InputError
 from arr_coc.core.folders import MINI, SCORER, part_folder, whole_folder, write_json
 from arr_coc.core.plugins import load_function
@@ -37,21 +36,19 @@ from arr_coc.core.values import JsonObject
 from arr_coc.knowing.scorer.reading_scorer import CELL, ReadingScorer
 
 from ..options import option
-from .onnx_graphs import write_scorer_graphs
 from .own_data import OwnRecord, read_own, split_by_picture, write_records
 from .print_world import PrintWorld
-from .run import Moment, Notes, Own, RunOptions, Schedule, Training, command, door
+from .run import Moment, Notes, Own, RunOptions, Schedule, Training, command
 from .scorer_worlds import (
-    MOST_BOXES,
-    MOST_CONTEXTS,
     Lessons,
     Shelf,
-    Stack,
     draw_lessons,
     joined,
     needle_shelf,
+    own_page,
     page_shelf,
     print_shelf,
+    shelf_of,
 )
 from .swift import make_optimizers
 
@@ -151,6 +148,8 @@ def covered_shares(name: str, found: list[Tensor]) -> dict[str, float]:
 
 def export_scorer(scorer: ReadingScorer, folder: Path) -> None:
     """Write the folder of a scorer: config.json, and model.safetensors in half precision."""
+    from .onnx_graphs import write_scorer_graphs  # where nothing is exported, onnx need not be installed
+
     with whole_folder(folder) as made:
         copy.deepcopy(scorer).cpu().half().save_pretrained(made)
         write_scorer_graphs(made)
@@ -301,16 +300,12 @@ class OwnOptions(RunOptions):
     source: str = option("boxes", "what is learned from", flag="--from", choices=("boxes", "outcomes", "words"))
     start: str = option("bundled", "the scorer to go on from: bundled, or a folder")
     reader: str = option(MINI, "with outcomes: the frozen reader; mini, or an export of `train mini`")
-    strict: bool = option(False, "refuse the data where one record cannot be used, instead of skipping it")
     held_out: float = option(0.2, "share of the pictures that are judged on and never learned from")
     mix: float = option(0.5, "share of every batch that is drawn, so that little data does not ruin the scorer")
     drawn: int = option(210, "Needle pictures that are drawn for that")
-    pages: int = option(0, "pages of Office World to mix in as well")
-    workers: int = option(1, "processes that draw pages")
     canvas: int = option(512, "side in pixels of the crops that are learned from")
     batch: int = option(6, "pictures a step")
     learning_rate: float = option(2e-4, "of AdamW, at its highest")
-    all_layers: bool = option(False, "also teach the layers that read letters: for another script; needs much data")
     judged: int = option(40, "questions held out, and as many of Needle World, at each judgement")
     judge_every: float = option(600.0, "seconds between judgements; there is one before and one after in any case")
     folder: Path = option(Path("runs/own-scorer"), "where the checkpoint and the curve are kept")
@@ -324,29 +319,6 @@ class OwnOptions(RunOptions):
             raise InputError(f"--canvas {self.canvas} must be a multiple of {CELL} from 128, --batch at least 1")
 
 
-def own_shelf(records: Sequence[OwnRecord], device: torch.device) -> Shelf:
-    """These records as a shelf of their own, one picture and one question each."""
-    pictures = [record.pixels for record in records]
-    sizes = [picture.shape[:2] for picture in pictures]
-    number = len(records)
-
-    def placed(boxes: Sequence[np.ndarray], most: int) -> Tensor:
-        result = np.zeros((number, most, 4), np.float32)
-        for row, (several, (height, width)) in enumerate(zip(boxes, sizes, strict=True)):
-            chosen = several[np.argsort(-np.prod(several[:, 2:] - several[:, :2], 1), kind="stable")][:most]
-            result[row, : len(chosen)] = chosen * (width, height, width, height)
-        return torch.from_numpy(result).to(device)
-
-    return Shelf(
-        Stack.of(pictures, sizes, device),
-        torch.full((number, 1, 3), -1e6, device=device),
-        torch.arange(number, device=device),
-        torch.tensor([question_row(record.query) for record in records], dtype=torch.uint8, device=device),
-        placed([record.boxes for record in records], MOST_BOXES),
-        placed([record.context for record in records], MOST_CONTEXTS),
-    )
-
-
 class OwnTraining(MeanTraining[OwnOptions]):
     """The scorer on own records; its running mean is judged and exported."""
 
@@ -354,14 +326,13 @@ class OwnTraining(MeanTraining[OwnOptions]):
 
     def __init__(self, options: OwnOptions, accelerator: Accelerator) -> None:
         super().__init__(options, accelerator)
-        self.data = read_own(options.data, options.source, strict=options.strict)
+        self.data = read_own(options.data, options.source)
         self.learned, self.held = split_by_picture(self.data.records, options.held_out, options.seed)
         self.seen_boxes = [record for record in self.held if len(record.boxes)]
         folder = part_folder(SCORER) if options.start == "bundled" else Path(options.start)
         self.keep_mean(ReadingScorer.from_pretrained(folder))
-        if not options.all_layers:
-            for name in READING:
-                getattr(self.scorer, name).requires_grad_(False)
+        for name in READING:
+            getattr(self.scorer, name).requires_grad_(False)
         self.optimizers.append(
             torch.optim.AdamW(self.parameters(), lr=options.learning_rate, weight_decay=0.01, betas=(0.9, 0.98))
         )
@@ -370,9 +341,7 @@ class OwnTraining(MeanTraining[OwnOptions]):
         began = perf_counter()
         needle_shelf(options.canvas, 14, options.seed, self.device)
         drawn = min(options.drawn, 14 * self.fitting(-(-options.drawn // 14), perf_counter() - began))
-        self.drawn = [needle_shelf(options.canvas, max(14, drawn), options.seed, self.device)]
-        if options.pages:
-            self.drawn.append(page_shelf("train", options.seed, options.pages, self.device, options.workers))
+        self.drawn = needle_shelf(options.canvas, max(14, drawn), options.seed, self.device)
         self.creditor: Any = None
         if options.source == "outcomes":
             self.creditor = load_function("arr_coc_lab.train.outcomes:Creditor")(options.reader, self.device)
@@ -385,28 +354,21 @@ class OwnTraining(MeanTraining[OwnOptions]):
         chosen = [self.learned[index] for index in asked]
         if self.creditor is not None:
             chosen = [self.creditor.placed(record) for record in chosen]
-        shelf = own_shelf(chosen, self.device)
+        shelf = shelf_of([own_page(record) for record in chosen], self.device)
         return draw_lessons(shelf, shelf.page, number, self.options.canvas, ZOOM, self.draws, grey=PAGE_GREY, each=True)
 
-    def drawn_lessons(self, number: int, at: Moment) -> Lessons:
-        """Needle World; every other step pages, where there are some."""
-        which = at.since % len(self.drawn)
-        shelf = self.drawn[which]
-        every = torch.arange(len(shelf.page), device=self.device)
-        zoom, grey = (NEEDLE_ZOOM, NEEDLE_GREY) if which == 0 else (ZOOM, PAGE_GREY)
-        return draw_lessons(shelf, every, number, self.options.canvas, zoom, self.draws, grey=grey)
+    def drawn_lessons(self, number: int) -> Lessons:
+        """Questions about Needle World."""
+        every = torch.arange(len(self.drawn.page), device=self.device)
+        return draw_lessons(self.drawn, every, number, self.options.canvas, NEEDLE_ZOOM, self.draws, grey=NEEDLE_GREY)
 
     def loss(self, at: Moment) -> tuple[Tensor, Notes]:
         options = self.options
         of_drawn = min(options.batch - 1, round(options.batch * options.mix)) if options.mix else 0
-        parts = [self.drawn_lessons(of_drawn, at)] if of_drawn else []
+        parts = [self.drawn_lessons(of_drawn)] if of_drawn else []
         lessons = joined([*parts, self.own_lessons(options.batch - of_drawn)])
-        cells, letters = self.read(lessons, glyphs=options.all_layers)
+        cells, _ = self.read(lessons, glyphs=False)
         losses = cell_losses(cells, lessons)
-        loss = losses["which"] + 3 * losses["each"]
-        if options.all_layers and of_drawn:  # the letters are known of drawn pictures only
-            read = letter_losses(letters[:of_drawn], lessons.letters[:of_drawn])
-            loss, losses = loss + 0.5 * read["letters"] + read["blank"], losses | read
         with torch.no_grad():
             best = cells[of_drawn:].flatten(1).argmax(1, keepdim=True)
             hit = lessons.answer[of_drawn:].flatten(1).gather(1, best).mean()
@@ -414,7 +376,7 @@ class OwnTraining(MeanTraining[OwnOptions]):
         if self.creditor is not None:
             self.done["likelihood"] = self.creditor.likelihood
             notes["likelihood"] = hit.new_tensor(self.creditor.likelihood)
-        return loss, notes
+        return losses["which"] + 3 * losses["each"], notes
 
     def data_state(self) -> object:
         return None if self.creditor is None else self.creditor.found
@@ -437,7 +399,7 @@ class OwnTraining(MeanTraining[OwnOptions]):
         return result
 
     def coverage_alone(self, record: OwnRecord, generator: torch.Generator) -> list[Tensor]:
-        lone = own_shelf([record], self.device)
+        lone = shelf_of([own_page(record)], self.device)
         return self.coverage_of(lone, lone.page, lone.pictures.side, generator)
 
     @cached_property
@@ -463,9 +425,4 @@ class OwnTraining(MeanTraining[OwnOptions]):
         print(f"{self.options.target}: use it by path, relevance={str(self.options.target)!r}", flush=True)
 
 
-main = command(ScorerTraining, ScorerOptions, __doc__, own="arr_coc_lab.train.train_scorer:own_main")
-own_main = command(OwnTraining, OwnOptions, __doc__)
-
-
-if __name__ == "__main__":
-    door(main)
+main = command(ScorerTraining, ScorerOptions, __doc__, own=command(OwnTraining, OwnOptions, __doc__))

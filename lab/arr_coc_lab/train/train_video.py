@@ -9,11 +9,9 @@ reads; OUT/record.json has the loss on validation clips, before and after.
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
@@ -23,7 +21,6 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from arr_coc.core.arrays import sized
-from arr_coc.core.errors import InputError
 from arr_coc.core.folders import SCORER, part_folder, whole_folder, write_json
 from arr_coc.knowing.scorer.source import load_scorer
 from arr_coc.texture.motion import (
@@ -36,14 +33,13 @@ from arr_coc.texture.motion import (
     next_level,
     view_of,
 )
-from arr_coc.video.sources import relevance_alone, source_of
+from arr_coc.video.sources import StreamSource
 from arr_coc.video.stream import SETTINGS_NAME, TemporalSettings, blend, boosted, carried_trust
 
 from ..options import option, parse, plain
 from ..worlds.needle import FAMILIES
 from ..worlds.needle.clips import NeedleClip, render_clip
 from .allocations import target_cells
-from .run import door
 
 LOOK = "look"  # maps of a stream without a model; the same few numbers serve both sources
 SEARCHED = {"decay": (0.0, 1.0), "boost": (1.0, 3.0), "weak": (0.0, 1.0), "agree": (0.0, 0.1), "disagree": (0.1, 0.4)}
@@ -57,7 +53,7 @@ class VideoOptions:
     out: Path = option(Path("runs/video"), "where the settings and the record are written")
     clips: int = option(4, "clips of each family")
     frames: int = option(8, "frames of a clip")
-    size: tuple[int, int] = option((256, 256), "canvas in pixels: height and width, or one number for both")
+    side: int = option(256, "of the square canvas, in pixels")
     tries: int = option(120, "settings that are tried, at most")
     seed: int = option(0, "of the clips")
     threads: int = option(2, "for the motion of clips")
@@ -78,12 +74,6 @@ class ClipMotion(NamedTuple):
     moving: Tensor
     excess: Tensor
     cuts: Tensor
-
-
-def require_opencv() -> None:
-    """Fail in one line where the optical flow would fail later, in a thread."""
-    if find_spec("cv2") is None:
-        raise InputError("the motion of clips needs OpenCV: pip install opencv-python-headless")
 
 
 def clip_motion(pictures: Tensor, settings: TemporalSettings, threads: int = 1) -> ClipMotion:
@@ -193,8 +183,8 @@ def drawn_examples(options: VideoOptions, split: str) -> list[ClipExamples]:
     """Clips of every family with the maps of both sources; every other family has cuts."""
     scorer, examples = load_scorer(part_folder(SCORER)).float().eval(), []
     for place, family in enumerate(FAMILIES):
-        numbers, cuts = range(options.clips), min(place % 3, options.frames - 1)
-        clip = render_clip(family, numbers, options.frames, options.size, options.seed, split, cuts=cuts)
+        size, cuts = (options.side, options.side), min(place % 3, options.frames - 1)
+        clip = render_clip(family, range(options.clips), options.frames, size, options.seed, split, cuts=cuts)
         motion = clip_motion(clip.pictures, TemporalSettings(), options.threads)
         with torch.no_grad():
             found = scorer.score(clip.frames.pictures, clip.frames.question_ids).float()
@@ -208,8 +198,9 @@ def look_maps(clip: NeedleClip) -> Tensor:
     """(N, T, rows, cols): maps of a stream without a model, and without the photo map: what is found must not depend on
     an extra being installed."""
     frames = clip.frames.pictures.permute(0, 2, 3, 1).contiguous().cpu().numpy()
-    sources = [source_of(LOOK, question, photos=False) for question in clip.frames.questions]
-    maps = torch.from_numpy(np.stack([relevance_alone(*pair) for pair in zip(sources, frames, strict=True)]))
+    sources = [StreamSource(LOOK, question, photos=False) for question in clip.frames.questions]
+    looks = [source.look(frame).map for source, frame in zip(sources, frames, strict=True)]
+    maps = torch.from_numpy(np.stack(looks))
     rows, cols = clip.frames.cell_labels.shape[1:3]
     return to_grid(maps.unflatten(0, tuple(clip.cuts.shape)), (rows, cols))
 
@@ -266,9 +257,8 @@ def search(options: VideoOptions, examples: Sequence[ClipExamples]) -> TemporalS
     return replace(settings_of(found.x), cut_weights=tuple(weights), cut_bias=bias)
 
 
-def main(arguments: Iterable[str] | None = None) -> None:
-    options = parse(VideoOptions, sys.argv[1:] if arguments is None else arguments, __doc__)
-    require_opencv()
+def main(arguments: Sequence[str]) -> None:
+    options = parse(VideoOptions, arguments, __doc__)
     settings = search(options, drawn_examples(options, "train"))
     aside = drawn_examples(options, "validation")
     validation = {
@@ -278,7 +268,3 @@ def main(arguments: Iterable[str] | None = None) -> None:
         write_json(made / SETTINGS_NAME, settings.to_json())
     write_json(options.out / "record.json", {"plan": plain(options), "validation": validation})
     print(f"settings {settings.to_json()}\nvalidation {validation}", flush=True)
-
-
-if __name__ == "__main__":
-    door(main)

@@ -3,8 +3,8 @@
     arr-coc train words --pages 18000 --seconds 900 --out src/arr_coc/weights/words
     arr-coc train words --data invoices --steps 300 --rate 2e-4 --out mine     look(…, relevance="words:mine")
 
-Pages are drawn first, by all processors, and the scorer looks at each. Ten layouts are kept aside: the state that
-chooses best on them is the one that is written.
+Pages are drawn first, by all processors; OCR reads them, and the scorer looks at each. Eleven layouts are kept aside:
+the state that chooses best on them is the one that is written.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from arr_coc.knowing.words.chooser import BUCKETS, FEATURES, HEADS, MOST_PARTS, 
 
 from ..options import option
 from .own_data import HELD_OUT, read_own, split_by_picture
-from .run import Moment, Notes, RunOptions, Schedule, Training, command, door
+from .run import Moment, Notes, RunOptions, Schedule, Training, command
 from .word_lessons import Batch, WordPage, collate, example, foreign, other_pages, own_pages, pages
 
 if TYPE_CHECKING:
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 WIDTH, LAYERS, PIECES = 192, 6, 64
 OTHERS, OTHERS_BESIDE_OWN = 0.15, 0.5  # share of questions about Needle World
 FOREIGN = 0.12  # share of questions that the page does not answer
+JUDGED = {"aside": False, "aside as read": True}  # whether OCR has read the words
 
 
 class ChooserLayer(nn.Module):
@@ -127,6 +128,7 @@ class WordsOptions(RunOptions):
     seconds: float = option(900.0, "how long this run may take, drawing included")
     folder: Path = option(Path("runs/words"), "where the checkpoint and the curve are kept")
     data: Path | None = option(None, "one's own records, instead of drawn pages: a folder, a .jsonl or a .parquet file")
+    start: Path | None = option(None, "a folder with a chooser of this size, to go on from; the bundled one by --data")
     source: str = option("words", "where their answers are", flag="--from", choices=("words", "boxes"))
     pages: int = option(18000, "pages that are drawn")
     aside: int = option(400, "pages of the layouts kept aside, to judge by")
@@ -181,13 +183,14 @@ class WordsTraining(Training[WordsOptions]):
                 raise InputError(f"of {options.data} no answer stands among the words; name others with --from boxes")
         source = random.Random(options.seed)
         self.aside = [
-            (page.layout, page.asked[which].kind, example(page, which, source, noisy=noisy))
-            for noisy in (False, True) for page in aside for which in range(min(3, len(page.asked)))
+            (page.layout, page.asked[which].kind, example(page, which, source, noisy=page.lines is not None))
+            for page in aside for which in range(min(3, len(page.asked)))
         ]  # fmt: skip
         torch.manual_seed(options.seed)  # whatever drawing took from it
         self.chooser = Chooser(options.width, options.layers)
-        if options.data is not None:  # goes on from the bundled one
-            held = {name: torch.from_numpy(value) for name, value in weights_of().items() if name != "calibration"}
+        if options.start is not None or options.data is not None:
+            earlier = weights_of() if options.start is None else weights_of(options.start / WEIGHTS.name)
+            held = {name: torch.from_numpy(value) for name, value in earlier.items() if name != "calibration"}
             self.chooser.load_state_dict(held)
         self.chooser.to(self.device)
         self.modules["chooser"] = self.chooser
@@ -232,7 +235,7 @@ class WordsTraining(Training[WordsOptions]):
 
     @torch.no_grad()
     def answers(self) -> list[tuple[str, str, bool, float, bool]]:
-        """(layout, kind, right, how sure, whether it was read at all) of every question kept aside."""
+        """(layout, kind, right, how sure, whether OCR has read its words) of every question kept aside."""
         self.chooser.eval()
         found = []
         for at in range(0, len(self.aside), 64):
@@ -243,24 +246,23 @@ class WordsTraining(Training[WordsOptions]):
                 told = np.concatenate([logits[row, : len(one.board)], logits[row, -1:]])
                 chosen, sure = spans_of(one.board, told)[0]
                 wanted = set(one.onward[:, 0].tolist())
-                found.append((layout, kind, set(chosen) == wanted and one.start >= 0, sure, one.start >= 0))
+                found.append((layout, kind, set(chosen) == wanted and one.start >= 0, sure, one.read))
         self.chooser.train()
         return found
 
-    def judge(self, at: Moment) -> JsonObject | None:
-        """Shares of whole answers that are right: of words as they stand, and as OCR might give them."""
+    def judge(self, at: Moment) -> JsonObject:
+        """Shares of whole answers that are right: of words as they stand, and as OCR has read them, where it has."""
         rows = self.answers()
-        half = len(rows) // 2
-        clean, noisy = (float(np.mean([row[2] for row in part])) for part in (rows[:half], rows[half:]))
-        if clean + noisy > self.done["best"]:
-            self.done["best"] = clean + noisy
+        right = {name: [row[2] for row in rows if row[-1] == read] for name, read in JUDGED.items()}
+        found = {name: float(np.mean(part)) for name, part in right.items() if part}
+        if sum(found.values()) > self.done["best"]:
+            self.done["best"] = sum(found.values())
             self.best = {name: value.detach().clone() for name, value in self.chooser.state_dict().items()}
-        return {"aside": clean, "aside as read": noisy}
+        return found
 
     def export(self) -> None:
-        if self.best and not self.options.steps:
-            current = {name: value.detach().clone() for name, value in self.chooser.state_dict().items()}
-            self.chooser.load_state_dict(self.best)
+        current = {name: value.detach().clone() for name, value in self.chooser.state_dict().items()}
+        self.chooser.load_state_dict(self.best if self.best and not self.options.steps else current)
         rows = self.answers()
         calibration = fitted(np.array([row[3] for row in rows]), np.array([row[2] for row in rows], float))
         with whole_folder(self.options.target) as made:
@@ -269,8 +271,7 @@ class WordsTraining(Training[WordsOptions]):
         layouts = {name: [row[2] for row in rows if row[0] == name] for name in sorted({row[0] for row in rows})}
         table = {name: [len(right), round(float(np.mean(right)), 4)] for name, right in (kinds | layouts).items()}
         write_json(self.options.target / "record.json", {**self.record(), "aside": table, "pages": len(self.drawn)})
-        if self.best and not self.options.steps:
-            self.chooser.load_state_dict(current)
+        self.chooser.load_state_dict(current)
 
 
 def fitted(sure: np.ndarray, right: np.ndarray) -> np.ndarray:
@@ -286,6 +287,3 @@ def fitted(sure: np.ndarray, right: np.ndarray) -> np.ndarray:
 
 
 main = command(WordsTraining, WordsOptions, __doc__)
-
-if __name__ == "__main__":
-    door(main)

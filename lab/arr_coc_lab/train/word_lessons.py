@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
+from rapidfuzz.distance import Indel
 from torch import Tensor
 
 from arr_coc.core.alphabet import decode, question_row
@@ -40,10 +41,12 @@ from .own_data import OwnRecord
 MISREAD = dict(zip("0O1lI5S8Becgth6.,", "O0l1lS5B8ceqfbG,.", strict=True)) | {":": "", "-": ""}
 MISREAD |= {"m": "rn", "n": "u", "a": "o", "i": "l"}
 
-# Kinds of questions that no word answers without the picture: colours, and bars without numbers.
 NEEDLE_FAMILIES = ("forms", "receipts", "charts")
 NEEDLE_SIZES = ((512, 512), (768, 1024), (512, 384))
+# Kinds of questions that no word answers without the picture: colours, and bars without numbers.
 BY_SIGHT = ("legend", "tallest")
+# An answer that OCR spells less alike than this is none.
+SPELLED = 0.6
 
 
 class WordQuestion(NamedTuple):
@@ -57,7 +60,7 @@ class WordQuestion(NamedTuple):
 
 class WordPage(NamedTuple):
     """A page with what is asked about it. maps: (questions, rows, cols) float16 of the scorer; None without. kinds: of
-    all that could be asked."""
+    all that could be asked. lines: (N,) of each word, where OCR has read them."""
 
     layout: str
     texts: tuple[str, ...]
@@ -66,11 +69,13 @@ class WordPage(NamedTuple):
     asked: tuple[WordQuestion, ...]
     maps: np.ndarray | None
     kinds: frozenset[str]
+    lines: np.ndarray | None = None
 
 
 class Example(NamedTuple):
     """One question as the chooser sees it. start: the place of the first word, −1 where the answer was not read.
-    onward: (n, 3) places of the answer's words, and whether it goes on to the right and below. named: (N,) bool."""
+    onward: (n, 3) places of the answer's words, and whether it goes on to the right and below. named: (N,) bool. read:
+    OCR has read the words."""
 
     board: PageBoard
     query: str
@@ -79,10 +84,12 @@ class Example(NamedTuple):
     onward: np.ndarray
     named: np.ndarray
     words: Words
+    read: bool
 
 
-def drawn(job: tuple[str, int, int, int]) -> tuple[WordPage, np.ndarray]:
-    """(split, seed, number, questions) → a page, and its pixels, worn more often than not."""
+def drawn(job: tuple[str, int, int, int]) -> tuple[WordPage, WordPage, np.ndarray]:
+    """(split, seed, number, questions) → a page as it was drawn, as OCR reads it, and its pixels, worn more often than
+    not. Answers that OCR does not find or spells otherwise are empty there."""
     split, seed, number, most = job
     page = make_page(split, seed, number)
     source = random.Random(f"lessons/{split}/{seed}/{number}")
@@ -102,18 +109,47 @@ def drawn(job: tuple[str, int, int, int]) -> tuple[WordPage, np.ndarray]:
     pixels = worn(pixels, source) if source.random() < 0.6 else pixels
     height, width = page.words.size
     boxes = page.words.boxes * np.array([width, height] * 2, np.float32)
-    return WordPage(page.layout, page.words.texts, boxes, (int(height), int(width)), asked, None, kinds), pixels
+    size = (int(height), int(width))
+    read = ocr_words(pixels)
+    clean = WordPage(page.layout, page.words.texts, boxes, size, asked, None, kinds)
+    found = tuple(as_read(one, page.words, read) for one in asked)
+    read_boxes = read.boxes * np.array([width, height] * 2, np.float32)
+    seen = WordPage(page.layout, read.texts, read_boxes, size, found, None, kinds, read.lines)
+    return clean, seen, pixels
+
+
+def as_read(asked: WordQuestion, drawn: Words, read: Words) -> WordQuestion:
+    """The same question about the words that OCR read: those that stand where its answer does and spell it."""
+    answer, named = (covered(read, drawn.boxes[list(places)]) for places in (asked.answer, asked.named))
+    texts = ("".join(words.texts[one] for one in places) for words, places in ((drawn, asked.answer), (read, answer)))
+    spelled = Indel.normalized_similarity(*("".join(filter(str.isalnum, text.lower())) for text in texts))
+    return asked._replace(answer=answer if spelled >= SPELLED else (), named=named)
+
+
+def covered(words: Words, boxes: np.ndarray) -> tuple[int, ...]:
+    """The words of which more than half the width lies in some boxes (n, 4) of their line."""
+    if not len(words) or not len(boxes):
+        return ()
+    mine, given = words.boxes.astype(float)[:, None], np.asarray(boxes, float)[None]
+    middle = [(one[..., 1] + one[..., 3]) / 2 for one in (mine, given)]
+    level = abs(middle[0] - middle[1]) < 0.6 * (given[..., 3] - given[..., 1])
+    along = np.minimum(mine[..., 2], given[..., 2]) - np.maximum(mine[..., 0], given[..., 0])
+    share = (np.clip(along, 0, None) * level).sum(1) / (words.boxes[:, 2] - words.boxes[:, 0])
+    return tuple(np.flatnonzero(share > 0.5).tolist())
 
 
 @torch.no_grad()
 def pages(
     split: str, seed: int, numbers: Sequence[int], questions: int, device: torch.device, workers: int
 ) -> Iterator[WordPage]:
-    """Draw pages side by side and let the scorer look at each for every question."""
+    """Draw pages side by side and let the scorer look at each for every question: as drawn, then as OCR reads it."""
     scorer = load_scorer(part_folder("scorer"), str(device)).eval()
-    for page, pixels in side_by_side(drawn, ((split, seed, number, questions) for number in numbers), workers):
+    for page, read, pixels in side_by_side(drawn, ((split, seed, number, questions) for number in numbers), workers):
         if page.asked:
-            yield page._replace(maps=_maps(scorer, page, pixels, device))
+            maps = _maps(scorer, page, pixels, device)
+            yield page._replace(maps=maps)
+            if read.texts:
+                yield read._replace(maps=maps)
 
 
 def _maps(scorer: ReadingScorer, page: WordPage, pixels: np.ndarray, device: torch.device) -> np.ndarray:
@@ -223,10 +259,12 @@ def example(
     answer[list(asked.answer)], named[list(asked.named)] = True, True
     kept = np.ones(len(texts), bool)
     if noisy:
-        kept = _left_out(boxes, seen, answer, source)
-        texts, boxes = _misread(texts, boxes, answer, kept, source)
+        kept = _left_out(boxes, page.lines, seen, answer, source)
+        if page.lines is None:
+            texts, boxes = _misread(texts, boxes, answer, kept, source)
     number = np.flatnonzero(kept)
-    words = make_words([texts[one] for one in number], boxes[number], size=(height, width), source="drawn")
+    lines = None if page.lines is None else page.lines[number]
+    words = make_words([texts[one] for one in number], boxes[number], size=(height, width), lines=lines, source="drawn")
     answer, named = answer[number], named[number]
     seen = None if seen is None or (noisy and source.random() < 0.15) else seen[number]
     chosen = None
@@ -242,23 +280,27 @@ def example(
         onward[row] = place, follows[0], follows[1] and not follows[0]
     start = int(places[0]) if len(places) == answer.sum() and len(places) else -1
     seen = None if seen is None else seen[board.order]
-    return Example(board, asked.text, seen, start, onward, named[board.order], words)
+    return Example(board, asked.text, seen, start, onward, named[board.order], words, page.lines is not None)
 
 
-def _left_out(boxes: np.ndarray, seen: np.ndarray | None, answer: np.ndarray, source: random.Random) -> np.ndarray:
-    """(N,) which words were read: all, some, or those of the lines that the map points at most."""
+def _left_out(
+    boxes: np.ndarray, line: np.ndarray | None, seen: np.ndarray | None, answer: np.ndarray, source: random.Random
+) -> np.ndarray:
+    """(N,) which words were read: all, some, or those of the lines that the map points at most. line: (N,) of each
+    word, where it is known."""
     kept = np.ones(len(boxes), bool)
-    pick = source.random()
+    pick = source.random() * (1.0 if line is None else 0.5)
     if pick < 0.35 and seen is not None:
-        middle = (boxes[:, 1] + boxes[:, 3]) / 2
-        order = np.argsort(middle)
-        step = np.r_[False, np.diff(middle[order]) > 0.5 * np.median(boxes[:, 3] - boxes[:, 1])]
-        line = np.empty(len(boxes), int)
-        line[order] = np.cumsum(step)
-        best = np.full(line.max() + 1, -1.0)
+        if line is None:
+            middle = (boxes[:, 1] + boxes[:, 3]) / 2
+            order = np.argsort(middle)
+            step = np.r_[False, np.diff(middle[order]) > 0.5 * np.median(boxes[:, 3] - boxes[:, 1])]
+            line = np.empty(len(boxes), int)
+            line[order] = np.cumsum(step)
+        best = np.full(line.max(initial=0) + 1, -1.0)
         np.maximum.at(best, line, seen)
-        kept = np.isin(line, np.argsort(-best)[: source.choice((8, 12, 12, 20))])
-    elif pick < 0.6:
+        kept = np.isin(line, np.argsort(-best, kind="stable")[: source.choice((8, 12, 12, 12, 24))])
+    elif pick < 0.6 and line is None:
         chance = np.random.default_rng(source.getrandbits(32)).random(len(boxes))
         kept = chance > source.choice((0.02, 0.1, 0.3))
         if source.random() < 0.85:

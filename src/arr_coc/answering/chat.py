@@ -15,7 +15,6 @@ from typing import Any
 
 from ..core.answer import Answer
 from ..core.errors import InputError, shown
-from ..core.kept import PictureStore
 from ..knowing.words.answer import WordsAnswer
 from ..options import Budget, Options, check_question
 from ..pictures.document import load_page
@@ -34,15 +33,13 @@ LONGEST_CHAT = 32_000
 class PictureView:
     """A picture as a model's processor shows it: made once, asked about many times.
 
-    words: those that came with it. tensors: its patches and their grid. seconds: that loading took. kept: where what is
-    made of it is found by the next question.
+    words: those that came with it. tensors: its patches and their grid. seconds: that loading took.
     """
 
     picture: Picture
     words: Words | None
     tensors: Mapping[str, Any]
     seconds: float
-    kept: PictureStore | None = None
 
     @classmethod
     def of(cls, processor: Any, image: Any) -> PictureView:
@@ -109,7 +106,7 @@ def lost_detail(looked: ChatLook) -> tuple[str, ...]:
     for view, one in zip(looked.views, looked.plan.allocations, strict=True):
         (height, width), seen = view.picture.size, one.canvas or (one.height, one.width)
         kept = KEPT_AREA * height * width
-        # A page that got an overview only is shown small, which is told otherwise.
+        # A page that got an overview only is shown small, which another note says.
         if view.picture.pixels.size / 3 >= kept > seen[0] * seen[1]:
             name = f"{view.picture.name} has {width}×{height} pixels"
             notes.append(f"{LOST}{name} and is shown to the model as {seen[1]}×{seen[0]}; cut it, or show it nearer")

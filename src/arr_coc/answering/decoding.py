@@ -2,16 +2,13 @@
 
 `greedy_steps` is the only loop. What speaks is a `Speaker`: a stock model with its cache (`StockSpeaker`), the same by
 recorded graphs, or the torch-free engine (`realizing.qwen3_vl.onnx`). The loop does what `generate` does with the same
-settings, without what `generate` must do to serve all others. `Generated` is the result: `ask`, calibration and the
-bench read the same confidence off it, from numpy arrays as from torch tensors. Nothing here imports torch unless a
-stock model speaks.
+settings, without what `generate` must do to serve all others. Nothing here imports torch unless a stock model speaks.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -42,57 +39,12 @@ class Speaker(Protocol):
     def go_on(self, ids: Array) -> DecodingStep: ...
 
 
-@dataclass(frozen=True)
-class Generated:
-    """ids: (B, T) int64. logits: (B, T, vocabulary) float32, of which each was the greatest. within: (B, T) bool: the
-    tokens of each answer, the one that ends it included; what follows it is padding. All numpy, or all torch."""
-
-    ids: Array
-    logits: Array
-    within: Array
-
-    def log_probabilities(self, temperature: float | Array = 1.0) -> Array:
-        """(B, T): log-probability of every token, 0 behind the end."""
-        logs = take(log_softmax(self.logits / temperature), self.ids[..., None])[..., 0]
-        return namespace(logs).where(self.within, logs, 0)
-
-    def confidence(self, temperature: float | Array = 1.0) -> Array:
-        """(B,) in [0, 1]: the probability that the model gives to this very text."""
-        logs = self.log_probabilities(temperature).sum(1)
-        library = namespace(logs)
-        return library.clip(library.exp(logs), 0, 1)
-
-    def entropy(self, temperature: float | Array = 1.0) -> Array:
-        """(B,) nats: how spread the choice was, mean over the answer's tokens."""
-        logs = log_softmax(self.logits / temperature)
-        library = namespace(logs)
-        spread = library.where(self.within, -(library.exp(logs) * logs).sum(-1), 0)
-        return spread.sum(1) / library.clip(self.within.sum(1), 1, None)
-
-    def margin(self, temperature: float | Array = 1.0) -> Array:
-        """(B,) in [0, 1]: how far the best was ahead of the second best, where it was least."""
-        logs = log_softmax(self.logits / temperature)
-        library = namespace(logs)
-        best = two_largest(library.exp(logs))
-        return library.amin(library.where(self.within, best[..., 0] - best[..., 1], 1), 1)
-
-    @classmethod
-    def of_steps(cls, steps: Iterable[tuple[Array, Array]], ends: Sequence[int]) -> Generated:
-        """All steps of a loop, run to its end."""
-        ids, logits = (namespace(part[0]).stack(part, 1) for part in zip(*steps, strict=True))
-        return cls(ids, logits, until_end(ids, ends))
-
-    @classmethod
-    def of_generate(cls, output: Any, length: int, ends: Sequence[int]) -> Generated:
-        """From `generate(…, return_dict_in_generate=True, output_logits=True)`; length: tokens of the prompt."""
-        ids = output.sequences[:, length:]
-        return cls(ids, namespace(ids).stack(output.logits, dim=1).float(), until_end(ids, ends))
-
-
 class Sureness:
-    """What `Generated` tells of all steps at once, kept while they are made: no logits are held.
+    """How sure a model is of what it says, kept step by step: no logits are held. For numpy as for torch.
 
-    within, as in `Generated`: a row's tokens count up to the one that ends it, or until its consumer ends it."""
+    Args:
+        temperature: Divides the logits.
+    """
 
     def __init__(self, temperature: float = 1.0) -> None:
         self.temperature = temperature
@@ -102,17 +54,25 @@ class Sureness:
         self.least: Array = 1.0
 
     def add(self, ids: Array, logits: Array, within: Array | None = None) -> None:
-        """One step. ids, within: (B,). logits: (B, vocabulary)."""
-        within = ids == ids if within is None else within
-        said = Generated(ids[:, None], logits[:, None], within[:, None])
-        margin = said.margin(self.temperature)
-        self.logs = self.logs + said.log_probabilities(self.temperature)[:, 0]
-        self.spread = self.spread + said.entropy(self.temperature)
-        self.least = namespace(margin).where(margin < self.least, margin, self.least)
+        """Add one step.
+
+        Args:
+            ids: (B,), each the likeliest token.
+            logits: (B, vocabulary).
+            within: (B,) bool, rows whose answer has not ended before; all by default.
+        """
+        library, within = namespace(logits), ids == ids if within is None else within
+        logs = log_softmax(logits / self.temperature)
+        best = two_largest(library.exp(logs))
+        margin = library.where(within, best[..., 0] - best[..., 1], 1)
+        self.logs = self.logs + library.where(within, take(logs, ids[:, None])[:, 0], 0)
+        self.spread = self.spread + library.where(within, -(library.exp(logs) * logs).sum(-1), 0)
+        self.least = library.where(margin < self.least, margin, self.least)
         self.count = self.count + within
 
     def row(self, number: int) -> dict[str, float]:
-        """confidence, entropy and margin of one row, as in `Generated`."""
+        """One row: confidence, the probability of its text; entropy in nats, mean over its tokens; margin, how far the
+        best token was ahead of the second best, where it was least."""
         confidence = min(1.0, float(namespace(self.logs).exp(self.logs[number])))
         spread = float(self.spread[number]) / max(1, int(self.count[number]))
         return {"confidence": confidence, "entropy": spread, "margin": float(self.least[number])}
@@ -152,12 +112,6 @@ class Spelling:
     def _new(self, text: str) -> str:
         piece, self.text = text[len(self.text) :], max(self.text, text, key=len)
         return piece
-
-
-def until_end(ids: Array, ends: Sequence[int]) -> Array:
-    """(B, T) bool: every token up to the first of `ends`, that one included."""
-    ended = namespace(ids).isin(ids, like(np.array(ends, dtype=np.int64), ids))
-    return ended.cumsum(1) == ended * 1
 
 
 def greedy_steps(
@@ -259,17 +213,6 @@ def speaking(model: PreTrainedModel, prompt: LeafPrompt, most: int, graphs: Grap
         graphs.decoding.release()
 
 
-def generate_greedily(
-    model: PreTrainedModel, prompt: LeafPrompt, most: int = LONGEST_ANSWER, graphs: Graphs | None = None
-) -> Generated:
-    """The greedy answers to prompts, of at most so many tokens. graphs: as for `speaking`; the words are the same."""
-    import torch
-
-    ends = end_tokens(model)
-    with torch.inference_mode(), speaking(model, prompt, most, graphs) as speaker:
-        return Generated.of_steps(greedy_steps(speaker, ends, most), ends)
-
-
 def is_lean(model: PreTrainedModel) -> bool:
     """Does `greedy_steps` give the words of the model's own `generate`?"""
     return backbone_for(model).before_encoder and is_plain(model.generation_config)
@@ -293,6 +236,6 @@ def steps(
     with torch.inference_mode():
         speak: Any = model.generate
         output = speak(**inputs, **how, return_dict_in_generate=True)
-    said = Generated.of_generate(output, inputs["input_ids"].shape[1], ends)
-    for ids, logits in zip(said.ids.unbind(1), said.logits.unbind(1), strict=True):
-        yield DecodingStep(ids, logits)
+    said = output.sequences[:, inputs["input_ids"].shape[1] :]
+    for ids, logits in zip(said.unbind(1), output.logits, strict=True):
+        yield DecodingStep(ids, logits.float())

@@ -4,7 +4,7 @@ esper = Esper.from_pretrained("mini")
 esper.set_image("zoo.png").ask("What are the ingredients in this snack?")     → Answer with up to four passes
 
 Every pass asks the model with all regions seen so far and some more: the cells where relevance is highest among those
-not yet seen in full detail. An unsure answer explores (`balancing.tensions`), high stakes sharpen the map
+not yet seen in full detail. An unsure answer explores (`temper`), high stakes sharpen the map
 (`balancing.arousal`). The tokens of every pass count in full, so the budget is that of all passes together.
 """
 
@@ -17,11 +17,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..attending.distance import Distance, at_distance
 from ..attending.frame import Frame, to_cells
 from ..attending.leaves import leaves_of
 from ..balancing.arousal import arousal_of, keyword_stakes, modulate
-from ..balancing.tempering import exploration_rule, temper
 from ..core.answer import Answer, Pass
 from ..core.errors import InputError, of_kind, whole
 from ..core.folders import MINI
@@ -130,7 +128,7 @@ class Esper:
         Args:
             query: The question.
             budget: Visual tokens of all passes together, or a share such as "25%"; 5/16 by default.
-            options: `relevance`, `scale` and `max_new_tokens`, as for `Eye.ask`.
+            options: `relevance`, `scale`, `balancing` and `max_new_tokens`, as for `Eye.ask`.
             passes: Maximum number of passes, instead of the preset's.
 
         Returns:
@@ -138,8 +136,9 @@ class Esper:
         """
         check_question(query)
         settings, given = self.settings, as_options(options).override(budget=budget)
-        taken = ("budget", "relevance", "scale", "max_new_tokens")
+        taken = ("budget", "relevance", "scale", "balancing", "max_new_tokens")
         options = Options(**{name: getattr(given, name) for name in taken})
+        options.check_fixed("several passes")
         if passes is not None:
             passes = whole(passes, "passes", 1)
             settings = replace(settings, passes=passes, least=min(settings.least, passes))
@@ -166,7 +165,7 @@ class Esper:
             raise InputError(f"{eye.name} shows a picture as several tiles; passes need a model with one grid")
         allocation, decided = looked.plan.allocations[0], np.asarray(looked.plan.relevance[0], dtype=np.float64)
         answers: list[Answer] = []
-        exploration, fixated = _exploration([]), np.zeros(allocation.grid)
+        exploration, fixated = exploration_rule(1, 1.0), np.zeros(allocation.grid)
         while True:
             answer = eye.answer(looked, options.max_new_tokens)
             (step,) = answer.passes
@@ -174,7 +173,7 @@ class Esper:
             unsure = [one.uncertainty for one in answers]
             if len(answers) == most or _enough(unsure, settings):
                 break
-            exploration = _exploration(unsure)
+            exploration = exploration_rule(len(unsure) + 1, unsure[-1])
             steered = _next_map(_cells(decided, allocation), allocation, query, unsure[-1], exploration)
             steered = steered * (1 - settings.inhibition * fixated)
             if settings.fovea is not None:
@@ -201,11 +200,6 @@ def _enough(uncertainty: list[float], settings: PassSettings) -> bool:
         return False
     in_vain = len(uncertainty) > 2 and uncertainty[-2] - uncertainty[-1] < settings.gain
     return uncertainty[-1] < settings.stop or in_vain
-
-
-def _exploration(uncertainty: list[float]) -> float:
-    last = uncertainty[-1] if uncertainty else 1.0
-    return exploration_rule(len(uncertainty) + 1, last)
 
 
 def _cells(relevance: np.ndarray, allocation: Allocation) -> np.ndarray:
@@ -245,4 +239,29 @@ def _with_cells(allocation: Allocation, steered: np.ndarray, number: int) -> All
     frame, every = _frame(allocation), np.concatenate([leaves, cells])
     scores = np.concatenate([allocation.scores[: len(leaves)], wanted[best]]).astype(np.float32)
     longer = frame.allocation(every, scores, len(every), "esper", sparse=frame.leaves_gaps(every))
-    return at_distance(longer, Distance(allocation.scale), allocation.full)
+    kept = {name: getattr(allocation, name) for name in ("scale", "full", "ways", "tensions")}
+    return replace(longer, **kept)
+
+
+# ---- tempering: how much of a further look explores ground that was not examined yet -------------------------------
+
+# Exploration up to here is too little to be worth disturbing the map for.
+BLEND_ABOVE = 0.2
+
+
+def exploration_rule(pass_number: int, uncertainty: float) -> float:
+    """How much a pass explores, by the uncertainty after the pass before."""
+    if pass_number <= 1:
+        return 0.1
+    return 0.5 if uncertainty > 0.7 else 0.3 if uncertainty > 0.4 else 0.05
+
+
+def temper(relevance: np.ndarray, examined: np.ndarray, exploration: float) -> np.ndarray:
+    """Blend a map (h, w) with one of the ground not examined yet; examined: (h, w) in [0, 1].
+
+    Fresh ground counts as much as the most relevant place, examined ground as little as the least.
+    """
+    if exploration <= BLEND_ABOVE:
+        return relevance
+    low, high = relevance.min(), relevance.max()
+    return (1 - exploration) * relevance + exploration * (high - (high - low) * examined)

@@ -21,14 +21,13 @@ import numpy as np
 from ..attending.grip import Grip
 from ..attending.leaves import in_picture
 from ..attending.strategies import DEFAULT_STRATEGY
-from ..balancing.choosing import check_relevance
-from ..balancing.document import PageOffers
 from ..core.answer import Answer, Pass
 from ..core.errors import InputError, naming_extras, of_kind, shown
 from ..core.folders import MINI
-from ..core.kept import ByteStore, PictureStore, pixels_key
 from ..core.plugins import load_function
-from ..core.values import Relevance, timed
+from ..core.values import Relevance
+from ..decide_document import PageOffers
+from ..knowing.registry import check_relevance
 from ..knowing.scene import RelevanceSource, Scene
 from ..knowing.scorer.source import ScorerRelevance, scorer_beside
 from ..knowing.words.answer import copied_answer
@@ -39,7 +38,7 @@ from ..pictures.words import Words
 from ..realizing.base import Settings
 from ..realizing.bundled import Calibration, marked, model_folder
 from .chat import SYSTEM, USER, Chat, ChatLook, PictureView, Turn, check_turns, lost_detail, one_or_several, words_of
-from .decoding import DecodingStep, Generated, Spelling, Sureness
+from .decoding import DecodingStep, Spelling, Sureness
 from .pages import ask_page_by_page, has_documents, hints_of, open_pages, settled
 from .record import Record
 
@@ -101,8 +100,6 @@ class Eye:
                 from .stock import StockEngine
 
             self.engine = StockEngine(model, processor, name=name)
-        # What the scorer read of a picture, for its next question.
-        self.memory = ByteStore()
         self.record = None if record is None else Record(record)
         self._view: PictureView | None = None
         self.document: Document | None = None
@@ -178,9 +175,8 @@ class Eye:
         return self
 
     def view(self, image: object) -> PictureView:
-        """A picture (no document) as the model sees it. What the scorer reads of it is kept by its pixels."""
-        view = self.engine.view(image)
-        return replace(view, kept=PictureStore(self.memory, pixels_key(view.picture.pixels)))
+        """A picture (no document) as the model sees it."""
+        return self.engine.view(image)
 
     def prepare(
         self,
@@ -234,7 +230,7 @@ class Eye:
             return replace(options, ocr=False)
         read = []
         for view, one in zip(views, known, strict=True):
-            offers: dict[str, Any] = {"words": one, "scorer": self.scorer, "kept": view.kept}
+            offers: dict[str, Any] = {"words": one, "scorer": self.scorer}
             lines = options.reads(self.engine.full_of(view), options.relevance)
             seen = view.tensors.get("canvas", view.picture.pixels)
             read.append(with_words(Scene(seen, **offers, page=view.picture.pixels, ocr=lines), query))
@@ -261,11 +257,11 @@ class Eye:
         return replace(found, plan=plan, seconds=seconds, question=looked.question)
 
     def _pointed(self, view: PictureView, settings: Settings) -> np.ndarray | None:
-        """The scorer's map of a picture, (rows, cols): what was read of it is kept."""
+        """The scorer's map of a picture, (rows, cols)."""
         if not isinstance(self.scorer, ScorerRelevance):
             return None
         seen = view.tensors.get("canvas", view.picture.pixels)
-        return self.scorer.of_pixels(seen, str(settings.query), kept=view.kept).map
+        return self.scorer.of_pixels(seen, str(settings.query)).map
 
     def _sureness(self, looked: ChatLook, confidence: float) -> float:
         """How sure an answer is whose text has this probability: less where the scorer was not sure of its place."""
@@ -358,13 +354,13 @@ class Eye:
         return self.engine.full_of(self._seen)
 
     def answer(self, looked: ChatLook, max_new_tokens: int = 64) -> Answer:
-        """Answer what `prepare` gave, with at most so many tokens."""
-        speaking, spent = self.engine.speak(looked, max_new_tokens)
-        with timed(looked.seconds, "answer"):
-            said = Generated.of_steps(speaking, self.engine.ends)
-        text = self.engine.tokenizer.decode(said.ids[0][said.within[0]].tolist(), skip_special_tokens=True).strip()
-        sure = {"confidence": said.confidence, "entropy": said.entropy, "margin": said.margin}
-        return self.conclude(looked, text, spent, **{name: float(of(self.temperature)[0]) for name, of in sure.items()})
+        """Answer what `prepare` gave, with at most `max_new_tokens` tokens."""
+        spoken = self._spoken(looked, *self.engine.speak(looked, max_new_tokens))
+        while True:
+            try:
+                next(spoken)
+            except StopIteration as end:
+                return end.value
 
     def page_offers(self) -> PageOffers:
         """What the pages of a document are asked with."""

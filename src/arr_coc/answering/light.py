@@ -22,7 +22,7 @@ from ..attending.distance import scaled_size
 from ..attending.frame import Frame
 from ..attending.grip import Grip
 from ..attending.leaves import check_grid, leaves_of
-from ..attending.strategies import without_torch
+from ..attending.strategies import find_strategy
 from ..balancing.choosing import relevances_for
 from ..core.errors import InputError
 from ..core.folders import MINI, part_folder, verify
@@ -57,7 +57,7 @@ class LightEngine:
     def __init__(self, folder: Path) -> None:
         verify(folder)
         self.folder, self.name, self.reader = folder, folder.name, _reader(folder)
-        self.grip = Grip.beside(folder)
+        self.grip = Grip.known(str(folder))
 
     @property
     def tokenizer(self) -> Tokenizer:
@@ -132,11 +132,11 @@ class LightEngine:
         options, full, canvas = settings.options, self.full_of(view), view.tensors["canvas"]
         tokens = options.tokens(full)
         offers: dict[str, Any] = {"words": options.words, "scorer": settings.scorer, "page": view.picture.pixels}
+        offers["law"] = options.balancing
         lines = options.reads(full, options.relevance)
-        scene = Scene(canvas, **offers, ocr=lines, choosing=tokens < full, kept=view.kept)
+        scene = Scene(canvas, **offers, ocr=lines, choosing=tokens < full, share=tokens / full)
         found = relevances_for(options.relevance, [scene], [str(settings.query)])
-        (one,), (levels,) = found.relevance, found.levels
-        seen = [view]
+        (one,), seen = found.relevance, [view]
 
         def resized(times: float) -> Frame:
             seen.append(self._view_at(view, times))
@@ -152,7 +152,7 @@ class LightEngine:
             resized,
             self.grip,
         )
-        allocation = attend([looked_at], [one], [tokens], options, levels=[levels])[0].allocation
+        allocation = attend([looked_at], [one], [tokens], options)[0].allocation
         said = one.notes if isinstance(one, Relevance) else ()
         plain = one.map if isinstance(one, Relevance) else np.asarray(one)
         return PromptPlan([allocation], [plain], {}, tuple(dict.fromkeys((*said, *options.notes(full))))), seen[-1]
@@ -254,7 +254,7 @@ def can_be_quick(model: object, size: tuple[int, int], options: Options) -> bool
     strategy, relevance, allocation = options.strategy, options.relevance, options.allocation
     if model != MINI or options.device != "cpu" or not isinstance(relevance, str | None):
         return False
-    if strategy is not None and not without_torch(strategy):
+    if strategy is not None and not find_strategy(strategy).without_torch:
         return False
     if relevance not in (None, "auto") and "model" in find_source(relevance).needs:
         return False

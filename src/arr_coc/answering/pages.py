@@ -1,8 +1,8 @@
 """Questions about documents: its pages become pictures of one prompt, or are read one after another. What the words
 of a page add to an answer.
 
-A model that was taught several pictures sees every page that got tokens, with page marks, and is told which pages are
-not shown. One that was taught single pictures reads the best page, and the next where it is unsure.
+A model that was taught several pictures sees every page that got tokens, with page marks, and its prompt names the
+others. One that was taught single pictures reads the best page, and the next where it is unsure.
 """
 
 from __future__ import annotations
@@ -14,11 +14,10 @@ from itertools import groupby
 
 import numpy as np
 
-from ..balancing.document import PageOffers
 from ..core.answer import Answer, Pass, comparable, is_unsure
 from ..core.errors import InputError, shown
 from ..core.values import Allocation, Relevance, summed
-from ..decide_document import DocumentLook, listed, look_through
+from ..decide_document import DocumentLook, PageOffers, listed, look_through
 from ..knowing.language.senses import asks_by_sight
 from ..knowing.registry import find_source
 from ..knowing.words.answer import WordsAnswer
@@ -30,7 +29,7 @@ from .chat import Turn
 
 # Pages that are read one after another, and pages of one prompt.
 MOST_READ, MOST_PAGES_SHOWN = 3, 64
-# Up to so many tokens a page is shown small: more of it would be read, cut into patches and thrown away.
+# Up to this many tokens a page is shown small: more of it would be read, cut into patches and thrown away.
 SMALL_TOKENS, SMALL_SIDE = 4, 256
 # What an answer is worth from a page for which nothing speaks, beside one from the page that is believed most.
 DOUBTED = 0.25
@@ -99,8 +98,8 @@ def open_pages(
                 shown[-1].append(MARK.format(number=page.number, of_pages=document.of_pages))
             small = SMALL_SIDE if share.tokens <= SMALL_TOKENS and several else None
             shown[-1].append(page.draw(small) if isinstance(held, Document) else held)
-            values = np.zeros((1, 1), np.float32) if known.relevance is None else known.relevance.map * known.belief
-            maps.append(Relevance(np.clip(values, 0, 1), question))
+            seen = Relevance(np.zeros((1, 1))) if known.relevance is None else known.relevance
+            maps.append(replace(seen, map=np.clip(seen.map * known.belief, 0, 1), query=question, notes=()))
             groups.append(0 if together else number)
             numbers.append(page.number)
             if several and share.tokens > 1:
@@ -115,7 +114,7 @@ def open_pages(
         )
         for turn in turns
     ]
-    if hidden:  # the model is told which pages it does not see, in the turn that asks
+    if hidden:  # the turn that asks names the pages that are not shown
         last = list(opened[-1].parts)
         place = max(number for number, part in enumerate(last) if isinstance(part, str))
         last[place] = f"({' '.join(hidden)}) {last[place]}"

@@ -49,6 +49,8 @@ class Record:
             "full": answer.full,
             "seen": seen_boxes(answer.allocation),
             "notes": list(answer.notes),
+            "ways": {way: dict(one) for way, one in answer.allocation.ways.items()},
+            "tensions": dict(answer.allocation.tensions),
         }
         line = (json.dumps(entry, ensure_ascii=False) + "\n").encode()
         try:

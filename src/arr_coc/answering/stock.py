@@ -7,6 +7,7 @@ speak. `eye.Eye` holds one; the server's engine drives it by itself.
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Generator, Sequence
 from dataclasses import replace
@@ -56,7 +57,7 @@ UNREAD = "what was said before was not read: {name} was taught single questions"
 
 
 class StockEngine:
-    """A model and its processor. The arguments are told at `eye.Eye`."""
+    """A model and its processor. `eye.Eye` describes the arguments."""
 
     def __init__(self, model: object, processor: object, *, name: str = "") -> None:
         # Any: what a model can do depends on its class, and that is what the adapter knows.
@@ -120,7 +121,6 @@ class StockEngine:
 
     def _look(self, turns: Sequence[Turn], settings: Settings) -> ChatLook:
         views = tuple(view for turn in turns for view in turn.views)
-        settings = replace(settings, kept=[view.kept for view in views])
         seconds, question = {"load": sum(view.seconds for view in views)}, turns[-1].text
         with timed(seconds, "read"):
             inputs = self.prompt_of(turns, settings.scorer)
@@ -195,7 +195,8 @@ class StockEngine:
 
     def full_of(self, view: PictureView) -> int:
         """Visual tokens of one picture, untouched."""
-        return self.visual_tokens(self.prompt_of([Turn(USER, (view, "?"))], None))
+        known = placeholders(self.processor, view)
+        return self.visual_tokens(self.prompt_of([Turn(USER, (view, "?"))], None)) if known is None else known
 
     def taught_single_questions(self, scorer: object) -> bool:
         """A reader of characters with a scorer of this library's. A large model beside one was taught conversations."""
@@ -239,28 +240,34 @@ def chat_inputs(processor: Any, turns: Sequence[Turn]) -> dict[str, Any]:
     """The prompt of a conversation whose pictures are views: patches were cut once, the text is set every time."""
     import torch
 
-    views, merge = (
-        [view for turn in turns for view in turn.views],
-        getattr(processor.image_processor, "merge_size", None),
-    )
+    views = [view for turn in turns for view in turn.views]
+    counts = [placeholders(processor, view) for view in views]
     markers, chat = processor.tokenizer.get_added_vocab(), chat_text(processor, turns)
     texts = [without_markers(part, markers) for turn in turns for part in turn.parts if isinstance(part, str)]
-    own = merge is not None and all("image_grid_thw" in view.tensors for view in views)
-    if own:
-        token, before = processor.image_token, chat.split(processor.image_token)
-        counts = [int(torch.as_tensor(view.tensors["image_grid_thw"])[0].prod()) // merge**2 for view in views]
-        if len(before) != len(counts) + 1:
-            raise InputError("the chat template of this model does not show every picture; show fewer")
-        chat = "".join(piece + token * count for piece, count in zip_longest(before, counts, fillvalue=0))
+    own = None not in counts
+    if own and chat.count(processor.image_token) != len(counts):
+        raise InputError("the chat template of this model does not show every picture; show fewer")
     chat = "".join(piece + text for piece, text in zip_longest(chat.split(PLACE), texts, fillvalue=""))
     if not own:
         from PIL import Image
 
         pictures = [Image.fromarray(view.picture.pixels) for view in views]
         return dict(processor(text=[chat], images=pictures, return_tensors="pt"))
-    ids = torch.tensor([processor.tokenizer(chat).input_ids])
+    # Each picture is one placeholder in the text: to tokenize thousands of them takes milliseconds.
+    ids = torch.tensor(processor.tokenizer(chat).input_ids)
+    times = torch.ones_like(ids)
+    times[ids == processor.tokenizer.convert_tokens_to_ids(processor.image_token)] = torch.tensor(
+        counts, dtype=ids.dtype
+    )
+    ids = ids.repeat_interleave(times)[None]
     tensors = {name: torch.cat([view.tensors[name] for view in views]) for name in views[0].tensors}
     return {"input_ids": ids, "attention_mask": torch.ones_like(ids), **tensors}
+
+
+def placeholders(processor: Any, view: PictureView) -> int | None:
+    """Tokens of one picture in a prompt; None where only the processor itself can say."""
+    merge, grid = getattr(processor.image_processor, "merge_size", None), view.tensors.get("image_grid_thw")
+    return None if merge is None or grid is None else math.prod(grid[0].tolist()) // merge**2
 
 
 def chat_text(processor: Any, turns: Sequence[Turn]) -> str:

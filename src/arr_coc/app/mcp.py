@@ -67,13 +67,13 @@ class AgentTools:
             raise ToolError(made.reason)
         if not made.files:
             pages = Document.of(place).pages[:PAGES_SHOWN]
-            drawing = self.packer.timed(lambda: [encode(one.draw().pixels, "png") for one in pages])
+            drawing = self.packer.timed(lambda: [encode(one.draw().pixels) for one in pages])
             files = await working(context, drawing, f"drawing {place.name}")
             return [f"Shown whole: {made.full} tokens.", *(Image(data=one, format="png") for one in files)]
         lines = [told(made.pictures, made.sizes), f"{made.spent} of {made.full} tokens."]
         for number, one in enumerate(made.pictures, 1):
-            y, x, tall, wide = one.panes[0].source
-            lines.append(f"Picture {number}: page {one.panes[0].page + 1}, box {[x, y, x + wide, y + tall]}.")
+            y, x, tall, wide = one.source
+            lines.append(f"Picture {number}: page {one.page + 1}, box {[x, y, x + wide, y + tall]}.")
         return ["\n".join((*lines, *made.texts)), *(Image(data=one, format=kind[6:]) for one, kind in made.files)]
 
     async def ask_document(self, path: str, question: str, context: Context) -> str:
@@ -105,7 +105,7 @@ async def working(context: Context, work: Awaitable[Result], words: str) -> Resu
         found = await work
         await context.report_progress(1, 1, "done")
         return found
-    except (InputError, TimeoutError) as error:
+    except InputError as error:
         raise ToolError(str(error)) from None
 
 

@@ -16,11 +16,13 @@ import signal
 import threading
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, MutableMapping
+from concurrent.futures import Executor
 from dataclasses import dataclass, fields
+from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ..core.errors import InputError
+from ..core.errors import InputError, check_stop, stopping
 from ..core.values import JsonObject
 from ..pictures.load import MAX_PIXELS
 from ..pictures.opening import isolated
@@ -121,6 +123,26 @@ class Refused(Exception):
 def crowded(seconds: int) -> Refused:
     words = f"too many requests are waiting; try again in {seconds} s"
     return Refused(429, words, {"Retry-After": str(seconds)})
+
+
+def too_late(seconds: float) -> Refused:
+    return Refused(504, f"no answer within {seconds:g} s; ask for fewer tokens, or later")
+
+
+async def stoppable(work: Callable[[], Result], seconds: float, threads: Executor | None = None) -> Result:
+    """The result of work in a thread. Raises `TimeoutError` where it takes longer; the work is then called off."""
+    unwanted = threading.Event()
+
+    def run() -> Result:
+        with stopping(unwanted.is_set):
+            check_stop()
+            return work()
+
+    try:
+        async with asyncio.timeout(seconds):
+            return await asyncio.get_running_loop().run_in_executor(threads, run)
+    finally:
+        unwanted.set()
 
 
 async def unless_gone(request: Request, work: Coroutine[object, None, Result]) -> Result:
@@ -261,20 +283,36 @@ def picture_bytes(address: str) -> bytes:
         raise InputError("the data: URL is not base64; send data:image/png;base64,…") from error
 
 
-def status_routes(api: Any, metrics: Any, health: Callable[[], tuple[str, int]]) -> None:
-    """GET /health and /metrics. metrics: a registry of Prometheus. health: gives the words of /health and a status."""
-    from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
-    from starlette.responses import JSONResponse, Response
+class Numbers:
+    """What a server counts for Prometheus; no picture, no word and no key is in it. name: with which its own begin."""
 
-    async def alive(request: Request) -> Response:
-        words, status = health()
-        return JSONResponse({"status": words}, status)
+    def __init__(self, name: str) -> None:
+        from prometheus_client import CollectorRegistry, Counter, Histogram
 
-    async def numbers(request: Request) -> Response:
-        return Response(generate_latest(metrics), media_type=CONTENT_TYPE_LATEST)
+        self.registry = CollectorRegistry()
+        self.counter = partial(Counter, registry=self.registry)
+        self.requests = self.counter(f"{name}_requests_total", "Requests by status.", ["status"])
+        self.seconds = Histogram(f"{name}_request_seconds", "From arrival to the last byte.", registry=self.registry)
 
-    api.add_route("/health", alive, methods=["GET"])
-    api.add_route("/metrics", numbers, methods=["GET"])
+    def request(self, path: str, status: int, seconds: float) -> None:
+        if path not in ("/health", "/metrics"):
+            self.requests.labels(str(status)).inc()
+            self.seconds.observe(seconds)
+
+    def add_routes(self, api: Any, health: Callable[[], tuple[str, int]]) -> None:
+        """GET /health and /metrics. health: gives the words of /health and a status."""
+        from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+        from starlette.responses import JSONResponse, Response
+
+        async def alive(request: Request) -> Response:
+            words, status = health()
+            return JSONResponse({"status": words}, status)
+
+        async def numbers(request: Request) -> Response:
+            return Response(generate_latest(self.registry), media_type=CONTENT_TYPE_LATEST)
+
+        api.add_route("/health", alive, methods=["GET"])
+        api.add_route("/metrics", numbers, methods=["GET"])
 
 
 def run(application: Application, host: str, port: int, ready: Callable[[str], None], grace: int = 2) -> None:

@@ -6,12 +6,11 @@ A scale of 2 shows the picture twice as large: as many tokens then see less grou
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from ..core.errors import InputError, as_number, shown
-from ..core.values import Allocation
 from ..texture.type_height import TypeHeight, no_letters, weighted_quantile
 from .grip import NOT_MEASURED, Grip
 from .overlay import OVERVIEW_SHARE
@@ -20,7 +19,7 @@ AUTO = "auto"
 LEAST, MOST = 0.25, 3.0  # that `auto` may choose
 LARGEST = 4.0  # that a caller may fix
 STEPS = 2.0 ** (np.arange(-8, 7) / 4)  # scales that are tried, a quarter of an octave apart
-# What another scale must be read better than the picture as it is, before it is taken: sizing anew costs sharpness.
+# What another scale must be read better than the picture as it is, before it is taken: resizing costs sharpness.
 WORTH = 1.1
 NEARLY = 0.97  # of the best scale's reading: the one nearest to 1 that has so much is taken
 FOCUS = 2.0  # power of the relevance by which letters count
@@ -63,7 +62,7 @@ def check_scale(scale: object) -> float | str | None:
 
 
 def scaled_size(canvas: tuple[int, int], times: float, cell: int = 1) -> tuple[int, int]:
-    """(height, width) of a canvas shown so many times as large, in whole cells."""
+    """(height, width) of a canvas shown `times` as large, in whole cells."""
     height, width = (max(1, round(side * times / cell)) * cell for side in canvas)
     return height, width
 
@@ -162,15 +161,3 @@ def choose_distance(
         whose = f"{grip.model or 'the model'} reads best those of {grip.low:.0f} to {grip.high:.0f}"
         notes = (f"read {times:.3g} times as large: letters of {tall:.0f} pixels, and {whose}", *notes)
     return Distance(times, found, grip, notes)
-
-
-def at_distance(allocation: Allocation, distance: Distance, full: int) -> Allocation:
-    """An allocation with its scale and what is said of it. full: tokens of the picture at scale 1."""
-    notes = tuple(dict.fromkeys((*allocation.notes, *distance.notes)))
-    return replace(allocation, scale=distance.scale, full=full, notes=notes)
-
-
-def reading_option(distance: Distance, strategy: str, grid: tuple[int, int]) -> dict[str, np.ndarray]:
-    """The option of a strategy that spends by what a token gains given the grip; none where nothing is changed."""
-    shares = distance.reading(*grid) if strategy == "overlay" else None
-    return {} if shares is None else {"reading": shares}

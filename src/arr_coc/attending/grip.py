@@ -1,6 +1,6 @@
 """The grip of a model: how well it reads letters of each height, as `arr-coc calibrate` measured it (`grip.json`).
 
-grip = Grip.beside(folder)          what lies in a model's folder, None where nothing was measured
+grip = Grip.known("mini")           of a model by its name or folder, None where nothing was measured
 grip.reading([6, 12, 40])           → shares of its best reading, by the height of letters in pixels as it sees them
 grip.best, grip.range               the height it reads best, and those within 95 % of it
 """
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -22,9 +21,6 @@ from ..core.values import JsonObject
 
 GRIP, GRIP_NAME = "grip", "grip.json"
 SCHEMA = 1
-WITHIN = 0.95  # of the best reading: the heights that are as good as the best
-# Nothing was measured: what every model tried so far reads, and a little less of what is far from it.
-CAUTIOUS = ((4, 6, 8, 10, 32, 64, 128), (0.1, 0.5, 0.9, 1.0, 1.0, 0.9, 0.6))
 NOT_MEASURED = (
     "the grip of this model was not measured (arr-coc calibrate does): letters of 10 to 32 pixels count as read best"
 )
@@ -46,9 +42,8 @@ class Grip:
 
     @classmethod
     def cautious(cls) -> Grip:
-        """Where nothing was measured."""
-        heights, accuracy = CAUTIOUS
-        return cls(heights, accuracy, *best_of(heights, accuracy))
+        """Where nothing was measured: what every model tried so far reads, and a little less of what is far from it."""
+        return cls((4, 6, 8, 10, 32, 64, 128), (0.1, 0.5, 0.9, 1.0, 1.0, 0.9, 0.6), best=20, low=9, high=45)
 
     @classmethod
     def load(cls, path: str | Path, model: str = "") -> Grip:
@@ -88,17 +83,6 @@ class Grip:
             heights, accuracy, best, low, high, None if largest is None else int(largest), str(document["model"])
         )
 
-    def to_json(self) -> JsonObject:
-        """What `of` reads."""
-        found = {"kind": GRIP, "schema": SCHEMA, "model": self.model, "best": self.best, "largest": self.largest}
-        return {**found, "range": [self.low, self.high], "heights": list(self.heights), "accuracy": list(self.accuracy)}
-
-    @classmethod
-    def beside(cls, folder: Path, model: str = "") -> Grip | None:
-        """What lies in a model's folder; None where nothing was measured."""
-        path = folder / GRIP_NAME
-        return cls.load(path, model) if os.path.isfile(path) else None
-
     @classmethod
     def known(cls, name: str) -> Grip | None:
         """The grip of a model that is known by this name: in its folder, or in the user's; None where there is none."""
@@ -133,15 +117,3 @@ def as_grip(given: object) -> Grip | None:
 def grip_model(name: str) -> str:
     """What a grip calls a model: its name on the hub, or that of its folder."""
     return Path(name).name if os.path.isdir(name) else name
-
-
-def best_of(heights: Sequence[float], accuracy: Sequence[float]) -> tuple[float, float, float]:
-    """The best height and the range around it within 95 % of the best accuracy, on a line between what was measured."""
-    place = np.linspace(np.log(heights[0]), np.log(heights[-1]), 512)
-    share = np.interp(place, np.log(heights), accuracy)
-    peak = int(share.argmax())
-    good = share >= WITHIN * share[peak] - 1e-12
-    low = peak - int(np.argmin(good[peak::-1])) + 1 if not good[: peak + 1].all() else 0
-    high = peak + int(np.argmin(good[peak:])) - 1 if not good[peak:].all() else len(place) - 1
-    middle = float(np.exp((place[low] + place[high]) / 2))
-    return middle, float(np.exp(place[low])), float(np.exp(place[high]))

@@ -19,7 +19,7 @@ def leaves_of(allocation: Allocation) -> np.ndarray:
     if (allocation.counts != 1).any():
         raise InputError(
             f"strategy {allocation.strategy!r} gives some regions more than one token; here every region needs to be "
-            "one: use overlay, quadtree, top_k, uniform or saccades"
+            "one: use overlay, quadtree, top_k or uniform"
         )
     return ordered_leaves(allocation.leaf_cells(), *allocation.grid)
 

@@ -36,7 +36,7 @@ from ..core.arrays import Array
 from ..core.values import COARSEST_LEVEL
 from .tree import Leaves, Tree, build_tree, gather_nodes, node_sums, pool
 
-# A token for every so many tokens of the budget may be spent on the overview. Chosen on validation pictures, as is
+# One token in this many may be spent on the overview. Chosen on validation pictures, as is
 # COARSE_GAIN: lab/LOG.md has the numbers.
 OVERVIEW_SHARE = 4
 # What a leaf of 2×2 cells or more gains, of its mean relevance. Above 1, so that it takes a cell that stands out, and
@@ -154,8 +154,8 @@ def visible_leaves(order: Array, tree: Tree, budgets: Sequence[int]) -> Array:
 
 
 def _costs(order: Array, tree: Tree) -> tuple[Array, Array, list[Array]]:
-    """(B, nodes) order → (B, nodes): tokens of what is seen once so many nodes are laid; (B, nodes): the place of each
-    node in the order; by level (B, rows, cols): when the ground of a node is covered, by itself or from inside."""
+    """(B, nodes) order → (B, nodes): tokens of what is seen after each node of the order; (B, nodes): the place of each
+    node in it; by level (B, rows, cols): when the ground of a node is covered, by itself or from inside."""
     library, (batch, number) = arrays.namespace(order), order.shape
     time = arrays.ranks(order)
     # When the ground of a node is wholly covered by nodes inside it: after that, the node itself is seen no more.

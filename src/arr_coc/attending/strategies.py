@@ -112,10 +112,6 @@ BUILT_IN = {
         Strategy("overlay", "arr_coc.attending.allocate:overlay_leaves", ("reading",), without_torch=True),
         Strategy("quadtree", "arr_coc.attending.allocate:quadtree_leaves", without_torch=True),
         Strategy("uniform", f"{_CONTROLS}:uniform"),
-        Strategy("random", f"{_CONTROLS}:random"),
-        Strategy("shuffled", f"{_CONTROLS}:shuffled"),
-        Strategy("edge", f"{_CONTROLS}:edge", ("edges",)),
-        Strategy("center", f"{_CONTROLS}:center"),
         Strategy("oracle", f"{_CONTROLS}:oracle", ("boxes",)),
         Strategy("full", f"{_CONTROLS}:full"),
     )
@@ -140,11 +136,6 @@ def find_strategy(name: object) -> Strategy:
     known = strategy_names()
     names = f"{', '.join(known)}; for more of them: {LAB}"
     raise InputError(f"unknown strategy {shown(name)}{meant(name, known)}; choose one of {names}")
-
-
-def without_torch(name: str) -> bool:
-    """Whether one picture on a processor is allocated without torch by this strategy."""
-    return find_strategy(name).without_torch
 
 
 def check_options(strategy: str, options: Iterable[str]) -> None:

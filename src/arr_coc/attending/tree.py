@@ -1,15 +1,14 @@
-"""The quadtree: which nodes exist, what each split costs, which token counts can be reached; and the best-first
-quadtree, which splits where relevance gains most, until the budget is spent, exactly.
+"""The quadtree: which nodes exist and what each split costs; and the best-first quadtree, which splits where relevance
+gains most, until the budget is spent.
 
 A picture of `rows` × `cols` level-0 cells is covered by nodes of side 2**level cells.
 Nodes at the right and bottom edge may reach beyond the picture; children that lie wholly outside do not exist. So a
 split costs 3 tokens inside (4 children for 1), 1 token along an odd edge (2 for 1) and nothing in an odd corner (1 for
 1: the finer leaf sees the same ground, so it is always taken).
 
-Splits of cost 1 are what makes exactness interesting. With only steps of 3 every count `floor + 3k` is reached by any
-relevance map. With an odd edge other counts can be reached too, but only if the right number of edge splits is taken.
-`Tree.reach(budget)` fixes, from the geometry alone, the largest count at or below the budget that every relevance map
-can be made to hit, and `select_splits` hits it.
+Without an odd edge every relevance map reaches the same count, floor + 3k. Where the next split of 3 cannot be paid any
+more, one or two tokens are left; splits along an odd edge take them where there are some to take, else they are not
+spent. (The overlay meets every budget exactly.)
 
 Gains are monotone (a child never gains more than its parent), so "best first" needs no heap: sorting all nodes
 by gain, parents before children on ties, gives the very order in which a heap would pop them. Gains and leaves are
@@ -147,87 +146,19 @@ class Tree:
     def has_odd_edge(self) -> bool:
         return bool((self.costs == 1).any())
 
-    @cached_property
-    def edge_orders(self) -> tuple[np.ndarray, ...]:
-        """Canonical orders of the cost-1 nodes (flat indices, ancestors first), for when relevance's own order cannot
-        hit a count. At the low end those should come first that force the fewest splits of cost 3 above them; at the
-        high end, read backwards, those that block the fewest below them; plain coarse-first serves the middle.
-        """
-        forced, blocked = np.zeros((2, len(self.costs)), dtype=np.int64)
-        for level in range(self.levels - 1, 0, -1):
-            nodes = self.nodes(level)
-            above = self.parents[nodes]
-            forced[nodes] = forced[above] + (self.costs[above] == 3)
-        for level in range(1, self.levels):
-            nodes = self.nodes(level)
-            np.add.at(blocked, self.parents[nodes], blocked[nodes] + (self.costs[nodes] == 3))
-        edge = np.flatnonzero(self.costs == 1)
-        return (edge, edge[np.argsort(forced[edge], kind="stable")], edge[np.argsort(-blocked[edge], kind="stable")])
-
     def nodes(self, level: int) -> slice:
         """Where a level's nodes stand in the flat list."""
         return slice(self.offsets[level], self.offsets[level] + math.prod(self.shape(level)))
 
-    @cached_property
-    def _reachable(self) -> tuple[np.ndarray, np.ndarray]:
-        """(orders, E + 1) least and greatest count with the first j = 0 … E cost-1 nodes of each order split."""
-        low, high = [], []
-        for edge in self.edge_orders:
-            steps, forced, allowed = edge_bounds(self, *edge_dependencies(self, edge), len(edge))
-            low.append(self.floor + steps + 3 * forced)
-            high.append(self.floor + steps + 3 * allowed)
-        return np.stack(low), np.stack(high)
-
     def reach(self, budget: int) -> int:
-        """The token count that an allocation of this budget has, whatever the relevance."""
-        return reach_and_order(self, budget)[0]
-
-
-@lru_cache(maxsize=4096)
-def reach_and_order(tree: Tree, budget: int) -> tuple[int, int]:
-    """`tree.reach(budget)` and which of its `edge_orders` is sure to hit it."""
-    if budget >= tree.full:
-        return tree.full, 0
-    if budget < tree.floor:
-        raise InputError(
-            f"a budget of {budget} tokens cannot cover a grid of {tree.rows}×{tree.cols} cells at level "
-            f"{tree.levels}; the coarsest tiling needs {tree.floor}"
-        )
-    low, high = tree._reachable
-    top = np.minimum(budget, high)
-    counts = np.where(top >= low, top - (top - low) % 3, -1).max(axis=1)
-    return int(counts.max()), int(counts.argmax())
-
-
-def edge_dependencies(tree: Tree, edge: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """What the cost-1 nodes, in the order given, ask of every node.
-
-    need (M,): 1 + the last place among a node's cost-1 ancestors: so many edge splits must be taken before the node
-    can be split. seed (M,): the first place among its cost-1 descendants: once more edge splits than that are taken,
-    the node must be split.
-    """
-    number = len(tree.costs)
-    place = np.full(number, -1)
-    place[edge] = np.arange(len(edge))
-    need, seed = np.zeros(number, dtype=np.int64), np.full(number, len(edge))
-    for level in range(tree.levels - 1, 0, -1):
-        above = tree.parents[tree.nodes(level)]
-        need[tree.nodes(level)] = np.maximum(need[above], place[above] + 1)
-    for level in range(1, tree.levels):
-        nodes = tree.nodes(level)
-        below = np.minimum(seed[nodes], np.where(place[nodes] >= 0, place[nodes], len(edge)))
-        np.minimum.at(seed, tree.parents[nodes], below)
-    return need, seed
-
-
-def edge_bounds(
-    tree: Tree, need: np.ndarray, seed: np.ndarray, edges: int
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(edges + 1,) numbers of cost-1 splits, and how many splits of cost 3 must and may be taken with each. need, seed:
-    of `edge_dependencies`."""
-    interior, steps = tree.costs == 3, np.arange(edges + 1)
-    forced = np.searchsorted(np.sort(seed[interior]), steps, side="left")
-    return steps, forced, np.searchsorted(np.sort(need[interior]), steps, side="right")
+        """The most tokens that an allocation of this budget has: without an odd edge, exactly its tokens."""
+        if budget < self.floor:
+            raise InputError(
+                f"a budget of {budget} tokens cannot cover a grid of {self.rows}×{self.cols} cells at level "
+                f"{self.levels}; the coarsest tiling needs {self.floor}"
+            )
+        spare = 0 if self.has_odd_edge else (budget - self.floor) % 3
+        return min(budget - spare, self.full)
 
 
 @lru_cache(maxsize=256)
@@ -272,7 +203,7 @@ def quadtree(relevance: Array, tree: Tree, budget: int | Sequence[int]) -> Leave
 
 
 def select_splits(gains: Array, tree: Tree, budget: int | Sequence[int]) -> Array:
-    """(B, M) gains → (B, M) bool: which nodes are split so that each picture has exactly `tree.reach(budget)` leaves.
+    """(B, M) gains → (B, M) bool: which nodes are split so that each picture has at most its budget of leaves.
 
     Gains must be monotone: no child above its parent. Ties go to the coarser node, then to the earlier position.
     """
@@ -283,54 +214,27 @@ def select_splits(gains: Array, tree: Tree, budget: int | Sequence[int]) -> Arra
     order = np.argsort(-plain, axis=1, kind="stable")
     selected = np.zeros(plain.shape, dtype=bool)
     for row, one in enumerate(budgets):
-        count, choice = reach_and_order(tree, int(one))
-        spend = count - tree.floor
+        spend = tree.reach(int(one)) - tree.floor
         # Best first until the next split cannot be paid; costs are never negative, so the sum only grows.
         taken = np.cumsum(tree.costs[order[row]]) <= spend
         selected[row] = tree.costs == 0
         selected[row, order[row][taken]] = True
-        if int(tree.costs[selected[row]].sum()) < spend:
-            selected[row] = settle(order[row], taken, spend, tree, tree.edge_orders[choice])
+        if left := spend - int(tree.costs[selected[row]].sum()):
+            later = order[row][~taken]
+            _spend_rest(selected[row], later[tree.costs[later] == 1], left, tree)
     return arrays.like(selected, gains)
 
 
-def settle(order: np.ndarray, taken: np.ndarray, spend: int, tree: Tree, canonical: np.ndarray) -> np.ndarray:
-    """Hit the count exactly where best-first stopped one or two tokens short because only splits of 3 were next.
-
-    The number of edge splits (cost 1) decides which counts are possible. So: keep relevance's order among edge splits,
-    take the number of them nearest to what best-first took that lets splits of 3 fill the rest, and fill in order.
-    Where relevance's order cannot hit the count, the canonical order can (that is how `reach` chose it).
-    """
-    by_relevance = order[tree.costs[order] == 1]
-    wanted = int((taken & (tree.costs[order] == 1)).sum())
-    selected = _fill(by_relevance, wanted, order, spend, tree)
-    if selected is None:
-        selected = _fill(canonical, wanted, order, spend, tree)
-    if selected is None:
-        raise AssertionError(f"no tree of {tree.rows}×{tree.cols} cells has {tree.floor + spend} leaves")
-    return selected
-
-
-def _fill(edge: np.ndarray, wanted: int, order: np.ndarray, spend: int, tree: Tree) -> np.ndarray | None:
-    """The first few of the cost-1 nodes `edge`, their number nearest to `wanted`, and splits of 3 in `order` (M,).
-
-    Returns the selection (M,), or None where no number of edge splits fits.
-    """
-    need, seed = edge_dependencies(tree, edge)
-    interior = tree.costs == 3
-    steps, forced, allowed = edge_bounds(tree, need, seed, len(edge))
-    filling, left_over = np.divmod(spend - steps, 3)
-    fits = (left_over == 0) & (filling >= forced) & (filling <= allowed)
-    if not fits.any():
-        return None
-    distance = np.abs(steps - wanted) * 2 + (steps > wanted)
-    number = int(np.where(fits, distance, np.iinfo(np.int64).max).argmin())
-    must = interior & (seed < number)
-    may = (interior & (need <= number) & ~must)[order]
-    selected = must | (tree.costs == 0)
-    selected[order[may][: int(filling[number]) - int(must.sum())]] = True
-    selected[edge[:number]] = True
-    return selected
+def _spend_rest(selected: np.ndarray, edge: np.ndarray, left: int, tree: Tree) -> None:
+    """Take the first of the cost-1 nodes `edge` whose parents are split, at most `left` of them."""
+    for node in edge.tolist():
+        above = tree.parents[node]
+        while above >= 0 and tree.costs[above] == 0:  # split wherever it exists
+            above = tree.parents[above]
+        if above < 0 or selected[above]:
+            selected[node], left = True, left - 1
+        if not left:
+            return
 
 
 def gather_leaves(selected: Array, relevance: Array, tree: Tree) -> Leaves:

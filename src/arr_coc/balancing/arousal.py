@@ -7,11 +7,13 @@ only: "total" is about money, "totality" is about an eclipse.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 import numpy as np
 
+from ..core import arrays
+from ..core.arrays import Array
+from ..knowing.language.senses import named_phrases
 from ..knowing.language.tables import DATA, read_table
 
 ALERT, FEAR = 0.3, 0.7
@@ -60,8 +62,8 @@ def contradiction(ways: Sequence[np.ndarray]) -> float:
     return float(np.clip((1 - (spoken @ spoken.T)[pairs].mean()) / 2, 0, 1))
 
 
-def modulate(relevance: np.ndarray, arousal: float) -> np.ndarray:
-    """Change a map (h, w) in [0, 1] by arousal.
+def modulate(relevance: Array, arousal: float) -> Array:
+    """Change a map (h, w) in [0, 1], of numpy or torch, by arousal.
 
     Calm leaves the map alone; alert raises it to the power 1.5; fear doubles the best regions and suppresses the rest
     to 30 %. Regions, because single places of a map are smaller than a token, and doubling them moves none.
@@ -70,7 +72,8 @@ def modulate(relevance: np.ndarray, arousal: float) -> np.ndarray:
         return relevance
     if arousal < FEAR:
         return relevance**GAMMA
-    return np.where(feared_regions(relevance), relevance * BOOST, relevance * SUPPRESSION).clip(0, 1)
+    feared = arrays.like(feared_regions(arrays.to_numpy(relevance)), relevance)
+    return arrays.namespace(relevance).where(feared, relevance * BOOST, relevance * SUPPRESSION).clip(0, 1)
 
 
 def feared_regions(relevance: np.ndarray) -> np.ndarray:
@@ -93,8 +96,7 @@ def feared_regions(relevance: np.ndarray) -> np.ndarray:
 
 def keyword_stakes(question: str) -> tuple[float, tuple[str, ...]]:
     """The highest stakes among the words and phrases that stand in the question as whole words, and which those are."""
-    plain = " ".join(["", *re.findall(r"\w+", question.lower()), ""])
     for one in read_table(DATA / "senses.toml")["stakes"]:
-        if named := tuple(phrase for phrase in one["words"].split(", ") if f" {phrase} " in plain):
+        if named := named_phrases(question, one["words"]):
             return one["value"], named
     return UNKNOWN, ()

@@ -1,32 +1,44 @@
-"""Choose and weigh sources of relevance for a picture and a question, and give one map.
+"""Which sources of relevance are asked for a picture and a question, and the map that balancing makes of them.
 
     relevances_for("auto", scenes, questions).relevance     one `Relevance` for each picture
 
 "auto" takes the words of a page where they are known, the scorer or the glance of a model where there is one, and else
-weighs every source that may know something here.
-
-Sources are weighed in two steps. First what costs nothing: is it a photograph, is it grey, how much of it is type, what
-does the question name? A source of little promise is not asked. Then the maps themselves: how sharp each is, how sure
-the detector was, whether two agree. Both steps are one small linear law with a softmax, fitted once (lab/LOG.md); where
-one source is left, its map is handed on as it is.
+weighs every source that may know something here. That costs nothing yet: is it a photograph, is it grey, how much of it
+is type, what does the question name? A source of little promise is not asked. What the others say, `balance` weighs.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import cache, partial
-from pathlib import Path
 
 import numpy as np
 
-from ..core.arrays import sized
 from ..core.errors import InputError
 from ..core.values import Relevance
-from ..knowing.registry import BUILT_IN, Maps, Source, as_relevance, find_source, is_map
+from ..knowing.language.lexical import Coupling
+from ..knowing.registry import BUILT_IN, GIVEN, Maps, Source, as_relevance, find_source, is_map
 from ..knowing.scene import Scene
-from ..texture.channels import centre_map
+from ..knowing.signs import plain_signs, signs_of
+from ..knowing.ways import perspectival, three_ways
+from ..texture.channels import Texture
+from .arousal import first_arousal
+from .balance import Known, balance_ways, look_map
+from .law import SOURCES, Law, read_law
+from .tensions import DEFAULT_TENSIONS
+
+# A source that is believed less than this beforehand is not asked.
+PROMISE = 0.08
+WAYS = ("propositional", "perspectival", "participatory")
+# Sources that are weighed, and what is said where one of them decides by itself.
+ALONE = {
+    "scorer": "the picture is drawn or a page",
+    "photos": "the picture is a photograph",
+    "look": "no source that learned from examples knows more here",
+    "words": "the words of the picture were read",
+}
+SEVERAL = "several maps, each by how far it is to be believed here"
+WEIGHED = Source("weighed", "arr_coc.balancing.choosing:weighed_relevance", summary=SEVERAL)
 
 
 def relevance_for(relevance: object, scene: Scene, query: str) -> Relevance:
@@ -36,33 +48,30 @@ def relevance_for(relevance: object, scene: Scene, query: str) -> Relevance:
 
 def relevances_for(relevance: object, scenes: Sequence[Scene], queries: Sequence[str]) -> Maps:
     """The maps of all pictures of a prompt. relevance: as for `find_source`, or one ready map for each picture."""
-    if isinstance(relevance, str) and relevance == "auto":
-        from ..knowing.words.reading import with_words
-
-        scenes = [with_words(scene, query) for scene, query in zip(scenes, queries, strict=True)]
-        if len({scene.words is None for scene in scenes}) > 1 or (len(scenes) > 1 and any(map(_were_read, scenes))):
-            return _by_words_where_known(scenes, queries)
     several = isinstance(relevance, list | tuple) or getattr(relevance, "ndim", 0) == 3
     given = list(relevance) if several and isinstance(relevance, Iterable) else [relevance]
     if (several or is_map(relevance)) and not (len(given) == len(scenes) and all(map(is_map, given))):
         count = f"{len(given)} maps for {len(scenes)} pictures"
         raise InputError(f"relevance= gives {count}; give one (rows, cols) map each")
-    source, note = resolve(given[0] if several else relevance, scenes[0], next(iter(queries), ""))
-    found = Maps(given, [None] * len(given)) if several else source.maps(scenes, queries)
-    maps = [as_relevance(one, query, note) for one, query in zip(found.relevance, queries, strict=True)]
-    return replace(found, relevance=maps)
+    alone = list(range(len(scenes))) if several else []
+    if isinstance(relevance, str) and relevance == "auto":
+        from ..knowing.words.reading import with_words
 
-
-def _by_words_where_known(scenes: Sequence[Scene], queries: Sequence[str]) -> Maps:
-    """Of several pictures some bring their words: those by them, the others by what "auto" takes without words."""
-    found = Maps([None] * len(scenes), [None] * len(scenes))
-    if any(scene.words is None and scene.prompt is not None for scene in scenes):  # a model glances at all of them
-        found = relevances_for("auto", [scene.varied(words=None, ocr=0) for scene in scenes], queries)
-    maps = [
-        relevance_for("auto", scene, query) if scene.words is not None or other is None else other
-        for other, scene, query in zip(found.relevance, scenes, queries, strict=True)
-    ]
-    return replace(found, relevance=maps)
+        scenes = [with_words(scene, query) for scene, query in zip(scenes, queries, strict=True)]
+        alone = [number for number, scene in enumerate(scenes) if scene.words is not None]
+    # Pictures with words by those; what is taken for the others is one source, and a glance is at all of them.
+    together = [number for number in range(len(scenes)) if number not in alone]
+    found = Maps([None] * len(scenes))
+    for members in ([together] if together else []) + [[number] for number in alone]:
+        source, note = resolve(given[members[0]] if several else relevance, scenes[members[0]], queries[members[0]])
+        asked = range(len(scenes)) if "model" in source.needs else members
+        maps = source.maps([scenes[number] for number in asked], [queries[number] for number in asked])
+        for place, number in enumerate(asked):
+            if number in members:
+                known = as_relevance(maps.relevance[place], queries[number], note)
+                found.relevance[number] = balanced(known, source, scenes[number])
+        found = replace(found, realize={**found.realize, **maps.realize})
+    return found
 
 
 def resolve(relevance: object, scene: Scene, query: str = "") -> tuple[Source, str]:
@@ -80,133 +89,99 @@ def resolve(relevance: object, scene: Scene, query: str = "") -> tuple[Source, s
     return source, note
 
 
-def check_relevance(relevance: object, offers: Iterable[str] = ("pixels", "texture")) -> None:
-    """Refuse, before any picture is read, what cannot be used: an unknown name, or what needs more than is offered."""
-    if isinstance(relevance, str) and relevance == "auto":
-        return
-    line = find_source(relevance).missing(offers)
-    if line is not None:
-        raise InputError(line)
-
-
 # ---- what "auto" stands for ------------------------------------------------------------------------------------------
-
-# Sources that are weighed, and what is said where one of them decides by itself.
-ALONE: Mapping[str, str] = {
-    "scorer": "the picture is drawn or a page",
-    "photos": "the picture is a photograph",
-    "look": "no source that learned from examples knows more here",
-    "words": "the words of the picture were read",
-}
 
 
 def choose_source(scene: Scene, query: str = "") -> tuple[Source, str]:
     """What "auto" stands for here, and why."""
     if not scene.choosing:
         return BUILT_IN["detail"], "everything is kept, so nothing is to be chosen"
-    if scene.words is not None and not _were_read(scene):
-        return BUILT_IN["words"], "the words of the picture are known"
-    if scene.words is None and scene.scorer is not None:
+    if scene.words is not None:
+        if not getattr(scene.words, "by_ocr", False):  # those that OCR has read may be misread: they are weighed
+            return BUILT_IN["words"], "the words of the picture are known"
+        return _by_kind(scene, query)
+    if scene.scorer is not None:
         return BUILT_IN["scorer"], ", and ".join(filter(None, ("it comes with this model", scene.remark)))
-    if scene.words is None and scene.prompt is not None:
+    if scene.prompt is not None:
         if scene.prompt.can_glance:
             return BUILT_IN["glance"], "this model can say where it looks"
         source, why = _by_kind(scene, query)
         return source, f"this model cannot show where it looks, and {why}"
-    if scene.words is None and (scene.fallback != "look" or scene.given is None):
-        return BUILT_IN[scene.fallback], "no scorer comes with this model"
+    if scene.given is None:
+        return BUILT_IN["look"], "no scorer comes with this model"
     return _by_kind(scene, query)
 
 
 def _by_kind(scene: Scene, query: str) -> tuple[Source, str]:
     """Weigh every source that may know something about the picture; take one alone where the others promise nothing."""
-    there = [name for name in ("scorer", "photos", "look") if BUILT_IN[name].available() is None]
-    there = [name for name in there if scene.photos or name != "photos"] + ["words"] * (scene.words is not None)
-    wanted, signs = promising(scene, query, [*there, "centre"])
+    wanted = promising(scene, query)
     asked = [name for name in wanted if name in ALONE] or ["look"]
     if wanted == asked and len(asked) == 1:
         return BUILT_IN[asked[0]], ", and ".join(filter(None, (ALONE[asked[0]], scene.remark)))
-    summary = "several maps, each by how far it is to be believed here"
-    weighed = Source("weighed", partial(_weighed, asked, signs), summary=summary)
-    return weighed, ", and ".join(filter(None, (f"{' and '.join(asked)} may know", scene.remark)))
+    return WEIGHED, ", and ".join(filter(None, (f"{' and '.join(asked)} may know", scene.remark)))
 
 
-def _were_read(scene: Scene) -> bool:
-    """Its words are known by OCR: they are weighed, as they may be misread."""
-    return bool(getattr(scene.words, "by_ocr", False))
+def promising(scene: Scene, query: str) -> list[str]:
+    """Which of the sources that are there are worth asking; the centre is always there."""
+    there = [name for name in ("scorer", "photos", "look") if BUILT_IN[name].available() is None]
+    there = [name for name in there if scene.photos or name != "photos"] + ["words"] * (scene.words is not None)
+    logits = read_law(scene.law).sources @ signs_of(scene, query)
+    raised = np.where(np.isin(SOURCES, [*there, "centre"]), np.exp(logits - logits.max()), 0.0)
+    return [name for name, share in zip(SOURCES, raised / raised.sum(), strict=True) if share >= PROMISE]
 
 
-# ---- weighing --------------------------------------------------------------------------------------------------------
-
-# The order of the rows of the fitted numbers. The middle of the picture is a map that needs no source.
-SOURCES = ("scorer", "photos", "look", "centre", "words")
-# A source that is believed less than this beforehand is not asked.
-PROMISE = 0.08
-# Maps are compared on so many cells along the longer side.
-SIDE = 24
-# Added to the centre's belief where the photo map does not speak: in photographs things stand in the middle more often
-# than the other sources find them. Chosen on photographs of two other collections, in colour and grey; drawn pages and
-# pictures do not notice it.
-MIDDLE = 3.0
+# ---- what the sources say, balanced ----------------------------------------------------------------------------------
 
 
-@cache
-def law() -> dict[str, np.ndarray]:
-    """The fitted numbers of each source: signs, for `signs_of`; maps, for how sharp, sure and shared its map is."""
-    text = Path(__file__).with_name("weighing.json").read_text(encoding="utf-8")
-    return {name: np.array(rows, dtype=np.float64) for name, rows in json.loads(text).items() if name != "n"}
+def look_relevance(scene: Scene, query: str, option: str = "") -> Relevance:
+    """The source "look"; a prompt without a question is asked what is there. option: the folder of a law."""
+    from ..knowing.photos.source import photo_coupling
+
+    query, law = query or "what is there", read_law(option or scene.law)
+    photo = photo_coupling(scene.seen, query) if scene.photos else None
+    return relevance_of(scene.sensed[0], query, photo, law.named_tensions(_signs(law, scene, query)))
 
 
-def shares(logits: np.ndarray, there: np.ndarray) -> np.ndarray:
-    """(sources,) → softmax over those that are there."""
-    raised = np.where(there, np.exp(logits - logits[there].max()), 0.0)
-    return raised / raised.sum()
+def relevance_of(
+    texture: Texture, query: str, photo: Coupling | None = None, tensions: Mapping[str, float] = DEFAULT_TENSIONS
+) -> Relevance:
+    """Balance the three ways of a sensed picture into one map, which arousal sharpens by the stakes of the question's
+    words and by how far the three contradict each other. photo: as for `three_ways`."""
+    ways, notes = three_ways(texture, query, photo)
+    arousal, said = first_arousal(query, ways)
+    balanced = look_map(np.stack(ways), tensions, arousal)
+    return Relevance(balanced, query, *ways, tensions=dict(tensions), notes=(*notes, *said))
 
 
-def promising(scene: Scene, query: str, names: Sequence[str]) -> tuple[list[str], np.ndarray]:
-    """Which of the sources that are there are worth asking, and the signs that say so."""
-    signs = signs_of(scene, query)
-    belief = shares(law()["signs"] @ signs, np.isin(SOURCES, names))
-    return [name for name, share in zip(SOURCES, belief, strict=True) if share >= PROMISE], signs
+def _signs(law: Law, scene: Scene, query: str) -> np.ndarray:
+    return signs_of(scene, query) if law.reads_signs else plain_signs(scene.share)
 
 
-def signs_of(scene: Scene, query: str) -> np.ndarray:
-    """What a picture and a question look like, in the order of the fitted numbers."""
-    from ..knowing.language.senses import coupled_words
-    from ..knowing.photos.source import photo_question
-    from ..pictures.kind import photograph_odds
-    from ..texture.type_height import letters_of
-
-    pixels = scene.pixels
-    small = pixels[:: max(1, len(pixels) // 128), :: max(1, pixels.shape[1] // 128)].astype(np.int16)
-    colourful = float((small.max(2) - small.min(2)).mean()) / 32
-    letters = letters_of(pixels)
-    boxes = letters.boxes
-    ground = ((boxes[:, 2] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 1])).sum() / (pixels.shape[0] * pixels.shape[1])
-    plain, named = coupled_words(query), photo_question(query)
-    reading = bool(set(plain.reading) - {part for word in named.words for part in word.split("-")})
-    odds = float(np.clip(photograph_odds(pixels) / 4, -2, 2))
-    signs = {
-        "photograph": odds,
-        "grey": float(colourful < 0.1),
-        "type": float(np.sqrt(min(1.0, ground))),
-        "typeless": float(not letters),
-        "reading": float(reading),
-        "thing": float(bool(named.things)),
-        "ground": float(bool(named.grounds)),
-        "colour": float(bool(plain.colour_names)),
-        "place": float(named.side is not None),
-        "photo thing": max(0.0, odds) * bool(named.things),
-        "1": 1.0,
-    }
-    return np.array(list(signs.values()))
-
-
-def _weighed(names: Sequence[str], signs: np.ndarray, scene: Scene, query: str) -> Relevance:
+def weighed_relevance(scene: Scene, query: str) -> Relevance:
     """The maps of several sources as one, and a line that says who decided."""
+    known, maps = knowns(scene, query)
+    found = balance_ways(known, read_law(scene.law))
+    order = sorted(found.weights.items(), key=lambda one: -one[1])
+    line = f"weighed: {', '.join(f'{name} {weight:.1f}' for name, weight in order if weight >= 0.05)}"
+    said = [note for one in maps.values() for note in one.notes[1:]]
+    first = maps.get("look") or next(iter(maps.values()))
+    kinds = {name: BUILT_IN[name].way for name in maps} | {"centre": "perspectival"}
+    return replace(first, map=found.map, notes=(line, *said), ways=found.ways(kinds), tensions=found.numbers())
+
+
+def knowns(
+    scene: Scene, query: str, names: Sequence[str] = (), *, learning: bool = False
+) -> tuple[Known, dict[str, Relevance]]:
+    """What the sources say of a picture and a question, for `balance_ways`, and each as a `Relevance`.
+
+    names: which of `law.SOURCES` are asked; by default those that promise something here. learning: also what a law may
+    need that a training changes.
+    """
     from ..knowing.photos.source import surest_box
     from ..knowing.words.answer import sureness_of_words
 
+    names = [name for name in names or promising(scene, query) if name in ALONE] or ["look"]
+    law, whole = read_law(scene.law), scene
     maps: dict[str, Relevance] = {}
     for name in names:
         # Each source speaks for itself, but the words are read by the scorer's light.
@@ -215,38 +190,31 @@ def _weighed(names: Sequence[str], signs: np.ndarray, scene: Scene, query: str) 
         found = BUILT_IN[name].maps([own], [query]).relevance[0] if found is None else found
         maps[name] = as_relevance(found, query, BUILT_IN[name].summary)
         scene = scene.varied(pointed=maps[name].map) if name == "scorer" else scene
-    grid = sized(scene.pixels.shape, SIDE, grow=True)
-    planes = {name: one.map for name, one in maps.items()} | {"centre": centre_map(grid)}
-    cells = {name: _on_cells(plane, grid) for name, plane in planes.items()}
-    map_signs = np.zeros((len(SOURCES), 3))
-    for name, own in cells.items():
-        sure = 0.0
-        if name == "scorer":
-            sure = float(planes[name].max())
-        elif name == "words" and scene.words is not None:
-            sure = sureness_of_words(scene.words, query, planes.get("scorer"))
-        elif name == "photos":
-            sure = surest_box(scene.seen, query)
-        best = max(1, own.size // 8)
-        sharp = float(np.partition(own.ravel(), -best)[-best:].sum())
-        others = [np.sqrt(own * other).sum() for key, other in cells.items() if key not in (name, "centre")]
-        map_signs[SOURCES.index(name)] = sharp, sure, max(others, default=0.0)
-    logits = law()["signs"] @ signs + (law()["maps"] * map_signs).sum(1)
-    logits[SOURCES.index("centre")] += 0.0 if "photos" in planes else MIDDLE
-    weights = dict(zip(SOURCES, shares(logits, np.isin(SOURCES, list(planes))).tolist(), strict=True))
-    shape = max((one.map.shape for one in maps.values()), key=lambda one: one[0] * one[1])
-    plane = np.sum([weights[name] * _on_cells(one, shape) for name, one in planes.items()], axis=0)
-    order = sorted(weights, key=lambda name: -weights[name])
-    line = f"weighed: {', '.join(f'{name} {weights[name]:.1f}' for name in order if weights[name] >= 0.05)}"
-    said = [note for one in maps.values() for note in one.notes[1:]]
-    first = maps.get("look") or next(iter(maps.values()))
-    return replace(first, map=(plane / plane.max()).astype(np.float32), notes=(line, *said))
+    sure = {"scorer": float(maps["scorer"].map.max())} if "scorer" in maps else {}
+    if "words" in maps and scene.words is not None:
+        sure["words"] = sureness_of_words(scene.words, query, maps["scorer"].map if "scorer" in maps else None)
+    if "photos" in maps:
+        sure["photos"] = surest_box(scene.seen, query)
+    look = maps.get("look")
+    three = [] if look is None else [np.asarray(getattr(look, way)) for way in WAYS]
+    return Known(
+        {name: one.map for name, one in maps.items() if name != "look"},
+        (scene.pixels.shape[0], scene.pixels.shape[1]),
+        signs_of(scene, query),
+        sure,
+        np.stack(three) if three else None,
+        first_arousal(query, three)[0] if three else 0.0,
+        perspectival(whole.sensed[0]) if learning or law.salient else None,
+        mixed=True,
+    ), maps
 
 
-def _on_cells(plane: np.ndarray, shape: tuple[int, int]) -> np.ndarray:
-    """A map of any size on (rows, cols) cells, its sum 1."""
-    import cv2
-
-    cells = cv2.resize(np.asarray(plane, np.float32), shape[::-1], interpolation=cv2.INTER_AREA).astype(np.float64)
-    cells = np.maximum(cells, 0) + 1e-9
-    return cells / cells.sum()
+def balanced(found: Relevance, source: Source, scene: Scene) -> Relevance:
+    """What one source found alone, with who decided. What a caller gave stays as it is."""
+    name, _, folder = source.name.partition(":")
+    if source is WEIGHED or source.way == GIVEN:
+        return found if found.ways else replace(found, ways={GIVEN: {name: 1.0}})
+    law = read_law(folder if name == "look" and folder else scene.law)
+    salient = perspectival(scene.sensed[0]) if law.salient else None
+    one = balance_ways(Known({name: found.map}, found.map.shape, _signs(law, scene, found.query), salient=salient), law)
+    return replace(found, map=one.map, ways=one.ways({name: source.way}), tensions=one.numbers())

@@ -16,7 +16,7 @@ PADDING = 0
 NUMBER_OF_IDS = len(CHARACTERS) + 1
 IDS = {character: index + 1 for index, character in enumerate(CHARACTERS)}
 SPACE = IDS[" "]
-# A scorer that reads takes so many characters of a question.
+# Characters of a question that the scorer takes.
 QUESTION = 96
 
 

@@ -45,6 +45,13 @@ def to_numpy(array: Array) -> np.ndarray:
     return array if isinstance(array, np.ndarray) else array.detach().cpu().numpy()
 
 
+def whole_levels(pixels: np.ndarray) -> np.ndarray:
+    """(H, W, 3) uint8 or in [0, 1] → uint8: a picture that was scaled and scaled back stays the same."""
+    if pixels.dtype != np.uint8:
+        pixels = np.rint(np.clip(pixels, 0, 1) * 255).astype(np.uint8)
+    return np.ascontiguousarray(pixels)
+
+
 def float32(array: Array) -> Array:
     return array.astype(np.float32, copy=False) if isinstance(array, np.ndarray) else array.float()
 
@@ -146,7 +153,7 @@ def is_tensor(value: object) -> TypeGuard[Tensor]:
 
 @contextmanager
 def torch_threads(number: int) -> Generator[None]:
-    """So many threads for torch, where it is loaded, and as many as before afterwards.
+    """Limit torch to `number` threads inside the block, where it is loaded.
 
     Maps of a few hundred pixels a side take a millisecond; waking and waiting for threads takes longer than that.
     """

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 # Packages that come with an extra, by the name under which they are imported.
 EXTRAS = {"torch": "torch", "transformers": "torch", "safetensors": "torch", "scipy": "torch", "accelerate": "train"}
+EXTRAS |= dict.fromkeys(("fastapi", "uvicorn", "prometheus_client", "httpx"), "serve")
+EXTRAS |= {"mcp": "mcp", "gradio": "microscope"}
 LONGEST = 1000  # characters of a line
 
 

@@ -154,7 +154,7 @@ def whole_folder(folder: str | Path) -> Generator[Path]:
     """Yield an empty folder to write files into that belong together; on success they move into `folder`.
 
     The manifest moves first: a process that is killed between two files leaves a folder that is refused, never one that
-    is half of this export and half of the last. Files of `folder` that are not written anew stay.
+    is half of this export and half of the last. Files of `folder` that are not written again stay.
     """
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)

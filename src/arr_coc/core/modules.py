@@ -79,7 +79,7 @@ class Pretrained(nn.Module):
 _users: Counter[int] = Counter()
 _recorder: int | None = None
 _gate = Condition()
-# Keys that came once or whose recording failed, of which so many are remembered.
+# Maximum number of remembered keys that came once or whose recording failed.
 MOST_SEEN = 256
 
 

@@ -10,7 +10,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from .errors import InputError, naming_extras
+from .errors import InputError, MissingPackage, naming_extras
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -37,7 +37,10 @@ def plugins(group: str) -> dict[str, EntryPoint]:
 def load_plugin(point: EntryPoint) -> Any:
     """The object that an entry point names; `InputError` in one line where its package cannot be imported."""
     try:
-        return point.load()
+        with naming_extras():
+            return point.load()
+    except MissingPackage:
+        raise
     except Exception as error:  # whatever another package does while it is imported
         raise InputError(f"{point.name!r} of {point.value} cannot be loaded ({error})") from error
 

@@ -27,6 +27,11 @@ MOST_CELLS = 1 << 24  # of one picture; the largest that is read has a few milli
 JsonObject = dict[str, Any]  # an object of JSON: what its keys are and hold, its writer says
 
 
+def numbers(found: Any) -> dict[str, float]:
+    """An object of JSON whose values are numbers."""
+    return {str(name): float(value) for name, value in dict(found).items()}
+
+
 class Region(NamedTuple):
     """One region of an `Allocation`, in pixels of the picture as given.
 
@@ -60,6 +65,7 @@ class Relevance:
         perspectival: What stands out.
         participatory: What the question couples to.
         tensions: The balance of the three, by name, such as {"compress_particularize": 0.5}.
+        ways: Who decided: way of knowing → source → weight, such as {"participatory": {"scorer": 1.0}}.
         notes: What a reader should know.
 
     Example:
@@ -73,6 +79,7 @@ class Relevance:
     participatory: np.ndarray | None = None
     tensions: Mapping[str, float] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    ways: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         array = frozen(self.map, "relevance", np.float32)
@@ -112,6 +119,8 @@ class Allocation:
             None where cells are cut from the picture as given, padded at the edge.
         notes: What a reader should know: who decided, and why.
         scale: How many times as large as given the picture is at level 0.
+        ways: Who decided, as in `Relevance`.
+        tensions: As in `Relevance`.
 
     Example:
         >>> look("street.png", "the red sign", budget=64).level_map().shape  # doctest: +SKIP
@@ -132,6 +141,8 @@ class Allocation:
     canvas: tuple[int, int] | None = None
     notes: tuple[str, ...] = ()
     scale: float = 1.0
+    ways: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    tensions: Mapping[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for name, kind in (("boxes", np.int32), ("levels", np.int32), ("counts", np.int32), ("scores", np.float32)):
@@ -249,8 +260,10 @@ class Allocation:
         height, width = self.canvas or (self.height, self.width)
         canvas = None if (height, width) == (self.height, self.width) else {"height": height, "width": width}
         optional = {"sparse": bool(self.sparse), "cell": self.cell, "canvas": canvas, "scale": self.scale,
-                    "notes": list(self.notes)}  # fmt: skip
-        usual = {"sparse": False, "cell": DEFAULT_CELL, "canvas": None, "scale": 1, "notes": []}
+                    "notes": list(self.notes), "ways": {way: dict(one) for way, one in self.ways.items()},
+                    "tensions": dict(self.tensions)}  # fmt: skip
+        usual = {"sparse": False, "cell": DEFAULT_CELL, "canvas": None, "scale": 1, "notes": [], "ways": {},
+                 "tensions": {}}  # fmt: skip
         return document | {name: value for name, value in optional.items() if value != usual[name]}
 
     @classmethod
@@ -277,6 +290,8 @@ class Allocation:
                 canvas=None if canvas is None else (canvas["height"], canvas["width"]),
                 notes=tuple(of_kind(note, str, "a note of an allocation") for note in data.get("notes", ())),
                 scale=data.get("scale", 1.0),
+                ways={str(way): numbers(one) for way, one in dict(data.get("ways", {})).items()},
+                tensions=numbers(data.get("tensions", {})),
             )
         except InputError:
             raise

@@ -47,16 +47,16 @@ def document_sheet(
     inner = width - 2 * MARGIN
     pane = (inner - (columns - 1) * GAP) // columns
     shapes = [pages[one.number].size for one in chosen]
-    room = (round(pane * float(np.clip(np.median([high / wide for high, wide in shapes]), 0.5, 1.5))), pane)
+    space = (round(pane * float(np.clip(np.median([high / wide for high, wide in shapes]), 0.5, 1.5))), pane)
     lines = wrap(query, inner - 320, TITLE, weight=BOLD, lines=2) if query else []
     top = MARGIN + len(lines) * line_height(TITLE) + line_height(TEXT) + 16
-    step = room[0] + BAR + 8 + line_height(CAPTION) + GAP
+    step = space[0] + BAR + 8 + line_height(CAPTION) + GAP
     rows = math.ceil(len(chosen) / columns)
     canvas = page(top + rows * step + MARGIN - GAP + 8, width)
     _heading(canvas, lines, allocation, len(chosen))
     for number, share in enumerate(chosen):
         x, y = MARGIN + number % columns * (pane + GAP), top + number // columns * step
-        _tile(canvas, pages[share.number], share, (x, y), room, most)
+        _tile(canvas, pages[share.number], share, (x, y), space, most)
     return Image.fromarray(canvas)
 
 
@@ -79,10 +79,10 @@ def _heading(canvas: np.ndarray, lines: list[str], allocation: DocumentAllocatio
 
 
 def _tile(
-    canvas: np.ndarray, one: DocumentPage, share: PageShare, corner: tuple[int, int], room: tuple[int, int], most: int
+    canvas: np.ndarray, one: DocumentPage, share: PageShare, corner: tuple[int, int], space: tuple[int, int], most: int
 ) -> None:
     x, y = corner
-    size = fit(*one.size, room[0] - 2 * FRAME, room[1] - 2 * FRAME)
+    size = fit(*one.size, space[0] - 2 * FRAME, space[1] - 2 * FRAME)
     try:
         # Twice the size, so that small type does not turn to noise; leaves are drawn at the size that is shown.
         pixels = resize(one.draw(2 * max(size)).pixels, size)
@@ -94,16 +94,16 @@ def _tile(
     strength = share.tokens / most
     fade = FADED * (1 - strength) if best else FADED if share.tokens else GONE
     pixels = np.rint(pixels * (1 - fade) + np.array(PAPER) * fade).astype(np.uint8)
-    place(canvas, pixels, x, y, room)
+    place(canvas, pixels, x, y, space)
     if best:
-        top, left = y + (room[0] - size[0]) // 2, x + (room[1] - size[1]) // 2
+        top, left = y + (space[0] - size[0]) // 2, x + (space[1] - size[1]) // 2
         colour = tuple(level_colour(0).tolist())
         cv2.rectangle(canvas, (left - 2, top - 2), (left + size[1] + 1, top + size[0] + 1), colour, FRAME - 2)
-    bar = y + room[0] + 2
-    canvas[bar : bar + BAR, x : x + room[1]] = RULE
+    bar = y + space[0] + 2
+    canvas[bar : bar + BAR, x : x + space[1]] = RULE
     if best:
-        canvas[bar : bar + BAR, x : x + max(2, round(room[1] * share.tokens / most))] = level_colour(0)
+        canvas[bar : bar + BAR, x : x + max(2, round(space[1] * share.tokens / most))] = level_colour(0)
     spent = "no token" if not share.tokens else "overview" if share.tokens == 1 else f"{share.tokens} tokens"
-    caption = shorten(f"page {share.number}: {spent}", room[1], CAPTION)
+    caption = shorten(f"page {share.number}: {spent}", space[1], CAPTION)
     weight, colour = (BOLD, INK) if best else (REGULAR, MUTED)
     write(canvas, caption, x, bar + BAR + 4, size=CAPTION, weight=weight, colour=colour)

@@ -20,6 +20,7 @@ from .layout import (
     MUTED,
     TALLEST,
     budget_bar,
+    decided_strip,
     fit,
     level_legend,
     page,
@@ -31,7 +32,7 @@ from .layout import (
 from .panes import foveated, heat, overlay
 
 TITLE, TEXT, CAPTION = 26, 15, 14
-LEGEND_HEIGHT = 56
+LEGEND_HEIGHT, STRIP_HEIGHT = 56, 52
 LARGE = 22  # of a clip's title
 
 
@@ -45,7 +46,7 @@ def homunculus(
     answer: Answer | None = None,
     truth: str | None = None,
 ) -> Image.Image:
-    """One page, `width` pixels wide: question and numbers, the panes side by side, the legend of levels.
+    """One page, `width` pixels wide: question and numbers, the panes side by side, the levels, and who decided.
 
     picture: anything `load_picture` takes; a reduced `Picture` will do. relevance: shown as a pane where given. answer,
     truth: what was said, how sure that is, and what is right.
@@ -65,7 +66,8 @@ def homunculus(
     told = [] if answer is None else wrap(answer_words(answer, truth), inner, TEXT, lines=1)
     top = MARGIN + len(lines) * line_height(TITLE) + (1 + len(told)) * line_height(TEXT) + BAR_HEIGHT + 36
     legend_top = top + rows * (caption_height + shown[0] + GAP)
-    canvas = page(legend_top + LEGEND_HEIGHT + MARGIN, width)
+    strip_top = legend_top + LEGEND_HEIGHT + GAP
+    canvas = page((strip_top + STRIP_HEIGHT if allocation.ways else legend_top + LEGEND_HEIGHT) + MARGIN, width)
 
     heading(
         canvas, lines, f"{picture.name}, {picture.width}×{picture.height} px, {allocation.strategy}", allocation, told
@@ -81,6 +83,8 @@ def homunculus(
         write(canvas, caption, x, y, size=CAPTION, weight=BOLD)
         place(canvas, image, x, y + caption_height, (shown[0], pane))
     level_legend(canvas, allocation, MARGIN, legend_top, inner)
+    if allocation.ways:
+        decided_strip(canvas, allocation, MARGIN, strip_top, inner)
     return Image.fromarray(canvas)
 
 

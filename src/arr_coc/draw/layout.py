@@ -11,10 +11,10 @@ import numpy as np
 
 from ..attending.leaves import token_boxes
 from ..core.values import Allocation
-from ..pictures.lettering import BOLD, INK, Colour, line_height, write
+from ..pictures.lettering import BOLD, INK, Colour, line_height, shorten, write
 
-# Fine is warm and bright, coarse is cool and dark; the last colour serves all coarser levels. Every two are told apart
-# by colour-blind readers as well.
+# Fine is warm and bright, coarse is cool and dark; the last colour serves all coarser levels. Colour-blind readers can
+# tell every two apart as well.
 LEVEL_COLOURS = np.array(
     [(255, 206, 70), (242, 130, 72), (229, 64, 118), (137, 86, 247), (38, 114, 192), (18, 67, 107)], dtype=np.uint8
 )
@@ -57,7 +57,7 @@ def page(height: int, width: int) -> np.ndarray:
 
 
 def fit(height: int, width: int, room_height: int, room_width: int) -> tuple[int, int]:
-    """The largest (height, width) of that shape inside the room, at least 1 pixel each way."""
+    """The largest (height, width) of that shape inside the space, at least 1 pixel each way."""
     scale = min(room_height / height, room_width / width)
     return max(1, round(height * scale)), max(1, round(width * scale))
 
@@ -70,10 +70,10 @@ def resize(pixels: np.ndarray, size: tuple[int, int]) -> np.ndarray:
     return cv2.resize(pixels, (size[1], size[0]), interpolation=cv2.INTER_AREA if shrinking else cv2.INTER_CUBIC)
 
 
-def place(canvas: np.ndarray, picture: np.ndarray, x: int, y: int, room: tuple[int, int]) -> None:
-    """Put `picture` into the middle of a room (height, width) at (x, y), with a hairline around it."""
+def place(canvas: np.ndarray, picture: np.ndarray, x: int, y: int, space: tuple[int, int]) -> None:
+    """Put `picture` into the middle of a space (height, width) at (x, y), with a hairline around it."""
     height, width = picture.shape[:2]
-    top, left = y + (room[0] - height) // 2, x + (room[1] - width) // 2
+    top, left = y + (space[0] - height) // 2, x + (space[1] - width) // 2
     canvas[max(top - 1, 0) : top + height + 1, max(left - 1, 0) : left + width + 1] = RULE
     canvas[top : top + height, left : left + width] = picture
 
@@ -131,7 +131,7 @@ BAR_HEIGHT = 10
 
 
 class LevelRow(NamedTuple):
-    """One level of an allocation, as it is counted inside and as it is told (−1: seen twice as large). side: pixels of
+    """One level of an allocation, as it is counted inside and as it is shown (−1: seen twice as large). side: pixels of
     the picture that one region covers each way."""
 
     level: int
@@ -195,3 +195,61 @@ def spent_words(allocation: Allocation) -> str:
 def share_words(allocation: Allocation) -> str:
     """For example "25.0 %"."""
     return f"{100 * allocation.keep:.1f} %"
+
+
+# ---- who decided -----------------------------------------------------------------------------------------------------
+
+WAY_COLOURS: dict[str, Colour] = {
+    "propositional": (52, 120, 168),
+    "perspectival": (222, 150, 40),
+    "participatory": (178, 60, 120),
+    "given": MUTED,
+}
+# What the tensions pull between, in the order in which they are shown.
+POLES = {
+    "compress_particularize": ("compress", "particularize"),
+    "exploit_explore": ("exploit", "explore"),
+    "focus_diversify": ("focus", "diversify"),
+}
+
+
+def deciders(allocation: Allocation) -> list[tuple[str, str, float]]:
+    """(source, way of knowing, weight) of those who decided, the heaviest first."""
+    found = [(source, way, weight) for way, one in allocation.ways.items() for source, weight in one.items()]
+    return sorted(found, key=lambda one: -one[2])
+
+
+def decided_words(allocation: Allocation) -> list[str]:
+    """Who decided, and how the tensions stood, in plain words; nothing where the caller decided."""
+    who = [f"{source} {100 * weight:.0f} % ({way})" for source, way, weight in deciders(allocation) if weight >= 0.005]
+    stood = [
+        f"{low} {100 * (1 - value):.0f} : {100 * value:.0f} {high}"
+        for name, (low, high) in POLES.items()
+        if (value := allocation.tensions.get(name)) is not None
+    ]
+    return [*([f"decided by {', '.join(who)}"] if who else []), *([f"tensions: {', '.join(stood)}"] if stood else [])]
+
+
+def decided_strip(canvas: np.ndarray, allocation: Allocation, x: int, y: int, width: int) -> None:
+    """On the left a bar of the sources, as long as their weights; on the right a knob on a line for each tension."""
+    half = (width - GAP) // 2
+    write(canvas, "Who decided", x, y, size=13, colour=MUTED, weight=BOLD)
+    top, left = y + line_height(13) + 2, x
+    who = deciders(allocation)
+    for _, way, weight in who:
+        right = min(x + half, left + max(2, round(half * weight)))
+        canvas[top : top + BAR_HEIGHT, left:right] = WAY_COLOURS.get(way, MUTED)
+        canvas[top : top + BAR_HEIGHT, right - 1 : right] = PAPER
+        left = right
+    words = ", ".join(f"{source} {100 * weight:.0f} %" for source, _, weight in who if weight >= 0.005)
+    write(canvas, shorten(words, half, 13), x, top + BAR_HEIGHT + 4, size=13)
+    column = half // 3
+    for number, (name, (low, high)) in enumerate(POLES.items()):
+        if (value := allocation.tensions.get(name)) is None:
+            continue
+        left, long = x + half + GAP + number * column, column - GAP
+        write(canvas, f"{low} – {high}", left, y, size=13, colour=MUTED)
+        canvas[top + 4 : top + 6, left : left + long] = RULE
+        knob = left + round(value * (long - BAR_HEIGHT))
+        canvas[top : top + BAR_HEIGHT, knob : knob + BAR_HEIGHT] = INK
+        write(canvas, f"{value:.2f}", left, top + BAR_HEIGHT + 4, size=13)

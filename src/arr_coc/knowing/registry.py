@@ -31,17 +31,18 @@ from .scene import Scene
 
 @dataclass(frozen=True)
 class Maps:
-    """Relevance of several pictures. levels: the coarsest level that each map was made for, or None. realize: what the
-    model's adapter may use again, such as tokens that a glance has encoded."""
+    """Relevance of several pictures. realize: what the model's adapter may use again, such as the output of an encoder
+    that a glance ran."""
 
     relevance: list[Any]
-    levels: list[int | None]
     realize: Mapping[str, object] = field(default_factory=dict)
 
 
 GROUP = "arr_coc.relevance"
-# Sources of the laboratory, so that a missing one can be told.
-IN_THE_LAB = ("edge_lod", "query_aware_lod", "realizer", "patch_trunk", "participatory", "encoder", "adaptive")
+# Ways of knowing of sources; what a caller gave is none of the three.
+PARTICIPATORY, GIVEN = "participatory", "given"
+# Sources of the laboratory, so that an error can name what installs them.
+IN_THE_LAB = ("edge_lod", "query_aware_lod", "realizer", "patch_trunk", "participatory", "adaptive", "outcomes")
 # What a source may need, and how a user comes by it.
 NEEDS: Mapping[str, str] = {
     "pixels": "a picture",
@@ -61,7 +62,8 @@ class Source:
     first called. needs: names of `NEEDS`. summary: one line, which the relevance carries as a note. ready: says in one
     line what is missing on this machine, or None, given what is offered; also as "module:name". together: the function
     takes all scenes and all questions of a prompt, and returns `Maps`. option: what may be written behind the name and
-    a colon, as in "words:FOLDER"; given: what was, which the function takes as `option=`.
+    a colon, as in "words:FOLDER"; given: what was, which the function takes as `option=`. way: of knowing,
+    "propositional", "perspectival" or "participatory".
     """
 
     name: str
@@ -71,8 +73,8 @@ class Source:
     ready: Callable[[frozenset[str]], str | None] | str | None = None
     together: bool = False
     option: str | None = None
-    option_needed: bool = False
     given: str = ""
+    way: str = GIVEN
 
     def __post_init__(self) -> None:
         for one in self.needs if isinstance(self.needs, tuple | list | set | frozenset) else [self.needs]:
@@ -81,8 +83,6 @@ class Source:
 
     def available(self, offers: Iterable[str] = ()) -> str | None:
         """One line that says what is missing on this machine; None where the source can be used."""
-        if self.option_needed and not self.given:
-            return f"relevance={self.name!r} needs {self.option}; write relevance='{self.name}:{self.option}'"
         return None if self.ready is None else load_function(self.ready)(frozenset(offers))
 
     def missing(self, offers: Iterable[str]) -> str | None:
@@ -94,13 +94,12 @@ class Source:
         return f"relevance={self.name!r} needs {NEEDS[absent[0]]}; or choose another, such as 'scorer' or 'look'"
 
     def maps(self, scenes: Sequence[Scene], queries: Sequence[str]) -> Maps:
-        function = _PROVIDED.get(self.name.partition(":")[0]) or load_function(self.function)
+        function = load_function(self.function)
         if self.given:
             function = partial(function, option=self.given)
         if self.together:
             return function(scenes, queries)
-        one_by_one = [function(scene, query) for scene, query in zip(scenes, queries, strict=True)]
-        return Maps(one_by_one, [None] * len(one_by_one))
+        return Maps([function(scene, query) for scene, query in zip(scenes, queries, strict=True)])
 
 
 BUILT_IN: Mapping[str, Source] = {
@@ -108,10 +107,11 @@ BUILT_IN: Mapping[str, Source] = {
     for source in (
         Source(
             "look",
-            "arr_coc.balancing.tensions:look_relevance",
+            "arr_coc.balancing.choosing:look_relevance",
             ("pixels", "texture"),
             "what is there, what stands out and what the question's words name, balanced",
             option="FOLDER",
+            way="three ways",
         ),
         Source(
             "scorer",
@@ -119,46 +119,39 @@ BUILT_IN: Mapping[str, Source] = {
             summary="a network that finds the answer on pages",
             ready="arr_coc.knowing.scorer.source:scorer_missing",
             together=True,
+            way=PARTICIPATORY,
         ),
         Source(
             "glance",
-            "",
+            lambda scenes, queries: scenes[0].prompt.glance_maps(scenes, queries),
             ("model",),
             "the model's own attention on a coarse first look",
             together=True,
+            way=PARTICIPATORY,
         ),
         Source(
             "words",
             "arr_coc.knowing.words.source:words_relevance",
             summary="where the words of the picture answer the question",
             option="FOLDER",
+            way=PARTICIPATORY,
         ),
         Source(
             "photos",
             "arr_coc.knowing.ways:scene_photos",
             summary="where the things that the question names are, by a detector",
             ready="arr_coc.knowing.photos.source:photos_missing",
+            way=PARTICIPATORY,
         ),
         Source(
             "detail",
             "arr_coc.knowing.ways:scene_detail",
             summary="what a coarse look would lose, whatever is asked",
+            way="propositional",
         ),
     )
 }
 _ADDED: dict[str, Source] = {}
-# Functions of sources that only a later stage has: it hands them in when it is imported.
-_PROVIDED: dict[str, Callable[..., Any]] = {}
-
-
-def provide(name: str) -> Callable[[Callable[..., object]], Callable[..., object]]:
-    """Decorator: the function of a source whose name and needs stand in the table above."""
-
-    def add(function: Callable[..., object]) -> Callable[..., object]:
-        _PROVIDED[name] = function
-        return function
-
-    return add
 
 
 def relevance_source(
@@ -231,6 +224,13 @@ def find_source(relevance: object) -> Source:
         + (f"did you mean {nearest[0]!r}? " if nearest else "")
         + f"use {', '.join(map(repr, names))}, the folder of a scorer, a function of (picture, question), or a map"
     )
+
+
+def check_relevance(relevance: object, offers: Iterable[str] = ("pixels", "texture")) -> None:
+    """Refuse, before any picture is read, what cannot be used: an unknown name, or what needs more than is offered."""
+    line = None if isinstance(relevance, str) and relevance == "auto" else find_source(relevance).missing(offers)
+    if line is not None:
+        raise InputError(line)
 
 
 def _named(name: str) -> Source | None:

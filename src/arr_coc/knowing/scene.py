@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import numpy as np
 
-from ..core.arrays import Array
-from ..core.kept import PictureStore
-from ..pictures.load import load_picture
+from ..core.arrays import sized, to_numpy, whole_levels
 
 if TYPE_CHECKING:
     import torch
@@ -36,6 +34,7 @@ class ModelPrompt(Protocol):
 
     @property
     def can_glance(self) -> bool: ...
+    def glance_maps(self, scenes: Sequence[Scene], queries: Sequence[str]) -> Any: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,8 +47,9 @@ class Scene:
     photo map may take part. ocr: how many lines "auto" may read. page: the picture as finely as it was given, for
     reading, where that is not the picture. remark: why its words could not be read. pointed: (rows, cols) the scorer's
     map of this question, where it was asked.
-    choosing: False where everything is kept anyway. fallback: what "auto" takes where nothing better is offered. kept:
-    where sources keep what they made of the picture, for its next question.
+    choosing: False where everything is kept anyway. share: of the picture's tokens that may be spent. law: by which
+    sources are balanced, a `Law` or the folder of one; None takes the one that ships. made: what was made of the
+    picture, once for all variations.
     """
 
     picture: np.ndarray | torch.Tensor | Callable[[], object]
@@ -64,8 +64,9 @@ class Scene:
     remark: str = ""
     pointed: np.ndarray | None = None
     choosing: bool = True
-    fallback: str = "look"
-    kept: PictureStore | None = None
+    share: float = 0.25
+    law: object = None
+    made: dict[str, Any] = field(default_factory=dict)
 
     @property
     def offers(self) -> frozenset[str]:
@@ -73,16 +74,21 @@ class Scene:
         given = {"words": self.words, "model": self.prompt, "scorer": self.scorer, "previous": self.previous}
         return frozenset({"pixels", "texture", *(name for name, value in given.items() if value is not None)})
 
-    @cached_property
+    def _once(self, name: str, make: Callable[[], Any]) -> Any:
+        if name not in self.made:
+            self.made[name] = make()
+        return self.made[name]
+
+    @property
     def given(self) -> Any:
         """The picture as the caller has it: what a plain function of (picture, question) is handed."""
-        return self.picture() if callable(self.picture) else self.picture
+        return self._once("given", self.picture) if callable(self.picture) else self.picture
 
-    @cached_property
+    @property
     def pixels(self) -> np.ndarray:
         """(H, W, 3) uint8; a large tensor is reduced."""
         given = self.given
-        return given if isinstance(given, np.ndarray) else load_picture(given, longest_side=VIEW_SIDE).pixels
+        return given if isinstance(given, np.ndarray) else self._once("pixels", lambda: pixels_of(given))
 
     @property
     def page_pixels(self) -> np.ndarray:
@@ -100,34 +106,36 @@ class Scene:
         writable = given if given.flags.writeable else given.copy()  # torch warns of the others
         return torch.from_numpy(writable).permute(2, 0, 1).to(self.device).float() / 255
 
-    @cached_property
+    @property
     def sensed(self) -> tuple[Texture, float]:
         """The texture that the three ways read, and the seconds it took."""
+        return self._once("sensed", self._sense)
+
+    def _sense(self) -> tuple[Texture, float]:
         from ..texture.channels import sense
 
         started = perf_counter()
         texture = sense(self.pixels, side=min(SENSE_SIDE, max(self.pixels.shape[:2])))
         return texture, perf_counter() - started
 
-    @cached_property
+    @property
     def seen(self) -> PhotoSight:
         """What the networks for photographs say of it, each when it is first asked."""
         from .photos.source import PhotoSight
 
-        return PhotoSight(self.pixels)
-
-    def strategy_inputs(self, strategy: str, options: Mapping[str, object]) -> tuple[dict[str, Array], tuple[str, ...]]:
-        """Maps that some strategies need besides the relevance, less those that the caller gave, and notes."""
-        if strategy == "edge" and "edges" not in options:
-            return {"edges": self.sensed[0]["sobel_magnitude"]}, ()
-        return {}, ()
+        return self._once("seen", lambda: PhotoSight(self.pixels))
 
     def varied(self, **changes: object) -> Self:
         """The same picture with other things known about it; what was made of the picture is kept."""
-        other = replace(self, **changes)
-        if isinstance(self.picture, np.ndarray):
-            other.__dict__["seen"] = self.seen  # nothing is asked yet, and what will be is asked once for all
-        other.__dict__.update(
-            {name: self.__dict__[name] for name in ("given", "pixels", "sensed") if name in self.__dict__}
-        )
-        return other
+        return replace(self, **changes)
+
+
+def pixels_of(picture: torch.Tensor) -> np.ndarray:
+    """(3, H, W) uint8 or in [0, 1] → (H, W, 3) uint8, the longer side at most `VIEW_SIDE`."""
+    import cv2
+
+    pixels = whole_levels(to_numpy(picture).transpose(1, 2, 0))
+    if max(pixels.shape[:2]) <= VIEW_SIDE:
+        return pixels
+    size = sized(pixels.shape[:2], VIEW_SIDE)
+    return np.asarray(cv2.resize(pixels, size[::-1], interpolation=cv2.INTER_AREA))

@@ -1,4 +1,4 @@
-"""The ways of knowing that a sensed picture has by itself: propositional and perspectival."""
+"""The three ways of knowing that need no training: what is there, what stands out, and what plain words couple to."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from types import ModuleType
 
 import numpy as np
 
-from ..core.arrays import Array, is_tensor, namespace
+from ..core.arrays import Array, is_tensor, like, namespace, sized
 from ..core.values import Relevance
 from ..texture.channels import Texture
-from ..texture.ops import exact_luminance, exact_sobel
+from ..texture.ops import enlarge, exact_luminance, exact_sobel
+from .language.lexical import Coupling, lexical
 from .scene import Scene
 
 # ---- perspectival knowing: what stands out from here -----------------------------------------------------------------
@@ -33,7 +34,7 @@ def perspectival(texture: Texture) -> Array:
 # faint noise, which is all entropy and no content, stays low.
 
 DIRECTIONS = 8
-# Directions are told apart half-way between them: tan(22.5°). So edges along the axes and the diagonals, by far the
+# Directions are separated half-way between them: tan(22.5°). So edges along the axes and the diagonals, by far the
 # most frequent, lie in the middle of their bin and not on its border, where rounding would decide.
 HALF_WAY = 2**0.5 - 1
 # A gradient weaker than this (about eight grey levels across an edge) is flat ground.
@@ -58,6 +59,36 @@ def propositional(texture: Texture) -> Array:
     # Entropy without strength is noise: it counts only as far as there is something for it to be about.
     score = 0.5 * entropy * ops.clip(structure * 4) + 0.5 * structure
     return ops.clip(ops.enlarge(score, size))
+
+
+# ---- all three -------------------------------------------------------------------------------------------------------
+
+# They are balanced at this longer side: several values for each cell of a 1024-pixel picture, and quick.
+MAP_SIDE = 256
+
+
+def three_ways(texture: Texture, query: str, photo: Coupling | None = None) -> tuple[list[np.ndarray], tuple[str, ...]]:
+    """Propositional, perspectival and participatory maps (h, w) of one size, and notes. Without an image-text encoder,
+    what couples to the question is what its plain words name (colours, places, print).
+
+    photo: what the photo map says of the things that the question names.
+    """
+    coupling = lexical(texture, query)
+    notes, maps = coupling.notes, [propositional(texture), perspectival(texture), coupling.map]
+    size = sized(maps[0].shape, MAP_SIDE)
+    maps = [texture.ops.shrink(one, size) for one in maps]
+    if photo is not None:
+        maps[2] = coupled_with(maps[2], like(enlarge(photo.map, size), maps[2]))
+        notes = (*(note for note in notes if "is zero" not in note), *photo.notes)
+    return [np.asarray(one) for one in maps], notes
+
+
+def coupled_with(words: Array, photo: Array) -> Array:
+    """Two maps (h, w), what plain words couple to and what the photo map does, as lexical joins its own words: what
+    meets both comes first, what meets one still counts; a map that says nothing takes no part."""
+    if not bool(photo.max() > 0):
+        return words
+    return 0.6 * (words * photo) ** 0.5 + 0.2 * (words + photo) if bool(words.max() > 0) else photo
 
 
 def scene_photos(scene: Scene, query: str) -> Relevance:

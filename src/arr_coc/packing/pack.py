@@ -30,7 +30,7 @@ from ..pictures.document import load_page
 from ..pictures.load import Picture, load_picture
 from ..pictures.words import Words, as_words, words_beside
 from .cover import Rectangle, cover, level_gains, quiet, uncut
-from .packed import LETTERS, Packed, PackedPicture, PackPart, Pane, drawn, marked, padded, told
+from .packed import LETTERS, Packed, PackedPicture, PackPart, drawn, marked, padded, told
 from .prices.tables import Fitted, TokenTable, snapped, table_for
 
 LAYOUTS = ("auto", "crops", "overview")
@@ -92,6 +92,7 @@ def pack(
     options = as_options(options).override(budget=budget, words=words)
     if isinstance(options.budget, list):
         raise InputError(f"budget={shown(options.budget)}: pages share one budget; give one number")
+    options.check_fixed("packed pictures")
     own = options.default(relevance="auto").override(grip=grip_for(model, options.grip))
     style = PackStyle(table_for(model), layout, marks, own)
     if layout not in LAYOUTS:
@@ -141,8 +142,7 @@ class PackPage:
     ) -> PackedPicture:
         """A part of it as a picture of its own."""
         pixels = marked(drawn(self.picture.pixels, self.size, part), part, marks)
-        pane = Pane((0, 0, *part.size), part.source, self.number, part.letter)
-        return PackedPicture(padded(pixels, canvas), table.tokens(canvas), (pane,))
+        return PackedPicture(padded(pixels, canvas), table.tokens(canvas), *part[:2], self.number, part.letter)
 
     def whole(self, table: TokenTable, pictures: int = 1) -> PackedPicture:
         """All of it, smaller only where one of this many pictures would else be refused."""
@@ -346,8 +346,7 @@ def details(
     view = Cells.of(look_at(page, query, budget, style), page.size)
     parts = best_parts(page, view, budget, style.table)
     seen = np.zeros(page.size, bool)
-    for pane in (pane for one in shown for pane in one.panes if pane.letter):
-        y, x, height, width = pane.source
+    for y, x, height, width in (one.source for one in shown if one.letter):
         seen[y : y + height, x : x + width] = True
     fresh = [part for part in parts if not seen[part.window].mean() > 0.8]
     return [page.part(part, part.size, style.table) for part in fresh] if parts and view.pointed(parts) else []

@@ -5,7 +5,6 @@ Parts of a page are drawn by `drawn` and `marked`, and told in words by `told`.
 
 from __future__ import annotations
 
-import io
 import math
 import os
 from collections.abc import Sequence
@@ -19,23 +18,8 @@ from ..core.errors import InputError, shown, whole
 from ..core.folders import replacing, write_json, writing
 from ..core.values import JsonObject
 
-PACKED_SCHEMA = 1
-FORMATS = ("png", "jpeg")
+PACKED_SCHEMA = 2
 JPEG_QUALITY = 92
-
-
-class Pane(NamedTuple):
-    """A part of a packed picture. box: y, x, height, width in it. source: the same of the original, in its pixels.
-    page: of the original, from 0. letter: by which the text names it; empty for the whole."""
-
-    box: tuple[int, int, int, int]
-    source: tuple[int, int, int, int]
-    page: int = 0
-    letter: str = ""
-
-    @property
-    def scale(self) -> float:
-        return self.box[2] / self.source[2]
 
 
 class OriginalPoint(NamedTuple):
@@ -48,15 +32,25 @@ class OriginalPoint(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class PackedPicture:
-    """pixels: (H, W, 3) uint8. tokens: what it costs. panes: what is where in it."""
+    """pixels: (H, W, 3) uint8. tokens: what it costs. source: y, x, height, width of the original that it shows. drawn:
+    height and width of that in it; beside it is white. page: of the original, from 0. letter: by which the text names
+    it; empty for the whole."""
 
     pixels: np.ndarray
     tokens: int
-    panes: tuple[Pane, ...]
+    source: tuple[int, int, int, int]
+    drawn: tuple[int, int]
+    page: int = 0
+    letter: str = ""
 
     @property
     def size(self) -> tuple[int, int]:
         return self.pixels.shape[0], self.pixels.shape[1]
+
+    @property
+    def scale(self) -> float:
+        """How many times as large as the original."""
+        return self.drawn[0] / self.source[2]
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,33 +109,20 @@ class Packed:
         x, y = (
             float(value) * (1 if of is None else side / of) for value, side in zip(point, (width, height), strict=True)
         )
-        (pane,) = shown_one.panes
-        first_y, first_x, source_tall, source_wide = pane.source
-        page = self.sizes[pane.page]
-        found_x = min(max(0.0, first_x + x * source_wide / pane.box[3]), float(page[1]))
-        found_y = min(max(0.0, first_y + y * source_tall / pane.box[2]), float(page[0]))
-        return OriginalPoint(found_x, found_y, pane.page)
+        top, left, tall, wide = shown_one.source
+        page = self.sizes[shown_one.page]
+        found_x = min(max(0.0, left + x * wide / shown_one.drawn[1]), float(page[1]))
+        found_y = min(max(0.0, top + y * tall / shown_one.drawn[0]), float(page[0]))
+        return OriginalPoint(found_x, found_y, shown_one.page)
 
-    def box_to_original(
-        self, box: Sequence[float], picture: int = 1, *, of: float | None = None
-    ) -> tuple[float, float, float, float]:
-        """Where a box (x0, y0, x1, y1) of an answer lies in the original; arguments as for `to_original`."""
-        if len(box) != 4:
-            raise InputError(f"a box is (x0, y0, x1, y1), got {shown(box)}")
-        first = self.to_original(box[:2], picture, of=of)
-        last = self.to_original(box[2:], picture, of=of)
-        return min(first.x, last.x), min(first.y, last.y), max(first.x, last.x), max(first.y, last.y)
+    def encoded(self) -> list[tuple[bytes, str]]:
+        """Bytes and media type of every picture as a file: PNG, or JPEG where it was one."""
+        return [encoded(one.pixels, self.jpeg, self.most_bytes) for one in self.pictures]
 
-    def encoded(self, kind: str = "auto") -> list[tuple[bytes, str]]:
-        """Bytes and media type of every picture as a file. kind: png, jpeg; auto: JPEG where it was one."""
-        kind = format_of(kind, self.jpeg)
-        return [encoded(one.pixels, kind, self.most_bytes) for one in self.pictures]
-
-    def save(self, folder: str | os.PathLike[str], kind: str = "auto") -> list[Path]:
-        """Write the pictures and pack.json into a folder; returns the paths, pack.json last. kind: as for `encoded`."""
-        files, place = self.encoded(kind), Path(folder)
-        endings = ["jpg" if media == "image/jpeg" else media.rpartition("/")[2] for _, media in files]
-        names = [f"picture-{number}.{ending}" for number, ending in enumerate(endings, 1)]
+    def save(self, folder: str | os.PathLike[str]) -> list[Path]:
+        """Write the pictures and pack.json into a folder; returns the paths, pack.json last."""
+        files, place = self.encoded(), Path(folder)
+        names = [f"picture-{number}.{media[6:].replace('jpeg', 'jpg')}" for number, (_, media) in enumerate(files, 1)]
         with writing(place):
             for name, (data, _) in zip(names, files, strict=True):
                 with replacing(place / name) as temporary:
@@ -153,45 +134,35 @@ class Packed:
         """A JSON-ready dictionary, without the pixels. files: what the pictures are called."""
         pictures = []
         for number, one in enumerate(self.pictures):
-            panes = [{**pane._asdict(), "box": list(pane.box), "source": list(pane.source)} for pane in one.panes]
+            shows = {"source": list(one.source), "drawn": list(one.drawn), "page": one.page, "letter": one.letter}
             named = {"file": files[number]} if files else {}
-            height, width = one.size
-            pictures.append({**named, "height": height, "width": width, "tokens": one.tokens, "panes": panes})
+            pictures.append({**named, "height": one.size[0], "width": one.size[1], "tokens": one.tokens, **shows})
         own = {name: getattr(self, name) for name in ("layout", "model", "budget", "tokens", "full", "text")}
         pages = [{"height": height, "width": width} for height, width in self.sizes]
         told = {"pages": pages, "left_out": list(self.left_out), "notes": list(self.notes)}
         return {"schema": PACKED_SCHEMA, **own, "pictures": pictures, **told}
 
 
-def format_of(kind: str, jpeg: bool) -> str:
-    kind = ("jpeg" if jpeg else "png") if kind == "auto" else kind
-    if kind not in FORMATS:
-        raise InputError(f"pictures are written as auto, {', '.join(FORMATS)}, not as {shown(kind)}")
-    return kind
-
-
-def encoded(pixels: np.ndarray, kind: str, most: float = math.inf) -> tuple[bytes, str]:
+def encoded(pixels: np.ndarray, jpeg: bool, most: float = math.inf) -> tuple[bytes, str]:
     """The file of a picture and its media type; a JPEG, ever coarser, where it would have more than `most` bytes."""
-    data = encode(pixels, kind)
+    data = encode(pixels, JPEG_QUALITY if jpeg else None)
     for quality in (JPEG_QUALITY, 80, 60, 40):
         if 4 * -(-len(data) // 3) <= most:
             break
-        data, kind = encode(pixels, "jpeg", quality), "jpeg"
-    return data, f"image/{kind}"
+        data, jpeg = encode(pixels, quality), True
+    return data, "image/jpeg" if jpeg else "image/png"
 
 
-def encode(pixels: np.ndarray, kind: str, quality: int = JPEG_QUALITY) -> bytes:
-    if kind == "png":
-        import cv2  # several times as quick as Pillow, and it is what a request waits for
+def encode(pixels: np.ndarray, jpeg_quality: int | None = None) -> bytes:
+    """The file of a picture: a PNG, or a JPEG of a quality up to 100."""
+    import cv2  # several times as quick as Pillow, and it is what a request waits for
 
-        done, data = cv2.imencode(".png", np.ascontiguousarray(pixels[..., ::-1]), [cv2.IMWRITE_PNG_COMPRESSION, 1])
-        assert done
-        return data.tobytes()
-    from PIL import Image
-
-    stream = io.BytesIO()
-    Image.fromarray(pixels).save(stream, kind.upper(), quality=quality)
-    return stream.getvalue()
+    kind, how = (".png", [cv2.IMWRITE_PNG_COMPRESSION, 1])
+    if jpeg_quality is not None:
+        kind, how = (".jpg", [cv2.IMWRITE_JPEG_QUALITY, jpeg_quality])
+    done, data = cv2.imencode(kind, np.ascontiguousarray(pixels[..., ::-1]), how)
+    assert done
+    return data.tobytes()
 
 
 # ---- drawing parts ---------------------------------------------------------------------------------------------------
@@ -283,13 +254,12 @@ def where(source: tuple[int, int, int, int], page: tuple[int, int]) -> str:
 def told(pictures: Sequence[PackedPicture], sizes: Sequence[tuple[int, int]], first: int = 1) -> str:
     """What to say beside the pictures. first: the number of the first of them in a request."""
     lines, several = [], len(sizes) > 1
-    for number, picture in enumerate(pictures, first):
-        (pane,) = picture.panes
-        size, page = sizes[pane.page], f"page {pane.page + 1}" if several else "the whole picture"
-        if pane.letter:
-            of = f"of page {pane.page + 1}" if several else "of it"
-            lines.append(f"Picture {number} shows area {pane.letter} {of}, enlarged: {where(pane.source, size)}.")
+    for number, one in enumerate(pictures, first):
+        size, page = sizes[one.page], f"page {one.page + 1}" if several else "the whole picture"
+        if one.letter:
+            of = f"of page {one.page + 1}" if several else "of it"
+            lines.append(f"Picture {number} shows area {one.letter} {of}, enlarged: {where(one.source, size)}.")
         else:
-            reduced = pane.source[2:] == size and pane.scale < 0.97
+            reduced = one.source[2:] == size and one.scale < 0.97
             lines.append(f"Picture {number} is {page}{', reduced' if reduced else ''}.")
     return " ".join(lines)

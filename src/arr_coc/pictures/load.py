@@ -114,7 +114,7 @@ def resized(picture: Picture, size: tuple[int, int]) -> Picture:
 
 def processed(image_processor: Callable[..., BatchFeature], picture: Picture) -> BatchFeature:
     """What a model's own image processor makes of a picture; what it refuses, such as a strip that is 200 times as long
-    as wide, is told in one line."""
+    as wide, raises `InputError` in one line."""
     try:
         return image_processor(images=[Image.fromarray(picture.pixels)], return_tensors="pt")
     except ValueError as error:
@@ -274,7 +274,7 @@ def _rgb_of(image: Image.Image, label: str) -> np.ndarray:
 def _over_white(rgba: np.ndarray) -> np.ndarray:
     """(H, W, 4) uint8 → (H, W, 3) uint8, rounded exactly."""
     pixels = np.empty((*rgba.shape[:2], 3), np.uint8)
-    for first in range(0, len(rgba), 64):  # the numbers between take four times the room
+    for first in range(0, len(rgba), 64):  # the numbers between take four times the memory
         rows = rgba[first : first + 64]
         alpha = rows[..., 3:].astype(np.uint32)
         pixels[first : first + 64] = (rows[..., :3] * alpha + 255 * (255 - alpha) + 127) // 255

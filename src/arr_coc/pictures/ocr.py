@@ -6,18 +6,16 @@
 The models are PP-OCRv6 tiny (Apache-2.0), which come with the library and run on onnxruntime. Latin letters are read by
 default; a line that makes no sense in them is read again with every character that the model knows.
 
-What was read lies in the user's cache folder, under a hash of the pixels, so that the next question about a picture
-reads only what is new.
+What was read is remembered by the picture's pixels for as long as the process lives, so that the next question about
+it reads only what is new. Nothing of it is written to the disk.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
-import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from time import perf_counter
@@ -25,8 +23,8 @@ from time import perf_counter
 import numpy as np
 
 from ..core.errors import InputError, check_stop
-from ..core.folders import WEIGHTS, Session, open_session, stored, verify, write_json
-from ..core.values import JsonObject
+from ..core.folders import WEIGHTS, Session, open_session, stored, verify
+from ..core.kept import ByteStore, pixels_key
 from .words import OCR, Words, make_words
 
 FOLDER = WEIGHTS / "reader"
@@ -42,11 +40,13 @@ HEIGHT, WIDEST = 48, 2400  # at which a line is recognised
 LATIN_SURE = 0.6
 # A space that is this likely is set where letters, figures and signs meet, though nothing is likelier.
 MISSED_SPACE = 0.1
-# The cache forgets the pictures that were used longest ago.
+# Pictures that are remembered, those used last.
 MOST_PAGES = 1000
-FORMAT = 2
 # ImageNet's mean and deviation in the order of OpenCV, as the detector was taught.
 MEAN, DEVIATION = np.array([0.485, 0.456, 0.406], np.float32), np.array([0.229, 0.224, 0.225], np.float32)
+
+
+LineWords = list[tuple[str, float, float]]  # each word with where it begins and ends along its line, in 0–1
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,8 +88,8 @@ class LineReader:
         quads = quads_of(there[0, 0])
         return quads * np.array([width / size[0], height / size[1]], np.float32)
 
-    def read(self, pixels: np.ndarray, quad: np.ndarray) -> tuple[list[tuple[str, float, float]], float]:
-        """Read one line: its words, each with where it begins and ends along the line in 0–1, and how sure that is."""
+    def read(self, pixels: np.ndarray, quad: np.ndarray) -> LineWords:
+        """Read one line: its words, each with where it begins and ends along the line in 0–1."""
         strip = straightened(pixels, quad)
         seen = np.ascontiguousarray((strip[..., ::-1].astype(np.float32) / 127.5 - 1).transpose(2, 0, 1)[None])
         (states,) = self.reading.run(None, {"pictures": seen})
@@ -97,10 +97,10 @@ class LineReader:
         if sure < LATIN_SURE:
             others, surely = self._spelled(states[0], np.arange(len(self.characters)))
             if surely > LATIN_SURE and sum(len(text) for text, _, _ in others) > 1:  # icons look like one
-                return others, surely
-        return words, sure
+                return others
+        return words
 
-    def _spelled(self, states: np.ndarray, rows: np.ndarray) -> tuple[list[tuple[str, float, float]], float]:
+    def _spelled(self, states: np.ndarray, rows: np.ndarray) -> tuple[LineWords, float]:
         """(steps, 80) states → words and sureness, by these rows of the head; equal neighbours are one character."""
         logits = states @ self.head[:, rows] + self.bias[rows]
         share = np.exp(logits - logits.max(1, keepdims=True))
@@ -108,7 +108,7 @@ class LineReader:
         best = share.argmax(1)
         places = np.flatnonzero((best != 0) & np.r_[True, best[1:] != best[:-1]])
         sure = float(share[places, best[places]].mean()) if len(places) else 0.0
-        words: list[tuple[str, float, float]] = []
+        words: LineWords = []
         text, first, last = "", 0, 0
 
         def end() -> None:
@@ -192,16 +192,25 @@ def straightened(pixels: np.ndarray, quad: np.ndarray) -> np.ndarray:
     return cv2.warpPerspective(part, turn, (width, HEIGHT), flags=cv2.INTER_CUBIC, borderMode=cv2.BORDER_REPLICATE)
 
 
-def ocr_words(
-    pixels: np.ndarray, relevance: np.ndarray | None = None, most: int | None = None, cache: Path | None = None
-) -> Words:
+@dataclass(frozen=True, eq=False)
+class ReadPage:
+    """What is known of one picture. quads: (N, 4, 2) corners of its lines. lines: what stands in those that were
+    recognised, by their numbers."""
+
+    quads: np.ndarray
+    lines: dict[int, LineWords] = field(default_factory=dict)
+
+
+_pages = ByteStore(MOST_PAGES, weigh=lambda page: 1)
+
+
+def ocr_words(pixels: np.ndarray, relevance: np.ndarray | None = None, most: int | None = None) -> Words:
     """Read the words of a picture.
 
     Args:
         pixels: (H, W, 3) uint8 RGB.
         relevance: (rows, cols) map that says which lines matter; all count alike without one.
         most: Lines that are recognised for this question; all by default.
-        cache: The folder to remember in; the user's own by default.
 
     Returns:
         The words of all lines that were recognised now or before; `Words.seconds` is what it took, `Words.unread` how
@@ -209,19 +218,15 @@ def ocr_words(
     """
     started = perf_counter()
     pixels = np.ascontiguousarray(pixels, dtype=np.uint8)
-    path = (cache_folder() if cache is None else cache) / f"{page_key(pixels)}.json"
-    held = _remembered(path) or {"quads": _found_lines(pixels).round(1).tolist(), "lines": {}}
-    quads = np.array(held["quads"], np.float32).reshape(-1, 4, 2)
-    wanted = _most_relevant(quads, pixels.shape[:2], relevance, most)
-    fresh = [number for number in wanted if str(number) not in held["lines"]]
-    new = bool(fresh) or not held["lines"]
-    if fresh:
-        held["lines"] |= dict(zip(map(str, fresh), _recognised(pixels, quads[fresh]), strict=True))
-    if new:
-        _remember(path, held)
-    words = _words_of(held, quads, (pixels.shape[0], pixels.shape[1]))
-    unread = len(quads) - len(held["lines"])
-    return replace(words, seconds=perf_counter() - started if new else 0.0, unread=unread)
+    page = _pages.made(pixels_key(pixels), lambda: ReadPage(_found_lines(pixels)))
+    wanted = _most_relevant(page.quads, pixels.shape[:2], relevance, most)
+    fresh = [number for number in wanted if number not in page.lines]
+    new = bool(fresh) or not page.lines
+    page.lines.update(zip(fresh, _recognised(pixels, page.quads[fresh]), strict=True))
+    words = _words_of(page, (pixels.shape[0], pixels.shape[1]))
+    seconds = perf_counter() - started if new else 0.0
+    unread = len(page.quads) - len(page.lines)
+    return replace(words, seconds=seconds, unread=unread)
 
 
 def _found_lines(pixels: np.ndarray) -> np.ndarray:
@@ -237,14 +242,13 @@ def _found_lines(pixels: np.ndarray) -> np.ndarray:
     return np.concatenate(found)
 
 
-def _recognised(pixels: np.ndarray, quads: np.ndarray) -> list[list[object]]:
-    """What stands in each of the lines: [words with their ends, sureness]."""
+def _recognised(pixels: np.ndarray, quads: np.ndarray) -> list[LineWords]:
+    """What stands in each of the lines."""
     reader = line_reader()
 
-    def read(quad: np.ndarray) -> list[object]:
+    def read(quad: np.ndarray) -> LineWords:
         check_stop()
-        words, sure = reader.read(pixels, quad)
-        return [[[text, round(first, 4), round(last, 4)] for text, first, last in words], round(sure, 3)]
+        return reader.read(pixels, quad)
 
     with ThreadPoolExecutor(2) as pool:  # straightening one line beside the network's work on another
         return list(pool.map(read, quads))
@@ -264,13 +268,13 @@ def _most_relevant(
     return sorted(np.argsort(-np.array(worth), kind="stable")[:most].tolist())
 
 
-def _words_of(held: JsonObject, quads: np.ndarray, size: tuple[int, int]) -> Words:
+def _words_of(page: ReadPage, size: tuple[int, int]) -> Words:
     """The words of all lines that are known, with boxes along their lines."""
     texts: list[str] = []
     boxes: list[Sequence[float]] = []
     lines: list[int] = []
-    for number, (words, _) in sorted((int(name), one) for name, one in held["lines"].items()):
-        corners = quads[number]
+    for number, words in sorted(page.lines.items()):
+        corners = page.quads[number]
         upright = np.ptp(corners[:, 1]) > 1.5 * np.ptp(corners[:, 0])
         for text, first, last in words:
             ends = (0.0, 1.0) if upright else (first, last)
@@ -280,42 +284,3 @@ def _words_of(held: JsonObject, quads: np.ndarray, size: tuple[int, int]) -> Wor
             boxes.append([*part.min(0).tolist(), *part.max(0).tolist()])
             lines.append(number)
     return make_words(texts, np.array(boxes).reshape(-1, 4), size=size, lines=lines, source=OCR)
-
-
-# ---- what is remembered ----------------------------------------------------------------------------------------------
-
-
-def cache_folder() -> Path:
-    """Where lines that were read are kept: $ARR_COC_CACHE, else the user's cache folder."""
-    given = os.environ.get("ARR_COC_CACHE")
-    home = Path(given) if given else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "arr-coc"
-    return home / "ocr"
-
-
-def page_key(pixels: np.ndarray) -> str:
-    """A name for a picture's content and for the reader's version."""
-    digest = hashlib.sha256(f"{FORMAT}/{pixels.shape}".encode())
-    digest.update(pixels.tobytes())
-    return digest.hexdigest()[:40]
-
-
-def _remembered(path: Path) -> JsonObject | None:
-    try:
-        held = json.loads(path.read_text(encoding="utf-8"))
-        os.utime(path)
-        number = len(np.array(held["quads"], np.float64).reshape(-1, 4, 2))
-        sound = all(int(name) < number and len(one) == 2 for name, one in held["lines"].items())
-    except (OSError, ValueError, TypeError, KeyError, AttributeError):
-        return None
-    return held if sound else None
-
-
-def _remember(path: Path, held: JsonObject) -> None:
-    """Keep a picture's lines; a cache that cannot be written is no reason to fail."""
-    try:
-        write_json(path, held)
-        pages = sorted(path.parent.glob("*.json"), key=lambda page: page.stat().st_mtime)
-        for page in pages[:-MOST_PAGES]:
-            page.unlink(missing_ok=True)
-    except OSError:
-        return

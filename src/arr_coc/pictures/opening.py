@@ -4,8 +4,8 @@ with isolated():
     load_picture("from-a-stranger.jpg")      a helper decodes it, or one line says why not
 
 A decoder may take for ever, or all memory, over a small file. So whatever reads a file is decorated with `apart`:
-inside `isolated` it runs in a helper, which has ten seconds of the processor, thirty by the clock, and memory by the
-pixels. These are limits, not a sandbox: a helper may do whatever its user may. Windows has none of them.
+inside `isolated` it runs in a helper, which has ten seconds of the processor, may wait for thirty by the clock, and has
+memory by the pixels. These are limits, not a sandbox: a helper may do whatever its user may. Windows has none of them.
 """
 
 from __future__ import annotations
@@ -29,13 +29,14 @@ from typing import Any, ParamSpec, TypeVar, cast
 
 from ..core.errors import InputError, check_stop
 
-# Of one file: seconds of the processor, seconds by the clock, and how often it may exceed its limits.
-SECONDS, CLOCK, STRIKES = 10, 30, 3
+# Of one file: seconds of the processor, seconds by the clock without `PROGRESS` seconds of the processor, and how often
+# it may exceed its limits.
+SECONDS, CLOCK, PROGRESS, STRIKES = 10, 30, 0.01, 3
 # Seconds of the processor after which a helper gives way to others, and by how much.
 FAIR, NICE = 1.0, 10
 # Helpers at once, those that wait for work, and seconds after which one of these ends.
 MOST, SPARE, IDLE = 16, max(2, os.cpu_count() or 1), 60
-# Bytes of pixels that a helper keeps room for: fresh pages of memory take most of the time.
+# Bytes of pixels that a helper keeps allocated: fresh pages of memory take most of the time.
 KEPT = 1 << 26
 # Bytes of address space: of a helper, and of each pixel of a picture.
 BASE, BYTES_PER_PIXEL = 1 << 30, 16
@@ -161,18 +162,24 @@ class Helper:
         return time.perf_counter()
 
     def run(self, work: tuple[str, str], file: bytes | Path, name: str, others: list[object]) -> Any:
-        """The result, or what was raised. `OSError` or `EOFError` where it died or its time is over."""
-        started, before = time.perf_counter(), self.spent()
+        """The result, or what was raised. `OSError` or `EOFError` where it died or its time is over.
+
+        On a busy machine a helper waits for the processor; only one that does nothing by itself for long is given up.
+        """
+        before = at_work = self.spent()
+        since = time.perf_counter()
         # The bytes of a document are sent once for all of its pages.
         known = file is self.file and isinstance(file, bytes)
         self.link.send((work, None if known else file, name, others))
         self.file = file
         while not self.link.poll(0.05):
             check_stop()
-            spent = self.spent() - before
-            if spent > SECONDS or time.perf_counter() - started > CLOCK:
+            spent, now = self.spent(), time.perf_counter()
+            if spent > at_work + PROGRESS:
+                at_work, since = spent, now
+            if spent - before > SECONDS or now - since > CLOCK:
                 raise TimeoutError
-            if spent > FAIR and not self.gives_way:
+            if spent - before > FAIR and not self.gives_way:
                 self.gives_way = True
                 with suppress(OSError):
                     os.setpriority(os.PRIO_PROCESS, self.process.pid, NICE)
@@ -233,6 +240,9 @@ class Helpers:
             while len(self.busy) >= MOST:
                 check_stop()
                 self.changed.wait(0.1)
+            for dead in [one for one in self.idle if one.process.poll() is not None]:  # the machine needed its memory
+                self.idle.remove(dead)
+                dead.end()
             # One that has this document open, or else the one that worked last.
             same = (one for one in self.idle if file is one.file or (isinstance(file, Path) and file == one.file))
             helper = next(same, None) or (self.idle[-1] if self.idle else Helper())

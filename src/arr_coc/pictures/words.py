@@ -25,7 +25,7 @@ MOST_WORDS = 20_000
 LONGEST_WORD = 256
 # What `Words.source` says of words that were read by OCR.
 OCR = "OCR"
-# Two words of a line belong together where the gap between them is below so many of their heights; two figures, which
+# Two words of a line belong together where the gap between them is below this share of their height; two figures, which
 # columns and axes set close, where it is no wider than a space.
 PHRASE_GAP = 0.9
 FIGURE_GAP = 0.45

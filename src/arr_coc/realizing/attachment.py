@@ -16,9 +16,9 @@ import torch
 from torch import Tensor
 
 from ..attending.strategies import DEFAULT_STRATEGY
-from ..balancing.choosing import check_relevance
 from ..core.errors import InputError, of_kind, shown
 from ..core.values import Allocation
+from ..knowing.registry import check_relevance
 from ..options import Options, as_options
 from .attachment_plan import plan_prompt
 from .base import (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -18,7 +18,7 @@ from ..core.errors import InputError, of_kind
 from ..core.modules import using_gpu
 from ..core.values import Allocation, Relevance
 from ..decide import View, attend, plain_map
-from ..knowing.registry import Maps, provide
+from ..knowing.registry import Maps
 from ..knowing.scene import Scene
 from ..options import Options
 from ..texture.type_height import no_letters
@@ -44,6 +44,19 @@ class PicturePrompt:
     @property
     def can_glance(self) -> bool:
         return self.backbone.can_glance
+
+    def glance_maps(self, scenes: Sequence[Scene], queries: Sequence[str]) -> Maps:
+        """The source "glance": the model's own attention, for all pictures of a prompt at once."""
+        backbone = self.backbone
+        if not backbone.can_glance:
+            raise InputError(f"{'/'.join(backbone.model_types)} cannot glance; give relevance= another source or maps")
+        rows = {grid.row: query for grid, query in zip(backbone.grids(self.model, self.inputs), queries, strict=True)}
+        by_row = [rows.get(row, "") for row in range(len(self.inputs["input_ids"]))]
+        glance, image = self.glance or find_glance(self.model), backbone.image_token_id(self.model)
+        inputs = with_questions(backbone, self.processor, self.inputs, by_row, image)
+        maps, known = glance_relevance(backbone, self.model, inputs, by_row, glance)
+        weighed = [weigh_by_detail(one, scene.tensor) for one, scene in zip(maps, scenes, strict=True)]
+        return Maps(list(weighed), {} if known is None else {"known": known})
 
 
 def plan_prompt(
@@ -83,22 +96,17 @@ def plan_prompt(
     scenes = scenes_of(prompt, grids, settings)
     with using_gpu(model.device), torch.no_grad():
         found = relevances_for(relevance, scenes, [queries[grid.row] for grid in grids])
-    levels = [options.levels if level is None else level for level in found.levels]
     if groups is not None:
         budgets = shared_budgets(groups, gains_of(found.relevance, grids), options)
-    needed = [scene.strategy_inputs(options.layout, options.strategy_options) for scene in scenes]
     views = views or [fixed_view(grid) for grid in grids]
-    decisions = attend(views, found.relevance, budgets, options, levels=levels, inputs=[own for own, _ in needed])
-    allocations = [
-        replace(one.allocation, notes=(*one.allocation.notes, *said)) if said else one.allocation
-        for one, (_, said) in zip(decisions, needed, strict=True)
-    ]
+    decisions = attend(views, found.relevance, budgets, options)
     said = [note for one in found.relevance if isinstance(one, Relevance) for note in one.notes]
     said += [note for grid in grids for note in options.notes(grid.tokens)]
-    said += [note for one in decisions for note in one.distance.notes]
+    said += [note for one in decisions for note in one.notes]
     # What a glance encoded was seen at scale 1.
     scaled = any(one.distance.scale != 1 for one in decisions)
     realize = {} if scaled else dict(found.realize)
+    allocations = [one.allocation for one in decisions]
     return PromptPlan(allocations, [plain_map(one) for one in found.relevance], realize, tuple(dict.fromkeys(said)))
 
 
@@ -129,27 +137,11 @@ def scenes_of(prompt: PicturePrompt, grids: Sequence[VisualGrid], settings: Sett
             ocr=not prompt.backbone.tiled and options.reads(grids[number].tokens, options.relevance),
             device=str(prompt.model.device),
             choosing=choosing,
-            kept=settings.kept[number] if len(settings.kept) == len(grids) else None,
+            share=prompt.budgets[number] / grids[number].tokens,
+            law=options.balancing,
         )
         for number in range(len(grids))
     ]
-
-
-@provide("glance")
-def glance_maps(scenes: Sequence[Scene], queries: Sequence[str]) -> Maps:
-    """The source "glance": the model's own attention, for all pictures of a prompt at once."""
-    prompt = of_kind(scenes[0].prompt, PicturePrompt, "the prompt")
-    backbone = prompt.backbone
-    if not backbone.can_glance:
-        raise InputError(f"{'/'.join(backbone.model_types)} cannot glance; give relevance= another source or maps")
-    rows = {grid.row: query for grid, query in zip(backbone.grids(prompt.model, prompt.inputs), queries, strict=True)}
-    by_row = [rows.get(row, "") for row in range(len(prompt.inputs["input_ids"]))]
-    glance = prompt.glance or find_glance(prompt.model)
-    inputs = with_questions(backbone, prompt.processor, prompt.inputs, by_row, backbone.image_token_id(prompt.model))
-    maps, known = glance_relevance(backbone, prompt.model, inputs, by_row, glance)
-    weighed = [weigh_by_detail(one, scene.tensor) for one, scene in zip(maps, scenes, strict=True)]
-    # How coarse the view was says nothing about how coarse the allocation may be.
-    return Maps(list(weighed), [None] * len(queries), {"known": known} if glance.reuse else {})
 
 
 def token_budgets(grids: Sequence[VisualGrid], request: Options, tiled: bool = False) -> list[int]:

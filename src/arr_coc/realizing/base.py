@@ -19,9 +19,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from ..attending.frame import Frame
 from ..attending.leaves import check_grid
-from ..core.arrays import Array, namespace
+from ..core.arrays import Array
 from ..core.errors import InputError
-from ..core.kept import PictureStore
 from ..core.values import Allocation
 from ..options import Options
 
@@ -60,14 +59,13 @@ class Settings:
 
     options: how much may be spent, where and how. query: the question; found in the chat where it is None. scorer: the
     one that was trained with the model. groups: for each picture, which share one budget; without it, all of a prompt
-    where the options say `total`. kept: for each picture, where sources keep what they made of it.
+    where the options say `total`.
     """
 
     options: Options
     query: str | Sequence[str] | None = None
     scorer: RelevanceSource | None = None
     groups: Sequence[int] | None = None
-    kept: Sequence[PictureStore | None] = ()
 
     def override(self, **changes: Any) -> Settings:
         query = changes.pop("query", None)
@@ -91,17 +89,6 @@ class VisualTokens:
 
     embeds: Array
     planes: tuple[Array, ...]
-
-    def select(self, index: Array) -> VisualTokens:
-        """Those at some places (K,), in that order."""
-        return VisualTokens(self.embeds[index], tuple(plane[index] for plane in self.planes))
-
-    @classmethod
-    def joined(cls, parts: Sequence[VisualTokens]) -> VisualTokens:
-        """Those of several, one after the other."""
-        join = namespace(parts[0].embeds).concatenate
-        planes = zip(*(part.planes for part in parts), strict=True)
-        return cls(join([part.embeds for part in parts]), tuple(join(plane) for plane in planes))
 
 
 class LeafPrompt(NamedTuple):
@@ -200,13 +187,12 @@ class Backbone(ABC):
         model: PreTrainedModel,
         inputs: Inputs,
         allocations: Sequence[Allocation],
-        *,
-        known: Any = None,
     ) -> Realized:
         """Encode the pictures as allocated and shorten the prompt accordingly.
 
         inputs: the processor's output, possibly with `labels` and other arguments of the model, which are handed on.
-        allocations: one per picture, in order. known: what was encoded of these pictures before.
+        allocations: one per picture, in order. A family that merges behind its encoder also takes `known=`, the
+        encoder's output from a glance.
         """
 
     def read_prompt(self, model: PreTrainedModel, realized: Realized) -> None:

@@ -198,7 +198,7 @@ DOWNSAMPLING = 4  # two strided convolutions behind the encoder's patches
 
 
 def tile_side(model: PreTrainedModel, pixels: int) -> int:
-    """Queries on the side of a square view of so many pixels: the stock encoder has two sets of them."""
+    """Queries on the side of a square view of `pixels` a side: the stock encoder has two sets of them."""
     tower = inner(model).vision_tower
     patches = -(-(pixels // model.config.vision_config.sam_config.patch_size) // DOWNSAMPLING)
     small, large = tower.query_768_resolution, tower.query_1024_resolution

@@ -6,11 +6,8 @@ worse; lab/LOG.md has the numbers.) Which layers and heads point at what is aske
 default the later layers are read, and `arr-coc calibrate` measures the heads on pictures whose boxes are known and
 writes them down (`find_glance`).
 
-A family that foveates before its encoder encodes the coarse leaves only, and those that stay leaves afterwards are not
-encoded again. That is an approximation: the leaves of the glance and the new ones do not see each other in the vision
-tower. On small random models (512², 160 of 256 tokens) the last logits move by 1 to 6 % of their norm, while another
-allocation of as many tokens moves them by 20 to 37 %. `Glance(reuse=False)` encodes all leaves together. A family that
-merges afterwards encodes in full, once, and reads its tokens merged coarsely.
+A family that foveates before its encoder encodes the coarse leaves only; one that merges afterwards encodes in full,
+once, and reads its tokens merged coarsely.
 """
 
 from __future__ import annotations
@@ -52,12 +49,10 @@ class Glance:
 
     least: the coarse view has at least this many tokens; never more than a quarter of the picture's own. heads: (layer,
     head) pairs whose attention is read, as `arr-coc calibrate` finds them; None reads all heads of the later layers.
-    reuse: keep the encodings of coarse leaves that stay.
     """
 
     least: int = 64
     heads: tuple[tuple[int, int], ...] | None = None
-    reuse: bool = True
 
     @classmethod
     def load(cls, path: str | Path) -> Glance:
@@ -86,7 +81,8 @@ class GlanceView:
 
     weights: (B, layers, heads, 2, K) attention of the last token of each prompt, and of the first one behind its
     pictures, over its K visual tokens. layers: their numbers. shown: (B, K) bool, no padding. cells: (C,) int64: the
-    visual token, counted through all prompts, that shows each level-0 cell of all grids. known: what was encoded.
+    visual token, counted through all prompts, that shows each level-0 cell of all grids. known: what an
+    encoder that ran in full gave, or None.
     """
 
     weights: Tensor
@@ -155,15 +151,15 @@ def read_view(
         backbone.read_prompt(model, realized)
     numbers = tuple(sorted(record.weights))
     weights = torch.stack([record.weights[number] for number in numbers], 1)
-    return GlanceView(weights, numbers, visual.gather(1, keys), cells, realized.notes["known"])
+    return GlanceView(weights, numbers, visual.gather(1, keys), cells, realized.notes.get("known"))
 
 
 @torch.no_grad()
 def glance_relevance(
     backbone: Backbone, model: PreTrainedModel, inputs: Inputs, queries: Sequence[str], glance: Glance | None = None
 ) -> tuple[list[Relevance], object]:
-    """Where the model looks when it is about to answer, for every picture; and what was encoded on the way, as the
-    adapter's `realize(known=…)` takes it. queries: of each row of the batch."""
+    """Where the model looks when it is about to answer, for every picture; and `GlanceView.known`. queries: of each row
+    of the batch."""
     glance = glance or find_glance(model)
     grids = backbone.grids(model, inputs)
     levels = view_levels(grids, glance, backbone.tiled)

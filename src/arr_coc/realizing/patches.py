@@ -9,7 +9,7 @@ Tokens of the classic scale are boxes of any size (`area_patches`).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -93,23 +93,6 @@ class LeafBatch:
         size = torch.tensor(grid, device=leaves.device).expand(batch, 2)
         flat = leaves.flatten(0, 1)
         return cls(flat.long() if flat.shape[1] == 3 else flat, owner, size, (number,) * batch, levels)
-
-    def select(self, chosen: Tensor) -> LeafBatch:
-        """Only the leaves where chosen (M,) bool; pictures that keep none stay, with a count of 0."""
-        owner = self.owner[chosen]
-        counts = torch.bincount(owner, minlength=len(self.counts)).tolist()
-        return LeafBatch(self.leaves[chosen], owner, self.grid, tuple(counts), self.levels)
-
-    @classmethod
-    def joined(cls, parts: Sequence[LeafBatch]) -> LeafBatch:
-        """Several batches as one: the pictures of the first, then those of the second, and so on."""
-        starts = np.cumsum([0, *(len(part.counts) for part in parts)]).tolist()
-        owner = torch.cat([part.owner + start for part, start in zip(parts, starts, strict=False)])
-        boxes = any(part.fractional for part in parts)
-        leaves = torch.cat([leaf_boxes(part.leaves) if boxes else part.leaves for part in parts])
-        grid = torch.cat([part.grid for part in parts])
-        counts = tuple(count for part in parts for count in part.counts)
-        return cls(leaves, owner, grid, counts, max(part.levels for part in parts))
 
     @property
     def fractional(self) -> bool:
@@ -212,14 +195,14 @@ def gather_leaf_patches(
 
 def leaf_patches(
     pictures: Pictures, batch: LeafBatch, *, merge: int = 2, patch_size: int = 16, temporal: int = 2
-) -> Callable[[LeafBatch], Tensor]:
-    """What cuts the patches of the batch, or of parts of it, from its pictures: by mip levels where every leaf has one,
-    by area where some have fractional sizes."""
+) -> Tensor:
+    """Cut the patches of the batch from its pictures: by mip levels where every leaf has one, by area where some have
+    fractional sizes."""
     if batch.fractional:
         size = {"merge": merge, "patch_size": patch_size, "temporal": temporal}
-        return lambda part: area_patches(pictures, part.leaves, part.owner, **size)
+        return area_patches(pictures, batch.leaves, batch.owner, **size)
     pyramid = mip_pyramid(pictures, batch.levels, cell=merge * patch_size, patch_size=patch_size)
-    return lambda part: gather_leaf_patches(pyramid, part.leaves, part.owner, merge=merge, temporal=temporal)
+    return gather_leaf_patches(pyramid, batch.leaves, batch.owner, merge=merge, temporal=temporal)
 
 
 def leaf_boxes(leaves: Tensor) -> Tensor:
@@ -260,21 +243,3 @@ def _pad_to_multiple(plane: Tensor, multiple: int) -> Tensor:
     """Replicate the right and bottom edge of (B, C, H, W) up to a multiple; the same tensor where none is needed."""
     bottom, right = -plane.shape[2] % multiple, -plane.shape[3] % multiple
     return F.pad(plane, (0, right, 0, bottom), mode="replicate") if bottom or right else plane
-
-
-def match_leaves(batch: LeafBatch, known: LeafBatch) -> tuple[Tensor, Tensor]:
-    """Which leaves have been seen before, so that only the others need the vision tower.
-
-    Both batches describe the same pictures. Returns found (M,) bool and where (M,) int64, the place in `known` of each
-    leaf that was found.
-    """
-    if len(known.leaves) == 0 or batch.fractional or known.fractional:
-        return torch.zeros_like(batch.owner, dtype=torch.bool), torch.zeros_like(batch.owner)
-    # Pictures, rows and columns stay below 2**16 and levels below 2**8, so one integer names a leaf.
-    name, known_name = (
-        (item.owner << 40) | (item.leaves[:, 0] << 24) | (item.leaves[:, 1] << 8) | item.leaves[:, 2]
-        for item in (batch, known)
-    )
-    ordered, order = known_name.sort()
-    place = torch.searchsorted(ordered, name).clamp_max(len(ordered) - 1)
-    return ordered[place] == name, order[place]

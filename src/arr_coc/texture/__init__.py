@@ -1,1 +1,1 @@
-"""Texture: what the pixels of a picture say, as named maps. Colours, edges, saliency, print, letters, motion."""
+"""Texture: what the pixels of a picture say, as named maps. Colours, saliency, print, letters, motion."""

@@ -1,4 +1,4 @@
-"""The channels that the ways of knowing read of a picture: colours, edges, place, saliency, print.
+"""The channels that the ways of knowing read of a picture: colours, place, saliency, print.
 
     sense(pixels, side=768)["saliency"]     (h, w) float32 in [0, 1]
 
@@ -7,7 +7,6 @@ The formulas take a set of operations first (`ops`): maps are (H, W) there, and 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from math import hypot
 from types import ModuleType
@@ -17,7 +16,7 @@ import numpy as np
 from ..core.arrays import Array, float32, namespace, sized
 from . import ops as opencv
 
-CHANNELS = ("red", "green", "blue", "sobel_magnitude", "y", "x", "eccentricity", "saliency", "text_regions")
+CHANNELS = ("red", "green", "blue", "y", "x", "eccentricity", "saliency", "text_regions")
 _BYTE_TO_UNIT = np.arange(256, dtype=np.float32) / np.float32(255)
 
 
@@ -35,48 +34,25 @@ class Texture:
         return self.planes[name]
 
 
-def sense(pixels: np.ndarray, names: Sequence[str] = CHANNELS, side: int | None = None) -> Texture:
+def sense(pixels: np.ndarray, side: int | None = None) -> Texture:
     """Sense the channels of a picture.
 
     Args:
         pixels: (H, W, 3) uint8.
-        names: Some of `CHANNELS`.
         side: The longer side at which to sense; as given by default.
 
     Returns:
-        A `Texture`.
+        A `Texture` of all `CHANNELS`.
     """
     import cv2
 
     size = (pixels.shape[0], pixels.shape[1]) if side is None else sized(pixels.shape[:2], side, grow=True)
     pixels = opencv.resize(pixels, size)
     red, green, blue = (cv2.LUT(cv2.extractChannel(pixels, place), _BYTE_TO_UNIT) for place in range(3))
-    planes = {"red": red, "green": green, "blue": blue}
-    light = opencv.luminance((red, green, blue))
-    if "sobel_magnitude" in names:
-        planes["sobel_magnitude"] = edges(opencv, light)
-    if "y" in names:
-        planes["y"], planes["x"] = opencv.position(size)
-    if "eccentricity" in names:
-        planes["eccentricity"] = eccentricity(opencv, size)
-    if "saliency" in names:
-        planes["saliency"] = saliency(opencv, (red, green, blue))
-    if "text_regions" in names:
-        planes["text_regions"] = text_regions(opencv, light)
-    return Texture(planes)
-
-
-# ---- edges -----------------------------------------------------------------------------------------------------------
-
-# Below this gradient (about four grey levels across an edge) a picture counts as blank: without the floor, dividing by
-# the picture's own largest edge would blow rounding noise up to full strength.
-FAINTEST_EDGE = 4 * 4 / 255
-
-
-def edges(ops: ModuleType, luminance: Array) -> Array:
-    """Measure the gradient's magnitude in [0, 1] of the picture's strongest edge."""
-    magnitude = ops.magnitude(*ops.sobel(luminance))
-    return ops.affine(magnitude, 1 / ops.at_least(ops.peak(magnitude), FAINTEST_EDGE), 0.0)
+    y, x = opencv.position(size)
+    away, salient = eccentricity(opencv, size), saliency(opencv, (red, green, blue))
+    text = text_regions(opencv, opencv.luminance((red, green, blue)))
+    return Texture(dict(zip(CHANNELS, (red, green, blue, y, x, away, salient, text), strict=True)))
 
 
 # ---- wide neighbourhoods ---------------------------------------------------------------------------------------------

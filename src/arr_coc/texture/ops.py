@@ -56,11 +56,6 @@ def clip(maps: Array, low: float = 0.0, high: float = 1.0) -> Array:
     return np.clip(maps, np.float32(low), np.float32(high))
 
 
-def affine(maps: Array, scale: float | np.float32, shift: float) -> Array:
-    # One pass for both; the second operand has no weight.
-    return cv2.addWeighted(maps, float(scale), maps, 0.0, shift)
-
-
 def luminance(planes: tuple[Array, Array, Array]) -> Array:
     red, green, blue = planes
     partly = cv2.addWeighted(red, 0.299, green, 0.587, 0.0)

@@ -7,15 +7,15 @@ photograph seldom do. What is left of a row is its letters; two in three of them
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
 from ..core.errors import InputError, shown
-from ..core.kept import ByteStore, PictureStore, pixels_key
+from ..core.kept import ByteStore, pixels_key
 from ..pictures.words import Words, chains
 
 CELL = 16  # pixels of one value of the map
@@ -27,7 +27,7 @@ AROUND, CONTRAST = 41, 14  # pixels of the surroundings of a pixel, and grey lev
 LEAST, MOST = 4, 240  # pixels of a piece that may be a letter, or a word whose letters touch
 LONGEST = 14  # heights
 FILLED = (0.12, 0.92)  # of its box
-# Pieces to the right are looked for so many heights away, along three lines through a piece.
+# Heights away at which pieces to the right are looked for, along three lines through a piece.
 REACH = np.array((0.1, 0.2, 0.35, 0.5, 0.7, 0.95, 1.2))
 LINES = np.array((0.35, 0.6, 0.85))
 ALIKE = 2.2  # heights of two neighbours, the taller by the other
@@ -38,6 +38,7 @@ FEWEST, SHARE = 12, 0.3  # pieces in such rows, in all and of all pieces: below,
 RARE = 0.1  # of the pieces: below, letters that are so tall cannot be half of the type
 TALLER, CAPITAL = 75, 1.06  # percentile of the pieces' heights, and times that for a capital
 KNOWN, SENSED, NONE = "words", "sensed", "none"
+Found = TypeVar("Found")
 _letters = ByteStore(1 << 20)  # some dozens of pages
 
 
@@ -64,7 +65,7 @@ class TypeHeight:
 
     @property
     def ground(self) -> np.ndarray:
-        """(N,) float64: letters of each row, told by its length over its height."""
+        """(N,) float64: letters of each row, by its length over its height."""
         return (self.boxes[:, 3] - self.boxes[:, 1]) / np.maximum(self.heights, 1.0)
 
 
@@ -115,11 +116,18 @@ def sensed_rows(pixels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     times = float(np.sqrt(MOST_PIXELS / grey.size))
     if times < 1:
         grey = cv2.resize(grey, None, fx=times, fy=times, interpolation=cv2.INTER_AREA)
+    boxes, heights = _together(_dark_and_light(grey, _rows))
+    return boxes / np.float32(min(times, 1)), heights / np.float32(min(times, 1))
+
+
+def _dark_and_light(grey: np.ndarray, work: Callable[[np.ndarray], Found]) -> list[Found]:
+    """What `work` finds in (H, W) uint8, how far each pixel is darker than its surroundings, and how far lighter; at
+    the same time."""
+    import cv2
+
     mean = cv2.blur(grey, (AROUND, AROUND), borderType=cv2.BORDER_REPLICATE)
     with ThreadPoolExecutor(2) as pool:
-        both = list(pool.map(lambda pair: _rows(cv2.subtract(*pair)), ((mean, grey), (grey, mean))))
-    boxes, heights = _together(both)
-    return boxes / np.float32(min(times, 1)), heights / np.float32(min(times, 1))
+        return list(pool.map(lambda pair: work(cv2.subtract(*pair)), ((mean, grey), (grey, mean))))
 
 
 def _together(several: Sequence[LetterRows]) -> tuple[np.ndarray, np.ndarray]:
@@ -188,12 +196,9 @@ def _rows(above: np.ndarray) -> LetterRows:
 def is_low(grey: np.ndarray, height: float) -> bool:
     """Are letters of (H, W) uint8 lower than `height` pixels in the middle, or is there no type? As `type_height` says,
     but sooner where there is much small print."""
-    import cv2
-
     if min(grey.shape) < LEAST:
         return True
-    mean = cv2.blur(grey, (AROUND, AROUND), borderType=cv2.BORDER_REPLICATE)
-    both = [_pieces(cv2.subtract(*pair)) for pair in ((mean, grey), (grey, mean))]
+    both = _dark_and_light(grey, _pieces)
     # A quarter of the pieces of a row are as tall as it, and type is a third of all pieces.
     if all(np.count_nonzero(one.box[:, 3] * CAPITAL >= height) <= RARE * max(len(one.box), FEWEST) for one in both):
         return True
@@ -267,7 +272,7 @@ def letters_of(pixels: np.ndarray, words: Words | None = None, size: tuple[int, 
     if words is not None and len(words):
         return type_height(pixels, words, size)
     size = size or (pixels.shape[0], pixels.shape[1])
-    return PictureStore(_letters, pixels_key(pixels)).made(size, lambda: type_height(pixels, size=size))
+    return _letters.made((pixels_key(pixels), size), lambda: type_height(pixels, size=size))
 
 
 def weighted_quantile(values: np.ndarray, weights: np.ndarray, share: float) -> float:

@@ -1,8 +1,8 @@
 """An answer from a clip: through the stock video prompt, or from all frames that got tokens as one picture.
 
-Models that say so in their configuration (`trained_on_video`) or take frames in groups, as the released Qwen3-VL do,
-see all frames in one prompt, each with its own tokens and its time in words. Others, such as a `mini` that was trained
-on single pictures only, see the frames that got tokens side by side, as one picture with all their tokens.
+Models that take frames in groups, as the released Qwen3-VL do, see all frames in one prompt, each with its own tokens
+and its time in words. Others, such as a `mini` that was trained on single pictures only, see the frames that got tokens
+side by side, as one picture with all their tokens.
 """
 
 from __future__ import annotations
@@ -49,8 +49,6 @@ def answer_clip(
 def knows_video(eye: Eye) -> bool:
     """Was this model trained on video prompts?"""
     config = eye.model.config
-    if getattr(config, "trained_on_video", False):
-        return True
     return str(config.model_type).startswith("qwen3_vl") and config.vision_config.temporal_patch_size > 1
 
 
@@ -106,7 +104,7 @@ def side_by_side(frames: Sequence[np.ndarray], allocations: Sequence[Allocation]
 def _from_video(eye: Eye, watched: Watched, frames: Sequence[np.ndarray], longest: int) -> Answer:
     import torch
 
-    from ..answering.decoding import Generated, end_tokens
+    from ..answering.decoding import Sureness
     from ..realizing.qwen3_vl.video import video_backbone, video_inputs
 
     started = perf_counter()
@@ -123,9 +121,11 @@ def _from_video(eye: Eye, watched: Watched, frames: Sequence[np.ndarray], longes
         output = eye.model.generate(
             **realized.inputs, max_new_tokens=longest, do_sample=False, return_dict_in_generate=True, output_logits=True
         )
-    said = Generated.of_generate(output, realized.inputs["input_ids"].shape[1], end_tokens(eye.model))
-    text = eye.processor.tokenizer.decode(said.ids[0], skip_special_tokens=True).strip()
-    uncertainty = 1.0 - float(said.confidence(eye.temperature))
+    said, sureness = output.sequences[:, realized.inputs["input_ids"].shape[1] :], Sureness(eye.temperature)
+    for ids, logits in zip(said.unbind(1), output.logits, strict=True):
+        sureness.add(ids, logits.float())
+    text = eye.processor.tokenizer.decode(said[0], skip_special_tokens=True).strip()
+    uncertainty = 1.0 - sureness.row(0)["confidence"]
     passes = tuple(Pass(allocation, allocation.tokens) for allocation in allocations)
     last = replace(passes[-1], text=text, uncertainty=uncertainty)
     took = {"encode": encoded - started, "answer": perf_counter() - encoded}

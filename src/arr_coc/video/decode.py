@@ -97,8 +97,14 @@ class Film:
 def open_film(
     source: str | PathLike[str], every: int = 1, limit: int | None = None, multiple: int = 1
 ) -> Generator[Film]:
-    """Open a source for reading. every: only each so-manieth frame. limit: at most so many. multiple: of which the
-    frames' sides are made, as a model's tokens need it."""
+    """Open a clip for reading.
+
+    Args:
+        source: The file.
+        every: Read each n-th frame only.
+        limit: Maximum number of frames.
+        multiple: Make the frames' sides multiples of this, as a model's tokens need it.
+    """
     if every < 1:
         raise InputError(f"every={every} gives no frame; use 1 for all of them, 2 for every second one")
     if limit is not None and limit < 1:

@@ -5,8 +5,8 @@ for pixels in frames:
     seen = stream.see(pixels)          # SeenFrame: allocation, cut, similarity, …
 
 Each frame pays for what is new in it: the whole budget after a cut, a single token where nothing changed. One frame:
-motion; has the scene changed? If so, start afresh. If not, carry relevance along the flow, and look again only where
-it is weak.
+motion; has the scene changed? If so, start afresh. If not, carry relevance along the flow, and look again once too
+much of it is weak.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from ..texture.motion import (
     view_of,
     warp_planes,
 )
-from .sources import everything, first_planes, map_size, planes_of, source_of
+from .sources import StreamSource
 
 # What `arr-coc train video` writes.
 SETTINGS_NAME = "settings.json"
@@ -110,27 +110,6 @@ def boosted(relevance: Array, moving: Array, boost: float | Array) -> Array:
     return (relevance * (1 + (boost - 1) * moving)).clip(0, 1)
 
 
-# Bands into which a frame is cut across its shorter side. The weakest is looked at again, the others wait a frame, so
-# that no frame costs much more than another.
-BANDS = 8
-# A band is looked at again if this share of it is weak.
-SHARE = 0.02
-
-
-def weak_bands(trust: np.ndarray, weak: float) -> list[tuple[slice, slice]]:
-    """(h, w) trust → the window (rows, cols) of its weakest band, along the longer side; none where all is sure."""
-    height, width = trust.shape
-    across_rows = height <= width
-    shares = (trust < weak).mean(axis=1 if across_rows else 0)
-    edges = np.linspace(0, len(shares), min(BANDS, len(shares)) + 1).astype(int)
-    weakness = np.add.reduceat(shares, edges[:-1]) / np.diff(edges)
-    band = int(weakness.argmax())
-    if weakness[band] <= SHARE:
-        return []
-    span = slice(int(edges[band]), int(edges[band + 1]))
-    return [(span, slice(0, width)) if across_rows else (slice(0, height), span)]
-
-
 # ---- what of this ground was shown before, and what a frame may therefore cost ---------------------------------------
 
 # Ground counts as shown where it was shown in this share of the detail that is wanted now: carried maps blur a little.
@@ -170,12 +149,11 @@ def fresh_ground(standing: Allocation, shown: np.ndarray) -> float:
 class StreamState:
     """What is known after a frame; every array is at the maps' size unless said otherwise.
 
-    frame, scene: numbers of the last frame and of its scene, from 0. since_keyframe: frames since everything was
-    looked at. size: (height, width) of the frames. view: (h, w, 3) uint8, the last frame small. level:
-    (2,) the clip's own level of the cut features.
-    planes: (planes, h, w) carried maps. trust: (h, w) how far they may be believed. whole_trust: (h, w) that of maps
-    that are known of whole frames only. relevance: (h, w) of the last frame. shown: (h, w) detail in which this ground
-    was shown, 0 to 1.
+    frame, scene: numbers of the last frame and of its scene, from 0. since_keyframe: frames since the last keyframe.
+    size: (height, width) of the frames. view: (h, w, 3) uint8, the last frame small. level: (2,) the clip's own level
+    of the cut features. carried: (h, w) relevance as it was found, moved along. trust: (h, w) how far it may be
+    believed. found: what the last look gave. relevance: (h, w) of the last frame. shown: (h, w) detail in which this
+    ground was shown, 0 to 1.
     """
 
     frame: int
@@ -184,18 +162,15 @@ class StreamState:
     size: tuple[int, int]
     view: np.ndarray
     level: np.ndarray
-    planes: np.ndarray
+    carried: np.ndarray
     trust: np.ndarray
-    whole_trust: np.ndarray
+    found: Relevance
     relevance: np.ndarray
     shown: np.ndarray
 
 
-# A source that can only be asked for the whole frame is asked again when this share of the relevance is weak.
+# A frame is looked at again when this share of the relevance is weak.
 LOOK_AGAIN = 0.25
-# Costly maps of whole frames are found anew when so much of what they show is no longer sure: about every eighth frame
-# where all is still, sooner where the flow loses things.
-DOUBT = 0.15
 
 
 @dataclass(frozen=True, eq=False)
@@ -204,7 +179,7 @@ class SeenFrame:
 
     number, scene: from 0. cut: the first frame of a new scene. allocation:
     what is paid for in this frame. fresh: share of the tokens for all that the question needs here whose ground is new.
-    looked: share of the frame that was looked at again. same_ground: (h, w) share of each place that was there before.
+    looked: whether the frame was looked at again. same_ground: (h, w) share of each place that was there before.
     """
 
     number: int
@@ -213,7 +188,7 @@ class SeenFrame:
     allocation: Allocation
     relevance: Relevance
     fresh: float
-    looked: float
+    looked: bool
     same_ground: np.ndarray | None = None
     seconds: dict[str, float] = field(default_factory=dict)
 
@@ -250,9 +225,10 @@ class VideoStream:
     ) -> None:
         self.query = check_question(query)
         self.options = as_options(options).override(budget=budget).default(relevance="look")
-        self.cell, self.photos = self.options.cell, self.options.photos
+        self.options.check_fixed("a clip")
+        self.cell = self.options.cell
         self.settings = settings or load_settings()
-        self.source = source_of(self.options.relevance, query, self.photos, scorer)
+        self.source = StreamSource(self.options.relevance, query, self.options.photos, scorer)
         self.state: StreamState | None = None
 
     def see(self, pixels: np.ndarray) -> SeenFrame:
@@ -284,89 +260,54 @@ class VideoStream:
 
     # ---- relevance ----------------------------------------------------------------------------------------------
 
-    def _known(self, pixels: np.ndarray, view: np.ndarray, motion: Motion | None) -> tuple[StreamState, float]:
-        """What is relevant in the next frame, and how much of it was looked at again. motion: None where a new scene
-        begins."""
+    def _known(self, pixels: np.ndarray, view: np.ndarray, motion: Motion | None) -> tuple[StreamState, bool]:
+        """What is relevant in the next frame, and whether it was looked at. motion: None where a new scene begins."""
         state = self.state
         if motion is None or state is None:
-            after, looked = self._afresh(state, pixels, view)
+            after, looked = self._afresh(state, pixels, view), True
         else:
-            after, looked = self._carry(state, motion, pixels, view)
-        relevance = self.source.combine(after.planes)
-        if motion is not None:
-            relevance = boosted(relevance, motion.moving, self.settings.boost)
-        return replace(after, relevance=relevance, view=view, size=pixels.shape[:2]), looked
+            after, looked = self._carry(state, motion, pixels)
+        moving = after.carried if motion is None else boosted(after.carried, motion.moving, self.settings.boost)
+        return replace(after, relevance=moving, view=view, size=pixels.shape[:2]), looked
 
-    def _afresh(self, state: StreamState | None, pixels: np.ndarray, view: np.ndarray) -> tuple[StreamState, float]:
+    def _afresh(self, state: StreamState | None, pixels: np.ndarray, view: np.ndarray) -> StreamState:
         """A new scene: nothing is carried but the counters."""
-        size = map_size((pixels.shape[0], pixels.shape[1]))
-        planes = first_planes(self.source, pixels, view)
-        blank = np.zeros(size, dtype=np.float32)
-        after = StreamState(
+        found = self.source.look(pixels)
+        return StreamState(
             frame=0 if state is None else state.frame + 1,
             scene=0 if state is None else state.scene + 1,
             since_keyframe=0,
             size=(pixels.shape[0], pixels.shape[1]),
             view=view,
             level=np.zeros(len(FEATURES), dtype=np.float32) if state is None else state.level,
-            planes=planes,
-            trust=np.ones(size, dtype=np.float32),
-            whole_trust=np.ones(size, dtype=np.float32),
-            relevance=blank,
-            shown=blank,
+            carried=found.map,
+            trust=np.ones_like(found.map),
+            found=found,
+            relevance=found.map,
+            shown=np.zeros_like(found.map),
         )
-        return after, 1.0
 
-    def _carry(
-        self, state: StreamState, motion: Motion, pixels: np.ndarray, view: np.ndarray
-    ) -> tuple[StreamState, float]:
-        """The same scene: everything is warped along the flow, and what is weak is looked at again."""
-        settings, size = self.settings, motion.agreement.shape
+    def _carry(self, state: StreamState, motion: Motion, pixels: np.ndarray) -> tuple[StreamState, bool]:
+        """The same scene: everything is warped along the flow; on keyframes, and where much is weak, look again."""
+        settings = self.settings
         keyframe = state.since_keyframe + 1 >= settings.keyframe
-        carried = [*state.planes, state.trust, state.whole_trust, state.shown]
-        warped = warp_planes(carried, motion.flow)
-        planes, (trust, whole_trust, shown) = warped[:-3], warped[-3:]
+        carried, trust, shown = warp_planes([state.carried, state.trust, state.shown], motion.flow)
         trust = carried_trust(trust, motion.agreement, settings.fade)
-        whole_trust = carried_trust(whole_trust, motion.agreement, settings.fade)
-        windows = self._windows(trust, planes, keyframe)
-        whole = keyframe or self._in_doubt(whole_trust, planes)
-        current = planes_of(self.source, pixels, view, windows, planes, whole)
-        again = np.zeros(size, dtype=bool)
-        for window in windows:
-            again[window] = True
-        cheap = self.source.everywhere_planes
-        for number in range(len(planes)):
-            costly = number in self.source.whole_planes
-            mixed = blend(planes[number], current[number], whole_trust if costly else trust, settings.decay)
-            # A costly map that was not found anew is what was carried, and so is the mixture.
-            planes[number] = mixed if costly or number in cheap else np.where(again, mixed, planes[number])
+        weak = float((carried * (trust < settings.weak)).sum() / max(float(carried.sum()), 1e-6))
+        looks, found = keyframe or weak > LOOK_AGAIN, state.found
+        if looks:
+            found = self.source.look(pixels, carried)
+            carried, trust = blend(carried, found.map, trust, settings.decay), np.ones_like(trust)
         after = replace(
             state,
             frame=state.frame + 1,
             since_keyframe=0 if keyframe else state.since_keyframe + 1,
-            planes=planes,
-            trust=np.where(again, np.float32(1), trust),
-            whole_trust=np.ones_like(whole_trust) if whole else whole_trust,
+            carried=carried,
+            trust=trust,
+            found=found,
             shown=np.minimum(shown, motion.agreement),
         )
-        return after, float(again.mean())
-
-    def _windows(self, trust: np.ndarray, planes: np.ndarray, keyframe: bool) -> list[tuple[slice, slice]]:
-        size = (trust.shape[0], trust.shape[1])
-        if keyframe:
-            return [everything(size)]
-        if self.source.windowed:
-            return weak_bands(trust, self.settings.weak)
-        weight = planes.sum(0)
-        weak = float((weight * (trust < self.settings.weak)).sum() / max(float(weight.sum()), 1e-6))
-        return [everything(size)] if weak > LOOK_AGAIN else []
-
-    def _in_doubt(self, trust: np.ndarray, planes: np.ndarray) -> bool:
-        """Whether the costly maps should be found anew: trust in the places that they show is lost."""
-        if not self.source.whole_planes:
-            return False
-        weight = planes[list(self.source.whole_planes)].sum(0)
-        return float((weight * (1 - trust)).sum()) > DOUBT * max(float(weight.sum()), 1e-6)
+        return after, looks
 
     # ---- tokens -------------------------------------------------------------------------------------------------
 
@@ -384,14 +325,15 @@ class VideoStream:
         tokens = 1 + round((cap - 1) * fresh)
         paid = allocate(demand.astype(np.float32), tokens, image_size=size, cell=self.cell)
         after = replace(after, shown=np.maximum(after.shown, spread_over(detail_of(paid), after.shown.shape)))
+        decided = {"ways": after.found.ways, "tensions": after.found.tensions}
         seen = SeenFrame(
             number=after.frame,
             scene=after.scene,
             cut=cut,
-            allocation=paid,
-            relevance=Relevance(after.relevance, query=self.query, notes=(self.source.note,)),
+            allocation=replace(paid, **decided),
+            relevance=replace(after.found, map=after.relevance),
             fresh=fresh,
-            looked=1.0,
+            looked=True,
         )
         return after, seen
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..attending.distance import Distance, at_distance, scaled_size
+from ..attending.distance import Distance, scaled_size
 from ..attending.frame import Frame
 from ..attending.grip import as_grip
 from ..attending.overlay import overlay, token_gains
@@ -115,6 +115,7 @@ def watch(
         480
     """
     options = as_options(options).override(budget=budget).default(scale=1.0)
+    options.check_fixed("a clip")
     cell = options.cell
     share = options.budget if isinstance(options.budget, float) else DEFAULT_SHARE
     if isinstance(frames, str) or not isinstance(frames, Iterable):
@@ -192,12 +193,11 @@ def share_budget(
     ]
     maps = torch.from_numpy(relevance)[None]
     leaves = grow_forest(demand_of(maps, torch.from_numpy(np.stack(same)).float()[None]), total, maps)
+    first = frames[0].relevance
+    decided = {"ways": first.ways, "tensions": first.tensions}
+    seen = {"scale": distance.scale, "full": Frame(size, cell).full, "notes": distance.notes, **decided}
     allocations = [
-        at_distance(
-            frame.allocation(cells[:length].numpy(), scores[:length].numpy(), int(length), "overlay"),
-            distance,
-            Frame(size, cell).full,
-        )
+        replace(frame.allocation(cells[:length].numpy(), scores[:length].numpy(), int(length), "overlay"), **seen)
         for cells, scores, length in zip(leaves.cells, leaves.scores, leaves.lengths.tolist(), strict=True)
     ]
     return [replace(one, allocation=allocation) for one, allocation in zip(frames, allocations, strict=True)]

@@ -19,10 +19,10 @@ from arr_coc.core.errors import InputError
 from ...statistics import paired
 from ...train.evaluate import FAMILIES
 from ...worlds.needle import render
-from ..needle import RIGHT, device_facts, loaded, weights_name
+from ..needle import RIGHT, batch_jobs, device_facts, loaded, weights_name
 from ..report import Quantity, Report, Score, Table, share_name
 from ..rows import BenchRow, Key
-from ..run import Job, Plan, in_turn
+from ..run import Plan
 from ..suite import PeersOptions, chosen_families
 from .model import PeerScene, PrunableMini, Way
 from .ways import FULL, chosen_ways
@@ -47,10 +47,7 @@ def plan(options: PeersOptions) -> Plan:
     cells = [(FULL.name, 1.0), *((way.name, keep) for way in ways for keep in (*(MORE if way.more else ()), *keeps))]
     number = options.n or (QUICK if options.quick else NUMBER)
     at_once = AT_ONCE["cpu" if torch.device(options.device).type == "cpu" else "cuda"]
-    columns = [
-        [batch_job(family, start, min(at_once, number - start), cells) for start in range(0, number, at_once)]
-        for family in chosen_families(options.family)
-    ]
+    jobs = batch_jobs(chosen_families(options.family), number, at_once, cells)
     work = PeersWork(options.seed, options.device, options.weights)
     name = weights_name(options.weights)
     facts = {
@@ -60,12 +57,7 @@ def plan(options: PeersOptions) -> Plan:
         "pictures": f"{SIDE}×{SIDE}, split {SPLIT}, seed {options.seed}",
     }
     settings = {"weights": name, "seed": options.seed, "at_once": at_once, "device": options.device.split(":")[0]}
-    return Plan(list(in_turn(columns)), work, lambda rows: report_of(rows, facts), settings)
-
-
-def batch_job(family: str, start: int, count: int, cells: Sequence[tuple[str, float]]) -> Job:
-    names = [f"{family} {number}" for number in range(start, start + count)]
-    return Job((family, start, count), tuple(Key(name, *cell) for name in names for cell in cells))
+    return Plan(jobs, work, lambda rows: report_of(rows, facts), settings)
 
 
 @cache

@@ -156,8 +156,8 @@ class Flow(LanguageWalk):
 
     query, key: of the layer that was last run, (B, heads, L, d), before anything went."""
 
-    def __init__(self, language: Any, told: Told, scene: PeerScene, watch: Watch | None = None) -> None:
-        self.scene, self.inside, self.watch = scene, told.inside or Inside(), watch
+    def __init__(self, language: Any, told: Told, scene: PeerScene) -> None:
+        self.scene, self.inside = scene, told.inside or Inside()
         self.counts: list[int] = []
         self.query = self.key = torch.empty(0)
         visual, table = told.visual, language.embed_tokens.weight
@@ -177,8 +177,6 @@ class Flow(LanguageWalk):
         """The attention of a layer, whose query and key are kept."""
         key, value = (part.repeat_interleave(module.num_key_value_groups, 1) for part in (key, value))
         self.query, self.key = query, key
-        if self.watch is not None:
-            self.watch(module.layer_idx, self, query, key)
         return F.scaled_dot_product_attention(query, key, value, is_causal=True)
 
     def before(self, number: int) -> None:
@@ -247,9 +245,6 @@ class Flow(LanguageWalk):
         scores = (query @ key.transpose(2, 3)).float() * key.shape[-1] ** -0.5
         later = torch.arange(key.shape[2], device=key.device) > rows[..., None]  # (B, R, L)
         return scores.masked_fill(later[:, None], float("-inf")).softmax(-1)[..., self.seen]
-
-
-Watch = Callable[[int, Flow, Tensor, Tensor], None]
 
 
 def flow_attention(
@@ -401,12 +396,9 @@ class PrunableMini:
 
         return scene.once("relevance", make)
 
-    def language(self, scene: PeerScene, told: Told, watch: Watch | None = None) -> tuple[Tensor, list[int]]:
-        """Last states of the tails (B, T, D), and the number of visual tokens in every layer.
-
-        watch: called in every layer with its number, the flow, query and key.
-        """
-        flow = Flow(self.core.language_model, told, scene, watch)
+    def language(self, scene: PeerScene, told: Told) -> tuple[Tensor, list[int]]:
+        """Last states of the tails (B, T, D), and the number of visual tokens in every layer."""
+        flow = Flow(self.core.language_model, told, scene)
         with own_attention(flow.language, "arr_coc_flow", flow_attention):
             return flow.run()[:, -scene.tails.shape[1] :], flow.counts
 
@@ -436,7 +428,3 @@ class Way:
     where: Where
     make: Make
     more: bool = False
-
-    @property
-    def spares_tower(self) -> bool:
-        return self.where in ("before", "tower")

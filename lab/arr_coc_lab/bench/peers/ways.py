@@ -10,11 +10,11 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from arr_coc.attending.controls import permute_along_tree
 from arr_coc.attending.overlay import overlay
 from arr_coc.attending.tree import build_tree, quadtree
 from arr_coc.core.errors import InputError
 
+from ...classic.controls import permute_along_tree
 from ...train.allocations import target_cells
 from .maths import best, cosines, density_clusters, gather, max_min, others, pool, stages
 from .model import LEVELS, Flow, Inside, Make, PeerScene, PrunableMini, Told, Visual, Way, rows_of

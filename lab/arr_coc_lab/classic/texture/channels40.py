@@ -3,7 +3,7 @@
     texture = sense(pictures, "full40", given={"motion": moved}, semantic=planes)
     texture["saliency"]      (B, H, W)
 
-What the library senses of a picture (edges, saliency, print, place) is computed by its own formulas, over `ops`. What
+What the library senses of a picture (saliency, print, place) is computed by its own formulas, over `ops`. What
 needs more than the picture is given by the caller: motion, memory and gaze, and the semantic channels (`pca`).
 """
 
@@ -22,9 +22,7 @@ from arr_coc.core.arrays import sized
 from arr_coc.core.errors import InputError, shown
 from arr_coc.texture import channels as library
 from arr_coc.texture.channels import (
-    FAINTEST_EDGE,
     eccentricity,
-    edges,
     local_contrast,
     saliency,
     smooth,
@@ -293,6 +291,9 @@ FAINTEST_NORMALISED_EDGE = 1.0
 STRONG_BOUNDARY = 0.25
 # A colour step this large (in L*a*b*, where 2.3 is just noticeable) counts as a full boundary.
 FULL_COLOUR_STEP = 40.0
+# Below this gradient (about four grey levels across an edge) a picture counts as blank: without the floor, dividing by
+# the picture's own largest edge would blow rounding noise up to full strength.
+FAINTEST_EDGE = 4 * 4 / 255
 GAZE_SPREAD = 0.05  # of the longer side: roughly what a fovea covers of a picture at reading distance
 
 
@@ -301,12 +302,18 @@ def _lab(planes: Planes) -> dict[str, Tensor]:
     return {"lab_l": lightness * 0.01, "lab_a": red_green * (1 / 256) + 0.5}
 
 
+def edges(light: Tensor) -> Tensor:
+    """Measure the gradient's magnitude in [0, 1] of the picture's strongest edge."""
+    magnitude = ops.magnitude(*ops.sobel(light))
+    return ops.affine(magnitude, 1 / ops.at_least(ops.peak(magnitude), FAINTEST_EDGE), 0.0)
+
+
 def _derivatives(light: Tensor) -> dict[str, Tensor]:
     """sobel_x and sobel_y (0.5 = no change) and sobel_magnitude, on one scale: the picture's strongest edge."""
     along_x, along_y = ops.sobel(light)
     scale = 0.5 / ops.at_least(ops.peak(ops.magnitude(along_x, along_y)), FAINTEST_EDGE)
     sides = {"sobel_x": ops.affine(along_x, scale, 0.5), "sobel_y": ops.affine(along_y, scale, 0.5)}
-    return {**sides, "sobel_magnitude": edges(ops, light)}
+    return {**sides, "sobel_magnitude": edges(light)}
 
 
 def _bands(light: Tensor) -> dict[str, Tensor]:
@@ -320,7 +327,7 @@ def _bands(light: Tensor) -> dict[str, Tensor]:
     inverted = magnitude / ops.at_least(ops.peak(magnitude), FAINTEST_NORMALISED_EDGE)
     low = smooth(ops, light, radius // 2 + 1)
     high = ops.affine(light - low, 0.5, 0.5)
-    return {"edges": edges(ops, light), "edges_inverted": inverted, "high_pass": high, "low_pass": low}
+    return {"edges": edges(light), "edges_inverted": inverted, "high_pass": high, "low_pass": low}
 
 
 def _shapes(planes: Planes) -> dict[str, Tensor]:

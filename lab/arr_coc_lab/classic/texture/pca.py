@@ -1,30 +1,22 @@
-"""Semantic channels: a PCA of an encoder's dense features, in 16 dimensions that the question passes, too.
+"""Semantic channels: a PCA of a vision tower's dense features, in 16 dimensions that the question passes, too.
 
     projection = SemanticProjection.fit(features.flatten(0, 2), text_features)
     sense(pictures, "full40", semantic=projection.planes(features))
 
-The features are those of any image-text encoder (`encoder_features`) or of a model's own vision tower (`source_line`).
+`source_line` takes the features of the model's own tower, and the words as its language model reads them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from arr_coc.core.errors import InputError
-from arr_coc_lab.classic.encoder import SemanticEncoder
 
 from .channels40 import SEMANTIC_DIMENSIONS
 from .ops import unit
-
-
-def encoder_features(encoder: SemanticEncoder, pictures: Tensor, texts: Sequence[str]) -> tuple[Tensor, Tensor]:
-    """Read dense features (B, h, w, D) of pictures (B, 3, H, W) in [0, 1], and (M, D) of the words of texts."""
-    tokens, counts = encoder.text_features(texts)
-    return encoder.image_features(pictures).float().cpu(), tokens[counts].float().cpu()
 
 
 @dataclass(frozen=True, eq=False)

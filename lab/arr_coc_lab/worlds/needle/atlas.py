@@ -35,9 +35,9 @@ class GlyphAtlas:
     train: torch.Tensor
     test: torch.Tensor
 
-    def faces(self, split: str, held_out: bool | None = None) -> torch.Tensor:
-        """The typefaces of a split; `held_out` overrides the split's own choice."""
-        return self.test if (split == "test" if held_out is None else held_out) else self.train
+    def faces(self, split: str) -> torch.Tensor:
+        """The typefaces of a split."""
+        return self.test if split == "test" else self.train
 
 
 @cache

@@ -26,7 +26,7 @@ class NeedleBatch:
     boxes: (B, 16, 4) float32, x0 y0 x1 y1 in 0–1: what must be seen to answer; box_mask: (B, 16) bool.
     ctx_boxes: (B, 4, 4) and ctx_mask: (B, 4): what identifies it (the label, the shape that was named).
     cell_labels: (B, H / 32, W / 32, classes) uint8, classes as in `labels.CELL_CLASSES`.
-    tasks: (B,) int64 into task_names. type_sizes: (B,) int64, the answer's type in pixels, 0 where it is not written.
+    tasks: (B,) int64 into task_names.
     index: (B,) int64 numbers of the pictures under this seed.
     """
 
@@ -39,7 +39,6 @@ class NeedleBatch:
     ctx_mask: torch.Tensor
     cell_labels: torch.Tensor
     tasks: torch.Tensor
-    type_sizes: torch.Tensor
     index: torch.Tensor
     family: str
     split: str

@@ -11,7 +11,7 @@ from arr_coc.core.errors import InputError
 from .batch import NeedleBatch
 from .difficulty import as_difficulty
 from .draws import Draws
-from .renderer import check, finish_batch, lay_out, plan_of
+from .renderer import check, finish_batch, lay_out
 
 
 @dataclass(frozen=True)
@@ -31,17 +31,8 @@ class NeedleClip:
         return self.frames.pictures.unflatten(0, tuple(self.cuts.shape))
 
     @property
-    def boxes(self) -> torch.Tensor:
-        """(N, T, 16, 4) float32."""
-        return self.frames.boxes.unflatten(0, tuple(self.cuts.shape))
-
-    @property
     def questions(self) -> list[str]:
         return self.frames.questions[:: self.cuts.shape[1]]
-
-    @property
-    def answers(self) -> list[str]:
-        return self.frames.answers[:: self.cuts.shape[1]]
 
 
 @torch.no_grad()
@@ -74,11 +65,8 @@ def render_clip(
     clock = torch.arange(frames, device=device).expand(n, frames)
     last_cut = torch.where(cut, clock, 0).cummax(1).values
     each = index[:, None].expand(n, frames).reshape(-1)
-    plan = plan_of(family, (size[0], size[1]), knobs, True)
     with torch.autocast(device.type, enabled=False):
-        draws = Draws.of(
-            seed, split, family, each, scene=scene.reshape(-1), time=(clock - last_cut).reshape(-1), plan=plan
-        )
+        draws = Draws.of(seed, split, family, each, scene=scene.reshape(-1), time=(clock - last_cut).reshape(-1))
         laid_out = lay_out(family, draws, size, split, knobs, moving=True)
         batch = finish_batch(laid_out, draws, each, family, split, seed, size)
     return NeedleClip(batch, cut)

@@ -266,13 +266,12 @@ def by_task(task: torch.Tensor, options: Sequence[torch.Tensor]) -> torch.Tensor
 
 class NeedleTask(NamedTuple):
     """A kind of question about every picture: (B, L) question and answer, (B, 4) boxes of the answer and of what names
-    it, (B,) the index of the answer's type size. None: nothing names it, or it is not written."""
+    it. None: nothing names it."""
 
     question: torch.Tensor
     answer: torch.Tensor
     box: torch.Tensor
     context: torch.Tensor | None = None
-    size: torch.Tensor | None = None
 
 
 def scene_of(
@@ -285,13 +284,7 @@ def scene_of(
 ) -> NeedleScene:
     """The scene in which each picture is asked its own task (B,), with one box."""
     every = list(tasks.values())
-
-    def there(values: Sequence[object]) -> torch.Tensor:
-        """(B,) bool: whether the picture's own task has such a value."""
-        return constant([value is not None for value in values], task.device)[task]
-
-    named, written = there([one.context for one in every]), there([one.size for one in every])
-    sizes = by_task(task, [torch.zeros_like(task) if one.size is None else one.size for one in every])
+    named = constant([one.context is not None for one in every], task.device)[task]
     return NeedleScene(
         background=background,
         layers=layers,
@@ -304,7 +297,6 @@ def scene_of(
         context_mask=named[:, None],
         task=task,
         tasks=tuple(tasks),
-        type_size=text.atlas.sizes[sizes] * written,
         marks=list(marks),
     )
 

@@ -17,7 +17,6 @@ class Difficulty:
     contrast: percent; 100 is black on white, 35 is grey on grey.
     clutter: percent of the places for things that are not asked about that are filled.
     edge: ask only about what lies near the picture's edge, where there is a choice.
-    held_out: True or False force the held-out or the training typefaces; None goes by the split.
     """
 
     small: tuple[int, int] = (10, 13)
@@ -27,17 +26,6 @@ class Difficulty:
     contrast: int = 85
     clutter: int = 50
     edge: bool = False
-    held_out: bool | None = None
-
-    def __post_init__(self) -> None:
-        for name, (low, high) in (("small", self.small), ("large", self.large)):
-            if not 9 <= low <= high <= 40:
-                raise InputError(f"difficulty.{name} must be two sizes with 9 <= low <= high <= 40, got {low}, {high}")
-        for name, value in (("large_share", self.large_share), ("contrast", self.contrast), ("clutter", self.clutter)):
-            if not 0 <= value <= 100:
-                raise InputError(f"difficulty.{name} is a percentage from 0 to 100, got {value}")
-        if self.items is not None and self.items < 1:
-            raise InputError(f"difficulty.items must be at least 1 or None, got {self.items}")
 
 
 NURSERY = Difficulty(small=(11, 14), large=(16, 24), large_share=60, items=1, contrast=95, clutter=0)

@@ -15,7 +15,6 @@ import torch
 
 _MASK = 0xFFFFFFFF
 # Draws whose names begin so decide what is asked, not what is seen.
-KEYS = ("key", "place_key", "question_key")
 QUESTION_DRAWS = frozenset({"task", "target", "wording", "truth", "other", "absent", "relation", "bars"})
 
 
@@ -46,35 +45,6 @@ def question_key(question: int) -> int:
     return int(mix(torch.tensor(question + 4211)))
 
 
-class DrawPlan:
-    """Which draws a layout makes, learned the first time, so that the next time they are all made at once.
-
-    Hundreds of small draws would cost a GPU more in launches than in work. The numbers are the same either way.
-    """
-
-    def __init__(self) -> None:
-        self.columns: dict[tuple[str, str, int], int] = {}
-        self.width = 0
-        self._offsets: dict[torch.device, tuple[torch.Tensor, torch.Tensor, torch.Tensor]] = {}
-
-    def add(self, request: tuple[str, str, int]) -> None:
-        """request: the kind of key, the draw's name, its number of slots."""
-        if request not in self.columns:
-            self.columns[request] = self.width
-            self.width += request[2]
-            self._offsets.clear()
-
-    def offsets(self, device: torch.device) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """For every column of the table: which key, the name's number, the slot's number; each (width,) int64."""
-        if device not in self._offsets:
-            kinds = [KEYS.index(kind) for kind, _, slots in self.columns for _ in range(slots)]
-            names = [name_key(name) for _, name, slots in self.columns for _ in range(slots)]
-            numbers = [number for *_, slots in self.columns for number in range(slots)]
-            kind, name, number = (torch.tensor(values, device=device) for values in (kinds, names, numbers))
-            self._offsets[device] = (kind, name, scattered(number))
-        return self._offsets[device]
-
-
 def scattered(number: torch.Tensor) -> torch.Tensor:
     return mix(number * 0x9E3779B1 + 1)
 
@@ -87,15 +57,12 @@ class Draws:
     place_key: (B,) int64 for where things stand; equal to `key` but for clips, where a cut changes it.
     question_key: (B,) int64 for what is asked; equal to `key` for a picture's first question.
     time: (B,) int64, the frame's number since the last cut; 0 for still pictures.
-    plan, table: all draws of a layout made at once, see `DrawPlan`; only faster, never different.
     """
 
     key: torch.Tensor
     place_key: torch.Tensor
     question_key: torch.Tensor
     time: torch.Tensor
-    plan: DrawPlan | None = None
-    table: torch.Tensor | None = None
 
     @classmethod
     def of(
@@ -108,18 +75,12 @@ class Draws:
         question: int = 0,
         scene: torch.Tensor | None = None,
         time: torch.Tensor | None = None,
-        plan: DrawPlan | None = None,
     ) -> Self:
         """index: (B,) int64 picture numbers. question: the how-manieth about each. scene, time: (B,) of clips."""
         key = mix(mix(base_key(seed, f"{split}/{family}") + (index & _MASK)) + (index >> 32))
         place = key if scene is None else torch.where(scene > 0, mix(key + mix(scene + 977)), key)
         asked = key if question == 0 else mix(key + question_key(question))
-        table = None
-        if plan is not None and plan.width:
-            kind, name, number = plan.offsets(index.device)
-            keys = torch.stack([key, place, asked], 1)[:, kind]
-            table = mix(mix(keys + name) + number)
-        return cls(key, place, asked, torch.zeros_like(index) if time is None else time, plan, table)
+        return cls(key, place, asked, torch.zeros_like(index) if time is None else time)
 
     @property
     def device(self) -> torch.device:
@@ -130,14 +91,8 @@ class Draws:
 
     def bits(self, name: str, slots: int, place: bool = False) -> torch.Tensor:
         """(B, slots) int64, uniform in [0, 2**32)."""
-        kind = "question_key" if name.split("/", 1)[0] in QUESTION_DRAWS else "place_key" if place else "key"
-        if self.plan is not None:
-            column = self.plan.columns.get((kind, name, slots))
-            # A plan that grew after this table was made knows columns that the table does not have.
-            if column is not None and self.table is not None and column + slots <= self.table.shape[1]:
-                return self.table[:, column : column + slots]
-            self.plan.add((kind, name, slots))
-        key: torch.Tensor = getattr(self, kind)
+        asked = name.split("/", 1)[0] in QUESTION_DRAWS
+        key = self.question_key if asked else self.place_key if place else self.key
         counter = torch.arange(slots, device=self.device, dtype=torch.int64)
         return mix(mix(key + name_key(name))[:, None] + scattered(counter))
 

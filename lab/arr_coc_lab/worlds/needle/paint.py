@@ -94,46 +94,7 @@ def _sampling(layer: Layer) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
 
 
 def paint_layer(canvas: torch.Tensor, layer: Layer, height: int, width: int) -> None:
-    """canvas: (3, B * height * width + 1) uint8, changed in place; its last pixel is spare.
-
-    Small items are painted as tiles, large ones over the whole plane; the result is the same.
-    """
-    items = layer.y.shape[1]
-    if layer.extent is not None and 4 * items * layer.extent[0] * layer.extent[1] < 3 * height * width:
-        paint_tiles(canvas, layer, height, width, layer.extent)
-    else:
-        paint_plane(canvas[:, :-1], layer, height, width)
-
-
-def paint_tiles(canvas: torch.Tensor, layer: Layer, height: int, width: int, extent: tuple[int, int]) -> None:
-    """One tile of `extent` per item: K tiles cost less than the plane while the items are small."""
-    device = canvas.device
-    number = len(layer.y)
-    sliced, side, base = _sampling(layer)
-    local_y, local_x = torch.arange(extent[0], device=device), torch.arange(extent[1], device=device)
-    y, x = layer.y[..., None] + local_y, layer.x[..., None] + local_x
-    rows = (local_y < layer.height[..., None]) & (y >= 0) & (y < height)
-    cols = (local_x < layer.width[..., None]) & (x >= 0) & (x < width)
-    spare = canvas.shape[1] - 1
-    first = (torch.arange(number, device=device) * height)[:, None, None]
-    inside = rows[..., :, None] & cols[..., None, :]
-    place = torch.where(inside, ((first + y) * width)[..., :, None] + x[..., None, :], spare).view(-1)
-    texel_y = _texel(local_y.expand_as(y), layer.height, side, sliced) * rows
-    texel_x = _texel(local_x.expand_as(x), layer.width, side, sliced) * cols
-    texel = ((base[..., None] + texel_y * SPRITE_SIDE)[..., :, None] + texel_x[..., None, :]).view(-1)
-    colours = packed(layer.colours).view(-1, 3)
-    item = torch.arange(len(colours), device=device)[:, None].expand(-1, extent[0] * extent[1]).reshape(-1)
-    if device.type == "cpu":  # a processor does not mind the list of those that are really there
-        kept = torch.nonzero(inside.view(-1))[:, 0]
-        place, texel, item = place[kept], texel[kept], item[kept]
-    masks = sprites(device).texels.index_select(0, texel.to(torch.int32))
-    for mask in layer.masks:
-        colour = colours[:, mask].contiguous().index_select(0, item)
-        blend(canvas, place, colour, divide_255(((masks >> (8 * mask)) & 255) * ((colour >> 24) & 255)))
-
-
-def paint_plane(canvas: torch.Tensor, layer: Layer, height: int, width: int) -> None:
-    """Every pixel asks which item it shows. canvas: (3, B * height * width) uint8."""
+    """Every pixel asks which item it shows. canvas: (3, B * height * width) uint8, changed in place."""
     device = canvas.device
     number, items = layer.y.shape
     sliced, side, base = _sampling(layer)
@@ -207,7 +168,7 @@ def _texture(kind: torch.Tensor, draws: Draws, name: str, height: int, width: in
 
 
 def paint_background(background: Background, draws: Draws, height: int, width: int) -> torch.Tensor:
-    """(3, B * height * width + 1) uint8: the canvas, with one spare pixel at its end."""
+    """(3, B * height * width) uint8: the canvas."""
     device = background.top.device
     number = len(draws)
     weight = torch.div(torch.arange(height, device=device) * 256, height, rounding_mode="floor")
@@ -215,10 +176,10 @@ def paint_background(background: Background, draws: Draws, height: int, width: i
     gradient = (gradient >> 8).to(torch.int32)
     surface = _texture(background.texture, draws, "background", height, width)
     surface = (surface * background.strength.to(torch.int32)[:, None, None]) >> 6
-    canvas = torch.empty(3, number * height * width + 1, dtype=torch.uint8, device=device)
+    canvas = torch.empty(3, number * height * width, dtype=torch.uint8, device=device)
     for channel in range(3):
         plane = (surface + gradient[:, channel, :, None]).clamp_(0, 255)
-        canvas[channel, :-1].copy_(plane.view(-1))
+        canvas[channel].copy_(plane.view(-1))
     return canvas
 
 
@@ -235,7 +196,7 @@ def finish(canvas: torch.Tensor, draws: Draws, height: int, width: int) -> torch
     grain = (grain * draws.integers("grain/strength", 0, 6).to(torch.int32)[:, :, None]) >> 6
     result = torch.empty(len(draws), 3, height, width, dtype=torch.uint8, device=device)
     for channel in range(3):
-        lit = (canvas[channel, :-1].view(-1, height, width).to(torch.int32) * light) >> 8
+        lit = (canvas[channel].view(-1, height, width).to(torch.int32) * light) >> 8
         result[:, channel] = lit.add_(grain).clamp_(0, 255).to(torch.uint8)
     return result
 
@@ -245,7 +206,7 @@ def paint(scene: NeedleScene, draws: Draws, height: int, width: int) -> torch.Te
     canvas = paint_background(scene.background, draws, height, width)
     for layer in scene.layers:
         paint_layer(canvas, layer, height, width)
-    paint_text(canvas[:, :-1], scene.text, height, width)
+    paint_text(canvas, scene.text, height, width)
     return finish(canvas, draws, height, width)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cache
 from typing import NamedTuple
 
 import torch
@@ -22,7 +21,7 @@ from .batch import (
     fixed_boxes,
 )
 from .difficulty import Difficulty, as_difficulty
-from .draws import DrawPlan, Draws
+from .draws import Draws
 from .families import FAMILIES
 from .paint import paint_in_parts
 from .scene import NeedleScene, Stage
@@ -49,7 +48,7 @@ def lay_out(
     family: str, draws: Draws, size: tuple[int, int], split: str, difficulty: Difficulty, moving: bool = False
 ) -> NeedleScene:
     """The scene of a batch before it is painted: for those who want to change or to inspect it."""
-    faces = glyphs(draws.device).faces(split, difficulty.held_out)
+    faces = glyphs(draws.device).faces(split)
     return FAMILIES[family](Stage(draws, size[0], size[1], difficulty, faces, moving))
 
 
@@ -88,19 +87,12 @@ def finish_batch(
         **asked_of(scene, size)._asdict(),
         cell_labels=cell_labels(scene, height, width),
         tasks=scene.task,
-        type_sizes=scene.type_size,
         index=index,
         family=family,
         split=split,
         seed=seed,
         task_names=scene.tasks,
     )
-
-
-@cache
-def plan_of(family: str, size: tuple[int, int], difficulty: Difficulty, moving: bool) -> DrawPlan:
-    """The draws that such a layout makes; filled by its first use."""
-    return DrawPlan()
 
 
 @torch.no_grad()
@@ -125,13 +117,12 @@ def render(
     check(family, n, size, split)
     knobs = as_difficulty(difficulty, size)
     device = torch.device(device)
-    plan = plan_of(family, (size[0], size[1]), knobs, False)
     parts = []
     # A caller may be inside autocast; the sums here must stay whole numbers.
     with torch.autocast(device.type, enabled=False):
         for first in range(start, start + n, LAID_OUT_AT_ONCE):
             index = torch.arange(first, min(first + LAID_OUT_AT_ONCE, start + n), device=device)
-            draws = Draws.of(seed, split, family, index, question=question, plan=plan)
+            draws = Draws.of(seed, split, family, index, question=question)
             scene = lay_out(family, draws, size, split, knobs)
             parts.append(finish_batch(scene, draws, index, family, split, seed, size))
     return concatenate(parts)

@@ -119,7 +119,7 @@ class Layer:
 
     y, x, height, width, sprite: (B, K) int64; height or width 0: not there.
     colours: (B, K, 3, 4) int64: red, green, blue and opacity of the sprite's three masks.
-    masks: which of the three are painted. extent: no item is higher or wider than this; small extents paint faster.
+    masks: which of the three are painted.
     """
 
     y: torch.Tensor
@@ -129,7 +129,6 @@ class Layer:
     sprite: torch.Tensor
     colours: torch.Tensor
     masks: tuple[int, ...] = (0, 1, 2)
-    extent: tuple[int, int] | None = None
 
     @property
     def boxes(self) -> torch.Tensor:
@@ -223,7 +222,7 @@ class NeedleScene:
     """All that is needed to paint a batch and to ask about it.
 
     question, answer: (B, L) characters. boxes, context: (B, n, 4) pixels with masks (B, n).
-    task: (B,) index into `tasks`. type_size: (B,) pixels of the answer's type, 0 where it is not written.
+    task: (B,) index into `tasks`.
     """
 
     background: Background
@@ -237,7 +236,6 @@ class NeedleScene:
     context_mask: torch.Tensor
     task: torch.Tensor
     tasks: tuple[str, ...]
-    type_size: torch.Tensor
     marks: list[Marks] = field(default_factory=list)
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from itertools import pairwise
 from types import FunctionType
 
 from arr_coc.knowing.language.tables import read_table
@@ -20,10 +19,7 @@ from .speech import DATA, PageField, choices
 
 Block = Callable[..., float]
 BLOCKS: dict[str, Block] = {}
-NAMED_COLOURS = {"blue": (54, 112, 200), "red": (204, 62, 58), "green": (64, 150, 80), "orange": (238, 140, 40)}
-NAMED_COLOURS |= {"purple": (128, 84, 170), "gray": (130, 134, 140), "yellow": (226, 196, 50), "brown": (134, 94, 64)}
 TABLES: dict[str, dict[str, list[list[str]]]] = read_table(DATA / "values.toml")["tables"]
-CHART_KINDS: dict[str, str] = read_table(DATA / "values.toml")["charts"]["kinds"]
 
 
 def block(write: FunctionType) -> FunctionType:
@@ -489,187 +485,6 @@ def programme(paper: Paper, frame: Area, y: float) -> float:
         hour += 1 + paper.chance(0.3)
         y += 1.8 * paper.size
     return y
-
-
-# Charts ---------------------------------------------------------------------------------------------------------------
-
-
-def _entries(paper: Paper, most: int) -> tuple[str, str, list[str]]:
-    """(what the entries are, what is measured, entries)."""
-    kind = paper.random.choice(list(CHART_KINDS))
-    n = paper.between(3, most)
-    if kind == "year":
-        start = paper.between(1975, 2015)
-        names = [str(start + step) for step in range(n)]
-    else:
-        names = paper.distinct(lambda: paper.value(CHART_KINDS[kind]), n)
-    return kind, paper.random.choice(choices("charts.measures")), names
-
-
-@block
-def bars(
-    paper: Paper, frame: Area, y: float, lying: str = "", numbers: str = "", series: str = "1", curve: str = ""
-) -> float:
-    """A chart of bars or curves with a scale, a legend where there are several series, numbers at the marks or none."""
-    bottom = max(y + 12 * paper.size, min(frame.y1 - 3 * paper.size, y + 26 * paper.size))
-    kind, measure, names = _entries(paper, max(4, min(9, int(frame.width / (5 * paper.size)))))
-    number, shown = int(series), bool(numbers) or paper.chance(0.5)
-    colours = paper.random.sample(list(NAMED_COLOURS), number)
-    labels = paper.distinct(lambda: paper.value(paper.pick("answer", "year", "industry")), number)
-    high = paper.pick(100, 100, 10, 1000, 60)
-    percent = paper.pick("%", "", "") if high == 100 else ""
-    values = [[paper.random.uniform(0.05, 1) * high for _ in names] for _ in range(number)]
-    left, top = frame.x0 + (10 if lying else 4) * paper.size, y + (2 if number > 1 else 0.5) * paper.size
-    legend: list[Span] = []
-    for place, label in enumerate(labels if number > 1 else ()):
-        x = left + place * frame.width / 3
-        paper.box(x, y, x + 0.8 * paper.size, y + 0.8 * paper.size, NAMED_COLOURS[colours[place]], fill=True)
-        legend.append(paper.write(x + paper.size, y - 0.1 * paper.size, label, scale=0.9))
-        paper.ask("legend", paper.say("legend", k=kind, colour=colours[place]), legend[place])
-    for step in range(5):  # the scale
-        share = step / 4
-        text = f"{share * high:g}{percent}"
-        if lying:
-            paper.write(left + share * (frame.x1 - left - 3 * paper.size), bottom, text, scale=0.8, align="middle")
-        else:
-            tick = bottom - share * (bottom - top)
-            paper.write(left - 0.4 * paper.size, tick - 0.5 * paper.size, text, scale=0.8, align="right")
-            paper.line(left, tick, frame.x1, tick)
-    said: list[list[Span | None]] = [[] for _ in range(number)]
-    named: list[Span] = []
-    step = ((bottom - top) if lying else (frame.x1 - left)) / len(names)
-    points: list[list[tuple[float, float]]] = [[] for _ in range(number)]
-    for place, name in enumerate(names):
-        start = (top if lying else left) + (place + 0.15) * step
-        if lying:
-            named.append(paper.write(left - 0.5 * paper.size, start + 0.2 * step, name, scale=0.9, align="right"))
-        else:
-            text = name[: max(int(step / (0.55 * paper.size)), 6)].strip()
-            spot = (start + 0.35 * step, bottom + 0.3 * paper.size)
-            named.append(paper.write(*spot, text, scale=0.85, align="middle"))
-        for row in range(number):
-            share, thick = values[row][place] / high, 0.7 * step / number
-            text = f"{values[row][place]:.{0 if high >= 1000 else 1 if place % 2 else 0}f}{percent}"
-            if lying:
-                end, at = left + share * (frame.x1 - left - 3 * paper.size), start + row * thick
-                paper.box(left, at, end, at + 0.9 * thick, NAMED_COLOURS[colours[row]], fill=True)
-                spot = (end + 4, at + 0.5 * thick - 0.6 * paper.size)
-            else:
-                peak, at = bottom - share * (bottom - top), start + row * thick
-                if curve:
-                    at, thick = start + 0.3 * step, 0.0
-                    points[row].append((at, peak))
-                else:
-                    paper.box(at, peak, at + 0.9 * thick, bottom, NAMED_COLOURS[colours[row]], fill=True)
-                spot = (at + 0.45 * thick, peak - 1.2 * paper.size)
-            align = "left" if lying else "middle"
-            said[row].append(paper.write(*spot, text, scale=0.8, align=align) if shown else None)
-    for row, path in enumerate(points):
-        for (x0, y0), (x1, y1) in pairwise(path):
-            paper.line(x0, y0, x1, y1, NAMED_COLOURS[colours[row]], 2)
-    slots = {"k": kind, "m": measure}
-    for row in range(number):
-        order = sorted(range(len(names)), key=lambda place: values[row][place])
-        for place, name in enumerate(names):
-            span = said[row][place]
-            if span is not None and number == 1:
-                paper.ask("value", paper.say("value", x=name, **slots), span, named[place])
-                paper.ask("which", paper.say("which_value", v=span.text, **slots), named[place], span)
-            elif span is not None:
-                text = paper.say("value_of", x=name, s=labels[row], **slots)
-                paper.ask("value", text, span, named[place], legend[row])
-        if number == 1:
-            paper.ask("highest" if shown else "tallest", paper.say("highest", **slots), named[order[-1]])
-            paper.ask("lowest" if shown else "tallest", paper.say("lowest", **slots), named[order[0]])
-            if shown:
-                paper.ask("peak", paper.say("peak", **slots), said[0][order[-1]])
-    return bottom + 2.2 * paper.size
-
-
-@block
-def shares(paper: Paper, frame: Area, y: float, series: str = "3") -> float:
-    """Bars that lie, cut into shares whose numbers stand inside; statements before them, answers above."""
-    number, left = int(series), frame.x0 + 0.4 * frame.width
-    answers = paper.distinct(lambda: paper.value(paper.pick("answer", "answer", "year")), number)
-    colours = paper.random.sample(list(NAMED_COLOURS), number)
-    kind = paper.pick("", "age", "country", "industry")
-    rows = paper.between(3, 8)
-    statements = paper.distinct(lambda: paper.value(kind) if kind else paper.prose_words(3, 8).capitalize(), rows)
-    wide, heads = frame.x1 - left, []
-    for place, text in enumerate(answers):
-        heads.append(paper.write(left + (place + 0.4) * wide / number, y, text, scale=0.9, bold=True, align="middle"))
-    y += 1.8 * paper.size
-    for statement in statements:
-        parts = [paper.random.uniform(0.2, 1) for _ in answers]
-        named, bottom = paper.flow(Area(frame.x0, y, left - paper.size, frame.y1), y, statement, 0.95)
-        x = left
-        for place, part in enumerate(parts):
-            share, end = 100 * part / sum(parts), x + part / sum(parts) * wide
-            paper.box(x, y, end, y + 1.3 * paper.size, NAMED_COLOURS[colours[place]], fill=True)
-            text = f"{share:.0f}{paper.pick('%', '')}"
-            span = paper.write((x + end) / 2, y, text, scale=0.9, align="middle", colour=(255, 255, 255))
-            slots = {"x": statement, "s": answers[place], "m": "share"}
-            paper.ask("value", paper.say("share_of", **slots), span, named, heads[place])
-            x = end
-        y = max(bottom, y + 1.9 * paper.size) + 0.4 * paper.size
-    return y
-
-
-@block
-def pie(paper: Paper, frame: Area, y: float) -> float:
-    """A cake with a legend beside it or names around it, and shares."""
-    kind, measure, names = _entries(paper, 6)
-    colours = paper.random.sample(list(NAMED_COLOURS), len(names))
-    parts = [paper.random.uniform(0.2, 1) for _ in names]
-    total, angle = sum(parts), -90.0
-    radius = min(frame.width * 0.3, 10 * paper.size)
-    centre = (frame.x0 + radius + paper.size, y + radius + paper.size)
-    shares = [100 * part / total for part in parts]
-    beside = paper.chance(0.5)
-    spans: list[tuple[Span, Span]] = []
-    for place, (name, share) in enumerate(zip(names, shares, strict=True)):
-        colour, turn = NAMED_COLOURS[colours[place]], angle + 1.8 * share
-        corners = (centre[0] - radius, centre[1] - radius, centre[0] + radius, centre[1] + radius)
-        paper.shapes.append(("pie", (*corners, angle, angle + 3.6 * share), colour, 1))
-        angle += 3.6 * share
-        x, at = centre[0] + radius + 2 * paper.size, y + (1 + 1.9 * place) * paper.size
-        paper.box(x, at, x + 0.9 * paper.size, at + 0.9 * paper.size, colour, fill=True)
-        label = paper.write(x + 1.4 * paper.size, at, name)
-        text = f"{share:.{paper.pick(0, 1)}f}%"
-        if beside:
-            figure = paper.write(paper.boxes[-1][2] + paper.size, at, text)
-        else:
-            far = math.radians(turn)
-            right, down = 0.65 * radius * math.cos(far), 0.65 * radius * math.sin(far) - 0.6 * paper.size
-            spot = (centre[0] + right, centre[1] + down)
-            figure = paper.write(*spot, text, align="middle", colour=(255, 255, 255))
-        spans.append((label, figure))
-        paper.ask("value", paper.say("value", x=name, k=kind, m=measure), figure, label)
-        paper.ask("which", paper.say("which_value", v=text, k=kind, m=measure), label, figure)
-        paper.ask("legend", paper.say("legend", k=kind, colour=colours[place]), label)
-    order = sorted(range(len(names)), key=lambda place: shares[place])
-    paper.ask("highest", paper.say("highest", k=kind, m=measure), spans[order[-1]][0])
-    paper.ask("lowest", paper.say("lowest", k=kind, m=measure), spans[order[0]][0])
-    paper.ask("peak", paper.say("peak", m=measure), spans[order[-1]][1])
-    return y + max(2 * radius + 2 * paper.size, (2 + 1.9 * len(names)) * paper.size)
-
-
-@block
-def chart_map(paper: Paper, frame: Area, y: float) -> float:
-    """Grounds with names and numbers, as maps have them."""
-    bottom = min(frame.y1, y + 26 * paper.size)
-    names = paper.distinct(paper.city, 6)
-    for place, name in enumerate(names):
-        x0 = frame.x0 + place % 3 * frame.width / 3
-        y0 = y + place // 3 * (bottom - y) / 2
-        shade = paper.shade(140, 235)
-        paper.box(x0, y0, x0 + frame.width / 3, y0 + (bottom - y) / 2, shade, fill=True)
-        spot = (x0 + 0.15 * frame.width / 3, y0 + paper.random.uniform(0.2, 0.6) * (bottom - y) / 2)
-        label = paper.write(*spot, name, colour=(20, 20, 20))
-        text = paper.pick(paper.percent(), paper.value("int"))
-        figure = paper.write(spot[0], spot[1] + 1.3 * paper.size, text, colour=(20, 20, 20))
-        paper.ask("value", paper.say("value", x=name, k="region", m="value"), figure, label)
-    return bottom + 0.5 * paper.size
 
 
 # Screens --------------------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Office World on disk: pictures, their words beside them, and records of what is asked; single pages or documents.
+"""Office World on disk: pictures, their words beside them, and records of what is asked; documents for `bench real`.
 
 A document has 2 to 40 pages of three layouts, so the same labels stand on many pages. Each page has a running head, and
 a question names the head of its page, never its number.
@@ -68,7 +68,8 @@ def write_pages(
     advance: Callable[[int], object] = lambda done: None,
 ) -> dict[str, object]:
     """Write n pages of these layouts (of all where none is named): img, records.jsonl and contact_sheet.png."""
-    check_number(n)
+    if n < 1:
+        raise InputError(f"--n {n} draws nothing; give at least 1")
     if split not in SPLITS:
         raise InputError(f"--split {split!r} is unknown; take one of {', '.join(SPLITS)}")
     names = layout_names(split)
@@ -137,29 +138,3 @@ def write_document(
             questions.append(DocumentQuestion(text, asked.answer.text, place + 1, boxes, page.layout))
     source.shuffle(questions)
     return questions
-
-
-def write_documents(out: Path, n: int, seed: int = 0, *, scanned: bool = False) -> dict[str, object]:
-    """Write documents 0 … n - 1 of a seed, each a folder, and records.jsonl; return what was written."""
-    check_number(n)
-    begin(out)
-    records: list[dict[str, object]] = []
-    pages = 0
-    for index in range(n):
-        name = f"document-{seed}-{index:04d}"
-        questions = write_document(out / name, seed, index, scanned=scanned)
-        number = len(list((out / name).glob("*.png")))
-        about = {"source": "documents", "file": name, "pages": number, "words": not scanned}
-        pages += number
-        records += [
-            {"id": f"{name}-{place:03d}", **about, "page": one.page, "query": one.text, "answer": one.answer}
-            | {"boxes": rounded(one.boxes)}
-            for place, one in enumerate(questions)
-        ]
-    write_records(out, records)
-    return {"out": str(out), "documents": n, "pages": pages, "questions": len(records)}
-
-
-def check_number(n: int) -> None:
-    if n < 1:
-        raise InputError(f"--n {n} draws nothing; give at least 1")

@@ -25,6 +25,7 @@ SHAPES = {
     "wide": ((1024, 768), (1152, 704), (896, 640), (1280, 800)),
     "square": ((768, 768), (640, 640), (896, 832)),
     "slip": ((448, 896), (512, 1024), (576, 896)),
+    "small": ((640, 480), (720, 540), (560, 560), (480, 620)),
     "phone": ((480, 928), (544, 1024), (448, 832)),
 }
 
@@ -260,6 +261,12 @@ def worn(pixels: np.ndarray, source: random.Random) -> np.ndarray:
         share = source.uniform(0.45, 0.9)
         small = cv2.resize(found, None, fx=share, fy=share, interpolation=cv2.INTER_AREA)
         found = cv2.resize(small, (pixels.shape[1], pixels.shape[0]), interpolation=cv2.INTER_LINEAR)
+    if source.random() < 0.12:  # a fax: black and white, with specks
+        grey = cv2.cvtColor(found, cv2.COLOR_RGB2GRAY).astype(np.int16)
+        black = (grey < np.median(grey) - source.randint(30, 70)) ^ (
+            chance.random(grey.shape) < source.uniform(0, 0.004)
+        )
+        found = np.repeat(np.where(black, 0, 255).astype(np.uint8)[..., None], 3, 2)
     if source.random() < 0.4:
         found = cv2.GaussianBlur(found, (0, 0), source.uniform(0.4, 1.1))
     shade = np.linspace(source.uniform(0.8, 1), source.uniform(0.8, 1), pixels.shape[1], dtype=np.float32)

@@ -13,6 +13,7 @@ import numpy as np
 from arr_coc.knowing.language.tables import read_table
 from arr_coc.pictures.words import Words, make_words
 
+from . import charts as _charts  # noqa: F401  its blocks
 from .blocks import BLOCKS
 from .paper import Area, PageQuestion, Paper, Span
 from .speech import DATA

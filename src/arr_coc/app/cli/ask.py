@@ -19,7 +19,7 @@ from ...looking import Prepared, prepare
 from ...options import check_question
 from ...pictures.document import Document
 from .console import print_json, progress, say, seconds_line, wait_asleep, writing
-from .inputs import PictureSource, check_model, check_record, expand
+from .inputs import PictureSource, check_model, expand
 from .look import write_drawn
 from .options import Choices, Model, OnlyJson, Pages, Query, Record, possible_folder, with_options
 
@@ -62,13 +62,10 @@ def command(given: AskCommand) -> None:
     options = given.options
     check_question(given.query)
     options.check_alone("preset")
-    check_record(given.record)
     if os.path.isdir(given.image):
         source = PictureSource(given.image, Path(given.image), given.pages)
     else:
         (source,) = expand([given.image], given.pages, total=True)
-    if given.model != MINI:  # the hub is asked once the picture is known to be one
-        prepare(source.place, source.pages)
     check_model(given.model)
     with progress(None, "asking", hidden=given.as_json):
         model = given.model

@@ -1,15 +1,11 @@
-"""What commands print, and how: one console, one progress bar, one way to complain, one JSON.
-
-What a user named (files, questions, answers) is printed as it is, never read as markup. rich is imported when something
-is printed, not before.
-"""
+"""What commands print, and how: lines as they are, one progress bar, one way to complain, one JSON."""
 
 from __future__ import annotations
 
 import json
 import os
 import sys
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,7 +14,6 @@ from ...core.folders import writing as writing
 
 if TYPE_CHECKING:
     from PIL.Image import Image
-    from rich.console import Console
 
 USAGE_ERROR = 2
 INTERRUPTED = 130
@@ -33,17 +28,10 @@ def complain(line: str) -> int:
 # ---- the standard output --------------------------------------------------------------------------------------------
 
 
-def console(stderr: bool = False) -> Console:
-    from rich.console import Console
-
-    return Console(stderr=stderr, highlight=False)
-
-
 def say(*lines: str) -> None:
-    """Lines as they are, however wide; words in brackets stay in them."""
-    screen = console()
+    """Lines as they are."""
     for line in lines:
-        screen.print(line, markup=False, soft_wrap=True)
+        print(line)
 
 
 def print_json(document: object) -> None:
@@ -92,22 +80,22 @@ def seconds_line(seconds: Mapping[str, float]) -> str:
 
 
 @contextmanager
-def progress(steps: Sequence[str] | int | None, verb: str, *, hidden: bool = False) -> Generator[Callable[..., None]]:
+def progress(steps: int | None, verb: str, *, hidden: bool = False) -> Generator[Callable[..., None]]:
     """A bar on the standard error, only where somebody watches.
 
-    steps: how many there are, or their names; None: the bar only shows that something is going on. The result is called
-    for each step, with its name or with how many were done.
+    steps: how many there are; None: the bar only shows that something is going on. The result is called for each step,
+    or with how many were done.
     """
     if hidden or not sys.stderr.isatty():
-        yield lambda name="", done=1: None
+        yield lambda done=1: None
         return
-    from rich.markup import escape
+    from rich.console import Console
     from rich.progress import MofNCompleteColumn, Progress, TimeElapsedColumn
 
     columns = (*Progress.get_default_columns(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=console(stderr=True), transient=True) as bar:
-        task = bar.add_task(verb, total=steps if isinstance(steps, int | None) else len(steps))
-        yield lambda name="", done=1: bar.update(task, description=escape(f"{verb} {name}".strip()), advance=done)
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(verb, total=steps)
+        yield lambda done=1: bar.update(task, advance=done)
 
 
 # ---- around the work ------------------------------------------------------------------------------------------------
@@ -124,10 +112,10 @@ def wait_asleep() -> None:
 
 def save_png(image: Image, path: Path) -> None:
     """A picture of PIL under a temporary name first."""
-    from zlib import Z_RLE
+    import numpy as np
 
     from ...core.folders import replacing
+    from ...packing.packed import encode
 
     with replacing(path) as temporary:
-        # Run lengths at level 1 take a fraction of the default's time, and the file is hardly larger.
-        image.save(temporary, compress_level=1, compress_type=Z_RLE)
+        temporary.write_bytes(encode(np.asarray(image)))

@@ -7,7 +7,6 @@ import io
 import os
 import sys
 from collections.abc import Sequence
-from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
@@ -62,7 +61,7 @@ def as_member(source: PictureSource) -> object:
 
 def paths_of(text: str) -> list[Path]:
     """The file that is named, those of a folder, or those that a pattern matches."""
-    if is_url(text):
+    if text.lower().startswith(("http://", "https://")):
         raise InputError(f"{text} is a web address; download it, or pipe it in: curl {text} | arr-coc …")
     if not text.strip() or "\0" in text:
         raise InputError(f"{text!r} is not the path of a picture; give a file, a folder or - for the standard input")
@@ -75,10 +74,6 @@ def paths_of(text: str) -> list[Path]:
     if not matches:
         raise InputError(f"no file matches {text}; check the pattern")
     return matches
-
-
-def is_url(text: str) -> bool:
-    return text.lower().startswith(("http://", "https://"))
 
 
 def read_stdin() -> io.BytesIO:
@@ -102,7 +97,7 @@ def result_names(sources: Sequence[PictureSource]) -> list[str]:
     return list(names)
 
 
-# ---- models, records, packages --------------------------------------------------------------------------------------
+# ---- models and records ---------------------------------------------------------------------------------------------
 
 
 def check_model(name: str) -> None:
@@ -132,14 +127,8 @@ def check_model(name: str) -> None:
         os.environ["HF_HUB_OFFLINE"] = "1"
 
 
-def check_record(path: Path | None) -> None:
+def check_record(path: Path | None) -> Path | None:
     """Refuse a file of records that cannot be written, before a model is loaded."""
     if path is not None and (path.suffix != ".jsonl" or os.path.isdir(path) or not os.path.isdir(path.parent)):
         raise InputError(f"--record {path} must be a .jsonl file in a folder that exists")
-
-
-def check_packages(command: str, *modules: str) -> None:
-    """Refuse a command whose extra is not installed."""
-    missing = [name for name in modules if find_spec(name) is None]
-    if missing:
-        raise InputError(f"arr-coc {command} needs {', '.join(missing)}; install: pip install 'arr-coc[{command}]'")
+    return path

@@ -16,7 +16,7 @@ from ...core.folders import write_json
 from ...core.values import Allocation, DocumentAllocation, JsonObject
 from ...decide_document import DocumentLook
 from ...pictures.document import Document, is_pdf
-from .console import INTERRUPTED, complain, print_json, progress, save_png, say, seconds_line, writing
+from .console import print_json, progress, save_png, say, seconds_line, writing
 from .inputs import expand, result_names
 from .options import Choices, OnlyJson, OutFolder, Pages, with_options
 
@@ -42,12 +42,12 @@ class LookCommand(Choices):
 
 
 @with_options(LookCommand)
-def command(given: LookCommand) -> int:
+def command(given: LookCommand) -> None:
     """Show where the tokens of a picture would go for a question. Needs no model.
 
     For each picture it prints some lines and writes two files: NAME.homunculus.png, the picture as a model would see
-    it, and NAME.allocation.json, the decision. A picture that cannot be read is reported, and the others go on. A
-    document with several pages has one budget over all of them; NAME.pages.png shows which pages got tokens.
+    it, and NAME.allocation.json, the decision. A document with several pages has one budget over all of them;
+    NAME.pages.png shows which pages got tokens. For many files, of which some may be broken, there is arr-coc batch.
 
     \b
     Examples:
@@ -69,33 +69,19 @@ def command(given: LookCommand) -> int:
     if options.words is not None and len(sources) > 1:
         raise InputError(f"words={options.words} are of one picture, not of {len(sources)}; give one picture")
     entries: list[JsonObject] = []
-    errors: list[dict[str, str]] = []
-    code = 0
     with progress(len(sources), "looking", hidden=given.as_json or len(sources) == 1) as advance:
-        try:
-            for source, name in zip(sources, result_names(sources), strict=True):
-                advance()
-                try:
-                    prepared = looking.prepare(source.place, source.pages)
-                    with torch_threads(1):
-                        look = prepared.look(query, options)
-                except InputError as error:
-                    errors.append({"image": source.name, "error": str(error)})
-                    code = complain(str(error))
-                    continue
-                files = write_drawn(given.out, name, drawings(look), look.allocation)
-                if given.as_json:
-                    entries.append(look_entry(source.name, query, look, files))
-                else:
-                    print_look(source.file, query, look, files)
-        except KeyboardInterrupt:
-            code = INTERRUPTED
-            complain(f"interrupted; what is done is in {given.out}")
+        for source, name in zip(sources, result_names(sources), strict=True):
+            advance()
+            prepared = looking.prepare(source.place, source.pages)
+            with torch_threads(1):
+                look = prepared.look(query, options)
+            files = write_drawn(given.out, name, drawings(look), look.allocation)
+            if given.as_json:
+                entries.append(look_entry(source.name, query, look, files))
+            else:
+                print_look(source.file, query, look, files)
     if given.as_json:
-        print_json({"looks": entries, "errors": errors})
-    elif errors and len(errors) < len(sources):
-        say(f"{len(errors)} of {len(sources)} pictures could not be used; see above")
-    return code
+        print_json({"looks": entries})
 
 
 def write_drawn(
@@ -122,24 +108,18 @@ def drawings(look: AnyLook) -> dict[str, Image]:
 def look_entry(name: str, query: str, look: AnyLook, files: Mapping[str, str]) -> JsonObject:
     """A look at a picture or at a document, for JSON."""
     allocation = look.allocation
+    relevance = next((note for note in look.notes if note.startswith("relevance")), "")
     numbers = {"budget": allocation.budget, "tokens": allocation.tokens, "full": allocation.full}
     told = {"seconds": dict(look.seconds), "notes": list(look.notes), "files": dict(files)}
-    relevance = next((note for note in look.notes if note.startswith("relevance")), "")
-    return {
-        "image": name,
-        "query": query,
-        "relevance": relevance,
-        **numbers,
-        **told,
-        "allocation": allocation.to_json(),
-    }
+    entry = {"image": name, "query": query, "relevance": relevance, **numbers, **told}
+    return {**entry, "allocation": allocation.to_json()}
 
 
 def print_look(name: str, query: str, look: AnyLook, files: Mapping[str, str]) -> None:
     """Print tokens by level or by page, then sums, seconds and notes."""
-    from ...draw.layout import level_rows
+    from ...draw.layout import decided_words, level_rows
 
-    laid, pages = look.allocation, ""
+    laid, pages, decided = look.allocation, "", []
     if isinstance(look, DocumentLook):
         pages = f" on {len(look.allocation.funded)} of {look.allocation.of_pages} pages"
         best = sorted(look.allocation.ranked[:LISTED], key=lambda page: page.number)
@@ -149,10 +129,12 @@ def print_look(name: str, query: str, look: AnyLook, files: Mapping[str, str]) -
             f"level {row.level}, {row.side}×{row.side} px: {row.tokens} tokens on {100 * row.area:.1f} % of the area"
             for row in level_rows(look.allocation)
         ]
+        decided = decided_words(look.allocation)
     say(
         f"{name}: {query}",
         *(f"  {row}" for row in rows),
         f"{laid.strategy}: {laid.tokens} tokens of {laid.full} ({100 * laid.keep:.1f} %){pages}, budget {laid.budget}",
+        *decided,
         seconds_line(look.seconds),
         *(f"note: {note}" for note in look.notes),
         f"files: {', '.join(files.values())}",

@@ -8,19 +8,22 @@ is set by `--set NAME=VALUE`, so that a new option is written there and nowhere 
 from __future__ import annotations
 
 import inspect
-import math
-from collections.abc import Callable
-from dataclasses import MISSING, dataclass, fields
+import json
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_type_hints
+from textwrap import shorten
+from typing import TYPE_CHECKING, Annotated, TypeVar, get_type_hints
 
 import typer
 
-from ...core.errors import InputError
+from ...core.errors import InputError, shown
 from ...core.runs import check_folder
-from ...core.values import JsonObject
+from .inputs import check_record
 
 if TYPE_CHECKING:
+    from ...core.values import JsonObject
     from ...options import Options
 
 Given = TypeVar("Given")
@@ -33,17 +36,8 @@ def with_options(kind: type[Given]) -> Callable[[Callable[[Given], object]], Cal
         def command(**given: object) -> object:
             return work(kind(**given))
 
-        hints: dict[str, object] = get_type_hints(kind, include_extras=True)
-        chosen: Any = kind
-        parameters = [
-            inspect.Parameter(
-                item.name,
-                inspect.Parameter.KEYWORD_ONLY,
-                default=inspect.Parameter.empty if item.default is MISSING else item.default,
-                annotation=hints[item.name],
-            )
-            for item in fields(chosen)
-        ]
+        hints, given = get_type_hints(kind, include_extras=True), inspect.signature(kind).parameters.values()
+        parameters = [one.replace(annotation=hints[one.name]) for one in given]
         command.__doc__, command.__module__ = f"{work.__doc__}{names_for(kind)}", work.__module__
         command.__dict__["__signature__"] = inspect.Signature(parameters)
         command.__annotations__ = hints
@@ -56,15 +50,32 @@ def names_for(kind: type) -> str:
     """What `--set` takes, for the help of a command that has it."""
     if not issubclass(kind, Choices):
         return ""
-    from ...options import described
-
-    lines = (f"      {name:<17}{meaning.partition('. ')[0].rstrip('.')[:76]}" for name, meaning in described().items())
+    first = {name: shorten(text.partition(". ")[0], 76, placeholder=" …") for name, text in described().items()}
+    lines = (f"      {name:<17}{text}" for name, text in first.items())
     return "\n".join(("\n\n    \b\n    Names for --set:", *lines, ""))
 
 
-Query = Annotated[str, typer.Argument(help="The question.")]
-Model = Annotated[str, typer.Option("--model", "-m", help="mini, which is included; a folder; or a name on the hub.")]
-AnsweringModel = Annotated[str | None, typer.Option("--model", "-m", help="Also answer: mini, a folder, or a name.")]
+def described() -> dict[str, str]:
+    """Name and meaning of every option, from the docstring of `Options`."""
+    from ...options import Options
+
+    text = (Options.__doc__ or "").partition("Args:\n")[2]
+    entries = re.findall(r"^ {8}(\w+): (.*(?:\n {12}.*)*)", text, re.MULTILINE)
+    return {name: " ".join(meaning.split()) for name, meaning in entries}
+
+
+def from_text(pairs: Iterable[str]) -> JsonObject:
+    """["levels=2", "ocr=false"] → {"levels": 2, "ocr": False}: values are JSON, or else text."""
+    found: JsonObject = {}
+    for pair in pairs:
+        name, sign, value = pair.partition("=")
+        if not sign or not name.isidentifier():
+            raise InputError(f"{shown(pair)} is not NAME=VALUE; write for example levels=2")
+        try:
+            found[name] = json.loads(value)
+        except ValueError:
+            found[name] = value
+    return found
 
 
 def possible_folder(place: Path | None) -> Path | None:
@@ -74,11 +85,15 @@ def possible_folder(place: Path | None) -> Path | None:
     return place
 
 
+Query = Annotated[str, typer.Argument(help="The question.")]
+Model = Annotated[str, typer.Option("--model", "-m", help="mini, which is included; a folder; or a name on the hub.")]
+AnsweringModel = Annotated[str | None, typer.Option("--model", "-m", help="Also answer: mini, a folder, or a name.")]
 OutFolder = Annotated[Path, typer.Option(help="Folder for the results; made if missing.", callback=possible_folder)]
 OnlyJson = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
 Pages = Annotated[str | None, typer.Option(metavar="PAGES", help="Pages of a PDF, such as 3 or 2-5,7. [default: all]")]
 Record = Annotated[
-    Path | None, typer.Option(metavar="FILE.jsonl", help="Append what is asked and answered to a file of your own.")
+    Path | None,
+    typer.Option(metavar="FILE.jsonl", help="Append questions and answers to this file.", callback=check_record),
 ]
 
 
@@ -88,7 +103,7 @@ class Choices:
 
     budget: Annotated[
         str | None,
-        typer.Option(metavar="TOKENS", help="Visual tokens to spend: a number such as 256, or a share: 25%."),
+        typer.Option(metavar="TOKENS", help="Visual tokens to spend: a number such as 256, a share: 25%, or auto."),
     ] = None
     choices: Annotated[
         list[str] | None,
@@ -102,47 +117,8 @@ class Choices:
     @property
     def options(self) -> Options:
         """The options, checked; also whether the device can be used."""
-        from ...options import Options, check_device, from_text
+        from ...options import Options, check_device
 
         options = Options.of(from_text(self.choices or ())).override(budget=self.budget)
         check_device(options.device)
         return options
-
-
-@dataclass(frozen=True, kw_only=True)
-class Listening:
-    """Where a server can be reached, and how much it takes."""
-
-    bind: Annotated[
-        str | None, typer.Option(metavar="[HOST:]PORT", help="Where to listen; a host of its own needs a secret.")
-    ] = None
-    limit: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME=NUMBER", help="Change a limit, such as queue=16 or upload=8; may be repeated."),
-    ] = None
-
-    def address(self, usual: int) -> tuple[str, int]:
-        """Host and port; `usual` is the port where none is given."""
-        host, _, port = (self.bind or str(usual)).rpartition(":")
-        if not port.isdigit() or int(port) > 65535:
-            raise InputError(f"--bind {self.bind} is not [HOST:]PORT; write for example 127.0.0.1:{usual}")
-        return host or "127.0.0.1", int(port)
-
-
-# Units of limits on the command line: megabytes and megapixels.
-UNITS = {"upload": 2**20, "cache": 2**20, "pixels": 1e6}
-
-
-def limits_of(given: list[str] | None, known: tuple[str, ...]) -> JsonObject:
-    """Read `--limit NAME=NUMBER`. known: the names that the command has."""
-    limits = {}
-    for text in given or ():
-        name, _, value = text.partition("=")
-        if name not in known:
-            raise InputError(f"--limit {text} is unknown; choose from {', '.join(known)}")
-        try:
-            number = float(value) * UNITS.get(name, 1)
-        except ValueError:
-            raise InputError(f"--limit {text} is not a number; write it like --limit {name}=8") from None
-        limits[name] = number if name.endswith("seconds") or not math.isfinite(number) else int(number)
-    return limits

@@ -23,11 +23,11 @@ class PackCommand(Choices):
     inputs: Annotated[
         list[str],
         typer.Argument(
-            metavar="IMAGE... QUESTION",
-            help="Files, folders, globs or -, then the question. Several are pages, which share the budget.",
+            metavar="IMAGE... QUERY",
+            help="Files, folders, globs or -, then the question. Several files are pages that share the budget.",
         ),
     ]
-    model: Annotated[str, typer.Option("--for", help="Who will see it, such as gpt-4o, claude-opus-4-7 or qwen3-vl.")]
+    model: Annotated[str, typer.Option("--for", help="The model that will see it, such as gpt-4o or qwen3-vl.")]
     pages: Pages = None
     out: OutFolder = Path("out/pack")
     as_json: OnlyJson = False
@@ -35,10 +35,10 @@ class PackCommand(Choices):
 
 @with_options(PackCommand)
 def command(given: PackCommand) -> None:
-    """Draw what a question needs as one to four ordinary pictures of a chosen number of tokens.
+    """Make the few small pictures that a question needs, for a model behind an API.
 
-    Writes picture-1.png, … and pack.json: the text to put before them, what they cost, what was left out, and where
-    everything lies in the original.
+    Writes picture-1.png, picture-2.png, … and pack.json. Send the pictures in this order, after the text in pack.json,
+    which also says what they cost and where each lies in the original. Without --budget they cost a quarter.
 
     \b
     Examples:
@@ -49,18 +49,14 @@ def command(given: PackCommand) -> None:
         raise InputError('give pictures and a question: arr-coc pack page.png "What is the total?" --for gpt-4o')
     table_for(given.model)
     places = [as_member(source) for source in expand(given.inputs[:-1], given.pages)]
-    packed = pack(
-        places[0] if len(places) == 1 else places,
-        given.inputs[-1],
-        model=given.model,
-        options=given.options,
-    )
+    image = places[0] if len(places) == 1 else places
+    packed = pack(image, given.inputs[-1], model=given.model, options=given.options)
     files = packed.save(given.out)
     if given.as_json:
         return print_json({**packed.to_json([path.name for path in files[:-1]]), "out": str(given.out)})
     say(f"{packed.tokens} of {packed.full} tokens for {given.model} ({packed.layout})")
     for path, one in zip(files, packed.pictures, strict=False):
-        shows = ", ".join(pane.letter or "whole" for pane in one.panes)
+        shows = f"area {one.letter}" if one.letter else "the whole"
         say(f"  {path.name}, {one.size[1]}×{one.size[0]}: {one.tokens} tokens, shows {shows}")
     say(packed.text, *(f"note: {note}" for note in packed.notes))
     return say(f"written: {files[-1]}")

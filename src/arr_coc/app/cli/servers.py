@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import os
 from collections.abc import Callable
 from contextlib import suppress
@@ -14,11 +15,16 @@ import typer
 
 from ...core.errors import InputError
 from ...core.folders import MINI
-from .inputs import check_model, check_packages, check_record
-from .options import Choices, Listening, Model, Record, limits_of, with_options
+from ...core.values import JsonObject
+from .inputs import check_model
+from .options import Choices, Model, Record, with_options
 
 if TYPE_CHECKING:
     from ..web import Application
+
+
+# Units of limits on the command line: megabytes and megapixels.
+UNITS = {"upload": 2**20, "cache": 2**20, "pixels": 1e6}
 
 
 class Place(NamedTuple):
@@ -28,15 +34,6 @@ class Place(NamedTuple):
     port: int
     secret: str | None
 
-    @classmethod
-    def of(cls, given: Listening, usual: int, kind: str = "key", variable: str = "ARR_COC_API_KEY") -> Place:
-        """The secret is in the environment, because other users can read a command line."""
-        from ..web import check_exposure
-
-        secret, (host, port) = os.environ.get(variable) or None, given.address(usual)
-        check_exposure(host, secret, kind, variable)
-        return cls(host, port, secret)
-
     def serve(self, application: Application, words: Callable[[str], str], log: str = "", grace: int = 2) -> None:
         """Serve until interrupted. words: say where it is, once it is there. log: that has a line for each request."""
         from ..web import run
@@ -44,7 +41,48 @@ class Place(NamedTuple):
         if log:
             logging.basicConfig(format="%(asctime)s %(message)s", level=logging.WARNING)
             logging.getLogger(log).setLevel(logging.INFO)
-        run(application, self.host, self.port, lambda at: print(f"{words(at)} (Ctrl-C ends it)", flush=True), grace)
+        with suppress(KeyboardInterrupt):  # by then everything has been answered
+            run(application, self.host, self.port, lambda at: print(f"{words(at)} (Ctrl-C ends it)", flush=True), grace)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Listening:
+    """Where a server can be reached, and how much it takes."""
+
+    bind: Annotated[
+        str | None,
+        typer.Option(metavar="[HOST:]PORT", help="Listen here; another host than this machine needs a secret."),
+    ] = None
+    limit: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=NUMBER", help="Change a limit, such as queue=16 or upload=8; may be repeated."),
+    ] = None
+
+    def place(self, usual: int, kind: str = "key", variable: str = "ARR_COC_API_KEY") -> Place:
+        """usual: the port where none is given. The secret is in the environment, because other users can read a
+        command line."""
+        from ..web import check_exposure
+
+        host, _, port = (self.bind or str(usual)).rpartition(":")
+        if not port.isdigit() or int(port) > 65535:
+            raise InputError(f"--bind {self.bind} is not [HOST:]PORT; write for example 127.0.0.1:{usual}")
+        secret = os.environ.get(variable) or None
+        check_exposure(host or "127.0.0.1", secret, kind, variable)
+        return Place(host or "127.0.0.1", int(port), secret)
+
+    def limits(self, known: tuple[str, ...]) -> JsonObject:
+        """Read `--limit NAME=NUMBER`. known: the names that the command has."""
+        limits = {}
+        for text in self.limit or ():
+            name, _, value = text.partition("=")
+            if name not in known:
+                raise InputError(f"--limit {text} is unknown; choose from {', '.join(known)}")
+            try:
+                number = float(value) * UNITS.get(name, 1)
+            except ValueError:
+                raise InputError(f"--limit {text} is not a number; write it like --limit {name}=8") from None
+            limits[name] = number if name.endswith("seconds") or not math.isfinite(number) else int(number)
+        return limits
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,12 +110,10 @@ def serve(given: ServeCommand) -> None:
       arr-coc serve --set relevance=my-scorer --record asked.jsonl
       ARR_COC_API_KEY=… arr-coc serve --bind 0.0.0.0:8000
     """
-    check_packages("serve", "fastapi", "uvicorn", "prometheus_client")
     from ..web import LIMITS, Limits
 
-    place, limits = Place.of(given, 8000), Limits(**limits_of(given.limit, LIMITS))
+    place, limits = given.place(8000), Limits(**given.limits(LIMITS))
     options = given.options.default(relevance="auto")
-    check_record(given.record)
     check_model(given.model)
     from ...asking import loaded_or_light
     from ..serve.api import GRACE, build_api
@@ -86,35 +122,34 @@ def serve(given: ServeCommand) -> None:
     eye = loaded_or_light(given.model, options.device, relevance=options.relevance, record=given.record)
     engine = (Engine if hasattr(eye.engine, "model") else QuickEngine)(eye, limits)
     api = build_api(engine, host=place.host, key=place.secret, budget=options.budget)
-    with suppress(KeyboardInterrupt):  # by then everything has been answered
-        place.serve(api, lambda at: f"{given.model} answers at {at}v1", "arr_coc.serve", GRACE)
+    place.serve(api, lambda at: f"{given.model} answers at {at}v1", "arr_coc.serve", GRACE)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ProxyCommand(Listening, Choices):
     """What a proxy is started with."""
 
-    upstream: Annotated[str, typer.Option(help="Where requests go: https://api.openai.com, http://127.0.0.1:11434, …")]
+    upstream: Annotated[str, typer.Option(help="The API that answers, such as https://api.openai.com.")]
     model: Annotated[
-        str | None, typer.Option("--for", help="How pictures are counted for models that no table knows.")
+        str | None, typer.Option("--for", help="Count as this model does where a request names an unknown one.")
     ] = None
     fade: Annotated[
-        int | None, typer.Option(min=1, help="Pictures of a conversation that stay sharp; older ones cost a quarter.")
+        int | None, typer.Option(min=1, help="Keep this many of the latest pictures sharp; older ones cost a quarter.")
     ] = None
 
 
 @with_options(ProxyCommand)
 def proxy(given: ProxyCommand) -> None:
-    """Stand in front of an API: pictures are packed to a budget, everything else goes through as it is.
+    """Stand in front of an API and make the pictures of its requests cheaper. Point your client at this address.
 
-    Knows OpenAI's /v1/chat/completions and /v1/responses, Anthropic's /v1/messages and Gemini's generateContent, also
-    where Ollama or vLLM speak them. Pictures keep their bytes for the rest of a conversation, so that prompt caches
-    hold. Keys are passed on, never kept or logged. Answers stream through byte for byte, but for coordinates of tools
-    that point, which are translated. Where packing fails, the request goes on with its own pictures, and the header
-    x-arr-coc-fallback says why. Clients may send
-    x-arr-coc-budget: 400, or x-arr-coc: off. Also here: GET /metrics, /health. Limits:
-    upload and cache (megabytes), pixels (megapixels), pictures, batch, queue, seconds, look_seconds. Another host
-    needs a key in ARR_COC_API_KEY, which clients send as x-arr-coc-key. Needs 'arr-coc[serve]'.
+    Pictures and PDFs are packed to the budget by the question beside them; everything else passes through unchanged.
+    It understands the requests of OpenAI (chat, responses), Anthropic and Gemini, also where Ollama or vLLM serve them.
+    Prompt caches stay valid, and clicks of computer tools land where they should. Keys are passed on, never stored.
+    If packing fails, the request goes on as it came, and the answer's header x-arr-coc-fallback says why.
+    A client may send x-arr-coc-budget: 400, or x-arr-coc: off. GET /metrics and /health are served here too.
+    Only this machine may ask, unless --bind names another host: clients then send the key in ARR_COC_API_KEY as
+    x-arr-coc-key. Limits: upload and cache (megabytes), pixels (megapixels), pictures, batch, queue, seconds,
+    look_seconds. Needs 'arr-coc[serve]'.
 
     \b
     Examples:
@@ -122,56 +157,53 @@ def proxy(given: ProxyCommand) -> None:
       arr-coc proxy --upstream https://api.anthropic.com --budget 25%
       arr-coc proxy --upstream http://127.0.0.1:11434 --for qwen2.5-vl
     """
-    check_packages("serve", "fastapi", "uvicorn", "prometheus_client", "httpx")
     from ...looking import check_relevance
     from ..proxy.packer import LIMITS, ProxyLimits, ProxySettings
 
-    place = Place.of(given, 8010)
+    place = given.place(8010)
     options = given.options.default(relevance="auto", budget=0.25)
     check_relevance(options.relevance)
-    limits = ProxyLimits(**limits_of(given.limit, LIMITS))
+    limits = ProxyLimits(**given.limits(LIMITS))
     settings = ProxySettings(given.upstream, given.model, options, given.fade, limits)
     from ..proxy.api import GRACE, build_proxy
 
     # An answer that is broken off has its line already.
     logging.getLogger("uvicorn.error").addFilter(lambda one: "without completing" not in one.getMessage())
     api = build_proxy(settings, host=place.host, key=place.secret)
-    with suppress(KeyboardInterrupt):
-        place.serve(api, lambda at: f"{at} stands in front of {given.upstream}", "arr_coc.proxy", GRACE)
+    place.serve(api, lambda at: f"{at} stands in front of {given.upstream}", "arr_coc.proxy", GRACE)
 
 
 @dataclass(frozen=True, kw_only=True)
 class McpCommand(Listening):
     """What the tools of an agent are started with."""
 
-    root: Annotated[Path, typer.Option(help="The folder whose files may be read; nothing outside it.")] = Path(".")
-    model: Annotated[str, typer.Option("--for", help="Whose visual tokens are counted.")] = "claude"
+    root: Annotated[Path, typer.Option(help="The folder whose files the tools may read.")] = Path(".")
+    model: Annotated[str, typer.Option("--for", help="Count tokens as this model does, such as gpt-4o.")] = "claude"
 
 
 @with_options(McpCommand)
 def mcp(given: McpCommand) -> None:
-    """Tools for agents, by the Model Context Protocol: look_closer, ask_document and picture_cost.
+    """Give an agent three tools by the Model Context Protocol: look_closer, ask_document and picture_cost.
 
-    They speak on standard input and output. With --bind they are reached over HTTP at /mcp, from this machine only;
-    another host needs a key in ARR_COC_API_KEY. Only files below --root are read. Limits: upload (megabytes), pixels
-    (megapixels), pages, seconds. Needs 'arr-coc[mcp]'.
+    The agent starts this command itself and talks to it on standard input and output. With --bind it answers over HTTP
+    at /mcp instead, on this machine only; another host needs a key in ARR_COC_API_KEY. Only files below --root are
+    read. Limits: upload (megabytes), pixels (megapixels), pages, seconds. Needs 'arr-coc[mcp]'.
 
     \b
     Examples:
       arr-coc mcp --root ~/scans
       arr-coc mcp --root . --for gpt-4o --bind 8020
     """
-    check_packages("mcp", "mcp")
     if not given.root.is_dir():
         raise InputError(f"--root {given.root} is no folder; give one that holds pictures or PDFs")
     from ..mcp import LIMITS, build_http, build_server
     from ..web import Limits
 
-    limits = Limits(**limits_of(given.limit, LIMITS))
+    limits = Limits(**given.limits(LIMITS))
     server = build_server(given.root, given.model, limits)
     if given.bind is None:
         return server.run("stdio")
-    place = Place.of(given, 8020)
+    place = given.place(8020)
     api = build_http(server, limits, place.host, place.secret)
     return place.serve(api, lambda at: f"Tools for agents at {at}mcp", "arr_coc.mcp")
 
@@ -203,11 +235,10 @@ def microscope(given: MicroscopeCommand) -> None:
     """
     from ..microscope.desk import LIMITS, SECRET, Desk, PageLimits
 
-    place, limits = Place.of(given, 7860, *SECRET), PageLimits(**limits_of(given.limit, LIMITS))
+    place, limits = given.place(7860, *SECRET), PageLimits(**given.limits(LIMITS))
     options, models = given.options, tuple(given.model or [MINI])
-    for name in given.model or ():
+    for name in models:
         check_model(name)
-    check_packages("microscope", "gradio")
     from ..microscope.serving import build_app, keep_swept
 
     desk = Desk(models, options)

@@ -75,7 +75,7 @@ def show_film(clip: Clip) -> str:
         f'src="gradio_api/file={escape(clip.film)}"></video>'
     )
     spent = f"{watched.tokens} of {watched.full} tokens ({100 * watched.tokens / watched.full:.1f} %)"
-    said = card(answer.text, answer.uncertainty, None, spent)
+    said = card(answer.text, answer.uncertainty, spent)
     return f'{said}<p class="summary">{facts}</p>{film}{notes(watched.notes)}'
 
 

@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from ...answering.eye import Eye
 
 Made = TypeVar("Made")
-# The picture of a visitor.
-UPLOAD = "upload"
 FIRST_PICTURE, FIRST_QUERY = "street.png", "What does the pink sign say?"
 # The longer side of a picture, in pixels: larger photos are reduced.
 LARGEST_SIDE = 4096
@@ -62,18 +60,13 @@ class PageLimits(Limits):
 
 
 @cache
-def example_questions() -> dict[str, tuple[tuple[str, str], ...]]:
-    """file name → (question, true answer) of the pictures that come with the library."""
+def example_questions() -> dict[str, tuple[str, ...]]:
+    """file name → questions about the pictures that come with the library."""
     path = EXAMPLES / "questions.json"
     if not path.is_file():
         raise InputError("the example pictures are not installed; install arr-coc again")
     pictures = json.loads(path.read_text(encoding="utf-8"))
-    return {name: tuple((entry["query"], entry["answer"]) for entry in asked) for name, asked in pictures.items()}
-
-
-def true_answer(picture: str, query: str) -> str | None:
-    """The true answer, where the picture and the question come with the library."""
-    return dict(example_questions().get(picture, ())).get(query.strip())
+    return {name: tuple(entry["query"] for entry in asked) for name, asked in pictures.items()}
 
 
 class Desk:
@@ -83,8 +76,6 @@ class Desk:
         self, models: Sequence[str] = (MINI,), options: Options | None = None, *, most_pixels: int = MOST_PIXELS
     ) -> None:
         self.models = tuple(dict.fromkeys(models))
-        if not self.models:
-            raise InputError("the microscope needs at least one model to choose from; give for example mini")
         self.options, self.most_pixels = (options or Options()).default(relevance="auto"), most_pixels
         self.folder = Path(tempfile.mkdtemp(prefix="arr-coc-microscope-"))
         self._pictures = ByteStore(PICTURE_BYTES, weigh=lambda picture: picture.pixels.nbytes)
@@ -103,8 +94,6 @@ class Desk:
 
     def example(self, name: str) -> str:
         """The file of an example, copied into the only folder that the page serves from."""
-        if name not in example_questions():
-            raise InputError(f"no picture is called {name!r}; choose from {', '.join(example_questions())}")
         path = self.folder / "examples" / name
         if not path.is_file():
             with replacing(path) as temporary:

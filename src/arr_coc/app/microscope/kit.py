@@ -21,8 +21,19 @@ from gradio.exceptions import InvalidPathError
 
 from ...core.errors import InputError
 from ...core.values import Allocation, JsonObject
-from ...draw.layout import fit, level_colour, level_rows, resize, share_words, spent_words
-from .desk import UPLOAD, Desk, log
+from ...draw.layout import (
+    MUTED,
+    WAY_COLOURS,
+    deciders,
+    fit,
+    level_colour,
+    level_rows,
+    resize,
+    share_words,
+    spent_words,
+)
+from ...pictures.lettering import Colour
+from .desk import Desk, log
 
 Made = TypeVar("Made")
 LONGEST_QUERY = 400
@@ -32,11 +43,13 @@ MEMORY_SECONDS = 3600
 MODEL: JsonObject = {"concurrency_id": "model", "concurrency_limit": 1, "api_visibility": "private"}
 QUICK: JsonObject = {"concurrency_id": "quick", "concurrency_limit": 2, "api_visibility": "private"}
 HIDDEN: JsonObject = {"show_progress": "hidden", **QUICK}
-# For what follows an input as it moves: only the last value counts.
+# For what follows an input as it moves, and for a question after a cancelled one: only the last counts.
+LAST: JsonObject = {"trigger_mode": "always_last", "show_progress": "minimal"}
 LIVE: JsonObject = {"trigger_mode": "always_last", **HIDDEN}
 # The page's script runs the open tab: because something changed, or because a visitor asked for it.
 RUN_BY_ITSELF = "() => window.arrCoc.run(true)"
 RUN = "() => window.arrCoc.run(false)"
+BEGIN = "(...values) => { window.arrCoc.begin('ask'); return values; }"
 # The longer side of a picture in the page. Exports are made at their own size.
 SHOWN_SIDE = 512
 JPEG = [cv2.IMWRITE_JPEG_QUALITY, 92]
@@ -47,15 +60,13 @@ JPEG = [cv2.IMWRITE_JPEG_QUALITY, 92]
 
 @dataclass(frozen=True)
 class PageState:
-    """What a visitor has set. picture: the name of an example, or "upload". keep: per cent of all tokens. The others:
-    of Compare."""
+    """What a visitor has set. keep: per cent of all tokens. first, second, q2: of Compare: two strategies, and
+    the question of the right side."""
 
-    picture: str
     q: str
     keep: float = 25.0
     model: str = "mini"
     passes: int = 1
-    by: str = "strategies"
     first: str = "quadtree"
     second: str = "uniform"
     q2: str = ""
@@ -119,37 +130,47 @@ def meter(uncertainty: float) -> str:
     )
 
 
-def card(text: str, uncertainty: float, truth: str | None, spent: str, unsure: str = "") -> str:
-    """An answer in large letters, the truth where it is known, its uncertainty as a bar, and what it cost."""
-    known = ""
-    if truth is not None:
-        kind, words = ("right", "right") if text == truth else ("wrong", f"in truth: {truth}")
-        known = f'<p class="truth {kind}">{escape(words)}</p>'
+def card(text: str, uncertainty: float, spent: str, unsure: str = "") -> str:
+    """An answer in large letters, its uncertainty as a bar, and what it cost."""
     return (
         '<section class="card"><div><p class="label">Answer</p>'
-        f'<p class="answer" id="answer">{escape(text) or "(nothing)"}</p>{known}</div>'
+        f'<p class="answer" id="answer">{escape(text) or "(nothing)"}</p></div>'
         f'<div><p class="label">Uncertainty</p>{notes([unsure] if unsure else [])}{meter(uncertainty)}'
         f'<p class="label">Spent</p><p class="spent">{escape(spent)}</p></div></section>'
     )
 
 
 def budget(allocation: Allocation) -> str:
-    """How much of the full count is spent, level by level: a bar and its legend."""
-    parts, legend = [], []
+    """How much of the full count is spent, level by level."""
+    parts = []
     whole = max(allocation.full, allocation.tokens, 1)
     for row in level_rows(allocation):
-        colour = "#{:02x}{:02x}{:02x}".format(*level_colour(row.level).tolist())
-        parts.append(f'<span style="width:{100 * row.tokens / whole:.2f}%;background:{colour}"></span>')
         fine = "full detail" if row.level == 0 else f"1/{1 << row.level} of it"
-        tokens = f"{row.tokens} token{'s' * (row.tokens != 1)}"
-        legend.append(
-            f'<li><i style="background:{colour}"></i><b>level {row.level}</b>, {fine}: {tokens} on '
-            f"{100 * row.area:.1f} % of the area</li>"
-        )
-    words = f"{spent_words(allocation)} ({share_words(allocation)})"
+        tokens = f"{row.tokens} token{'s' * (row.tokens != 1)} on {100 * row.area:.1f} % of the area"
+        colour = tuple(level_colour(row.level).tolist())
+        parts.append((row.tokens / whole, colour, f"level {row.level}", f", {fine}: {tokens}"))
+    return bar(f"{spent_words(allocation)} ({share_words(allocation)})", parts)
+
+
+def decided(allocation: Allocation) -> str:
+    """Who decided: the weight of every source, and which way of knowing it is; nothing where nobody was asked."""
+    parts = [
+        (weight, WAY_COLOURS.get(way, MUTED), source, f": {100 * weight:.0f} %, {way}")
+        for source, way, weight in deciders(allocation)
+    ]
+    return bar("Who decided", parts) if parts else ""
+
+
+def bar(title: str, parts: Sequence[tuple[float, Colour, str, str]]) -> str:
+    """A bar of shares, 1 at its full length, and its legend. parts: share, colour, name, and what follows the name."""
+    spans, legend = [], []
+    for share, colour, name, words in parts:
+        shade = "#{:02x}{:02x}{:02x}".format(*colour)
+        spans.append(f'<span style="width:{100 * share:.2f}%;background:{shade}"></span>')
+        legend.append(f'<li><i style="background:{shade}"></i><b>{escape(name)}</b>{escape(words)}</li>')
     return (
-        f'<div class="budget"><p><b>{words}</b></p><div class="bar" role="img" aria-label="{words}">'
-        f'{"".join(parts)}</div><ul class="legend">{"".join(legend)}</ul></div>'
+        f'<div class="shares"><p><b>{title}</b></p><div class="bar" role="img" aria-label="{title}">'
+        f'{"".join(spans)}</div><ul class="legend">{"".join(legend)}</ul></div>'
     )
 
 
@@ -203,7 +224,6 @@ class MicroscopePage:
     """What the tabs share: the desk, and the inputs of the sidebar."""
 
     picture: gr.Image
-    source: gr.State
     question: gr.Textbox
     share: gr.Slider
     model: gr.Dropdown
@@ -216,28 +236,34 @@ class MicroscopePage:
 
     @property
     def common(self) -> list[Component]:
-        return [self.picture, self.source, self.question, self.share, self.model, self.passes]
+        return [self.picture, self.question, self.share, self.model, self.passes]
+
+    def runs(self, event: Any) -> None:
+        """Let a visitor cancel an event, and say when it is over."""
+        self.running.append(event)
+        event.then(None, None, None, js="() => window.arrCoc.done()")
 
     def state(self, common: Sequence[Any], **settings: Any) -> PageState:
         """The settings that the values of `common` and of a tab's own inputs make."""
-        _, source, question, share, model, passes = common
+        _, question, share, model, passes = common
         own = {key: str(value or "").strip() for key, value in settings.items()}
         asked, model = (question or "").strip(), model or self.desk.models[0]
-        return PageState(source or UPLOAD, asked, float(share or 25), model, int(passes or 1), **own)
+        return PageState(asked, float(share or 25), model, int(passes or 1), **own)
+
+
+def run_button(tab: str) -> gr.Button:
+    """What the page's script presses when this tab is open and something changed."""
+    return gr.Button("run", elem_id=f"run-{tab}", elem_classes="off")
 
 
 def tab_view(
     page: MicroscopePage,
     tab: str,
     make: Callable[[str | None, PageState], str],
-    controls: Mapping[str, Component] | None = None,
-    how: JsonObject = QUICK,
+    controls: Mapping[str, Component],
 ) -> None:
     """The view of a tab, made whenever the tab is run. controls: its own inputs, by the names of settings."""
-    controls = controls or {}
-    # The page's script presses it, when this tab is open and something changed.
-    run = gr.Button("run", elem_id=f"run-{tab}", elem_classes="off")
-    view = gr.HTML(elem_id=f"view-{tab}", padding=False)
+    run, view = run_button(tab), gr.HTML(elem_id=f"view-{tab}", padding=False)
 
     def shown(*values: Any) -> str:
         common, given = values[: len(page.common)], values[len(page.common) :]
@@ -246,7 +272,4 @@ def tab_view(
         return html or trouble
 
     inputs = [*page.common, *controls.values()]
-    # A question asked right after another was cancelled waits for its end instead of being dropped.
-    event = run.click(shown, inputs, [view], api_name=tab, show_progress="minimal", trigger_mode="always_last", **how)
-    page.running.append(event)
-    event.then(None, None, None, js="() => window.arrCoc.done()")
+    page.runs(run.click(shown, inputs, [view], api_name=tab, **{**QUICK, **LAST}))

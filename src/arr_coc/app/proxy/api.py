@@ -8,19 +8,17 @@ import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from functools import partial
 
 import httpx
 from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse, Response, StreamingResponse
-from prometheus_client import CollectorRegistry, Counter, Histogram
 from starlette.requests import ClientDisconnect
 
 from ...core.errors import InputError
 from ...core.values import JsonObject
 from ...options import check_budget
 from .. import web
-from ..web import GONE, Guard, Receive, Refused, Scope, Send, check_structure, status_routes, unless_gone
+from ..web import GONE, Guard, Numbers, Receive, Refused, Scope, Send, check_structure, unless_gone
 from .packer import PackedRequest, PackedSlot, Packer, ProxySettings
 from .pointing import Pointing, TranslatedAnswer
 from .protocols import Protocol, model_of, protocol_of
@@ -36,28 +34,13 @@ MEDIA = (b"image", b"screenshot", b"pdf")
 log = logging.getLogger("arr_coc.proxy")
 
 
-class ProxyNumbers:
-    """What a proxy has done so far, for Prometheus; no picture, no word, no key is in them."""
+class ProxyNumbers(Numbers):
+    """What a proxy has done so far."""
 
     def __init__(self) -> None:
-        self.registry = CollectorRegistry()
-        counter = partial(Counter, registry=self.registry)
-        self.requests = counter("arr_coc_proxy_requests_total", "Requests by status.", ["status"])
-        self.pictures = counter("arr_coc_proxy_pictures_total", "Pictures by what became of them.", ["outcome"])
-        self.tokens = counter("arr_coc_proxy_tokens_total", "Visual tokens: as sent, and as they were.", ["kind"])
-        name, meaning = "arr_coc_proxy_request_seconds", "From arrival to the last byte."
-        self.seconds = Histogram(name, meaning, registry=self.registry)
-
-    def request(self, path: str, status: int, seconds: float) -> None:
-        if path not in ("/health", "/metrics"):
-            self.requests.labels(str(status)).inc()
-            self.seconds.observe(seconds)
-
-    def count(self, own: PackedSlot) -> None:
-        """Add one picture."""
-        self.pictures.labels(own.outcome).inc()
-        self.tokens.labels("sent").inc(own.spent)
-        self.tokens.labels("full").inc(own.full)
+        super().__init__("arr_coc_proxy")
+        self.pictures = self.counter("arr_coc_proxy_pictures_total", "Pictures by what became of them.", ["outcome"])
+        self.tokens = self.counter("arr_coc_proxy_tokens_total", "Visual tokens: as sent, and as they were.", ["kind"])
 
 
 @dataclass
@@ -110,13 +93,10 @@ async def prepare(
     call, headers = ProxyCall(body), request.headers
     if protocol is None or request.method != "POST":
         return call
-    if headers.get(OWN, "").strip().lower() == "off":
-        call.note(state="off")
-        return call
-    budget = headers.get(f"{OWN}-budget") or packer.settings.options.budget
-    check_budget(budget)
-    call.note(state="unchanged")
-    if not any(word in body for word in MEDIA):  # reading JSON would be all we did
+    off = headers.get(OWN, "").strip().lower() == "off"
+    call.note(state="off" if off else "unchanged")
+    budget = check_budget(headers.get(f"{OWN}-budget")) or packer.settings.options.budget
+    if off or not any(word in body for word in MEDIA):  # reading JSON would be all we did
         return call
     try:
         check_structure(body)
@@ -134,7 +114,9 @@ async def prepare(
         log.exception("a request went on as it came")
         packed = PackedRequest((PackedSlot("fallback"),), reason="something went wrong")
     for one in packed.slots:
-        numbers.count(one)
+        numbers.pictures.labels(one.outcome).inc()
+    numbers.tokens.labels("sent").inc(packed.spent)
+    numbers.tokens.labels("full").inc(packed.full)
     if packed.changed:
         call.note(state="packed")
         call.pointing = packed.pointing
@@ -210,7 +192,7 @@ def build_proxy(settings: ProxySettings, *, host: str = web.LOOPBACK, key: str |
         packer.close()
 
     api = FastAPI(docs_url=None, redoc_url=None, openapi_url=None, lifespan=life)
-    status_routes(api, numbers.registry, lambda: ("ok", 200))
+    numbers.add_routes(api, lambda: ("ok", 200))
 
     @api.api_route("/{path:path}", methods=["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD"])
     async def through(request: Request, path: str) -> Response:

@@ -12,25 +12,23 @@ import hashlib
 import logging
 import math
 import re
-import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 from urllib.parse import urlsplit
 
-from ...balancing.document import page_relevances
-from ...core.errors import InputError, check_stop, shown, stopping, whole
+from ...core.errors import InputError, shown, whole
 from ...core.kept import ByteStore, bytes_of
 from ...core.values import JsonObject
-from ...decide_document import listed
+from ...decide_document import listed, page_relevances
 from ...options import Options
 from ...packing.pack import MOST_CROPS, PackPage, PackStyle, details, grip_for, is_jpeg, pack_pages
 from ...packing.packed import PackedPicture, PackPart, encoded, told, where
 from ...packing.prices.tables import TokenTable, find_table, table_for
 from ...pictures.document import Document
 from ...pictures.load import load_picture
-from ..web import Limits, picture_bytes
+from ..web import Limits, picture_bytes, stoppable
 from .pointing import PointFrame, Pointing
 from .protocols import Protocol, Slot
 
@@ -184,6 +182,7 @@ class Packer:
         if len(slots) > self.settings.limits.pictures:
             raise InputError(f"the request shows {len(slots)} pictures; {self.settings.limits.pictures} are packed")
         table, options = self.table(model), self.settings.options.override(budget=budget)
+        options.check_fixed("packed pictures")
         pointing = Pointing.of(body)
         frame = None
         if pointing is not None:
@@ -212,11 +211,10 @@ class Packer:
             more = replace(job, slot=replace(job.slot, question=latest), shown=own[job.slot].pictures)
             one = await self.packed(more)
             if one.files:
-                parts = [(number, part.panes[0]) for number, part in enumerate(one.pictures, first)]
                 words = "\n\n".join(one.texts) or " ".join(
                     f"Picture {number} shows a part of picture {numbers[job.slot]}, enlarged: "
-                    f"{where(pane.source, one.sizes[pane.page])}."
-                    for number, pane in parts
+                    f"{where(part.source, one.sizes[part.page])}."
+                    for number, part in enumerate(one.pictures, first)
                 )
                 protocol.add(body, one.files, words)
                 first += len(one.files)
@@ -254,27 +252,17 @@ class Packer:
         return jobs
 
     async def timed(self, work: Callable[[], Result]) -> Result:
-        """The result of work in a thread. Raises `TimeoutError` where it takes too long; it is then called off."""
-        left = threading.Event()
-
-        def run() -> Result:
-            with stopping(left.is_set):
-                check_stop()
-                return work()
-
+        """The result of work in a thread, unless it takes too long."""
         try:
-            async with asyncio.timeout(self.settings.limits.look_seconds):
-                return await asyncio.get_running_loop().run_in_executor(self._threads, run)
+            return await stoppable(work, self.settings.limits.look_seconds, self._threads)
         except TimeoutError:
-            raise TimeoutError("it took too long") from None
-        finally:
-            left.set()
+            raise InputError("it took too long") from None
 
     async def packed(self, job: PackJob) -> PackedSlot:
         """Pack in a thread; where that fails or takes too long, the slot stays as it is."""
         try:
             return await self.timed(lambda: self._pack(job))
-        except (InputError, TimeoutError) as error:
+        except InputError as error:
             return PackedSlot("fallback", reason=str(error))
         except Exception:  # whatever it is, the client gets its answer
             log.exception("a picture went on as it came")
@@ -301,7 +289,7 @@ class Packer:
         fulls = [table.tokens(page.size) + len(text) // CHARACTERS for page, text in zip(document, texts, strict=True)]
         full, wanted = sum(fulls), sum(max(1, int(job.faded * job.options.wanted(one))) for one in fulls)
         key = hashlib.sha256(data).digest(), job.question, table.name, wanted, job.frame, job.alone
-        key += (job.crowd > table.limits.crowd, tuple(one.panes for one in job.shown))
+        key += (job.crowd > table.limits.crowd, tuple(one.source for one in job.shown))
         known = self.cache.get(key)
         if known is not None:
             return replace(known, outcome="cached")
@@ -336,13 +324,10 @@ class Packer:
             for place, one in enumerate(chosen)
         ]
         packed = pack_pages(pages, job.question, job.style(wanted - spent))
-        pictures = [
-            replace(one, panes=tuple(pane._replace(page=chosen[pane.page]) for pane in one.panes))
-            for one in packed.pictures
-        ]
+        pictures = [replace(one, page=chosen[one.page]) for one in packed.pictures]
         made = made_slot(pictures, tuple(page.size for page in document), job.table)
         read = [f"Page {number + 1} of {len(document)} reads: {text}" for number, text in sorted(words.items()) if text]
-        hidden = sorted(set(range(1, len(document) + 1)) - {one.panes[0].page + 1 for one in pictures})
+        hidden = sorted(set(range(1, len(document) + 1)) - {one.page + 1 for one in pictures})
         read += [f"Pages that are not shown as pictures: {listed(hidden)}."] if hidden else []
         return replace(made, spent=made.spent + spent, texts=tuple(read))
 
@@ -363,7 +348,7 @@ def made_slot(
     pictures: Sequence[PackedPicture], sizes: tuple[tuple[int, int], ...], table: TokenTable, *, jpeg: bool = False
 ) -> PackedSlot:
     """Packed pictures with their files."""
-    files = tuple(encoded(one.pixels, "jpeg" if jpeg else "png", table.limits.bytes) for one in pictures)
+    files = tuple(encoded(one.pixels, jpeg, table.limits.bytes) for one in pictures)
     # The pixels are in the files.
     bare = tuple(replace(one, pixels=one.pixels[:0]) for one in pictures)
     return PackedSlot("packed", 0, sum(one.tokens for one in pictures), bare, files, sizes)

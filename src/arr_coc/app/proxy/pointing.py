@@ -11,7 +11,6 @@ import re
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any
 
 from ...core.errors import InputError, of_kind
 from ...core.values import JsonObject
@@ -75,8 +74,8 @@ class Pointing:
         """The same with a frame, once the model is shown the size of the screen and its earlier calls in it."""
         self.calls(messages, frame.back)
         held = self.display or {}
-        held.update({key: round(held[key] / frame.across) for key in held if key.startswith("display_width")})
-        held.update({key: round(held[key] / frame.down) for key in held if key.startswith("display_height")})
+        for key in [key for key in held if re.match("display_(width|height)", key)]:
+            held[key] = round(held[key] / (frame.across if "width" in key else frame.down))
         return replace(self, frame=frame)
 
     def is_call(self, value: JsonObject) -> bool:
@@ -166,16 +165,15 @@ class PointFrame:
 
 
 class TranslatedAnswer:
-    """An answer whose calls are translated. streamed: as server-sent events; they wait from the first piece of a call
-    to its last, then the first piece holds the whole call, and the others nothing."""
+    """An answer whose calls are translated. streamed: as server-sent events; from the first piece of a call they wait
+    for the end, then that piece holds the whole call, and the others nothing."""
 
     def __init__(self, pointing: Pointing, *, streamed: bool) -> None:
         self.pointing, self.frame, self.streamed = pointing, of_kind(pointing.frame, PointFrame, "frame"), streamed
         self._left = b""
         self._waiting: list[bytes | JsonObject] = []
-        # By the place of a call: the objects that hold its pieces, and under which key. Calls that have not ended.
+        # By the place of a call: the objects that hold its pieces, and under which key.
         self._pieces: dict[object, list[tuple[JsonObject, str]]] = {}
-        self._open: set[Any] = set()
 
     def feed(self, data: bytes, *, end: bool = False) -> bytes:
         """What can be sent now."""
@@ -188,14 +186,14 @@ class TranslatedAnswer:
             self._waiting.append(event or raw)
             with suppress(TypeError, AttributeError):  # an event of an unknown form goes on as it is
                 self._note(event or {})
-        if self._open and not end:
+        if self._pieces and not end:
             return b""
         for pieces in self._pieces.values():
             whole = self.frame.text("".join(str(part.get(key) or "") for part, key in pieces))
             for number, (part, key) in enumerate(pieces):
                 part[key] = "" if number else whole
         sent = b"".join(one if isinstance(one, bytes) else written_event(one) for one in self._waiting)
-        self._waiting, self._pieces = [], {}
+        self._waiting = []
         return sent
 
     def _whole(self) -> bytes:
@@ -212,25 +210,19 @@ class TranslatedAnswer:
         if kind in ("content_block_start", "response.output_item.added"):
             if self.pointing.is_call(event.get("content_block") or event.get("item") or {}):
                 self._pieces[place] = []
-                self._open.add(place)
         elif kind in ("content_block_delta", "response.function_call_arguments.delta") and place in self._pieces:
             delta = event.get("delta")
             if isinstance(delta, str | dict):
                 self._pieces[place].append((event, "delta") if isinstance(delta, str) else (delta, "partial_json"))
-        elif kind in ("content_block_stop", "response.function_call_arguments.done"):
-            if place in self._pieces and "arguments" in event:
-                event["arguments"] = self.frame.text(event["arguments"])
-            self._open.discard(place)
+        elif kind == "response.function_call_arguments.done" and place in self._pieces:
+            event["arguments"] = self.frame.text(event["arguments"])
         elif "choices" not in event:
             self.pointing.calls(event, self.frame)
         for choice in objects(event.get("choices")):
             for call in objects((choice.get("delta") or {}).get("tool_calls")):
                 function, key = call.get("function") or {}, (choice.get("index"), call.get("index"))
-                if self.pointing.is_call(function) or key in self._open:
+                if self.pointing.is_call(function) or key in self._pieces:
                     self._pieces.setdefault(key, []).append((function, "arguments"))
-                    self._open.add(key)
-            if choice.get("finish_reason"):
-                self._open = {key for key in self._open if key[0] != choice.get("index")}
 
 
 def read_event(raw: bytes) -> JsonObject | None:

@@ -9,7 +9,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StringConstraints, ValidationError
 
@@ -20,13 +20,13 @@ from ...core.values import JsonObject
 from ...options import Options, check_question
 from ...pictures.document import Document, document_of
 from ...pictures.load import Picture, load_picture
-from ...pictures.words import check_number
+from ..proxy.protocols import FORMS
 from ..web import Limits, Refused, check_structure, picture_bytes
 
 MOST_MESSAGES, MOST_PARTS = 256, 256
-UNUSED_TEMPERATURE = "temperature 1 was not used: answers are greedy, as with temperature 0"
+PDF = "data:application/pdf;base64,"
 ROLES = {"system": SYSTEM, "developer": SYSTEM, "user": USER, "assistant": ASSISTANT}
-# Fields that would change the words, with the values that do not.
+# Fields that would change the words, with the values that do not; temperature 1 is what many clients send unasked.
 NEUTRAL: Mapping[str, tuple[object, ...]] = {
     "temperature": (0, 1),
     "top_p": (1,),
@@ -55,35 +55,9 @@ class Body(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
-class TextPart(Body):
-    type: Literal["text"]
-    text: str
-
-
-class ImageAddress(BaseModel):
-    url: str
-
-
-class ImagePart(Body):
-    type: Literal["image_url"]
-    image_url: ImageAddress
-
-
-class FileData(BaseModel):
-    file_data: str
-
-
-class FilePart(Body):
-    type: Literal["file"]
-    file: FileData
-
-
-Part = Annotated[TextPart | ImagePart | FilePart, Field(discriminator="type")]
-
-
 class Message(Body):
     role: Literal["system", "developer", "user", "assistant"]
-    content: str | Annotated[list[Part], Field(max_length=MOST_PARTS)]
+    content: str | Annotated[list[JsonObject], Field(max_length=MOST_PARTS)]
     name: str | None = None
 
 
@@ -108,8 +82,8 @@ class ChatBody(Body):
     arr_coc: JsonObject = Field(default_factory=dict)
 
 
-def read_body(data: bytes) -> tuple[ChatBody, tuple[str, ...]]:
-    """The body, and notes about it. Raises `InputError` in one line."""
+def read_body(data: bytes) -> ChatBody:
+    """Raises `InputError` in one line."""
     check_structure(data)
     try:
         given = json.loads(data)
@@ -118,7 +92,6 @@ def read_body(data: bytes) -> tuple[ChatBody, tuple[str, ...]]:
     if not isinstance(given, dict):
         raise InputError("the request is not a JSON object; send one with model and messages")
     given = {name: value for name, value in given.items() if value is not None and name not in HARMLESS}
-    notes = (UNUSED_TEMPERATURE,) if given.get("temperature") == 1 else ()
     for name in [name for name in given if name in NEUTRAL]:
         value = given.pop(name)
         # JSON's true is no 1, nor false a 0.
@@ -126,7 +99,7 @@ def read_body(data: bytes) -> tuple[ChatBody, tuple[str, ...]]:
             usable = " or ".join(map(json.dumps, NEUTRAL[name]))
             raise InputError(f"{name}={json.dumps(value)[:60]} is not served: leave it out, or send {usable}")
     try:
-        return ChatBody.model_validate(given), notes
+        return ChatBody.model_validate(given)
     except ValidationError as error:
         raise InputError(first_error(error)) from error
 
@@ -150,8 +123,7 @@ def first_error(error: ValidationError) -> str:
 @dataclass(frozen=True, eq=False)
 class ChatRequest:
     """One request, checked. turns: the conversation, its pictures decoded. look_for: what tokens are spent on, where
-    that is not the question. pages_shown: of documents. want: what the answer shall carry beside its numbers. notes:
-    what the client should know of its request."""
+    that is not the question. pages_shown: of documents. want: what the answer shall carry beside its numbers."""
 
     turns: tuple[Turn, ...]
     options: Options = field(default_factory=Options)
@@ -161,12 +133,11 @@ class ChatRequest:
     stream: bool = False
     usage: bool = False
     want: frozenset[str] = frozenset()
-    notes: tuple[str, ...] = ()
 
 
 def read_chat(data: bytes, model: str, limits: Limits, budget: object = None) -> ChatRequest:
     """Raises `InputError`, or `Refused` for another model. budget: of a request that gives none."""
-    body, notes = read_body(data)
+    body = read_body(data)
     if body.model != model:
         raise Refused(404, f"model {shown(body.model)} is not served here; this is {model!r}", no_model=True)
     own = {name: value for name, value in body.arr_coc.items() if value is not None}
@@ -195,28 +166,31 @@ def read_chat(data: bytes, model: str, limits: Limits, budget: object = None) ->
         bool(body.stream),
         bool(body.stream_options and body.stream_options.include_usage),
         frozenset(want),
-        notes,
     )
 
 
-def parts_of(content: str | Sequence[TextPart | ImagePart | FilePart]) -> tuple[str | ImageAddress, ...]:
+class Shown(NamedTuple):
+    """A picture or document: its data: URL."""
+
+    address: str
+
+
+def parts_of(content: str | Sequence[JsonObject]) -> tuple[str | Shown, ...]:
     """Texts and pictures in their order; texts that stand together are one. Pictures that no text follows come first,
     as models are taught."""
-    if isinstance(content, str):
-        return (content,)
-    parts: list[str | ImageAddress] = []
-    for part in content:
-        if isinstance(part, ImagePart):
-            parts.append(part.image_url)
-        elif isinstance(part, FilePart):
-            data = part.file.file_data
-            url = data if data[:5].lower() == "data:" else f"data:application/pdf;base64,{data}"
-            parts.append(ImageAddress(url=url))
+    parts: list[str | Shown] = []
+    for part in [{"type": "text", "text": content}] if isinstance(content, str) else content:
+        kind, text = part.get("type"), part.get("text")
+        address = FORMS[kind].read(part) if kind in ("image_url", "file") else ""
+        if address:
+            parts.append(Shown(address if kind == "image_url" or address[:5].lower() == "data:" else f"{PDF}{address}"))
+        elif kind != "text" or not isinstance(text, str):
+            raise InputError(f"a part of a message holds text, image_url.url or file.file_data, got {shown(part)}")
         elif parts and isinstance(parts[-1], str):
-            parts[-1] = f"{parts[-1]}\n{part.text}"
+            parts[-1] = f"{parts[-1]}\n{text}"
         else:
-            parts.append(part.text)
-    if parts and isinstance(parts[-1], ImageAddress):
+            parts.append(text)
+    if parts and isinstance(parts[-1], Shown):
         parts.sort(key=lambda part: isinstance(part, str))
     return tuple(parts)
 
@@ -225,19 +199,19 @@ def loaded(messages: Sequence[Message], limits: Limits) -> tuple[Turn, ...]:
     """The conversation with its pictures decoded; what they have in pixels, and in pages, together is bounded."""
     turns = [Turn(ROLES[message.role], parts_of(message.content)) for message in messages]
     check_turns(turns)
-    count = sum(isinstance(part, ImageAddress) for turn in turns for part in turn.parts)
+    count = sum(isinstance(part, Shown) for turn in turns for part in turn.parts)
     if count > limits.pictures:
         raise InputError(f"the request shows {count} pictures; {limits.pictures} are answered about at a time")
     left, pages = limits.pixels, 0
 
-    def load(part: str | ImageAddress) -> str | Picture | Document:
+    def load(part: str | Shown) -> str | Picture | Document:
         nonlocal left, pages
         if isinstance(part, str):
             return part
         check_stop()
         if left < 1:
             raise InputError(f"the pictures have more than {limits.pixels} pixels together; make them smaller")
-        data = picture_bytes(part.url)
+        data = picture_bytes(part.address)
         document = document_of(data) if b"%PDF-" in data[:1024] else None
         if document is None:
             picture = load_picture(data, max_pixels=left)
@@ -254,37 +228,16 @@ def loaded(messages: Sequence[Message], limits: Limits) -> tuple[Turn, ...]:
 def options_of(own: JsonObject, pictures: Sequence[Picture], most: int | None) -> Options:
     """The options of a request. most: tokens that a picture may cost."""
     options = replace(Options.for_client(own), ceiling=most)
-    if options.words is not None:
-        words = for_each(options.words, pictures, "words")
-        if not all(one is None or isinstance(one, list | dict) for one in words):
-            raise InputError("arr_coc.words must be a list of {text, box}; of several pictures, one such list for each")
-        for one in words:
-            check_number(len(words_in(one)), "the request")
+    words = (options.words or ()) if len(pictures) > 1 else ()
+    if not all(one is None or isinstance(one, list | dict) for one in words):  # never the name of a file
+        raise InputError("arr_coc.words must be a list of {text, box}; of several pictures, one such list for each")
     if options.allocation is not None:
-        laid = for_each(options.allocation, pictures, "allocation")
-        for one, picture in zip(laid, pictures, strict=True):
-            if (one.height, one.width) != picture.size:
-                raise InputError(
-                    f"arr_coc.allocation is of a picture of {one.width}×{one.height}, "
-                    f"this one has {picture.width}×{picture.height}"
-                )
+        laid = options.allocation if isinstance(options.allocation, list) else [options.allocation]
+        if len(laid) != len(pictures):
+            raise InputError(f"arr_coc.allocation must be a list with one entry for each of {len(pictures)} pictures")
+        for one in laid:
             dearest = one.full if most is None else min(most, one.full)
             if one.tokens > dearest:
                 raise InputError(f"arr_coc.allocation spends {one.tokens} tokens; at most {dearest} are answered here")
         options = replace(options, allocation=laid)
     return options
-
-
-def for_each(given: object, pictures: Sequence[Picture], name: str) -> list[Any]:
-    """One value for the only picture, or a list with one for each."""
-    if len(pictures) == 1:
-        return [given]
-    if not isinstance(given, list) or len(given) != len(pictures):
-        raise InputError(f"arr_coc.{name} must be a list with one entry for each of {len(pictures)} pictures")
-    return given
-
-
-def words_in(given: object) -> Sequence[object]:
-    """The list inside one picture's words, as a client sends them."""
-    found = given.get("words") if isinstance(given, Mapping) else given
-    return found if isinstance(found, list) else ()

@@ -16,8 +16,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from contextvars import copy_context
 from copy import copy
-from dataclasses import dataclass, replace
-from time import perf_counter
+from dataclasses import dataclass
+from time import monotonic, perf_counter
 from typing import TYPE_CHECKING, TypeVar
 
 from ...answering.chat import ChatLook
@@ -27,7 +27,7 @@ from ...answering.light import prompt_ids
 from ...core.answer import Answer
 from ...core.errors import InputError, Stopped, check_stop, stopping
 from ...core.values import timed
-from ..web import Limits, Refused, crowded
+from ..web import Limits, Refused, crowded, too_late
 from .chat import ChatRequest
 
 if TYPE_CHECKING:
@@ -42,57 +42,46 @@ ENDING = Refused(503, "this server is ending")
 Result = TypeVar("Result")
 
 
-class Late(Exception):
-    """The time of a request was over before its answer."""
-
-
-@dataclass(frozen=True)
-class ReadPrompt:
-    """Where the tokens of a picture went, before a word is said. prompt: tokens of the shortened prompt with its text.
-    full: visual tokens of the untouched one. batch: requests that are answered together."""
-
-    tokens: int
-    full: int
-    prompt: int
-    relevance: str
-    batch: int
-
-
 @dataclass(frozen=True)
 class Done:
-    """finish: "stop" or "length". count: tokens of the answer, the one that ends it included."""
+    """finish: "stop" or "length". count: tokens of the answer, the one that ends it included. prompt: tokens of the
+    shortened prompt with its text. batch: requests that were answered together."""
 
     answer: Answer
     finish: str
     count: int
+    prompt: int
+    batch: int
 
 
-# What a request is told, in this order; or why it is told no more.
-Told = ReadPrompt | str | Done | Exception
+# What a request is told: pieces of its answer and then `Done`; or why it is told no more.
+Told = str | Done | Exception
 
 
 class ServeJob:
-    """One request on its way. tell: called from the engine's thread with `ReadPrompt`, then texts, then `Done`; or with
-    an exception. gone: nobody listens any more. until: when its time is over, by `perf_counter`."""
+    """One request on its way. tell: called from the engine's thread. gone: its client has left. until: when its time is
+    over, by `monotonic`."""
 
     def __init__(self, asked: ChatRequest, tell: Callable[[Told], None], until: float = math.inf) -> None:
         self.asked, self.tell, self.until = asked, tell, until
-        self.arrived, self.gone = perf_counter(), False
+        self.arrived, self.gone = monotonic(), False
         self.row: ServeRow | None = None  # what was looked at before its turn
 
     @property
     def over(self) -> bool:
-        return self.gone or perf_counter() > self.until
+        return self.gone or monotonic() > self.until
 
 
 @dataclass(eq=False)
 class ServeRow:
-    """A job in a batch: what was looked at, and what was said so far."""
+    """A job in a batch: what was looked at, and what was said so far. spent, prompt, batch: as in its answer."""
 
     job: ServeJob
     looked: ChatLook
     spelling: Spelling
     spent: int = 0
+    prompt: int = 0
+    batch: int = 1
     open: bool = True
 
     @property
@@ -135,15 +124,13 @@ def asking_layers(model: PreTrainedModel) -> Generator[None]:
 
 
 class Engine(threading.Thread):
-    """eye: never shown a picture itself. observe: called with the size and the seconds of every batch.
-    lookers: how many pictures of a batch are looked at side by side: half as many as there are processors."""
+    """eye: never shown a picture itself. observe: called with the size of every batch. lookers: how many pictures of a
+    batch are looked at side by side: half as many as there are processors."""
 
-    def __init__(
-        self, eye: Eye, limits: Limits | None = None, observe: Callable[[int, float], None] = lambda size, seconds: None
-    ) -> None:
+    def __init__(self, eye: Eye, limits: Limits | None = None) -> None:
         super().__init__(name="arr-coc engine", daemon=True)
-        self.eye, self.limits, self.observe = eye, limits or Limits(), observe
-        self.ends = eye.engine.ends
+        self.eye, self.limits, self.model = eye, limits or Limits(), getattr(eye.engine, "model", None)
+        self.ends, self.observe = eye.engine.ends, lambda amount: None
         self.lookers = max(1, (os.cpu_count() or 2) // 2)
         self._jobs: deque[ServeJob] = deque()
         self._changed = threading.Condition()
@@ -185,14 +172,13 @@ class Engine(threading.Thread):
     def run(self) -> None:
         """Answer batch after batch until there is nothing left to do."""
         try:
-            model = getattr(self.eye.engine, "model", None)
-            with nullcontext() if model is None else asking_layers(model):
+            with nullcontext() if self.model is None else asking_layers(self.model):
                 while batch := self._take():
                     started = perf_counter()
                     self._answer(batch)
                     self._batch = []
                     self._took = perf_counter() - started
-                    self.observe(len(batch), self._took)
+                    self.observe(len(batch))
         finally:  # whatever ended it, every client gets an answer
             with self._changed:
                 self._closing = True
@@ -212,7 +198,7 @@ class Engine(threading.Thread):
 
     def _answer(self, batch: Sequence[ServeJob]) -> None:
         rows = self._looks(batch)
-        lean = is_lean(self.eye.model)
+        lean = self.model is not None and is_lean(self.model)
         for group in together(rows) if lean else [[row] for row in rows]:
             if len(group) > 1:
                 try:
@@ -233,7 +219,7 @@ class Engine(threading.Thread):
         try:
             return work(job)
         except Stopped:
-            job.tell(Late())
+            job.tell(too_late(self.limits.seconds))
             return None
         except Exception as error:
             if not isinstance(error, InputError):
@@ -255,15 +241,13 @@ class Engine(threading.Thread):
     def _look(self, job: ServeJob) -> ServeRow:
         if job.row is not None:
             return job.row
-        started = perf_counter()
+        waited = monotonic() - job.arrived
         with stopping(lambda: job.over):
             check_stop()
             looked = copy(self.eye).prepare(
                 job.asked.turns, job.asked.options, look_for=job.asked.look_for, pages_shown=job.asked.pages_shown
             )
-        looked.seconds["wait"] = started - job.arrived
-        if job.asked.notes:
-            looked = replace(looked, plan=replace(looked.plan, notes=(*looked.plan.notes, *job.asked.notes)))
+        looked.seconds["wait"] = waited
         return ServeRow(job, looked, Spelling(self.eye.engine.tokenizer, self.ends, job.asked.stop))
 
     def _speak(self, rows: list[ServeRow], batch: int) -> None:
@@ -287,7 +271,7 @@ class Engine(threading.Thread):
         visual = realized.inputs["input_ids"] == eye.backbone.image_token_id(eye.model)
         counts = visual.sum(1).tolist(), (realized.index >= 0).sum(1).tolist()
         for row, tokens, prompt in zip(rows, *counts, strict=True):
-            self._tell_seen(row, tokens, prompt, batch)
+            row.spent, row.prompt, row.batch = tokens, prompt, batch
         sureness = Sureness(eye.temperature)
         started = perf_counter()
         most = max(row.job.asked.options.max_new_tokens for row in rows)
@@ -308,11 +292,6 @@ class Engine(threading.Thread):
             except StopIteration:
                 step = None
 
-    def _tell_seen(self, row: ServeRow, tokens: int, prompt: int, batch: int) -> None:
-        row.spent, notes = tokens, row.looked.plan.notes
-        relevance = notes[0] if notes and notes[0].startswith("relevance") else "the caller's allocation"
-        row.job.tell(ReadPrompt(tokens, row.looked.full, prompt, relevance, batch))
-
     def _conclude(self, row: ServeRow, sure: dict[str, float]) -> None:
         spelling = row.spelling
         if (piece := spelling.rest()) and row.looked.copied is None:
@@ -320,22 +299,18 @@ class Engine(threading.Thread):
         answer = self.eye.conclude(row.looked, spelling.text, row.spent, **sure)
         if row.looked.copied is not None:  # the page's words may have said it better
             row.job.tell(answer.text)
-        row.job.tell(Done(answer, "stop" if spelling.ended else "length", len(spelling.ids)))
+        finish = "stop" if spelling.ended else "length"
+        row.job.tell(Done(answer, finish, len(spelling.ids), row.prompt, row.batch))
 
 
 class QuickEngine(Engine):
     """The bundled `mini` without torch: one request after the other."""
 
-    def _answer(self, batch: Sequence[ServeJob]) -> None:
-        for row in self._looks(batch):
-            self._attempt(row.job, lambda job, row=row: self._speak([row], 1))
-
     def _speak(self, rows: list[ServeRow], batch: int) -> None:
         (row,), engine = rows, self.eye.engine
         with stopping(lambda: row.job.over):
-            speaking, tokens = engine.speak(row.looked, row.job.asked.options.max_new_tokens)
-            prompt = len(prompt_ids(engine.folder, row.looked.inputs["query"], tokens))
-            self._tell_seen(row, tokens, prompt, batch)
+            speaking, row.spent = engine.speak(row.looked, row.job.asked.options.max_new_tokens)
+            row.prompt = len(prompt_ids(engine.folder, row.looked.inputs["query"], row.spent))
             sureness, started = Sureness(self.eye.temperature), perf_counter()
             for step in speaking:
                 check_stop()

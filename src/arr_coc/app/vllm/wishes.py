@@ -19,10 +19,11 @@ from torch import Tensor
 from ...attending.grip import Grip
 from ...attending.leaves import check_grid, leaves_of
 from ...attending.strategies import DEFAULT_STRATEGY
-from ...balancing.choosing import check_relevance, relevance_for
+from ...balancing.choosing import relevance_for
 from ...core.errors import InputError, shown, whole
 from ...core.values import Allocation, JsonObject
 from ...decide import View, attend
+from ...knowing.registry import check_relevance
 from ...knowing.scene import Scene
 from ...knowing.scorer.source import ScorerRelevance, scorer_beside
 from ...options import Options, check_question
@@ -123,10 +124,6 @@ class VllmServer:
         allocation = options.allocation or self._allocation(wish["query"], options, picture)
         times, leaves = allocation.scale, leaves_of(allocation)
         if options.allocation is not None:
-            size, own = picture.given.size, (allocation.height, allocation.width)
-            if own != size:
-                words = f"a picture of {own[1]}×{own[0]}, this one has {size[1]}×{size[0]}"
-                raise InputError(f"arr_coc.allocation is of {words}")
             grid = picture.grid if times == 1 else picture.resized(times)
             check_grid(allocation, grid.rows, grid.cols)
             # A leaf that covers the whole picture is the coarsest: beyond it most of what a model sees is padding.

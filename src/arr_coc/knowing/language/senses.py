@@ -38,6 +38,12 @@ _QUOTES = re.compile(
 _FOREIGN = re.compile(r"[\u0370-\u052f\u0530-\u06ff\u0900-\u0eff\u10a0-\u11ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 
 
+def named_phrases(question: str, phrases: str) -> tuple[str, ...]:
+    """Which of the phrases, commas between them, stand in a question as whole words."""
+    found = " ".join(["", *re.findall(r"\w+", question.lower()), ""])
+    return tuple(phrase for phrase in phrases.split(", ") if f" {phrase} " in found)
+
+
 @lru_cache(maxsize=512)
 def coupled_words(query: str) -> CoupledWords:
     """Colour, place and reading words of a question: whole words, in order, each once."""

@@ -7,9 +7,7 @@ a kind of place, a number. `senses` decides which sense a word has in a question
 
 from __future__ import annotations
 
-import re
 import unicodedata
-import zlib
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
@@ -49,16 +47,6 @@ def meanings(entries: dict[str, str], endings: str = "") -> dict[str, str]:
             stems = [word[:-1] + tail for tail in tails] if word[-1] == "*" else [word]
             found |= dict.fromkeys(stems, meaning)
     return found
-
-
-# Words of a question as rows of a small table, by their hashes: any word has one, and needs no list.
-MOST_WORDS = 24
-
-
-def word_rows(question: str, buckets: int) -> list[int]:
-    """1 … buckets − 1 for each word, in order, at most 24; 0 is kept for padding."""
-    words = re.findall(r"[^\W_]+", question.lower())[:MOST_WORDS]
-    return [1 + zlib.crc32(word.encode()) % (buckets - 1) for word in words]
 
 
 # ---- the words of four languages -------------------------------------------------------------------------------------

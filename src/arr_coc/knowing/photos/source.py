@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 # ---- the detector ---------------------------------------------------------------------------------------------------
 
-# The detector was trained on squares of so many pixels.
+# Side of the squares, in pixels, on which the detector was trained.
 SQUARE = 320
 # The longer side of the map: four values for a cell of 32 pixels in a picture of 1024.
 MAP_SIDE = 128
@@ -158,7 +158,7 @@ def read_files() -> dict[str, bytes]:
 
 # ---- the map --------------------------------------------------------------------------------------------------------
 
-# Of so many anchors that speak most for a class, the boxes are painted.
+# Number of anchors, those that speak most for a class, whose boxes are painted.
 MOST_BOXES = 60
 # What an anchor says counts to this power: a few sure boxes before many doubtful ones.
 SURENESS = 2.5
@@ -166,7 +166,7 @@ SURENESS = 2.5
 DOUBT = 0.05
 # What stands out counts this much beside what is asked for.
 AROUND = 0.02
-# An upright person is so many times as high as wide; a box that the picture cuts off below shows only the upper part.
+# Height of an upright person over its width; a box that the picture cuts off below shows only the upper part.
 UPRIGHT = 2.2
 
 

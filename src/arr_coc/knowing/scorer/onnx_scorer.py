@@ -22,9 +22,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...core.alphabet import question_row
+from ...core.arrays import whole_levels
 from ...core.errors import InputError
 from ...core.folders import open_session, stored, verify
-from ...core.kept import PictureStore
+from ...core.kept import ByteStore, pixels_key
 from ...core.values import JsonObject
 from ...texture.type_height import is_low, letters_of
 
@@ -110,21 +111,16 @@ def load(folder: Path) -> OnnxScorer:
     return OnnxScorer(folder)
 
 
-def seen_picture(folder: Path, pixels: np.ndarray, kept: PictureStore | None = None) -> PictureFeatures:
-    """What the scorer reads of a picture before it is asked; found in `kept` where it was read before."""
-    if kept is None:
-        return load(folder).see(pixels)
-    return kept.made(("scorer", str(folder), pixels.shape), lambda: load(folder).see(pixels))
+_seen = ByteStore(64 << 20)  # what was read of the last pages, and what they were asked
 
 
-def found_in(folder: Path, seen: PictureFeatures, query: str, kept: PictureStore | None = None) -> np.ndarray:
-    """What was seen of a picture, and a question → (rows, cols) float32: relevance of its 32×32 cells, of which a
-    picture that was read reduced has fewer. kept: where it is found where it was asked before."""
-    if kept is not None:
-        asked = ("asked", str(folder), seen.height, seen.width, query)
-        return kept.made(asked, lambda: found_in(folder, seen, query))
-    logits = load(folder).find(seen, query)
-    return (1 / (1 + np.exp(-logits))).astype(np.float32)
+def cell_relevance(folder: Path, pixels: np.ndarray, query: str) -> tuple[np.ndarray, tuple[int, int]]:
+    """(rows, cols) float32: relevance of the 32×32 cells of (H, W, 3), of which a picture that was read reduced has
+    fewer; and (height, width) at which it was read. A picture is read once, whatever is asked of it how often."""
+    page = str(folder), pixels_key(pixels)
+    seen = _seen.made(page, lambda: load(folder).see(pixels))
+    logits = _seen.made((*page, query), lambda: load(folder).find(seen, query))
+    return (1 / (1 + np.exp(-logits))).astype(np.float32), seen.read
 
 
 def canvas_of(pixels: np.ndarray) -> np.ndarray:
@@ -138,13 +134,6 @@ def canvas_of(pixels: np.ndarray) -> np.ndarray:
     for plane, place in zip(cv2.split(pixels), canvas[0], strict=True):
         cv2.LUT(plane, LEVELS, place)
     return canvas
-
-
-def whole_levels(pixels: np.ndarray) -> np.ndarray:
-    """(H, W, 3) uint8 or in [0, 1] → uint8: a picture that was scaled and scaled back is the same, and has one map."""
-    if pixels.dtype != np.uint8:
-        pixels = np.rint(np.clip(pixels, 0, 1) * 255).astype(np.uint8)
-    return np.ascontiguousarray(pixels)
 
 
 # ---- the size at which a picture is read -----------------------------------------------------------------------------
@@ -197,7 +186,7 @@ class ReadingSizes:
 
 
 def _sized(size: tuple[int, ...], times: float = 1.0) -> tuple[int, int]:
-    """(height, width) of a picture as it is read where its letters are not tall, so many times as large."""
+    """(height, width) of a picture as it is read where its letters are not tall, `times` as large."""
     height, width = size
     times *= min(1.0, math.sqrt(MOST_PIXELS / (height * width)))
     return (height, width) if times >= 1 else (max(1, round(height * times)), max(1, round(width * times)))

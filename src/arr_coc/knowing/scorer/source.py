@@ -1,7 +1,6 @@
 """The source "scorer": the learned map of picture and question, of a folder of weights, on any device.
 
-On a processor it runs without torch (`onnx_scorer`), elsewhere as `ReadingScorer`. Another package adds a class of
-scorers by an entry point of the group `arr_coc.scorers`: its name is the class's.
+On a processor it runs without torch (`onnx_scorer`), elsewhere as `ReadingScorer`.
 """
 
 from __future__ import annotations
@@ -11,68 +10,58 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ...core.alphabet import QUESTION, text_row
 from ...core.errors import InputError
 from ...core.folders import SCORER, part_folder
-from ...core.kept import PictureStore
-from ...core.plugins import load_plugin, plugins
 from ...core.values import Relevance
 from ..registry import Maps
 from ..scene import Scene
-from .onnx_scorer import GRAPHS, ReadingSizes, found_in, reduced_batch, seen_picture, size_note
+from .onnx_scorer import GRAPHS, ReadingSizes, cell_relevance, reduced_batch, size_note
 
 if TYPE_CHECKING:
     import torch
 
-SCORER_GROUP = "arr_coc.scorers"
+    from .reading_scorer import GpuScorer, ReadingScorer
 
 
-def _kind_of(folder: Path) -> str | None:
-    """The class of scorers whose weights a folder holds, as its config.json says; None where it holds none."""
+def _holds_scorer(folder: Path) -> bool:
+    """Whether a folder holds the weights of a scorer, as its config.json says."""
     try:
-        kind = json.loads((folder / "config.json").read_text(encoding="utf-8")).get("kind")
+        return json.loads((folder / "config.json").read_text(encoding="utf-8")).get("kind") == "ReadingScorer"
     except (OSError, ValueError, AttributeError):
-        return None
-    return kind if kind == "ReadingScorer" or kind in plugins(SCORER_GROUP) else None
+        return False
 
 
 def scorer_beside(folder: Path) -> Path | None:
     """The scorer that was trained together with the model in `folder`, where there is one."""
     beside = folder.parent / SCORER
-    return None if _kind_of(beside) is None else beside
+    return beside if _holds_scorer(beside) else None
 
 
 def scorer_of(folder: Path) -> ScorerRelevance:
     """The trained scorer of a folder of the user's: `relevance="path/to/scorer"`."""
-    if _kind_of(folder) is None:
+    if not _holds_scorer(folder):
         raise InputError(f"{folder} is not the folder of a trained scorer; give one that a training wrote")
     return ScorerRelevance(folder)
 
 
 @cache  # read once in a process, however many pictures and eyes ask it; nobody changes its weights
-def load_scorer(folder: Path, device: str = "cpu") -> Any:
-    """A trained scorer of either class, in single precision: `score(pictures, question_ids)` is its map."""
-    kind = _kind_of(folder)
-    if kind is None:
-        raise InputError(f"{folder} holds no trained scorer; give a folder that a training of one wrote")
-    if kind == "ReadingScorer":
-        from .reading_scorer import ReadingScorer
+def load_scorer(folder: Path, device: str = "cpu") -> ReadingScorer:
+    """A trained scorer in single precision: `score(pictures, question_ids)` is its map."""
+    from .reading_scorer import ReadingScorer
 
-        return ReadingScorer.from_pretrained(folder).float().to(device)
-    return load_plugin(plugins(SCORER_GROUP)[kind]).from_pretrained(folder).float().to(device)
+    return ReadingScorer.from_pretrained(folder).float().to(device)
 
 
 @cache
-def gpu_scorer(folder: Path, device: str) -> Any:
-    """The same for a CUDA device; the library's own class in half precision and by graphs."""
+def gpu_scorer(folder: Path, device: str) -> GpuScorer:
+    """The same for a CUDA device, in half precision and by graphs."""
     from .reading_scorer import GpuScorer, for_gpu
 
-    if _kind_of(folder) != "ReadingScorer":
-        return load_scorer(folder, device)
     return GpuScorer(for_gpu(load_scorer(folder)).to(device))
 
 
@@ -86,71 +75,50 @@ class ScorerRelevance:
     def bundled(cls) -> ScorerRelevance:
         return cls(part_folder(SCORER))
 
-    def __call__(self, picture: torch.Tensor, query: str, kept: PictureStore | None = None) -> Relevance:
+    def __call__(self, picture: torch.Tensor, query: str) -> Relevance:
         if str(picture.device) != "cpu" or not self.without_torch:
-            return self.of_batch(picture[None], [query], kept)[0]
-        return self.of_pixels(picture.permute(1, 2, 0).numpy(), query, kept=kept)
-
-    @property
-    def has_graph(self) -> bool:
-        return _kind_of(self.folder) == "ReadingScorer"
+            return self.of_batch(picture[None], [query])[0]
+        return self.of_pixels(picture.permute(1, 2, 0).numpy(), query)
 
     @property
     def without_torch(self) -> bool:
         """Whether the folder holds the graphs that run on a processor."""
-        return self.has_graph and all((self.folder / name).is_file() for name in GRAPHS)
+        return all((self.folder / name).is_file() for name in GRAPHS)
 
-    def of_pixels(
-        self, pixels: np.ndarray, query: str, device: str = "cpu", kept: PictureStore | None = None
-    ) -> Relevance:
-        """The same for an array (H, W, 3) of uint8; on a processor without torch, where it can read. kept: where what
-        is read of the picture is found by the next question."""
+    def of_pixels(self, pixels: np.ndarray, query: str, device: str = "cpu") -> Relevance:
+        """The same for an array (H, W, 3) of uint8; on a processor without torch, where it can read."""
         if device != "cpu" or not self.without_torch:
-            return self.of_batch(Scene(pixels, device=device).tensor[None], [query], kept)[0]
-        seen = seen_picture(self.folder, pixels, kept)
-        note = size_note(seen.read, (pixels.shape[0], pixels.shape[1]))
-        return self._found(found_in(self.folder, seen, query, kept), query, note)
+            return self.of_batch(Scene(pixels, device=device).tensor[None], [query])[0]
+        found, read = cell_relevance(self.folder, pixels, query)
+        return self._found(found, query, size_note(read, (pixels.shape[0], pixels.shape[1])))
 
     def of_scene(self, scene: Scene, query: str) -> Relevance:
         """The same for a scene; an array needs no torch."""
         if isinstance(scene.given, np.ndarray):
-            return self.of_pixels(scene.given, query, str(scene.device), scene.kept)
-        return self(scene.tensor, query, scene.kept)
+            return self.of_pixels(scene.given, query, str(scene.device))
+        return self(scene.tensor, query)
 
-    def of_batch(
-        self, pictures: torch.Tensor, queries: Sequence[str], kept: PictureStore | None = None
-    ) -> list[Relevance]:
-        """The same for pictures of one size, (B, 3, H, W), in one pass. kept: of a single one."""
+    def of_batch(self, pictures: torch.Tensor, queries: Sequence[str]) -> list[Relevance]:
+        """The same for pictures of one size, (B, 3, H, W), in one pass."""
         import torch
 
         device, given = pictures.device, (pictures.shape[2], pictures.shape[3])
-        # One question about all of them is read once.
-        same = self.has_graph and len(set(queries)) == 1
+        same = len(set(queries)) == 1  # one question about all of them is read once
         ids = torch.tensor([text_row(query, QUESTION) for query in queries[: 1 if same else None]], device=device)
         if not pictures.is_cuda:  # on a GPU one length for all: every other one would be another graph
             ids = ids[:, : max(1, int((ids > 0).sum(1).max()))]
         scorer = (gpu_scorer if pictures.is_cuda else load_scorer)(self.folder, str(device))
 
         def scored(which: list[int], size: tuple[int, int]) -> torch.Tensor:
-            if kept is None or not self.has_graph:
-                return scorer.score(reduced_batch(pictures[which], size), ids if same else ids[which])
-            read = ("scorer", str(self.folder), str(device), size)
-            seen = kept.made(read, lambda: scorer.see(scorer.padded(reduced_batch(pictures, size))))
-            return scorer.find(seen, ids).float().sigmoid()
+            return scorer.score(reduced_batch(pictures[which], size), ids if same else ids[which])
 
-        every, name = list(range(len(queries))), ("reading size", given)
-        known = given if not self.has_graph else None if kept is None else kept.get(name)
+        every = list(range(len(queries)))
         with torch.no_grad():
-            if known is not None:
-                sizes, maps = [known] * len(every), list(scored(every, known).float().cpu().numpy())
-            else:
-                guess = ReadingSizes(pictures)
-                likely = scored(every, guess.likely)  # a device works on it while the letters are sensed
-                sizes, maps = guess.found(), list(likely.float().cpu().numpy())
-                for number in (one for one in every if sizes[one] != guess.likely):
-                    maps[number] = scored([number], sizes[number])[0].float().cpu().numpy()
-                if kept is not None:
-                    kept.put(name, sizes[0])
+            guess = ReadingSizes(pictures)
+            likely = scored(every, guess.likely)  # a device works on it while the letters are sensed
+            sizes, maps = guess.found(), list(likely.float().cpu().numpy())
+            for number in (one for one in every if sizes[one] != guess.likely):
+                maps[number] = scored([number], sizes[number])[0].float().cpu().numpy()
         return [self._found(maps[one], queries[one], size_note(sizes[one], given)) for one in every]
 
     @staticmethod
@@ -164,7 +132,7 @@ def scorer_maps(scenes: Sequence[Scene], queries: Sequence[str]) -> Maps:
     scorer = scenes[0].scorer or ScorerRelevance.bundled()
     if not isinstance(scorer, ScorerRelevance):
         found = [scorer(scene.tensor, query) for scene, query in zip(scenes, queries, strict=True)]
-        return Maps(found, [None] * len(found))
+        return Maps(found)
     on_gpu = len(scenes) > 1 and all(str(scene.device).startswith("cuda") for scene in scenes)
     if on_gpu and len({scene.tensor.shape for scene in scenes}) == 1:
         import torch
@@ -172,7 +140,7 @@ def scorer_maps(scenes: Sequence[Scene], queries: Sequence[str]) -> Maps:
         found = scorer.of_batch(torch.stack([scene.tensor for scene in scenes]), queries)
     else:
         found = [scorer.of_scene(scene, query) for scene, query in zip(scenes, queries, strict=True)]
-    return Maps(found, [None] * len(found))
+    return Maps(found)
 
 
 def scorer_missing(offers: frozenset[str]) -> str | None:

@@ -367,7 +367,7 @@ def tokens_for(
     Args:
         image_size: (height, width).
         budget: Tokens that may be spent, or a share such as "25%"; None is the full count.
-        strategy: "quadtree" reaches only some counts: the largest one at or below the budget.
+        strategy: "quadtree" reaches only some counts: the largest one that it may have at this budget.
         cell: Pixels of one token at level 0.
         canvas: (height, width) to which the model resizes the picture.
         levels: The coarsest level of detail.

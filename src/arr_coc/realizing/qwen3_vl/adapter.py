@@ -63,17 +63,16 @@ class Qwen3VL(Backbone):
         inputs: Inputs,
         allocations: Sequence[Allocation],
         *,
-        known: tuple[LeafBatch, VisualTokens] | None = None,
         tower: Callable[[Tensor, LeafBatch], VisualTokens] | None = None,
     ) -> Realized:
         """Encode the leaves of every picture and put them in the place of its placeholders.
 
-        known: leaves that a glance encoded. tower: `encode_leaves` in another form, such as a recorded one.
+        tower: `encode_leaves` in another form, such as a recorded one.
         """
         merge, pixels = model.config.vision_config.spatial_merge_size, inputs[self.picture_keys[0]]
         check_allocations(allocations, [(rows // merge, cols // merge) for rows, cols in self._patch_grids(inputs)])
         batch = LeafBatch.of(allocations, pixels.device)
-        tokens = foveate(model, self.normalised_pixels(model, inputs), batch, known, tower, self.temporal)
+        tokens = foveate(model, self.normalised_pixels(model, inputs), batch, tower, self.temporal)
         return self.splice(model, inputs, batch, tokens)
 
     def splice(self, model: PreTrainedModel, inputs: Inputs, batch: LeafBatch, tokens: VisualTokens) -> Realized:
@@ -104,7 +103,7 @@ class Qwen3VL(Backbone):
             "position_ids": positions,
             "mm_encoder_outputs": {self.modality: features},
         }
-        notes = {"leaves": batch, "tokens": tokens, "known": (batch, tokens)}
+        notes = {"leaves": batch, "tokens": tokens}
         return Realized(prepared, index, next_position, notes)
 
     def read_prompt(self, model: PreTrainedModel, realized: Realized) -> None:

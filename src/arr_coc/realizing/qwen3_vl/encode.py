@@ -14,9 +14,8 @@ import torch
 from torch import Tensor, nn
 
 from ...core.errors import InputError
-from ...core.values import Allocation
 from ..base import PromptPlan, VisualTokens
-from ..patches import LeafBatch, Pictures, leaf_patches, match_leaves
+from ..patches import LeafBatch, Pictures, leaf_patches
 from ..positions import language_positions, position_taps, prompt_positions, vision_positions
 
 if TYPE_CHECKING:
@@ -48,7 +47,7 @@ class PatchPlaces:
 
 
 def row_boundaries(tower: nn.Module, lengths: Sequence[int], device: torch.device) -> dict[str, object]:
-    """What the tower's attention needs to know about rows of so many patches, as arguments of its blocks.
+    """What the tower's attention needs to know about rows of `lengths` patches, as arguments of its blocks.
 
     Boundaries stay on the CPU, where the tower reads them as a list in every layer. A flash kernel wants them beside
     the patches, and the longest length as a number.
@@ -94,60 +93,27 @@ def foveate(
     model: PreTrainedModel,
     pictures: Pictures,
     batch: LeafBatch,
-    known: tuple[LeafBatch, VisualTokens] | None = None,
     tower: Callable[[Tensor, LeafBatch], VisualTokens] | None = None,
     temporal: int | None = None,
 ) -> VisualTokens:
     """Pictures, normalised as the processor does it, and their leaves -> visual tokens, in the order of the batch.
 
-    known: leaves of the same pictures that were encoded before; they are taken as they are, and only the others pass
-    through the tower. tower: `encode_leaves` in another form.
-    temporal: frames that a patch repeats, the model's own number unless given.
+    tower: `encode_leaves` in another form. temporal: frames that a patch repeats, the model's own number by default.
     """
     vision = model.config.vision_config
     merge, size = vision.spatial_merge_size, vision.patch_size
     repeated = vision.temporal_patch_size if temporal is None else temporal
-    cut = leaf_patches(pictures, batch, merge=merge, patch_size=size, temporal=repeated)
-
-    def encode(part: LeafBatch) -> VisualTokens:
-        patches = cut(part)
-        return encode_leaves(model, patches, part) if tower is None else tower(patches, part)
-
-    if known is None:
-        return encode(batch)
-    (found, where), old = match_leaves(batch, known[0]), known[1]
-    if bool(found.all()):
-        return old.select(where)
-    # Place of every leaf in [old; new]: counted through the new ones where it was not found.
-    place = torch.where(found, where, len(old.embeds) + (~found).cumsum(0) - 1)
-    return VisualTokens.joined([old, encode(batch.select(~found))]).select(place)
-
-
-def join_known(
-    known: Sequence[tuple[LeafBatch, VisualTokens] | None], allocations: Sequence[Sequence[Allocation]]
-) -> tuple[LeafBatch, VisualTokens] | None:
-    """What was encoded before for several prompts, as for one that holds them all; None where nothing was.
-
-    allocations: of the pictures of each prompt. Without the encodings that its glance has left, a prompt in a batch
-    would see other tokens than alone.
-    """
-    given = [one for one in known if one is not None]
-    if not given:
-        return None
-    every = [LeafBatch.of(planned, given[0][0].leaves.device) for planned in allocations]
-    none = [batch.select(torch.zeros_like(batch.owner, dtype=torch.bool)) for batch in every]
-    parts = [batch if one is None else one[0] for one, batch in zip(known, none, strict=True)]
-    return LeafBatch.joined(parts), VisualTokens.joined([tokens for _, tokens in given])
+    patches = leaf_patches(pictures, batch, merge=merge, patch_size=size, temporal=repeated)
+    return encode_leaves(model, patches, batch) if tower is None else tower(patches, batch)
 
 
 def join_plans(plans: Sequence[PromptPlan]) -> PromptPlan:
     """Join the plans of prompts that become rows of one batch, foveated before its encoder."""
-    known = join_known([plan.options.get("known") for plan in plans], [plan.allocations for plan in plans])
     maps = [plan.relevance for plan in plans]
     return PromptPlan(
         [allocation for plan in plans for allocation in plan.allocations],
         None if any(one is None for one in maps) else [item for one in maps for item in one or ()],
-        {**plans[0].options, "known": known},
+        plans[0].options,
     )
 
 

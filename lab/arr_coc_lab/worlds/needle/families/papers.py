@@ -82,14 +82,13 @@ def cards(stage: Stage) -> NeedleScene:
     black = torch.zeros_like(white)
     cards_layer = Layer(
         y, x, height * there, width, stage.sprite("panel", y), paints(black, white, black, opacity=(120, 255, 46)),
-        extent=(56, 124),
     )  # fmt: skip
     side = draws.integers("shape/side", 24, 37, items)
     shape_y, shape_x = y - 1 + ((height - side) >> 1), x + 7 + draws.integers("shape/x", 0, 4, items)
     body = stage.colour("shape/colour", stage.palette(colour), 12)
     shapes_layer = Layer(
         shape_y, shape_x, side * there, side, stage.sprite_table(SHAPES)[shape],
-        paints(black, body, torch.full_like(body, 255), opacity=(70, 255, 255)), extent=(36, 36),
+        paints(black, body, torch.full_like(body, 255), opacity=(70, 255, 255)),
     )  # fmt: skip
 
     # One number per band of the range: no two cards share one, so either side of a card names the other.
@@ -115,7 +114,7 @@ def cards(stage: Stage) -> NeedleScene:
         ask(stage, "wording/shape", "cards.shape", value),
     )
     tasks = {
-        "number": NeedleTask(asked_number, answer_of(value), number_box, shape_box, take(text.size, target)),
+        "number": NeedleTask(asked_number, answer_of(value), number_box, shape_box),
         "shape": NeedleTask(asked_shape, answer_of(name), shape_box, number_box),
     }
     marks = [
@@ -213,7 +212,7 @@ def forms(stage: Stage) -> NeedleScene:
         torch.cat([torch.ones_like(rule_y) * (1 if nursery else 2), (there & draws.chance("ruled", 60)).long()], 1),
         torch.cat([torch.full_like(rule_y, sheet_width - 2 * margin), left + cell_width - 8 - value_left], 1),
         stage.sprite("solid", torch.cat([rule_y, left], 1)),
-        paints(rule_colour, opacity=(150, 0, 0)), masks=(0,), extent=(2, sheet_width),
+        paints(rule_colour, opacity=(150, 0, 0)), masks=(0,),
     )  # fmt: skip
 
     near = (baseline > stage.height * 3 // 4) | (column == columns - 1)
@@ -240,9 +239,9 @@ def _form_tasks(
         ask(stage, "wording/title", "forms.title"),
     )
     tasks = {
-        "value": NeedleTask(questions[0], answer_of(written), value_box, label_box, take(value.size, target)),
-        "field": NeedleTask(questions[1], answer_of(field_name), label_box, value_box, take(label.size, target)),
-        "title": NeedleTask(questions[2], answer_of(title.ids[:, 0]), title_box, None, title.size[:, 0]),
+        "value": NeedleTask(questions[0], answer_of(written), value_box, label_box),
+        "field": NeedleTask(questions[1], answer_of(field_name), label_box, value_box),
+        "title": NeedleTask(questions[2], answer_of(title.ids[:, 0]), title_box),
     }
     return tasks, task
 
@@ -345,14 +344,13 @@ def receipts(stage: Stage) -> NeedleScene:
     left = Text(left_ids, (x0 + margin).expand(-1, rows), base, faces, size, inks)
     left = left.fitted((paper_width - 2 * margin) // 2 - 8).only(there)
 
-    sheet = replace(_sheet(stage, top, x0, tall, paper_width, paper), extent=(stage.height, paper_width))
+    sheet = _sheet(stage, top, x0, tall, paper_width, paper)
     lines = header_end + down + 4 + torch.stack([end[:, at] - height[:, at] - 5 for at in (0, above, above + most)], 1)
     # Without rows above the items the first two rules would be one.
     shown_rules = torch.ones_like(lines) * stage.constant([1, 1 if above else 0, 1])
     rules = Layer(
         lines, (x0 + margin).expand(-1, 3), shown_rules, torch.full_like(lines, paper_width - 2 * margin),
         stage.sprite("solid", lines), paints(ink.expand(-1, 3, 3), opacity=(150, 0, 0)), masks=(0,),
-        extent=(1, paper_width),
     )  # fmt: skip
 
     # The question.
@@ -371,10 +369,11 @@ def receipts(stage: Stage) -> NeedleScene:
     asked_by = {"price": [name], "sum": [name], "detail": [name], "item": [value], "shop": []}
     questions, written, named = ask_all(stage, "receipts", asked_by), answer_of(value), answer_of(name)
     value_box, name_box = take(right.boxes(), target), take(left.boxes(), target)
-    about = written, value_box, name_box, take(right.size, target)
-    tasks = {kind: NeedleTask(asked, *about) for kind, asked in zip(asked_by, questions, strict=True)}
-    tasks["item"] = NeedleTask(questions[3], named, name_box, value_box, take(left.size, target))
-    tasks["shop"] = NeedleTask(questions[4], answer_of(shop_ids[:, 0]), shop.boxes()[:, 0], None, shop.size[:, 0])
+    tasks = {
+        kind: NeedleTask(asked, written, value_box, name_box) for kind, asked in zip(asked_by, questions, strict=True)
+    }
+    tasks["item"] = NeedleTask(questions[3], named, name_box, value_box)
+    tasks["shop"] = NeedleTask(questions[4], answer_of(shop_ids[:, 0]), shop.boxes()[:, 0])
     return scene_of(table(stage), [sheet, rules], stack_text([shop, left, right]), tasks, task)
 
 
@@ -411,7 +410,7 @@ def _axis(
     dark, pale = (paints(colour, opacity=(opacity, 0, 0)) for opacity in (255, 60))
     grid = Layer(
         y, axis_x.expand_as(y), keep.long().expand_as(y), (ends[1] - axis_x).expand_as(y), stage.sprite("solid", y),
-        torch.where((place == 0)[None, :, None, None], dark, pale), masks=(0,), extent=(1, stage.width),
+        torch.where((place == 0)[None, :, None, None], dark, pale), masks=(0,),
     )  # fmt: skip
     return ticks.only(keep), grid
 
@@ -481,7 +480,7 @@ def charts(stage: Stage) -> NeedleScene:
     body = stage.colour("body", stage.palette(colour), 8)
     bars = Layer(
         floor_y - tall, left, tall * there, thick.expand_as(left), stage.sprite("bar", left),
-        paints(body, torch.full_like(body, 255), None, opacity=(255, 255, 0)), masks=(0, 1), extent=(stage.height, 90),
+        paints(body, torch.full_like(body, 255), None, opacity=(255, 255, 0)), masks=(0, 1),
     )  # fmt: skip
 
     first = draws.integers("set/first", 0, 12)
@@ -504,14 +503,14 @@ def charts(stage: Stage) -> NeedleScene:
     asked_by = {"value": [label], "highest": [], "lowest": [], "colour": [label], "count": [], "title": []}
     asked_by["label"] = [number]
     label_box, value_box, bar_box = (take(boxes, target) for boxes in (labels.boxes(), values.boxes(), bars.boxes))
-    named = answer_of(label), label_box, value_box, take(labels.size, target)
+    named = answer_of(label), label_box, value_box
     coloured = answer_of(choose(COLOUR_NAMES, take(colour, target))), bar_box, label_box
     # Not the bar is what names a number: it needs no detail to say which label it belongs to.
     about = {
-        "value": (answer_of(number), value_box, label_box, take(values.size, target)),
+        "value": (answer_of(number), value_box, label_box),
         **{"highest": named, "lowest": named, "colour": coloured},
         "count": (answer_of(digits(count[:, 0], 2)), bar_box),
-        "title": (answer_of(title.ids[:, 0]), title.boxes()[:, 0], None, title.size[:, 0]),
+        "title": (answer_of(title.ids[:, 0]), title.boxes()[:, 0]),
         "label": named,
     }
     questions = zip(about, ask_all(stage, "charts", asked_by), strict=True)

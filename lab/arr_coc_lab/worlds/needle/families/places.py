@@ -74,7 +74,7 @@ def scenes(stage: Stage) -> NeedleScene:
     body = stage.colour("body", stage.palette(colour), 12)
     black, white = torch.zeros_like(body), torch.full_like(body, 255)
     paint = paints(black, body, white, opacity=(110, 255, 255))
-    layer = Layer(y, x, side * there, side, stage.sprite_table(SHAPES)[shape], paint, extent=(pitch, pitch))
+    layer = Layer(y, x, side * there, side, stage.sprite_table(SHAPES)[shape], paint)
     boxes = layer.boxes
     both = there[:, :, None] & there[:, None, :]
     same_colour = (colour[:, :, None] == colour[:, None]) & both
@@ -189,7 +189,7 @@ def _street(stage: Stage) -> tuple[Background, list[Layer], torch.Tensor]:
     frame = torch.full_like(dark, 226)
     windows = Layer(
         y, left, window_height * seen, torch.full_like(y, wide // 4), stage.sprite("window", y),
-        paints(frame, dark, torch.full_like(dark, 255), opacity=(255, 255, 150)), extent=(8 * scale, wide // 4),
+        paints(frame, dark, torch.full_like(dark, 255), opacity=(255, 255, 150)),
     )  # fmt: skip
     grey = 172 + draws.integers("pavement", -14, 15)[:, :, None]
     kerb = ground + (stage.height - ground) * 45 // 100
@@ -198,7 +198,7 @@ def _street(stage: Stage) -> tuple[Background, list[Layer], torch.Tensor]:
     tones = torch.cat([grey, grey + 40, grey - 78], 1).clamp(0, 255).expand(-1, 3, 3)
     floor = Layer(
         strips_y, torch.zeros_like(strips_y), ends - strips_y, torch.full_like(strips_y, stage.width),
-        stage.sprite("solid", strips_y), paints(tones), masks=(0,), extent=(stage.height // 3, stage.width),
+        stage.sprite("solid", strips_y), paints(tones), masks=(0,),
     )  # fmt: skip
     # Trees on the pavement, cars on the road: clutter.
     room = 24 * scale
@@ -211,7 +211,7 @@ def _street(stage: Stage) -> tuple[Background, list[Layer], torch.Tensor]:
     brown = torch.zeros_like(green) + stage.constant([94, 70, 50])
     wood = Layer(
         kerb - tree_side - 2, tree_x, tree_side * trees, tree_side, stage.sprite("tree", tree_x),
-        paints(brown, green, torch.full_like(green, 255)), extent=(23 * scale, 23 * scale),
+        paints(brown, green, torch.full_like(green, 255)),
     )  # fmt: skip
     cars = draws.chance("car", stage.difficulty.clutter, places_along).long()
     car_side = draws.integers("car/side", 48, 76, places_along) * scale // 4
@@ -220,7 +220,7 @@ def _street(stage: Stage) -> tuple[Background, list[Layer], torch.Tensor]:
     tint = (tint + 130) // 2  # duller than any sign
     traffic = Layer(
         kerb + 8 - car_side // 2, car_x, car_side * cars, car_side, stage.sprite("car", car_x),
-        paints(tint, torch.full_like(tint, 30), torch.full_like(tint, 200)), extent=(19 * scale, 19 * scale),
+        paints(tint, torch.full_like(tint, 30), torch.full_like(tint, 200)),
     )  # fmt: skip
     return background, [house, windows, floor, wood, traffic], ground
 
@@ -268,13 +268,12 @@ def signs(stage: Stage) -> NeedleScene:
     poles = Layer(
         pole_top, middle - 2, (ground + 14 - pole_top).clamp(min=0) * standing, torch.full_like(y, 4),
         stage.sprite("bar", y), paints(metal, torch.full_like(body, 220), None, opacity=(255, 255, 0)), masks=(0, 1),
-        extent=(stage.height, 4),
     )  # fmt: skip
     dark = body.sum(-1, keepdim=True) < 430
     rim = torch.where(dark, torch.full_like(body, 244), torch.full_like(body, 40))
     boards = Layer(
         y, x, height * there, width, stage.sprite("sign_panel", y),
-        paints(torch.zeros_like(body), body, rim, opacity=(150, 255, 230)), extent=(SIGN_HEIGHT, SIGN_WIDTH),
+        paints(torch.zeros_like(body), body, rim, opacity=(150, 255, 230)),
     )  # fmt: skip
 
     place, doubtless = places(stage, boards.boxes)
@@ -299,7 +298,7 @@ def signs(stage: Stage) -> NeedleScene:
     )
     placed = answer_of(choose(PLACES, take(place, target)))
     tasks = {
-        "text": NeedleTask(asked_text, said, text_box, board_box, take(first.size, target)),
+        "text": NeedleTask(asked_text, said, text_box, board_box),
         "colour": NeedleTask(asked_colour, answer_of(colour_name), board_box, text_box),
         "where": NeedleTask(ask(stage, "wording/where", "where", sign_name), placed, board_box, text_box),
     }
@@ -337,7 +336,6 @@ def _grounds(stage: Stage) -> tuple[Background, list[Layer]]:
     blue = (stage.constant([[[172, 206, 236]]]) + draws.integers("sky", -16, 12, 3)[:, None]).clamp(0, 255)
     sky = Layer(
         one * 0, one * 0, horizon, one * stage.width, stage.sprite("solid", one), paints(blue), masks=(0,),
-        extent=(stage.height // 5, stage.width),
     )  # fmt: skip
     along = max(2, stage.width // 64)
     side = draws.integers("hedge/side", 34, 62, along)
@@ -346,7 +344,7 @@ def _grounds(stage: Stage) -> tuple[Background, list[Layer]]:
     brown = torch.zeros_like(leaf) + stage.constant([98, 74, 54])
     there = draws.chance("hedge/there", 30 + stage.difficulty.clutter // 2, along).long()
     paint = paints(brown, leaf, torch.full_like(leaf, 255))
-    trees = Layer(horizon - side + 8, x, side * there, side, stage.sprite("tree", x), paint, extent=(62, 62))
+    trees = Layer(horizon - side + 8, x, side * there, side, stage.sprite("tree", x), paint)
     return background, [sky, trees]
 
 
@@ -367,7 +365,7 @@ def _decoration(stage: Stage, slot_y: torch.Tensor, slot_x: torch.Tensor) -> Lay
         pond[..., None, None], paints(bark, water, white, opacity=(120, 255, 255)), paints(bark, leaf, white)
     )
     sprites = torch.where(pond, stage.sprite("circle", y), stage.sprite("tree", y))
-    return Layer(y, x, height * there, side, sprites, colours, extent=(106, 106))
+    return Layer(y, x, height * there, side, sprites, colours)
 
 
 def _packet(
@@ -383,7 +381,7 @@ def _packet(
     foil = torch.full_like(body, 255)
     packet = Layer(
         packet_y, packet_x, height * there, width, stage.sprite("packet", tint),
-        paints(torch.zeros_like(body), body, foil, opacity=(110, 255, 120)), extent=(SLOT, SLOT),
+        paints(torch.zeros_like(body), body, foil, opacity=(110, 255, 120)),
     )  # fmt: skip
     label_paper = torch.full_like(body, 246) - draws.integers("label/paper", 0, 14)[..., None]
     small = stage.size_index(draws.integers("type", knobs.small[0], min(knobs.small[1], 12) + 1).clamp(max=12))
@@ -418,15 +416,15 @@ def _packet(
     label_height = torch.minimum(bases[:, 3:] + 5, packet_y + height - 7) - label_top
     label = Layer(
         label_top, label_left, label_height * there, width - 14, stage.sprite("solid", tint),
-        paints(label_paper, opacity=(250, 0, 0)), masks=(0,), extent=(SLOT, SLOT),
+        paints(label_paper, opacity=(250, 0, 0)), masks=(0,),
     )  # fmt: skip
     line_boxes, packet_box = print_lines.boxes(), packet.boxes[:, 0]
     listed_box = union(line_boxes[:, 1], line_boxes[:, 2])
     kinds = ("ingredients", "snack", "weight", "packet")
     about = (
-        (answer_of(one, comma, blank, two, comma, blank, three)[:, 0], listed_box, packet_box, print_lines.size[:, 1]),
-        (answer_of(snack_ids[:, 0]), snack.boxes()[:, 0], packet_box, snack.size[:, 0]),
-        (answer_of(weight_ids[:, 0]), line_boxes[:, 3], packet_box, print_lines.size[:, 3]),
+        (answer_of(one, comma, blank, two, comma, blank, three)[:, 0], listed_box, packet_box),
+        (answer_of(snack_ids[:, 0]), snack.boxes()[:, 0], packet_box),
+        (answer_of(weight_ids[:, 0]), line_boxes[:, 3], packet_box),
         (answer_of(choose(COLOUR_NAMES, tint[:, 0])), packet_box),
     )
     questions = ask_all(stage, "zoo", {kind: [] for kind in kinds})
@@ -466,24 +464,24 @@ def zoo(stage: Stage) -> NeedleScene:
     fur = stage.constant(FUR)[kind].view(stage.number, animals, 3, 3)
     fur = (fur + draws.integers("fur", -8, 9, animals)[..., None, None]).clamp(0, 255)
     colours = torch.cat([fur, torch.full_like(fur[..., :1], 255)], -1)
-    beasts = Layer(y, x, side * there, side, stage.sprite_table(ANIMALS)[kind], colours, extent=(108, 108))
+    beasts = Layer(y, x, side * there, side, stage.sprite_table(ANIMALS)[kind], colours)
     black = torch.zeros_like(fur[:, :, 0])
     shadows = Layer(
         y + side * 7 // 8 - 2, x, (side // 5) * there, side, stage.sprite("glow", x),
-        paints(black, opacity=(90, 0, 0)), masks=(0,), extent=(22, 108),
+        paints(black, opacity=(90, 0, 0)), masks=(0,),
     )  # fmt: skip
     sand = stage.colour("sand", stage.constant([206, 188, 138]).expand(stage.number, animals, 3), 10)
     sandy = there & draws.chance("sandy", 60, animals)
     ground = Layer(
         slot_y + SLOT // 2, slot_x - 2, (SLOT // 2) * sandy, torch.full_like(x, SLOT), stage.sprite("glow", x),
-        paints(sand, opacity=(200, 0, 0)), masks=(0,), extent=(SLOT // 2, SLOT),
+        paints(sand, opacity=(200, 0, 0)), masks=(0,),
     )  # fmt: skip
     decoration = [] if slots <= animals + 1 else [_decoration(stage, *corner(order[:, animals + 1 :]))]
     caged = there & draws.chance("caged", 40, animals)
     iron = torch.full_like(black, 74)
     cages = Layer(
         slot_y + 1, slot_x + 2, (SLOT - 3) * caged, torch.full_like(x, SLOT - 4), stage.sprite("bars", x),
-        paints(iron, torch.full_like(black, 200), None, opacity=(255, 255, 0)), masks=(0, 1), extent=(SLOT, SLOT),
+        paints(iron, torch.full_like(black, 200), None, opacity=(255, 255, 0)), masks=(0, 1),
     )  # fmt: skip
 
     packet, text, tasks, marks, named = _packet(stage, *corner(order[:, :1]), packet_there)

@@ -1,0 +1,154 @@
+"""`arr-coc train balancing`: how the sources are weighed, the tensions and the steepness, from a reader's answers.
+
+    arr-coc train outcomes  --seconds 300 --device cuda --folder runs/outcomes --out OUT
+    arr-coc train balancing --seconds 150 --device cuda --folder runs/outcomes --out OUT
+
+What the sources say of every drawn picture is found once; the numbers of a `Law` learn where the balanced map should
+have its mass, by credit through the passes (that of the same folder, where it is there) or with `--rule boxes`. The law
+that ships is the beginning, and it is judged beside: OUT/balancing.json is the law, OUT/record.json has what the reader
+answers from the tokens laid by each, and how far the tensions move, by kind of picture.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import partial
+from statistics import mean, pstdev
+from time import perf_counter
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from arr_coc.balancing.balance import Known, balance_ways
+from arr_coc.balancing.choosing import knowns
+from arr_coc.balancing.law import LAW_NAME, NUMBERS, TENSION_NAMES, Law, read_law
+from arr_coc.core.alphabet import decode
+from arr_coc.core.folders import write_json
+from arr_coc.core.values import JsonObject
+from arr_coc.knowing.scene import Scene
+from arr_coc.knowing.signs import plain_signs
+
+from ..options import option
+from ..worlds.needle import FAMILIES
+from .outcomes import load_reader, share_loss, shares_of
+from .run import Moment, Notes, Schedule, Training, command, say_line
+from .train_outcomes import CREDIT_SHARE, KEEPS, Drawn, Judge, OutcomeOptions, credited, draw
+
+if TYPE_CHECKING:
+    from accelerate import Accelerator
+
+ASKED = ("scorer", "look")  # the sources that are weighed; the centre takes part in any case
+JUDGED = 140  # pictures of a judgement while it learns
+
+
+@dataclass(frozen=True, kw_only=True)
+class BalancingOptions(OutcomeOptions):
+    """Options of the law."""
+
+    rule: str = option("answers", "what is learned from", choices=("answers", "boxes"))
+    taught: int = option(700, "pictures that are learned from, of those that are credited")
+    batch: int = option(16, "pictures a step")
+    learning_rate: float = option(0.03, "of AdamW")
+
+
+def known_of(drawn: Drawn, number: int) -> Known:
+    """What the sources say of one picture, at a quarter of the tokens."""
+    pixels = drawn.asked.pictures[number].permute(1, 2, 0).contiguous().cpu().numpy()
+    query = decode(drawn.asked.question_ids[number])
+    return knowns(Scene(pixels, photos=False, share=KEEPS[0]), query, ASKED, learning=True)[0]
+
+
+def every_known(drawn: Drawn) -> list[Known]:
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        return list(pool.map(partial(known_of, drawn), range(len(drawn))))
+
+
+def at_share(known: Known, keep: float) -> Known:
+    return replace(known, signs=np.append(known.signs[:-1], plain_signs(keep)[-1]))
+
+
+def law_of(numbers: nn.ParameterDict) -> Law:
+    return Law(**{name: numbers[name] for name in NUMBERS})
+
+
+def plain_law(numbers: nn.ParameterDict) -> Law:
+    return Law(**{name: numbers[name].detach().cpu().numpy().copy() for name in NUMBERS})
+
+
+class BalancingTraining(Training[BalancingOptions]):
+    """The numbers of a law; on the processor, whatever reads."""
+
+    def __init__(self, options: BalancingOptions, accelerator: Accelerator) -> None:
+        super().__init__(options, accelerator)
+        began = perf_counter()
+        options.folder.mkdir(parents=True, exist_ok=True)
+        self.reader = load_reader(options.reader, self.device)
+        drawn = draw(options.pictures, options.side, "train", options.seed, self.device, FAMILIES)
+        shares, weights = shares_of(drawn.boxes), drawn.boxes.amax((1, 2))
+        if options.rule == "answers":
+            shares, weights = credited(self.reader, drawn, options, began + CREDIT_SHARE * options.seconds)
+        taught = torch.where(weights > 0)[0][: options.taught]
+        self.shares, self.weights = shares[taught].double().cpu(), weights[taught].double().cpu()
+        self.knowns = every_known(drawn.take(taught))
+        say_line({"doing": "learning", "pictures": len(taught), "seconds": round(perf_counter() - began, 1)})
+        usual = read_law()
+        self.numbers = nn.ParameterDict({name: nn.Parameter(torch.tensor(getattr(usual, name))) for name in NUMBERS})
+        self.modules["law"] = self.numbers
+        self.optimizers.append(torch.optim.AdamW(self.parameters(), lr=options.learning_rate, weight_decay=0.0))
+        self.schedule = Schedule(warm_up=5, decay_from=0.4, floor=0.05)
+
+    def loss(self, at: Moment) -> tuple[Tensor, Notes]:
+        chance = self.chance["chance"]
+        chosen = [chance.randrange(len(self.knowns)) for _ in range(self.options.batch)]
+        return self.loss_of(chosen, [chance.choice(KEEPS) for _ in chosen]), {}
+
+    def loss_of(self, chosen: Sequence[int], keeps: Sequence[float]) -> Tensor:
+        """How far the balanced maps of some pictures are from where they should lie."""
+        law, (rows, cols), maps = law_of(self.numbers), self.shares.shape[1:], []
+        for one, keep in zip(chosen, keeps, strict=True):
+            found = balance_ways(at_share(self.knowns[one], keep), law).map
+            maps.append(F.adaptive_avg_pool2d(found[None, None], (rows, cols))[0, 0])
+        log_mass = torch.stack(maps).clamp_min(1e-6).log()
+        return share_loss(log_mass, self.shares[chosen], self.weights[chosen])
+
+    @torch.no_grad()
+    def judge(self, at: Moment) -> JsonObject:
+        """The loss of the first pictures, at every share."""
+        few = range(min(JUDGED, len(self.knowns)))
+        return {f"taught {keep:g}": float(self.loss_of(few, [keep] * len(few))) for keep in KEEPS}
+
+    def export(self) -> None:
+        write_json(self.options.target / LAW_NAME, plain_law(self.numbers).to_json())
+        write_json(self.options.target / "record.json", self.record())
+
+    def finish(self) -> None:
+        """Judge both laws on test pictures: what is answered, and where the tensions stand."""
+        laws = {"balancing, as it ships": read_law(), f"balancing, from {self.options.rule}": plain_law(self.numbers)}
+        tests = Judge(self.options, self.reader, self.device, sets=("all",))
+        test = tests.sets["all"]
+        known, tensions = every_known(test), {}
+        rows, cols = test.boxes.shape[1:]
+        for name, law in laws.items():
+            for keep in KEEPS:
+                found = [balance_ways(at_share(one, keep), law) for one in known]
+                cells = [F.adaptive_avg_pool2d(torch.tensor(one.map)[None].float(), (rows, cols)) for one in found]
+                tests.judge_maps("all", name, keep, torch.cat(cells).to(self.device))
+            tensions[name] = spread_of([one.tensions for one in found])
+        self.done["judged"] = tests.rows()
+        self.done["tensions"] = tensions
+        self.export()
+
+
+def spread_of(several: Sequence[Mapping[str, float]]) -> JsonObject:
+    """The mean of each tension and its standard deviation."""
+    every = {name: [float(one[name]) for one in several] for name in TENSION_NAMES}
+    return {name: {"mean": round(mean(one), 3), "sd": round(pstdev(one), 3)} for name, one in every.items()}
+
+
+main = command(BalancingTraining, BalancingOptions, __doc__)

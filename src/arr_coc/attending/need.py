@@ -1,0 +1,86 @@
+"""How many tokens a question needs of a picture: what `budget="auto"` stands for.
+
+    need_of(relevance, "How much is the tea?", frame, scale=1.4, most=192)      → Need(8, "it needs the ground of 4 …")
+
+A question about one value lights a few cells, one about a whole scene lights many, and a map that knows nothing is as
+wide as the picture. So the ground of the map is counted, as large as it is read: small print is shown larger and needs
+more. The words of the question come on top: places and numbers of things, whole scenes, and what is at stake.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ..balancing.arousal import GRAVE, keyword_stakes
+from ..core.values import Allocation
+from ..knowing.language.senses import named_phrases
+from ..knowing.language.tables import DATA, read_table
+from .distance import MOST, Distance, cell_heights
+from .frame import Frame, to_cells
+
+# Tokens for every cell of the ground that a question needs, for a picture of up to so many cells, and for every further
+# one: what is large holds more that looks alike. Found on drawn pictures and pages of other seeds than those of
+# docs/concepts/budget.md.
+EACH, REST, SMALL, FURTHER = 0.5, 5.0, 256, 1 / 10
+# The share of the picture that the place and the number of things need, and how much more where stakes are grave.
+SHARES, CAREFUL = {"places": 1 / 16, "counting": 1 / 8}, 2.0
+# Letters of which less is read than this, of what is read at best, are lost; where so much of what a question needs is
+# lost, a note says so.
+READ, LOST = 0.5, 0.25
+# Cells of less relevance, of the highest, are not needed.
+NEEDED = 0.1
+
+
+class Need(NamedTuple):
+    """tokens: to be spent. why: so many."""
+
+    tokens: int
+    why: str
+
+
+def need_of(relevance: np.ndarray, query: str, frame: Frame, *, scale: float, most: int) -> Need:
+    """Count the tokens that a question needs, 1 to `most`.
+
+    relevance: (h, w), where it needs detail. frame: of the picture at scale 1. scale: how many times as large the
+    picture is read.
+    """
+    cells, table = _cells(relevance, frame), read_table(DATA / "senses.toml")
+    # As many cells of the highest relevance hold all of the map.
+    ground = float(cells.sum() / cells.max()) if cells.max() > 0 else float(cells.size)
+    wanted = EACH * ground * scale + REST + FURTHER * max(0, cells.size - SMALL)
+    why = f"it needs the ground of {ground:.0f} cells" + ("" if scale == 1 else f", read {scale:.3g} times as large")
+    for kind, share in SHARES.items():
+        named = named_phrases(query, table[kind])
+        if named and wanted < share * cells.size:
+            wanted, why = share * cells.size, f"{named[0]!r} asks for what is around"
+    stakes, grave = keyword_stakes(query)
+    if stakes >= GRAVE:
+        wanted, why = CAREFUL * wanted, f"{why}, and {CAREFUL:g} times as much for stakes of {grave[0]!r}"
+    if whole := named_phrases(query, table["whole"]):
+        wanted, why = most, f"{whole[0]!r} asks for the whole picture"
+    return Need(min(max(1, round(wanted)), most), why)
+
+
+def lost_letters(relevance: np.ndarray, allocation: Allocation, distance: Distance) -> float:
+    """The height in pixels at which letters are seen that a question needs and the model does not read; 0 where few are
+    lost, or no budget would show them. distance: at which the allocation was made."""
+    if distance.letters is None or distance.grip is None:
+        return 0.0
+    grip, cells = distance.grip, _cells(relevance, _frame(allocation))
+    given, levels = cell_heights(distance.letters.map, *cells.shape), allocation.level_map()
+    seen = given * distance.scale / np.exp2(np.where(levels < 0, levels.max() + 1, levels))
+    # What is read at no distance is not lost by a budget.
+    at_best = np.max([grip.reading(given * times) for times in (distance.scale, 1.0, MOST)], axis=0)
+    needed = np.where((given > 0) & (cells >= NEEDED * cells.max()), cells, 0.0)
+    lost = needed * (grip.reading(seen) < READ) * (at_best >= READ)
+    return float(np.median(seen[lost > 0])) if lost.sum() > LOST * needed.sum() else 0.0
+
+
+def _frame(allocation: Allocation) -> Frame:
+    return Frame((allocation.height, allocation.width), allocation.cell, allocation.canvas)
+
+
+def _cells(relevance: np.ndarray, frame: Frame) -> np.ndarray:
+    return np.asarray(to_cells(np.asarray(relevance, np.float32)[None], frame)[0])

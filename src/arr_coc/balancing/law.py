@@ -1,0 +1,115 @@
+"""The learned numbers of balancing, one set: how much each source is believed for a picture, a question and a budget,
+and the three tensions with what they do. `balancing.json` has those that ship; `ARRCOCVIS` learns its own.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..core.arrays import Array, is_tensor, namespace
+from ..core.errors import InputError, shown
+from ..core.values import JsonObject
+from ..knowing.signs import CONSTANT, SIGNS
+
+LAW_NAME = "balancing.json"
+BUNDLED = Path(__file__).with_name(LAW_NAME)
+# The order of the rows. The middle of the picture is a map that needs no source.
+SOURCES = ("scorer", "photos", "look", "centre", "words")
+TENSION_NAMES = ("compress_particularize", "exploit_explore", "focus_diversify")
+ROWS = {"sources": SOURCES, "maps": SOURCES, "tensions": TENSION_NAMES}
+
+
+@dataclass(frozen=True, eq=False)
+class Law:
+    """Numbers as arrays of float64, or as tensors; the columns of those that read signs are `SIGNS`.
+
+    sources: (5, 12), a logit for each source. maps: (5, 3), what is added by how sharp, sure and shared its map is.
+    middle: added to the centre's logit where the photo map does not speak: in photographs things stand in the middle
+    more often than other sources find them. tensions: (3, 12), a logit for each. steepness: (2,), the logarithm of the
+    power to which the map is raised: a constant, and what the logit of compress ↔ particularize adds. salient: how much
+    exploring adds of what stands out. spread: how much diversifying adds of the distance to the best places."""
+
+    sources: Array
+    maps: Array
+    middle: Array
+    tensions: Array
+    steepness: Array
+    salient: Array
+    spread: Array
+
+    @classmethod
+    def of(cls, found: JsonObject) -> Law:
+        """From JSON. A tension may also be one number, for every picture and question."""
+        rows = {name: [found[name][label] for label in labels] for name, labels in ROWS.items()}
+        rows["tensions"] = [one if isinstance(one, list) else _logit_row(one) for one in rows["tensions"]]
+        law = cls(**{name: np.array({**found, **rows}[name], dtype=np.float64) for name in NUMBERS})
+        shapes = [np.shape(getattr(law, name)) for name in NUMBERS]
+        if shapes != [(5, 12), (5, 3), (), (3, 12), (2,), (), ()]:
+            raise ValueError(f"arrays of shapes {shapes}")
+        return law
+
+    def to_json(self) -> JsonObject:
+        """What `of` reads."""
+        plain = {name: np.asarray(getattr(self, name)).tolist() for name in NUMBERS}
+        rows = {name: dict(zip(labels, plain[name], strict=True)) for name, labels in ROWS.items()}
+        return {"signs": list(SIGNS), **plain, **rows}
+
+    def held(self, tensions: Mapping[str, float]) -> Law:
+        """The same with these tensions for every picture and question."""
+        return Law.of({**self.to_json(), "tensions": dict(tensions)})
+
+    @property
+    def learns(self) -> bool:
+        return is_tensor(self.tensions)
+
+    @property
+    def reads_signs(self) -> bool:
+        """Whether the tensions ask what picture and question are like."""
+        return bool((self.tensions[:, :CONSTANT] != 0).any())
+
+    def named_tensions(self, signs: Array) -> dict[str, Any]:
+        """The tensions in 0–1, of (12,) signs: numbers, or where the law learns, tensors."""
+        values = 1 / (1 + namespace(signs).exp(-(self.tensions @ signs)))
+        return dict(zip(TENSION_NAMES, values if self.learns else values.tolist(), strict=True))
+
+    def steepness_of(self, signs: Array) -> Array:
+        """The power to which the map is raised before tokens are laid by it."""
+        return namespace(signs).exp(self.steepness[0] + self.steepness[1] * (self.tensions[0] @ signs))
+
+
+NUMBERS = tuple(one.name for one in fields(Law))
+
+
+def _logit_row(tension: float) -> list[float]:
+    share = min(1 - 1e-6, max(1e-6, float(tension)))
+    return [float(np.log(share / (1 - share))) if name == "1" else 0.0 for name in SIGNS]
+
+
+def read_law(given: object = None) -> Law:
+    """The law that ships; a `Law` as it is; or that of a folder which `ARRCOCVIS.save_pretrained` or `train balancing`
+    wrote, where what its file does not say stays as it ships."""
+    if isinstance(given, Law):
+        return given
+    if given is not None and not isinstance(given, str | os.PathLike):
+        raise InputError(f"balancing must be a folder or a Law, got {shown(given)}")
+    path = BUNDLED if given is None else Path(given) / LAW_NAME
+    try:
+        return _read(path, os.stat(path).st_mtime_ns)
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        raise InputError(f"{path} holds no law of balancing ({error!r}); give a folder that ARRCOCVIS wrote") from error
+
+
+@lru_cache(maxsize=8)
+def _read(path: Path, changed: int) -> Law:
+    usual, found = (json.loads(one.read_text(encoding="utf-8")) for one in (BUNDLED, path))
+    if not isinstance(found, dict):
+        raise ValueError("not an object")
+    return Law.of({**usual, **found})

@@ -1,0 +1,50 @@
+"""The signs by which sources are chosen and balanced: what a picture, a question and a budget are like."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..pictures.kind import photograph_odds
+from ..texture.type_height import letters_of
+from .language.senses import coupled_words
+from .photos.source import photo_question
+from .scene import Scene
+
+SIGNS = (
+    *("photograph", "grey", "type", "typeless", "reading", "thing", "ground", "colour", "place", "photo thing"),
+    *("1", "budget"),
+)
+CONSTANT = SIGNS.index("1")
+
+
+def plain_signs(share: float = 0.25) -> np.ndarray:
+    """(12,) signs where only the budget is known, as a share of the picture's tokens."""
+    signs = np.zeros(len(SIGNS))
+    signs[CONSTANT], signs[-1] = 1.0, np.log2(4 * share)
+    return signs
+
+
+def signs_of(scene: Scene, query: str) -> np.ndarray:
+    """(12,) what a picture, a question and a budget are like, in the order of `SIGNS`."""
+    pixels = scene.pixels
+    small = pixels[:: max(1, len(pixels) // 128), :: max(1, pixels.shape[1] // 128)].astype(np.int16)
+    colourful = float((small.max(2) - small.min(2)).mean()) / 32
+    letters = letters_of(pixels)
+    boxes = letters.boxes
+    ground = ((boxes[:, 2] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 1])).sum() / (pixels.shape[0] * pixels.shape[1])
+    plain, named = coupled_words(query), photo_question(query)
+    reading = bool(set(plain.reading) - {part for word in named.words for part in word.split("-")})
+    odds = float(np.clip(photograph_odds(pixels) / 4, -2, 2))
+    signs = {
+        "photograph": odds,
+        "grey": float(colourful < 0.1),
+        "type": float(np.sqrt(min(1.0, ground))),
+        "typeless": float(not letters),
+        "reading": float(reading),
+        "thing": float(bool(named.things)),
+        "ground": float(bool(named.grounds)),
+        "colour": float(bool(plain.colour_names)),
+        "place": float(named.side is not None),
+        "photo thing": max(0.0, odds) * bool(named.things),
+    }
+    return np.array([*signs.values(), *plain_signs(scene.share)[len(signs) :]])
