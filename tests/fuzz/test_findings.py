@@ -151,6 +151,20 @@ def test_an_allocation_of_a_picture_beyond_all_pictures(side: str) -> None:
         arr_coc.Allocation.from_json(document)
 
 
+@pytest.mark.parametrize("value", [10**400, float("nan"), float("-inf"), "1", True, None])
+def test_ways_and_tensions_that_are_no_numbers(value: object) -> None:
+    document = arr_coc.look(PICTURE, "red", 3, relevance="look").to_json()
+    for given in ({"ways": {"propositional": {"detail": value}}}, {"tensions": {"focus_diversify": value}}):
+        with pytest.raises(InputError):
+            arr_coc.Allocation.from_json({**document, **given})
+
+
+def test_words_of_a_page_that_is_wider_than_any_number_of_single_precision(tmp_path: Path) -> None:
+    page = f"<div class='ocr_page' title='bbox 0 0 6{'0' * 150} 400'><span class='ocrx_word' title='bbox 5 5 90 40'>Total"
+    (tmp_path / "words.hocr").write_text(page + "</span></div>")
+    assert arr_coc.look(PICTURE, "the total", 3, words=tmp_path / "words.hocr").tokens == 3
+
+
 def test_records_with_half_a_character_or_a_name_longer_than_any_file(tmp_path: Path) -> None:
     from arr_coc.app.batch.rows import Todo
     from arr_coc_lab.train.own_data import read_own

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -15,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .errors import InputError, frozen, of_kind, positive, shown, whole, whole_size
+from .errors import InputError, frozen, is_number, of_kind, positive, shown, whole, whole_size
 
 # Schema 2 lets regions overlap; schema 1, in which they tile the picture, is read too.
 SCHEMA = 2
@@ -28,8 +29,11 @@ JsonObject = dict[str, Any]  # an object of JSON: what its keys are and hold, it
 
 
 def numbers(found: Any) -> dict[str, float]:
-    """An object of JSON whose values are numbers."""
-    return {str(name): float(value) for name, value in dict(found).items()}
+    """An object of JSON whose values are finite numbers."""
+    plain = {str(name): value for name, value in dict(found).items()}
+    if not all(is_number(value) and abs(value) <= sys.float_info.max for value in plain.values()):
+        raise InputError(f"ways and tensions must be finite numbers, got {shown(found)}")
+    return {name: float(value) for name, value in plain.items()}
 
 
 class Region(NamedTuple):

@@ -61,9 +61,8 @@ class Words:
     @cached_property
     def scaled(self) -> np.ndarray:
         """(N, 4) boxes in units of the longer side, so that a height and a width can be compared."""
-        height, width = self.size
-        longest = max(height, width)
-        return self.boxes * np.array([width, height] * 2, dtype=np.float32) / longest
+        height, width = np.array(self.size) / max(self.size)
+        return self.boxes * np.array([width, height] * 2, dtype=np.float32)
 
     @cached_property
     def phrases(self) -> np.ndarray:
