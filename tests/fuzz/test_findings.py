@@ -160,8 +160,8 @@ def test_ways_and_tensions_that_are_no_numbers(value: object) -> None:
 
 
 def test_words_of_a_page_that_is_wider_than_any_number_of_single_precision(tmp_path: Path) -> None:
-    page = f"<div class='ocr_page' title='bbox 0 0 6{'0' * 150} 400'><span class='ocrx_word' title='bbox 5 5 90 40'>Total"
-    (tmp_path / "words.hocr").write_text(page + "</span></div>")
+    word = "<span class='ocrx_word' title='bbox 5 5 90 40'>Total</span>"
+    (tmp_path / "words.hocr").write_text(f"<div class='ocr_page' title='bbox 0 0 6{'0' * 150} 400'>{word}</div>")
     assert arr_coc.look(PICTURE, "the total", 3, words=tmp_path / "words.hocr").tokens == 3
 
 
