@@ -12,7 +12,7 @@ from peers_parts import pictures, scene, shared_scene, tiny_mini, tiny_weights
 
 from arr_coc.attending.tree import build_tree
 from arr_coc_lab.bench.peers.maths import best, stages
-from arr_coc_lab.bench.peers.model import BEFORE, LEVELS, Flow, Inside, PeerScene, PrunableMini, Told
+from arr_coc_lab.bench.peers.model import BEFORE, LEVELS, Flow, Inside, PeerScene, PrunableMini, PrunedInput
 from arr_coc_lab.bench.peers.ways import WAYS, cluster_count, merge_plan, raters_of, sparsified
 from arr_coc_lab.train.swift import cut_patches, run_language, run_tower
 from arr_coc_lab.worlds.needle import render
@@ -25,8 +25,8 @@ MERGES = {"SparseVLM", "VisionZip", "average pooling", "ToMe"}
 class Watching(Inside):
     """What a way does, and what is seen of it: where the visual tokens stand, and the last token's attention."""
 
-    def __init__(self, told: Told) -> None:
-        self.inside, self.places, self.attended = told.inside or Inside(), torch.empty(0), list[torch.Tensor]()
+    def __init__(self, given: PrunedInput) -> None:
+        self.inside, self.places, self.attended = given.inside or Inside(), torch.empty(0), list[torch.Tensor]()
 
     def before(self, index: int, flow: Flow) -> None:
         self.inside.before(index, flow)
@@ -41,9 +41,9 @@ class Watching(Inside):
         self.inside.after(index, flow, query, key)
 
 
-def watched(told: Told, where: PeerScene) -> tuple[Watching, list[int]]:
-    watching = Watching(told)
-    return watching, tiny_mini().language(where, Told(told.visual, watching))[1]
+def watched(given: PrunedInput, where: PeerScene) -> tuple[Watching, list[int]]:
+    watching = Watching(given)
+    return watching, tiny_mini().language(where, PrunedInput(given.visual, watching))[1]
 
 
 def last_places(way, tokens: int, where: PeerScene) -> tuple[torch.Tensor, list[int]]:
@@ -53,7 +53,7 @@ def last_places(way, tokens: int, where: PeerScene) -> tuple[torch.Tensor, list[
 
 def test_the_forward_pass_is_that_of_the_project():
     mini, here = tiny_mini(), scene()
-    hidden, _ = mini.language(here, Told(mini.full(here)))
+    hidden, _ = mini.language(here, PrunedInput(mini.full(here)))
     leaves = here.level(0)
     seen = run_tower(mini.core.visual, cut_patches(pictures().pictures, leaves, 1, torch.float32), leaves, here.grid)
     theirs = run_language(mini.core, seen, here.tails[:, None], leaves, here.grid).said
@@ -79,21 +79,21 @@ def test_a_way_leaves_exactly_the_asked_number_at_true_places(way, tokens):
 @by_name
 def test_tokens_that_are_dropped_after_the_tower_leave_the_others_as_they_were(way):
     mini, here = tiny_mini(), scene()
-    told = way.make(mini, here, 16)
+    given = way.make(mini, here, 16)
     if way.where != "after" or way.name in MERGES:
         pytest.skip("reads or merges otherwise")
     full = mini.full(here)
-    flat = (told.visual.places[..., 0] * 8 + told.visual.places[..., 1]).long()
+    flat = (given.visual.places[..., 0] * 8 + given.visual.places[..., 1]).long()
     assert torch.equal(flat, flat.sort(1).values)
     index = flat[..., None].expand(-1, -1, full.embeds.shape[2])
-    for mine, theirs in zip([told.visual.embeds, *told.visual.planes], [full.embeds, *full.planes], strict=True):
+    for mine, theirs in zip([given.visual.embeds, *given.visual.planes], [full.embeds, *full.planes], strict=True):
         assert torch.equal(mine, theirs.gather(1, index))
 
 
 @by_name
 def test_with_all_tokens_a_way_is_the_untouched_model(way):
     mini, here = tiny_mini(), scene()
-    untouched, _ = mini.language(here, Told(mini.full(here)))
+    untouched, _ = mini.language(here, PrunedInput(mini.full(here)))
     hidden, counts = mini.language(here, way.make(mini, here, here.full))
     assert counts[-1] == here.full
     torch.testing.assert_close(hidden, untouched, atol=1e-4, rtol=1e-4)
@@ -126,7 +126,7 @@ def test_chance_depends_on_the_seed_and_on_nothing_that_ran_before(way):
 
 def test_fastv_keeps_what_the_last_token_attends_to():
     mini, here = tiny_mini(), scene()
-    watching, _ = watched(Told(mini.full(here)), here)
+    watching, _ = watched(PrunedInput(mini.full(here)), here)
     way = next(one for one in WAYS if one.name == "FastV, K = 2")
     places = last_places(way, 8, here)[0]
     kept = (places[..., 0] * 8 + places[..., 1]).long()

@@ -38,7 +38,7 @@ def test_rows_of_the_table_are_the_positions_of_the_library(seed, grids, texts):
         ids += [1] * len(part) + [0] * texts[number + 1]
     expected, after = leaf_positions(torch.tensor([ids]), batch, 1)
     table = halved_table(rotations(torch.arange(ROWS), BASE, SIZE), BASE, ROWS)
-    places, beyond = prompt_places(len(ids), shown[::-1], ROWS, room=ROWS)
+    places, beyond = prompt_places(len(ids), shown[::-1], ROWS, spare=ROWS)
     for axis in range(3):
         torch.testing.assert_close(table[places[axis]], rotations(expected[1 + axis, 0], BASE, SIZE))
     assert len(ids) + beyond == int(after)

@@ -84,14 +84,14 @@ def sample(cell: TextCell, seed: int = SEED) -> Sample | None:
     faces = np.flatnonzero(_glyph_arrays()["held_out"])
     face, label = int(random.choice(faces)), str(random.choice(LABELS))
     worn = bool(cell.number % 2)
-    room, side = 0.94 * cell.side, cell.side
+    inner, side = 0.94 * cell.side, cell.side
     for value in _values(random):
         first, second = line_of(f"{label}:", face, cell.height)[0], line_of(value, face, cell.height)[0]
         gap = round(0.8 * cell.height)
-        across = first.shape[1] + gap + second.shape[1] <= room
+        across = first.shape[1] + gap + second.shape[1] <= inner
         high = first.shape[0] if across else 2 * first.shape[0] + gap
         wide = first.shape[1] + gap + second.shape[1] if across else max(first.shape[1], second.shape[1])
-        if wide <= room and high <= room:
+        if wide <= inner and high <= inner:
             break
     else:
         return None

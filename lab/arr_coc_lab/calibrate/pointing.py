@@ -137,8 +137,8 @@ def look(
         }
         advance(len(batch))
     weights, plain, truth = (torch.cat(column) for column in zip(*parts, strict=True))
-    told = truth.sum(1) > 0
-    return HeadAttention(weights[told], plain[told], truth[told], **layout)
+    known = truth.sum(1) > 0
+    return HeadAttention(weights[known], plain[known], truth[known], **layout)
 
 
 def chat_inputs(processor: Any, pictures: Sequence[Sequence[np.ndarray]], questions: Sequence[str]) -> Any:

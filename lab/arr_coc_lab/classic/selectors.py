@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from arr_coc.knowing.scene import Scene
 
 SHIPPED = LAB_WEIGHTS / "classic"
-# Pictures are sensed at this longer side, and seen as so many patches along it, each of SUB × SUB cells.
+# Pictures are sensed at this longer side, and cut into this number of patches along it, each of SUB × SUB cells.
 SENSE_SIDE, PATCHES, SUB = 384, 16, 2
 PATCH_WIDTH = len(MVP13) * SUB * SUB
 NOTHING_ASKED = "what is there"

@@ -186,19 +186,19 @@ class SourceLine:
         own = Options(seed=options.seed, scale=scale, levels=options.levels, max_new_tokens=most)
         answers = [eye.ask(query, first if looks else total, replace(own, relevance=found, strategy=strategy))]
         doubt = answers[0].uncertainty
-        told, words = f"passes: one look, uncertainty {doubt:.2f}", "words: no second look"
+        line, words = f"passes: one look, uncertainty {doubt:.2f}", "words: no second look"
         if looks and doubt >= UNSURE:
             said = f"{query} {answers[0].text}" if self.has("words") else query
             again = open_ground(self.relevance(eye, picture.pixels, said, texture), answers[0], query)
             # What is left over would buy no patch: a second look is an overlay, as in the library's own passes.
             answers.append(eye.ask(query, later, replace(own, relevance=again, strategy="overlay")))
-            told = f"passes: two looks, uncertainty {doubt:.2f} then {answers[1].uncertainty:.2f}; the surest wins"
+            line = f"passes: two looks, uncertainty {doubt:.2f} then {answers[1].uncertainty:.2f}; the surest wins"
             words = f"words: the second look is for {said!r}"
         elif self.has("passes") and not looks:
-            told += f"; for two, the first needs {LEAST} tokens, two thirds of the budget, which has {total}"
+            line += f"; for two, the first needs {LEAST} tokens, two thirds of the budget, which has {total}"
         answer = surest(answers)
-        told = told if self.has("passes") else "passes: left out"
-        stages = (*found.notes, scale_note(answer.allocation), told, words if self.has("words") else "words: left out")
+        line = line if self.has("passes") else "passes: left out"
+        stages = (*found.notes, scale_note(answer.allocation), line, words if self.has("words") else "words: left out")
         spent = {"know": seconds, **answer.seconds}
         return replace(answer, notes=tuple(dict.fromkeys((*stages, *picture.notes))), seconds=spent)
 
@@ -212,11 +212,11 @@ class SourceLine:
             glance = "glance: the model's attention" if coupling else "glance: this model cannot"
         if texture is not None and self.has("texture"):
             live = len(texture.layout) - len(texture.silent())
-            told = f"{texture.layout.name}, {live} of {len(texture.layout)} channels say something"
+            line = f"{texture.layout.name}, {live} of {len(texture.layout)} channels say something"
         else:
             texture = sense(pixels, LOOK, size=min(SENSE_SIDE, max(pixels.shape[:2])))
-            told = f"left out; {len(texture.layout)} channels of look"
-        notes = [f"texture: {told}", glance]
+            line = f"left out; {len(texture.layout)} channels of look"
+        notes = [f"texture: {line}", glance]
         inside = None
         if self.has("clusters"):
             inside, lines = self.candidates(texture, pixels, query)
@@ -251,8 +251,8 @@ class SourceLine:
         score = balance(*(one[None] for one in (propositional(known), perspectival(known), coupled)))[0]
         own = "cluster_id" in known
         labels = known["cluster_id"].astype(np.int64) if own else labels_on(superpixels(pixels), size)
-        opened, told = open_clusters(labels, score, known["saliency"])
-        return opened, [note, f"clusters: {told}"]
+        opened, line = open_clusters(labels, score, known["saliency"])
+        return opened, [note, f"clusters: {line}"]
 
 
 def glance_coupling(texture: BatchTexture, alike: bool) -> Coupling | None:

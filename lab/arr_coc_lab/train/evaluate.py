@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 
 FAMILIES = ("cards", "forms", "receipts", "scenes", "charts", "signs", "zoo")
-# What `ask` shows unless told otherwise, and what there is without this library.
+# What `ask` shows by default, and what there is without this library.
 ASKED = (("full", 1.0), ("scorer", 0.25))
 SEED = 20
 COLDEST, HOTTEST = 0.1, 20.0

@@ -185,9 +185,9 @@ SMALL, CAPITALS, ADDED = 0.12, 0.08, 0.12
 ADDITIONS = (" Answer in one word.", " Answer briefly.", " Reply with the text only.", " Please.")
 
 
-def reworded(question_ids: Tensor, answer_ids: Tensor, room: int, chance: Tensor, which: Tensor) -> Tensor:
+def reworded(question_ids: Tensor, answer_ids: Tensor, space: int, chance: Tensor, which: Tensor) -> Tensor:
     """(B, Q) characters, 0 = padding → (B, Q + 26): some in other letters, some with an addition behind them where
-    `room` tokens of question and answer allow it. chance: (B, 3) in [0, 1), for small letters, capitals and additions;
+    `space` tokens of question and answer allow it. chance: (B, 3) in [0, 1), for small letters, capitals and additions;
     which: (B,) the addition."""
     device = question_ids.device
     small = lower_case(question_ids)
@@ -196,7 +196,7 @@ def reworded(question_ids: Tensor, answer_ids: Tensor, room: int, chance: Tensor
     asked = torch.where(chance[:, 1:2] < CAPITALS, capital, asked)
     table = string_table(ADDITIONS, device)
     length = (question_ids > 0).sum(1, keepdim=True) + (answer_ids > 0).sum(1, keepdim=True)
-    fits = length + TURN_LENGTH + 1 + table.shape[1] <= room
+    fits = length + TURN_LENGTH + 1 + table.shape[1] <= space
     return torch.cat([asked, table[which] * (fits & (chance[:, 2:] < ADDED))], 1)
 
 

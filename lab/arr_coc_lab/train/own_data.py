@@ -2,7 +2,7 @@
 
 A folder with records.jsonl (as `needle --export` and `pages` write it), a .jsonl file, or a .parquet file (image: a
 path, or the bytes of a picture). Paths are relative to the file. Boxes are x0, y0, x1, y1 in 0–1 of the picture. What
-cannot be used is told once, with its line, and skipped.
+cannot be used is reported once, with its line, and skipped.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from arr_coc.pictures.ocr import ocr_words
 from arr_coc.pictures.words import Words, as_words
 
 RECORDS = "records.jsonl"
-SHOWN = 20  # bad records that are told one by one
+SHOWN = 20  # bad records that are listed one by one
 HELD = 256  # decoded pictures that are kept in memory
 # A box this much beyond the picture is rounding; the rest is a mistake, mostly pixels where shares are meant.
 ROUNDING = 0.005
-THINNEST = 1e-5  # records are written with so many digits: a box must not vanish between two readings
+THINNEST = 1e-5  # records are written with few digits: a box must not vanish between two readings
 MOST_MARKED = 0.9  # boxes over so much of a picture leave one class only
 MOST_PLACES = 3  # an answer that stands at more places tells nothing about where to look
 HELD_OUT = 0.2
@@ -214,7 +214,7 @@ def spelt(text: str) -> str:
 
 
 def read_own(path: str | Path, source: str = "boxes", *, say: Callable[[str], None] = tell_aside) -> OwnData:
-    """The records that can be learned from, the others told once by `say`.
+    """The records that can be learned from, the others reported once by `say`.
 
     source: what must be known of each: its boxes; its answer ("outcomes"); or the answer and words among which it
     stands ("words": those of the record, else by OCR), from which its boxes are made."""

@@ -163,8 +163,8 @@ class PrintWorld:
         nothing = constant([IDS["-"], *[0] * (ANSWER - 1)], self.device)
         answers = torch.where(good[:, None, None], of(answer.ids)[..., :ANSWER], nothing)
         named_by = (of(label.ids)[..., :NAMED], of(second.ids)[..., :NAMED])
-        room = TAIL - TURN_LENGTH - 1 - (answers > 0).sum(-1)
-        question = ask(kept, self.bank.rows, *named_by, wordings.gather(1, order), room)
+        space = TAIL - TURN_LENGTH - 1 - (answers > 0).sum(-1)
+        question = ask(kept, self.bank.rows, *named_by, wordings.gather(1, order), space)
         scale = constant([size[1], size[0]] * 2, self.device, torch.float32)
 
         def placed(boxes: Tensor) -> Tensor:

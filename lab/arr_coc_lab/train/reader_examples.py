@@ -59,7 +59,7 @@ class ReaderBatch:
     """P pictures of one canvas with K questions each.
 
     pictures: (P, 3, H, W) uint8. tails: (P, K, T) uint8 tokens of question and answer; heard: the same as the reader is
-    told them (`misheard`); said: (P, K, T) bool, the answer's. targets: (P, K, rows, cols) bool, cells that a question
+    given them (`misheard`); said: (P, K, T) bool, the answer's. targets: (P, K, rows, cols) bool, cells that a question
     needs. copied: (P, K, T) int32: where the letter of an answer stands that the picture shows, as the number of its
     sub-cell in raster order; −1 for all other tokens. fine, coarse: (P, h, w) uint8 glyph boards of depth 0 and 1, 255
     for "do not ask". things: (P, rows, cols, classes).
@@ -139,11 +139,11 @@ def reader_batch(
     if words is not None:
         asked = [each._replace(question_ids=ids) for each, ids in zip(asked, words, strict=True)]
     tails = [chat_tail(each.question_ids, each.answer_ids, TAIL) for each in asked]
-    told = torch.stack([tail for tail, _ in tails], 1)
+    heard = torch.stack([tail for tail, _ in tails], 1)
     return ReaderBatch(
         pictures,
-        told,
-        told,
+        heard,
+        heard,
         torch.stack([said for _, said in tails], 1),
         torch.stack([target_cells(each, rows, cols).bool() for each in asked], 1),
         torch.stack([copied_from(glyphs, each, size) for each in asked], 1),
@@ -159,7 +159,7 @@ def written_boards(glyphs: Glyphs, size: tuple[int, int]) -> list[Tensor]:
 
 
 def misheard(batch: ReaderBatch, share: float, generator: torch.Generator) -> ReaderBatch:
-    """The reader is told wrong letters of its own answers, `share` of them on average, of some answers more.
+    """Give the reader wrong letters of its own answers, `share` of them on average, of some answers more.
 
     From "22/07/19" a reader that knows many dates guesses the rest; from "22/x7/q9" it has to look. What it is to say
     stays as it was.
@@ -219,13 +219,13 @@ PRINT = "print"
 
 
 class RingBuffer(Generic[Batch]):
-    """Examples of one shape in a ring with room for `room`: new ones overwrite the oldest.
+    """Examples of one shape in a ring that holds `capacity` examples: new ones overwrite the oldest.
 
     origins: where each stored batch begins, and the plain data it was made from.
     """
 
-    def __init__(self, room: int) -> None:
-        self.room = room
+    def __init__(self, capacity: int) -> None:
+        self.capacity = capacity
         self.filled = 0
         self.added = 0
         self._next = 0
@@ -234,9 +234,9 @@ class RingBuffer(Generic[Batch]):
 
     def add(self, batch: Batch, origin: object = None) -> None:
         number = len(getattr(batch, fields(batch)[0].name))
-        if number > self.room:
-            raise InputError(f"a buffer with room for {self.room} pictures cannot take {number} at once")
-        if self._next + number > self.room:
+        if number > self.capacity:
+            raise InputError(f"a buffer of {self.capacity} pictures cannot take {number} at once")
+        if self._next + number > self.capacity:
             # What does not fit at the end is left as it was; the ring stays one piece of memory.
             self._next = 0
         self._put(batch, self._next, origin)
@@ -248,7 +248,7 @@ class RingBuffer(Generic[Batch]):
         names = [item.name for item in fields(batch)]
         if self._stored is None:
             parts = (getattr(batch, name) for name in names)
-            self._stored = type(batch)(*(part.new_zeros(self.room, *part.shape[1:]) for part in parts))
+            self._stored = type(batch)(*(part.new_zeros(self.capacity, *part.shape[1:]) for part in parts))
         for name in names:
             part = getattr(batch, name)
             getattr(self._stored, name)[at : at + len(part)] = part
@@ -264,13 +264,13 @@ class RingBuffer(Generic[Batch]):
 
     def state(self) -> dict[str, object]:
         """Plain data; origins must be plain themselves."""
-        kept = {"room": self.room, "filled": self.filled, "added": self.added, "next": self._next}
+        kept = {"capacity": self.capacity, "filled": self.filled, "added": self.added, "next": self._next}
         return {**kept, "origins": dict(self.origins)}
 
     @classmethod
     def of_state(cls, state: TrainingState, make: Callable[[Any], Batch]) -> RingBuffer[Batch]:
         """The same buffer, its examples made again."""
-        buffer: RingBuffer[Batch] = cls(state["room"])
+        buffer: RingBuffer[Batch] = cls(state["capacity"])
         for at, origin in state["origins"].items():
             buffer._put(make(origin), at, origin)
         buffer.filled, buffer.added, buffer._next = state["filled"], state["added"], state["next"]
@@ -309,7 +309,7 @@ STAGES = (
     CanvasStage({(128, 128): 0.12, (256, 256): 0.88}, read_well=0.93, at_latest=0.25),
     CanvasStage({(256, 256): 0.10, (512, 512): 0.60, (768, 768): 0.16, (1024, 1024): 0.14}),
 )
-# A step reads about so many patches, and its language model about so many tokens: small enough for many steps, large
+# Patches that a step reads, and tokens of its language model, about: small enough for many steps, large
 # enough that the device never waits for the processor.
 PATCHES_A_STEP = 152 * 1024
 TOKENS_A_STEP = 120_000
@@ -341,7 +341,7 @@ def draw_step(stage: int, progress: float, chance: random.Random, largest: int =
 
 
 def pictures_a_step(size: tuple[int, int], kind: Kind) -> int:
-    """So many that a step costs about the same on every canvas and under every allocation."""
+    """The number with which a step costs about the same on every canvas and under every allocation."""
     leaves = budget_of(kind, even_tree_of(size))
     questions = QUESTIONS if kind.name == "full" else 1
     most = PIXELS_A_STEP // (size[0] * size[1])

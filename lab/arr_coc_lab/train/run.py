@@ -65,7 +65,7 @@ class RunOptions:
 
     seconds: float = option(480.0, "how long this run may take, drawing included")
     total: float = option(0.0, "seconds of the whole training, all runs together; 0: those of this run")
-    steps: int = option(0, "end after so many steps, all runs together, and be exactly repeatable; 0: by the time")
+    steps: int = option(0, "steps, all runs together, for an exactly repeatable run; 0: by the time")
     seed: int = option(0, "of every random choice")
     device: str = option("", "cpu, cuda, cuda:1; empty: a GPU where there is one")
     folder: Path = option(Path("runs/train"), "where the checkpoint and the curve are kept")
@@ -140,7 +140,7 @@ class Training(Generic[Own]):
         return self.generators[name]
 
     def fitting(self, most: int, each: float) -> int:
-        """Return how many of `most` things, each of so many seconds, a tenth of a run by the clock has room for."""
+        """Return how many of `most` things of `seconds` each fit into a tenth of a run by the clock."""
         return most if self.options.steps else max(1, min(most, int(self.options.seconds / 10 / each)))
 
     def loss(self, at: Moment) -> tuple[Tensor, Notes]:

@@ -33,7 +33,7 @@ from .print_world import PrintWorld
 Uniform = Callable[..., Tensor]  # shape → numbers in [0, 1)
 BLOCK = 8  # pixels of the blocks whose letters are asked for
 ALPHABET = 97
-# Of one page and one question; a page has at most so many characters worth asking for in a step.
+# Of one page and one question; the most characters of a page that are worth asking for in a step.
 MOST_CHARACTERS, MOST_BOXES, MOST_CONTEXTS = 2400, 8, 4
 # What people add to a question; it must not lead the eye.
 ADDED = ("", *ADDITIONS)

@@ -58,7 +58,7 @@ if TYPE_CHECKING:
 
 Size = tuple[int, int]
 
-# A canvas may be a part of a picture of up to so many cells on a side, and begins at a multiple of so many.
+# A canvas may be a part of a picture with at most this number of cells on a side; it begins at a multiple of the step.
 LARGEST_GRID, GRID_STEP = 64, 8
 # Pictures that letters are judged on.
 JUDGED = 96
@@ -185,8 +185,8 @@ class MiniTraining(Training[MiniOptions]):
         if size not in self.buffers:
             # Canvases that are read less often need fewer pictures, and there are many of them.
             share = min(1.0, 2 * STAGES[self.done["stage"]].canvases[size])
-            room = min(16_384, share * PIXELS_A_BUFFER / (size[0] * size[1]))
-            self.buffers[size] = RingBuffer(max(len(FAMILIES) * len(batch), round(room * self.options.scale)))
+            space = min(16_384, share * PIXELS_A_BUFFER / (size[0] * size[1]))
+            self.buffers[size] = RingBuffer(max(len(FAMILIES) * len(batch), round(space * self.options.scale)))
         self.buffers[size].add(batch, tuple(origin))
         self.stored[size] = self.stored.get(size, 0) + 1
 

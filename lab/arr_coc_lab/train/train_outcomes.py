@@ -15,7 +15,7 @@ scorer's and stay as they are; those that know a question are new.
 | `boxes, aside`, `answers, aside` | without pictures whose question or answer names a category of `ASIDE` |
 
 Every row is judged by what the reader answers from its tokens, on all kinds of questions and on those that name a
-category of `ASIDE`. OUT/results.json has the rows, with n and 95 % intervals; it is written anew behind every training.
+category of `ASIDE`. OUT/results.json has the rows, with n and 95 % intervals; it is written again after every training.
 A stopped run goes on.
 """
 

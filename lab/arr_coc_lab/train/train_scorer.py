@@ -312,7 +312,7 @@ class OwnOptions(RunOptions):
 
     def __post_init__(self) -> None:
         if not 0 <= self.mix < 1:
-            raise InputError(f"--mix {self.mix} leaves no room for your pictures; give 0 or more, below 1")
+            raise InputError(f"--mix {self.mix} leaves no share for your pictures; give 0 or more, below 1")
         if not 0 < self.held_out < 1:
             raise InputError(f"--held-out {self.held_out} must be between 0 and 1")
         if self.canvas < 128 or self.canvas % CELL or self.batch < 1:
@@ -404,7 +404,7 @@ class OwnTraining(MeanTraining[OwnOptions]):
 
     @cached_property
     def judged(self) -> int:
-        """Questions of each kind at a judgement: by the clock, as many as it has room for."""
+        """Questions of each kind at a judgement: by the clock, as many as fit."""
         if not self.options.steps and "judged" not in self.done and self.seen_boxes:
             began = perf_counter()
             self.coverage_alone(self.seen_boxes[0], torch.Generator(self.device))

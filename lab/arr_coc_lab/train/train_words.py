@@ -96,10 +96,10 @@ class Chooser(nn.Module):
         states = self.spell(spelled) + self.know(batch.features)
         for layer in self.layers:
             states = layer(states, batch)
-        told = self.say(self.norm(states)).float()
+        said = self.say(self.norm(states)).float()
         there = batch.there.float()[:, :MOST_PARTS]
-        none = (told[:, :MOST_PARTS, 4] * there).sum(1) / there.sum(1).clamp_min(1)
-        words = told[:, MOST_PARTS:, :4].masked_fill(~batch.there[:, MOST_PARTS:, None], -1e4)
+        none = (said[:, :MOST_PARTS, 4] * there).sum(1) / there.sum(1).clamp_min(1)
+        words = said[:, MOST_PARTS:, :4].masked_fill(~batch.there[:, MOST_PARTS:, None], -1e4)
         last = torch.stack([none, *[torch.full_like(none, -1e4)] * 3], -1)
         return torch.cat([words, last[:, None]], 1)
 
@@ -113,9 +113,9 @@ def loss_of(found: Tensor, batch: Batch) -> Tensor:
     begins = F.cross_entropy(found[:, :, 0], batch.start)
     goes_on = found.new_zeros(())
     for column, target in ((1, batch.right), (2, batch.below)):
-        told = target >= 0
+        said = target >= 0
         each = F.binary_cross_entropy_with_logits(found[:, :-1, column], target.clamp_min(0).float(), reduction="none")
-        goes_on = goes_on + (each * told).sum() / told.sum().clamp_min(1)
+        goes_on = goes_on + (each * said).sum() / said.sum().clamp_min(1)
     named = F.binary_cross_entropy_with_logits(found[:, :-1, 3], batch.named, reduction="none")
     there = batch.there[:, MOST_PARTS:]
     return begins + goes_on + 0.5 * (named * there).sum() / there.sum()
@@ -243,8 +243,8 @@ class WordsTraining(Training[WordsOptions]):
             batch = Batch(*(part.to(self.device) for part in collate([one for *_, one in rows])))
             logits = self.chooser(batch).float().cpu().numpy()
             for row, (layout, kind, one) in enumerate(rows):
-                told = np.concatenate([logits[row, : len(one.board)], logits[row, -1:]])
-                chosen, sure = spans_of(one.board, told)[0]
+                said = np.concatenate([logits[row, : len(one.board)], logits[row, -1:]])
+                chosen, sure = spans_of(one.board, said)[0]
                 wanted = set(one.onward[:, 0].tolist())
                 found.append((layout, kind, set(chosen) == wanted and one.start >= 0, sure, one.read))
         self.chooser.train()

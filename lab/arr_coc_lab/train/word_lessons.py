@@ -370,12 +370,12 @@ def collate(examples: Sequence[Example]) -> Batch:
     named = np.zeros((number, many), np.float32)
     for row, one in enumerate(examples):
         board = ask_board(one.board, one.query, one.seen)
-        told, words = board.asked, len(one.board)
+        asked, words = board.asked, len(one.board)
         for target, values in ((grams, board.grams), (features, board.features)):
-            target[row, :told], target[row, MOST_PARTS : MOST_PARTS + words] = values[:told], values[told:]
-        there[row, :told] = there[row, MOST_PARTS : MOST_PARTS + words] = True
+            target[row, :asked], target[row, MOST_PARTS : MOST_PARTS + words] = values[:asked], values[asked:]
+        there[row, :asked] = there[row, MOST_PARTS : MOST_PARTS + words] = True
         relations[row, :words, :words] = board.relations
-        match[row, :told, :words] = board.match
+        match[row, :asked, :words] = board.match
         start[row] = one.start if one.start >= 0 else many
         if one.start >= 0:
             links[:, row, one.onward[:, 0]] = one.onward[:, 1:].T

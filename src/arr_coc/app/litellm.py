@@ -53,6 +53,6 @@ class Foveate(CustomLogger):
             packed = PackedRequest(reason=str(error))
         # A provider may refuse what it does not know in `metadata`; LiteLLM keeps this to itself.
         key = "metadata" if name == "acompletion" else "litellm_metadata"
-        told = {"tokens": packed.spent, "full": packed.full, "reason": packed.reason}
+        saved = {"tokens": packed.spent, "full": packed.full, "reason": packed.reason}
         changed = {protocol.messages: body[protocol.messages]} if packed.changed else {}
-        return {**kwargs, **changed, key: {**(kwargs.get(key) or {}), "arr_coc": told}}
+        return {**kwargs, **changed, key: {**(kwargs.get(key) or {}), "arr_coc": saved}}

@@ -88,8 +88,8 @@ class PeersWork:
         scene = PeerScene(batch, mini.dtype, seed=self.seed * 7919 + FAMILIES.index(family) * 1_000_003 + start)
         for name, keep in dict.fromkeys((key.system, key.keep) for key in wanted):
             way, tokens = FULL if name == FULL.name else chosen_ways([name])[0], max(1, round(keep * TOKENS))
-            told = way.make(mini, scene, tokens)
-            right, counts = mini.right(scene, told)
+            given = way.make(mini, scene, tokens)
+            right, counts = mini.right(scene, given)
             cost = {"GFLOP": round(counted_cost(self.weights, self.device, self.seed, way, tokens), 3)}
             for number, one in enumerate(right.tolist(), start):
                 key = Key(f"{family} {number}", name, keep)

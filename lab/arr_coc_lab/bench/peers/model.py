@@ -137,14 +137,14 @@ class Inside:
     """What a way does while the language model reads."""
 
     def before(self, index: int, flow: Flow) -> None:
-        """At the door of layer `index`."""
+        """At the input of layer `index`."""
 
     def after(self, index: int, flow: Flow, query: Tensor, key: Tensor) -> None:
         """Behind it, the DeepStack plane added. query, key: the layer's own, (B, heads, L, d), before anything went."""
 
 
 @dataclass
-class Told:
+class PrunedInput:
     """What a way hands to the language model."""
 
     visual: Visual
@@ -156,11 +156,11 @@ class Flow(LanguageWalk):
 
     query, key: of the layer that was last run, (B, heads, L, d), before anything went."""
 
-    def __init__(self, language: Any, told: Told, scene: PeerScene) -> None:
-        self.scene, self.inside = scene, told.inside or Inside()
+    def __init__(self, language: Any, given: PrunedInput, scene: PeerScene) -> None:
+        self.scene, self.inside = scene, given.inside or Inside()
         self.counts: list[int] = []
         self.query = self.key = torch.empty(0)
-        visual, table = told.visual, language.embed_tokens.weight
+        visual, table = given.visual, language.embed_tokens.weight
         batch, device = len(scene), scene.device
         head = torch.stack([table[token] for token in HEAD]).expand(batch, -1, -1)
         text = F.embedding(scene.tails, table)
@@ -396,23 +396,23 @@ class PrunableMini:
 
         return scene.once("relevance", make)
 
-    def language(self, scene: PeerScene, told: Told) -> tuple[Tensor, list[int]]:
+    def language(self, scene: PeerScene, given: PrunedInput) -> tuple[Tensor, list[int]]:
         """Last states of the tails (B, T, D), and the number of visual tokens in every layer."""
-        flow = Flow(self.core.language_model, told, scene)
+        flow = Flow(self.core.language_model, given, scene)
         with own_attention(flow.language, "arr_coc_flow", flow_attention):
             return flow.run()[:, -scene.tails.shape[1] :], flow.counts
 
-    def right(self, scene: PeerScene, told: Told) -> tuple[Tensor, list[int]]:
+    def right(self, scene: PeerScene, given: PrunedInput) -> tuple[Tensor, list[int]]:
         """(B,) bool: every character of the right answer is the likeliest one, which is what greedy decoding saying
         exactly that answer means; and the visual tokens in every layer."""
-        hidden, counts = self.language(scene, told)
+        hidden, counts = self.language(scene, given)
         likeliest = self.model.lm_head(hidden[:, :-1]).argmax(-1)
         return ((likeliest == scene.tails[:, 1:]) | ~scene.said[:, 1:]).all(1), counts
 
 
 # ---- a way of spending fewer visual tokens, as the comparison knows it -----------------------------------------------
 
-Make = Callable[[PrunableMini, PeerScene, int], Told]
+Make = Callable[[PrunableMini, PeerScene, int], PrunedInput]
 # before: the tower reads less. tower: it reads less as it goes. after: tokens go behind it. inside: in the language
 # model. Only the first two spare the tower anything.
 Where = Literal["before", "tower", "after", "inside"]
@@ -420,7 +420,7 @@ Where = Literal["before", "tower", "after", "inside"]
 
 @dataclass(frozen=True)
 class Way:
-    """make: (mini, scene, tokens) → what the language model is told, with that many visual tokens in its last layer.
+    """make: (mini, scene, tokens) → the input of the language model, with that many visual tokens in its last layer.
     more: is it also read at larger budgets, so that there is something to set beside what others spend on the whole
     tower?"""
 

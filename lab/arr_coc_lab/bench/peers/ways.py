@@ -17,21 +17,21 @@ from arr_coc.core.errors import InputError
 from ...classic.controls import permute_along_tree
 from ...train.allocations import target_cells
 from .maths import best, cosines, density_clusters, gather, max_min, others, pool, stages
-from .model import LEVELS, Flow, Inside, Make, PeerScene, PrunableMini, Told, Visual, Way, rows_of
+from .model import LEVELS, Flow, Inside, Make, PeerScene, PrunableMini, PrunedInput, Visual, Way, rows_of
 
 # ---- ours: a map of where to look, an allocator, and a tower that reads only what was allocated ----------------------
 
-LayOut = Callable[[PrunableMini, PeerScene, Tensor, int], Told]
+LayOut = Callable[[PrunableMini, PeerScene, Tensor, int], PrunedInput]
 
 
-def overlaid(mini: PrunableMini, scene: PeerScene, relevance: Tensor, tokens: int) -> Told:
+def overlaid(mini: PrunableMini, scene: PeerScene, relevance: Tensor, tokens: int) -> PrunedInput:
     """(B, rows, cols) relevance → leaves on one another, and what the tower makes of them."""
-    return Told(mini.tower(scene, overlay(relevance, [tokens] * len(scene), levels=LEVELS).cells))
+    return PrunedInput(mini.tower(scene, overlay(relevance, [tokens] * len(scene), levels=LEVELS).cells))
 
 
-def tiled(mini: PrunableMini, scene: PeerScene, relevance: Tensor, tokens: int) -> Told:
+def tiled(mini: PrunableMini, scene: PeerScene, relevance: Tensor, tokens: int) -> PrunedInput:
     tree = build_tree(*scene.grid, LEVELS)
-    return Told(mini.tower(scene, quadtree(relevance, tree, max(tree.floor, tokens)).cells))
+    return PrunedInput(mini.tower(scene, quadtree(relevance, tree, max(tree.floor, tokens)).cells))
 
 
 def by_map(lay_out: LayOut, relevance: Callable[[PrunableMini, PeerScene], Tensor]) -> Make:
@@ -52,7 +52,7 @@ class FastV(Inside):
             flow.keep(best(flow.attention(query, key, *flow.scene.last_row()), self.tokens))
 
 
-def fastv(mini: PrunableMini, scene: PeerScene, tokens: int, layer: int) -> Told:
+def fastv(mini: PrunableMini, scene: PeerScene, tokens: int, layer: int) -> PrunedInput:
     """FastV: after K layers, only the tokens to which the prompt's last token attended most.
 
     Chen et al., "An Image is Worth 1/2 Tokens After Layer 2", ECCV 2024, arXiv 2403.06764.
@@ -61,12 +61,12 @@ def fastv(mini: PrunableMini, scene: PeerScene, tokens: int, layer: int) -> Told
     everything; K = 3 is there because in `mini` the third layer is the first that looks at what was asked about. The
     row of attention is computed beside the layer, where the original takes it from an eager layer.
     """
-    return Told(mini.full(scene), FastV(tokens, layer))
+    return PrunedInput(mini.full(scene), FastV(tokens, layer))
 
 
 # ---- PyramidDrop -----------------------------------------------------------------------------------------------------
 
-DOORS = (1 / 4, 1 / 2, 3 / 4)
+DROPS = (1 / 4, 1 / 2, 3 / 4)
 
 
 @dataclass
@@ -79,18 +79,18 @@ class PyramidDrop(Inside):
             flow.keep(best(flow.attention(query, key, *flow.scene.last_row()), self.counts[index]))
 
 
-def pyramid_drop(mini: PrunableMini, scene: PeerScene, tokens: int) -> Told:
-    """PyramidDrop: the picture shrinks at three doors on the way up.
+def pyramid_drop(mini: PrunableMini, scene: PeerScene, tokens: int) -> PrunedInput:
+    """PyramidDrop: the picture shrinks before three layers.
 
     Xing et al., "PyramidDrop: Accelerating Your Large Vision-Language Models via Pyramid Visual Redundancy
     Reduction", CVPR 2025, arXiv 2410.17247.
     Rule: at a quarter, half and three quarters of the depth the last token's attention in the *coming* layer ranks
     the visual tokens, and an equal share of them goes.
-    Differs: the share is set so that exactly the asked number is left after the third door (the original halves,
-    whatever comes of it); with 5 layers the doors stand before layers 1, 2 and 3, counted from 0.
+    Differs: the share is set so that exactly the asked number is left after the third drop (the original halves,
+    whatever comes of it); with 5 layers tokens are dropped before layers 1, 2 and 3, counted from 0.
     """
-    doors = [int(mini.depth * share) for share in DOORS]
-    return Told(mini.full(scene), PyramidDrop(dict(zip(doors, stages(scene.full, tokens), strict=True))))
+    drops = [int(mini.depth * share) for share in DROPS]
+    return PrunedInput(mini.full(scene), PyramidDrop(dict(zip(drops, stages(scene.full, tokens), strict=True))))
 
 
 # ---- SparseVLM -------------------------------------------------------------------------------------------------------
@@ -145,7 +145,7 @@ def raters_of(mini: PrunableMini, scene: PeerScene) -> Tensor:
     return torch.where(raters.any(1, keepdim=True), raters, scene.prompt)
 
 
-def sparse_vlm(mini: PrunableMini, scene: PeerScene, tokens: int) -> Told:
+def sparse_vlm(mini: PrunableMini, scene: PeerScene, tokens: int) -> PrunedInput:
     """SparseVLM: text tokens that resemble the picture rate it; the best of what goes comes back as clusters.
 
     Zhang et al., "SparseVLM: Visual Token Sparsification for Efficient Vision-Language Model Inference", ICML 2025,
@@ -157,7 +157,7 @@ def sparse_vlm(mini: PrunableMini, scene: PeerScene, tokens: int) -> Told:
     original cuts after 2, 6 and 15 of 32 and takes the numbers from a rank or a table); a cluster stands at its
     members' mean place.
     """
-    return Told(mini.full(scene), SparseVLM(dict(enumerate(stages(scene.full, tokens))), raters_of(mini, scene)))
+    return PrunedInput(mini.full(scene), SparseVLM(dict(enumerate(stages(scene.full, tokens))), raters_of(mini, scene)))
 
 
 # ---- VisionZip -------------------------------------------------------------------------------------------------------
@@ -165,7 +165,7 @@ def sparse_vlm(mini: PrunableMini, scene: PeerScene, tokens: int) -> Told:
 DOMINANT = 54 / 64
 
 
-def visionzip(mini: PrunableMini, scene: PeerScene, tokens: int) -> Told:
+def visionzip(mini: PrunableMini, scene: PeerScene, tokens: int) -> PrunedInput:
     """VisionZip: the tokens that the tower attends to, and a few that stand for the rest.
 
     Yang et al., "VisionZip: Longer is Better but Not Necessary in Vision Language Models", CVPR 2025, arXiv
@@ -181,7 +181,7 @@ def visionzip(mini: PrunableMini, scene: PeerScene, tokens: int) -> Told:
     contextual = tokens - dominant
     chosen = best(mini.received(scene), dominant)
     if not contextual:
-        return Told(full.take(chosen))
+        return PrunedInput(full.take(chosen))
     rest = others(chosen, scene.full)
     target = torch.arange(0, rest.shape[1], max(1, rest.shape[1] // contextual), device=scene.device)[:contextual]
     keys = gather(metric, rest)
@@ -193,13 +193,13 @@ def visionzip(mini: PrunableMini, scene: PeerScene, tokens: int) -> Told:
     weight = member / joined.gather(1, slot).clamp_min(1)
     weight[:, target] = 1
     left = full.take(rest)
-    return Told(full.take(chosen).beside(left.pool(slot, contextual, weight).at(left.places[:, target])))
+    return PrunedInput(full.take(chosen).beside(left.pool(slot, contextual, weight).at(left.places[:, target])))
 
 
 # ---- DivPrune --------------------------------------------------------------------------------------------------------
 
 
-def divprune(mini: PrunableMini, scene: PeerScene, tokens: int) -> Told:
+def divprune(mini: PrunableMini, scene: PeerScene, tokens: int) -> PrunedInput:
     """DivPrune: the subset whose closest two tokens are as far apart as can be.
 
     Alvar et al., "DivPrune: Diversity-based Visual Token Pruning for Large Multimodal Models", CVPR 2025, arXiv
@@ -209,13 +209,13 @@ def divprune(mini: PrunableMini, scene: PeerScene, tokens: int) -> Told:
     Differs: nothing but the model.
     """
     full = mini.full(scene)
-    return Told(full.take(max_min(1 - cosines(full.embeds), tokens)))
+    return PrunedInput(full.take(max_min(1 - cosines(full.embeds), tokens)))
 
 
 # ---- average pooling -------------------------------------------------------------------------------------------------
 
 
-def average_pooling(mini: PrunableMini, scene: PeerScene, tokens: int) -> Told:
+def average_pooling(mini: PrunableMini, scene: PeerScene, tokens: int) -> PrunedInput:
     """Average pooling behind the tower: neighbours become one token, the same number of them everywhere.
 
     Many models do it, trained with it (Gemma 3 pools 4×4 with its projector); here it is done to one that was not.
@@ -227,14 +227,14 @@ def average_pooling(mini: PrunableMini, scene: PeerScene, tokens: int) -> Told:
     wide = area // high
     cell = torch.arange(rows * cols, device=scene.device)
     slot = (cell // cols // high) * (cols // wide) + cell % cols // wide
-    return Told(mini.full(scene).pool(slot.expand(len(scene), -1), tokens))
+    return PrunedInput(mini.full(scene).pool(slot.expand(len(scene), -1), tokens))
 
 
 # ---- ToMe ------------------------------------------------------------------------------------------------------------
 
 
 def merge_plan(full: int, tokens: int, blocks: int) -> list[int]:
-    """So many merges in each block, `tokens` left at the end; the last blocks may have fewer to do."""
+    """Numbers of merges in each block that leave `tokens` at the end; the last blocks may have fewer to do."""
     for constant in range(1, full + 1):
         left, plan = full, []
         for _ in range(blocks):
@@ -245,7 +245,7 @@ def merge_plan(full: int, tokens: int, blocks: int) -> list[int]:
     raise ValueError(f"{blocks} blocks cannot merge {full} tokens into {tokens}")
 
 
-def tome(mini: PrunableMini, scene: PeerScene, tokens: int) -> Told:
+def tome(mini: PrunableMini, scene: PeerScene, tokens: int) -> PrunedInput:
     """ToMe: tokens that are alike become one, block by block, inside the tower.
 
     Bolya et al., "Token Merging: Your ViT But Faster", ICLR 2023, arXiv 2210.09461.
@@ -256,7 +256,7 @@ def tome(mini: PrunableMini, scene: PeerScene, tokens: int) -> Told:
     number after the last block; no block merges more than half.
     """
     plan = merge_plan(scene.full, tokens, len(mini.core.visual.blocks))
-    return Told(mini.tower(scene, scene.level(0), plan))
+    return PrunedInput(mini.tower(scene, scene.level(0), plan))
 
 
 # ---- controls and oracles: without a question, in the wrong places, or with the answer's place known -----------------
@@ -296,14 +296,14 @@ def truth(mini: PrunableMini, scene: PeerScene) -> Tensor:
     return cells + 0.1 * F.avg_pool2d(cells[:, None], 5, stride=1, padding=2)[:, 0]
 
 
-def dropped(mini: PrunableMini, scene: PeerScene, relevance: Tensor, tokens: int) -> Told:
+def dropped(mini: PrunableMini, scene: PeerScene, relevance: Tensor, tokens: int) -> PrunedInput:
     """Everything is encoded, the best tokens by a map stay: what peers do, by another map."""
-    return Told(mini.full(scene).take(best(relevance.flatten(1), tokens)))
+    return PrunedInput(mini.full(scene).take(best(relevance.flatten(1), tokens)))
 
 
 # ---- all of them, in the order of the tables -------------------------------------------------------------------------
 
-FULL = Way("full", "after", lambda mini, scene, tokens: Told(mini.full(scene)))
+FULL = Way("full", "after", lambda mini, scene, tokens: PrunedInput(mini.full(scene)))
 WAYS = (
     Way("scorer + overlay", "before", by_map(overlaid, PrunableMini.relevance), more=True),
     Way("scorer + quadtree", "before", by_map(tiled, PrunableMini.relevance), more=True),

@@ -13,7 +13,7 @@ class Difficulty:
     small: smallest and largest small type, in pixels: readable at full size, not at half.
     large: smallest and largest large type: readable at half size.
     large_share: percent of the texts set in large type.
-    items: at most so many cards, lines, objects, bars or signs; None: as many as the canvas suits.
+    items: the most cards, lines, objects, bars or signs; None: as many as the canvas suits.
     contrast: percent; 100 is black on white, 35 is grey on grey.
     clutter: percent of the places for things that are not asked about that are filled.
     edge: ask only about what lies near the picture's edge, where there is a choice.

@@ -198,10 +198,10 @@ def pairs(
         written = bool(hand) and paper.chance(0.8)
         end = paper.boxes[-1][2] + 0.5 * paper.size
         x = {"beside": tab, "inline": end, "line": max(end, tab if paper.chance(0.5) else end), "far": frame.x1}[style]
-        room = frame.x1 - x if style != "far" else frame.x1 - end
+        space = frame.x1 - x if style != "far" else frame.x1 - end
         if number == empty and style == "line":  # nothing was filled in
             paper.line(x, y + 1.2 * paper.size, frame.x1, y + 1.2 * paper.size)
-        elif paper.extent(value, hand=written) > room and style != "far":
+        elif paper.extent(value, hand=written) > space and style != "far":
             span, y = paper.flow(Area(min(x, frame.x0 + 0.5 * frame.width), y, frame.x1, frame.y1), y, value)
             y -= 1.35 * paper.size
             paper.ask(field.kind, paper.question_about(field), span, label)

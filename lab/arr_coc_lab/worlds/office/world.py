@@ -78,10 +78,10 @@ def make_page(split: str, seed: int, number: int, head: str = "") -> Page:
     while rows or (y < 0.75 * paper.height and filler < 0.45):
         blocks = rows.pop(0) if rows else [source.choice(FILLERS)]
         x, bottoms = margin, []
-        told = [block.split() for block in blocks]
-        shares = [float(parts[1]) if len(parts) > 1 and parts[1][0] == "." else 0.0 for parts in told]
+        weighted = [block.split() for block in blocks]
+        shares = [float(parts[1]) if len(parts) > 1 and parts[1][0] == "." else 0.0 for parts in weighted]
         free = (1 - sum(shares)) / max(1, shares.count(0.0))
-        for parts, share in zip(told, shares, strict=True):
+        for parts, share in zip(weighted, shares, strict=True):
             wide = (share or free) * (paper.width - 2 * margin)
             how = dict(part.split("=") for part in parts[1:] if "=" in part)
             frame = Area(x, y, x + wide - (1.2 * paper.size if len(blocks) > 1 else 0), paper.height - margin)

@@ -141,9 +141,9 @@ def atlas_of(glyphs: dict[str, np.ndarray], device: torch.device | str) -> Print
 def area_sums(texels: np.ndarray, wide: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Texels of N glyphs, row by row, of (N,) widths and heights → (N,) int64 where each glyph's sums begin, and the
     sums, int16. Glyphs of one width and height are summed at once."""
-    area, room = wide * high, (wide + 1) * (high + 1)
-    start, first = np.cumsum(area) - area, np.cumsum(room) - room
-    sums = np.full(int(room.sum()), -OFFSET, np.int16)
+    area, space = wide * high, (wide + 1) * (high + 1)
+    start, first = np.cumsum(area) - area, np.cumsum(space) - space
+    sums = np.full(int(space.sum()), -OFFSET, np.int16)
     shape = wide * 4096 + high
     order = np.argsort(shape, kind="stable")
     for some in np.split(order, np.flatnonzero(np.diff(shape[order])) + 1):

@@ -32,7 +32,7 @@ from .setting import Slots
 
 SMALLEST, LARGEST = 6.0, 64.0
 LINES = 64  # of the longest page
-PITCH = 1.15  # lines of Office World, in its sizes of type: type of any face has room
+PITCH = 1.15  # lines of Office World, in its sizes of type: type of any face has space
 MOST_TEXTS, MOST_ASKED = 192, 24
 # Kinds of questions that name a value, or compare values: the values are others in every picture.
 COMPARING = ("which", "whose", "what", "extreme", "highest", "lowest", "tallest", "peak", "legend")
@@ -129,7 +129,7 @@ def dense(page: PrintLayout) -> None:
             if page.chance(0.1):
                 page.rules.append((column * (wide + gutter), y + 0.1, column * (wide + gutter) + wide, y + 0.1))
                 y += 0.3
-    # Large type leaves room for the first lines only: half of what is asked stands there.
+    # Large type leaves space for the first lines only: half of what is asked stands there.
     near, far = ([place for place, one in enumerate(page.slots) if (one.y < 10) == top] for top in (True, False))
     for slot in page.random.sample(near, min(6, len(near))) + page.random.sample(far, min(6, len(far))):
         page.ask("line", slot, slot, label_words=page.between(1, 2))
@@ -164,7 +164,7 @@ def office(page: PrintLayout) -> None:
     for number, ink in enumerate(inks):
         x, y = place(ink.x + ink.align * length(ink.font, ink.text), ink.y + ink.font.size)
         beside = [other.x for other in inks if other.x > ink.x and abs(other.y - ink.y) < 0.5 * size]
-        room = x if ink.align == 1 else 1.0 if ink.align else (min([*beside, left + wide]) - ink.x) / wide
+        space = x if ink.align == 1 else 1.0 if ink.align else (min([*beside, left + wide]) - ink.x) / wide
         free, kind = number not in fixed, kinds.get(number, "")
         prose = free and not kind and len(ink.text.split()) > 5
         if prose or (free and kind in KINDS):
@@ -173,7 +173,7 @@ def office(page: PrintLayout) -> None:
             row = page.rows.add(plain_text(ink.text), refill=free and bool(kind))
         scale = ink.font.size / size
         how = {"align": ink.align, "scale": scale, "face": scale > 1, "cut": prose}
-        slots.append(page.put(row, x, y, room, free=free and number not in meant, **how))
+        slots.append(page.put(row, x, y, space, free=free and number not in meant, **how))
     for one in page.random.sample(asked, min(MOST_ASKED, len(asked))):
         answer, number = ink_of[one.answer.first], one.answer.end - one.answer.first
         words = {"answer_from": one.answer.first - ink_of.index(answer), "answer_words": number}

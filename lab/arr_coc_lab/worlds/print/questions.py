@@ -87,10 +87,10 @@ def spans(runs: Runs, extent: Tensor, slot: Tensor, first_word: Tensor, words: T
     return Spans(kept.gather(-1, order), torch.stack([left, top, right, bottom], -1), wanted & (ids != SPACE))
 
 
-def ask(facts: Facts, queries: Tensor, label: Tensor, second: Tensor, wording: Tensor, room: Tensor) -> Tensor:
+def ask(facts: Facts, queries: Tensor, label: Tensor, second: Tensor, wording: Tensor, space: Tensor) -> Tensor:
     """(B, F, 96) identifiers of the questions.
 
-    queries: (N, 96) rows of the bank. label, second: (B, F, L) what they name. wording: (B, F) 32 random bits. room:
+    queries: (N, 96) rows of the bank. label, second: (B, F, L) what they name. wording: (B, F) 32 random bits. space:
     (B, F) letters at most; those that would be longer are asked for short.
     """
     group, device = facts.group, label.device
@@ -102,5 +102,5 @@ def ask(facts: Facts, queries: Tensor, label: Tensor, second: Tensor, wording: T
     long = torch.where((facts.query >= 0)[..., None], queries[facts.query.clamp_min(0)].long(), long)
     comma = fill((", {0}",), torch.zeros_like(index), [other], other.shape[-1] + 2) * (facts.second >= 0)[..., None]
     short = fill((SHORT,), torch.zeros_like(index), [named, comma], 96)
-    whole = (long[..., -1] == 0) & ((long > 0).sum(-1) <= room)
+    whole = (long[..., -1] == 0) & ((long > 0).sum(-1) <= space)
     return torch.where(whole[..., None], long, short)

@@ -128,6 +128,6 @@ def without_collisions(runs: Runs, areas: Tensor, size: tuple[int, int]) -> Runs
 
 
 def painted_areas(extent: Tensor) -> Tensor:
-    """(B, R, 4) extents → whole pixels, with a little room at both ends for what hangs over."""
+    """(B, R, 4) extents → whole pixels, with a little space at both ends for what hangs over."""
     wide = extent + constant([-1.5, -0.3, 1.5, 0.3], extent.device)
     return torch.cat([wide[..., :2].floor(), wide[..., 2:].ceil()], -1).long()

@@ -105,7 +105,7 @@ class Store:
     """A folder of parts that are whole or not there, and what is written already.
 
     settings: how rows are made; a folder with rows that were made otherwise is refused. rows, seconds: a part is
-    written when it has so many rows, or when its first row is so old.
+    written when it has this number of rows, or when its first row has this age.
     """
 
     def __init__(self, folder: Path, settings: Mapping[str, object], *, rows: int = ROWS, seconds: float = 0.0) -> None:

@@ -110,8 +110,8 @@ def look_entry(name: str, query: str, look: AnyLook, files: Mapping[str, str]) -
     allocation = look.allocation
     relevance = next((note for note in look.notes if note.startswith("relevance")), "")
     numbers = {"budget": allocation.budget, "tokens": allocation.tokens, "full": allocation.full}
-    told = {"seconds": dict(look.seconds), "notes": list(look.notes), "files": dict(files)}
-    entry = {"image": name, "query": query, "relevance": relevance, **numbers, **told}
+    details = {"seconds": dict(look.seconds), "notes": list(look.notes), "files": dict(files)}
+    entry = {"image": name, "query": query, "relevance": relevance, **numbers, **details}
     return {**entry, "allocation": allocation.to_json()}
 
 

@@ -24,7 +24,7 @@ from ...decide_document import LEFT_OUT
 from .. import web
 from ..web import GONE, Guard, Numbers, Refused, stoppable, too_late, unless_gone
 from .chat import ChatRequest, read_chat
-from .engine import Done, Engine, ServeJob, Told
+from .engine import Done, Engine, Event, ServeJob
 
 CHAT = "/v1/chat/completions"
 # Seconds that open answers have once the server ends; the engine then has a sixth of it for its last batch.
@@ -58,7 +58,7 @@ class Call:
 
     def __init__(self, request: Request, seconds: float) -> None:
         self.request, self.seconds, self.until = request, seconds, time.monotonic() + seconds
-        self.told: asyncio.Queue[Told] = asyncio.Queue()
+        self.events: asyncio.Queue[Event] = asyncio.Queue()
         self.job: ServeJob | None = None
 
     @property
@@ -86,9 +86,9 @@ class Call:
         """Raises `Refused`."""
         loop = asyncio.get_running_loop()
 
-        def tell(item: Told) -> None:
+        def tell(item: Event) -> None:
             with suppress(RuntimeError):  # the loop has ended
-                loop.call_soon_threadsafe(self.told.put_nowait, item)
+                loop.call_soon_threadsafe(self.events.put_nowait, item)
 
         self.job = job = ServeJob(asked, tell, self.until)
         if asked.pages_shown is not None:
@@ -104,7 +104,7 @@ class Call:
         """A piece of the answer, or what is known at its end. Raises `Refused`."""
         try:
             async with asyncio.timeout(self.left):
-                item = await self.told.get()
+                item = await self.events.get()
         except TimeoutError as error:
             raise too_late(self.seconds) from error
         if isinstance(item, Exception):

@@ -54,15 +54,15 @@ class Done:
     batch: int
 
 
-# What a request is told: pieces of its answer and then `Done`; or why it is told no more.
-Told = str | Done | Exception
+# What a request receives: pieces of its answer and then `Done`; or an error, which ends it.
+Event = str | Done | Exception
 
 
 class ServeJob:
     """One request on its way. tell: called from the engine's thread. gone: its client has left. until: when its time is
     over, by `monotonic`."""
 
-    def __init__(self, asked: ChatRequest, tell: Callable[[Told], None], until: float = math.inf) -> None:
+    def __init__(self, asked: ChatRequest, tell: Callable[[Event], None], until: float = math.inf) -> None:
         self.asked, self.tell, self.until = asked, tell, until
         self.arrived, self.gone = monotonic(), False
         self.row: ServeRow | None = None  # what was looked at before its turn
@@ -215,7 +215,7 @@ class Engine(threading.Thread):
                     row.job.tell(RuntimeError("the answer broke off"))
 
     def _attempt(self, job: ServeJob, work: Callable[[ServeJob], Result]) -> Result | None:
-        """What goes wrong with one job is told to that one."""
+        """Report what goes wrong with one job to that job only."""
         try:
             return work(job)
         except Stopped:

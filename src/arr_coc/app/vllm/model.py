@@ -26,7 +26,7 @@ class ArrCocQwen3VL(qwen3_vl.Qwen3VLForConditionalGeneration):
         super().__init__(vllm_config=vllm_config, prefix=prefix)
         longest = vllm_config.model_config.max_model_len
         self.half = add_halves(self.language_model, longest + LEAST_ROOM)
-        self.room = max(self.half - longest, 0)
+        self.spare = max(self.half - longest, 0)
 
     def embed_multimodal(self, **kwargs: Any) -> object:
         """One (leaves, width) tensor for each picture, its DeepStack planes side by side."""
@@ -81,7 +81,7 @@ class ArrCocQwen3VL(qwen3_vl.Qwen3VLForConditionalGeneration):
             )
             for feature in mm_features
         ]
-        return prompt_places(len(input_tokens), pictures, self.half, self.room)
+        return prompt_places(len(input_tokens), pictures, self.half, self.spare)
 
     def get_encoder_cudagraph_config(self) -> object:
         """No graph of the encoder: a captured one knows whole grids only."""

@@ -58,15 +58,15 @@ def halved_table(table: Tensor, base: float, rows: int) -> Tensor:
     return torch.cat([table, more, halves])
 
 
-def prompt_places(length: int, pictures: Sequence[PromptPicture], half: int, room: int) -> tuple[Tensor, int]:
+def prompt_places(length: int, pictures: Sequence[PromptPicture], half: int, spare: int) -> tuple[Tensor, int]:
     """(3, length) int64 rows of the table for every token of a prompt, and how far its end lies beyond its length.
 
-    pictures: in any order. half: the row at which the halves begin. room: rows beyond the longest prompt. Should gaps
+    pictures: in any order. half: the row at which the halves begin. spare: rows beyond the longest prompt. Should gaps
     ask for more, which takes hundreds of pictures, every picture's step is cut, so that no position leaves the table.
     """
     shown = sorted(pictures, key=lambda picture: picture.offset)
     counts = torch.tensor([len(picture.leaves) for picture in shown])
-    most = counts + room // len(shown)
+    most = counts + spare // len(shown)
     spans = torch.minimum(torch.stack([picture.grid.amax() for picture in shown]), most)
     offsets = torch.cat([language_positions(one.leaves, one.grid) for one in shown], dim=1)
     offsets = torch.minimum(offsets, (spans - 1).repeat_interleave(counts))

@@ -47,11 +47,11 @@ def _sheet(stage: Stage, y: torch.Tensor, x: torch.Tensor, tall: torch.Tensor, w
 
 
 def _title(
-    stage: Stage, listed: str, x: torch.Tensor, top: torch.Tensor, room: int, sizes: tuple[int, int], ink: torch.Tensor
+    stage: Stage, listed: str, x: torch.Tensor, top: torch.Tensor, space: int, sizes: tuple[int, int], ink: torch.Tensor
 ) -> Text:
-    """A title of a list of words, in one of these sizes, no wider than the room."""
+    """A title of a list of words, in one of these sizes, no wider than the space."""
     size = stage.size_index(stage.draws.integers("title/size", *sizes))
-    title = Text(any_word(stage, "title", listed), x, top, stage.face("title/face"), size, ink).fitted(room)
+    title = Text(any_word(stage, "title", listed), x, top, stage.face("title/face"), size, ink).fitted(space)
     return replace(title, baseline=top + title.atlas.ascent[title.face, title.size])
 
 
@@ -96,11 +96,11 @@ def cards(stage: Stage) -> NeedleScene:
     number = 1000 + draws.order("number/band", items) * band + draws.integers("number", 0, band, items)
     ids = digits(number, 4) * there[..., None]
     left = shape_x + side + 4
-    room = x + width - 6 - left
+    space = x + width - 6 - left
     size = stage.type_sizes("type", items, largest=28)
     face = stage.face("face", items)
-    text = Text(ids, left, y, face, size, stage.ink("ink", white, items)).fitted(room)
-    text = text.aligned(right=left + text.width() + draws.below("text/x", room - text.width() + 1, items))
+    text = Text(ids, left, y, face, size, stage.ink("ink", white, items)).fitted(space)
+    text = text.aligned(right=left + text.width() + draws.below("text/x", space - text.width() + 1, items))
     cap = text.atlas.cap[text.face, text.size]
     text = Text(text.ids, text.x, y - 1 + ((height + cap) >> 1), face, text.size, text.ink)
 
@@ -190,7 +190,7 @@ def forms(stage: Stage) -> NeedleScene:
     gap = draws.integers("gap", 4, 9) + (0 if nursery else stage.height // 128)
     above_row = above.view(-1, lines, columns).amax(2)
     row_height = above_row + below.view(-1, lines, columns).amax(2) + gap
-    # On a sheet with room to spare the rows stand further apart.
+    # On a sheet with space to spare the rows stand further apart.
     spare = sheet_y + sheet_height - 24 - rule_y - row_height.sum(1, keepdim=True)
     row_height = row_height + draws.below("spread", torch.div(spare, lines, rounding_mode="floor").clamp(0, 28) + 1)
     row_end = row_height.cumsum(1)
@@ -310,8 +310,8 @@ def receipts(stage: Stage) -> NeedleScene:
     line = shop.atlas.height[face, body] + draws.integers("leading", 2, 6 + max(0, stage.height - 512) // 64)
     total_line = torch.maximum(shop.atlas.height[face, total_size] + 6, line)
     rest = header_end + 12 + line * (above + below - 1) + total_line + 30
-    room = torch.div(stage.height - 8 - rest, line, rounding_mode="floor").clamp(1, most)
-    count = torch.minimum(room, draws.integers("count", (most + 1) // 2, most + 1)).clamp(min=1)
+    space = torch.div(stage.height - 8 - rest, line, rounding_mode="floor").clamp(1, most)
+    count = torch.minimum(space, draws.integers("count", (most + 1) // 2, most + 1)).clamp(min=1)
     bought = torch.arange(most, device=device) < count
     prices, right_ids, plain = _written(stage, bought, nursery)
     style = draws.chance("capitals", 40)[..., None]
@@ -458,7 +458,7 @@ def charts(stage: Stage) -> NeedleScene:
     axis_top = stage.constant(AXIS_TOPS)[draws.integers("axis", 0, len(AXIS_TOPS))]
     floor_y = sheet_y + sheet_height - pad - (title.atlas.height[face, stage.size_index(one * 18)] + 4)
     roof_y = title.baseline + (title.height() - title.atlas.ascent[title.face, title.size]) + (4 if tiny else 10)
-    # Room above the highest bar for its number.
+    # Space above the highest bar for its number.
     roof_y = roof_y + title.atlas.height[face, value_size[:, :1]]
     span = (floor_y - roof_y).clamp(min=10)
     ticks, grid = _axis(stage, face, paper, axis_top, (sheet_x + pad, sheet_x + sheet_width - pad), (floor_y, span))

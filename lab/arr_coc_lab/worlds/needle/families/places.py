@@ -201,12 +201,12 @@ def _street(stage: Stage) -> tuple[Background, list[Layer], torch.Tensor]:
         stage.sprite("solid", strips_y), paints(tones), masks=(0,),
     )  # fmt: skip
     # Trees on the pavement, cars on the road: clutter.
-    room = 24 * scale
-    places_along = max(1, stage.width // room)
+    space = 24 * scale
+    places_along = max(1, stage.width // space)
     along = torch.arange(places_along, device=device)
     trees = draws.chance("tree", stage.difficulty.clutter // 2, places_along).long()
     tree_side = draws.integers("tree/side", 56, 90, places_along) * scale // 4
-    tree_x = along * room + draws.below("tree/x", room + 1 - tree_side, places_along)
+    tree_x = along * space + draws.below("tree/x", space + 1 - tree_side, places_along)
     green = stage.colour("tree/green", stage.constant([[74, 122, 62]]).expand(number, places_along, 3), 16)
     brown = torch.zeros_like(green) + stage.constant([94, 70, 50])
     wood = Layer(
@@ -215,7 +215,7 @@ def _street(stage: Stage) -> tuple[Background, list[Layer], torch.Tensor]:
     )  # fmt: skip
     cars = draws.chance("car", stage.difficulty.clutter, places_along).long()
     car_side = draws.integers("car/side", 48, 76, places_along) * scale // 4
-    car_x = along * room + draws.drift("car/x", room - 1 - car_side, places_along)
+    car_x = along * space + draws.drift("car/x", space - 1 - car_side, places_along)
     tint = stage.colour("car/colour", stage.palette(draws.integers("car/tint", 0, len(COLOUR_NAMES), places_along)), 20)
     tint = (tint + 130) // 2  # duller than any sign
     traffic = Layer(
