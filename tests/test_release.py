@@ -43,6 +43,13 @@ def test_only_a_repository_that_the_world_can_open_is_named(address, name):
     assert script("setup.py").repository(address) == name
 
 
+def test_llms_txt_names_pages_that_are_there():
+    text = (ROOT / "docs" / "llms.txt").read_text(encoding="utf-8")
+    links = re.findall(r"\]\(([^)]+)\)", text)
+    assert len(links) > 15
+    assert [link for link in links if not (ROOT / "docs" / link).is_file()] == []
+
+
 def test_every_link_of_the_long_description_is_absolute_and_points_at_a_file():
     shown = script("setup.py").long_description(README, NAME, "v1")
     links = re.findall(r"\]\(([^)]+)\)", shown)
@@ -77,6 +84,7 @@ def test_version_changelog_and_licences_agree():
     changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
     versions = re.findall(r"^## \[([^\]]+)\]", changelog, flags=re.MULTILINE)
     assert project["version"] == arr_coc.__version__
+    assert f"\nversion: {arr_coc.__version__}\n" in (ROOT / "CITATION.cff").read_text(encoding="utf-8")
     assert project["version"] in versions
     assert all((ROOT / path).is_file() for path in project["license-files"])
     assert {"docs", "microscope", "serve", "torch"} <= project["optional-dependencies"].keys()
