@@ -16,7 +16,6 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
-from statistics import mean, pstdev
 from time import perf_counter
 from typing import TYPE_CHECKING
 
@@ -27,24 +26,28 @@ from torch.nn import functional as F
 
 from arr_coc.balancing.balance import Known, balance_ways
 from arr_coc.balancing.choosing import knowns
-from arr_coc.balancing.law import LAW_NAME, NUMBERS, TENSION_NAMES, Law, read_law
+from arr_coc.balancing.law import LAW_NAME, NUMBERS, Law, read_law
 from arr_coc.core.alphabet import decode
 from arr_coc.core.folders import write_json
 from arr_coc.core.values import JsonObject
 from arr_coc.knowing.scene import Scene
-from arr_coc.knowing.signs import plain_signs
+from arr_coc.knowing.signs import plain_signs, signs_of
 
 from ..options import option
 from ..worlds.needle import FAMILIES
+from ..worlds.needle.clips import render_clip
+from ..worlds.office import make_page
 from .outcomes import load_reader, share_loss, shares_of
 from .run import Moment, Notes, Schedule, Training, command, say_line
-from .train_outcomes import CREDIT_SHARE, KEEPS, Drawn, Judge, OutcomeOptions, credited, draw
+from .train_outcomes import CREDIT_SHARE, KEEPS, Drawn, Judge, OutcomeOptions, credited, draw, drawn_part
 
 if TYPE_CHECKING:
     from accelerate import Accelerator
 
 ASKED = ("scorer", "look")  # the sources that are weighed; the centre takes part in any case
 JUDGED = 140  # pictures of a judgement while it learns
+PAGE_QUESTIONS = 5  # of each page of the kind "small print"
+WHOLE = ("Describe the picture", "What is happening here?", "How many things are there?", "Summarize this")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,6 +57,7 @@ class BalancingOptions(OutcomeOptions):
     rule: str = option("answers", "what is learned from", choices=("answers", "boxes"))
     taught: int = option(700, "pictures that are learned from, of those that are credited")
     batch: int = option(16, "pictures a step")
+    kinds: int = option(100, "questions of each kind by which the tensions are shown")
     learning_rate: float = option(0.03, "of AdamW")
 
 
@@ -130,25 +134,60 @@ class BalancingTraining(Training[BalancingOptions]):
     def finish(self) -> None:
         """Judge both laws on test pictures: what is answered, and where the tensions stand."""
         laws = {"balancing, as it ships": read_law(), f"balancing, from {self.options.rule}": plain_law(self.numbers)}
+        kinds = signs_by_kind(self.options.kinds, self.options.side, self.options.seed)
         tests = Judge(self.options, self.reader, self.device, sets=("all",))
         test = tests.sets["all"]
-        known, tensions = every_known(test), {}
+        known = every_known(test)
         rows, cols = test.boxes.shape[1:]
         for name, law in laws.items():
             for keep in KEEPS:
                 found = [balance_ways(at_share(one, keep), law) for one in known]
                 cells = [F.adaptive_avg_pool2d(torch.tensor(one.map)[None].float(), (rows, cols)) for one in found]
                 tests.judge_maps("all", name, keep, torch.cat(cells).to(self.device))
-            tensions[name] = spread_of([one.tensions for one in found])
         self.done["judged"] = tests.rows()
-        self.done["tensions"] = tensions
+        self.done["tensions"] = {name: spread_of(law, kinds) for name, law in laws.items()}
         self.export()
 
 
-def spread_of(several: Sequence[Mapping[str, float]]) -> JsonObject:
-    """The mean of each tension and its standard deviation."""
-    every = {name: [float(one[name]) for one in several] for name in TENSION_NAMES}
-    return {name: {"mean": round(mean(one), 3), "sd": round(pstdev(one), 3)} for name, one in every.items()}
+def signs_by_kind(each: int, side: int, seed: int) -> dict[str, np.ndarray]:
+    """(each, 12) signs of test questions by kind: small print, clutter, motion, one value, whole scene."""
+
+    def asked(drawn: Drawn) -> list[tuple[np.ndarray, str]]:
+        ids, pictures = drawn.asked.question_ids, drawn.asked.pictures.permute(0, 2, 3, 1).contiguous().numpy()
+        return [(picture, decode(row)) for picture, row in zip(pictures, ids, strict=True)]
+
+    def still(*families: str) -> list[tuple[np.ndarray, str]]:
+        return asked(draw(each, side, "test", seed + 2, torch.device("cpu"), families))
+
+    pages = (make_page("val", seed, number) for number in range(-(-each // PAGE_QUESTIONS)))
+    clips = [
+        render_clip(family, range(-(-each // len(FAMILIES))), 2, (side, side), seed, "test") for family in FAMILIES
+    ]
+    kinds = {
+        "small print": [(page.pixels(), one.text) for page in pages for one in page.questions[:PAGE_QUESTIONS]],
+        "clutter": still("signs", "zoo"),
+        "motion": [one for clip in clips for one in asked(drawn_part(clip.frames))[1::2]],
+        "one value": still("cards", "receipts"),
+        "whole scene": [
+            (picture, WHOLE[number % len(WHOLE)]) for number, (picture, _) in enumerate(still("scenes", "charts"))
+        ],
+    }
+    return {
+        kind: np.stack([signs_of(Scene(picture), query) for picture, query in several[:each]])
+        for kind, several in kinds.items()
+    }
+
+
+def spread_of(law: Law, kinds: Mapping[str, np.ndarray]) -> JsonObject:
+    """The mean of each tension and its standard deviation, of each kind and of all."""
+    every = {**kinds, "all": np.concatenate(list(kinds.values()))}
+    return {
+        kind: {
+            name: {"mean": round(float(np.mean(own)), 3), "sd": round(float(np.std(own)), 3)}
+            for name, own in law.named_tensions(signs.T).items()
+        }
+        for kind, signs in every.items()
+    }
 
 
 main = command(BalancingTraining, BalancingOptions, __doc__)
