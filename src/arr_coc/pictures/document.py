@@ -260,7 +260,7 @@ def load_page(source: object, *, longest_side: int | None = None) -> tuple[Pictu
     return replace(picture, notes=notes), words if len(words) else None
 
 
-def is_pdf(source: object) -> TypeGuard[PdfFile]:
+def is_pdf(source: object) -> bool:
     """Whether a source is a PDF, its path or its bytes, by how it begins."""
     if isinstance(source, bytes):
         return b"%PDF-" in source[:1024]
@@ -294,7 +294,7 @@ def pdf_name(file: PdfFile) -> str:
     return "the PDF given" if isinstance(file, bytes) else Path(file).name
 
 
-def _of_pdf(file: PdfFile, pages: PageList) -> Document:
+def _of_pdf(file: Any, pages: PageList) -> Document:
     name, found, notes = pdf_name(file), [], []
     count, sizes = _sizes(file, name, pages)
     for number, (width, height) in sizes.items():
