@@ -16,7 +16,6 @@ from arr_coc.core.folders import (
     MANIFEST,
     RECORD,
     WEIGHTS,
-    changing,
     hash_of,
     read_manifest,
     verify,
@@ -173,9 +172,10 @@ def test_shards_of_an_earlier_export_go_and_other_files_stay(tmp_path):
     with whole_folder(tmp_path) as made:
         for name in ("model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"):
             (made / name).write_text(name)
-    (tmp_path / "glance.json").write_text("{}")
-    with changing(tmp_path / "glance.json"):
-        (tmp_path / "glance.json").write_text("{1}")
+    for text in ("{}", "{1}"):
+        with whole_folder(tmp_path) as made:
+            (made / "glance.json").write_text(text)
+    assert len(read_manifest(tmp_path)) == 3
     with whole_folder(tmp_path) as made:
         (made / "model.safetensors").write_text("all")
     assert sorted(read_manifest(tmp_path)) == ["glance.json", "model.safetensors"]

@@ -18,7 +18,7 @@ from arr_coc.core.errors import InputError
 from arr_coc.core.folders import part_folder
 from arr_coc.core.values import Allocation
 from arr_coc.packing.prices.tables import tokens_for
-from arr_coc.texture.type_height import type_height
+from arr_coc.texture.type_height import letters_of
 from arr_coc_lab.calibrate.gripping import best_of, largest_read, smoothed
 
 MINI = Grip.known("mini")
@@ -41,7 +41,7 @@ def chosen(pixels: np.ndarray, scale="auto", grip=NARROW, tokens: int = 50, **ho
     size = pixels.shape[:2]
     relevance = how.pop("relevance", np.ones((20, 20), np.float32))
     given = {"size": size, "canvas": size, "full": 400, "tokens": tokens, **how}
-    return choose_distance(scale, grip, lambda: type_height(pixels), relevance, **given)
+    return choose_distance(scale, grip, lambda: letters_of(pixels), relevance, **given)
 
 
 def test_the_grip_of_mini_comes_with_it_and_peaks_inside_its_range():
@@ -57,8 +57,8 @@ def test_small_print_is_magnified_large_print_is_reduced_and_the_rest_is_left(em
     found = chosen(sheet(em))
     assert low <= found.scale <= high
     if found.scale != 1:
-        seen = type_height(sheet(em)).median() * found.scale
-        assert NARROW.reading(seen) > NARROW.reading(type_height(sheet(em)).median())
+        seen = letters_of(sheet(em)).median() * found.scale
+        assert NARROW.reading(seen) > NARROW.reading(letters_of(sheet(em)).median())
         assert "times as large" in found.notes[0]
 
 
@@ -84,7 +84,7 @@ def test_everything_is_seen_where_everything_is_paid_for():
 
 
 def test_one_picture_in_two_sizes_is_read_at_one():
-    small, large = (type_height(sheet(em)).median() * chosen(sheet(em), tokens=10).scale for em in (40, 80))
+    small, large = (letters_of(sheet(em)).median() * chosen(sheet(em), tokens=10).scale for em in (40, 80))
     assert small == pytest.approx(large, rel=0.35)
 
 
@@ -134,11 +134,11 @@ def test_what_is_read_as_well_from_afar_gets_fewer_fine_cells_and_the_budget_sta
 
 
 def test_large_print_is_not_seen_finer_than_it_is_read():
-    letters = type_height(sheet(64))
+    letters = letters_of(sheet(64))
     seen = Distance(1.0, letters, NARROW).reading(20, 20)
     assert seen.min() == 0.5
     assert seen.max() == 1.0
-    assert Distance(1.0, type_height(sheet(16)), NARROW).reading(20, 20) is None
+    assert Distance(1.0, letters_of(sheet(16)), NARROW).reading(20, 20) is None
 
 
 # ---- the file --------------------------------------------------------------------------------------------------------

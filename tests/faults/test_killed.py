@@ -21,7 +21,7 @@ from arr_coc.realizing.bundled import Calibration
 
 # `make fuzz` kills more often, by another lot.
 LONG = "ARR_COC_FUZZ_SECONDS" in os.environ
-SEED, KILLS = int(os.environ.get("ARR_COC_FUZZ_SEED", "5")), 12 if LONG else 1
+SEED, KILLS = int(os.environ.get("ARR_COC_FUZZ_SEED", "5")), 12 if LONG else 2
 
 
 @pytest.mark.parametrize("name", list(COMMANDS))

@@ -194,12 +194,12 @@ def words(folder: Path) -> Draw:
         else:
             data = spoil_bytes(chance, texts[kind].encode()) if chance.random() < 0.95 else texts[kind].encode()
         suffix = chance.choice((kind, kind, kind, "txt", "hocr", "json", "tsv", "xml"))
-        size = chance.choice((None, (600, 400), (96, 128), (0, -1)))
+        size = chance.choice(((600, 400), (96, 128), (0, -1)))
 
         def call() -> None:
             path = folder / f"words.{suffix}"
             path.write_bytes(data)
-            found = read_words(path, size=size)
+            found = read_words(path, size)
             arr_coc.look(picture, "What is the total?", 4, relevance="words", words=found)
 
         return f"{suffix} {size} {data!r}", call

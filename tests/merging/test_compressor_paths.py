@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from arr_coc.core.errors import InputError
-from arr_coc_lab.classic.compressor import MultiResolutionCompressor
+from arr_coc_lab.classic.compressor import CompressorConfig, MultiResolutionCompressor
 
 COUNTS = [64, 100, 160, 256, 400]
 
@@ -14,7 +14,7 @@ COUNTS = [64, 100, 160, 256, 400]
 @pytest.fixture
 def module() -> MultiResolutionCompressor:
     torch.manual_seed(0)
-    made = MultiResolutionCompressor(channels=6, width=8)
+    made = MultiResolutionCompressor(CompressorConfig(6, 8))
     for path in made.paths:  # as if it had been trained: untrained, every path averages
         torch.nn.init.normal_(path.refine[2].weight, std=0.3)
     return made
@@ -42,7 +42,7 @@ def test_gradients_reach_the_neck_and_every_used_path_only(module: MultiResoluti
 
 
 def test_before_any_training_it_averages():
-    untrained = MultiResolutionCompressor(6, 6)
+    untrained = MultiResolutionCompressor(CompressorConfig(6, 6))
     patches = features(1, side=16)
     expected = torch.nn.functional.avg_pool2d(patches, 2).flatten(2)[0].T
     assert torch.allclose(untrained(patches, torch.tensor([0])).tokens, expected, atol=1e-6)

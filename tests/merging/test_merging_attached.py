@@ -93,7 +93,7 @@ def test_two_questions_are_two_allocations(name: str, monkeypatch: pytest.Monkey
 
 
 def test_patches_of_the_classic_scale_are_compressed_after_the_encoder():
-    from arr_coc_lab.classic.compressor import MultiResolutionCompressor, compress
+    from arr_coc_lab.classic.compressor import CompressorConfig, MultiResolutionCompressor, compress
 
     name = "qwen2_5_vl"
     model, inputs = build_model(name), large_prompt(name)
@@ -102,7 +102,7 @@ def test_patches_of_the_classic_scale_are_compressed_after_the_encoder():
     width = model.get_input_embeddings().weight.shape[1]
     how: dict[str, Any] = {"strategy": "classic", "budget": 105, "relevance": "detail"}
     made = []
-    trained = MultiResolutionCompressor(width, width)
+    trained = MultiResolutionCompressor(CompressorConfig(width, width))
     with torch.no_grad():
         for path in trained.paths:
             path.refine[2].bias.fill_(3.0)
@@ -118,7 +118,7 @@ def test_patches_of_the_classic_scale_are_compressed_after_the_encoder():
     assert int(changed.sum()) == 100, "every token of the patch passes the compressor, single cells do not"
     other = attach(model, processor(), **how)
     with pytest.raises(InputError, match="the model has"), other:
-        compress(other, MultiResolutionCompressor(3, 3)).prepare(inputs)
+        compress(other, MultiResolutionCompressor(CompressorConfig(3, 3))).prepare(inputs)
 
 
 def large_prompt(name: str) -> dict[str, Any]:

@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image, ImageDraw, ImageFont
 
-from arr_coc.core.errors import InputError
-from arr_coc.texture.type_height import type_height
+from arr_coc.texture.type_height import letters_of
 
 LINES = ("Invoice 4821 of March", "Total amount due", "Reference HX 20391", "Paid in full, thanks")
 
@@ -31,8 +30,7 @@ def capital(em: int) -> int:
 @pytest.mark.parametrize("em", [11, 14, 20, 32, 48])
 @pytest.mark.parametrize("dark", [False, True])
 def test_letters_are_as_tall_as_they_were_drawn(em, dark):
-    found = type_height(sheet(em, dark=dark))
-    assert found.source == "sensed"
+    found = letters_of(sheet(em, dark=dark))
     assert found.median() == pytest.approx(capital(em), rel=0.2)
 
 
@@ -41,7 +39,7 @@ def test_there_is_no_type_in_noise_on_flat_ground_and_in_soft_shapes():
     noise = random.integers(0, 256, (300, 300, 3), dtype=np.uint8)
     soft = np.asarray(Image.fromarray(random.integers(0, 256, (40, 40, 3), dtype=np.uint8)).resize((400, 400)))
     for pixels in (noise, soft, np.full((64, 64, 3), 200, np.uint8), np.zeros((1, 1, 3), np.uint8)):
-        found = type_height(pixels)
+        found = letters_of(pixels)
         assert not found
         assert not found.map.any()
         assert found.median() == 0
@@ -49,9 +47,9 @@ def test_there_is_no_type_in_noise_on_flat_ground_and_in_soft_shapes():
 
 def test_a_reduced_view_tells_the_heights_of_the_picture_as_given():
     pixels = sheet(28)
-    whole = type_height(pixels)
+    whole = letters_of(pixels)
     half = np.asarray(Image.fromarray(pixels).resize((320, 240), Image.Resampling.BOX))
-    seen = type_height(half, size=pixels.shape[:2])
+    seen = letters_of(half, size=pixels.shape[:2])
     assert seen.map.shape == whole.map.shape
     assert seen.median() == pytest.approx(whole.median(), rel=0.2)
 
@@ -60,12 +58,6 @@ def test_a_reduced_view_tells_the_heights_of_the_picture_as_given():
 @settings(max_examples=40, deadline=None)
 def test_any_picture_gets_a_map_of_its_cells(height, width, seed):
     pixels = np.random.default_rng(seed).integers(0, 256, (height, width, 3), dtype=np.uint8)
-    found = type_height(pixels)
+    found = letters_of(pixels)
     assert found.map.shape == (-(-height // 16), -(-width // 16))
     assert (found.map >= 0).all()
-
-
-@pytest.mark.parametrize("wrong", [None, "page.png", np.zeros((4, 4, 3)), np.zeros((0, 4, 3), np.uint8)])
-def test_what_is_no_picture_is_told_in_one_line(wrong):
-    with pytest.raises(InputError, match="letters are looked for in pixels"):
-        type_height(wrong)

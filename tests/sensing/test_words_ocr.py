@@ -102,10 +102,10 @@ def test_blank_paper_has_no_words():
 
 def test_a_damaged_reader_is_a_note_and_never_a_refusal(tmp_path, monkeypatch):
     with pytest.raises(InputError, match="line reader"):
-        LineReader.of(tmp_path)
+        LineReader(tmp_path)
 
     def damaged():
-        return LineReader.of(tmp_path)
+        return LineReader(tmp_path)
 
     monkeypatch.setattr(ocr, "line_reader", damaged)
     found = look(page(ROWS * 3), "What is the total amount?", 0.2)

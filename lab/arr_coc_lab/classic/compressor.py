@@ -61,7 +61,7 @@ class ResolutionPath(nn.Module):
 
 @dataclass(frozen=True)
 class CompressorConfig:
-    """channels: C of the patch features. width: D of the tokens."""
+    """channels: C of the patch features. width: D of the tokens (the language model's hidden size)."""
 
     channels: int
     width: int
@@ -72,9 +72,9 @@ class MultiResolutionCompressor(Pretrained):
 
     config_class = CompressorConfig
 
-    def __init__(self, channels: int, width: int) -> None:
-        """channels: C of the patch features. width: D of the tokens (the language model's hidden size)."""
-        super().__init__(CompressorConfig(channels, width))
+    def __init__(self, config: CompressorConfig) -> None:
+        super().__init__(config)
+        channels, width = config.channels, config.width
         if channels < 1 or width < 1:
             raise InputError(f"channels and width must be positive, got {channels} and {width}")
         self.channels, self.width = channels, width
@@ -83,10 +83,6 @@ class MultiResolutionCompressor(Pretrained):
             for parameter in self.neck.parameters():
                 nn.init.zeros_(parameter) if parameter.ndim == 1 else nn.init.dirac_(parameter)
         self.paths = nn.ModuleList([ResolutionPath(width) for _ in CLASSIC_GRIDS])
-
-    @classmethod
-    def from_config(cls, config: CompressorConfig) -> MultiResolutionCompressor:
-        return cls(config.channels, config.width)
 
     def forward(self, features: Tensor, levels: Tensor) -> RaggedTokens:
         """features (patches, C, h, w), levels (patches,) int64 in 0 … 4 -> `RaggedTokens`, in the input's order."""
@@ -165,7 +161,7 @@ def compress(attachment: Attachment, compressor: MultiResolutionCompressor | Non
 
     def merge(tokens: Tensor, plan: MergePlan) -> Tensor:
         width, merged = tokens.shape[-1], plan.apply(tokens)
-        own = MultiResolutionCompressor(width, width) if compressor is None else compressor
+        own = MultiResolutionCompressor(CompressorConfig(width, width)) if compressor is None else compressor
         places, made = compress_patches(own, tokens, plan)
         return merged.index_copy(0, places.to(merged.device), made.to(merged.dtype))
 

@@ -94,10 +94,8 @@ def command(
 
 def write(place: Path, found: JsonObject) -> str:
     """Write what was measured where glances and scales look for it."""
-    from arr_coc.core.folders import changing, write_json
+    from arr_coc.core.folders import whole_folder, write_json
 
-    with writing(place):
-        place.parent.mkdir(parents=True, exist_ok=True)
-        with changing(place):
-            write_json(place, found)
+    with writing(place), whole_folder(place.parent) as made:
+        write_json(made / place.name, found)
     return str(place)

@@ -19,7 +19,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper
 
-from arr_coc.core.folders import changing
+from arr_coc.core.folders import whole_folder
 
 OPSET, MICROSOFT = 20, "com.microsoft"
 KINDS = {"float32": TensorProto.FLOAT, "int8": TensorProto.INT8, "int64": TensorProto.INT64}
@@ -88,8 +88,10 @@ class GraphWriter:
         results = [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in outputs]
         graph = helper.make_graph(self.nodes, path.stem, self.inputs, results, self.initializers)
         sets = [helper.make_opsetid("", OPSET), helper.make_opsetid(MICROSOFT, 1)]
-        with changing(path):
-            path.write_bytes(helper.make_model(graph, opset_imports=sets, ir_version=9).SerializeToString())
+        with whole_folder(path.parent) as made:
+            (made / path.name).write_bytes(
+                helper.make_model(graph, opset_imports=sets, ir_version=9).SerializeToString()
+            )
 
     def parts(self, value: str, number: int, size: int) -> list[str]:
         """Cut a value (number · size, …) along its first axis."""

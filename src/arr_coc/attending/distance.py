@@ -119,7 +119,7 @@ def choose_distance(
     Args:
         scale: "auto", a number, or None: auto where the grip of the model is known, else 1.
         grip: The model's; None where nothing was measured.
-        letters: Gives the heights of the picture's letters (`type_height`), asked only where they decide.
+        letters: Gives the heights of the picture's letters (`letters_of`), asked only where they decide.
         relevance: (h, w) where the question needs detail; it covers the picture.
         size: (height, width) of the picture as given.
         canvas: The same of what the model sees at scale 1.
@@ -139,7 +139,7 @@ def choose_distance(
     grip = grip or Grip.cautious()
     # The canvas may be a resized picture: letters are counted in its pixels.
     ratio = float(np.sqrt(canvas[0] * canvas[1] / (size[0] * size[1])))
-    found = TypeHeight(found.map * np.float32(ratio), found.boxes, found.heights * ratio, found.source)
+    found = TypeHeight(found.map * np.float32(ratio), found.boxes, found.heights * ratio)
     # What is needed of each row of letters: the most relevant of some places along it.
     high, wide = relevance.shape
     y0, x0, y1, x1 = found.boxes.T

@@ -37,7 +37,7 @@ def sized(size: tuple[int, ...], longest: int, *, grow: bool = False) -> tuple[i
 
 def like(values: np.ndarray, array: Array) -> Array:
     """`values` in the library and on the device of `array`, with a dtype of its own."""
-    return values if isinstance(array, np.ndarray) else sys.modules["torch"].from_numpy(values).to(array.device)
+    return namespace(array).asarray(values, device=array.device)
 
 
 def to_numpy(array: Array) -> np.ndarray:
@@ -58,9 +58,7 @@ def float32(array: Array) -> Array:
 
 def count(number: int, array: Array) -> Array:
     """0 … number - 1 in the library and on the device of `array`."""
-    return (
-        np.arange(number) if isinstance(array, np.ndarray) else sys.modules["torch"].arange(number, device=array.device)
-    )
+    return namespace(array).arange(number, device=array.device)
 
 
 def beside(values: Array, array: Array) -> Array:
@@ -78,8 +76,7 @@ def float64(array: Array) -> Array:
 def zeros(shape: tuple[int, ...], kind: str, array: Array) -> Array:
     """Zeros in the library and on the device of `array`."""
     library = namespace(array)
-    place = {} if library is np else {"device": array.device}
-    return library.zeros(shape, dtype=getattr(library, kind), **place)
+    return library.zeros(shape, dtype=getattr(library, kind), device=array.device)
 
 
 def pad_end(grid: Array, bottom: int, right: int) -> Array:
@@ -92,11 +89,10 @@ def pad_end(grid: Array, bottom: int, right: int) -> Array:
 
 
 def pad_edge(grid: Array) -> Array:
-    """(h, w) or (B, h, w) with its edge repeated once on every side."""
-    if isinstance(grid, np.ndarray):
-        return np.pad(grid, [(0, 0)] * (grid.ndim - 2) + [(1, 1), (1, 1)], mode="edge")
-    functional = sys.modules["torch"].nn.functional
-    return functional.pad(grid[None], (1, 1, 1, 1), mode="replicate")[0]
+    """(…, h, w) with its edge repeated once on every side."""
+    join = namespace(grid).concatenate
+    grid = join([grid[..., :1], grid, grid[..., -1:]], axis=-1)
+    return join([grid[..., :1, :], grid, grid[..., -1:, :]], axis=-2)
 
 
 def doubled(grid: Array, rows: int, cols: int) -> Array:
@@ -106,9 +102,7 @@ def doubled(grid: Array, rows: int, cols: int) -> Array:
 
 def largest_first(rows: Array, count: int) -> Array:
     """(B, N) → (B, count) indices of the largest values; the earlier position comes first among equals."""
-    if isinstance(rows, np.ndarray):
-        return np.argsort(-rows, axis=1, kind="stable")[:, :count]
-    return rows.argsort(dim=1, descending=True, stable=True)[:, :count]
+    return (-rows).argsort(stable=True)[:, :count]
 
 
 def marked(index: Array, width: int) -> Array:

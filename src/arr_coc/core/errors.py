@@ -139,19 +139,14 @@ def frozen(value: object, name: str, kind: type[np.generic]) -> np.ndarray:
 
     try:
         array = np.asarray(value)
+        largest = np.abs(array.astype(np.float64, casting="same_kind")).max(initial=0.0)
     except (TypeError, ValueError, OverflowError) as error:
         raise InputError(f"{name} must be numbers, got {shown(value)}") from error
-    if array.dtype.kind not in "iuf" and array.size:
-        raise InputError(f"{name} must be numbers, got {shown(value)}")
     integers = issubclass(kind, np.integer)
-    if array.dtype != kind:
-        limit = np.iinfo(np.int32).max if integers else np.finfo(np.float32).max
-        if array.size and (not np.isfinite(array).all() or (np.abs(array.astype(np.float64)) > limit).any()):
-            raise InputError(f"{name} contains NaN, infinity or a number that is too large")
-        if integers and array.dtype.kind == "f" and (array != np.rint(array)).any():
-            raise InputError(f"{name} must be whole numbers")
-    elif not integers and not np.isfinite(array).all():
-        raise InputError(f"{name} contains NaN or infinity")
+    if not largest <= (np.iinfo(np.int32).max if integers else np.finfo(np.float32).max):  # nor is NaN
+        raise InputError(f"{name} contains NaN, infinity or a number that is too large")
+    if integers and array.dtype.kind == "f" and (array != np.rint(array)).any():
+        raise InputError(f"{name} must be whole numbers")
     if array.dtype != kind or array.flags.writeable:
         array = array.astype(kind)
         array.flags.writeable = False

@@ -27,24 +27,13 @@ if TYPE_CHECKING:
 
 @contextmanager
 def replacing(path: str | os.PathLike[str]) -> Generator[Path]:
-    """Yield a temporary path beside `path`; on success it takes `path`'s place, on failure it is removed.
-
-    The temporary name keeps the suffix, because image and video writers choose their format by it.
-    """
+    """Yield a path of the same name in a temporary folder beside `path`; on success what was written there takes
+    `path`'s place, on failure it is removed."""
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(prefix=f".{target.stem}-", suffix=target.suffix, dir=target.parent)
-    os.close(handle)
-    temporary = Path(name)
-    try:
-        yield temporary
-        # mkstemp makes files private; a result is meant to be read like any other new file.
-        mask = os.umask(0)
-        os.umask(mask)
-        temporary.chmod(0o666 & ~mask)
-        os.replace(temporary, target)
-    finally:
-        temporary.unlink(missing_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".new-", dir=target.parent) as folder:
+        yield Path(folder, target.name)
+        os.replace(Path(folder, target.name), target)
 
 
 @contextmanager
@@ -162,8 +151,9 @@ def whole_folder(folder: str | Path) -> Generator[Path]:
         made = Path(temporary)
         yield made
         new = {path.name: hash_of(path) for path in sorted(made.iterdir()) if path.name != MANIFEST}
-        # Shards of an earlier export of another size would be read along with the new ones.
-        stale = [path for path in folder.glob("model*.safetensors*") if path.name not in new]
+        # Shards of an earlier export of another size would be read along with new ones.
+        shards = folder.glob("model*.safetensors*") if any(made.glob("model*.safetensors*")) else ()
+        stale = [path for path in shards if path.name not in new]
         kept = {name: found for name, found in read_manifest(folder).items() if (folder / name).is_file()}
         for path in stale:
             kept.pop(path.name, None)
@@ -172,19 +162,6 @@ def whole_folder(folder: str | Path) -> Generator[Path]:
             path.unlink()
         for name in new:
             os.replace(made / name, folder / name)
-
-
-@contextmanager
-def changing(path: str | Path) -> Generator[None]:
-    """Replace one file of a folder inside: the manifest forgets it before and knows it after."""
-    path = Path(path)
-    before = read_manifest(path.parent)
-    others = {name: found for name, found in before.items() if name != path.name}
-    if others != before:
-        _write(path.parent, others)
-    yield
-    if before:
-        _write(path.parent, others | {path.name: hash_of(path)})
 
 
 def hash_of(path: Path) -> str:

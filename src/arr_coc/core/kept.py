@@ -37,9 +37,6 @@ class ByteStore:
         self._values: dict[Hashable, tuple[Any, int]] = {}  # the one used longest ago first
         self._lock = Lock()
 
-    def __reduce__(self) -> tuple[type[ByteStore], tuple[int]]:
-        return ByteStore, (self.most,)  # what it holds belongs to this process
-
     @property
     def size(self) -> int:
         """Bytes of all that is kept."""

@@ -49,11 +49,6 @@ class Pretrained(nn.Module):
             write_json(made / CONFIG_NAME, {"kind": type(self).__name__, **asdict(self.config)})
 
     @classmethod
-    def from_config(cls, config: Any) -> Self:
-        """A new module with these settings; for subclasses whose constructor takes something else than `config`."""
-        return cls(config)
-
-    @classmethod
     def from_pretrained(cls, folder: str | Path) -> Self:
         """Read what `save_pretrained` wrote, ready for use (call `.train()` to go on learning)."""
         folder, kind = Path(folder), cls.__name__
@@ -63,7 +58,7 @@ class Pretrained(nn.Module):
             found = settings.pop("kind", None)
             if found != kind:
                 raise ValueError(f"it holds a {found or 'module of unknown kind'}")
-            module = cls.from_config(cls.config_class(**settings))
+            module = cls(cls.config_class(**settings))
             module.load_state_dict(load_file(folder / WEIGHTS_NAME))
         except (OSError, ValueError, TypeError, AttributeError, RuntimeError, SafetensorError) as error:
             raise InputError(

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import math
 import sys
+from collections import Counter
 from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -221,9 +222,7 @@ class Allocation:
 
     def tokens_by_level(self) -> dict[int, int]:
         """Level → tokens."""
-        levels, inverse = np.unique(self.levels, return_inverse=True)
-        sums = np.bincount(inverse, weights=self.counts, minlength=len(levels))
-        return {int(level): int(total) for level, total in zip(levels, sums, strict=True)}
+        return {level: int(tokens) for level, tokens in enumerate(np.bincount(self.levels, self.counts)) if tokens}
 
     def level_map(self) -> np.ndarray:
         """(rows, cols) int32: the level of each level-0 cell; -1 where nothing looks (sparse strategies)."""
@@ -261,14 +260,17 @@ class Allocation:
             "image": {"height": int(self.height), "width": int(self.width)},
             "regions": [region._asdict() for region in self.regions],
         }
-        height, width = self.canvas or (self.height, self.width)
-        canvas = None if (height, width) == (self.height, self.width) else {"height": height, "width": width}
-        optional = {"sparse": bool(self.sparse), "cell": self.cell, "canvas": canvas, "scale": self.scale,
-                    "notes": list(self.notes), "ways": {way: dict(one) for way, one in self.ways.items()},
-                    "tensions": dict(self.tensions)}  # fmt: skip
-        usual = {"sparse": False, "cell": DEFAULT_CELL, "canvas": None, "scale": 1, "notes": [], "ways": {},
-                 "tensions": {}}  # fmt: skip
-        return document | {name: value for name, value in optional.items() if value != usual[name]}
+        height, width = canvas = self.canvas or (self.height, self.width)
+        optional = {
+            "sparse": bool(self.sparse),
+            "cell": self.cell if self.cell != DEFAULT_CELL else None,
+            "canvas": {"height": height, "width": width} if canvas != (self.height, self.width) else None,
+            "scale": self.scale if self.scale != 1 else None,
+            "notes": list(self.notes),
+            "ways": {way: dict(one) for way, one in self.ways.items()},
+            "tensions": dict(self.tensions),
+        }
+        return document | {name: value for name, value in optional.items() if value}
 
     @classmethod
     def from_json(cls, document: str | bytes | Mapping[str, object]) -> Allocation:
@@ -330,6 +332,10 @@ class PageShare:
     def tokens(self) -> int:
         return 0 if self.allocation is None else self.allocation.tokens
 
+    def to_json(self) -> JsonObject:
+        own = {name: getattr(self, name) for name in ("number", "name", "full", "tokens", "why", "worth")}
+        return own | {"allocation": None if self.allocation is None else self.allocation.to_json()}
+
 
 @dataclass(frozen=True, eq=False)
 class DocumentAllocation:
@@ -382,17 +388,10 @@ class DocumentAllocation:
 
     def to_json(self) -> JsonObject:
         """This allocation as JSON."""
-        pages = [
-            {
-                **{"number": page.number, "name": page.name, "full": page.full, "tokens": page.tokens, "why": page.why},
-                "worth": page.worth,
-                "allocation": None if page.allocation is None else page.allocation.to_json(),
-            }
-            for page in self.pages
-        ]
-        own = {"name": self.name, "of_pages": self.of_pages, "budget": self.budget, "strategy": self.strategy}
-        told = {"tokens": self.tokens, "full": self.full, "notes": list(self.notes)}
-        return {"document_schema": DOCUMENT_SCHEMA, **own, **told, "pages": pages}
+        names = ("name", "of_pages", "budget", "strategy", "tokens", "full")
+        own = {name: getattr(self, name) for name in names}
+        pages = [page.to_json() for page in self.pages]
+        return {"document_schema": DOCUMENT_SCHEMA, **own, "notes": list(self.notes), "pages": pages}
 
 
 @contextmanager
@@ -405,8 +404,7 @@ def timed(seconds: dict[str, float], stage: str) -> Generator[None]:
 
 def summed(parts: Iterable[Mapping[str, float]]) -> dict[str, float]:
     """Seconds of several, stage by stage."""
-    total: dict[str, float] = {}
+    total: Counter[str] = Counter()
     for part in parts:
-        for stage, spent in part.items():
-            total[stage] = total.get(stage, 0.0) + spent
-    return total
+        total.update(part)
+    return dict(total)

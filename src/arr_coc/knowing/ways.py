@@ -24,7 +24,7 @@ def perspectival(texture: Texture) -> Array:
     score = texture["saliency"] * (1 - PERIPHERY_LOSS * texture["eccentricity"])
     if "motion" in texture:
         score = score + texture["motion"]
-    return texture.ops.clip(score)
+    return score.clip(0, 1)
 
 
 # ---- propositional knowing: what is there to be read -----------------------------------------------------------------
@@ -53,12 +53,12 @@ def propositional(texture: Texture) -> Array:
     block = max(1, max(size) // BLOCKS_ALONG)
     grid = (-(-size[0] // block), -(-size[1] // block))
     entropy = _gradient_entropy(ops, along_x, along_y, block)
-    structure = ops.clip(ops.shrink(strength, grid) / FULL_STRUCTURE)
+    structure = (ops.shrink(strength, grid) / FULL_STRUCTURE).clip(0, 1)
     if "text_regions" in texture:
         structure = namespace(structure).maximum(structure, ops.shrink(texture["text_regions"], grid))
     # Entropy without strength is noise: it counts only as far as there is something for it to be about.
-    score = 0.5 * entropy * ops.clip(structure * 4) + 0.5 * structure
-    return ops.clip(ops.enlarge(score, size))
+    score = 0.5 * entropy * (structure * 4).clip(0, 1) + 0.5 * structure
+    return ops.enlarge(score, size).clip(0, 1)
 
 
 # ---- all three -------------------------------------------------------------------------------------------------------
@@ -129,8 +129,8 @@ def _gradient_entropy(ops: ModuleType, along_x: Array, along_y: Array, block: in
     counts = ops.count_in_blocks(code, DIRECTIONS + 1, block)
     # Neighbouring blocks are read together: print straddles any grid.
     nearby = [ops.box(count, 1) for count in counts]
-    total = ops.at_least(sum(nearby), 1e-6)
-    shares = [ops.at_least(near / total, 1e-12) for near in nearby]
+    total = sum(nearby).clip(1e-6)
+    shares = [(near / total).clip(1e-12) for near in nearby]
     return -sum(share * namespace(share).log(share) for share in shares) / log(DIRECTIONS + 1)
 
 

@@ -20,7 +20,7 @@ from importlib import import_module
 from itertools import groupby
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 import numpy as np
 
@@ -107,10 +107,8 @@ class Document:
         Example:
             >>> Document.of("report.pdf", "2-5")  # doctest: +SKIP
         """
-        if isinstance(source, Document):
-            return source if pages is None else source.chosen(pages)
-        found = _listed(source, "all" if pages is None else pages)
-        if pages is not None and _is_gathered(source):
+        found = _of_pdf(source, pages) if is_pdf(source) else _listed(source)
+        if pages is not None and not is_pdf(source):
             found = found.chosen(pages)
         if not found.pages:
             raise InputError(f"{found.name} has no page that can be read; {' '.join(found.notes[:1]) or 'check it'}")
@@ -157,28 +155,28 @@ class Document:
 
 def document_of(source: object, pages: PageList = None) -> Document | None:
     """A document where the source is one: a list, a folder or a PDF; None for one picture."""
-    if isinstance(source, Document) or _is_gathered(source) or b"%PDF-" in head_of(source):
+    if isinstance(source, Document | list | tuple) or _is_folder(source) or is_pdf(source):
         return Document.of(source, pages)
     if pages is not None:
         raise InputError(f"pages={pages!r} are of documents, and this is one picture; leave it out")
     return None
 
 
-def _is_gathered(source: object) -> bool:
-    """Whether a source is a list or a folder, whose pages are counted through."""
-    several = isinstance(source, list | tuple) and not isinstance(source, PdfPlace)
-    return several or (isinstance(source, str | os.PathLike) and os.path.isdir(source))
+def _is_folder(source: object) -> TypeGuard[str | os.PathLike[str]]:
+    return isinstance(source, str | os.PathLike) and os.path.isdir(source)
 
 
-def _listed(source: object, pages: PageList) -> Document:
-    if isinstance(source, list | tuple) and not isinstance(source, PdfPlace):
+def _listed(source: object) -> Document:
+    """All pages of a source."""
+    if isinstance(source, Document):
+        return source
+    if isinstance(source, list | tuple):
         return _gathered(source, "the list")
-    if isinstance(source, str | os.PathLike) and os.path.isdir(source):
+    if _is_folder(source):
         return _gathered(files_in(Path(source)), Path(source).name or str(source))
-    if isinstance(source, str | os.PathLike | bytes) and b"%PDF-" in head_of(source):
-        return _of_pdf(source, pages)
-    name = Path(source).name if isinstance(source, str | os.PathLike) else "picture"
-    name = source.name if isinstance(source, Picture | PdfPlace) else name
+    if is_pdf(source):
+        return _of_pdf(source, None)
+    name = Path(source).name if isinstance(source, str | os.PathLike) else getattr(source, "name", "picture")
     return Document((DocumentPage(1, name, _size_of(source), source),), name, of_pages=1)
 
 
@@ -200,7 +198,7 @@ def _gathered(sources: Sequence[object], name: str) -> Document:
     notes: list[str] = []
     for source in sources:
         try:
-            found = source if isinstance(source, Document) else _listed(source, "all")
+            found = _listed(source)
         except InputError as error:
             notes.append(f"left out: {error}")
             continue
@@ -224,22 +222,18 @@ def _size_of(source: object) -> tuple[int, int]:
     if isinstance(source, str | os.PathLike) and os.path.isfile(source):
         with suppress(InputError):
             return picture_size(source, os.path.basename(source))
-    return source.draw().size if isinstance(source, PdfPlace) else load_picture(source, longest_side=LARGEST_SIDE).size
+    return load_picture(source, longest_side=LARGEST_SIDE).size
 
 
 # ---- PDFs ------------------------------------------------------------------------------------------------------------
 
 
-class PdfPlace(NamedTuple):
+@dataclass(frozen=True)
+class PdfPlace:
     """A page that is drawn when it is asked for. number: from 1."""
 
     path: PdfFile
     number: int
-
-    @property
-    def name(self) -> str:
-        path = Path(pdf_name(self.path))
-        return f"{path.stem}-{self.number}{path.suffix}"
 
     def draw(self, longest_side: int | None = None) -> Picture:
         """Its picture, drawn at a smaller scale where less is asked for."""
@@ -256,10 +250,10 @@ def load_page(source: object, *, longest_side: int | None = None) -> tuple[Pictu
     """A picture, as `load_picture` takes it, and its words where they come with it: of a `PdfPlace`, or of the path
     of a PDF its first page, with a note where there are more."""
     notes: tuple[str, ...] = ()
-    if isinstance(source, str | os.PathLike) and is_pdf(source):
-        count = _sizes(source, pdf_name(source), None)[0]
+    if is_pdf(source):
+        document = Document.of(source, 1)
+        count, source = document.of_pages, document.pages[0].place
         notes = (f"page 1 of {count}: the others are not looked at here",) if count > 1 else ()
-        source = PdfPlace(source, 1)
     if not isinstance(source, PdfPlace):
         return load_picture(source, longest_side=longest_side), None
     picture, words = load_picture(source.draw(), longest_side=longest_side), source.words()
@@ -267,26 +261,21 @@ def load_page(source: object, *, longest_side: int | None = None) -> tuple[Pictu
 
 
 def is_pdf(source: object) -> bool:
-    """Whether a source is the path of a PDF, by its first bytes; of any other kind: no."""
-    return not isinstance(source, bytes) and b"%PDF-" in head_of(source)
-
-
-def head_of(source: object) -> bytes:
-    """The first bytes, of bytes or of the file at a path; none of any other kind, nor of what cannot be read."""
+    """Whether a source is a PDF, its path or its bytes, by how it begins."""
+    if isinstance(source, bytes):
+        return b"%PDF-" in source[:1024]
     if not isinstance(source, str | os.PathLike):
-        return source[:1024] if isinstance(source, bytes) else b""
+        return False
     try:
         with open(source, "rb") as file:
-            return file.read(1024)
+            return b"%PDF-" in file.read(1024)
     except (OSError, ValueError):
-        return b""
+        return False
 
 
 def page_numbers(pages: PageList, count: int, name: str) -> list[int]:
-    """What was asked for ("all", 3, "3", "2-5,7", [1, 3], None: the first) → numbers from 1, in order, each once."""
-    if pages is None:
-        return [1]
-    if isinstance(pages, str) and pages.strip().lower() == "all":
+    """What was asked for (None or "all", 3, "3", "2-5,7", [1, 3]) → numbers from 1, in order, each once."""
+    if pages is None or (isinstance(pages, str) and pages.strip().lower() == "all"):
         return list(range(1, count + 1))
     found: list[int] = []
     several = isinstance(pages, Iterable) and not isinstance(pages, str | bytes)
@@ -305,7 +294,7 @@ def pdf_name(file: PdfFile) -> str:
     return "the PDF given" if isinstance(file, bytes) else Path(file).name
 
 
-def _of_pdf(file: PdfFile, pages: PageList) -> Document:
+def _of_pdf(file: Any, pages: PageList) -> Document:
     name, found, notes = pdf_name(file), [], []
     count, sizes = _sizes(file, name, pages)
     for number, (width, height) in sizes.items():
@@ -353,14 +342,35 @@ def _draw(file: PdfFile, name: str, number: int, longest_side: int | None) -> np
         if not scale:
             raise InputError(f"page {number} of {name} is {width:g} by {height:g} points and cannot be drawn")
         scale *= 1.0 if longest_side is None else min(1.0, longest_side / max(size))
-        drawn = page.render(scale=scale, rev_byteorder=True, draw_annots=True).to_numpy()
-        return np.ascontiguousarray(drawn[..., :3] if drawn.ndim == 3 else np.repeat(drawn[..., None], 3, axis=2))
+        return np.ascontiguousarray(page.render(scale=scale, rev_byteorder=True).to_numpy())
 
 
 @apart
 def _words(file: PdfFile, name: str, number: int) -> Words:
+    """The words of a page's text layer: letters between spaces, in the boxes of their characters."""
+    raw = import_module("pypdfium2.raw")
     with opened_pdf(file, name) as document, opened_page(document, name, number) as page:
-        return page_words(page, f"the text layer of {name}, page {number}")
+        size = float(page.get_height()), float(page.get_width())
+        with closing(page.get_textpage()) as layer:
+            count = layer.count_chars()
+            letters = np.array([raw.FPDFText_GetUnicode(layer, place) for place in range(count)], dtype=np.int64)
+            boxes = np.array([layer.get_charbox(place, loose=True) for place in range(count)]).reshape(-1, 4)
+        corners = _on_screen(raw, page, boxes, size)
+    inked = (letters > 32) & (letters != 0xA0) & (corners[:, 2:] > corners[:, :2]).any(1)
+    # A word ends at a space, and where the next character stands apart: pdfium puts no space between columns.
+    type_size = np.maximum((corners[:, 2:] - corners[:, :2]).max(1), 1e-6)
+    apart = np.zeros(count)
+    apart[1:] = np.maximum(corners[1:, :2] - corners[:-1, 2:], corners[:-1, :2] - corners[1:, 2:]).max(1)
+    begins = inked & ((apart > WORD_GAP * type_size) | ~np.r_[False, inked[:-1]])
+    word, total = np.cumsum(begins)[inked] - 1, int(begins.sum())
+    lows, highs = np.full((total, 2), np.inf), np.full((total, 2), -np.inf)
+    np.minimum.at(lows, word, corners[inked, :2])
+    np.maximum.at(highs, word, corners[inked, 2:])
+    texts = [""] * total
+    for place, letter in zip(word.tolist(), letters[inked].tolist(), strict=True):
+        texts[place] += chr(letter) if letter < 0x110000 and not 0xD800 <= letter < 0xE000 else "�"
+    source = f"the text layer of {name}, page {number}"
+    return make_words(texts, np.concatenate([lows, highs], 1), size=size, source=source)
 
 
 @apart
@@ -421,45 +431,6 @@ def drawn_size(width: float, height: float) -> tuple[float, tuple[int, int]]:
     if min(width, height) * scale < 1 or width * height * scale**2 > MAX_PIXELS:
         return 0.0, (0, 0)
     return scale, (math.ceil(height * scale), math.ceil(width * scale))
-
-
-def page_words(page: pypdfium2.PdfPage, source: str) -> Words:
-    """The words of a page's text layer: letters between spaces, in the boxes of their characters."""
-    raw, size = import_module("pypdfium2.raw"), (float(page.get_height()), float(page.get_width()))
-    with closing(page.get_textpage()) as layer:
-        count = max(0, layer.count_chars())
-        letters = np.array([raw.FPDFText_GetUnicode(layer, place) for place in range(count)], dtype=np.int64)
-        boxes = _char_boxes(raw, layer, count)
-    corners = _on_screen(raw, page, boxes, size)
-    inked = (letters > 32) & (letters != 0xA0) & (corners[:, 2:] > corners[:, :2]).any(1)
-    # A word ends at a space, and where the next character stands apart: pdfium puts no space between columns.
-    type_size = np.maximum((corners[:, 2:] - corners[:, :2]).max(1), 1e-6)
-    apart = np.zeros(count)
-    if count > 1:
-        apart[1:] = np.maximum(corners[1:, :2] - corners[:-1, 2:], corners[:-1, :2] - corners[1:, 2:]).max(1)
-    jump = apart > WORD_GAP * type_size
-    begins = inked & (jump | ~np.r_[False, inked[:-1]]) if count else inked
-    word = np.cumsum(begins)[inked] - 1
-    number = int(begins.sum())
-    if not number:  # a scan
-        return make_words([], np.zeros((0, 4)), size=size, source=source)
-    lows, highs = np.full((number, 2), np.inf), np.full((number, 2), -np.inf)
-    np.minimum.at(lows, word, corners[inked, :2])
-    np.maximum.at(highs, word, corners[inked, 2:])
-    texts = [""] * number
-    for place, letter in zip(word.tolist(), letters[inked].tolist(), strict=True):
-        texts[place] += chr(letter) if letter < 0x110000 and not 0xD800 <= letter < 0xE000 else "�"
-    return make_words(texts, np.concatenate([lows, highs], 1), size=size, source=source)
-
-
-def _char_boxes(raw: ModuleType, layer: pypdfium2.PdfTextPage, count: int) -> np.ndarray:
-    """(count, 4) left, bottom, right, top in the page's own coordinates: loose boxes, as high as their type."""
-    boxes = np.zeros((count, 4))
-    held = raw.FS_RECTF()
-    for place in range(count):
-        if raw.FPDFText_GetLooseCharBox(layer, place, ctypes.byref(held)):
-            boxes[place] = held.left, held.bottom, held.right, held.top
-    return boxes
 
 
 def _on_screen(raw: ModuleType, page: pypdfium2.PdfPage, boxes: np.ndarray, size: tuple[float, float]) -> np.ndarray:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeGuard
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from PIL import ExifTags, Image, ImageOps, UnidentifiedImageError
@@ -83,7 +83,7 @@ def load_picture(source: object, *, max_pixels: int = MAX_PIXELS, longest_side: 
         return _from_file(bytes(source), "the bytes given", max_pixels, longest_side)
     if isinstance(source, Image.Image):
         name = os.path.basename(getattr(source, "filename", "") or "") or "picture"
-        return _from_pil(source, name, name, max_pixels, longest_side)
+        return _from_pil(source, name, max_pixels, longest_side)
     if is_tensor(source):
         if source.is_meta:
             raise InputError(f"a meta tensor of shape {tuple(source.shape)} has no pixels; give one with values")
@@ -149,16 +149,14 @@ def _from_file(file: Any, label: str, max_pixels: int, longest_side: int | None)
             image.close()
             raise Image.DecompressionBombError(f"{image.width}×{image.height}")
     except Image.DecompressionBombError as error:
-        if max_pixels == MAX_PIXELS and longest_side is not None and can_read_regions(file):
-            height, width = region_size(file)
-            pixels = _reduced_by_regions(file, longest_side)
-            return Picture(pixels, os.path.basename(label), height, width, ("read by regions, and reduced",))
+        known = isinstance(file, Path) and find_spec("pyvips") is not None
+        if max_pixels == MAX_PIXELS and longest_side is not None and known:
+            return _by_regions(file, longest_side)
         remedy = ", or pip install 'pyvips[binary]' to read it by regions" if isinstance(file, Path) else ""
         most = f"at most {max_pixels // 1_000_000} megapixels"
         raise InputError(f"{label} has too many pixels: {error}; resize it to {most}{remedy}") from error
     with image:
-        name = os.path.basename(label) or label
-        return _from_pil(image, name, label, max_pixels, longest_side, reduce_while_decoding=True)
+        return _from_pil(image, label, max_pixels, longest_side, reduce_while_decoding=True)
 
 
 def _opened(file: Any, label: str) -> Image.Image:
@@ -166,9 +164,8 @@ def _opened(file: Any, label: str) -> Image.Image:
     try:
         return Image.open(file)
     except UnidentifiedImageError as error:
-        if not isinstance(file, Path):
-            file.seek(0)
         with file.open("rb") if isinstance(file, Path) else nullcontext(file) as stream:
+            stream.seek(0)
             head = stream.read(1024)
         if b"<svg" in head:
             raise InputError(f"{label} is an SVG drawing, which is not supported; export it as PNG") from error
@@ -180,33 +177,22 @@ def _opened(file: Any, label: str) -> Image.Image:
         return Image.open(file)
 
 
-def can_read_regions(file: object) -> TypeGuard[Path]:
-    """Whether a file with more pixels than are ever held can be read by regions, reduced on the way (pyvips)."""
-    return isinstance(file, Path) and find_spec("pyvips") is not None
-
-
-def region_size(file: Path) -> tuple[int, int]:
-    """(height, width) by the header alone, as pyvips reads it. Raises `InputError`."""
-    with _decoding(file.name):
-        image = import_module("pyvips").Image.new_from_file(str(file), access="sequential")
-        return image.height, image.width
-
-
-def _reduced_by_regions(file: Path, longest_side: int) -> np.ndarray:
-    """(h, w, 3) uint8, its longer side `longest_side` or the picture's own, by area mean."""
+def _by_regions(file: Path, longest_side: int) -> Picture:
+    """A file with more pixels than are ever held, read by regions and reduced on the way, by area mean (pyvips)."""
     with _decoding(file.name):
         vips = import_module("pyvips")
+        given = vips.Image.new_from_file(str(file), access="sequential")
         image = vips.Image.thumbnail(str(file), longest_side, height=longest_side, size="down", no_rotate=True)
         if image.hasalpha():
             image = image.flatten(background=[255, 255, 255])
-        image = image.colourspace("srgb").cast("uchar")
-        return np.ndarray(buffer=image.write_to_memory(), dtype=np.uint8, shape=(image.height, image.width, 3)).copy()
+        pixels = np.array(image.colourspace("srgb").cast("uchar").numpy())
+        return Picture(pixels, file.name, given.height, given.width, ("read by regions, and reduced",))
 
 
 @apart
 def picture_size(file: Any, name: str) -> tuple[int, int]:
-    """(height, width) as shown, by the header of a file or of bytes alone. Raises `InputError`."""
-    with _decoding(name), Image.open(io.BytesIO(file) if isinstance(file, bytes) else file) as image:
+    """(height, width) as shown, by the header of a file alone. Raises `InputError`."""
+    with _decoding(name), Image.open(file) as image:
         width, height = image.size
         _check_size(height, width, name, MAX_PIXELS)
         sideways = image.getexif().get(ExifTags.Base.Orientation, 1) >= 5
@@ -228,7 +214,6 @@ def _decoding(label: str) -> Generator[None]:
 
 def _from_pil(
     image: Image.Image,
-    name: str,
     label: str,
     max_pixels: int,
     longest_side: int | None,
@@ -259,7 +244,7 @@ def _from_pil(
         raise InputError(f"{label} does not fit into memory at {width}×{height}; resize it first") from error
     except Exception as error:
         raise InputError(f"{label} is damaged ({_reason(error)}); copy or download it again") from error
-    return _reduced(Picture(pixels, name, height, width, tuple(notes)), longest_side)
+    return _reduced(Picture(pixels, os.path.basename(label) or label, height, width, tuple(notes)), longest_side)
 
 
 def _rgb_of(image: Image.Image, label: str) -> np.ndarray:
@@ -267,18 +252,15 @@ def _rgb_of(image: Image.Image, label: str) -> np.ndarray:
     if image.mode in _WIDE_MODES:
         return _bytes_of(np.asarray(image), label, own_range=True)[..., None].repeat(3, axis=-1)
     if image.has_transparency_data:
-        return _over_white(np.asarray(image.convert("RGBA")))
+        return _over_white(image.convert("RGBA"))
     return np.array(image if image.mode == "RGB" else image.convert("RGB"))
 
 
-def _over_white(rgba: np.ndarray) -> np.ndarray:
-    """(H, W, 4) uint8 → (H, W, 3) uint8, rounded exactly."""
-    pixels = np.empty((*rgba.shape[:2], 3), np.uint8)
-    for first in range(0, len(rgba), 64):  # the numbers between take four times the memory
-        rows = rgba[first : first + 64]
-        alpha = rows[..., 3:].astype(np.uint32)
-        pixels[first : first + 64] = (rows[..., :3] * alpha + 255 * (255 - alpha) + 127) // 255
-    return pixels
+def _over_white(image: Image.Image) -> np.ndarray:
+    """(H, W, 3) uint8 of an RGBA image."""
+    white = Image.new("RGB", image.size, "white")
+    white.paste(image, mask=image)
+    return np.array(white)
 
 
 # ---- arrays and tensors ----------------------------------------------------------------------------------------------
@@ -306,7 +288,7 @@ def _from_array(
     _check_size(array.shape[0], array.shape[1], label, max_pixels)
     pixels = _bytes_of(array, label)
     if pixels.shape[-1] == 4:
-        pixels = _over_white(pixels)
+        pixels = _over_white(Image.fromarray(pixels))
     elif pixels.shape[-1] == 1:
         pixels = pixels.repeat(3, axis=-1)
     height, width = pixels.shape[:2]

@@ -23,7 +23,7 @@ from time import perf_counter
 import numpy as np
 
 from ..core.errors import InputError, check_stop
-from ..core.folders import WEIGHTS, Session, open_session, stored, verify
+from ..core.folders import WEIGHTS, open_session, stored, verify
 from ..core.kept import ByteStore, pixels_key
 from .words import OCR, Words, make_words
 
@@ -49,31 +49,24 @@ MEAN, DEVIATION = np.array([0.485, 0.456, 0.406], np.float32), np.array([0.229, 
 LineWords = list[tuple[str, float, float]]  # each word with where it begins and ends along its line, in 0–1
 
 
-@dataclass(frozen=True, eq=False)
 class LineReader:
-    """The two models. characters: of the rows of `head`, (classes, 80) with `bias`. latin: numbers of the rows that are
-    Latin letters, figures, signs, the blank and the space."""
+    """The two models of a folder. Raises `InputError` where they are damaged.
 
-    finding: Session
-    reading: Session
-    head: np.ndarray
-    bias: np.ndarray
-    characters: str
-    latin: np.ndarray
+    characters: of the rows of `head`, (classes, 80) with `bias`. latin: numbers of the rows that are Latin letters,
+    figures, signs, the blank and the space.
+    """
 
-    @classmethod
-    def of(cls, folder: Path = FOLDER) -> LineReader:
-        """Open the models of a folder. Raises `InputError` where they are damaged."""
+    def __init__(self, folder: Path = FOLDER) -> None:
         verify(folder)
         try:
             characters = json.loads((folder / "config.json").read_text(encoding="utf-8"))["characters"]
-            head, scale, bias = stored(folder, *(f"read.linear_1.{part}" for part in ("w_0", "w_0.scale", "b_0")))
-            sessions = [open_session(folder / name) for name in ("detect.onnx", "read.onnx")]
+            head, scale, self.bias = stored(folder, *(f"read.linear_1.{part}" for part in ("w_0", "w_0.scale", "b_0")))
+            self.finding, self.reading = (open_session(folder / name) for name in ("detect.onnx", "read.onnx"))
         except (OSError, ValueError, KeyError, RuntimeError) as error:
             raise InputError(f"the line reader in {folder} cannot be read ({error}); install arr-coc again") from error
-        every = f"\0{characters} "  # the first row says that nothing is written here
-        latin = np.array([number for number, one in enumerate(every) if ord(one) < 0x2E80])
-        return cls(*sessions, head * scale, bias, every, latin)
+        self.head = head * scale
+        self.characters = f"\0{characters} "  # the first row says that nothing is written here
+        self.latin = np.array([number for number, one in enumerate(self.characters) if ord(one) < 0x2E80])
 
     def find(self, pixels: np.ndarray) -> np.ndarray:
         """(H, W, 3) uint8 → (N, 4, 2) float32 corners x, y of its lines, from the top left clockwise."""
@@ -138,7 +131,7 @@ def _turns(before: str, after: str) -> bool:
 @lru_cache(maxsize=1)
 def line_reader() -> LineReader:
     """The line reader, opened once."""
-    return LineReader.of()
+    return LineReader()
 
 
 def quads_of(there: np.ndarray) -> np.ndarray:
@@ -259,7 +252,7 @@ def _most_relevant(
 ) -> list[int]:
     """Numbers of the lines to recognise, in their order."""
     if most is None or relevance is None or len(quads) <= most:
-        return list(range(len(quads)))[: most if relevance is None else None]
+        return list(range(len(quads)))[:most]
     rows, cols = relevance.shape
     scale = np.array([cols / size[1], rows / size[0]])
     low = np.clip(np.floor(quads.min(1) * scale).astype(int), 0, [cols - 1, rows - 1])

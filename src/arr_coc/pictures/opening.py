@@ -93,7 +93,10 @@ def help_out(descriptor: int, table: int, idle: float) -> None:
     arrays are handed over: through a pipe they take ten times as long."""
     global is_helper
     is_helper = True
-    link, file, resource = import_module("multiprocessing.connection").Connection(descriptor), b"", _resource()
+    import resource
+    from multiprocessing.connection import Connection
+
+    link, file = Connection(descriptor), b""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     with suppress(OSError):  # where the machine runs out of memory, Linux ends a helper first
         Path("/proc/self/oom_score_adj").write_text("1000")
@@ -127,20 +130,20 @@ def help_out(descriptor: int, table: int, idle: float) -> None:
 def memory_for(pixels: int) -> None:
     """Let this process, where it is a helper, have the memory that so large a picture needs."""
     if is_helper:
-        resource, most = _resource(), BASE + BYTES_PER_PIXEL * pixels
+        import resource
+
+        most = BASE + BYTES_PER_PIXEL * pixels
         with suppress(ValueError, OSError):  # macOS takes no limit of memory
             resource.setrlimit(resource.RLIMIT_AS, (most, resource.getrlimit(resource.RLIMIT_AS)[1]))
-
-
-def _resource() -> Any:
-    return import_module("resource")
 
 
 class Helper:
     """One process, as its owner sees it."""
 
     def __init__(self) -> None:
-        self.link, its = import_module("multiprocessing").Pipe()
+        from multiprocessing import Pipe
+
+        self.link, its = Pipe()
         linux = sys.platform == "linux"
         self.table = os.fdopen(os.memfd_create("arr-coc"), "r+b", 0) if linux else TemporaryFile(buffering=0)  # noqa: SIM115
         with its:

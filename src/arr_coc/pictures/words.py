@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from ..core.errors import InputError, check_stop, positive, shown
-from ..core.folders import read_bytes
+from ..core.folders import read_text
 
 # More words than any page has; a file with more is broken.
 MOST_WORDS = 20_000
@@ -129,26 +129,24 @@ def check_number(number: int, source: str) -> None:
         raise InputError(f"words of {source}: {number} words are more than {MOST_WORDS}; give one page at a time")
 
 
-def listed_words(value: object, size: tuple[float, float] | None, source: str) -> Words:
+def listed_words(value: object, size: tuple[float, float], source: str) -> Words:
     """Words from plain lists and mappings, as JSON has them. {"words": […], "width": …, "height": …} tells its size."""
     if isinstance(value, Mapping):
         if "height" in value and "width" in value:
             size = (value["height"], value["width"])
-        value = value.get("words", ())
+        value = value.get("words")
     if isinstance(value, str | bytes) or not isinstance(value, Sequence):
-        raise InputError(f"words of {source}: expected a list of words, got {type(value).__name__}")
+        what = 'a list of words, or {"width": …, "height": …, "words": [{"text", "box"}, …]}'
+        raise InputError(f"words of {source}: expected {what}, got {shown(value)}")
     check_number(len(value), source)
     pairs = [_pair(entry, source) for entry in value]
     try:
         boxes = np.array([box for _, box in pairs], dtype=np.float64).reshape(-1, 4)
-        shares = not boxes.size or float(np.abs(boxes).max()) <= 1.5
-        if shares and size is not None:
+        if not boxes.size or float(np.abs(boxes).max()) <= 1.5:
             boxes = boxes * (size[1], size[0], size[1], size[0])
     except (TypeError, ValueError, OverflowError) as error:
         raise InputError(f"words of {source}: boxes are four numbers x0, y0, x1, y1, sizes two") from error
-    if not shares and size is None:
-        raise InputError(f'words of {source}: boxes are in pixels; add "width" and "height" of the picture')
-    return make_words([text for text, _ in pairs], boxes, size=size or (1.0, 1.0), source=source)
+    return make_words([text for text, _ in pairs], boxes, size=size, source=source)
 
 
 def _pair(entry: object, source: str) -> tuple[str, list[float]]:
@@ -179,8 +177,9 @@ def neighbours_right(boxes: np.ndarray, gap: float) -> np.ndarray:
         check_stop()
         part = downwards[first : first + _AT_ONCE]
         reach = LINE_REACH * float(high[part].max())
-        band = middle[part[0]] - reach, middle[part[-1]] + reach
-        other = np.sort(downwards[slice(*np.searchsorted(middle[downwards], band))])[None]
+        above = np.searchsorted(middle[downwards], middle[part[0]] - reach)
+        below = np.searchsorted(middle[downwards], middle[part[-1]] + reach, side="right")
+        other = np.sort(downwards[above:below])[None]
         shared = np.minimum(y1[part, None], y1[other]) - np.maximum(y0[part, None], y0[other])
         least = np.minimum(high[part, None], high[other])
         apart = x0[other] - x1[part, None]
@@ -228,19 +227,26 @@ def as_words(value: object, size: tuple[float, float]) -> Words:
         return value
     if isinstance(value, Mapping) or (isinstance(value, Sequence) and not isinstance(value, str | bytes)):
         return listed_words(value, size, "the caller")
-    return read_words(value, size=size)
+    return read_words(value, size)
 
 
-def read_words(path: object, *, size: tuple[float, float] | None = None) -> Words:
-    """The words of a file, of its first page. size: (height, width) of the picture, where the file has none."""
+def read_words(path: object, size: tuple[float, float]) -> Words:
+    """The words of a file, of its first page. size: (height, width) of the picture, where the file does not say it."""
     if not isinstance(path, str | os.PathLike):
         raise InputError(f"words must be a file, Words, or a list of (text, box), got {type(path).__name__}")
     name = Path(path).name
-    text = _text_of(Path(path))
-    start = text.lstrip("\ufeff \t\r\n")
-    if start[:1] in ("{", "["):
-        return _json_words(start, size, name)
-    if "ocrx_word" in start or "ocr_page" in start:
+    try:
+        text = read_text(path, LARGEST_FILE).lstrip("\ufeff \t\r\n")
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise InputError(f"cannot read the words of {path} ({reason}); give {FORMATS}, saved as UTF-8") from error
+    if text[:1] in ("{", "["):
+        try:
+            value = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise InputError(f"{name} is not JSON that can be read ({error}); give a list of words") from error
+        return listed_words(value, size, name)
+    if "ocrx_word" in text or "ocr_page" in text:
         return _hocr_words(text, size, name)
     raise InputError(f"{name} holds no words that can be read; give {FORMATS}")
 
@@ -251,32 +257,6 @@ def words_beside(picture: object) -> Path | None:
         return None
     places = (Path(picture).with_suffix(ending) for ending in BESIDE)
     return next((place for place in places if os.path.isfile(place)), None)
-
-
-def _text_of(path: Path) -> str:
-    try:
-        raw = read_bytes(path, LARGEST_FILE)
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise InputError(f"cannot read the words of {path} ({reason}); check the path") from error
-    if not raw.strip():
-        raise InputError(f"{path.name} is empty; give {FORMATS}")
-    try:
-        return raw.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path.name} is not text in UTF-8; give {FORMATS}, saved as UTF-8") from error
-
-
-def _json_words(text: str, size: tuple[float, float] | None, name: str) -> Words:
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{name} is not JSON that can be read ({error}); give a list of words") from error
-    if isinstance(value, dict) and not isinstance(value.get("words"), list):
-        raise InputError(
-            f'{name} has no list "words"; give {{"width": …, "height": …, "words": [{{"text", "box"}}, …]}}'
-        )
-    return listed_words(value, size, name)
 
 
 class _Hocr(HTMLParser):
@@ -321,7 +301,7 @@ def _title_box(title: str) -> list[float] | None:
     return [float(number) for number in found.groups()] if found else None
 
 
-def _hocr_words(text: str, size: tuple[float, float] | None, name: str) -> Words:
+def _hocr_words(text: str, size: tuple[float, float], name: str) -> Words:
     reader = _Hocr()
     try:
         reader.feed(text)
@@ -331,8 +311,6 @@ def _hocr_words(text: str, size: tuple[float, float] | None, name: str) -> Words
     extent, corner = reader.page, (0.0, 0.0)
     if extent is not None and extent[2] > extent[0] and extent[3] > extent[1]:
         corner, size = (extent[0], extent[1]), (extent[3] - extent[1], extent[2] - extent[0])
-    if size is None:
-        raise InputError(f"{name} does not tell the size of its page; give the picture with it")
     texts, boxes, lines = zip(*reader.words, strict=True) if reader.words else ((), (), ())
     placed = np.array(boxes, dtype=np.float64).reshape(-1, 4) - (*corner, *corner)
     return make_words(texts, placed, size=size, lines=lines, source=name)

@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 
 from ..core.errors import InputError, shown
-from ..core.folders import MINI, changing, part_folder, verify, write_json
+from ..core.folders import MINI, part_folder, verify, whole_folder, write_json
 from ..knowing.scorer.source import ScorerRelevance, scorer_beside
 from ..pictures.kind import strangeness
 from ..pictures.load import Picture
@@ -99,10 +99,9 @@ class Calibration:
 
     def write(self, folder: Path, **how: object) -> Path:
         """Write it into a model's folder; how: what it was measured on, kept in the file for readers."""
-        path = folder / CALIBRATION
-        with changing(path):
-            write_json(path, {**asdict(self), **how})
-        return path
+        with whole_folder(folder) as made:
+            write_json(made / CALIBRATION, {**asdict(self), **how})
+        return folder / CALIBRATION
 
 
 def marked(picture: Picture, scorer: object) -> Picture:

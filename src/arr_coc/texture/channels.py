@@ -107,14 +107,14 @@ def saliency(ops: ModuleType, planes: tuple[Array, Array, Array]) -> Array:
     equally bright green ones stands out. The spectrum of a natural picture is smooth; divided by its own smoothed form,
     what is left is the unexpected.
     """
-    size = planes[0].shape[-2:]
+    library, size = namespace(planes[0]), planes[0].shape[-2:]
     red, green, blue = (ops.resize(plane, (SALIENCY_VIEW, SALIENCY_VIEW)) for plane in planes)
     opponents = (ops.luminance((red, green, blue)), red - green, blue - (red + green) * 0.5)
     light, red_green, blue_yellow = (_residual(ops, channel) for channel in opponents)
     total = light + red_green + blue_yellow
     total = ops.box(ops.box(total, SALIENCY_BLUR), SALIENCY_BLUR)
-    low = ops.trough(total)
-    total = (total - low) / ops.at_least(ops.peak(total) - low, FAINTEST_SALIENCE)
+    low, high = (extreme(total, axis=(-2, -1), keepdims=True) for extreme in (library.amin, library.amax))
+    total = (total - low) / (high - low).clip(FAINTEST_SALIENCE)
     return ops.enlarge(total, tuple(size))
 
 
@@ -144,10 +144,7 @@ def text_regions(ops: ModuleType, luminance: Array) -> Array:
     body = _likeness(ops, luminance, radius)
     small = (max(1, size[0] // HEADING), max(1, size[1] // HEADING))
     heading = _likeness(ops, ops.resize(luminance, small), radius)
-    # The larger of the two, written so that both back ends and gradients know it.
-    heading = ops.resize(heading, size)
-    body = ops.resize(body, size)
-    return ops.clip(body + ops.at_least(heading - body, 0.0))
+    return namespace(body).maximum(ops.resize(body, size), ops.resize(heading, size)).clip(0, 1)
 
 
 def _likeness(ops: ModuleType, luminance: Array, radius: int) -> Array:
@@ -167,9 +164,9 @@ def _likeness(ops: ModuleType, luminance: Array, radius: int) -> Array:
     )
     total = energy_x + energy_y
     both_ways = 4 * energy_x * energy_y / (total * total + 1e-3)
-    busy = ops.clip((total - 2.0) * 0.25)
-    lopsided = ops.clip((ops.square_root(skew * skew) - 0.5) * 4)
-    return ops.box(busy * lopsided * ops.clip(both_ways * 2 - 0.6), near) * 2
+    busy = ((total - 2.0) * 0.25).clip(0, 1)
+    lopsided = ((abs(skew) - 0.5) * 4).clip(0, 1)
+    return ops.box(busy * lopsided * (both_ways * 2 - 0.6).clip(0, 1), near) * 2
 
 
 # ---- place ----------------------------------------------------------------------------------------------------------

@@ -36,24 +36,8 @@ def square_root(maps: Array) -> Array:
     return np.sqrt(np.maximum(maps, np.float32(0)))
 
 
-def peak(maps: Array) -> np.float32:
-    return np.float32(maps.max())
-
-
-def trough(maps: Array) -> np.float32:
-    return np.float32(maps.min())
-
-
 def mean(maps: Array) -> np.float32:
     return np.float32(cv2.mean(maps)[0])
-
-
-def at_least(maps: Array, floor: float) -> Array:
-    return np.maximum(maps, np.float32(floor))
-
-
-def clip(maps: Array, low: float = 0.0, high: float = 1.0) -> Array:
-    return np.clip(maps, np.float32(low), np.float32(high))
 
 
 def luminance(planes: tuple[Array, Array, Array]) -> Array:

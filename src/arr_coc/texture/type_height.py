@@ -7,14 +7,11 @@ photograph seldom do. What is left of a row is its letters; two in three of them
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import NamedTuple, TypeVar
 
 import numpy as np
 
-from ..core.errors import InputError, shown
 from ..core.kept import ByteStore, pixels_key
 from ..pictures.words import Words, chains
 
@@ -35,29 +32,24 @@ LEVEL = 0.3  # of a height: how far the feet, or else the tops, of two neighbour
 UNEVEN, SPREAD = 0.09, 0.4  # of a height: the same in the mean of a row, and the spread of its heights
 SHORTEST, SURE = 2, 3  # letters of a row, and of one that is hardly anything else
 FEWEST, SHARE = 12, 0.3  # pieces in such rows, in all and of all pieces: below, what stands out is not type
-RARE = 0.1  # of the pieces: below, letters that are so tall cannot be half of the type
 TALLER, CAPITAL = 75, 1.06  # percentile of the pieces' heights, and times that for a capital
-KNOWN, SENSED, NONE = "words", "sensed", "none"
-Found = TypeVar("Found")
 _letters = ByteStore(1 << 20)  # some dozens of pages
 
 
 @dataclass(frozen=True, eq=False)
 class TypeHeight:
-    """The letters of one picture.
+    """The letters of one picture; false where there are none.
 
     map: (rows, cols) float32: height of the letters in cells of `CELL` pixels, 0 where there is no type. boxes: (N, 4)
-    float32, y0, x0, y1, x1 of the words or rows in pixels of the picture as given. heights: (N,) float32. source:
-    "words", "sensed" or "none".
+    float32, y0, x0, y1, x1 of the words or rows in pixels of the picture as given. heights: (N,) float32.
     """
 
     map: np.ndarray
     boxes: np.ndarray
     heights: np.ndarray
-    source: str = NONE
 
     def __bool__(self) -> bool:
-        return self.source != NONE
+        return len(self.heights) > 0
 
     def median(self) -> float:
         """The height in the middle, by the ground that each has; 0 without type."""
@@ -69,8 +61,8 @@ class TypeHeight:
         return (self.boxes[:, 3] - self.boxes[:, 1]) / np.maximum(self.heights, 1.0)
 
 
-def type_height(pixels: np.ndarray, words: Words | None = None, size: tuple[int, int] | None = None) -> TypeHeight:
-    """The heights of a picture's letters.
+def letters_of(pixels: np.ndarray, words: Words | None = None, size: tuple[int, int] | None = None) -> TypeHeight:
+    """The heights of a picture's letters; those that were sensed are remembered for the last pictures.
 
     Args:
         pixels: (H, W, 3) uint8, or (H, W).
@@ -81,18 +73,14 @@ def type_height(pixels: np.ndarray, words: Words | None = None, size: tuple[int,
         Heights in pixels of the picture as given.
 
     Example:
-        >>> type_height(np.full((64, 64, 3), 255, np.uint8)).median()
+        >>> letters_of(np.full((64, 64, 3), 255, np.uint8)).median()
         0.0
     """
-    if not isinstance(pixels, np.ndarray) or pixels.dtype != np.uint8 or pixels.ndim not in (2, 3) or not pixels.size:
-        raise InputError(f"letters are looked for in pixels (H, W, 3) of uint8, got {shown(pixels)}")
     height, width = size or (pixels.shape[0], pixels.shape[1])
     if words is not None and len(words):
         boxes = words.boxes[:, [1, 0, 3, 2]] * np.array([height, width] * 2, dtype=np.float32)
-        return _placed(boxes, line_heights(boxes, words.lines) * LETTER_SHARE, (height, width), KNOWN)
-    boxes, heights = sensed_rows(pixels)
-    times = np.array([height / pixels.shape[0], width / pixels.shape[1]] * 2, dtype=np.float32)
-    return _placed(boxes * times, heights * times[0], (height, width), SENSED if len(heights) else NONE)
+        return _placed(boxes, line_heights(boxes, words.lines) * LETTER_SHARE, (height, width))
+    return _letters.made((pixels_key(pixels), height, width), lambda: _sensed(pixels, (height, width)))
 
 
 def line_heights(boxes: np.ndarray, lines: np.ndarray) -> np.ndarray:
@@ -107,65 +95,27 @@ def line_heights(boxes: np.ndarray, lines: np.ndarray) -> np.ndarray:
     return middle[inverse].astype(np.float32)
 
 
-def sensed_rows(pixels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(H, W, 3) or (H, W) uint8 → rows of letters: (N, 4) float32 y0, x0, y1, x1, and (N,) float32 their heights; none
-    where most of what stands out does not stand in rows."""
+def _sensed(pixels: np.ndarray, size: tuple[int, int]) -> TypeHeight:
+    """The letters of (H, W, 3) or (H, W) uint8, none where most of what stands out does not stand in rows."""
     import cv2
 
     grey = pixels if pixels.ndim == 2 else cv2.cvtColor(np.ascontiguousarray(pixels), cv2.COLOR_RGB2GRAY)
-    times = float(np.sqrt(MOST_PIXELS / grey.size))
+    times = min(1.0, float(np.sqrt(MOST_PIXELS / grey.size)))
     if times < 1:
         grey = cv2.resize(grey, None, fx=times, fy=times, interpolation=cv2.INTER_AREA)
-    boxes, heights = _together(_dark_and_light(grey, _rows))
-    return boxes / np.float32(min(times, 1)), heights / np.float32(min(times, 1))
-
-
-def _dark_and_light(grey: np.ndarray, work: Callable[[np.ndarray], Found]) -> list[Found]:
-    """What `work` finds in (H, W) uint8, how far each pixel is darker than its surroundings, and how far lighter; at
-    the same time."""
-    import cv2
-
+    if min(grey.shape) < LEAST:
+        return _placed(np.zeros((0, 4)), np.zeros(0), size)
     mean = cv2.blur(grey, (AROUND, AROUND), borderType=cv2.BORDER_REPLICATE)
-    with ThreadPoolExecutor(2) as pool:
-        return list(pool.map(lambda pair: work(cv2.subtract(*pair)), ((mean, grey), (grey, mean))))
+    with ThreadPoolExecutor(2) as pool:  # letters that are darker than their surroundings, and lighter ones
+        found = pool.map(lambda pair: _rows(cv2.subtract(*pair)), ((mean, grey), (grey, mean)))
+        boxes, heights = (np.concatenate(both) for both in zip(*found, strict=True))
+    scale = np.array([size[0] / pixels.shape[0], size[1] / pixels.shape[1]] * 2, dtype=np.float32) / np.float32(times)
+    return _placed(boxes * scale, heights * scale[0], size)
 
 
-def _together(several: Sequence[LetterRows]) -> tuple[np.ndarray, np.ndarray]:
-    """Boxes and heights of those rows that are type."""
-    whole = [NO_ROWS, *(rows for rows in several if rows.is_type)]
-    return np.concatenate([one.boxes for one in whole]), np.concatenate([one.heights for one in whole])
-
-
-class LetterRows(NamedTuple):
-    """Rows of pieces that are dark, or light, on their ground.
-
-    boxes: (N, 4) y0, x0, y1, x1. heights: (N,). sure: pieces in rows that are hardly anything else. pieces: all that
-    may be letters."""
-
-    boxes: np.ndarray
-    heights: np.ndarray
-    sure: int = 0
-    pieces: int = 0
-
-    @property
-    def is_type(self) -> bool:
-        return self.sure >= FEWEST and self.sure >= SHARE * self.pieces
-
-
-NO_ROWS = LetterRows(np.zeros((0, 4), np.float32), np.zeros(0, np.float32))
-
-
-class InkPieces(NamedTuple):
-    """Connected pieces that may be letters. box: (N, 4) int64 left, top, width, height. labels: (H, W), the number of
-    every piece, whether it may be one or not. number: of those, its row in `box`, or -1."""
-
-    box: np.ndarray
-    labels: np.ndarray
-    number: np.ndarray
-
-
-def _pieces(above: np.ndarray) -> InkPieces:
-    """(H, W) uint8, how far each pixel differs from its surroundings → what may be letters."""
+def _rows(above: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(H, W) uint8, how far each pixel differs from its surroundings → rows of letters: (N, 4) float32 y0, x0, y1, x1,
+    and (N,) float32 their heights."""
     import cv2
 
     ink = cv2.threshold(above, CONTRAST, 255, cv2.THRESH_BINARY)[1]
@@ -182,38 +132,21 @@ def _pieces(above: np.ndarray) -> InkPieces:
     piece = np.flatnonzero(fits)
     number = np.full(len(stats), -1, np.int64)
     number[piece] = np.arange(len(piece))
-    return InkPieces(stats[piece, :4].astype(np.int64), labels, number)
-
-
-def _rows(above: np.ndarray) -> LetterRows:
-    """(H, W) uint8, how far each pixel differs from its surroundings → rows of letters."""
-    if min(above.shape) < LEAST:
-        return NO_ROWS
-    pieces = _pieces(above)
-    return _measured(*pieces) if len(pieces.box) else NO_ROWS
-
-
-def is_low(grey: np.ndarray, height: float) -> bool:
-    """Are letters of (H, W) uint8 lower than `height` pixels in the middle, or is there no type? As `type_height` says,
-    but sooner where there is much small print."""
-    if min(grey.shape) < LEAST:
-        return True
-    both = _dark_and_light(grey, _pieces)
-    # A quarter of the pieces of a row are as tall as it, and type is a third of all pieces.
-    if all(np.count_nonzero(one.box[:, 3] * CAPITAL >= height) <= RARE * max(len(one.box), FEWEST) for one in both):
-        return True
-    boxes, heights = _together([_measured(*one) for one in both if len(one.box)])
-    return TypeHeight(np.zeros((0, 0)), boxes, heights, SENSED if len(heights) else NONE).median() < height
+    return _measured(stats[piece, :4].astype(np.int64), labels, number)
 
 
 def _following(box: np.ndarray, labels: np.ndarray, number: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(N, 4) left, top, width, height of pieces → (N,) int64, the piece to the right of each, of its size and on its
-    line, or -1; (N,) how far off the line that one is, in heights."""
+    """The piece to the right of each, of its size and on its line.
+
+    box: (N, 4) int64 left, top, width, height of the pieces that may be letters. labels: (H, W), the number of every
+    piece, whether it may be one or not. number: of those, its row in `box`, or -1. Returns (N,) int64, or -1; and (N,)
+    how far off the line that one is, in heights.
+    """
     left, top, wide, tall = box.T
     foot, itself = top + tall, np.arange(len(box))
     y = np.minimum((top[:, None] + LINES * tall[:, None]).astype(np.int64), labels.shape[0] - 1)
     x = np.minimum(((left + wide)[:, None] + REACH * tall[:, None]).astype(np.int64), labels.shape[1] - 1)
-    found = number[labels[y[:, None, :], x[:, :, None]]].reshape(len(box), -1)  # the nearest first
+    found = number[labels[y[:, None, :], x[:, :, None]]].reshape(len(box), REACH.size * LINES.size)  # the nearest first
     other = np.maximum(found, 0)
     ratio = tall[other] / tall[:, None]
     off = np.minimum(np.abs(foot[other] - foot[:, None]), np.abs(top[other] - top[:, None]))
@@ -229,8 +162,8 @@ def _following(box: np.ndarray, labels: np.ndarray, number: np.ndarray) -> tuple
     return following, off[itself, first]
 
 
-def _measured(box: np.ndarray, labels: np.ndarray, number: np.ndarray) -> LetterRows:
-    """Pieces (N, 4) → the rows they stand in."""
+def _measured(box: np.ndarray, labels: np.ndarray, number: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Pieces, as in `_following` → boxes and heights of the rows they stand in, where these are type."""
     following, off = _following(box, labels, number)
     left, top, wide, tall = box.T
     row = chains(following)
@@ -245,16 +178,16 @@ def _measured(box: np.ndarray, labels: np.ndarray, number: np.ndarray) -> Letter
     height = tall[order][np.cumsum(count) - count + (count - 1) * TALLER // 100].astype(np.float32)
     level = (uneven <= UNEVEN) & (spread < SPREAD)
     sure = level & (count >= 3) & (letters >= SURE)
-    kept = level & (letters >= SHORTEST) & (count >= 2)
+    kept = level & (letters >= SHORTEST) & (count >= 2) & (count[sure].sum() >= max(FEWEST, SHARE * len(box)))
     first = np.full((len(count), 2), np.iinfo(np.int64).max)
     last = np.zeros((len(count), 2), np.int64)
     np.minimum.at(first, row, np.stack([top, left], 1))
     np.maximum.at(last, row, np.stack([top + tall, left + wide], 1))
     boxes = np.concatenate([first, last], 1)[kept].astype(np.float32)
-    return LetterRows(boxes, height[kept] * np.float32(CAPITAL), int(count[sure].sum()), len(box))
+    return boxes, height[kept] * np.float32(CAPITAL)
 
 
-def _placed(boxes: np.ndarray, heights: np.ndarray, size: tuple[int, int], source: str) -> TypeHeight:
+def _placed(boxes: np.ndarray, heights: np.ndarray, size: tuple[int, int]) -> TypeHeight:
     """Rows as a map: of rows that share a cell the lower letters, which are harder to read."""
     import cv2
 
@@ -264,15 +197,7 @@ def _placed(boxes: np.ndarray, heights: np.ndarray, size: tuple[int, int], sourc
     stop = np.maximum(np.ceil(boxes[:, 2:] / CELL).astype(int), start + 1)
     for (y0, x0), (y1, x1), height in zip(start[order], stop[order], heights[order].tolist(), strict=True):
         cv2.rectangle(grid, (int(x0), int(y0)), (int(x1) - 1, int(y1) - 1), height, cv2.FILLED)
-    return TypeHeight(grid, boxes.astype(np.float32), heights.astype(np.float32), source)
-
-
-def letters_of(pixels: np.ndarray, words: Words | None = None, size: tuple[int, int] | None = None) -> TypeHeight:
-    """`type_height`, remembered for the last pictures: the scorer and several questions are about one."""
-    if words is not None and len(words):
-        return type_height(pixels, words, size)
-    size = size or (pixels.shape[0], pixels.shape[1])
-    return _letters.made((pixels_key(pixels), size), lambda: type_height(pixels, size=size))
+    return TypeHeight(grid, boxes.astype(np.float32), heights.astype(np.float32))
 
 
 def weighted_quantile(values: np.ndarray, weights: np.ndarray, share: float) -> float:
@@ -284,4 +209,4 @@ def weighted_quantile(values: np.ndarray, weights: np.ndarray, share: float) -> 
 
 def no_letters() -> TypeHeight:
     """What is known of a picture whose letters are not looked at."""
-    return TypeHeight(np.zeros((0, 0), np.float32), NO_ROWS.boxes, NO_ROWS.heights)
+    return _placed(np.zeros((0, 4)), np.zeros(0), (0, 0))

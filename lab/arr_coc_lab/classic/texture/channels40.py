@@ -280,7 +280,7 @@ def _given(name: str, plane: Tensor | np.ndarray, light: Tensor) -> Tensor:
         raise InputError(f"{name} must be a map (h, w), or one per picture (B, h, w), got {tuple(values.shape)}")
     if bool(values.isnan().any()):
         raise InputError(f"{name} contains NaN; every value must be a number in [0, 1]")
-    return ops.clip(ops.resize(values, (light.shape[1], light.shape[2])))
+    return ops.resize(values, (light.shape[1], light.shape[2])).clip(0, 1)
 
 
 # ---- channels that only the source has -------------------------------------------------------------------------------
@@ -305,14 +305,14 @@ def _lab(planes: Planes) -> dict[str, Tensor]:
 def edges(light: Tensor) -> Tensor:
     """Measure the gradient's magnitude in [0, 1] of the picture's strongest edge."""
     magnitude = ops.magnitude(*ops.sobel(light))
-    return ops.affine(magnitude, 1 / ops.at_least(ops.peak(magnitude), FAINTEST_EDGE), 0.0)
+    return magnitude / ops.peak(magnitude).clip(FAINTEST_EDGE)
 
 
 def _derivatives(light: Tensor) -> dict[str, Tensor]:
     """sobel_x and sobel_y (0.5 = no change) and sobel_magnitude, on one scale: the picture's strongest edge."""
     along_x, along_y = ops.sobel(light)
-    scale = 0.5 / ops.at_least(ops.peak(ops.magnitude(along_x, along_y)), FAINTEST_EDGE)
-    sides = {"sobel_x": ops.affine(along_x, scale, 0.5), "sobel_y": ops.affine(along_y, scale, 0.5)}
+    scale = 0.5 / ops.peak(ops.magnitude(along_x, along_y)).clip(FAINTEST_EDGE)
+    sides = {"sobel_x": along_x * scale + 0.5, "sobel_y": along_y * scale + 0.5}
     return {**sides, "sobel_magnitude": edges(light)}
 
 
@@ -324,9 +324,9 @@ def _bands(light: Tensor) -> dict[str, Tensor]:
     """
     radius = surround_radius((light.shape[1], light.shape[2]))
     magnitude = ops.magnitude(*ops.sobel(local_contrast(ops, 1 - light, radius, FAINTEST_CONTRAST)))
-    inverted = magnitude / ops.at_least(ops.peak(magnitude), FAINTEST_NORMALISED_EDGE)
+    inverted = magnitude / ops.peak(magnitude).clip(FAINTEST_NORMALISED_EDGE)
     low = smooth(ops, light, radius // 2 + 1)
-    high = ops.affine(light - low, 0.5, 0.5)
+    high = (light - low) * 0.5 + 0.5
     return {"edges": edges(light), "edges_inverted": inverted, "high_pass": high, "low_pass": low}
 
 
@@ -344,9 +344,9 @@ def _shapes(planes: Planes) -> dict[str, Tensor]:
         along_x, along_y = ops.sobel(ops.box(ops.box(colour, 1), 1))
         total = total + along_x * along_x + along_y * along_y
     # A step of s between two flat colours, smoothed so, has a gradient of about 4/3 of s at its middle.
-    steps = ops.enlarge(ops.clip(ops.square_root(total) * (3 / (4 * FULL_COLOUR_STEP))), size)
+    steps = ops.enlarge((ops.square_root(total) * (3 / (4 * FULL_COLOUR_STEP))).clip(0, 1), size)
     distance = ops.distance_to(ops.resize(steps, small) > STRONG_BOUNDARY)
-    return {"object_boundaries": steps, "distance_field": ops.enlarge(ops.clip(distance * (2 / max(small))), size)}
+    return {"object_boundaries": steps, "distance_field": ops.enlarge((distance * (2 / max(small))).clip(0, 1), size)}
 
 
 def _places(size: tuple[int, int], gaze: tuple[float, float] | None, light: Tensor) -> dict[str, Tensor]:

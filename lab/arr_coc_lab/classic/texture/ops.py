@@ -41,24 +41,8 @@ def peak(maps: Tensor) -> Tensor:
     return maps.amax((-2, -1), keepdim=True)
 
 
-def trough(maps: Tensor) -> Tensor:
-    return maps.amin((-2, -1), keepdim=True)
-
-
 def mean(maps: Tensor) -> Tensor:
     return maps.mean((-2, -1), keepdim=True)
-
-
-def at_least(maps: Tensor, floor: float) -> Tensor:
-    return maps.clamp_min(floor)
-
-
-def clip(maps: Tensor, low: float = 0.0, high: float = 1.0) -> Tensor:
-    return maps.clamp(low, high)
-
-
-def affine(maps: Tensor, scale: float | Tensor, shift: float) -> Tensor:
-    return maps * scale + shift
 
 
 @lru_cache(maxsize=16)

@@ -80,9 +80,9 @@ def lexical(texture: Texture, query: str) -> Coupling:
         return Coupling(texture["red"] * 0, (note,))
     # What meets all of the words comes first; what meets some of them still counts.
     library = arrays.namespace(parts[0])
-    together = library.exp(sum(library.log(ops.at_least(part, 1e-6)) for part in parts) / len(parts))
+    together = library.exp(sum(library.log(part.clip(1e-6)) for part in parts) / len(parts))
     combined = together if len(parts) == 1 else 0.6 * together + 0.4 * sum(parts) / len(parts)
-    return Coupling(ops.clip(ops.enlarge(combined, size)), (note,))
+    return Coupling(ops.enlarge(combined, size).clip(0, 1), (note,))
 
 
 def _colour_map(ops: ModuleType, planes: tuple[Array, Array, Array], colours: Sequence[str]) -> Array:

@@ -27,7 +27,7 @@ from ...core.errors import InputError
 from ...core.folders import open_session, stored, verify
 from ...core.kept import ByteStore, pixels_key
 from ...core.values import JsonObject
-from ...texture.type_height import is_low, letters_of
+from ...texture.type_height import letters_of
 
 if TYPE_CHECKING:
     import torch
@@ -195,7 +195,7 @@ def _sized(size: tuple[int, ...], times: float = 1.0) -> tuple[int, int]:
 def _is_low(view: np.ndarray) -> bool:
     """Are the letters of a picture not tall? view: (H, W) grey, of half its size. Sensing those of the whole picture
     takes four times as long."""
-    return is_low(view, LOW * TALL / 2)
+    return letters_of(view).median() < LOW * TALL / 2
 
 
 def _by_letters(pixels: np.ndarray) -> tuple[int, int]:
