@@ -13,7 +13,7 @@ from functools import cache
 
 import numpy as np
 
-from .attending.allocate import allocate_batch
+from .attending.allocate import allocate
 from .attending.distance import Distance, choose_distance, scaled_size
 from .attending.frame import Frame
 from .attending.grip import Grip
@@ -95,7 +95,7 @@ def _laid(view: View, known: Relevance | Array, tokens: int, options: Options) -
     # What a finest cell gains, given the grip: only the overlay spends by it.
     gains = distance.reading(*frame.grid) if options.layout == "overlay" else None
     reading = {} if gains is None else {"reading": gains}
-    (allocation,) = allocate_batch(
+    allocation = allocate(
         known,
         min(tokens, frame.full),
         image_size=frame.image_size,

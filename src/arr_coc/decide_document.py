@@ -8,8 +8,9 @@ of photographs, each is looked at small.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from time import perf_counter
 
 import numpy as np
@@ -25,7 +26,7 @@ from .knowing.scene import VIEW_SIDE, RelevanceSource, Scene
 from .knowing.words.answer import answer_shares
 from .knowing.words.search import text_scores
 from .knowing.words.source import map_of
-from .options import Options
+from .options import Options, as_options
 from .pictures.document import Document, DocumentPage
 from .pictures.ocr import ocr_words
 from .pictures.words import MOST_WORDS, Words
@@ -44,6 +45,7 @@ MOST_READ, ASKED = 24, 3
 BY_WORDS = {PARTICIPATORY: {"words": 1.0}}
 
 Found = dict[int, "PageRelevance"]
+SceneMaker = Callable[..., Scene]  # of the pixels of a page
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,18 +64,12 @@ class PageRelevance:
         return 0.0 if self.relevance is None else float(self.relevance.map.max()) * self.belief
 
 
-@dataclass(frozen=True, eq=False)
-class PageOffers:
-    """What a caller offers beside the pages: see `Scene`."""
-
-    photos: bool = True
-    device: str = "cpu"
-    scorer: RelevanceSource | None = None
-    law: object = None
-
-
 def page_relevances(
-    document: Document, query: str, relevance: object = "auto", offers: PageOffers | None = None
+    document: Document,
+    query: str,
+    relevance: object = "auto",
+    options: Options | None = None,
+    scorer: RelevanceSource | None = None,
 ) -> tuple[list[PageRelevance], tuple[str, ...]]:
     """The relevance of every page, comparable between pages, and notes that say where it comes from.
 
@@ -81,12 +77,13 @@ def page_relevances(
         document: Its pages are drawn only where their pixels are needed.
         query: The question.
         relevance: As for `look`: "auto", a source's name, a function of (picture, question), or one map for each page.
-        offers: What else is known.
+        options: On which device pages are looked at, whether the photo map may take part, and by which law.
+        scorer: The one that was trained with the model, where there is one.
 
     Returns:
         One `PageRelevance` for each page, in order; notes.
     """
-    offers, pages = offers or PageOffers(), document.pages
+    options, pages = as_options(options), document.pages
     several = isinstance(relevance, list | tuple) or getattr(relevance, "ndim", 0) == 3
     if is_map(relevance) or several:
         maps = list(relevance) if several and isinstance(relevance, Iterable) else [relevance]
@@ -101,10 +98,12 @@ def page_relevances(
     drawn = {number: page for number, page in enumerate(pages) if number not in found}
     if drawn and relevance != "auto":
         find_source(relevance)  # an unknown name is refused before a page is drawn
-    read = _by_reading(drawn, query, relevance, offers) if 1 < len(drawn) <= MOST_READ else {}
+    scene_of = partial(Scene, photos=options.photos, device=options.device, scorer=scorer, law=options.balancing)
+    few = relevance == "auto" and 1 < len(drawn) <= MOST_READ
+    read = _by_reading(drawn, query, scene_of) if few else {}
     most_pixels = max(LEAST_PIXELS, COARSE_PIXELS // max(1, len(drawn) - len(read)))
     for number, page in drawn.items():
-        found[number] = read.get(number) or _by_picture(page, query, relevance, offers, most_pixels)
+        found[number] = read.get(number) or _by_picture(page, query, scene_of, relevance, most_pixels)
         if (seen := found[number].relevance) is not None:
             notes += seen.notes[:1]
     if read:
@@ -143,11 +142,9 @@ def _by_words(document: Document, query: str) -> tuple[Found, list[str]]:
     return found, [f"{known}: plain text search, and the {len(words)} best pages ranked together"]
 
 
-def _by_reading(pages: Mapping[int, DocumentPage], query: str, relevance: object, offers: PageOffers) -> Found:
+def _by_reading(pages: Mapping[int, DocumentPage], query: str, scene_of: SceneMaker) -> Found:
     """Scanned pages, read and searched as plain text; the best are looked at with their words. Empty where the search
     tells no page from the others."""
-    if relevance != "auto":
-        return {}
     found: Found = {}
     read: dict[int, Words] = {}
     for number, page in pages.items():
@@ -165,7 +162,7 @@ def _by_reading(pages: Mapping[int, DocumentPage], query: str, relevance: object
         one = PageRelevance(why=f"plain text search ranks it {1 + rank}")
         if rank < ASKED:
             number = numbers[at]
-            asked = _by_picture(pages[number], query, relevance, offers, words=read[number])
+            asked = _by_picture(pages[number], query, scene_of, words=read[number])
             belief = max(LEAST_BELIEF, (float(scores[at]) / top) ** 2)
             one = asked if asked.failed else replace(asked, belief=belief, why=f"{one.why}; {asked.why}")
         found[numbers[at]] = one
@@ -175,31 +172,23 @@ def _by_reading(pages: Mapping[int, DocumentPage], query: str, relevance: object
 def _by_picture(
     page: DocumentPage,
     query: str,
-    relevance: object,
-    offers: PageOffers,
+    scene_of: SceneMaker,
+    relevance: object = "auto",
     most_pixels: int | None = None,
     words: Words | None = None,
 ) -> PageRelevance:
-    """A page as the picture that it is, drawn and forgotten. words: that were read of it."""
+    """A page as the picture that it is, drawn and forgotten. most_pixels: in which it is drawn, by default as a picture
+    is. words: that were read of it."""
+    check_stop()
+    side = VIEW_SIDE
+    if most_pixels is not None:
+        side = min(side, max(64, round(max(page.size) * min(1.0, math.sqrt(most_pixels / math.prod(page.size))))))
     try:
-        scene = _scene(page, offers, most_pixels).varied(words=words if words is not None and len(words) else None)
+        pixels = page.draw(side).pixels
     except InputError as error:
         return PageRelevance(why=str(error), failed=True)
-    known = relevance_for(relevance, scene, query)
+    known = relevance_for(relevance, scene_of(pixels, words=words or None), query)
     return PageRelevance(known, why=f"its best place is worth {100 * float(known.map.max()):.0f} %")
-
-
-def _scene(page: DocumentPage, offers: PageOffers, most_pixels: int | None) -> Scene:
-    """A page drawn in no more pixels than `most_pixels`, or as a picture is."""
-    check_stop()
-    height, width = page.size
-    side = (
-        VIEW_SIDE
-        if most_pixels is None
-        else max(64, round(max(page.size) * min(1.0, math.sqrt(most_pixels / (height * width)))))
-    )
-    pixels = page.draw(min(side, VIEW_SIDE)).pixels
-    return Scene(pixels, photos=offers.photos, device=offers.device, scorer=offers.scorer, law=offers.law)
 
 
 # ---- one budget over all pages --------------------------------------------------------------------------------------
@@ -230,7 +219,7 @@ def look_through(
     query: str,
     options: Options,
     relevance: object = "auto",
-    offers: PageOffers | None = None,
+    scorer: RelevanceSource | None = None,
     most: int | None = None,
 ) -> DocumentLook:
     """Where the tokens go over the pages of a document.
@@ -240,15 +229,14 @@ def look_through(
         query: The question.
         options: How much may be spent in all, and how it is laid out inside a page.
         relevance: As for `look`, or one map for each page.
-        offers: What else is known.
+        scorer: The one that was trained with the model, where there is one.
         most: Pages that may get tokens at all; None: any number.
 
     Returns:
         The allocation with everything that led to it.
     """
     started = perf_counter()
-    offers = replace(offers or PageOffers(), law=options.balancing)
-    relevances, notes = page_relevances(document, query, relevance, offers)
+    relevances, notes = page_relevances(document, query, relevance, options, scorer)
     known = perf_counter()
     allocation = allocate_pages(document, relevances, options, most=most)
     allocation = replace(allocation, notes=tuple(dict.fromkeys((*document.notes, *notes, *allocation.notes))))

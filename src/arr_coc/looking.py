@@ -199,7 +199,7 @@ class PreparedDocument:
     @naming_extras()
     def look(self, query: str, options: Options | None = None) -> DocumentLook:
         """Answer one question about all pages, from one budget: where the tokens go."""
-        from .decide_document import PageOffers, look_through
+        from .decide_document import look_through
 
         options = as_options(options)
         if options.words is not None:
@@ -210,7 +210,7 @@ class PreparedDocument:
         if not find_strategy(checked.layout).without_torch:
             raise InputError(f"strategy {checked.layout!r} is for one picture; documents take overlay or quadtree")
         check_device(options.device)
-        return look_through(self.document, query, checked, relevance, PageOffers(options.photos, options.device))
+        return look_through(self.document, query, checked, relevance)
 
 
 def check_look(query: str, options: Options, words: bool | None = None) -> Options:

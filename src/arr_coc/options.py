@@ -20,9 +20,9 @@ from typing import Any
 import numpy as np
 
 from .attending.distance import AUTO, check_scale
-from .attending.strategies import DEFAULT_STRATEGY, check_options, meant
+from .attending.strategies import DEFAULT_STRATEGY, check_options
 from .balancing.law import read_law
-from .core.errors import InputError, as_number, frozen, of_kind, percentage, share_of, shown, whole, whole_size
+from .core.errors import InputError, as_number, frozen, meant, of_kind, percentage, share_of, shown, whole, whole_size
 from .core.values import DEFAULT_CELL, MOST_CELLS, Allocation, JsonObject, Relevance
 from .knowing.registry import source_names
 from .pictures.ocr import MOST_LINES

@@ -6,12 +6,13 @@ import json
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image, ImageDraw, ImageFont
 
 import arr_coc
-from arr_coc.attending.allocate import allocate, allocate_batch
+from arr_coc.attending.allocate import allocate
 from arr_coc.attending.distance import Distance, check_scale, choose_distance
 from arr_coc.attending.grip import Grip, as_grip
 from arr_coc.core.errors import InputError
@@ -127,8 +128,7 @@ def test_what_is_read_as_well_from_afar_gets_fewer_fine_cells_and_the_budget_sta
     assert weighed.tokens == plain.tokens == budget
     same = allocate(relevance, budget, strategy_options={"reading": np.ones_like(shares)})
     assert same == plain
-    (torch_made,) = allocate_batch(relevance, budget, strategy_options={"reading": shares})
-    assert torch_made == weighed
+    assert allocate(torch.from_numpy(relevance), budget, strategy_options={"reading": shares}) == weighed
     fine = [one.level_map() == 0 for one in (plain, weighed)]
     assert (fine[1] & (shares < 1)).sum() <= (fine[0] & (shares < 1)).sum()
 

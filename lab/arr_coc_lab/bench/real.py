@@ -21,7 +21,7 @@ from arr_coc.balancing.choosing import relevance_for
 from arr_coc.balancing.tensions import sharpen
 from arr_coc.core.errors import InputError
 from arr_coc.core.values import DEFAULT_CELL, Allocation
-from arr_coc.knowing.photos.source import photos_installed
+from arr_coc.knowing.photos.source import find_files
 from arr_coc.knowing.registry import check_relevance, source_names
 from arr_coc.looking import Prepared, prepare
 from arr_coc.packing.prices.tables import tokens_for
@@ -64,7 +64,7 @@ def plan(options: RealOptions) -> Plan:
     for several in by_picture(questions):
         cells = [(system, keep) for system in systems for keep in keeps]
         jobs.append(Job(several, tuple(Key(one.name, *cell) for one in several for cell in cells)))
-    there = photos_installed()
+    there = find_files()
     facts = {
         "seed": str(options.seed),
         "strategy": options.strategy,

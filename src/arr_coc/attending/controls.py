@@ -20,7 +20,7 @@ from .tree import Leaves, quadtree
 
 def uniform(job: AllocationJob) -> Leaves:
     """Every place the same: a constant map, split breadth first."""
-    return quadtree(torch.ones_like(job.cells), job.tree, job.budgets)
+    return quadtree(torch.ones_like(job.cells), job.tree, job.budget)
 
 
 def full(job: AllocationJob) -> Leaves:
@@ -30,12 +30,11 @@ def full(job: AllocationJob) -> Leaves:
 
 
 def oracle(job: AllocationJob) -> Leaves:
-    """Detail on the true boxes (`boxes=`: x0, y0, x1, y1 in 0–1; of a batch, one list for each picture)."""
+    """Detail on the true boxes (`boxes=`: x0, y0, x1, y1 in 0–1)."""
     boxes = job.need("boxes", "oracle", "the relevant boxes as x0, y0, x1, y1 in 0–1")
-    each = boxes if job.batch > 1 else [boxes]
-    if not isinstance(boxes, Sequence | np.ndarray) or isinstance(boxes, str) or len(each) != job.batch:
-        raise InputError(f"boxes must be a list of x0, y0, x1, y1 in 0–1 for each picture, got {shown(boxes)}")
-    covered = torch.stack([boxes_to_cells(one, job.frame) for one in each]).to(job.cells)
+    if not isinstance(boxes, Sequence | np.ndarray) or isinstance(boxes, str):
+        raise InputError(f"boxes must be a list of x0, y0, x1, y1 in 0–1, got {shown(boxes)}")
+    covered = boxes_to_cells(boxes, job.frame).to(job.cells)[None]
     # A little of the neighbourhood breaks the ties of what remains towards the box's surroundings.
     near = F.avg_pool2d(covered[:, None], 5, stride=1, padding=2)[:, 0]
     touched = (covered > 0).float()

@@ -10,7 +10,6 @@ from ..core import arrays
 from ..core.arrays import Array
 from ..core.errors import InputError, whole, whole_size
 from ..core.values import DEFAULT_CELL, Allocation
-from .tree import check_budget
 
 
 @dataclass(frozen=True)
@@ -53,17 +52,11 @@ class Frame:
         start = np.minimum(start, np.array(self.image_size, dtype=np.int32) - 1)
         return np.concatenate([start, np.maximum(stop - start, 1)], axis=1)
 
-    def allocation(
-        self,
-        cells: np.ndarray,
-        scores: np.ndarray,
-        budget: int,
-        strategy: str,
-        *,
-        sparse: bool = False,
-        notes: tuple[str, ...] = (),
-    ) -> Allocation:
+    def allocation(self, cells: np.ndarray, scores: np.ndarray, budget: int, strategy: str) -> Allocation:
         """(N, 3) leaves and (N,) scores as an `Allocation`."""
+        covered = np.zeros(self.grid, dtype=bool)
+        for row, col, level in cells.tolist():
+            covered[row : row + (1 << level), col : col + (1 << level)] = True
         return Allocation(
             boxes=self.boxes(cells),
             levels=cells[:, 2],
@@ -74,25 +67,10 @@ class Frame:
             budget=budget,
             full=self.full,
             strategy=strategy,
-            sparse=sparse,
+            sparse=not covered.all(),
             cell=self.cell,
             canvas=self.canvas,
-            notes=notes,
         )
-
-    def leaves_gaps(self, cells: np.ndarray) -> bool:
-        """Whether leaves (N, 3) leave some cell of the grid uncovered."""
-        covered = np.zeros(self.grid, dtype=bool)
-        for row, col, level in cells.tolist():
-            covered[row : row + (1 << level), col : col + (1 << level)] = True
-        return not covered.all()
-
-    def check_budget(self, budget: int | str) -> tuple[int, tuple[str, ...]]:
-        """The tokens that may be spent, and a note where more were allowed than the picture has."""
-        count = check_budget(budget, self.full)
-        if isinstance(budget, str) or budget <= self.full:
-            return count, ()
-        return count, (f"budget {budget} is above the {self.full} tokens of the whole picture: all of it is seen",)
 
 
 def check_maps(maps: Array) -> Array:

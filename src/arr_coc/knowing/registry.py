@@ -12,7 +12,6 @@ points at a `Source` or at such a function. Sources of this library are imported
 
 from __future__ import annotations
 
-import difflib
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -23,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from ..core.arrays import is_tensor
-from ..core.errors import InputError, of_kind, shown
+from ..core.errors import InputError, meant, of_kind, shown
 from ..core.plugins import LAB, load_function, load_plugin, plugins
 from ..core.values import Relevance
 from .scene import Scene
@@ -218,11 +217,9 @@ def find_source(relevance: object) -> Source:
     if isinstance(relevance, str) and relevance.partition(":")[0] in IN_THE_LAB:
         raise InputError(f"relevance={relevance!r} is part of the laboratory; install it: {LAB}")
     names = source_names()
-    nearest = difflib.get_close_matches(relevance, names, 1) if isinstance(relevance, str) else []
     raise InputError(
-        f"relevance={relevance!r} is unknown; "
-        + (f"did you mean {nearest[0]!r}? " if nearest else "")
-        + f"use {', '.join(map(repr, names))}, the folder of a scorer, a function of (picture, question), or a map"
+        f"relevance={relevance!r} is unknown{meant(relevance, names)}; use {', '.join(map(repr, names))}, "
+        "the folder of a scorer, a function of (picture, question), or a map"
     )
 
 
