@@ -163,17 +163,15 @@ class Prepared:
         frame = Frame(size, cell, canvas)
         offers = {"words": words, "photos": options.photos, "device": device}
         share = options.tokens(frame.full) / frame.full
-        scene = self.scene.varied(**offers, share=share, law=options.balancing)
+        scene = replace(self.scene, **offers, share=share, law=options.balancing)
         if words is None and (lines := options.reads(frame.full, relevance)):
             with timed(seconds, "read"):
                 # The small print of a very large picture is lost at a glance, so that all of its lines are read.
                 large = {"page": self.fine().pixels, "ocr": sys.maxsize} if self.fine is not None else {"ocr": lines}
-                scene = with_words(scene.varied(**large), query)
+                scene = with_words(replace(scene, **large), query)
                 words = scene.words
         with timed(seconds, "know"):
             known = relevance_for(relevance, scene, query)
-        if "sensed" in scene.made:
-            seconds["sense"] = scene.sensed[1]
         with timed(seconds, "attend"):
             view = View(
                 size,

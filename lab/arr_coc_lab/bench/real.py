@@ -134,7 +134,7 @@ class Views:
     """One picture's maps (h, w) in [0, 1] and allocations; what does not depend on the question is made once."""
 
     def __init__(self, prepared: Prepared, seed: int = 0, strategy: str = "overlay") -> None:
-        self.scene = prepared.scene.varied(words=prepared.words)
+        self.scene = replace(prepared.scene, words=prepared.words)
         self.size, self.strategy = prepared.picture.size, strategy
         self.full = tokens_for(self.size)
         self.seed = [seed, crc32(prepared.picture.name.encode())]
@@ -150,7 +150,7 @@ class Views:
     def _made(self, relevance: str, query: str) -> np.ndarray:
         """The library's own are as `look` has them; saliency is sharpened as `look` does it."""
         if relevance == WITH_OCR:
-            return np.asarray(relevance_for("auto", self.scene.varied(ocr=True), query).map)
+            return np.asarray(relevance_for("auto", replace(self.scene, ocr=True), query).map)
         if relevance not in CONTROLS:
             return np.asarray(relevance_for(relevance, self.scene, query).map)
         if relevance == UNIFORM:
@@ -162,7 +162,7 @@ class Views:
         if relevance == "random":
             rows, cols = (-(-side // DEFAULT_CELL) for side in self.size)
             return np.random.default_rng(self.seed).random((rows, cols)).astype(np.float32)
-        texture = self.scene.sensed[0]
+        texture = self.scene.sensed
         plane = np.asarray(texture[relevance])
         scale = min(1.0, MAP_SIDE / max(plane.shape))
         shape = (max(1, round(plane.shape[0] * scale)), max(1, round(plane.shape[1] * scale)))

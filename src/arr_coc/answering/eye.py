@@ -261,7 +261,7 @@ class Eye:
         if not isinstance(self.scorer, ScorerRelevance):
             return None
         seen = view.tensors.get("canvas", view.picture.pixels)
-        return self.scorer.of_pixels(seen, str(settings.query)).map
+        return self.scorer(seen, str(settings.query)).map
 
     def _sureness(self, looked: ChatLook, confidence: float) -> float:
         """How sure an answer is whose text has this probability: less where the scorer was not sure of its place."""
@@ -298,7 +298,7 @@ class Eye:
         """The scorer's map of the picture, for drawing; None where no scorer belongs to the model."""
         if self._view is None or not isinstance(self.scorer, ScorerRelevance):
             return None
-        return self.scorer.of_pixels(self._view.picture.pixels, query)
+        return self.scorer(self._view.picture.pixels, query)
 
     def ask(
         self, query: str | Sequence[Turn], budget: Budget | Sequence[int] | None = None, options: Options | None = None

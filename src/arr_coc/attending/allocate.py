@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from importlib import import_module
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -21,9 +19,6 @@ from .frame import Frame, check_maps, to_cells
 from .overlay import overlay
 from .strategies import DEFAULT_STRATEGY, AllocationJob, check_options, find_strategy
 from .tree import Leaves, check_budget, quadtree
-
-if TYPE_CHECKING:
-    import torch
 
 
 def allocate(
@@ -66,7 +61,7 @@ def allocate(
     if len(maps) != 1:
         raise InputError(f"allocate takes one map, got {len(maps)}; call it once for each picture")
     if not chosen.without_torch:
-        maps = as_tensor(maps)
+        maps = arrays.as_tensor(maps)
     # Without a size the map has one value for each cell.
     frame = Frame(image_size or canvas or (maps.shape[1] * cell, maps.shape[2] * cell), cell, canvas)
     tokens = check_budget(budget, frame.full)
@@ -88,13 +83,6 @@ def as_maps(relevance: Relevance | Array) -> Array:
     if not isinstance(found, np.ndarray) and not arrays.is_tensor(found):
         raise InputError(f"relevance must be a Relevance, an array or a tensor (rows, cols), got {shown(found)}")
     return check_maps(arrays.float32(found))
-
-
-def as_tensor(array: Array) -> torch.Tensor:
-    """An array as a tensor on the CPU; a tensor as it is."""
-    if arrays.is_tensor(array):
-        return array
-    return import_module("torch").as_tensor(array if array.flags.writeable else array.copy())
 
 
 def overlay_leaves(job: AllocationJob) -> Leaves:

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from ..core.arrays import overlaps
 from ..core.errors import InputError, frozen, shown
 from .frame import Frame
 from .strategies import AllocationJob
@@ -48,9 +49,10 @@ def boxes_to_cells(boxes: Sequence[Sequence[float]] | np.ndarray, frame: Frame) 
         raise InputError("boxes must be x0, y0, x1, y1 in 0–1 with x1 ≥ x0 and y1 ≥ y0, four numbers for each box")
     rows, cols = frame.grid
     height, width = frame.seen
-    tops, lefts = np.arange(rows) * frame.cell / height, np.arange(cols) * frame.cell / width
-    tall, wide = frame.cell / height, frame.cell / width
-    down = np.clip(np.minimum(tops + tall, array[:, 3:4]) - np.maximum(tops, array[:, 1:2]), 0, None) / tall
-    across = np.clip(np.minimum(lefts + wide, array[:, 2:3]) - np.maximum(lefts, array[:, 0:1]), 0, None) / wide
+    x0, y0, x1, y1 = array.T
+    down, across = (
+        overlaps(start * side / frame.cell, stop * side / frame.cell, number)
+        for start, stop, side, number in ((y0, y1, height, rows), (x0, x1, width, cols))
+    )
     covered = (down[:, :, None] * across[:, None, :]).max(axis=0, initial=0)
     return torch.from_numpy(covered.astype(np.float32))

@@ -105,7 +105,5 @@ def to_cells(maps: Array, frame: Frame) -> Array:
 def _overlap(cells: int, cell: int, length: int, samples: int) -> np.ndarray:
     """(cells, samples) weights: the share of each cell's visible extent that falls on each sample of a map."""
     edges = np.minimum(np.arange(cells + 1) * cell, length) * (samples / length)
-    start, stop = edges[:-1, None], edges[1:, None]
-    sample = np.arange(samples)
-    shared = np.clip(np.minimum(stop, sample + 1) - np.maximum(start, sample), 0, None)
+    shared = arrays.overlaps(edges[:-1], edges[1:], samples)
     return shared / shared.sum(axis=1, keepdims=True)

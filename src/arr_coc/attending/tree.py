@@ -90,35 +90,21 @@ class Tree:
     @cached_property
     def areas(self) -> np.ndarray:
         """(nodes,) float32: cells of each node that lie in the picture."""
-        row, col, level = self.nodes_table.T
-        side = 1 << level
-        return (np.minimum(self.rows - row, side) * np.minimum(self.cols - col, side)).astype(np.float32)
+        return node_sums(np.ones((1, self.rows, self.cols), np.float32), self)[0]
 
     @cached_property
     def costs(self) -> np.ndarray:
         """(M,) int64: tokens that splitting each node adds: 3, 1 or 0."""
-        parts = []
-        for level in range(self.levels, 0, -1):
-            (rows, cols), (child_rows, child_cols) = self.shape(level), self.shape(level - 1)
-            tall, wide = np.full(rows, 2), np.full(cols, 2)
-            tall[-1] -= child_rows % 2
-            wide[-1] -= child_cols % 2
-            parts.append((tall[:, None] * wide[None, :] - 1).ravel())
-        return np.concatenate(parts) if parts else np.zeros(0, dtype=np.int64)
+        children = [pool(np.ones((1, *self.shape(level - 1)), np.int64), "sum") for level in range(self.levels, 0, -1)]
+        return np.concatenate([np.zeros(0, np.int64), *(one.ravel() - 1 for one in children)])
 
     @cached_property
     def parents(self) -> np.ndarray:
         """(M,) int64: flat index of each node's parent; -1 for the coarsest."""
-        parts = []
-        for level in range(self.levels, 0, -1):
-            rows, cols = self.shape(level)
-            if level == self.levels:
-                parts.append(np.full(rows * cols, -1))
-                continue
-            parent_cols = self.shape(level + 1)[1]
-            index = (np.arange(rows)[:, None] // 2) * parent_cols + np.arange(cols)[None, :] // 2
-            parts.append(self.offsets[level + 1] + index.ravel())
-        return np.concatenate(parts) if parts else np.zeros(0, dtype=np.int64)
+        row, col, level = self.nodes_table[: len(self.costs)].T
+        start, wide = np.array([(self.offsets[one], self.shape(one)[1]) for one in range(self.levels + 1)]).T
+        up = np.minimum(level + 1, self.levels)
+        return np.where(level < self.levels, start[up] + (row >> up) * wide[up] + (col >> up), -1)
 
     @cached_property
     def fair_order(self) -> np.ndarray:

@@ -133,13 +133,13 @@ def promising(scene: Scene, query: str) -> list[str]:
 # ---- what the sources say, balanced ----------------------------------------------------------------------------------
 
 
-def look_relevance(scene: Scene, query: str, option: str = "") -> Relevance:
-    """The source "look"; a prompt without a question is asked what is there. option: the folder of a law."""
+def look_relevance(scene: Scene, query: str) -> Relevance:
+    """The source "look"; a prompt without a question is asked what is there."""
     from ..knowing.photos.source import photo_coupling
 
-    query, law = query or "what is there", read_law(option or scene.law)
+    query, law = query or "what is there", read_law(scene.law)
     photo = photo_coupling(scene.seen, query) if scene.photos else None
-    return relevance_of(scene.sensed[0], query, photo, law.named_tensions(_signs(law, scene, query)))
+    return relevance_of(scene.sensed, query, photo, law.named_tensions(_signs(law, scene, query)))
 
 
 def relevance_of(
@@ -185,11 +185,11 @@ def knowns(
     maps: dict[str, Relevance] = {}
     for name in names:
         # Each source speaks for itself, but the words are read by the scorer's light.
-        own = scene.varied(photos=False) if name == "look" else scene
+        own = replace(scene, photos=False) if name == "look" else scene
         found = scene.pointed if name == "scorer" and scene.pointed is not None else None
         found = BUILT_IN[name].maps([own], [query]).relevance[0] if found is None else found
         maps[name] = as_relevance(found, query, BUILT_IN[name].summary)
-        scene = scene.varied(pointed=maps[name].map) if name == "scorer" else scene
+        scene = replace(scene, pointed=maps[name].map) if name == "scorer" else scene
     sure = {"scorer": float(maps["scorer"].map.max())} if "scorer" in maps else {}
     if "words" in maps and scene.words is not None:
         sure["words"] = sureness_of_words(scene.words, query, maps["scorer"].map if "scorer" in maps else None)
@@ -204,17 +204,16 @@ def knowns(
         sure,
         np.stack(three) if three else None,
         first_arousal(query, three)[0] if three else 0.0,
-        perspectival(whole.sensed[0]) if learning or law.salient else None,
+        perspectival(whole.sensed) if learning or law.salient else None,
         mixed=True,
     ), maps
 
 
 def balanced(found: Relevance, source: Source, scene: Scene) -> Relevance:
     """What one source found alone, with who decided. What a caller gave stays as it is."""
-    name, _, folder = source.name.partition(":")
+    name, law = source.name.partition(":")[0], read_law(scene.law)
     if source is WEIGHED or source.way == GIVEN:
         return found if found.ways else replace(found, ways={GIVEN: {name: 1.0}})
-    law = read_law(folder if name == "look" and folder else scene.law)
-    salient = perspectival(scene.sensed[0]) if law.salient else None
+    salient = perspectival(scene.sensed) if law.salient else None
     one = balance_ways(Known({name: found.map}, found.map.shape, _signs(law, scene, found.query), salient=salient), law)
     return replace(found, map=one.map, ways=one.ways({name: source.way}), tensions=one.numbers())

@@ -109,7 +109,6 @@ BUILT_IN: Mapping[str, Source] = {
             "arr_coc.balancing.choosing:look_relevance",
             ("pixels", "texture"),
             "what is there, what stands out and what the question's words name, balanced",
-            option="FOLDER",
             way="three ways",
         ),
         Source(

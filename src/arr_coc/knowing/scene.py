@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
-from time import perf_counter
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from ..core.arrays import sized, to_numpy, whole_levels
+from ..core.arrays import as_tensor, sized, to_numpy, whole_levels
 
 if TYPE_CHECKING:
     import torch
@@ -99,24 +98,16 @@ class Scene:
     def tensor(self) -> torch.Tensor:
         """(3, H, W) float32 in [0, 1] on the device."""
         given = self.given
-        if not isinstance(given, np.ndarray):
-            return given
-        import torch
-
-        writable = given if given.flags.writeable else given.copy()  # torch warns of the others
-        return torch.from_numpy(writable).permute(2, 0, 1).to(self.device).float() / 255
+        return (
+            as_tensor(given).permute(2, 0, 1).to(self.device).float() / 255 if isinstance(given, np.ndarray) else given
+        )
 
     @property
-    def sensed(self) -> tuple[Texture, float]:
-        """The texture that the three ways read, and the seconds it took."""
-        return self._once("sensed", self._sense)
-
-    def _sense(self) -> tuple[Texture, float]:
+    def sensed(self) -> Texture:
+        """The texture that the three ways read."""
         from ..texture.channels import sense
 
-        started = perf_counter()
-        texture = sense(self.pixels, side=min(SENSE_SIDE, max(self.pixels.shape[:2])))
-        return texture, perf_counter() - started
+        return self._once("sensed", lambda: sense(self.pixels, side=min(SENSE_SIDE, max(self.pixels.shape[:2]))))
 
     @property
     def seen(self) -> PhotoSight:
@@ -124,10 +115,6 @@ class Scene:
         from .photos.source import PhotoSight
 
         return self._once("seen", lambda: PhotoSight(self.pixels))
-
-    def varied(self, **changes: object) -> Self:
-        """The same picture with other things known about it; what was made of the picture is kept."""
-        return replace(self, **changes)
 
 
 def pixels_of(picture: torch.Tensor) -> np.ndarray:

@@ -67,7 +67,8 @@ def gpu_scorer(folder: Path, device: str) -> GpuScorer:
 
 @dataclass(frozen=True)
 class ScorerRelevance:
-    """A relevance source: (picture (3, H, W) uint8 or in [0, 1], question) → `Relevance` of every 32×32 cell."""
+    """A relevance source: (picture, question) → `Relevance` of every 32×32 cell. picture: a tensor (3, H, W), or an
+    array (H, W, 3), uint8 or in [0, 1]."""
 
     folder: Path
 
@@ -75,28 +76,18 @@ class ScorerRelevance:
     def bundled(cls) -> ScorerRelevance:
         return cls(part_folder(SCORER))
 
-    def __call__(self, picture: torch.Tensor, query: str) -> Relevance:
-        if str(picture.device) != "cpu" or not self.without_torch:
-            return self.of_batch(picture[None], [query])[0]
-        return self.of_pixels(picture.permute(1, 2, 0).numpy(), query)
-
-    @property
-    def without_torch(self) -> bool:
-        """Whether the folder holds the graphs that run on a processor."""
-        return all((self.folder / name).is_file() for name in GRAPHS)
-
-    def of_pixels(self, pixels: np.ndarray, query: str, device: str = "cpu") -> Relevance:
-        """The same for an array (H, W, 3) of uint8; on a processor without torch, where it can read."""
-        if device != "cpu" or not self.without_torch:
-            return self.of_batch(Scene(pixels, device=device).tensor[None], [query])[0]
-        found, read = cell_relevance(self.folder, pixels, query)
-        return self._found(found, query, size_note(read, (pixels.shape[0], pixels.shape[1])))
+    def __call__(self, picture: torch.Tensor | np.ndarray, query: str) -> Relevance:
+        return self.of_scene(Scene(picture), query)
 
     def of_scene(self, scene: Scene, query: str) -> Relevance:
-        """The same for a scene; an array needs no torch."""
-        if isinstance(scene.given, np.ndarray):
-            return self.of_pixels(scene.given, query, str(scene.device))
-        return self(scene.tensor, query)
+        """The same for a scene; on a processor without torch, where the folder holds the graphs."""
+        given = scene.given
+        device = scene.device if isinstance(given, np.ndarray) else given.device
+        if str(device) != "cpu" or not all((self.folder / name).is_file() for name in GRAPHS):
+            return self.of_batch(scene.tensor[None], [query])[0]
+        pixels = given if isinstance(given, np.ndarray) else given.permute(1, 2, 0).numpy()
+        found, read = cell_relevance(self.folder, pixels, query)
+        return self._found(found, query, size_note(read, (pixels.shape[0], pixels.shape[1])))
 
     def of_batch(self, pictures: torch.Tensor, queries: Sequence[str]) -> list[Relevance]:
         """The same for pictures of one size, (B, 3, H, W), in one pass."""
@@ -130,11 +121,10 @@ def scorer_maps(scenes: Sequence[Scene], queries: Sequence[str]) -> Maps:
     """The source "scorer": the one that was trained with the model, else the one that comes with the library. Pictures
     of one size on a GPU are looked at together."""
     scorer = scenes[0].scorer or ScorerRelevance.bundled()
+    on_gpu = len(scenes) > 1 and all(str(scene.device).startswith("cuda") for scene in scenes)
     if not isinstance(scorer, ScorerRelevance):
         found = [scorer(scene.tensor, query) for scene, query in zip(scenes, queries, strict=True)]
-        return Maps(found)
-    on_gpu = len(scenes) > 1 and all(str(scene.device).startswith("cuda") for scene in scenes)
-    if on_gpu and len({scene.tensor.shape for scene in scenes}) == 1:
+    elif on_gpu and len({scene.tensor.shape for scene in scenes}) == 1:
         import torch
 
         found = scorer.of_batch(torch.stack([scene.tensor for scene in scenes]), queries)

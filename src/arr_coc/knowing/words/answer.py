@@ -10,15 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
 
+from ...core.kept import ByteStore, pixels_key
 from ...pictures.words import Words
 from .chooser import MOST_WORDS, WEIGHTS, PageBoard, ask_board, choose, matches, page_board, spans_of, under, weights_of
 from .kinds import parts_of, question_parts
 
+_judged = ByteStore(16 << 20)  # the map, the weighing and the answer ask the same
 # The sureness from which words by OCR count more than the scorer.
 EVEN = 0.5
 
@@ -67,18 +68,13 @@ def judged(
     words: Words, query: str, relevance: np.ndarray | None = None, weights: Path = WEIGHTS
 ) -> tuple[PageBoard, np.ndarray]:
     """The page as the chooser reads it, and its (N + 1, 4) logits. Of a page with many words those that may matter."""
-    seen = None if relevance is None else (relevance.shape, np.ascontiguousarray(relevance, np.float32).tobytes())
-    return _judged(words, query, seen, weights)
 
+    def read() -> tuple[PageBoard, np.ndarray]:
+        page = page_board(words, None if len(words) <= MOST_WORDS else near_question(words, query, relevance))
+        seen = None if relevance is None else under(relevance, page.boxes)
+        return page, choose(ask_board(page, query, seen), weights_of(weights))
 
-@lru_cache(maxsize=8)  # the map, the weighing and the answer ask the same
-def _judged(
-    words: Words, query: str, map_: tuple[tuple[int, ...], bytes] | None, weights: Path
-) -> tuple[PageBoard, np.ndarray]:
-    relevance = None if map_ is None else np.frombuffer(map_[1], np.float32).reshape(map_[0])
-    page = page_board(words, None if len(words) <= MOST_WORDS else near_question(words, query, relevance))
-    seen = None if relevance is None else under(relevance, page.boxes)
-    return page, choose(ask_board(page, query, seen), weights_of(weights))
+    return _judged.made((words, query, None if relevance is None else pixels_key(relevance), weights), read)
 
 
 def near_question(words: Words, query: str, relevance: np.ndarray | None = None) -> np.ndarray:

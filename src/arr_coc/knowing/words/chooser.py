@@ -18,6 +18,7 @@ import numpy as np
 from safetensors.numpy import load_file
 
 from ...core import folders
+from ...core.arrays import overlaps
 from ...core.errors import InputError
 from ...core.folders import verify
 from ...pictures.words import Words
@@ -190,19 +191,9 @@ def _own_features(texts: Sequence[str], boxes: np.ndarray, phrase: np.ndarray, s
 def under(map_: np.ndarray, boxes: np.ndarray) -> np.ndarray:
     """(h, w) map and (N, 4) boxes in 0–1 → (N,) its mean under each box."""
     rows, cols = map_.shape
-    summed = np.pad(map_.astype(np.float64).cumsum(0).cumsum(1), ((1, 0), (1, 0)))
-
-    def at(y: np.ndarray, x: np.ndarray) -> np.ndarray:
-        y, x = np.clip(y, 0, rows), np.clip(x, 0, cols)
-        top, left = np.minimum(y.astype(int), rows - 1), np.minimum(x.astype(int), cols - 1)
-        dy, dx = y - top, x - left
-        upper = summed[top, left] * (1 - dx) + summed[top, left + 1] * dx
-        lower = summed[top + 1, left] * (1 - dx) + summed[top + 1, left + 1] * dx
-        return upper * (1 - dy) + lower * dy
-
     x0, y0, x1, y1 = (boxes * [cols, rows, cols, rows]).T
-    area = np.maximum((x1 - x0) * (y1 - y0), 1e-9)
-    return np.maximum(at(y1, x1) - at(y0, x1) - at(y1, x0) + at(y0, x0), 0) / area
+    seen = (overlaps(y0, y1, rows) @ map_.astype(np.float64) * overlaps(x0, x1, cols)).sum(1)
+    return seen / np.maximum((x1 - x0) * (y1 - y0), 1e-9)
 
 
 def _map_features(seen: np.ndarray | None, number: int) -> np.ndarray:
