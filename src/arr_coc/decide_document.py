@@ -8,9 +8,10 @@ of photographs, each is looked at small.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import groupby
 from time import perf_counter
 
 import numpy as np
@@ -21,7 +22,7 @@ from .balancing.choosing import relevance_for
 from .core.errors import InputError, check_stop
 from .core.values import Allocation, DocumentAllocation, PageShare, Relevance
 from .decide import View, attend
-from .knowing.registry import PARTICIPATORY, find_source, is_map
+from .knowing.registry import PARTICIPATORY, find_source, is_map, several_maps
 from .knowing.scene import VIEW_SIDE, RelevanceSource, Scene
 from .knowing.words.answer import answer_shares
 from .knowing.words.search import text_scores
@@ -30,7 +31,6 @@ from .options import Options, as_options
 from .pictures.document import Document, DocumentPage
 from .pictures.ocr import ocr_words
 from .pictures.words import MOST_WORDS, Words
-from .texture.type_height import no_letters
 
 # Pages whose words are ranked together, and how many words these may have.
 JOINT, JOINT_WORDS = 8, MOST_WORDS
@@ -84,9 +84,8 @@ def page_relevances(
         One `PageRelevance` for each page, in order; notes.
     """
     options, pages = as_options(options), document.pages
-    several = isinstance(relevance, list | tuple) or getattr(relevance, "ndim", 0) == 3
-    if is_map(relevance) or several:
-        maps = list(relevance) if several and isinstance(relevance, Iterable) else [relevance]
+    maps = [relevance] if is_map(relevance) else several_maps(relevance)
+    if maps is not None:
         if len(maps) != len(pages) or not all(one is None or is_map(one) for one in maps):
             raise InputError(f"relevance= gives {len(maps)} maps for {len(pages)} pages; give one for each")
         known = (one if isinstance(one, Relevance | None) else Relevance(np.asarray(one), query) for one in maps)
@@ -258,8 +257,7 @@ def allocate_pages(
     gains = {number: page_gains(cells[number], full[number], relevances[number].belief) for number in chosen}
     if most is not None and len(chosen) > most:
         # Those whose first tokens gain most; pages of which nothing is known come last, in their order.
-        first = {number: (-gains[number][:16].sum(), number) for number in chosen}
-        chosen = sorted(sorted(chosen, key=lambda number: first[number])[:most])
+        chosen = sorted(sorted(chosen, key=lambda number: -gains[number][:16].sum())[:most])
     whole = sum(full[number] for number in chosen)
     wanted, notes = document_budget(options, sum(full), whole)
     tokens = dict(zip(chosen, share_tokens([gains[number] for number in chosen], wanted), strict=True))
@@ -281,28 +279,18 @@ def allocate_pages(
 def document_budget(options: Options, full: int, whole: int) -> tuple[int, tuple[str, ...]]:
     """Tokens for a document that costs `full`, of which `whole` may be given, and notes."""
     options.check_fixed("a document")
-    wanted = options.wanted(full)
     notes: tuple[str, ...] = ()
-    if options.budget is None and wanted > DEFAULT_MOST:
-        wanted = DEFAULT_MOST
+    if options.budget is None and options.wanted(full) > DEFAULT_MOST:
+        options = replace(options, budget=DEFAULT_MOST)
         notes = (f"no budget was given: {DEFAULT_MOST} tokens for the whole document",)
-    if wanted > whole:
-        notes = (*notes, f"budget {wanted} is above the {whole} tokens of all pages: all of them are seen")
-    wanted = min(wanted, whole)
-    if options.capped(wanted) < wanted:
-        notes = (*notes, f"nothing may cost more than {options.ceiling} tokens here: the budget was lowered to that")
-    return options.capped(wanted), notes
+    return options.capped(min(options.wanted(full), whole)), (*notes, *options.notes(whole, "all pages"))
 
 
 def listed(numbers: Sequence[int]) -> str:
     """[1, 2, 3, 5] → "1-3, 5"."""
-    parts: list[list[int]] = []
-    for number in sorted(numbers):
-        if parts and number == parts[-1][1] + 1:
-            parts[-1][1] = number
-        else:
-            parts.append([number, number])
-    return ", ".join(str(a) if a == b else f"{a}-{b}" for a, b in parts)
+    runs = groupby(enumerate(sorted(numbers)), lambda pair: pair[1] - pair[0])
+    ends = [(run[0][1], run[-1][1]) for run in (list(group) for _, group in runs)]
+    return ", ".join(str(a) if a == b else f"{a}-{b}" for a, b in ends)
 
 
 def _cells(one: PageRelevance, frame: Frame) -> np.ndarray | None:
@@ -312,8 +300,7 @@ def _cells(one: PageRelevance, frame: Frame) -> np.ndarray | None:
 
 
 def _laid(known: Relevance, frame: Frame, tokens: int, options: Options) -> Allocation:
-    view = View(frame.image_size, frame, no_letters, lambda times: frame, scalable=False)
-    return attend([view], [known], [tokens], options)[0].allocation
+    return attend([View(frame.image_size, frame)], [known], [tokens], options)[0].allocation
 
 
 def _reason(one: PageRelevance, tokens: int) -> str:

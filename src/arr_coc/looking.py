@@ -15,7 +15,6 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from importlib import import_module
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +28,7 @@ from .balancing.choosing import relevance_for
 from .core.errors import InputError, naming_extras, shown
 from .core.values import Allocation, Relevance, timed
 from .decide import View, attend
-from .knowing.registry import check_relevance
+from .knowing.registry import check_relevance, several_maps
 from .knowing.scene import VIEW_SIDE, Scene
 from .knowing.words.reading import with_words
 from .options import Budget, Options, as_options, check_device, check_question
@@ -180,11 +179,9 @@ class Prepared:
                 lambda times: Frame(size, cell, scaled_size(canvas or size, times, 1 if canvas is None else cell)),
                 grip,
             )
-            seen = known if device == "cpu" else import_module("torch").from_numpy(known.map).to(device)
-            (decision,) = attend([view], [seen], [options.tokens(frame.full)], options, query)
+            (decision,) = attend([view], [known], [options.tokens(frame.full)], options, query)
             notes = (*self.picture.notes, *known.notes, *options.notes(frame.full), *decision.allocation.notes)
-            decided = {"ways": known.ways, "tensions": known.tensions}
-            allocation = replace(decision.allocation, notes=tuple(dict.fromkeys(notes)), **decided)
+            allocation = replace(decision.allocation, notes=tuple(dict.fromkeys(notes)))
         return Look(allocation, known, self.picture, seconds)
 
 
@@ -203,8 +200,8 @@ class PreparedDocument:
         if options.words is not None:
             raise InputError(f"words belong to one picture, not to {len(self.document)} pages; leave them out")
         relevance = "auto" if options.relevance is None else options.relevance
-        many = isinstance(relevance, list | tuple) or getattr(relevance, "ndim", 0) == 3
-        checked = check_look(query, replace(options, relevance="auto") if many else options, words=True)
+        plain = options if several_maps(relevance) is None else replace(options, relevance="auto")
+        checked = check_look(query, plain, words=True)
         if not find_strategy(checked.layout).without_torch:
             raise InputError(f"strategy {checked.layout!r} is for one picture; documents take overlay or quadtree")
         check_device(options.device)
@@ -216,7 +213,7 @@ def check_look(query: str, options: Options, words: bool | None = None) -> Optio
     check_question(query)
     words = options.words is not None if words is None else words
     options = options.default(relevance="auto")
-    check_relevance(options.relevance, ("pixels", "texture", *(("words",) if words else ())))
+    check_relevance(options.relevance, ("pixels", *(("words",) if words else ())))
     if isinstance(options.budget, list):
         raise InputError(f"budget={shown(options.budget)} is for several pictures; of one, give one number")
     return options

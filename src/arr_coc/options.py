@@ -168,10 +168,7 @@ class Options:
             raise InputError(f"{where}.words must be a list of {{text, box}}, got {shown(words)}")
         if allocation is not None:
             several = allocation if isinstance(allocation, list) else [allocation]
-            for one in several:
-                if not isinstance(one, dict):
-                    raise InputError(f"{where}.allocation must be an object, got {shown(one)}")
-            made = [Allocation.from_json(one) for one in several]
+            made = [Allocation.from_json(of_kind(one, dict, f"{where}.allocation")) for one in several]
             decided["allocation"] = made if isinstance(allocation, list) else made[0]
         return cls(**{**given, **decided})
 

@@ -13,7 +13,8 @@ from PIL import Image, ImageDraw, ImageFont
 
 import arr_coc
 from arr_coc.attending.allocate import allocate
-from arr_coc.attending.distance import Distance, check_scale, choose_distance
+from arr_coc.attending.distance import Distance, View, check_scale, choose_distance
+from arr_coc.attending.frame import Frame
 from arr_coc.attending.grip import Grip, as_grip
 from arr_coc.core.errors import InputError
 from arr_coc.core.folders import part_folder
@@ -38,11 +39,10 @@ def sheet(em: int, size: tuple[int, int] = (640, 640)) -> np.ndarray:
     return np.asarray(picture)
 
 
-def chosen(pixels: np.ndarray, scale="auto", grip=NARROW, tokens: int = 50, **how) -> Distance:
-    size = pixels.shape[:2]
-    relevance = how.pop("relevance", np.ones((20, 20), np.float32))
-    given = {"size": size, "canvas": size, "full": 400, "tokens": tokens, **how}
-    return choose_distance(scale, grip, lambda: type_height(pixels), relevance, **given)
+def chosen(pixels: np.ndarray, scale="auto", grip=NARROW, tokens: int = 50) -> Distance:
+    frame = Frame(pixels.shape[:2])
+    view = View(pixels.shape[:2], frame, lambda: type_height(pixels), lambda times: frame, grip)
+    return choose_distance(view, scale, np.ones((20, 20), np.float32), tokens)
 
 
 def test_the_grip_of_mini_comes_with_it_and_peaks_inside_its_range():

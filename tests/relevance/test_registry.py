@@ -184,28 +184,13 @@ def test_needs_are_met_or_told(decorated):
         assert as_words(scene.words, scene.pixels.shape[:2]).texts == ("total",)
         return corner_map()
 
-    before: list[np.ndarray] = []
-
-    @relevance_source("follower", needs=["previous"])
-    def follower(scene: Scene, query: str) -> np.ndarray:
-        assert scene.previous is not None
-        before.append(scene.previous)
-        return corner_map()
-
     try:
         assert sees_the_corner(look(PIXELS, QUERY, 16, relevance="reader", words=WORDS))
         assert sees_the_corner(attached_look("reader", words=WORDS)[0])
         with pytest.raises(InputError, match="needs words with their boxes; give words=; or choose another"):
             look(PIXELS, QUERY, relevance="reader")
-        with pytest.raises(InputError, match="needs a frame before"):
-            look(PIXELS, QUERY, relevance="follower")
-        stream = VideoStream(QUERY, options=Options(relevance="follower"))
-        stream.see(PIXELS)
-        stream.see(255 - PIXELS)
-        assert not before[0].any()
     finally:
         remove_source("reader")
-        remove_source("follower")
 
 
 def test_what_is_missing_is_named():

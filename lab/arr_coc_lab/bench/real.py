@@ -92,7 +92,7 @@ def check_systems(relevance: Sequence[str], worded: bool = False) -> None:
             if name.partition(":")[0] not in source_names() and not Path(name).is_dir():
                 known = ", ".join((*source_names(), WITH_OCR, *CONTROLS))
                 raise InputError(f"unknown relevance {name!r}; choose from {known}, or give the folder of a scorer")
-            check_relevance(name, ("pixels", "texture", *(["words"] if worded else [])))
+            check_relevance(name, ("pixels", *(["words"] if worded else [])))
 
 
 def report_of(rows: Sequence[BenchRow], first: str, facts: Mapping[str, str]) -> Report:

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 # How a look by the scorer begins its first note.
 BY_SCORER = "relevance 'scorer'"
 # What a picture and a model can offer to a source of relevance.
-OFFERS = ("pixels", "texture", "model", "words")
+OFFERS = ("pixels", "model", "words")
 
 
 class Eye:

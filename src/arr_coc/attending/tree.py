@@ -150,14 +150,10 @@ class Tree:
 @lru_cache(maxsize=256)
 def build_tree(rows: int, cols: int, levels: int) -> Tree:
     """The tree over a grid, no deeper than one root over the whole grid."""
-    if rows < 1 or cols < 1:
-        raise InputError(f"a picture needs at least one cell, got a grid of {rows}×{cols}")
     if max(rows, cols) > LARGEST_SIDE_IN_CELLS:
         raise InputError(
             f"a grid of {rows}×{cols} cells is too large; the longest side may have {LARGEST_SIDE_IN_CELLS}"
         )
-    if levels < 0:
-        raise InputError(f"levels must be 0 or more, got {levels}")
     return Tree(rows, cols, min(levels, math.ceil(math.log2(max(rows, cols)))))
 
 
@@ -182,8 +178,6 @@ def check_budget(budget: object, full: int) -> int:
 
 def quadtree(relevance: Array, tree: Tree, budget: int | Sequence[int]) -> Leaves:
     """(B, rows, cols) relevance of level-0 cells → the leaves of each picture's tree, on its budget."""
-    if relevance.ndim != 3 or relevance.shape[1:] != (tree.rows, tree.cols):
-        raise InputError(f"relevance must be (batch, {tree.rows}, {tree.cols}), got {tuple(relevance.shape)}")
     selected = select_splits(split_gains(relevance, tree), tree, budget)
     return gather_leaves(selected, relevance, tree)
 
@@ -195,11 +189,9 @@ def select_splits(gains: Array, tree: Tree, budget: int | Sequence[int]) -> Arra
     """
     plain = arrays.to_numpy(gains)
     budgets = [budget] * len(plain) if isinstance(budget, int) else list(budget)
-    if len(budgets) != len(plain):
-        raise InputError(f"got {len(budgets)} budgets for a batch of {len(plain)}; give one, or one for each picture")
     order = np.argsort(-plain, axis=1, kind="stable")
     selected = np.zeros(plain.shape, dtype=bool)
-    for row, one in enumerate(budgets):
+    for row, one in zip(range(len(plain)), budgets, strict=True):
         spend = tree.reach(int(one)) - tree.floor
         # Best first until the next split cannot be paid; costs are never negative, so the sum only grows.
         taken = np.cumsum(tree.costs[order[row]]) <= spend

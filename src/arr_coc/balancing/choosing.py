@@ -9,7 +9,7 @@ is type, what does the question name? A source of little promise is not asked. W
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -17,7 +17,7 @@ import numpy as np
 from ..core.errors import InputError
 from ..core.values import Relevance
 from ..knowing.language.lexical import Coupling
-from ..knowing.registry import BUILT_IN, GIVEN, Maps, Source, as_relevance, find_source, is_map
+from ..knowing.registry import BUILT_IN, GIVEN, Maps, Source, as_relevance, find_source, is_map, several_maps
 from ..knowing.scene import Scene
 from ..knowing.signs import plain_signs, signs_of
 from ..knowing.ways import perspectival, three_ways
@@ -48,12 +48,12 @@ def relevance_for(relevance: object, scene: Scene, query: str) -> Relevance:
 
 def relevances_for(relevance: object, scenes: Sequence[Scene], queries: Sequence[str]) -> Maps:
     """The maps of all pictures of a prompt. relevance: as for `find_source`, or one ready map for each picture."""
-    several = isinstance(relevance, list | tuple) or getattr(relevance, "ndim", 0) == 3
-    given = list(relevance) if several and isinstance(relevance, Iterable) else [relevance]
-    if (several or is_map(relevance)) and not (len(given) == len(scenes) and all(map(is_map, given))):
+    maps = several_maps(relevance)
+    given = [relevance] if maps is None else maps
+    if (maps is not None or is_map(relevance)) and not (len(given) == len(scenes) and all(map(is_map, given))):
         count = f"{len(given)} maps for {len(scenes)} pictures"
         raise InputError(f"relevance= gives {count}; give one (rows, cols) map each")
-    alone = list(range(len(scenes))) if several else []
+    alone = [] if maps is None else list(range(len(scenes)))
     if isinstance(relevance, str) and relevance == "auto":
         from ..knowing.words.reading import with_words
 
@@ -63,14 +63,14 @@ def relevances_for(relevance: object, scenes: Sequence[Scene], queries: Sequence
     together = [number for number in range(len(scenes)) if number not in alone]
     found = Maps([None] * len(scenes))
     for members in ([together] if together else []) + [[number] for number in alone]:
-        source, note = resolve(given[members[0]] if several else relevance, scenes[members[0]], queries[members[0]])
+        source, note = resolve(relevance if maps is None else maps[members[0]], scenes[members[0]], queries[members[0]])
         asked = range(len(scenes)) if "model" in source.needs else members
-        maps = source.maps([scenes[number] for number in asked], [queries[number] for number in asked])
+        made = source.maps([scenes[number] for number in asked], [queries[number] for number in asked])
         for place, number in enumerate(asked):
             if number in members:
-                known = as_relevance(maps.relevance[place], queries[number], note)
+                known = as_relevance(made.relevance[place], queries[number], note)
                 found.relevance[number] = balanced(known, source, scenes[number])
-        found = replace(found, realize={**found.realize, **maps.realize})
+        found = replace(found, realize={**found.realize, **made.realize})
     return found
 
 

@@ -45,11 +45,8 @@ IN_THE_LAB = ("edge_lod", "query_aware_lod", "realizer", "patch_trunk", "partici
 # What a source may need, and how a user comes by it.
 NEEDS: Mapping[str, str] = {
     "pixels": "a picture",
-    "texture": "a picture",
     "words": "words with their boxes; give words=",
     "model": "a model that reads the picture; use ask() or attach()",
-    "scorer": "the scorer of a model; use ask(), or relevance='scorer' for the bundled one",
-    "previous": "a frame before this one; use it with clips",
 }
 
 
@@ -107,8 +104,7 @@ BUILT_IN: Mapping[str, Source] = {
         Source(
             "look",
             "arr_coc.balancing.choosing:look_relevance",
-            ("pixels", "texture"),
-            "what is there, what stands out and what the question's words name, balanced",
+            summary="what is there, what stands out and what the question's words name, balanced",
             way="three ways",
         ),
         Source(
@@ -159,7 +155,7 @@ def relevance_source(
 
     Args:
         name: What `relevance=` then takes.
-        needs: What the function reads of its scene: "pixels", "words", "model", "previous", …
+        needs: What the function reads of its scene: "pixels", "words", "model".
         summary: One line, which its maps carry as a note.
         **more: Further fields of `Source`.
 
@@ -222,7 +218,7 @@ def find_source(relevance: object) -> Source:
     )
 
 
-def check_relevance(relevance: object, offers: Iterable[str] = ("pixels", "texture")) -> None:
+def check_relevance(relevance: object, offers: Iterable[str] = ("pixels",)) -> None:
     """Refuse, before any picture is read, what cannot be used: an unknown name, or what needs more than is offered."""
     line = None if isinstance(relevance, str) and relevance == "auto" else find_source(relevance).missing(offers)
     if line is not None:
@@ -245,6 +241,11 @@ def _named(name: str) -> Source | None:
 def is_map(value: object) -> bool:
     """Check for a `Relevance`, or an array or tensor (rows, cols)."""
     return isinstance(value, Relevance) or getattr(value, "ndim", None) == 2
+
+
+def several_maps(value: object) -> list[Any] | None:
+    """The maps of a list, or of an array (B, rows, cols); None for everything else."""
+    return list(value) if isinstance(value, list | tuple) or getattr(value, "ndim", 0) == 3 else None  # type: ignore
 
 
 def as_relevance(value: object, query: str, note: str) -> Relevance:

@@ -42,10 +42,9 @@ class Scene:
 
     picture: (H, W, 3) uint8, or a tensor (3, H, W) in [0, 1], or a function that gives one of them. words: those of a
     page, with their boxes. prompt: the model's prompt that shows the picture. scorer: the one that was trained with
-    that model, a function of (tensor, question). previous: (h, w) relevance of the frame before. photos: whether the
-    photo map may take part. ocr: how many lines "auto" may read. page: the picture as finely as it was given, for
-    reading, where that is not the picture. remark: why its words could not be read. pointed: (rows, cols) the scorer's
-    map of this question, where it was asked.
+    that model, a function of (tensor, question). photos: whether the photo map may take part. ocr: how many lines
+    "auto" may read. page: the picture as finely as it was given, for reading, where that is not the picture. remark:
+    why its words could not be read. pointed: (rows, cols) the scorer's map of this question, where it was asked.
     choosing: False where everything is kept anyway. share: of the picture's tokens that may be spent. law: by which
     sources are balanced, a `Law` or the folder of one; None takes the one that ships. made: what was made of the
     picture, once for all variations.
@@ -55,7 +54,6 @@ class Scene:
     words: Words | None = None
     prompt: ModelPrompt | None = None
     scorer: RelevanceSource | None = None
-    previous: np.ndarray | None = None
     device: str = "cpu"
     photos: bool = True
     ocr: int = 0
@@ -69,9 +67,9 @@ class Scene:
 
     @property
     def offers(self) -> frozenset[str]:
-        """Which of `registry.NEEDS` can be met here."""
-        given = {"words": self.words, "model": self.prompt, "scorer": self.scorer, "previous": self.previous}
-        return frozenset({"pixels", "texture", *(name for name, value in given.items() if value is not None)})
+        """What can be met here of `registry.NEEDS`, and "scorer"."""
+        given = {"words": self.words, "model": self.prompt, "scorer": self.scorer}
+        return frozenset({"pixels", *(name for name, value in given.items() if value is not None)})
 
     def _once(self, name: str, make: Callable[[], Any]) -> Any:
         if name not in self.made:

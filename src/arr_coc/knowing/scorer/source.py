@@ -6,7 +6,7 @@ On a processor it runs without torch (`onnx_scorer`), elsewhere as `ReadingScore
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -25,7 +25,7 @@ from .onnx_scorer import GRAPHS, ReadingSizes, cell_relevance, reduced_batch, si
 if TYPE_CHECKING:
     import torch
 
-    from .reading_scorer import GpuScorer, ReadingScorer
+    from .reading_scorer import ReadingScorer
 
 
 def _holds_scorer(folder: Path) -> bool:
@@ -58,11 +58,11 @@ def load_scorer(folder: Path, device: str = "cpu") -> ReadingScorer:
 
 
 @cache
-def gpu_scorer(folder: Path, device: str) -> GpuScorer:
-    """The same for a CUDA device, in half precision and by graphs."""
-    from .reading_scorer import GpuScorer, for_gpu
+def gpu_score(folder: Path, device: str) -> Callable[[torch.Tensor, torch.Tensor], torch.Tensor]:
+    """Its `score` for a CUDA device, in half precision and by graphs."""
+    from .reading_scorer import for_gpu, recorded
 
-    return GpuScorer(for_gpu(load_scorer(folder)).to(device))
+    return recorded(for_gpu(load_scorer(folder)).to(device))
 
 
 @dataclass(frozen=True)
@@ -98,10 +98,11 @@ class ScorerRelevance:
         ids = torch.tensor([text_row(query, QUESTION) for query in queries[: 1 if same else None]], device=device)
         if not pictures.is_cuda:  # on a GPU one length for all: every other one would be another graph
             ids = ids[:, : max(1, int((ids > 0).sum(1).max()))]
-        scorer = (gpu_scorer if pictures.is_cuda else load_scorer)(self.folder, str(device))
+        here = self.folder, str(device)
+        score = gpu_score(*here) if pictures.is_cuda else load_scorer(*here).score
 
         def scored(which: list[int], size: tuple[int, int]) -> torch.Tensor:
-            return scorer.score(reduced_batch(pictures[which], size), ids if same else ids[which])
+            return score(reduced_batch(pictures[which], size), ids if same else ids[which])
 
         every = list(range(len(queries)))
         with torch.no_grad():
