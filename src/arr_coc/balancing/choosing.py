@@ -79,6 +79,7 @@ def resolve(relevance: object, scene: Scene, query: str = "") -> tuple[Source, s
     not offer what it needs."""
     if isinstance(relevance, str) and relevance == "auto":
         source, why = choose_source(scene, query)
+        why = f"{why}, and {scene.remark}" if scene.remark else why
         note = f"relevance {source.name!r}, chosen because {why}: {source.summary}"
     else:
         source = find_source(relevance)
@@ -101,7 +102,7 @@ def choose_source(scene: Scene, query: str = "") -> tuple[Source, str]:
             return BUILT_IN["words"], "the words of the picture are known"
         return _by_kind(scene, query)
     if scene.scorer is not None:
-        return BUILT_IN["scorer"], ", and ".join(filter(None, ("it comes with this model", scene.remark)))
+        return BUILT_IN["scorer"], "it comes with this model"
     if scene.prompt is not None:
         if scene.prompt.can_glance:
             return BUILT_IN["glance"], "this model can say where it looks"
@@ -117,8 +118,8 @@ def _by_kind(scene: Scene, query: str) -> tuple[Source, str]:
     wanted = promising(scene, query)
     asked = [name for name in wanted if name in ALONE] or ["look"]
     if wanted == asked and len(asked) == 1:
-        return BUILT_IN[asked[0]], ", and ".join(filter(None, (ALONE[asked[0]], scene.remark)))
-    return WEIGHED, ", and ".join(filter(None, (f"{' and '.join(asked)} may know", scene.remark)))
+        return BUILT_IN[asked[0]], ALONE[asked[0]]
+    return WEIGHED, f"{' and '.join(asked)} may know"
 
 
 def promising(scene: Scene, query: str) -> list[str]:

@@ -64,18 +64,13 @@ def detect(pixels: np.ndarray) -> Anchors:
     network = _detector()
     network.setInput(blob)
     outputs = dict(zip((SCORES, PRIORS, OFFSETS), network.forward([SCORES, PRIORS, OFFSETS]), strict=True))
-    offsets = outputs[OFFSETS].reshape(-1, 4)
-    # The first of the classes is "nothing".
-    return Anchors(outputs[SCORES].reshape(len(offsets), -1)[:, 1:].copy(), decoded(outputs[PRIORS][0], offsets))
-
-
-def decoded(priors: np.ndarray, offsets: np.ndarray) -> np.ndarray:
-    """(2, 4N) anchors with their variances and (N, 4) offsets → (N, 4) boxes in 0–1."""
-    anchors, spread = priors.reshape(2, -1, 4)
+    offsets, (anchors, spread) = outputs[OFFSETS].reshape(-1, 4), outputs[PRIORS].reshape(2, -1, 4)
     sides = anchors[:, 2:] - anchors[:, :2]
     centres = anchors[:, :2] + sides / 2 + offsets[:, :2] * spread[:, :2] * sides
     half = sides * np.exp(offsets[:, 2:] * spread[:, 2:]) / 2
-    return np.concatenate([centres - half, centres + half], 1).astype(np.float32)
+    boxes = np.concatenate([centres - half, centres + half], 1).astype(np.float32)
+    # The first of the classes is "nothing".
+    return Anchors(outputs[SCORES].reshape(len(boxes), -1)[:, 1:].copy(), boxes)
 
 
 @cache
