@@ -16,7 +16,7 @@ from time import perf_counter
 
 import numpy as np
 
-from .attending.frame import Frame, check_maps, to_cells
+from .attending.frame import Frame, as_maps, to_cells
 from .attending.overlay import page_gains, share_tokens
 from .balancing.choosing import relevance_for
 from .core.errors import InputError, check_stop
@@ -128,7 +128,7 @@ def _by_words(document: Document, query: str) -> tuple[Found, list[str]]:
             if words and sum(map(len, words.values())) + len(held) > JOINT_WORDS:
                 break
             words[at] = held
-    shares = answer_shares(list(words.values()), query)
+    shares = [answer_shares(held, query) for held in words.values()]
     likely = max((float(share[:, 0].max()) for share in shares), default=1.0)
     for (at, held), share in zip(words.items(), shares, strict=True):
         likeliest = int(share[:, 0].argmax())
@@ -296,7 +296,7 @@ def listed(numbers: Sequence[int]) -> str:
 def _cells(one: PageRelevance, frame: Frame) -> np.ndarray | None:
     if one.relevance is None or not one.relevance.map.any():
         return None
-    return to_cells(check_maps(np.asarray(one.relevance.map)), frame)[0]
+    return to_cells(as_maps(one.relevance), frame)[0]
 
 
 def _laid(known: Relevance, frame: Frame, tokens: int, options: Options) -> Allocation:

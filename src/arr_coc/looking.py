@@ -57,7 +57,7 @@ class Look:
     @property
     def notes(self) -> tuple[str, ...]:
         """What a reader should know about the picture, the relevance and the budget."""
-        return tuple(dict.fromkeys((*self.picture.notes, *self.relevance.notes, *self.allocation.notes)))
+        return self.allocation.notes
 
 
 def look(
@@ -151,8 +151,7 @@ class Prepared:
     def look(self, query: str, options: Options | None = None) -> Look:
         """Answer one question about this picture: where its tokens go."""
         options = as_options(options)
-        words = self.words if options.words is None else as_words(options.words, self.picture.size)
-        words = words if words is not None and len(words) else None
+        words = (self.words if options.words is None else as_words(options.words, self.picture.size)) or None
         options = check_look(query, options, words is not None)
         relevance, device, grip = options.relevance, options.device, as_grip(options.grip)
         seconds = {"load": self.load_seconds}

@@ -9,8 +9,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from arr_coc.attending.allocate import as_maps
-from arr_coc.attending.frame import to_cells
+from arr_coc.attending.frame import as_maps, to_cells
 from arr_coc.attending.strategies import AllocationJob, Strategy
 from arr_coc.attending.tree import Leaves, pool
 from arr_coc.core.errors import InputError

@@ -13,9 +13,9 @@ import numpy as np
 
 from ..core import arrays
 from ..core.arrays import Array
-from ..core.errors import InputError, shown, whole
+from ..core.errors import InputError, whole
 from ..core.values import DEFAULT_CELL, Allocation, Relevance
-from .frame import Frame, check_maps, to_cells
+from .frame import Frame, as_maps, to_cells
 from .overlay import overlay
 from .strategies import DEFAULT_STRATEGY, AllocationJob, check_options, find_strategy
 from .tree import Leaves, check_budget, quadtree
@@ -75,14 +75,6 @@ def allocate(
         return found
     note = f"budget {budget} is above the {frame.full} tokens of the whole picture: all of it is seen"
     return replace(found, notes=(note, *found.notes))
-
-
-def as_maps(relevance: Relevance | Array) -> Array:
-    """Relevance in every form → (B, h, w) float32, checked; B is 1 for one map."""
-    found = relevance.map if isinstance(relevance, Relevance) else relevance
-    if not isinstance(found, np.ndarray) and not arrays.is_tensor(found):
-        raise InputError(f"relevance must be a Relevance, an array or a tensor (rows, cols), got {shown(found)}")
-    return check_maps(arrays.float32(found))
 
 
 def overlay_leaves(job: AllocationJob) -> Leaves:

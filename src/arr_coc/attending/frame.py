@@ -8,8 +8,8 @@ import numpy as np
 
 from ..core import arrays
 from ..core.arrays import Array
-from ..core.errors import InputError, whole, whole_size
-from ..core.values import DEFAULT_CELL, Allocation
+from ..core.errors import InputError, shown, whole, whole_size
+from ..core.values import DEFAULT_CELL, Allocation, Relevance
 
 
 @dataclass(frozen=True)
@@ -73,10 +73,12 @@ class Frame:
         )
 
 
-def check_maps(maps: Array) -> Array:
-    """(h, w) or (B, h, w) of numbers → (B, h, w), or one clear line."""
-    if maps.ndim == 2:
-        maps = maps[None]
+def as_maps(relevance: Relevance | Array) -> Array:
+    """Relevance in every form → (B, h, w) float32, checked; B is 1 for one map."""
+    maps = relevance.map if isinstance(relevance, Relevance) else relevance
+    if not isinstance(maps, np.ndarray) and not arrays.is_tensor(maps):
+        raise InputError(f"relevance must be a Relevance, an array or a tensor (rows, cols), got {shown(relevance)}")
+    maps = arrays.float32(maps[None] if maps.ndim == 2 else maps)
     if maps.ndim != 3 or 0 in maps.shape:
         raise InputError(f"relevance must have shape (rows, cols) or (batch, rows, cols), got {tuple(maps.shape)}")
     if not bool(arrays.namespace(maps).isfinite(maps).all()):
@@ -94,11 +96,9 @@ def to_cells(maps: Array, frame: Frame) -> Array:
     # In double precision, so that a constant map stays constant: rounding must not break the ties of flat ground.
     precise = arrays.float64(maps)
     down, across = (
-        arrays.like(_overlap(*side), maps)
+        arrays.constant(_overlap(*side), precise)
         for side in ((rows, frame.cell, height, maps.shape[1]), (cols, frame.cell, width, maps.shape[2]))
     )
-    if arrays.namespace(maps) is not np:
-        down, across = down.to(precise.dtype), across.to(precise.dtype)
     return arrays.float32(down @ precise @ across.T)
 
 

@@ -48,6 +48,11 @@ def as_tensor(array: Array) -> Tensor:
     return import_module("torch").as_tensor(array if array.flags.writeable else array.copy())  # torch warns of others
 
 
+def constant(values: np.ndarray, array: Array) -> Array:
+    """`values` in the library of `array`, and where that is torch, of its dtype."""
+    return values if isinstance(array, np.ndarray) else like(np.array(values), array).to(array.dtype)
+
+
 def to_numpy(array: Array) -> np.ndarray:
     """An array or tensor as numpy."""
     return array if isinstance(array, np.ndarray) else array.detach().cpu().numpy()

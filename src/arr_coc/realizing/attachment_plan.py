@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..attending.frame import Frame, check_maps, to_cells
+from ..attending.frame import Frame, as_maps, to_cells
 from ..attending.overlay import page_gains, share_tokens
 from ..balancing.choosing import relevances_for
 from ..core.errors import InputError, of_kind
@@ -159,7 +159,7 @@ def token_budgets(grids: Sequence[VisualGrid], request: Options, tiled: bool = F
 def gains_of(maps: Sequence[object], grids: Sequence[VisualGrid]) -> list[np.ndarray]:
     """What each further token of each picture is worth. maps: relevance, comparable between pictures."""
     cells = [
-        to_cells(check_maps(np.asarray(plain_map(one), dtype=np.float32)), Frame((grid.rows, grid.cols), 1))[0]
+        to_cells(as_maps(plain_map(one)), Frame((grid.rows, grid.cols), 1))[0]
         for one, grid in zip(maps, grids, strict=True)
     ]
     return [page_gains(one, grid.tokens) for one, grid in zip(cells, grids, strict=True)]

@@ -8,7 +8,6 @@ sure it may be was fitted on drawn pages of layouts that it had not seen.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -95,23 +94,18 @@ def near_question(words: Words, query: str, relevance: np.ndarray | None = None)
     return np.sort(np.argsort(-worth, kind="stable")[:MOST_WORDS])
 
 
-def answer_shares(
-    pages: Sequence[Words], query: str, relevance: Sequence[np.ndarray | None] = (), weights: Path = WEIGHTS
-) -> list[np.ndarray]:
-    """Of each page (N, 2) float32 in 0–1: how likely each word is part of the answer (the rest: it is not on this
-    page), and how likely each is part of what names it (a label, the heads of row and column). relevance: the scorer's
-    map of each page, where there is one."""
-    found = [np.zeros((len(words), 2), np.float32) for words in pages]
-    for number, (words, known) in enumerate(zip(pages, relevance or [None] * len(pages), strict=True)):
-        if len(words):
-            page, logits = judged(words, query, known, weights)
-            odds = np.exp(np.clip(logits[:-1, 0] - logits[-1, 0], -30, 30))  # against "not on this page"
-            share = odds / (1 + odds.sum())
-            inside = share.copy()
-            for chosen, _ in spans_of(page, logits, most=8):
-                inside[chosen] = np.maximum(inside[chosen], share[chosen[0]])
-            found[number][page.order, 0] = inside
-            found[number][page.order, 1] = 1 / (1 + np.exp(-np.clip(logits[:-1, 3], -30, 30)))
+def answer_shares(words: Words, query: str, relevance: np.ndarray | None = None, weights: Path = WEIGHTS) -> np.ndarray:
+    """(N, 2) float32 in 0–1: how likely each word of a page is part of the answer (the rest: it is not on this page),
+    and how likely each is part of what names it (a label, the heads of row and column). relevance: the scorer's map."""
+    found = np.zeros((len(words), 2), np.float32)
+    if len(words):
+        page, logits = judged(words, query, relevance, weights)
+        odds = np.exp(np.clip(logits[:-1, 0] - logits[-1, 0], -30, 30))  # against "not on this page"
+        share = odds / (1 + odds.sum())
+        inside = share.copy()
+        for chosen, _ in spans_of(page, logits, most=8):
+            inside[chosen] = np.maximum(inside[chosen], share[chosen[0]])
+        found[page.order] = np.stack([inside, 1 / (1 + np.exp(-np.clip(logits[:-1, 3], -30, 30)))], 1)
     return found
 
 

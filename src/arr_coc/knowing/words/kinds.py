@@ -7,14 +7,13 @@ flags.
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
 
-from ..language.tables import read_table
+from ..language.tables import plain, read_table
 
 MONTHS = "jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec"
 _NUMBER = r"\d{1,3}(?:[,.' ]\d{3})+(?:[.,]\d+)?|\d+(?:[.,]\d+)?"
@@ -60,9 +59,7 @@ _PARTS = re.compile(r"[^\W_]+|[#%$€£&]")
 @lru_cache(maxsize=8192)
 def parts_of(text: str) -> tuple[str, ...]:
     """The comparable parts of a word: lower case, without accents and punctuation. "Zip/Postcode:" → zip, postcode."""
-    if not text.isascii():
-        text = "".join(letter for letter in unicodedata.normalize("NFKD", text) if not unicodedata.combining(letter))
-    return tuple(_PARTS.findall(text.lower()))
+    return tuple(_PARTS.findall(plain(text)))
 
 
 def question_parts(query: str, most: int = 24) -> tuple[list[str], np.ndarray]:
@@ -83,9 +80,9 @@ def stem(part: str) -> str:
 @lru_cache(maxsize=8192)
 def kinds_of(text: str) -> tuple[bool, ...]:
     """Which of `KINDS` a word or a phrase is, as a whole."""
-    plain = text.strip(" ,;:").lower()
-    found = [bool(_COMPILED[kind].fullmatch(plain)) for kind in PATTERNS]
-    return (*found, bool(_NAME.fullmatch(text.strip(" ,;:"))), not any(map(str.isdigit, plain)))
+    bare = text.strip(" ,;:")
+    found = [bool(_COMPILED[kind].fullmatch(bare.lower())) for kind in PATTERNS]
+    return (*found, bool(_NAME.fullmatch(bare)), not any(map(str.isdigit, bare)))
 
 
 def word_kinds(texts: Sequence[str]) -> np.ndarray:

@@ -56,7 +56,7 @@ def words_relevance(scene: Scene, query: str, option: str = "") -> Relevance:
 
         return Relevance(scene_detail(scene, query).map, query=query, notes=(note,))
     chooser = Path(option) / WEIGHTS.name if option else WEIGHTS
-    (shares,) = answer_shares([words], query, [scene.pointed], weights=chooser)
+    shares = answer_shares(words, query, scene.pointed, weights=chooser)
     best = int(shares[:, 0].argmax())
     note = f"{len(words)} words ({origin(words)}); likeliest {words.texts[best]!r}, {100 * shares[best, 0]:.0f} %"
     return Relevance(map_of(words, shares), query=query, notes=(note,))
