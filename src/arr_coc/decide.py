@@ -7,42 +7,19 @@ Every entry point that looks at pictures builds a `View` of each and calls this:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
 import numpy as np
 
-from .attending.allocate import allocate_batch
-from .attending.distance import Distance, choose_distance, scaled_size
+from .attending.allocate import allocate
+from .attending.distance import Distance, View, choose_distance, scaled_size
 from .attending.frame import Frame
-from .attending.grip import Grip
 from .attending.need import lost_letters, need_of
 from .core.arrays import Array, is_tensor
 from .core.values import Allocation, Relevance
 from .options import Options
-from .texture.type_height import TypeHeight
-
-
-@dataclass(frozen=True, eq=False)
-class View:
-    """What there is to look at, before any question.
-
-    Args:
-        size: (height, width) of the picture as given.
-        frame: How the picture lies on the grid of cells that the model sees.
-        letters: Gives the heights of the picture's letters; asked only where they decide.
-        grip: Which heights of letters the model reads, where that was measured.
-        resized: Gives the frame of the picture shown this many times as large.
-        scalable: False where the picture stays as it is, whatever the options say.
-    """
-
-    size: tuple[int, int]
-    frame: Frame
-    letters: Callable[[], TypeHeight]
-    resized: Callable[[float], Frame]
-    grip: Grip | None = None
-    scalable: bool = True
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,12 +67,12 @@ def attend(
 
 def _laid(view: View, known: Relevance | Array, tokens: int, options: Options) -> Decision:
     """Lay tokens out, from the distance that suits so many."""
-    distance = distance_for(view, known, options, tokens)
-    frame = view.frame if distance.scale == 1 else view.resized(distance.scale)
+    distance = choose_distance(view, options.scale, plain_map(known), tokens)
+    frame = view.frame if distance.scale == 1 or view.resized is None else view.resized(distance.scale)
     # What a finest cell gains, given the grip: only the overlay spends by it.
     gains = distance.reading(*frame.grid) if options.layout == "overlay" else None
     reading = {} if gains is None else {"reading": gains}
-    (allocation,) = allocate_batch(
+    allocation = allocate(
         known,
         min(tokens, frame.full),
         image_size=frame.image_size,
@@ -115,7 +92,8 @@ def _as_needed(view: View, known: Relevance | Array, query: str, most: int, opti
     """Spend what the question needs of `most` tokens; where letters are lost by that, say which budget shows them."""
     plain, frame = plain_map(known), view.frame
     view = replace(view, letters=cache(view.letters))
-    need = need_of(plain, query, frame, scale=distance_for(view, known, options, most).scale, most=most)
+    scale = choose_distance(view, options.scale, plain, most).scale
+    need = need_of(plain, query, frame, scale=scale, most=most)
     found = _laid(view, known, need.tokens, options)
     found = found.noted(f"budget 'auto': {need.tokens} of at most {most} tokens, because {need.why}")
     if not (high := lost_letters(plain, found.allocation, found.distance)):
@@ -131,15 +109,6 @@ def _as_needed(view: View, known: Relevance | Array, query: str, most: int, opti
         if not lost_letters(plain, one.allocation, one.distance):
             break
     return found.noted(f"detail is lost: letters are {high:.0f} pixels high; {enough} tokens show them")
-
-
-def distance_for(view: View, relevance: Relevance | Array, options: Options, tokens: int) -> Distance:
-    """Choose from how far to read one picture."""
-    if not view.scalable:
-        return Distance()
-    known = plain_map(relevance)
-    sizes = {"size": view.size, "canvas": view.frame.seen, "full": view.frame.full}
-    return choose_distance(options.scale, view.grip, view.letters, known, **sizes, tokens=tokens)
 
 
 def plain_map(value: Relevance | Array) -> np.ndarray:

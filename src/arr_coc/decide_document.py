@@ -8,28 +8,29 @@ of photographs, each is looked at small.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import groupby
 from time import perf_counter
 
 import numpy as np
 
-from .attending.frame import Frame, check_maps, to_cells
+from .attending.frame import Frame, as_maps, to_cells
 from .attending.overlay import page_gains, share_tokens
 from .balancing.choosing import relevance_for
 from .core.errors import InputError, check_stop
 from .core.values import Allocation, DocumentAllocation, PageShare, Relevance
 from .decide import View, attend
-from .knowing.registry import PARTICIPATORY, find_source, is_map
+from .knowing.registry import PARTICIPATORY, find_source, is_map, several_maps
 from .knowing.scene import VIEW_SIDE, RelevanceSource, Scene
 from .knowing.words.answer import answer_shares
 from .knowing.words.search import text_scores
 from .knowing.words.source import map_of
-from .options import Options
+from .options import Options, as_options
 from .pictures.document import Document, DocumentPage
 from .pictures.ocr import ocr_words
 from .pictures.words import MOST_WORDS, Words
-from .texture.type_height import no_letters
 
 # Pages whose words are ranked together, and how many words these may have.
 JOINT, JOINT_WORDS = 8, MOST_WORDS
@@ -44,6 +45,7 @@ MOST_READ, ASKED = 24, 3
 BY_WORDS = {PARTICIPATORY: {"words": 1.0}}
 
 Found = dict[int, "PageRelevance"]
+SceneMaker = Callable[..., Scene]  # of the pixels of a page
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,18 +64,12 @@ class PageRelevance:
         return 0.0 if self.relevance is None else float(self.relevance.map.max()) * self.belief
 
 
-@dataclass(frozen=True, eq=False)
-class PageOffers:
-    """What a caller offers beside the pages: see `Scene`."""
-
-    photos: bool = True
-    device: str = "cpu"
-    scorer: RelevanceSource | None = None
-    law: object = None
-
-
 def page_relevances(
-    document: Document, query: str, relevance: object = "auto", offers: PageOffers | None = None
+    document: Document,
+    query: str,
+    relevance: object = "auto",
+    options: Options | None = None,
+    scorer: RelevanceSource | None = None,
 ) -> tuple[list[PageRelevance], tuple[str, ...]]:
     """The relevance of every page, comparable between pages, and notes that say where it comes from.
 
@@ -81,15 +77,15 @@ def page_relevances(
         document: Its pages are drawn only where their pixels are needed.
         query: The question.
         relevance: As for `look`: "auto", a source's name, a function of (picture, question), or one map for each page.
-        offers: What else is known.
+        options: On which device pages are looked at, whether the photo map may take part, and by which law.
+        scorer: The one that was trained with the model, where there is one.
 
     Returns:
         One `PageRelevance` for each page, in order; notes.
     """
-    offers, pages = offers or PageOffers(), document.pages
-    several = isinstance(relevance, list | tuple) or getattr(relevance, "ndim", 0) == 3
-    if is_map(relevance) or several:
-        maps = list(relevance) if several and isinstance(relevance, Iterable) else [relevance]
+    options, pages = as_options(options), document.pages
+    maps = [relevance] if is_map(relevance) else several_maps(relevance)
+    if maps is not None:
         if len(maps) != len(pages) or not all(one is None or is_map(one) for one in maps):
             raise InputError(f"relevance= gives {len(maps)} maps for {len(pages)} pages; give one for each")
         known = (one if isinstance(one, Relevance | None) else Relevance(np.asarray(one), query) for one in maps)
@@ -101,10 +97,12 @@ def page_relevances(
     drawn = {number: page for number, page in enumerate(pages) if number not in found}
     if drawn and relevance != "auto":
         find_source(relevance)  # an unknown name is refused before a page is drawn
-    read = _by_reading(drawn, query, relevance, offers) if 1 < len(drawn) <= MOST_READ else {}
+    scene_of = partial(Scene, photos=options.photos, device=options.device, scorer=scorer, law=options.balancing)
+    few = relevance == "auto" and 1 < len(drawn) <= MOST_READ
+    read = _by_reading(drawn, query, scene_of) if few else {}
     most_pixels = max(LEAST_PIXELS, COARSE_PIXELS // max(1, len(drawn) - len(read)))
     for number, page in drawn.items():
-        found[number] = read.get(number) or _by_picture(page, query, relevance, offers, most_pixels)
+        found[number] = read.get(number) or _by_picture(page, query, scene_of, relevance, most_pixels)
         if (seen := found[number].relevance) is not None:
             notes += seen.notes[:1]
     if read:
@@ -130,7 +128,7 @@ def _by_words(document: Document, query: str) -> tuple[Found, list[str]]:
             if words and sum(map(len, words.values())) + len(held) > JOINT_WORDS:
                 break
             words[at] = held
-    shares = answer_shares(list(words.values()), query)
+    shares = [answer_shares(held, query) for held in words.values()]
     likely = max((float(share[:, 0].max()) for share in shares), default=1.0)
     for (at, held), share in zip(words.items(), shares, strict=True):
         likeliest = int(share[:, 0].argmax())
@@ -143,11 +141,9 @@ def _by_words(document: Document, query: str) -> tuple[Found, list[str]]:
     return found, [f"{known}: plain text search, and the {len(words)} best pages ranked together"]
 
 
-def _by_reading(pages: Mapping[int, DocumentPage], query: str, relevance: object, offers: PageOffers) -> Found:
+def _by_reading(pages: Mapping[int, DocumentPage], query: str, scene_of: SceneMaker) -> Found:
     """Scanned pages, read and searched as plain text; the best are looked at with their words. Empty where the search
     tells no page from the others."""
-    if relevance != "auto":
-        return {}
     found: Found = {}
     read: dict[int, Words] = {}
     for number, page in pages.items():
@@ -165,7 +161,7 @@ def _by_reading(pages: Mapping[int, DocumentPage], query: str, relevance: object
         one = PageRelevance(why=f"plain text search ranks it {1 + rank}")
         if rank < ASKED:
             number = numbers[at]
-            asked = _by_picture(pages[number], query, relevance, offers, words=read[number])
+            asked = _by_picture(pages[number], query, scene_of, words=read[number])
             belief = max(LEAST_BELIEF, (float(scores[at]) / top) ** 2)
             one = asked if asked.failed else replace(asked, belief=belief, why=f"{one.why}; {asked.why}")
         found[numbers[at]] = one
@@ -175,31 +171,23 @@ def _by_reading(pages: Mapping[int, DocumentPage], query: str, relevance: object
 def _by_picture(
     page: DocumentPage,
     query: str,
-    relevance: object,
-    offers: PageOffers,
+    scene_of: SceneMaker,
+    relevance: object = "auto",
     most_pixels: int | None = None,
     words: Words | None = None,
 ) -> PageRelevance:
-    """A page as the picture that it is, drawn and forgotten. words: that were read of it."""
+    """A page as the picture that it is, drawn and forgotten. most_pixels: in which it is drawn, by default as a picture
+    is. words: that were read of it."""
+    check_stop()
+    side = VIEW_SIDE
+    if most_pixels is not None:
+        side = min(side, max(64, round(max(page.size) * min(1.0, math.sqrt(most_pixels / math.prod(page.size))))))
     try:
-        scene = _scene(page, offers, most_pixels).varied(words=words if words is not None and len(words) else None)
+        pixels = page.draw(side).pixels
     except InputError as error:
         return PageRelevance(why=str(error), failed=True)
-    known = relevance_for(relevance, scene, query)
+    known = relevance_for(relevance, scene_of(pixels, words=words or None), query)
     return PageRelevance(known, why=f"its best place is worth {100 * float(known.map.max()):.0f} %")
-
-
-def _scene(page: DocumentPage, offers: PageOffers, most_pixels: int | None) -> Scene:
-    """A page drawn in no more pixels than `most_pixels`, or as a picture is."""
-    check_stop()
-    height, width = page.size
-    side = (
-        VIEW_SIDE
-        if most_pixels is None
-        else max(64, round(max(page.size) * min(1.0, math.sqrt(most_pixels / (height * width)))))
-    )
-    pixels = page.draw(min(side, VIEW_SIDE)).pixels
-    return Scene(pixels, photos=offers.photos, device=offers.device, scorer=offers.scorer, law=offers.law)
 
 
 # ---- one budget over all pages --------------------------------------------------------------------------------------
@@ -230,7 +218,7 @@ def look_through(
     query: str,
     options: Options,
     relevance: object = "auto",
-    offers: PageOffers | None = None,
+    scorer: RelevanceSource | None = None,
     most: int | None = None,
 ) -> DocumentLook:
     """Where the tokens go over the pages of a document.
@@ -240,15 +228,14 @@ def look_through(
         query: The question.
         options: How much may be spent in all, and how it is laid out inside a page.
         relevance: As for `look`, or one map for each page.
-        offers: What else is known.
+        scorer: The one that was trained with the model, where there is one.
         most: Pages that may get tokens at all; None: any number.
 
     Returns:
         The allocation with everything that led to it.
     """
     started = perf_counter()
-    offers = replace(offers or PageOffers(), law=options.balancing)
-    relevances, notes = page_relevances(document, query, relevance, offers)
+    relevances, notes = page_relevances(document, query, relevance, options, scorer)
     known = perf_counter()
     allocation = allocate_pages(document, relevances, options, most=most)
     allocation = replace(allocation, notes=tuple(dict.fromkeys((*document.notes, *notes, *allocation.notes))))
@@ -270,8 +257,7 @@ def allocate_pages(
     gains = {number: page_gains(cells[number], full[number], relevances[number].belief) for number in chosen}
     if most is not None and len(chosen) > most:
         # Those whose first tokens gain most; pages of which nothing is known come last, in their order.
-        first = {number: (-gains[number][:16].sum(), number) for number in chosen}
-        chosen = sorted(sorted(chosen, key=lambda number: first[number])[:most])
+        chosen = sorted(sorted(chosen, key=lambda number: -gains[number][:16].sum())[:most])
     whole = sum(full[number] for number in chosen)
     wanted, notes = document_budget(options, sum(full), whole)
     tokens = dict(zip(chosen, share_tokens([gains[number] for number in chosen], wanted), strict=True))
@@ -293,39 +279,28 @@ def allocate_pages(
 def document_budget(options: Options, full: int, whole: int) -> tuple[int, tuple[str, ...]]:
     """Tokens for a document that costs `full`, of which `whole` may be given, and notes."""
     options.check_fixed("a document")
-    wanted = options.wanted(full)
     notes: tuple[str, ...] = ()
-    if options.budget is None and wanted > DEFAULT_MOST:
-        wanted = DEFAULT_MOST
+    if options.budget is None and options.wanted(full) > DEFAULT_MOST:
+        options = replace(options, budget=DEFAULT_MOST)
         notes = (f"no budget was given: {DEFAULT_MOST} tokens for the whole document",)
-    if wanted > whole:
-        notes = (*notes, f"budget {wanted} is above the {whole} tokens of all pages: all of them are seen")
-    wanted = min(wanted, whole)
-    if options.capped(wanted) < wanted:
-        notes = (*notes, f"nothing may cost more than {options.ceiling} tokens here: the budget was lowered to that")
-    return options.capped(wanted), notes
+    return options.capped(min(options.wanted(full), whole)), (*notes, *options.notes(whole, "all pages"))
 
 
 def listed(numbers: Sequence[int]) -> str:
     """[1, 2, 3, 5] → "1-3, 5"."""
-    parts: list[list[int]] = []
-    for number in sorted(numbers):
-        if parts and number == parts[-1][1] + 1:
-            parts[-1][1] = number
-        else:
-            parts.append([number, number])
-    return ", ".join(str(a) if a == b else f"{a}-{b}" for a, b in parts)
+    runs = groupby(enumerate(sorted(numbers)), lambda pair: pair[1] - pair[0])
+    ends = [(run[0][1], run[-1][1]) for run in (list(group) for _, group in runs)]
+    return ", ".join(str(a) if a == b else f"{a}-{b}" for a, b in ends)
 
 
 def _cells(one: PageRelevance, frame: Frame) -> np.ndarray | None:
     if one.relevance is None or not one.relevance.map.any():
         return None
-    return to_cells(check_maps(np.asarray(one.relevance.map)), frame)[0]
+    return to_cells(as_maps(one.relevance), frame)[0]
 
 
 def _laid(known: Relevance, frame: Frame, tokens: int, options: Options) -> Allocation:
-    view = View(frame.image_size, frame, no_letters, lambda times: frame, scalable=False)
-    return attend([view], [known], [tokens], options)[0].allocation
+    return attend([View(frame.image_size, frame)], [known], [tokens], options)[0].allocation
 
 
 def _reason(one: PageRelevance, tokens: int) -> str:

@@ -15,7 +15,6 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from importlib import import_module
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +28,7 @@ from .balancing.choosing import relevance_for
 from .core.errors import InputError, naming_extras, shown
 from .core.values import Allocation, Relevance, timed
 from .decide import View, attend
-from .knowing.registry import check_relevance
+from .knowing.registry import check_relevance, several_maps
 from .knowing.scene import VIEW_SIDE, Scene
 from .knowing.words.reading import with_words
 from .options import Budget, Options, as_options, check_device, check_question
@@ -58,7 +57,7 @@ class Look:
     @property
     def notes(self) -> tuple[str, ...]:
         """What a reader should know about the picture, the relevance and the budget."""
-        return tuple(dict.fromkeys((*self.picture.notes, *self.relevance.notes, *self.allocation.notes)))
+        return self.allocation.notes
 
 
 def look(
@@ -152,8 +151,7 @@ class Prepared:
     def look(self, query: str, options: Options | None = None) -> Look:
         """Answer one question about this picture: where its tokens go."""
         options = as_options(options)
-        words = self.words if options.words is None else as_words(options.words, self.picture.size)
-        words = words if words is not None and len(words) else None
+        words = (self.words if options.words is None else as_words(options.words, self.picture.size)) or None
         options = check_look(query, options, words is not None)
         relevance, device, grip = options.relevance, options.device, as_grip(options.grip)
         seconds = {"load": self.load_seconds}
@@ -163,17 +161,15 @@ class Prepared:
         frame = Frame(size, cell, canvas)
         offers = {"words": words, "photos": options.photos, "device": device}
         share = options.tokens(frame.full) / frame.full
-        scene = self.scene.varied(**offers, share=share, law=options.balancing)
+        scene = replace(self.scene, **offers, share=share, law=options.balancing)
         if words is None and (lines := options.reads(frame.full, relevance)):
             with timed(seconds, "read"):
                 # The small print of a very large picture is lost at a glance, so that all of its lines are read.
                 large = {"page": self.fine().pixels, "ocr": sys.maxsize} if self.fine is not None else {"ocr": lines}
-                scene = with_words(scene.varied(**large), query)
+                scene = with_words(replace(scene, **large), query)
                 words = scene.words
         with timed(seconds, "know"):
             known = relevance_for(relevance, scene, query)
-        if "sensed" in scene.made:
-            seconds["sense"] = scene.sensed[1]
         with timed(seconds, "attend"):
             view = View(
                 size,
@@ -182,11 +178,9 @@ class Prepared:
                 lambda times: Frame(size, cell, scaled_size(canvas or size, times, 1 if canvas is None else cell)),
                 grip,
             )
-            seen = known if device == "cpu" else import_module("torch").from_numpy(known.map).to(device)
-            (decision,) = attend([view], [seen], [options.tokens(frame.full)], options, query)
+            (decision,) = attend([view], [known], [options.tokens(frame.full)], options, query)
             notes = (*self.picture.notes, *known.notes, *options.notes(frame.full), *decision.allocation.notes)
-            decided = {"ways": known.ways, "tensions": known.tensions}
-            allocation = replace(decision.allocation, notes=tuple(dict.fromkeys(notes)), **decided)
+            allocation = replace(decision.allocation, notes=tuple(dict.fromkeys(notes)))
         return Look(allocation, known, self.picture, seconds)
 
 
@@ -199,18 +193,18 @@ class PreparedDocument:
     @naming_extras()
     def look(self, query: str, options: Options | None = None) -> DocumentLook:
         """Answer one question about all pages, from one budget: where the tokens go."""
-        from .decide_document import PageOffers, look_through
+        from .decide_document import look_through
 
         options = as_options(options)
         if options.words is not None:
             raise InputError(f"words belong to one picture, not to {len(self.document)} pages; leave them out")
         relevance = "auto" if options.relevance is None else options.relevance
-        many = isinstance(relevance, list | tuple) or getattr(relevance, "ndim", 0) == 3
-        checked = check_look(query, replace(options, relevance="auto") if many else options, words=True)
+        plain = options if several_maps(relevance) is None else replace(options, relevance="auto")
+        checked = check_look(query, plain, words=True)
         if not find_strategy(checked.layout).without_torch:
             raise InputError(f"strategy {checked.layout!r} is for one picture; documents take overlay or quadtree")
         check_device(options.device)
-        return look_through(self.document, query, checked, relevance, PageOffers(options.photos, options.device))
+        return look_through(self.document, query, checked, relevance)
 
 
 def check_look(query: str, options: Options, words: bool | None = None) -> Options:
@@ -218,7 +212,7 @@ def check_look(query: str, options: Options, words: bool | None = None) -> Optio
     check_question(query)
     words = options.words is not None if words is None else words
     options = options.default(relevance="auto")
-    check_relevance(options.relevance, ("pixels", "texture", *(("words",) if words else ())))
+    check_relevance(options.relevance, ("pixels", *(("words",) if words else ())))
     if isinstance(options.budget, list):
         raise InputError(f"budget={shown(options.budget)} is for several pictures; of one, give one number")
     return options

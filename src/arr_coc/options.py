@@ -20,9 +20,9 @@ from typing import Any
 import numpy as np
 
 from .attending.distance import AUTO, check_scale
-from .attending.strategies import DEFAULT_STRATEGY, check_options, meant
+from .attending.strategies import DEFAULT_STRATEGY, check_options
 from .balancing.law import read_law
-from .core.errors import InputError, as_number, frozen, of_kind, percentage, share_of, shown, whole, whole_size
+from .core.errors import InputError, as_number, frozen, meant, of_kind, percentage, share_of, shown, whole, whole_size
 from .core.values import DEFAULT_CELL, MOST_CELLS, Allocation, JsonObject, Relevance
 from .knowing.registry import source_names
 from .pictures.ocr import MOST_LINES
@@ -168,10 +168,7 @@ class Options:
             raise InputError(f"{where}.words must be a list of {{text, box}}, got {shown(words)}")
         if allocation is not None:
             several = allocation if isinstance(allocation, list) else [allocation]
-            for one in several:
-                if not isinstance(one, dict):
-                    raise InputError(f"{where}.allocation must be an object, got {shown(one)}")
-            made = [Allocation.from_json(one) for one in several]
+            made = [Allocation.from_json(of_kind(one, dict, f"{where}.allocation")) for one in several]
             decided["allocation"] = made if isinstance(allocation, list) else made[0]
         return cls(**{**given, **decided})
 

@@ -8,7 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from arr_coc.attending.allocate import allocate, allocate_batch
+from arr_coc.attending.allocate import allocate
 from arr_coc.attending.leaves import leaves_of, token_boxes, token_grids, tokens_of
 from arr_coc.core.compare import token_density
 from arr_coc.core.errors import InputError
@@ -92,8 +92,6 @@ def test_what_the_scale_cannot_serve_is_one_clear_line():
             allocate(np.ones(shape), budget, strategy="classic")
     with pytest.raises(InputError, match="choose power, linear"):
         allocate(np.ones((20, 20)), 100, strategy="classic", strategy_options={"curve": "wild"})
-    mixed = allocate_batch(np.ones((2, 40, 20)), [130, 600], strategy="classic")
-    assert [one.tokens for one in mixed] == [130, 600]
 
 
 def test_token_counts_have_their_mip_level():

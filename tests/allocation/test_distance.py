@@ -6,13 +6,15 @@ import json
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image, ImageDraw, ImageFont
 
 import arr_coc
-from arr_coc.attending.allocate import allocate, allocate_batch
-from arr_coc.attending.distance import Distance, check_scale, choose_distance
+from arr_coc.attending.allocate import allocate
+from arr_coc.attending.distance import Distance, View, check_scale, choose_distance
+from arr_coc.attending.frame import Frame
 from arr_coc.attending.grip import Grip, as_grip
 from arr_coc.core.errors import InputError
 from arr_coc.core.folders import part_folder
@@ -37,11 +39,10 @@ def sheet(em: int, size: tuple[int, int] = (640, 640)) -> np.ndarray:
     return np.asarray(picture)
 
 
-def chosen(pixels: np.ndarray, scale="auto", grip=NARROW, tokens: int = 50, **how) -> Distance:
-    size = pixels.shape[:2]
-    relevance = how.pop("relevance", np.ones((20, 20), np.float32))
-    given = {"size": size, "canvas": size, "full": 400, "tokens": tokens, **how}
-    return choose_distance(scale, grip, lambda: letters_of(pixels), relevance, **given)
+def chosen(pixels: np.ndarray, scale="auto", grip=NARROW, tokens: int = 50) -> Distance:
+    frame = Frame(pixels.shape[:2])
+    view = View(pixels.shape[:2], frame, lambda: letters_of(pixels), lambda times: frame, grip)
+    return choose_distance(view, scale, np.ones((20, 20), np.float32), tokens)
 
 
 def test_the_grip_of_mini_comes_with_it_and_peaks_inside_its_range():
@@ -127,8 +128,7 @@ def test_what_is_read_as_well_from_afar_gets_fewer_fine_cells_and_the_budget_sta
     assert weighed.tokens == plain.tokens == budget
     same = allocate(relevance, budget, strategy_options={"reading": np.ones_like(shares)})
     assert same == plain
-    (torch_made,) = allocate_batch(relevance, budget, strategy_options={"reading": shares})
-    assert torch_made == weighed
+    assert allocate(torch.from_numpy(relevance), budget, strategy_options={"reading": shares}) == weighed
     fine = [one.level_map() == 0 for one in (plain, weighed)]
     assert (fine[1] & (shares < 1)).sum() <= (fine[0] & (shares < 1)).sum()
 

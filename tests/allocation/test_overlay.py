@@ -10,7 +10,7 @@ import torch
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from arr_coc.attending.allocate import allocate, allocate_batch
+from arr_coc.attending.allocate import allocate
 from arr_coc.attending.overlay import COARSE_GAIN, OVERVIEW_SHARE, overlay
 from arr_coc.core.errors import InputError
 from arr_coc.core.values import Allocation
@@ -149,7 +149,6 @@ def test_a_budget_above_the_full_count_means_all_of_it_and_says_so():
     assert "9000" in allocation.notes[0]
     assert Allocation.from_json(allocation.to_json()) == allocation
     assert not allocate(np.ones((8, 8)), 64).notes
-    assert "9000" in allocate_batch(np.ones((2, 8, 8)), [9000, 4])[0].notes[0]
     assert tokens_for((256, 256), 9000) == 64
 
 
@@ -209,8 +208,11 @@ def test_what_stands_out_gets_single_cells_and_the_rest_an_overview():
 def test_a_batch_of_different_budgets_equals_one_by_one():
     maps = np.stack([quiet_map(24, 32, seed) for seed in range(4)])
     budgets = [3, 48, 400, 768]
-    together = allocate_batch(maps, budgets)
-    assert together == [allocate(one, budget) for one, budget in zip(maps, budgets, strict=True)]
+    together = overlay(maps, budgets)
+    for number, (one, budget) in enumerate(zip(maps, budgets, strict=True)):
+        (cells,), (scores,), _ = overlay(one[None], [budget])
+        assert np.array_equal(together.cells[number, :budget], cells)
+        assert np.array_equal(together.scores[number, :budget], scores)
 
 
 @pytest.mark.parametrize("strategy", ["random", "shuffled", "center", "oracle"])

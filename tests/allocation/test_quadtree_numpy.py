@@ -71,10 +71,6 @@ def test_an_array_and_a_tensor_give_one_allocation(image_size, shape, share, see
     assert {**in_numpy.to_json(), "regions": None} == {**in_torch.to_json(), "regions": None}
 
 
-def test_both_refuse_the_same():
-    tree = build_tree(4, 4, 2)
-    for relevance in (np.ones((1, 4, 5), dtype=np.float32), np.ones((4, 4), dtype=np.float32)):
-        with pytest.raises(InputError, match="relevance"):
-            quadtree(relevance, tree, 8)
+def test_an_unknown_strategy_is_refused():
     with pytest.raises(InputError, match="strategy"):
         allocate(np.ones((4, 4)), 8, strategy="beauty")

@@ -1,4 +1,4 @@
-"""The other strategies and the controls: each does what its one line says, in a batch as alone."""
+"""The other strategies and the controls: each does what its one line says."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from arr_coc.attending.allocate import allocate, allocate_batch
+from arr_coc.attending.allocate import allocate
 from arr_coc.attending.strategies import strategy_names
 from arr_coc.attending.tree import build_tree
 from arr_coc.core.errors import InputError
@@ -53,19 +53,9 @@ def test_every_strategy_keeps_the_contract(strategy, size):
 
 
 @pytest.mark.parametrize("strategy", strategy_names())
-def test_a_batch_equals_one_by_one(strategy):
-    maps = np.stack([SPOT, SPOT.T, np.roll(SPOT, 9, axis=0)])
-    more = extras(strategy)
-    if strategy == "oracle":
-        more = {"boxes": [[[0.6, 0.1, 0.8, 0.25]], [[0.1, 0.6, 0.25, 0.8]], [[0, 0, 0.1, 0.1]]]}
-    together = allocate_batch(maps, BUDGET, strategy=strategy, seed=5, strategy_options=more)
-    again = allocate_batch(maps, BUDGET, strategy=strategy, seed=5, strategy_options=more)
-    assert together == again, "the same seed must give the same result"
-    if strategy in ("random", "shuffled"):
-        return  # drawn for the batch as a whole
-    for index, one in enumerate(together):
-        own = {"boxes": more["boxes"][index]} if strategy == "oracle" else more
-        assert allocate(maps[index], BUDGET, strategy=strategy, strategy_options=own) == one
+def test_one_seed_gives_one_allocation(strategy):
+    once, again = (allocate(SPOT, BUDGET, strategy=strategy, seed=5, strategy_options=extras(strategy)) for _ in "ab")
+    assert once == again
 
 
 @pytest.mark.parametrize("strategy", strategy_names())
@@ -164,7 +154,6 @@ def test_top_k_takes_the_best_cells_and_breaks_ties_by_position():
     assert (31, 31) not in cells
     coarse = allocate(relevance, 16, strategy="top_k", strategy_options={"level": 2})
     assert set(coarse.levels.tolist()) == {2}
-    assert allocate_batch(np.stack([relevance] * 2), [5, 9], strategy="top_k")[1].tokens == 9
 
 
 def fine_cells(allocation: Allocation) -> np.ndarray:

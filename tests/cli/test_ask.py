@@ -117,7 +117,6 @@ def test_looking_by_the_scorer(arr_coc, image, tmp_path):
     assert documents[0]["tokens"] == documents[1]["tokens"]
     assert documents[0]["allocation"]["regions"] != documents[1]["allocation"]["regions"]
     assert "scorer" in documents[1]["notes"][-1]
-    assert "sense" not in documents[1]["seconds"]
     refused = arr_coc("look", image, "x", "--set", "relevance=wishful", "--out", tmp_path)
     assert refused.code == 2
     assert "wishful" in refused.err

@@ -13,11 +13,10 @@ from cli_pictures import street
 from PIL import Image
 from plain_pages import cloudy
 
-from arr_coc.attending.allocate import allocate_batch
-from arr_coc.attending.strategies import DEFAULT_STRATEGY
+from arr_coc.attending.allocate import allocate
 from arr_coc.balancing.choosing import relevance_of
 from arr_coc.core.values import Relevance
-from arr_coc.knowing.photos.source import photos_installed
+from arr_coc.knowing.photos.source import find_files
 from arr_coc.knowing.scene import SENSE_SIDE
 from arr_coc.looking import prepare
 from arr_coc.texture.channels import sense
@@ -77,7 +76,7 @@ def test_the_command_runs_where_torch_cannot_be_imported_and_finds_the_same(tmp_
         calls.append(["look", str(tmp_path / f"{name}.png"), query, "--budget", str(budget), "--out", str(out)])
         calls[-1] += ["--set", "relevance=look"]
         relevance = in_process(pixels, query)
-        expected[out] = allocate_batch(relevance, budget, image_size=pixels.shape[:2], strategy=DEFAULT_STRATEGY)[0]
+        expected[out] = allocate(relevance, budget, image_size=pixels.shape[:2])
     done = subprocess.run([sys.executable, "-c", WITHOUT, json.dumps(calls)], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     for out, allocation in expected.items():
@@ -99,7 +98,7 @@ def test_every_choice_of_auto_does_without_torch(tmp_path: Path):
     done = subprocess.run([sys.executable, "-c", WITHOUT, json.dumps([call])], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     photograph, drawn, known = (look["relevance"] for look in json.loads(done.stdout)["looks"])
-    assert photograph.startswith("relevance 'photos', chosen" if photos_installed() else "relevance 'look', chosen")
+    assert photograph.startswith("relevance 'photos', chosen" if find_files() else "relevance 'look', chosen")
     assert drawn.startswith("relevance 'scorer', chosen because the picture is drawn or a page")
     assert known.startswith("relevance 'words', chosen because the words of the picture are known")
 

@@ -18,7 +18,6 @@ from arr_coc.answering.esper import Esper
 from arr_coc.answering.pages import ask_page_by_page
 from arr_coc.app.cli import main
 from arr_coc.core.answer import Answer
-from arr_coc.decide_document import PageOffers
 from arr_coc.options import Options
 from arr_coc.pictures.document import Document
 
@@ -116,7 +115,7 @@ def test_page_by_page_the_next_is_asked_where_the_first_is_unsure(report) -> Non
         asked.append((words.texts[2], tokens))
         return Answer(f"said of {words.texts[2]}", unsure[len(asked) - 1], seconds={"answer": 1.0})
 
-    how = (Document.of(report), "What is the total of 3?", Options(budget=60, relevance="auto"), PageOffers(), asker)
+    how = (Document.of(report), "What is the total of 3?", Options(budget=60, relevance="auto"), None, asker)
     unsure = [0.1]
     assert ask_page_by_page(*how).text == "said of 3:"
     assert len(asked) == 1

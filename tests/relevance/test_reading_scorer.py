@@ -73,16 +73,16 @@ def test_without_torch_it_says_what_torch_says(exported, tmp_path, size, query):
     exact = scorer.find(scorer.see(pixels), query)
     assert exact.shape == (-(-size[0] // 32), -(-size[1] // 32))
     np.testing.assert_allclose(exact, expected, atol=1e-4, rtol=1e-4)
-    quick = ScorerRelevance(exported).of_pixels(pixels, query).map
+    quick = ScorerRelevance(exported)(pixels, query).map
     np.testing.assert_allclose(quick, 1 / (1 + np.exp(-expected)), atol=0.05)
-    assert np.array_equal(quick, ScorerRelevance(exported).of_pixels(pixels, query).map)
+    assert np.array_equal(quick, ScorerRelevance(exported)(pixels, query).map)
 
 
 def test_the_graph_runs_without_torch(exported, tmp_path):
     code = (
         "import sys, numpy as np; from pathlib import Path; "
         "from arr_coc.knowing.scorer.source import ScorerRelevance; "
-        f"ScorerRelevance(Path({str(exported)!r})).of_pixels(np.zeros((64, 64, 3), np.uint8), 'x'); "
+        f"ScorerRelevance(Path({str(exported)!r}))(np.zeros((64, 64, 3), np.uint8), 'x'); "
         "print('torch' in sys.modules)"
     )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -92,7 +92,7 @@ def test_the_graph_runs_without_torch(exported, tmp_path):
 def test_a_picture_that_was_scaled_and_scaled_back_has_the_same_map(exported):
     pixels = picture()
     scaled = (pixels.astype(np.float32) / 255 - 0.5) / 0.25 * 0.25 + 0.5 + 1e-7
-    first, second = (ScorerRelevance(exported).of_pixels(one, "total?").map for one in (pixels, scaled))
+    first, second = (ScorerRelevance(exported)(one, "total?").map for one in (pixels, scaled))
     assert np.array_equal(first, second)
 
 
@@ -111,11 +111,11 @@ def test_a_picture_is_read_once_and_a_question_asked_once(exported, monkeypatch)
     monkeypatch.setattr(OnnxScorer, "see", lambda self, given: seen.append(1) or see(self, given))
     monkeypatch.setattr(OnnxScorer, "find", lambda self, *given: found.append(1) or find(self, *given))
     scorer, queries = ScorerRelevance(exported), ("Who?", "What is the total?", "Who?")
-    maps = [scorer.of_pixels(pixels, query).map for query in queries]
+    maps = [scorer(pixels, query).map for query in queries]
     assert (len(seen), len(found)) == (1, 2)
     assert (maps[0] == maps[2]).all()
     assert (maps[0] != maps[1]).any()
-    assert (scorer.of_pixels(pixels[::-1], "Who?").map != maps[0]).any()
+    assert (scorer(pixels[::-1], "Who?").map != maps[0]).any()
     assert len(seen) == 2
 
 
@@ -133,11 +133,11 @@ def sheet(em: int, size: tuple[int, int] = (700, 900)) -> np.ndarray:
 def test_large_pictures_and_tall_letters_are_reduced_and_it_is_told(exported):
     pixels = sheet(18)
     assert reduced_pixels(pixels) is pixels
-    assert not ScorerRelevance(exported).of_pixels(pixels, "total?").notes
+    assert not ScorerRelevance(exported)(pixels, "total?").notes
     pixels = sheet(64)
     height, width = reading_size(pixels)
     assert letters_of(pixels).median() * height / pixels.shape[0] == pytest.approx(WANTED, rel=0.05)
-    assert f"{width}×{height} pixels" in ScorerRelevance(exported).of_pixels(pixels, "total?").notes[0]
+    assert f"{width}×{height} pixels" in ScorerRelevance(exported)(pixels, "total?").notes[0]
     height, width = reading_size(np.zeros((2000, 1524, 3), np.uint8))
     assert height * width <= 1.01 * MOST_PIXELS
 

@@ -36,7 +36,7 @@ def page_of(*rows, letter=8.0, height=14.0, step=30.0, column=200.0, size=(400, 
 
 
 def shares_of(words, query):
-    return answer_shares([words], query)[0]
+    return answer_shares(words, query)
 
 
 def phrase_scores(words, query):

@@ -46,7 +46,7 @@ def test_no_page_of_words_takes_a_gigabyte(kind: str) -> None:
     words = make_words([f"{n}" if kind == "figures" else f"word{n}" for n in range(number)], boxes)
     tracemalloc.start()
     try:
-        found = answer_shares([words], "What is the highest number?")[0]
+        found = answer_shares(words, "What is the highest number?")
         most = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()

@@ -248,7 +248,7 @@ def test_the_folder_is_taken_by_path_and_torch_finds_what_the_runtime_finds(trai
     pixels = np.asarray(Image.open(home / "3.png"))
     scorer = ScorerRelevance(trained)
     by_torch = scorer.of_batch(torch.from_numpy(pixels.copy()).permute(2, 0, 1)[None], [QUERY])[0]
-    assert scorer.of_pixels(pixels, QUERY).map == pytest.approx(by_torch.map, abs=0.03)
+    assert scorer(pixels, QUERY).map == pytest.approx(by_torch.map, abs=0.03)
     script = "import sys; sys.modules['torch'] = None\nfrom arr_coc import look\n"
     script += f"print(look({str(home / '3.png')!r}, {QUERY!r}, budget=6, relevance={str(trained)!r}))"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)

@@ -17,7 +17,7 @@ import numpy as np
 from arr_coc.attending.allocate import allocate
 from arr_coc.core.errors import InputError
 from arr_coc.core.values import Allocation, DocumentAllocation, PageShare
-from arr_coc.decide_document import PageOffers, allocate_pages, page_relevances
+from arr_coc.decide_document import allocate_pages, page_relevances
 from arr_coc.knowing.words.search import text_scores
 from arr_coc.options import Options
 from arr_coc.pictures.document import Document
@@ -73,7 +73,7 @@ class AskedDocument:
 
     @cached_property
     def relevances(self) -> Any:
-        return page_relevances(self.document, self.question.text, "auto", PageOffers(device=self.device))[0]
+        return page_relevances(self.document, self.question.text, "auto", Options(device=self.device))[0]
 
     @cached_property
     def searched(self) -> int:

@@ -21,7 +21,7 @@ from arr_coc.balancing.choosing import relevance_for
 from arr_coc.balancing.tensions import sharpen
 from arr_coc.core.errors import InputError
 from arr_coc.core.values import DEFAULT_CELL, Allocation
-from arr_coc.knowing.photos.source import photos_installed
+from arr_coc.knowing.photos.source import find_files
 from arr_coc.knowing.registry import check_relevance, source_names
 from arr_coc.looking import Prepared, prepare
 from arr_coc.packing.prices.tables import tokens_for
@@ -64,7 +64,7 @@ def plan(options: RealOptions) -> Plan:
     for several in by_picture(questions):
         cells = [(system, keep) for system in systems for keep in keeps]
         jobs.append(Job(several, tuple(Key(one.name, *cell) for one in several for cell in cells)))
-    there = photos_installed()
+    there = find_files()
     facts = {
         "seed": str(options.seed),
         "strategy": options.strategy,
@@ -92,7 +92,7 @@ def check_systems(relevance: Sequence[str], worded: bool = False) -> None:
             if name.partition(":")[0] not in source_names() and not Path(name).is_dir():
                 known = ", ".join((*source_names(), WITH_OCR, *CONTROLS))
                 raise InputError(f"unknown relevance {name!r}; choose from {known}, or give the folder of a scorer")
-            check_relevance(name, ("pixels", "texture", *(["words"] if worded else [])))
+            check_relevance(name, ("pixels", *(["words"] if worded else [])))
 
 
 def report_of(rows: Sequence[BenchRow], first: str, facts: Mapping[str, str]) -> Report:
@@ -134,7 +134,7 @@ class Views:
     """One picture's maps (h, w) in [0, 1] and allocations; what does not depend on the question is made once."""
 
     def __init__(self, prepared: Prepared, seed: int = 0, strategy: str = "overlay") -> None:
-        self.scene = prepared.scene.varied(words=prepared.words)
+        self.scene = replace(prepared.scene, words=prepared.words)
         self.size, self.strategy = prepared.picture.size, strategy
         self.full = tokens_for(self.size)
         self.seed = [seed, crc32(prepared.picture.name.encode())]
@@ -150,7 +150,7 @@ class Views:
     def _made(self, relevance: str, query: str) -> np.ndarray:
         """The library's own are as `look` has them; saliency is sharpened as `look` does it."""
         if relevance == WITH_OCR:
-            return np.asarray(relevance_for("auto", self.scene.varied(ocr=True), query).map)
+            return np.asarray(relevance_for("auto", replace(self.scene, ocr=True), query).map)
         if relevance not in CONTROLS:
             return np.asarray(relevance_for(relevance, self.scene, query).map)
         if relevance == UNIFORM:
@@ -162,7 +162,7 @@ class Views:
         if relevance == "random":
             rows, cols = (-(-side // DEFAULT_CELL) for side in self.size)
             return np.random.default_rng(self.seed).random((rows, cols)).astype(np.float32)
-        texture = self.scene.sensed[0]
+        texture = self.scene.sensed
         plane = np.asarray(texture[relevance])
         scale = min(1.0, MAP_SIDE / max(plane.shape))
         shape = (max(1, round(plane.shape[0] * scale)), max(1, round(plane.shape[1] * scale)))

@@ -84,7 +84,7 @@ def center(job: AllocationJob) -> Leaves:
     closeness = 1 - torch.sqrt(y[:, None] ** 2 + x[None, :] ** 2) / 0.5**0.5
     # Squared twice: a plain cone's mass is so even that the tree would come out uniform.
     maps = closeness.clamp_min(0).pow(4).to(job.cells)
-    return job.leaves(maps.expand(job.batch, -1, -1))
+    return job.leaves(maps[None])
 
 
 RANDOM, SHUFFLED, CENTER = Strategy("random", random), Strategy("shuffled", shuffled), Strategy("center", center)

@@ -195,32 +195,28 @@ def classic_regions(
     return found
 
 
-def classic_allocations(job: AllocationJob) -> list[Allocation]:
+def classic_allocation(job: AllocationJob) -> Allocation:
     """Patches of about 20×20 cells with 64 to 400 tokens each, and single cells for what no patch can take."""
     how = {"curve": job.option("curve", "power"), "steepness": job.option("steepness", 2.0)}
-    frame, results = job.frame, []
-    found = classic_regions(job.cells, torch.tensor(job.budgets), frame, **how)
-    for budget, one in zip(job.budgets, found, strict=True):
-        given, patches = one.patches
-        few = f"budget {budget} gives {given} of {patches} patches their least 64 tokens: the others are not seen"
-        results.append(
-            Allocation(
-                height=frame.image_size[0],
-                width=frame.image_size[1],
-                boxes=frame.rectangles(one.first, one.extent),
-                levels=one.levels,
-                counts=one.counts,
-                scores=one.scores,
-                budget=budget,
-                full=frame.full,
-                strategy="classic",
-                sparse=given < patches,
-                cell=frame.cell,
-                canvas=frame.canvas,
-                notes=(few,) if given < patches else (),
-            )
-        )
-    return results
+    budget, frame = job.budget, job.frame
+    (one,) = classic_regions(job.cells, torch.tensor([budget]), frame, **how)
+    given, patches = one.patches
+    few = f"budget {budget} gives {given} of {patches} patches their least 64 tokens: the others are not seen"
+    return Allocation(
+        height=frame.image_size[0],
+        width=frame.image_size[1],
+        boxes=frame.rectangles(one.first, one.extent),
+        levels=one.levels,
+        counts=one.counts,
+        scores=one.scores,
+        budget=budget,
+        full=frame.full,
+        strategy="classic",
+        sparse=given < patches,
+        cell=frame.cell,
+        canvas=frame.canvas,
+        notes=(few,) if given < patches else (),
+    )
 
 
-STRATEGY = Strategy("classic", classic_allocations, ("curve", "steepness"), leaves=False)
+STRATEGY = Strategy("classic", classic_allocation, ("curve", "steepness"), leaves=False)

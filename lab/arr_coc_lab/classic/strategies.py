@@ -9,8 +9,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from arr_coc.attending.allocate import as_maps
-from arr_coc.attending.frame import to_cells
+from arr_coc.attending.frame import as_maps, to_cells
 from arr_coc.attending.strategies import AllocationJob, Strategy
 from arr_coc.attending.tree import Leaves, pool
 from arr_coc.core.errors import InputError
@@ -25,22 +24,12 @@ def top_k(job: AllocationJob) -> Leaves:
     for _ in range(level):
         total, count = pool(total, "sum"), pool(count, "sum")
     scores = (total / count).flatten(1)
-    cols = total.shape[2]
-    number = scores.shape[1]
-    longest = max(job.budgets)
-    if longest > number:
-        raise InputError(f"top_k of {longest} cells was asked for, but level {level} has only {number}")
-    best = scores.argsort(dim=1, descending=True, stable=True)[:, :longest]
-    lengths = torch.tensor(job.budgets, device=scores.device).expand(len(scores))
-    valid = torch.arange(longest, device=scores.device) < lengths[:, None]
-    # Raster order, with the places beyond a picture's own K at the end.
-    index = best.masked_fill(~valid, number).sort(dim=1).values
-    valid = index < number
-    safe = index.clamp(max=number - 1)
-    cells = torch.stack([(safe // cols) << level, (safe % cols) << level, torch.full_like(safe, level)], dim=-1)
-    return Leaves(
-        cells.masked_fill(~valid[..., None], -1), scores.gather(1, safe).masked_fill(~valid, 0), lengths.clone()
-    )
+    cols, number = total.shape[2], scores.shape[1]
+    if job.budget > number:
+        raise InputError(f"top_k of {job.budget} cells was asked for, but level {level} has only {number}")
+    index = scores.argsort(dim=1, descending=True, stable=True)[:, : job.budget].sort(dim=1).values  # raster order
+    cells = torch.stack([(index // cols) << level, (index % cols) << level, torch.full_like(index, level)], dim=-1)
+    return Leaves(cells, scores.gather(1, index), torch.tensor([job.budget]))
 
 
 TOP_K = Strategy("top_k", top_k, ("level",))
@@ -105,19 +94,15 @@ def open_clusters(labels: np.ndarray, score: np.ndarray, saliency: np.ndarray) -
 
 def clusters(job: AllocationJob) -> Leaves:
     """Leaves by the map that clusters are mixed into."""
-    given = np.asarray(job.need("labels", "clusters", "integers (h, w), from arr_coc_lab.classic.texture.superpixels"))
-    labels = given[None] if given.ndim == 2 else given
-    if labels.ndim != 3 or len(labels) not in (1, job.batch) or not np.issubdtype(labels.dtype, np.integer):
-        raise InputError(f"labels= must be integers (h, w), one map for each picture, got {given.dtype} {given.shape}")
+    labels = np.asarray(job.need("labels", "clusters", "integers (h, w), from arr_coc_lab.classic.texture.superpixels"))
+    if labels.ndim != 2 or not np.issubdtype(labels.dtype, np.integer):
+        raise InputError(f"labels= must be integers (h, w), got {labels.dtype} {labels.shape}")
     frame, saliency = job.frame, job.option("saliency")
     reach = tuple(seen / (side * frame.cell) for seen, side in zip(frame.seen, frame.grid, strict=True))
-    on_cells = [labels_on(one, frame.grid, (reach[0], reach[1])) for one in labels]
-    salient = [None] if saliency is None else list(to_cells(as_maps(saliency), frame).cpu().numpy())
-    maps = [
-        mixed_map(cells, on_cells[number % len(on_cells)], salient[number % len(salient)])
-        for number, cells in enumerate(job.cells.float().clamp(0, 1).cpu().numpy())
-    ]
-    return job.leaves(torch.from_numpy(np.stack(maps)).to(job.cells))
+    salient = None if saliency is None else to_cells(as_maps(saliency), frame)[0].cpu().numpy()
+    cells = job.cells[0].float().clamp(0, 1).cpu().numpy()
+    mixed = mixed_map(cells, labels_on(labels, frame.grid, (reach[0], reach[1])), salient)
+    return job.leaves(torch.from_numpy(mixed)[None].to(job.cells))
 
 
 CLUSTERS = Strategy("clusters", clusters, ("labels", "saliency"))

@@ -149,8 +149,8 @@ class Esper:
             page = Esper(self.eye, settings).set_image(picture)
             return page.ask(query, options=replace(options, budget=tokens, relevance=known))
 
-        plain = replace(options, scale=None).default(relevance=self.eye.relevance)
-        return ask_page_by_page(document, query, plain, self.eye.page_offers(), asker)
+        plain = replace(options, scale=None, device=self.eye.engine.device).default(relevance=self.eye.relevance)
+        return ask_page_by_page(document, query, plain, self.eye.scorer, asker)
 
     def _look_again(self, query: str, options: Options, settings: PassSettings) -> Answer:
         eye = copy(self.eye)
@@ -238,7 +238,7 @@ def _with_cells(allocation: Allocation, steered: np.ndarray, number: int) -> All
     cells = np.stack([*np.unravel_index(best, steered.shape), np.zeros(len(best))], axis=1).astype(np.int64)
     frame, every = _frame(allocation), np.concatenate([leaves, cells])
     scores = np.concatenate([allocation.scores[: len(leaves)], wanted[best]]).astype(np.float32)
-    longer = frame.allocation(every, scores, len(every), "esper", sparse=frame.leaves_gaps(every))
+    longer = frame.allocation(every, scores, len(every), "esper")
     kept = {name: getattr(allocation, name) for name in ("scale", "full", "ways", "tensions")}
     return replace(longer, **kept)
 

@@ -26,7 +26,6 @@ from ..core.errors import InputError, naming_extras, of_kind, shown
 from ..core.folders import MINI
 from ..core.plugins import load_function
 from ..core.values import Relevance
-from ..decide_document import PageOffers
 from ..knowing.registry import check_relevance
 from ..knowing.scene import RelevanceSource, Scene
 from ..knowing.scorer.source import ScorerRelevance, scorer_beside
@@ -53,7 +52,7 @@ if TYPE_CHECKING:
 # How a look by the scorer begins its first note.
 BY_SCORER = "relevance 'scorer'"
 # What a picture and a model can offer to a source of relevance.
-OFFERS = ("pixels", "texture", "model", "words")
+OFFERS = ("pixels", "model", "words")
 
 
 class Eye:
@@ -200,7 +199,8 @@ class Eye:
         opened = None
         if options.allocation is None and has_documents(query):
             most = 1 if self._taught_single_questions else pages_shown
-            opened = open_pages(query, look_for or question, options, self.page_offers(), most)
+            here = replace(options, device=self.engine.device)
+            opened = open_pages(query, look_for or question, here, self.scorer, most)
             query, options = opened.turns, opened.options
         turns = [turn.seen_by(self.view) for turn in query]
         started = perf_counter()
@@ -261,7 +261,7 @@ class Eye:
         if not isinstance(self.scorer, ScorerRelevance):
             return None
         seen = view.tensors.get("canvas", view.picture.pixels)
-        return self.scorer.of_pixels(seen, str(settings.query)).map
+        return self.scorer(seen, str(settings.query)).map
 
     def _sureness(self, looked: ChatLook, confidence: float) -> float:
         """How sure an answer is whose text has this probability: less where the scorer was not sure of its place."""
@@ -298,7 +298,7 @@ class Eye:
         """The scorer's map of the picture, for drawing; None where no scorer belongs to the model."""
         if self._view is None or not isinstance(self.scorer, ScorerRelevance):
             return None
-        return self.scorer.of_pixels(self._view.picture.pixels, query)
+        return self.scorer(self._view.picture.pixels, query)
 
     def ask(
         self, query: str | Sequence[Turn], budget: Budget | Sequence[int] | None = None, options: Options | None = None
@@ -362,10 +362,6 @@ class Eye:
             except StopIteration as end:
                 return end.value
 
-    def page_offers(self) -> PageOffers:
-        """What the pages of a document are asked with."""
-        return PageOffers(device=self.engine.device, scorer=self.scorer)
-
     @property
     def _taught_single_questions(self) -> bool:
         return self.engine.taught_single_questions(self.scorer)
@@ -378,8 +374,8 @@ class Eye:
             own = copy(self).set_image(picture)
             return own.ask(query, options=replace(options, budget=tokens, relevance=known, words=words))
 
-        plain = replace(options.default(relevance=self.relevance), strategy=DEFAULT_STRATEGY, strategy_options={})
-        return ask_page_by_page(document, query, plain, self.page_offers(), asker)
+        plain = replace(options, strategy=DEFAULT_STRATEGY, strategy_options={}, device=self.engine.device)
+        return ask_page_by_page(document, query, plain.default(relevance=self.relevance), self.scorer, asker)
 
     def chat(self, image: object = None, *, system: str | None = None, turns: Sequence[Turn] = ()) -> Chat:
         """Begin a conversation of several turns.

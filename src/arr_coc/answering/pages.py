@@ -17,9 +17,10 @@ import numpy as np
 from ..core.answer import Answer, Pass, comparable, is_unsure
 from ..core.errors import InputError, shown
 from ..core.values import Allocation, Relevance, summed
-from ..decide_document import DocumentLook, PageOffers, listed, look_through
+from ..decide_document import DocumentLook, listed, look_through
 from ..knowing.language.senses import asks_by_sight
 from ..knowing.registry import find_source
+from ..knowing.scene import RelevanceSource
 from ..knowing.words.answer import WordsAnswer
 from ..options import Options
 from ..pictures.document import Document, DocumentPage
@@ -58,7 +59,7 @@ def has_documents(turns: object) -> bool:
 
 
 def open_pages(
-    turns: Sequence[Turn], question: str, options: Options, offers: PageOffers, most: int | None = None
+    turns: Sequence[Turn], question: str, options: Options, scorer: RelevanceSource | None, most: int | None = None
 ) -> OpenedPages:
     """A conversation whose documents are opened at the pages that get tokens.
 
@@ -66,7 +67,7 @@ def open_pages(
         turns: Of the conversation; other pictures in it are documents of one page.
         question: What is looked for.
         options: How much may be spent on each document, or on all pictures where they say `total`.
-        offers: What else is known.
+        scorer: The one that was trained with the model, where there is one.
         most: Pages that are shown. 1: the model reads one picture, and gets the best page without marks.
 
     Returns:
@@ -79,7 +80,7 @@ def open_pages(
     documents = [as_document(part) for part in parts]
     books = [Document.of(documents) if len(documents) > 1 else documents[0]] if together else documents
     relevance, most = for_pages(options.relevance), MOST_PAGES_SHOWN if most is None else most
-    looks = [look_through(one, question, options, relevance, offers, most) for one in books]
+    looks = [look_through(one, question, options, relevance, scorer, most) for one in books]
     found = iter([page for look in looks for page in zip(look.allocation.pages, look.relevances, strict=True)])
     maps: list[Relevance] = []
     groups: list[int] = []
@@ -150,14 +151,16 @@ def for_pages(relevance: object) -> object:
 PageAsker = Callable[[Picture, Words | None, int, Relevance | None], Answer]
 
 
-def ask_page_by_page(document: Document, query: str, options: Options, offers: PageOffers, asker: PageAsker) -> Answer:
+def ask_page_by_page(
+    document: Document, query: str, options: Options, scorer: RelevanceSource | None, asker: PageAsker
+) -> Answer:
     """The best page first, the next where the answer is unsure; the budget is that of all of them.
 
     Args:
         document: Its pages.
         query: The question.
         options: How much may be spent in all; a quarter of one page by default.
-        offers: What else is known.
+        scorer: The one that was trained with the model, where there is one.
         asker: Asks about one page.
 
     Returns:
@@ -166,7 +169,7 @@ def ask_page_by_page(document: Document, query: str, options: Options, offers: P
     if options.budget is None:
         largest = max(-(-page.size[0] // options.cell) * -(-page.size[1] // options.cell) for page in document)
         options = replace(options, budget=max(1, largest // 4))
-    look = look_through(document, query, options, for_pages(options.relevance), offers, MOST_READ)
+    look = look_through(document, query, options, for_pages(options.relevance), scorer, MOST_READ)
     by_number = {page.number: number for number, page in enumerate(document.pages)}
     asked: list[tuple[DocumentPage, Answer]] = []
     for share in sorted(look.allocation.funded, key=lambda one: (-one.worth, -one.tokens, one.number))[:MOST_READ]:

@@ -134,8 +134,8 @@ class StockEngine:
             plan = plan_prompt(self.backbone, self.model, self.processor, inputs, settings, looks)
             if settings.options.allocation is not None:
                 for look, allocation in zip(looks, plan.allocations, strict=False):
-                    if (times := allocation.scale) != 1:
-                        look.resized(times)
+                    if look.resized is not None and allocation.scale != 1:
+                        look.resized(allocation.scale)
             if any(one is not other for one, other in zip(shown, views, strict=True)):
                 views, parts = tuple(shown), iter(shown)
                 turns = [turn.showing(parts) for turn in turns]
@@ -167,10 +167,9 @@ class StockEngine:
                 picture.size,
                 grid.frame,
                 lambda: letters_of(picture.pixels, known, picture.size),
-                resized,
-                self.grip,
                 # A page that is shown small, for its overview, stays as it is.
-                scalable=picture.pixels.shape[:2] == picture.size,
+                resized if picture.pixels.shape[:2] == picture.size else None,
+                self.grip,
             )
 
         return [look_view(number) for number in range(len(shown))]

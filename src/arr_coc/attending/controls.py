@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from ..core.arrays import overlaps
 from ..core.errors import InputError, frozen, shown
 from .frame import Frame
 from .strategies import AllocationJob
@@ -20,7 +21,7 @@ from .tree import Leaves, quadtree
 
 def uniform(job: AllocationJob) -> Leaves:
     """Every place the same: a constant map, split breadth first."""
-    return quadtree(torch.ones_like(job.cells), job.tree, job.budgets)
+    return quadtree(torch.ones_like(job.cells), job.tree, job.budget)
 
 
 def full(job: AllocationJob) -> Leaves:
@@ -30,12 +31,11 @@ def full(job: AllocationJob) -> Leaves:
 
 
 def oracle(job: AllocationJob) -> Leaves:
-    """Detail on the true boxes (`boxes=`: x0, y0, x1, y1 in 0–1; of a batch, one list for each picture)."""
+    """Detail on the true boxes (`boxes=`: x0, y0, x1, y1 in 0–1)."""
     boxes = job.need("boxes", "oracle", "the relevant boxes as x0, y0, x1, y1 in 0–1")
-    each = boxes if job.batch > 1 else [boxes]
-    if not isinstance(boxes, Sequence | np.ndarray) or isinstance(boxes, str) or len(each) != job.batch:
-        raise InputError(f"boxes must be a list of x0, y0, x1, y1 in 0–1 for each picture, got {shown(boxes)}")
-    covered = torch.stack([boxes_to_cells(one, job.frame) for one in each]).to(job.cells)
+    if not isinstance(boxes, Sequence | np.ndarray) or isinstance(boxes, str):
+        raise InputError(f"boxes must be a list of x0, y0, x1, y1 in 0–1, got {shown(boxes)}")
+    covered = boxes_to_cells(boxes, job.frame).to(job.cells)[None]
     # A little of the neighbourhood breaks the ties of what remains towards the box's surroundings.
     near = F.avg_pool2d(covered[:, None], 5, stride=1, padding=2)[:, 0]
     touched = (covered > 0).float()
@@ -49,9 +49,10 @@ def boxes_to_cells(boxes: Sequence[Sequence[float]] | np.ndarray, frame: Frame) 
         raise InputError("boxes must be x0, y0, x1, y1 in 0–1 with x1 ≥ x0 and y1 ≥ y0, four numbers for each box")
     rows, cols = frame.grid
     height, width = frame.seen
-    tops, lefts = np.arange(rows) * frame.cell / height, np.arange(cols) * frame.cell / width
-    tall, wide = frame.cell / height, frame.cell / width
-    down = np.clip(np.minimum(tops + tall, array[:, 3:4]) - np.maximum(tops, array[:, 1:2]), 0, None) / tall
-    across = np.clip(np.minimum(lefts + wide, array[:, 2:3]) - np.maximum(lefts, array[:, 0:1]), 0, None) / wide
+    x0, y0, x1, y1 = array.T
+    down, across = (
+        overlaps(start * side / frame.cell, stop * side / frame.cell, number)
+        for start, stop, side, number in ((y0, y1, height, rows), (x0, x1, width, cols))
+    )
     covered = (down[:, :, None] * across[:, None, :]).max(axis=0, initial=0)
     return torch.from_numpy(covered.astype(np.float32))

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..core.errors import InputError, as_number, shown
+from ..core.errors import InputError, as_number, is_number, shown
 from ..texture.type_height import TypeHeight, no_letters, weighted_quantile
+from .frame import Frame
 from .grip import NOT_MEASURED, Grip
 from .overlay import OVERVIEW_SHARE
 
@@ -26,6 +27,25 @@ FOCUS = 2.0  # power of the relevance by which letters count
 COARSELY = 0.2  # what is read of letters that are seen one level coarser
 PLACES = 24  # along a row of letters at which its relevance is asked
 LEAST_GAIN = 0.5  # of a finest cell whose letters are read as well at half the size
+
+
+@dataclass(frozen=True, eq=False)
+class View:
+    """What there is to look at, before any question.
+
+    Args:
+        size: (height, width) of the picture as given.
+        frame: How the picture lies on the grid of cells that the model sees.
+        letters: Gives the heights of the picture's letters; asked only where they decide.
+        resized: Gives the frame of the picture shown this many times as large; None where it stays as it is.
+        grip: Which heights of letters the model reads, where that was measured.
+    """
+
+    size: tuple[int, int]
+    frame: Frame
+    letters: Callable[[], TypeHeight] = no_letters
+    resized: Callable[[float], Frame] | None = None
+    grip: Grip | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,8 +75,7 @@ def check_scale(scale: object) -> float | str | None:
     if scale is None or (isinstance(scale, str) and scale.strip().lower() == AUTO):
         return None if scale is None else AUTO
     number = as_number(scale) if isinstance(scale, str) else scale
-    whole = isinstance(number, int | float | np.integer | np.floating) and not isinstance(number, bool)
-    if not whole or not LEAST <= number <= LARGEST:
+    if not is_number(number) or not LEAST <= number <= LARGEST:
         raise InputError(f"scale={shown(scale)} is not possible; give auto, or a number from {LEAST} to {LARGEST:g}")
     return float(number)
 
@@ -103,37 +122,26 @@ def finely_seen(relevance: np.ndarray, share: float, scales: np.ndarray) -> np.n
     return np.interp(share / np.square(scales), np.linspace(0, 1, len(total)), total)
 
 
-def choose_distance(
-    scale: float | str | None,
-    grip: Grip | None,
-    letters: Callable[[], TypeHeight],
-    relevance: np.ndarray,
-    *,
-    size: tuple[int, int],
-    canvas: tuple[int, int],
-    full: int,
-    tokens: int,
-) -> Distance:
+def choose_distance(view: View, scale: float | str | None, relevance: np.ndarray, tokens: int) -> Distance:
     """From how far to read one picture for one question.
 
     Args:
+        view: The picture.
         scale: "auto", a number, or None: auto where the grip of the model is known, else 1.
-        grip: The model's; None where nothing was measured.
-        letters: Gives the heights of the picture's letters (`letters_of`), asked only where they decide.
         relevance: (h, w) where the question needs detail; it covers the picture.
-        size: (height, width) of the picture as given.
-        canvas: The same of what the model sees at scale 1.
-        full: Tokens of that canvas.
         tokens: Those that may be spent.
 
     Returns:
         The distance; at a scale of 1 without letters everything is as it always was.
     """
+    if view.resized is None:
+        return Distance()
+    grip, size, canvas, full = view.grip, view.size, view.frame.seen, view.frame.full
     if scale is None:
         scale = 1.0 if grip is None else AUTO
     if not isinstance(scale, str):
         return Distance(scale, notes=() if scale == 1 else (f"read {scale:.3g} times as large",))
-    found = no_letters() if tokens >= full else letters()
+    found = no_letters() if tokens >= full else view.letters()
     if not found:
         return Distance()
     grip = grip or Grip.cautious()

@@ -8,9 +8,8 @@ import numpy as np
 
 from ..core import arrays
 from ..core.arrays import Array
-from ..core.errors import InputError, whole, whole_size
-from ..core.values import DEFAULT_CELL, Allocation
-from .tree import check_budget
+from ..core.errors import InputError, shown, whole, whole_size
+from ..core.values import DEFAULT_CELL, Allocation, Relevance
 
 
 @dataclass(frozen=True)
@@ -53,17 +52,11 @@ class Frame:
         start = np.minimum(start, np.array(self.image_size, dtype=np.int32) - 1)
         return np.concatenate([start, np.maximum(stop - start, 1)], axis=1)
 
-    def allocation(
-        self,
-        cells: np.ndarray,
-        scores: np.ndarray,
-        budget: int,
-        strategy: str,
-        *,
-        sparse: bool = False,
-        notes: tuple[str, ...] = (),
-    ) -> Allocation:
+    def allocation(self, cells: np.ndarray, scores: np.ndarray, budget: int, strategy: str) -> Allocation:
         """(N, 3) leaves and (N,) scores as an `Allocation`."""
+        covered = np.zeros(self.grid, dtype=bool)
+        for row, col, level in cells.tolist():
+            covered[row : row + (1 << level), col : col + (1 << level)] = True
         return Allocation(
             boxes=self.boxes(cells),
             levels=cells[:, 2],
@@ -74,31 +67,18 @@ class Frame:
             budget=budget,
             full=self.full,
             strategy=strategy,
-            sparse=sparse,
+            sparse=not covered.all(),
             cell=self.cell,
             canvas=self.canvas,
-            notes=notes,
         )
 
-    def leaves_gaps(self, cells: np.ndarray) -> bool:
-        """Whether leaves (N, 3) leave some cell of the grid uncovered."""
-        covered = np.zeros(self.grid, dtype=bool)
-        for row, col, level in cells.tolist():
-            covered[row : row + (1 << level), col : col + (1 << level)] = True
-        return not covered.all()
 
-    def check_budget(self, budget: int | str) -> tuple[int, tuple[str, ...]]:
-        """The tokens that may be spent, and a note where more were allowed than the picture has."""
-        count = check_budget(budget, self.full)
-        if isinstance(budget, str) or budget <= self.full:
-            return count, ()
-        return count, (f"budget {budget} is above the {self.full} tokens of the whole picture: all of it is seen",)
-
-
-def check_maps(maps: Array) -> Array:
-    """(h, w) or (B, h, w) of numbers → (B, h, w), or one clear line."""
-    if maps.ndim == 2:
-        maps = maps[None]
+def as_maps(relevance: Relevance | Array) -> Array:
+    """Relevance in every form → (B, h, w) float32, checked; B is 1 for one map."""
+    maps = relevance.map if isinstance(relevance, Relevance) else relevance
+    if not isinstance(maps, np.ndarray) and not arrays.is_tensor(maps):
+        raise InputError(f"relevance must be a Relevance, an array or a tensor (rows, cols), got {shown(relevance)}")
+    maps = arrays.float32(maps[None] if maps.ndim == 2 else maps)
     if maps.ndim != 3 or 0 in maps.shape:
         raise InputError(f"relevance must have shape (rows, cols) or (batch, rows, cols), got {tuple(maps.shape)}")
     if not bool(arrays.namespace(maps).isfinite(maps).all()):
@@ -116,18 +96,14 @@ def to_cells(maps: Array, frame: Frame) -> Array:
     # In double precision, so that a constant map stays constant: rounding must not break the ties of flat ground.
     precise = arrays.float64(maps)
     down, across = (
-        arrays.like(_overlap(*side), maps)
+        arrays.constant(_overlap(*side), precise)
         for side in ((rows, frame.cell, height, maps.shape[1]), (cols, frame.cell, width, maps.shape[2]))
     )
-    if arrays.namespace(maps) is not np:
-        down, across = down.to(precise.dtype), across.to(precise.dtype)
     return arrays.float32(down @ precise @ across.T)
 
 
 def _overlap(cells: int, cell: int, length: int, samples: int) -> np.ndarray:
     """(cells, samples) weights: the share of each cell's visible extent that falls on each sample of a map."""
     edges = np.minimum(np.arange(cells + 1) * cell, length) * (samples / length)
-    start, stop = edges[:-1, None], edges[1:, None]
-    sample = np.arange(samples)
-    shared = np.clip(np.minimum(stop, sample + 1) - np.maximum(start, sample), 0, None)
+    shared = arrays.overlaps(edges[:-1], edges[1:], samples)
     return shared / shared.sum(axis=1, keepdims=True)

@@ -57,11 +57,9 @@ class Grip:
         path = Path(path)
         verify(path.parent, [path.name])
         try:
-            found = json.loads(path.read_text(encoding="utf-8"))
-            made = cls.of(found)
+            made = cls.of(json.loads(path.read_text(encoding="utf-8")))
         except (OSError, ValueError, KeyError, TypeError, AttributeError, InputError) as error:
-            reason = " ".join(str(error).split())[:80]
-            raise InputError(f"{path} is not the grip of a model ({reason}); run arr-coc calibrate") from error
+            raise InputError(f"{path} is not the grip of a model ({str(error)[:80]}); run arr-coc calibrate") from error
         if model and made.model != model:
             raise InputError(f"{path} is the grip of {shown(made.model)}, not of {shown(model)}; run arr-coc calibrate")
         return made

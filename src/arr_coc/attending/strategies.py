@@ -8,13 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from ..core import arrays
 from ..core.arrays import Array
-from ..core.errors import InputError, shown
+from ..core.errors import InputError, meant, shown
 from ..core.plugins import LAB, load_function, load_plugin, plugins
 from ..core.values import Allocation
 from .frame import Frame
@@ -32,30 +30,25 @@ DEFAULT_STRATEGY = "overlay"
 class AllocationJob:
     """What a strategy is given.
 
-    maps: (B, h, w) relevance at its own resolution. cells: (B, rows, cols) the same on level-0 cells. budgets: tokens
-    for each picture. options: what the strategy takes by name.
+    maps: (1, h, w) relevance at its own resolution. cells: (1, rows, cols) the same on level-0 cells. budget: tokens.
+    options: what the strategy takes by name.
     """
 
     maps: Array
     cells: Array
-    budgets: tuple[int, ...]
+    budget: int
     frame: Frame
     seed: int = 0
     levels: int | None = None
     options: Mapping[str, object] = field(default_factory=dict)
 
     @property
-    def batch(self) -> int:
-        return len(self.maps)
-
-    @property
     def tree(self) -> Tree:
-        """The tree that serves the smallest budget of the batch, so that the whole batch shares it."""
-        return tree_for(*self.frame.grid, min(self.budgets), self.levels)
+        return tree_for(*self.frame.grid, self.budget, self.levels)
 
     def leaves(self, cells: Array) -> Leaves:
-        """The overlay of a map (B, rows, cols)."""
-        return overlay(cells, self.budgets, levels=self.levels)
+        """The overlay of a map (1, rows, cols)."""
+        return overlay(cells, [self.budget], levels=self.levels)
 
     def generator(self) -> torch.Generator:
         """Random numbers are drawn on the CPU, so that a seed means the same on every device."""
@@ -70,38 +63,22 @@ class AllocationJob:
             raise InputError(f"strategy {strategy!r} needs {name}= ({what})")
         return value
 
-    def allocations(self, leaves: Leaves, strategy: str) -> list[Allocation]:
-        """Leaves of every picture → one `Allocation` each."""
-        frame = self.frame
-        cells, scores, lengths = (arrays.to_numpy(part) for part in leaves)
-        return [
-            frame.allocation(
-                cells[picture, :length],
-                scores[picture, :length],
-                frame.full if strategy == "full" else self.budgets[picture],
-                strategy,
-                sparse=frame.leaves_gaps(cells[picture, :length]),
-            )
-            for picture, length in enumerate(lengths.tolist())
-        ]
-
 
 @dataclass(frozen=True)
 class Strategy:
     """One way of spending a budget.
 
-    function: `AllocationJob` → `Leaves`, or → one `Allocation` for each picture; or "module:name" of one. options: what
-    it takes by name. leaves: whether its regions are leaves of one token each. without_torch: whether one picture on a
-    processor is done in numpy.
+    function: `AllocationJob` → `Leaves` or an `Allocation`; or "module:name" of one. options: what it takes by name.
+    leaves: whether its regions are leaves of one token each. without_torch: whether an array is laid out by numpy.
     """
 
     name: str
-    function: Callable[[AllocationJob], Leaves | list[Allocation]] | str
+    function: Callable[[AllocationJob], Leaves | Allocation] | str
     options: tuple[str, ...] = ()
     leaves: bool = True
     without_torch: bool = False
 
-    def __call__(self, job: AllocationJob) -> Leaves | list[Allocation]:
+    def __call__(self, job: AllocationJob) -> Leaves | Allocation:
         return load_function(self.function)(job)
 
 
@@ -145,9 +122,3 @@ def check_options(strategy: str, options: Iterable[str]) -> None:
         if name not in known:
             takes = f"takes {', '.join(known)}" if known else "takes no options of its own"
             raise InputError(f"{name}= is no option{meant(name, known)}: strategy {strategy!r} {takes}")
-
-
-def meant(name: object, known: Iterable[str]) -> str:
-    """ " (did you mean NAME?)", or nothing where no known name is near."""
-    near = get_close_matches(name if isinstance(name, str) else "", list(known), 1)
-    return f" (did you mean {near[0]}?)" if near else ""

@@ -90,35 +90,21 @@ class Tree:
     @cached_property
     def areas(self) -> np.ndarray:
         """(nodes,) float32: cells of each node that lie in the picture."""
-        row, col, level = self.nodes_table.T
-        side = 1 << level
-        return (np.minimum(self.rows - row, side) * np.minimum(self.cols - col, side)).astype(np.float32)
+        return node_sums(np.ones((1, self.rows, self.cols), np.float32), self)[0]
 
     @cached_property
     def costs(self) -> np.ndarray:
         """(M,) int64: tokens that splitting each node adds: 3, 1 or 0."""
-        parts = []
-        for level in range(self.levels, 0, -1):
-            (rows, cols), (child_rows, child_cols) = self.shape(level), self.shape(level - 1)
-            tall, wide = np.full(rows, 2), np.full(cols, 2)
-            tall[-1] -= child_rows % 2
-            wide[-1] -= child_cols % 2
-            parts.append((tall[:, None] * wide[None, :] - 1).ravel())
-        return np.concatenate(parts) if parts else np.zeros(0, dtype=np.int64)
+        children = [pool(np.ones((1, *self.shape(level - 1)), np.int64), "sum") for level in range(self.levels, 0, -1)]
+        return np.concatenate([np.zeros(0, np.int64), *(one.ravel() - 1 for one in children)])
 
     @cached_property
     def parents(self) -> np.ndarray:
         """(M,) int64: flat index of each node's parent; -1 for the coarsest."""
-        parts = []
-        for level in range(self.levels, 0, -1):
-            rows, cols = self.shape(level)
-            if level == self.levels:
-                parts.append(np.full(rows * cols, -1))
-                continue
-            parent_cols = self.shape(level + 1)[1]
-            index = (np.arange(rows)[:, None] // 2) * parent_cols + np.arange(cols)[None, :] // 2
-            parts.append(self.offsets[level + 1] + index.ravel())
-        return np.concatenate(parts) if parts else np.zeros(0, dtype=np.int64)
+        row, col, level = self.nodes_table[: len(self.costs)].T
+        start, wide = np.array([(self.offsets[one], self.shape(one)[1]) for one in range(self.levels + 1)]).T
+        up = np.minimum(level + 1, self.levels)
+        return np.where(level < self.levels, start[up] + (row >> up) * wide[up] + (col >> up), -1)
 
     @cached_property
     def fair_order(self) -> np.ndarray:
@@ -164,14 +150,10 @@ class Tree:
 @lru_cache(maxsize=256)
 def build_tree(rows: int, cols: int, levels: int) -> Tree:
     """The tree over a grid, no deeper than one root over the whole grid."""
-    if rows < 1 or cols < 1:
-        raise InputError(f"a picture needs at least one cell, got a grid of {rows}×{cols}")
     if max(rows, cols) > LARGEST_SIDE_IN_CELLS:
         raise InputError(
             f"a grid of {rows}×{cols} cells is too large; the longest side may have {LARGEST_SIDE_IN_CELLS}"
         )
-    if levels < 0:
-        raise InputError(f"levels must be 0 or more, got {levels}")
     return Tree(rows, cols, min(levels, math.ceil(math.log2(max(rows, cols)))))
 
 
@@ -196,8 +178,6 @@ def check_budget(budget: object, full: int) -> int:
 
 def quadtree(relevance: Array, tree: Tree, budget: int | Sequence[int]) -> Leaves:
     """(B, rows, cols) relevance of level-0 cells → the leaves of each picture's tree, on its budget."""
-    if relevance.ndim != 3 or relevance.shape[1:] != (tree.rows, tree.cols):
-        raise InputError(f"relevance must be (batch, {tree.rows}, {tree.cols}), got {tuple(relevance.shape)}")
     selected = select_splits(split_gains(relevance, tree), tree, budget)
     return gather_leaves(selected, relevance, tree)
 
@@ -209,11 +189,9 @@ def select_splits(gains: Array, tree: Tree, budget: int | Sequence[int]) -> Arra
     """
     plain = arrays.to_numpy(gains)
     budgets = [budget] * len(plain) if isinstance(budget, int) else list(budget)
-    if len(budgets) != len(plain):
-        raise InputError(f"got {len(budgets)} budgets for a batch of {len(plain)}; give one, or one for each picture")
     order = np.argsort(-plain, axis=1, kind="stable")
     selected = np.zeros(plain.shape, dtype=bool)
-    for row, one in enumerate(budgets):
+    for row, one in zip(range(len(plain)), budgets, strict=True):
         spend = tree.reach(int(one)) - tree.floor
         # Best first until the next split cannot be paid; costs are never negative, so the sum only grows.
         taken = np.cumsum(tree.costs[order[row]]) <= spend

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from ..core import arrays
-from ..core.arrays import Array, sized
+from ..core.arrays import Array, constant, sized
 from ..knowing.signs import plain_signs
 from ..texture.channels import centre_map
 from .arousal import modulate
@@ -88,13 +88,13 @@ def look_shares(tensions: Mapping[str, Any]) -> dict[str, float]:
 
 def balance_ways(known: Known, law: Law) -> BalancedWays:
     """Balance what the sources say into one map."""
-    signs = _beside(known.signs, law.tensions)
+    signs = constant(known.signs, law.tensions)
     tensions = law.named_tensions(signs)
-    planes: dict[str, Array] = {name: _beside(one, law.tensions) for name, one in known.maps.items()}
+    planes: dict[str, Array] = {name: constant(one, law.tensions) for name, one in known.maps.items()}
     if known.plain is not None:
-        planes["look"] = look_map(_beside(known.plain, law.tensions), tensions, known.arousal)
+        planes["look"] = look_map(constant(known.plain, law.tensions), tensions, known.arousal)
     if known.mixed:
-        planes["centre"] = _beside(centre_map(sized(known.size, SIDE, grow=True)), law.tensions)
+        planes["centre"] = constant(centre_map(sized(known.size, SIDE, grow=True)), law.tensions)
         weights = weights_of(planes, known, law, signs)
         shape = max((one.shape for name, one in planes.items() if name != "centre"), key=lambda one: one[0] * one[1])
         mixed: Array = sum(weights[name] * on_cells(one, shape) for name, one in planes.items())
@@ -120,7 +120,7 @@ def weights_of(planes: Mapping[str, Array], known: Known, law: Law, signs: Array
         others = [np.sqrt(own * other).sum() for key, other in cells.items() if key not in (name, "centre")]
         sharp = float(np.partition(own.ravel(), -best)[-best:].sum())
         about[SOURCES.index(name)] = sharp, known.sure.get(name, 0.0), max(others, default=0.0)
-    logits = law.sources @ signs + (law.maps * _beside(about, law.maps)).sum(1)
+    logits = law.sources @ signs + (law.maps * constant(about, law.maps)).sum(1)
     there = [name for name in SOURCES if name in planes]
     raised = {"centre": law.middle} if "photos" not in planes else {}
     said = {name: logits[SOURCES.index(name)] + raised.get(name, 0.0) for name in there}
@@ -133,7 +133,7 @@ def _shaped(plane: Array, known: Known, law: Law, signs: Array, tensions: Mappin
     """Add what exploring and diversifying find, and raise the map to the power by which tokens gather. As the law
     ships, none of them changes a map."""
     if (law.learns or float(law.salient)) and known.salient is not None:
-        ground = on_cells(_beside(known.salient, plane), plane.shape)
+        ground = on_cells(constant(known.salient, plane), plane.shape)
         plane = plane + law.salient * tensions["exploit_explore"] * arrays.float32(ground / ground.max()) * plane.max()
     if law.learns or float(law.spread):
         away = distance_to_top(plane[None])[0]
@@ -148,7 +148,7 @@ def _shaped(plane: Array, known: Known, law: Law, signs: Array, tensions: Mappin
 def on_cells(plane: Array, shape: tuple[int, ...]) -> Array:
     """A map of any size on (rows, cols) cells, its sum 1."""
     if arrays.is_tensor(plane):
-        down, across = (_beside(_resizing(*pair), plane) for pair in zip(plane.shape, shape, strict=True))
+        down, across = (constant(_resizing(*pair), plane) for pair in zip(plane.shape, shape, strict=True))
         cells = down @ plane @ across.T
     else:
         cells = _resize(plane, shape).astype(np.float64)
@@ -166,8 +166,3 @@ def _resize(plane: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
 def _resizing(length: int, wanted: int) -> np.ndarray:
     """(wanted, length): what `_resize` does along one axis."""
     return _resize(np.eye(length, dtype=np.float32), (wanted, length))
-
-
-def _beside(values: np.ndarray, array: Array) -> Array:
-    """Constants in the library of an array, and where that is torch, of its kind."""
-    return arrays.like(np.array(values), array).to(array.dtype) if arrays.is_tensor(array) else values

@@ -9,7 +9,7 @@ is type, what does the question name? A source of little promise is not asked. W
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -17,7 +17,7 @@ import numpy as np
 from ..core.errors import InputError
 from ..core.values import Relevance
 from ..knowing.language.lexical import Coupling
-from ..knowing.registry import BUILT_IN, GIVEN, Maps, Source, as_relevance, find_source, is_map
+from ..knowing.registry import BUILT_IN, GIVEN, Maps, Source, as_relevance, find_source, is_map, several_maps
 from ..knowing.scene import Scene
 from ..knowing.signs import plain_signs, signs_of
 from ..knowing.ways import perspectival, three_ways
@@ -48,12 +48,12 @@ def relevance_for(relevance: object, scene: Scene, query: str) -> Relevance:
 
 def relevances_for(relevance: object, scenes: Sequence[Scene], queries: Sequence[str]) -> Maps:
     """The maps of all pictures of a prompt. relevance: as for `find_source`, or one ready map for each picture."""
-    several = isinstance(relevance, list | tuple) or getattr(relevance, "ndim", 0) == 3
-    given = list(relevance) if several and isinstance(relevance, Iterable) else [relevance]
-    if (several or is_map(relevance)) and not (len(given) == len(scenes) and all(map(is_map, given))):
+    maps = several_maps(relevance)
+    given = [relevance] if maps is None else maps
+    if (maps is not None or is_map(relevance)) and not (len(given) == len(scenes) and all(map(is_map, given))):
         count = f"{len(given)} maps for {len(scenes)} pictures"
         raise InputError(f"relevance= gives {count}; give one (rows, cols) map each")
-    alone = list(range(len(scenes))) if several else []
+    alone = [] if maps is None else list(range(len(scenes)))
     if isinstance(relevance, str) and relevance == "auto":
         from ..knowing.words.reading import with_words
 
@@ -63,14 +63,14 @@ def relevances_for(relevance: object, scenes: Sequence[Scene], queries: Sequence
     together = [number for number in range(len(scenes)) if number not in alone]
     found = Maps([None] * len(scenes))
     for members in ([together] if together else []) + [[number] for number in alone]:
-        source, note = resolve(given[members[0]] if several else relevance, scenes[members[0]], queries[members[0]])
+        source, note = resolve(relevance if maps is None else maps[members[0]], scenes[members[0]], queries[members[0]])
         asked = range(len(scenes)) if "model" in source.needs else members
-        maps = source.maps([scenes[number] for number in asked], [queries[number] for number in asked])
+        made = source.maps([scenes[number] for number in asked], [queries[number] for number in asked])
         for place, number in enumerate(asked):
             if number in members:
-                known = as_relevance(maps.relevance[place], queries[number], note)
+                known = as_relevance(made.relevance[place], queries[number], note)
                 found.relevance[number] = balanced(known, source, scenes[number])
-        found = replace(found, realize={**found.realize, **maps.realize})
+        found = replace(found, realize={**found.realize, **made.realize})
     return found
 
 
@@ -79,6 +79,7 @@ def resolve(relevance: object, scene: Scene, query: str = "") -> tuple[Source, s
     not offer what it needs."""
     if isinstance(relevance, str) and relevance == "auto":
         source, why = choose_source(scene, query)
+        why = f"{why}, and {scene.remark}" if scene.remark else why
         note = f"relevance {source.name!r}, chosen because {why}: {source.summary}"
     else:
         source = find_source(relevance)
@@ -101,7 +102,7 @@ def choose_source(scene: Scene, query: str = "") -> tuple[Source, str]:
             return BUILT_IN["words"], "the words of the picture are known"
         return _by_kind(scene, query)
     if scene.scorer is not None:
-        return BUILT_IN["scorer"], ", and ".join(filter(None, ("it comes with this model", scene.remark)))
+        return BUILT_IN["scorer"], "it comes with this model"
     if scene.prompt is not None:
         if scene.prompt.can_glance:
             return BUILT_IN["glance"], "this model can say where it looks"
@@ -117,8 +118,8 @@ def _by_kind(scene: Scene, query: str) -> tuple[Source, str]:
     wanted = promising(scene, query)
     asked = [name for name in wanted if name in ALONE] or ["look"]
     if wanted == asked and len(asked) == 1:
-        return BUILT_IN[asked[0]], ", and ".join(filter(None, (ALONE[asked[0]], scene.remark)))
-    return WEIGHED, ", and ".join(filter(None, (f"{' and '.join(asked)} may know", scene.remark)))
+        return BUILT_IN[asked[0]], ALONE[asked[0]]
+    return WEIGHED, f"{' and '.join(asked)} may know"
 
 
 def promising(scene: Scene, query: str) -> list[str]:
@@ -133,13 +134,13 @@ def promising(scene: Scene, query: str) -> list[str]:
 # ---- what the sources say, balanced ----------------------------------------------------------------------------------
 
 
-def look_relevance(scene: Scene, query: str, option: str = "") -> Relevance:
-    """The source "look"; a prompt without a question is asked what is there. option: the folder of a law."""
+def look_relevance(scene: Scene, query: str) -> Relevance:
+    """The source "look"; a prompt without a question is asked what is there."""
     from ..knowing.photos.source import photo_coupling
 
-    query, law = query or "what is there", read_law(option or scene.law)
+    query, law = query or "what is there", read_law(scene.law)
     photo = photo_coupling(scene.seen, query) if scene.photos else None
-    return relevance_of(scene.sensed[0], query, photo, law.named_tensions(_signs(law, scene, query)))
+    return relevance_of(scene.sensed, query, photo, law.named_tensions(_signs(law, scene, query)))
 
 
 def relevance_of(
@@ -185,11 +186,11 @@ def knowns(
     maps: dict[str, Relevance] = {}
     for name in names:
         # Each source speaks for itself, but the words are read by the scorer's light.
-        own = scene.varied(photos=False) if name == "look" else scene
+        own = replace(scene, photos=False) if name == "look" else scene
         found = scene.pointed if name == "scorer" and scene.pointed is not None else None
         found = BUILT_IN[name].maps([own], [query]).relevance[0] if found is None else found
         maps[name] = as_relevance(found, query, BUILT_IN[name].summary)
-        scene = scene.varied(pointed=maps[name].map) if name == "scorer" else scene
+        scene = replace(scene, pointed=maps[name].map) if name == "scorer" else scene
     sure = {"scorer": float(maps["scorer"].map.max())} if "scorer" in maps else {}
     if "words" in maps and scene.words is not None:
         sure["words"] = sureness_of_words(scene.words, query, maps["scorer"].map if "scorer" in maps else None)
@@ -204,17 +205,16 @@ def knowns(
         sure,
         np.stack(three) if three else None,
         first_arousal(query, three)[0] if three else 0.0,
-        perspectival(whole.sensed[0]) if learning or law.salient else None,
+        perspectival(whole.sensed) if learning or law.salient else None,
         mixed=True,
     ), maps
 
 
 def balanced(found: Relevance, source: Source, scene: Scene) -> Relevance:
     """What one source found alone, with who decided. What a caller gave stays as it is."""
-    name, _, folder = source.name.partition(":")
+    name, law = source.name.partition(":")[0], read_law(scene.law)
     if source is WEIGHED or source.way == GIVEN:
         return found if found.ways else replace(found, ways={GIVEN: {name: 1.0}})
-    law = read_law(folder if name == "look" and folder else scene.law)
-    salient = perspectival(scene.sensed[0]) if law.salient else None
+    salient = perspectival(scene.sensed) if law.salient else None
     one = balance_ways(Known({name: found.map}, found.map.shape, _signs(law, scene, found.query), salient=salient), law)
     return replace(found, map=one.map, ways=one.ways({name: source.way}), tensions=one.numbers())

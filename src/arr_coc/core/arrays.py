@@ -2,8 +2,8 @@
 
 numpy serves one picture on a CPU, where importing torch would take longer than the work; torch serves batches,
 gradients and other devices. A formula uses operators, `namespace(array)` for the functions that both libraries have
-under one name (`maximum`, `where`, `sqrt`, `amin(…, axis=, keepdims=)`), and this module for the rest. Torch is never
-imported here: a tensor can only come from a caller who has.
+under one name (`maximum`, `where`, `sqrt`, `amin(…, axis=, keepdims=)`), and this module for the rest. Only `as_tensor`
+imports torch: else a tensor can only come from a caller who has.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Generator
 from contextlib import contextmanager
+from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeGuard
 
@@ -38,6 +39,18 @@ def sized(size: tuple[int, ...], longest: int, *, grow: bool = False) -> tuple[i
 def like(values: np.ndarray, array: Array) -> Array:
     """`values` in the library and on the device of `array`, with a dtype of its own."""
     return namespace(array).asarray(values, device=array.device)
+
+
+def as_tensor(array: Array) -> Tensor:
+    """An array as a tensor on the CPU, which imports torch; a tensor as it is."""
+    if is_tensor(array):
+        return array
+    return import_module("torch").as_tensor(array if array.flags.writeable else array.copy())  # torch warns of others
+
+
+def constant(values: np.ndarray, array: Array) -> Array:
+    """`values` in the library of `array`, and where that is torch, of its dtype."""
+    return values if isinstance(array, np.ndarray) else like(np.array(values), array).to(array.dtype)
 
 
 def to_numpy(array: Array) -> np.ndarray:
@@ -93,6 +106,12 @@ def pad_edge(grid: Array) -> Array:
     join = namespace(grid).concatenate
     grid = join([grid[..., :1], grid, grid[..., -1:]], axis=-1)
     return join([grid[..., :1, :], grid, grid[..., -1:, :]], axis=-2)
+
+
+def overlaps(start: np.ndarray, stop: np.ndarray, number: int) -> np.ndarray:
+    """(N,) and (N,) → (N, number): how much of each of `number` places in a row lies between start and stop."""
+    place = np.arange(number)
+    return np.clip(np.minimum(stop[:, None], place + 1) - np.maximum(start[:, None], place), 0, None)
 
 
 def doubled(grid: Array, rows: int, cols: int) -> Array:

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
+from difflib import get_close_matches
 from numbers import Real
 from typing import TYPE_CHECKING, TypeGuard, TypeVar
 
@@ -131,6 +132,12 @@ def shown(value: object) -> str:
     except Exception:  # a number of too many digits, an object that cannot tell itself
         text = f"something of class {type(value).__name__}"
     return text if len(text) <= 60 else text[:57] + "..."
+
+
+def meant(name: object, known: Iterable[str]) -> str:
+    """ " (did you mean NAME?)", or nothing where no known name is near."""
+    near = get_close_matches(name if isinstance(name, str) else "", list(known), 1)
+    return f" (did you mean {near[0]}?)" if near else ""
 
 
 def frozen(value: object, name: str, kind: type[np.generic]) -> np.ndarray:

@@ -12,7 +12,6 @@ points at a `Source` or at such a function. Sources of this library are imported
 
 from __future__ import annotations
 
-import difflib
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -23,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from ..core.arrays import is_tensor
-from ..core.errors import InputError, of_kind, shown
+from ..core.errors import InputError, meant, of_kind, shown
 from ..core.plugins import LAB, load_function, load_plugin, plugins
 from ..core.values import Relevance
 from .scene import Scene
@@ -46,11 +45,8 @@ IN_THE_LAB = ("edge_lod", "query_aware_lod", "realizer", "patch_trunk", "partici
 # What a source may need, and how a user comes by it.
 NEEDS: Mapping[str, str] = {
     "pixels": "a picture",
-    "texture": "a picture",
     "words": "words with their boxes; give words=",
     "model": "a model that reads the picture; use ask() or attach()",
-    "scorer": "the scorer of a model; use ask(), or relevance='scorer' for the bundled one",
-    "previous": "a frame before this one; use it with clips",
 }
 
 
@@ -108,9 +104,7 @@ BUILT_IN: Mapping[str, Source] = {
         Source(
             "look",
             "arr_coc.balancing.choosing:look_relevance",
-            ("pixels", "texture"),
-            "what is there, what stands out and what the question's words name, balanced",
-            option="FOLDER",
+            summary="what is there, what stands out and what the question's words name, balanced",
             way="three ways",
         ),
         Source(
@@ -161,7 +155,7 @@ def relevance_source(
 
     Args:
         name: What `relevance=` then takes.
-        needs: What the function reads of its scene: "pixels", "words", "model", "previous", …
+        needs: What the function reads of its scene: "pixels", "words", "model".
         summary: One line, which its maps carry as a note.
         **more: Further fields of `Source`.
 
@@ -218,15 +212,13 @@ def find_source(relevance: object) -> Source:
     if isinstance(relevance, str) and relevance.partition(":")[0] in IN_THE_LAB:
         raise InputError(f"relevance={relevance!r} is part of the laboratory; install it: {LAB}")
     names = source_names()
-    nearest = difflib.get_close_matches(relevance, names, 1) if isinstance(relevance, str) else []
     raise InputError(
-        f"relevance={relevance!r} is unknown; "
-        + (f"did you mean {nearest[0]!r}? " if nearest else "")
-        + f"use {', '.join(map(repr, names))}, the folder of a scorer, a function of (picture, question), or a map"
+        f"relevance={relevance!r} is unknown{meant(relevance, names)}; use {', '.join(map(repr, names))}, "
+        "the folder of a scorer, a function of (picture, question), or a map"
     )
 
 
-def check_relevance(relevance: object, offers: Iterable[str] = ("pixels", "texture")) -> None:
+def check_relevance(relevance: object, offers: Iterable[str] = ("pixels",)) -> None:
     """Refuse, before any picture is read, what cannot be used: an unknown name, or what needs more than is offered."""
     line = None if isinstance(relevance, str) and relevance == "auto" else find_source(relevance).missing(offers)
     if line is not None:
@@ -249,6 +241,11 @@ def _named(name: str) -> Source | None:
 def is_map(value: object) -> bool:
     """Check for a `Relevance`, or an array or tensor (rows, cols)."""
     return isinstance(value, Relevance) or getattr(value, "ndim", None) == 2
+
+
+def several_maps(value: object) -> list[Any] | None:
+    """The maps of a list, or of an array (B, rows, cols); None for everything else."""
+    return list(value) if isinstance(value, list | tuple) or getattr(value, "ndim", 0) == 3 else None  # type: ignore
 
 
 def as_relevance(value: object, query: str, note: str) -> Relevance:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
-from time import perf_counter
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from ..core.arrays import sized, to_numpy, whole_levels
+from ..core.arrays import as_tensor, sized, to_numpy, whole_levels
 
 if TYPE_CHECKING:
     import torch
@@ -43,10 +42,9 @@ class Scene:
 
     picture: (H, W, 3) uint8, or a tensor (3, H, W) in [0, 1], or a function that gives one of them. words: those of a
     page, with their boxes. prompt: the model's prompt that shows the picture. scorer: the one that was trained with
-    that model, a function of (tensor, question). previous: (h, w) relevance of the frame before. photos: whether the
-    photo map may take part. ocr: how many lines "auto" may read. page: the picture as finely as it was given, for
-    reading, where that is not the picture. remark: why its words could not be read. pointed: (rows, cols) the scorer's
-    map of this question, where it was asked.
+    that model, a function of (tensor, question). photos: whether the photo map may take part. ocr: how many lines
+    "auto" may read. page: the picture as finely as it was given, for reading, where that is not the picture. remark:
+    why its words could not be read. pointed: (rows, cols) the scorer's map of this question, where it was asked.
     choosing: False where everything is kept anyway. share: of the picture's tokens that may be spent. law: by which
     sources are balanced, a `Law` or the folder of one; None takes the one that ships. made: what was made of the
     picture, once for all variations.
@@ -56,7 +54,6 @@ class Scene:
     words: Words | None = None
     prompt: ModelPrompt | None = None
     scorer: RelevanceSource | None = None
-    previous: np.ndarray | None = None
     device: str = "cpu"
     photos: bool = True
     ocr: int = 0
@@ -70,9 +67,9 @@ class Scene:
 
     @property
     def offers(self) -> frozenset[str]:
-        """Which of `registry.NEEDS` can be met here."""
-        given = {"words": self.words, "model": self.prompt, "scorer": self.scorer, "previous": self.previous}
-        return frozenset({"pixels", "texture", *(name for name, value in given.items() if value is not None)})
+        """What can be met here of `registry.NEEDS`, and "scorer"."""
+        given = {"words": self.words, "model": self.prompt, "scorer": self.scorer}
+        return frozenset({"pixels", *(name for name, value in given.items() if value is not None)})
 
     def _once(self, name: str, make: Callable[[], Any]) -> Any:
         if name not in self.made:
@@ -99,24 +96,16 @@ class Scene:
     def tensor(self) -> torch.Tensor:
         """(3, H, W) float32 in [0, 1] on the device."""
         given = self.given
-        if not isinstance(given, np.ndarray):
-            return given
-        import torch
-
-        writable = given if given.flags.writeable else given.copy()  # torch warns of the others
-        return torch.from_numpy(writable).permute(2, 0, 1).to(self.device).float() / 255
+        return (
+            as_tensor(given).permute(2, 0, 1).to(self.device).float() / 255 if isinstance(given, np.ndarray) else given
+        )
 
     @property
-    def sensed(self) -> tuple[Texture, float]:
-        """The texture that the three ways read, and the seconds it took."""
-        return self._once("sensed", self._sense)
-
-    def _sense(self) -> tuple[Texture, float]:
+    def sensed(self) -> Texture:
+        """The texture that the three ways read."""
         from ..texture.channels import sense
 
-        started = perf_counter()
-        texture = sense(self.pixels, side=min(SENSE_SIDE, max(self.pixels.shape[:2])))
-        return texture, perf_counter() - started
+        return self._once("sensed", lambda: sense(self.pixels, side=min(SENSE_SIDE, max(self.pixels.shape[:2]))))
 
     @property
     def seen(self) -> PhotoSight:
@@ -124,10 +113,6 @@ class Scene:
         from .photos.source import PhotoSight
 
         return self._once("seen", lambda: PhotoSight(self.pixels))
-
-    def varied(self, **changes: object) -> Self:
-        """The same picture with other things known about it; what was made of the picture is kept."""
-        return replace(self, **changes)
 
 
 def pixels_of(picture: torch.Tensor) -> np.ndarray:

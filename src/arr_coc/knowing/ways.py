@@ -79,7 +79,7 @@ def three_ways(texture: Texture, query: str, photo: Coupling | None = None) -> t
     maps = [texture.ops.shrink(one, size) for one in maps]
     if photo is not None:
         maps[2] = coupled_with(maps[2], like(enlarge(photo.map, size), maps[2]))
-        notes = (*(note for note in notes if "is zero" not in note), *photo.notes)
+        notes = (*notes, *photo.notes)
     return [np.asarray(one) for one in maps], notes
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..attending.frame import Frame, check_maps, to_cells
+from ..attending.frame import Frame, as_maps, to_cells
 from ..attending.overlay import page_gains, share_tokens
 from ..balancing.choosing import relevances_for
 from ..core.errors import InputError, of_kind
@@ -21,7 +21,6 @@ from ..decide import View, attend, plain_map
 from ..knowing.registry import Maps
 from ..knowing.scene import Scene
 from ..options import Options
-from ..texture.type_height import no_letters
 from .base import Backbone, Inputs, PromptPlan, Settings, VisualGrid, require_pictures
 from .glance import Glance, find_glance, glance_relevance, weigh_by_detail
 from .query import find_questions, with_questions
@@ -98,7 +97,8 @@ def plan_prompt(
         found = relevances_for(relevance, scenes, [queries[grid.row] for grid in grids])
     if groups is not None:
         budgets = shared_budgets(groups, gains_of(found.relevance, grids), options)
-    views = views or [fixed_view(grid) for grid in grids]
+    # Where nothing else is said, a picture is read as the processor shows it.
+    views = views or [View(grid.frame.image_size, grid.frame) for grid in grids]
     decisions = attend(views, found.relevance, budgets, options)
     said = [note for one in found.relevance if isinstance(one, Relevance) for note in one.notes]
     said += [note for grid in grids for note in options.notes(grid.tokens)]
@@ -108,11 +108,6 @@ def plan_prompt(
     realize = {} if scaled else dict(found.realize)
     allocations = [one.allocation for one in decisions]
     return PromptPlan(allocations, [plain_map(one) for one in found.relevance], realize, tuple(dict.fromkeys(said)))
-
-
-def fixed_view(grid: VisualGrid) -> View:
-    """A picture that is read as the processor shows it."""
-    return View(grid.frame.image_size, grid.frame, no_letters, lambda times: grid.frame, scalable=False)
 
 
 def scenes_of(prompt: PicturePrompt, grids: Sequence[VisualGrid], settings: Settings) -> list[Scene]:
@@ -164,7 +159,7 @@ def token_budgets(grids: Sequence[VisualGrid], request: Options, tiled: bool = F
 def gains_of(maps: Sequence[object], grids: Sequence[VisualGrid]) -> list[np.ndarray]:
     """What each further token of each picture is worth. maps: relevance, comparable between pictures."""
     cells = [
-        to_cells(check_maps(np.asarray(plain_map(one), dtype=np.float32)), Frame((grid.rows, grid.cols), 1))[0]
+        to_cells(as_maps(plain_map(one)), Frame((grid.rows, grid.cols), 1))[0]
         for one, grid in zip(maps, grids, strict=True)
     ]
     return [page_gains(one, grid.tokens) for one, grid in zip(cells, grids, strict=True)]

@@ -29,18 +29,15 @@ class StreamSource:
     def __init__(
         self, relevance: object, query: str, photos: bool = True, scorer: RelevanceSource | None = None
     ) -> None:
-        # A source that needs the frame before gets a map of zeros for the first one.
-        blank = np.zeros((1, 1), dtype=np.float32)
         self.relevance, self.query = relevance, query
-        self.scene = Scene(lambda: None, scorer=scorer, photos=photos, previous=blank)
+        self.scene = Scene(lambda: None, scorer=scorer, photos=photos)
         self.note = resolve(relevance, self.scene)[1]
 
-    def look(self, pixels: np.ndarray, before: np.ndarray | None = None) -> Relevance:
+    def look(self, pixels: np.ndarray) -> Relevance:
         """Look at a frame.
 
         Args:
             pixels: (H, W, 3) uint8.
-            before: Relevance (h, w) carried from the frame before; zeros by default.
 
         Returns:
             Relevance at the size of the frame's motion.
@@ -48,8 +45,7 @@ class StreamSource:
         import cv2
 
         rows, cols = map_size((pixels.shape[0], pixels.shape[1]))
-        before = np.zeros((rows, cols), dtype=np.float32) if before is None else before
-        scene = replace(self.scene, picture=pixels, previous=before, made={})
+        scene = replace(self.scene, picture=pixels, made={})
         found = relevance_for(self.relevance, scene, self.query)
         smaller = found.map.shape[0] >= rows and found.map.shape[1] >= cols
         how = cv2.INTER_AREA if smaller else cv2.INTER_LINEAR

@@ -296,7 +296,7 @@ class VideoStream:
         weak = float((carried * (trust < settings.weak)).sum() / max(float(carried.sum()), 1e-6))
         looks, found = keyframe or weak > LOOK_AGAIN, state.found
         if looks:
-            found = self.source.look(pixels, carried)
+            found = self.source.look(pixels)
             carried, trust = blend(carried, found.map, trust, settings.decay), np.ones_like(trust)
         after = replace(
             state,

@@ -13,14 +13,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..attending.distance import Distance, scaled_size
+from ..attending.distance import Distance, View, choose_distance, scaled_size
 from ..attending.frame import Frame
 from ..attending.grip import as_grip
 from ..attending.overlay import overlay, token_gains
 from ..attending.tree import Leaves
 from ..core.errors import InputError, shown
 from ..core.values import DEFAULT_CELL, Allocation
-from ..decide import View, distance_for
 from ..knowing.scene import RelevanceSource
 from ..options import DEFAULT_SHARE, Budget, Options, as_options
 from ..texture.type_height import letters_of
@@ -144,7 +143,7 @@ def watch(
     view = View(
         size, Frame(size, cell), lambda: letters_of(needed), lambda times: Frame(size, cell), as_grip(options.grip)
     )
-    distance = distance_for(view, known, options, min(each, -(-total // len(seen))))
+    distance = choose_distance(view, options.scale, known, min(each, -(-total // len(seen))))
     shared = share_budget(seen, total, size, cell, distance)
     times = tuple(seconds) if seconds is not None else ()
     notes = [stream.source.note, *options.notes(full, "the clip"), *distance.notes]

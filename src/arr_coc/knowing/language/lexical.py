@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
-from types import ModuleType
 
 import numpy as np
 
@@ -63,7 +62,9 @@ def lexical(texture: Texture, query: str) -> Coupling:
     parts, told = [], []
     if words.colours:
         red, green, blue = (ops.resize(texture[name], view) for name in ("red", "green", "blue"))
-        parts.append(_colour_map(ops, (red, green, blue), words.colour_names))
+        near = colour_nearness((red, green, blue), words.colour_names)
+        # White letters on a red sign belong to the red sign: nearness is spread over a letter's width.
+        parts.append(arrays.namespace(near).maximum(near, smooth(ops, near, surround_radius(view))))
         told.append(f"colour ({', '.join(words.colours)})")
     if words.places:
         y, x = (ops.resize(texture[name], view) for name in ("y", "x"))
@@ -85,24 +86,17 @@ def lexical(texture: Texture, query: str) -> Coupling:
     return Coupling(ops.enlarge(combined, size).clip(0, 1), (note,))
 
 
-def _colour_map(ops: ModuleType, planes: tuple[Array, Array, Array], colours: Sequence[str]) -> Array:
-    """Nearness of red, green and blue to the nearest of the named colours, its own ground included.
-
-    White letters on a red sign belong to the red sign: nearness is spread over a letter's width.
-    """
-    lab = srgb_to_lab(planes)
+def colour_nearness(planes: Sequence[Array], colours: Sequence[str]) -> Array:
+    """Nearness of red, green and blue (H, W) to the nearest of the named colours, in [0, 1]."""
+    red, green, blue = planes
+    weights, library, near = (LIGHTNESS_WEIGHT, 1.0, 1.0), arrays.namespace(red), None
+    lab = srgb_to_lab((red, green, blue))
     wanted = np.array([COLOURS[name] for name in dict.fromkeys(colours)], dtype=np.float32) / 255
-    targets = np.stack(srgb_to_lab((wanted[:, 0], wanted[:, 1], wanted[:, 2])), axis=1).tolist()
-    weights, library = (LIGHTNESS_WEIGHT, 1.0, 1.0), arrays.namespace(planes[0])
-    near = None
-    for target in targets:
-        squared = sum(
-            (weight * (plane - value)) ** 2 for weight, plane, value in zip(weights, lab, target, strict=True)
-        )
-        one = library.exp(squared * (-0.5 / COLOUR_REACH**2))
+    for target in np.stack(srgb_to_lab((wanted[:, 0], wanted[:, 1], wanted[:, 2])), axis=1).tolist():
+        far = sum((weight * (one - value)) ** 2 for weight, one, value in zip(weights, lab, target, strict=True))
+        one = library.exp(far * (-0.5 / COLOUR_REACH**2))
         near = one if near is None else library.maximum(near, one)
-    spread = smooth(ops, near, surround_radius((planes[0].shape[-2], planes[0].shape[-1])))
-    return library.maximum(near, spread)
+    return near
 
 
 def _place_map(y: Array, x: Array, places: Sequence[str]) -> Array:

@@ -31,8 +31,8 @@ from ...core.errors import InputError
 from ...core.values import JsonObject
 from ...pictures.kind import is_photograph
 from ...texture.channels import centre_map
-from ...texture.ops import srgb_to_lab
-from ..language.lexical import COLOUR_REACH, COLOURS, LIGHTNESS_WEIGHT, Coupling
+from ...texture.ops import position
+from ..language.lexical import Coupling, colour_nearness
 from ..language.senses import coupled_words
 from ..language.tables import read_table
 
@@ -64,18 +64,13 @@ def detect(pixels: np.ndarray) -> Anchors:
     network = _detector()
     network.setInput(blob)
     outputs = dict(zip((SCORES, PRIORS, OFFSETS), network.forward([SCORES, PRIORS, OFFSETS]), strict=True))
-    offsets = outputs[OFFSETS].reshape(-1, 4)
-    # The first of the classes is "nothing".
-    return Anchors(outputs[SCORES].reshape(len(offsets), -1)[:, 1:].copy(), decoded(outputs[PRIORS][0], offsets))
-
-
-def decoded(priors: np.ndarray, offsets: np.ndarray) -> np.ndarray:
-    """(2, 4N) anchors with their variances and (N, 4) offsets → (N, 4) boxes in 0–1."""
-    anchors, spread = priors.reshape(2, -1, 4)
+    offsets, (anchors, spread) = outputs[OFFSETS].reshape(-1, 4), outputs[PRIORS].reshape(2, -1, 4)
     sides = anchors[:, 2:] - anchors[:, :2]
     centres = anchors[:, :2] + sides / 2 + offsets[:, :2] * spread[:, :2] * sides
     half = sides * np.exp(offsets[:, 2:] * spread[:, 2:]) / 2
-    return np.concatenate([centres - half, centres + half], 1).astype(np.float32)
+    boxes = np.concatenate([centres - half, centres + half], 1).astype(np.float32)
+    # The first of the classes is "nothing".
+    return Anchors(outputs[SCORES].reshape(len(boxes), -1)[:, 1:].copy(), boxes)
 
 
 @cache
@@ -109,12 +104,13 @@ class PhotoSight:
     def shape(self) -> tuple[int, int]:
         return sized(self.pixels.shape[:2], MAP_SIDE, grow=True)
 
-    @cached_property
-    def small(self) -> np.ndarray:
-        """(h, w, 3) in [0, 1], at the map's size."""
+    @property
+    def planes(self) -> tuple[np.ndarray, ...]:
+        """Red, green and blue (h, w) in [0, 1], at the map's size."""
         import cv2
 
-        return cv2.resize(self.pixels, self.shape[::-1], interpolation=cv2.INTER_AREA).astype(np.float32) / 255
+        small = cv2.resize(self.pixels, self.shape[::-1], interpolation=cv2.INTER_AREA)
+        return tuple(cv2.split(small.astype(np.float32) / 255))
 
 
 # ---- its weights -----------------------------------------------------------------------------------------------------
@@ -170,29 +166,18 @@ AROUND = 0.02
 UPRIGHT = 2.2
 
 
-def photos_installed() -> bool:
-    """Whether the detector is there; loads nothing."""
-    return find_files() is not None
-
-
 def photos_missing(offers: frozenset[str] = frozenset()) -> str | None:
     """One line that says what is missing, or None."""
-    return None if photos_installed() else f"relevance='photos' needs a detector; install it: {REMEDY}"
+    return None if find_files() is not None else f"relevance='photos' needs a detector; install it: {REMEDY}"
 
 
-def photo_coupling(picture: np.ndarray | PhotoSight, query: str) -> Coupling | None:
-    """The same for `look`, which has maps of its own beside it; None where the question names nothing that is known,
-    and where the picture is no photograph."""
-    seen = picture if isinstance(picture, PhotoSight) else PhotoSight(picture)
-    if not worth_asking(query) or not is_photograph(seen.pixels):
+def photo_coupling(seen: PhotoSight, query: str) -> Coupling | None:
+    """The same for `look`, which has maps of its own beside it; None where the photo map has nothing to say: it is not
+    installed, the question names nothing that it knows or asks for text, or the picture is no photograph."""
+    names = not coupled_words(query).reading and bool(photo_question(query))
+    if find_files() is None or not names or not is_photograph(seen.pixels):
         return None
     return couple(seen, query, alone=False)
-
-
-def worth_asking(query: str) -> bool:
-    """Whether the photo map has something to say: it is there, the question names something that it knows, and does not
-    ask for something written, which it cannot read."""
-    return photos_installed() and not coupled_words(query).reading and bool(photo_question(query))
 
 
 def couple(seen: PhotoSight, query: str, *, alone: bool = True) -> Coupling:
@@ -206,12 +191,13 @@ def couple(seen: PhotoSight, query: str, *, alone: bool = True) -> Coupling:
     colours = coupled_words(query).colour_names
     if colours and named:
         # Colours choose among places that were found, never new ones.
-        found = found * (0.15 + 0.85 * colour_map(seen.small, colours))
+        found = found * (0.15 + 0.85 * colour_nearness(seen.planes, colours))
     found = found / max(float(found.max()), 1e-6)
     if alone:
         around = unnamed_map(seen)
         if not named:
-            found = around if named.side is None else around * side_map(named.side, seen.shape)
+            y, x = position(seen.shape)
+            found = around if named.side is None else around * at_side(x, y, named.side)
             note += ": what stands out"
         elif surest < DOUBT:
             found = (found * surest + around * (DOUBT - surest)) / DOUBT
@@ -256,11 +242,6 @@ def at_side(x: np.ndarray, y: np.ndarray, side: tuple[int, int]) -> np.ndarray:
     return np.asarray(across * down)
 
 
-def side_map(side: tuple[int, int], shape: tuple[int, int]) -> np.ndarray:
-    y, x = ((np.arange(number) + 0.5) / number for number in shape)
-    return at_side(x[None, :], y[:, None], side) * np.ones(shape)
-
-
 def part_of(boxes: np.ndarray, wanted: Wanted) -> np.ndarray:
     """(K, 4) boxes of things → of the wanted part of each."""
     left, top, right, bottom = wanted.part
@@ -283,20 +264,6 @@ def painted(boxes: np.ndarray, values: np.ndarray, shape: tuple[int, int]) -> np
     return (values[:, None, None] * down[:, :, None] * across[:, None, :]).max(0).astype(np.float32)
 
 
-# ---- colours, and what stands out ------------------------------------------------------------------------------------
-
-
-def colour_map(small: np.ndarray, colours: Sequence[str]) -> np.ndarray:
-    """(h, w, 3) in [0, 1] → (h, w) in [0, 1]: nearness to the nearest of the named colours."""
-    wanted = np.array([COLOURS[name] for name in colours], np.float32)[None] / 255
-    weights = np.array([LIGHTNESS_WEIGHT, 1, 1], np.float32)
-    lab, targets = (
-        np.stack(srgb_to_lab((one[..., 0], one[..., 1], one[..., 2])), -1) * weights for one in (small, wanted)
-    )
-    far = ((lab[:, :, None] - targets[:, None]) ** 2).sum(-1).min(-1)
-    return np.exp(-0.5 * far / COLOUR_REACH**2)
-
-
 def unnamed_map(seen: PhotoSight) -> np.ndarray:
     """(h, w) in [0, 1]: what looks like any thing at all, and the middle of the picture."""
     things = painted(*strongest(seen.anchors.boxes, seen.anchors.scores.max(1)), seen.shape)
@@ -314,12 +281,6 @@ def thesaurus() -> JsonObject:
     words, their class, and where of its box they are. grounds: words for ground without an outline, which no box holds.
     asking: words that name nothing."""
     return read_table(Path(__file__).with_name("thesaurus.toml"))
-
-
-@cache
-def asking_words() -> frozenset[str]:
-    """Words of a question that name nothing."""
-    return frozenset(thesaurus()["asking"].split())
 
 
 PLACES = {
@@ -359,7 +320,8 @@ class PhotoQuestion:
 
 @cache
 def vocabulary() -> dict[str, tuple[Wanted, ...]]:
-    """Word, or words joined by hyphens → what it stands for; nothing for ground."""
+    """Word, or words joined by hyphens → what it stands for; nothing for ground. A noun that the thesaurus does not
+    have stands for the class that it is a kind of, of WordNet."""
     table = thesaurus()
     number = {name: place for place, name in enumerate(table["classes"])}
     things: dict[str, dict[tuple[int, Box], float]] = {word: {} for word in table["grounds"].split()}
@@ -377,17 +339,12 @@ def vocabulary() -> dict[str, tuple[Wanted, ...]]:
             add(words, name.replace("_", " "), 0.8)
     for entry in table["parts"]:
         add(entry["words"], entry["of"], 0.7, tuple(entry["box"]))
+    for name, words in json.loads(Path(__file__).with_name("kinds.json").read_text(encoding="utf-8")).items():
+        things = dict.fromkeys(words.split(), things[name.replace(" ", "-")]) | things
     return {
         word: tuple(Wanted(place, weight, part) for (place, part), weight in held.items())
         for word, held in things.items()
     }
-
-
-@cache
-def kinds() -> dict[str, str]:
-    """Noun → the class that it is a kind of, of WordNet."""
-    table: dict[str, str] = json.loads(Path(__file__).with_name("kinds.json").read_text(encoding="utf-8"))
-    return {word: name for name, words in table.items() for word in words.split()}
 
 
 def singular(word: str) -> Iterator[str]:
@@ -401,42 +358,35 @@ def singular(word: str) -> Iterator[str]:
         yield word[:-1]
 
 
-def known(word: str) -> str | None:
-    """The word of the vocabulary that a word is, or a kind of; None where it is not known."""
-    for one in singular(word):
-        if one in vocabulary():
-            return one
-        if one in kinds():
-            return kinds()[one].replace(" ", "-")
-    return None
+def meaning(words: Sequence[str]) -> str | None:
+    """The word of the vocabulary that these words together are; None where they name nothing, as words that ask and
+    places never do."""
+    word = "-".join(words)
+    if word in PLACES or word in thesaurus()["asking"].split():
+        return None
+    return next((one for one in singular(word) if one in vocabulary()), None)
 
 
 def photo_question(query: str) -> PhotoQuestion:
     """What a question names in a photograph."""
     words = re.findall(r"[a-z]+(?:-[a-z]+)*", query.lower().replace("'s", ""))
+    sides = [PLACES[word] for word in words if word in PLACES]
     found: list[str] = []
     things: dict[tuple[int, Box], float] = {}
     grounds: tuple[str, ...] = ()
-    place = 0
-    while place < len(words):
-        length = next((n for n in (3, 2, 1) if known_at(words, place, n)), 0)
-        if not length:
-            place += 1
-            continue
-        word = "-".join(words[place : place + length])
-        meant = known(word) or ""
-        weight = LATER if found else 1.0
-        for one in vocabulary()[meant]:
-            key = one.place, one.part
-            things[key] = max(things.get(key, 0.0), weight * one.weight)
-        if not found and meant in thesaurus()["grounds"].split():
-            grounds = (meant,)
-        found.append(word)
-        place += length
+    while words:
+        length, meant = next(((n, one) for n in (3, 2, 1) if (one := meaning(words[:n]))), (1, None))
+        if meant is not None:
+            for one in vocabulary()[meant]:
+                key = one.place, one.part
+                things[key] = max(things.get(key, 0.0), (LATER if found else 1.0) * one.weight)
+            if not found and meant in thesaurus()["grounds"].split():
+                grounds = (meant,)
+            found.append("-".join(words[:length]))
+        words = words[length:]
     parts = {number for number, part in things if part != WHOLE}
     # "the woman's shoes": where a part of a thing is asked for, the whole of it is not.
     kept = {key: weight for key, weight in things.items() if key[1] != WHOLE or key[0] not in parts or len(found) == 1}
-    sides = [PLACES[word] for word in words if word in PLACES]
     side = (sum(x for x, _ in sides), sum(y for _, y in sides)) if sides else None
     return PhotoQuestion(
         words=tuple(found),
@@ -444,11 +394,3 @@ def photo_question(query: str) -> PhotoQuestion:
         grounds=grounds,
         side=side,
     )
-
-
-def known_at(words: list[str], place: int, length: int) -> bool:
-    """Do these words name something? Words that ask, and places, never do."""
-    several = words[place : place + length]
-    if len(several) < length or (length == 1 and (several[0] in asking_words() or several[0] in PLACES)):
-        return False
-    return known("-".join(several)) is not None

@@ -105,12 +105,7 @@ def position_waves(rows: int, cols: int, waves: int) -> np.ndarray:
     return np.concatenate(grid, 1).astype(np.float32)
 
 
-@lru_cache(maxsize=4)  # read once in a process, however many pictures ask it
-def load(folder: Path) -> OnnxScorer:
-    """The scorer of a folder, ready to run."""
-    return OnnxScorer(folder)
-
-
+load = lru_cache(maxsize=4)(OnnxScorer)  # read once in a process, however many pictures ask it
 _seen = ByteStore(64 << 20)  # what was read of the last pages, and what they were asked
 
 

@@ -6,14 +6,15 @@ and not needed in use) and looks for its own among the characters of the questio
 speak with each other, because an answer stands beside, below or across from the words that were asked for. No tokenizer
 but the alphabet, no weights from elsewhere.
 
-Only operations that an ONNX runtime has too: `onnx_scorer` runs the exported graphs without torch. `GpuScorer` runs it
-on a CUDA device, in half precision.
+Only operations that an ONNX runtime has too: `onnx_scorer` runs the exported graphs without torch. `recorded` runs
+`for_gpu` on a CUDA device, in half precision.
 """
 
 from __future__ import annotations
 
 import copy
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -118,11 +119,10 @@ class Match(nn.Module):
         """features (B, C, H, W), words (B or 1, L, Q), hidden (B or 1, 1, 1, L): what is added to scores, −inf for
         padding."""
         rows, cols = features.shape[2:]
-        parts = (split_heads(part, self.heads) for part in self.key_value(words).chunk(2, dim=-1))
-        key, value = (part.expand(features.shape[0], -1, -1, -1) for part in parts)
-        asked = split_heads(self.ask(self.norm(features)).flatten(2).transpose(1, 2), self.heads)
-        mixed = F.scaled_dot_product_attention(asked, key, value, attn_mask=hidden.to(asked.dtype))
-        return features + self.answer(join_heads(mixed).transpose(1, 2).unflatten(2, (rows, cols)))
+        key, value = self.key_value(words).expand(features.shape[0], -1, -1).chunk(2, dim=-1)
+        asked = self.ask(self.norm(features)).flatten(2).transpose(1, 2)
+        mixed = mixed_heads(self.heads, asked, key, value, hidden)
+        return features + self.answer(mixed.transpose(1, 2).unflatten(2, (rows, cols)))
 
 
 class Relate(nn.Module):
@@ -139,20 +139,16 @@ class Relate(nn.Module):
     def forward(self, features: Tensor) -> Tensor:
         rows, cols = features.shape[2:]
         parts = self.look(self.norms[0](features)).flatten(2).transpose(1, 2).chunk(3, dim=-1)
-        query, key, value = (split_heads(part, self.heads) for part in parts)
-        mixed = F.scaled_dot_product_attention(query, key, value)
-        features = features + self.relate(join_heads(mixed).transpose(1, 2).unflatten(2, (rows, cols)))
+        mixed = mixed_heads(self.heads, *parts)
+        features = features + self.relate(mixed.transpose(1, 2).unflatten(2, (rows, cols)))
         return features + self.think(self.norms[1](features))
 
 
-def split_heads(item: Tensor, heads: int) -> Tensor:
-    """(B, P, D) → (B, heads, P, D / heads)."""
-    return item.unflatten(-1, (heads, -1)).transpose(1, 2)
-
-
-def join_heads(item: Tensor) -> Tensor:
-    """The inverse of `split_heads`."""
-    return item.transpose(1, 2).flatten(2)
+def mixed_heads(heads: int, query: Tensor, key: Tensor, value: Tensor, hidden: Tensor | None = None) -> Tensor:
+    """Attention over several heads: (B, P, D), (B, L, D), (B, L, D) → (B, P, D). hidden: what is added to scores."""
+    parts = (part.unflatten(-1, (heads, -1)).transpose(1, 2) for part in (query, key, value))
+    mask = None if hidden is None else hidden.to(query.dtype)
+    return F.scaled_dot_product_attention(*parts, attn_mask=mask).transpose(1, 2).flatten(2)
 
 
 class QuestionReader(nn.Module):
@@ -175,9 +171,7 @@ class QuestionReader(nn.Module):
         for convolve, norm in zip(self.convolve, self.norms[:3], strict=True):
             words = words + F.gelu(convolve((norm(words) * there).transpose(1, 2))).transpose(1, 2)
         parts = self.look(self.norms[3](words)).chunk(3, dim=-1)
-        query, key, value = (split_heads(part, self.heads) for part in parts)
-        mixed = F.scaled_dot_product_attention(query, key, value, attn_mask=hidden.to(query.dtype))
-        words = words + self.relate(join_heads(mixed))
+        words = words + self.relate(mixed_heads(self.heads, *parts, hidden))
         return words, (words * there).sum(1) / there.sum(1).clamp_min(1)
 
 
@@ -332,30 +326,19 @@ def for_gpu(scorer: ReadingScorer) -> ReadingScorer:
     return made.to(**layout)
 
 
-class GpuScorer:
-    """A scorer on a CUDA device. Pictures of a size that comes again are replayed from two graphs, one that sees and
-    one that finds: launching their kernels would take longer than running them."""
+def recorded(scorer: ReadingScorer) -> Callable[[Tensor, Tensor], Tensor]:
+    """`score` of a scorer on a CUDA device. Pictures of a size that comes again are replayed from two graphs, one that
+    sees and one that finds: launching their kernels would take longer than running them."""
+    graphs = Recordings(MOST_GRAPHS, "the scorer")
 
-    def __init__(self, scorer: ReadingScorer) -> None:
-        self.scorer = scorer
-        self.graphs = Recordings(MOST_GRAPHS, "the scorer")
+    def score(pictures: Tensor, question_ids: Tensor) -> Tensor:
+        canvas = scorer.padded(pictures).contiguous(memory_format=torch.channels_last)
+        if len(canvas) == 1 or canvas[:, 0].numel() <= MOST_RECORDED:
+            features = graphs.run("see", scorer.see, canvas)
+            found = graphs.run("find", scorer.find, features, question_ids)
+        else:
+            with using_gpu(canvas.device), torch.no_grad():
+                found = scorer.find(scorer.see(canvas), question_ids)
+        return found.float().sigmoid()
 
-    def score(self, pictures: Tensor, question_ids: Tensor) -> Tensor:
-        """As `ReadingScorer.score`."""
-        return self.find(self.see(self.padded(pictures)), question_ids).float().sigmoid()
-
-    def padded(self, pictures: Tensor) -> Tensor:
-        return self.scorer.padded(pictures).contiguous(memory_format=torch.channels_last)
-
-    def see(self, pictures: Tensor) -> Tensor:
-        return self._run("see", pictures[:, 0].numel(), pictures)
-
-    def find(self, features: Tensor, question_ids: Tensor) -> Tensor:
-        return self._run("find", features[:, 0].numel() * 8**2, features, question_ids)
-
-    def _run(self, part: str, pixels: int, *given: Tensor) -> Tensor:
-        work = getattr(self.scorer, part)
-        if len(given[0]) == 1 or pixels <= MOST_RECORDED:
-            return self.graphs.run(part, work, *given)
-        with using_gpu(given[0].device), torch.no_grad():
-            return work(*given)
+    return score

@@ -6,7 +6,7 @@ On a processor it runs without torch (`onnx_scorer`), elsewhere as `ReadingScore
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -25,7 +25,7 @@ from .onnx_scorer import GRAPHS, ReadingSizes, cell_relevance, reduced_batch, si
 if TYPE_CHECKING:
     import torch
 
-    from .reading_scorer import GpuScorer, ReadingScorer
+    from .reading_scorer import ReadingScorer
 
 
 def _holds_scorer(folder: Path) -> bool:
@@ -58,16 +58,17 @@ def load_scorer(folder: Path, device: str = "cpu") -> ReadingScorer:
 
 
 @cache
-def gpu_scorer(folder: Path, device: str) -> GpuScorer:
-    """The same for a CUDA device, in half precision and by graphs."""
-    from .reading_scorer import GpuScorer, for_gpu
+def gpu_score(folder: Path, device: str) -> Callable[[torch.Tensor, torch.Tensor], torch.Tensor]:
+    """Its `score` for a CUDA device, in half precision and by graphs."""
+    from .reading_scorer import for_gpu, recorded
 
-    return GpuScorer(for_gpu(load_scorer(folder)).to(device))
+    return recorded(for_gpu(load_scorer(folder)).to(device))
 
 
 @dataclass(frozen=True)
 class ScorerRelevance:
-    """A relevance source: (picture (3, H, W) uint8 or in [0, 1], question) → `Relevance` of every 32×32 cell."""
+    """A relevance source: (picture, question) → `Relevance` of every 32×32 cell. picture: a tensor (3, H, W), or an
+    array (H, W, 3), uint8 or in [0, 1]."""
 
     folder: Path
 
@@ -75,28 +76,18 @@ class ScorerRelevance:
     def bundled(cls) -> ScorerRelevance:
         return cls(part_folder(SCORER))
 
-    def __call__(self, picture: torch.Tensor, query: str) -> Relevance:
-        if str(picture.device) != "cpu" or not self.without_torch:
-            return self.of_batch(picture[None], [query])[0]
-        return self.of_pixels(picture.permute(1, 2, 0).numpy(), query)
-
-    @property
-    def without_torch(self) -> bool:
-        """Whether the folder holds the graphs that run on a processor."""
-        return all((self.folder / name).is_file() for name in GRAPHS)
-
-    def of_pixels(self, pixels: np.ndarray, query: str, device: str = "cpu") -> Relevance:
-        """The same for an array (H, W, 3) of uint8; on a processor without torch, where it can read."""
-        if device != "cpu" or not self.without_torch:
-            return self.of_batch(Scene(pixels, device=device).tensor[None], [query])[0]
-        found, read = cell_relevance(self.folder, pixels, query)
-        return self._found(found, query, size_note(read, (pixels.shape[0], pixels.shape[1])))
+    def __call__(self, picture: torch.Tensor | np.ndarray, query: str) -> Relevance:
+        return self.of_scene(Scene(picture), query)
 
     def of_scene(self, scene: Scene, query: str) -> Relevance:
-        """The same for a scene; an array needs no torch."""
-        if isinstance(scene.given, np.ndarray):
-            return self.of_pixels(scene.given, query, str(scene.device))
-        return self(scene.tensor, query)
+        """The same for a scene; on a processor without torch, where the folder holds the graphs."""
+        given = scene.given
+        device = scene.device if isinstance(given, np.ndarray) else given.device
+        if str(device) != "cpu" or not all((self.folder / name).is_file() for name in GRAPHS):
+            return self.of_batch(scene.tensor[None], [query])[0]
+        pixels = given if isinstance(given, np.ndarray) else given.permute(1, 2, 0).numpy()
+        found, read = cell_relevance(self.folder, pixels, query)
+        return self._found(found, query, size_note(read, (pixels.shape[0], pixels.shape[1])))
 
     def of_batch(self, pictures: torch.Tensor, queries: Sequence[str]) -> list[Relevance]:
         """The same for pictures of one size, (B, 3, H, W), in one pass."""
@@ -107,10 +98,11 @@ class ScorerRelevance:
         ids = torch.tensor([text_row(query, QUESTION) for query in queries[: 1 if same else None]], device=device)
         if not pictures.is_cuda:  # on a GPU one length for all: every other one would be another graph
             ids = ids[:, : max(1, int((ids > 0).sum(1).max()))]
-        scorer = (gpu_scorer if pictures.is_cuda else load_scorer)(self.folder, str(device))
+        here = self.folder, str(device)
+        score = gpu_score(*here) if pictures.is_cuda else load_scorer(*here).score
 
         def scored(which: list[int], size: tuple[int, int]) -> torch.Tensor:
-            return scorer.score(reduced_batch(pictures[which], size), ids if same else ids[which])
+            return score(reduced_batch(pictures[which], size), ids if same else ids[which])
 
         every = list(range(len(queries)))
         with torch.no_grad():
@@ -130,11 +122,10 @@ def scorer_maps(scenes: Sequence[Scene], queries: Sequence[str]) -> Maps:
     """The source "scorer": the one that was trained with the model, else the one that comes with the library. Pictures
     of one size on a GPU are looked at together."""
     scorer = scenes[0].scorer or ScorerRelevance.bundled()
+    on_gpu = len(scenes) > 1 and all(str(scene.device).startswith("cuda") for scene in scenes)
     if not isinstance(scorer, ScorerRelevance):
         found = [scorer(scene.tensor, query) for scene, query in zip(scenes, queries, strict=True)]
-        return Maps(found)
-    on_gpu = len(scenes) > 1 and all(str(scene.device).startswith("cuda") for scene in scenes)
-    if on_gpu and len({scene.tensor.shape for scene in scenes}) == 1:
+    elif on_gpu and len({scene.tensor.shape for scene in scenes}) == 1:
         import torch
 
         found = scorer.of_batch(torch.stack([scene.tensor for scene in scenes]), queries)

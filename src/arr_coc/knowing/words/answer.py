@@ -8,17 +8,17 @@ sure it may be was fitted on drawn pages of layouts that it had not seen.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
 
+from ...core.kept import ByteStore, pixels_key
 from ...pictures.words import Words
 from .chooser import MOST_WORDS, WEIGHTS, PageBoard, ask_board, choose, matches, page_board, spans_of, under, weights_of
 from .kinds import parts_of, question_parts
 
+_judged = ByteStore(16 << 20)  # the map, the weighing and the answer ask the same
 # The sureness from which words by OCR count more than the scorer.
 EVEN = 0.5
 
@@ -67,18 +67,13 @@ def judged(
     words: Words, query: str, relevance: np.ndarray | None = None, weights: Path = WEIGHTS
 ) -> tuple[PageBoard, np.ndarray]:
     """The page as the chooser reads it, and its (N + 1, 4) logits. Of a page with many words those that may matter."""
-    seen = None if relevance is None else (relevance.shape, np.ascontiguousarray(relevance, np.float32).tobytes())
-    return _judged(words, query, seen, weights)
 
+    def read() -> tuple[PageBoard, np.ndarray]:
+        page = page_board(words, None if len(words) <= MOST_WORDS else near_question(words, query, relevance))
+        seen = None if relevance is None else under(relevance, page.boxes)
+        return page, choose(ask_board(page, query, seen), weights_of(weights))
 
-@lru_cache(maxsize=8)  # the map, the weighing and the answer ask the same
-def _judged(
-    words: Words, query: str, map_: tuple[tuple[int, ...], bytes] | None, weights: Path
-) -> tuple[PageBoard, np.ndarray]:
-    relevance = None if map_ is None else np.frombuffer(map_[1], np.float32).reshape(map_[0])
-    page = page_board(words, None if len(words) <= MOST_WORDS else near_question(words, query, relevance))
-    seen = None if relevance is None else under(relevance, page.boxes)
-    return page, choose(ask_board(page, query, seen), weights_of(weights))
+    return _judged.made((words, query, None if relevance is None else pixels_key(relevance), weights), read)
 
 
 def near_question(words: Words, query: str, relevance: np.ndarray | None = None) -> np.ndarray:
@@ -99,23 +94,18 @@ def near_question(words: Words, query: str, relevance: np.ndarray | None = None)
     return np.sort(np.argsort(-worth, kind="stable")[:MOST_WORDS])
 
 
-def answer_shares(
-    pages: Sequence[Words], query: str, relevance: Sequence[np.ndarray | None] = (), weights: Path = WEIGHTS
-) -> list[np.ndarray]:
-    """Of each page (N, 2) float32 in 0–1: how likely each word is part of the answer (the rest: it is not on this
-    page), and how likely each is part of what names it (a label, the heads of row and column). relevance: the scorer's
-    map of each page, where there is one."""
-    found = [np.zeros((len(words), 2), np.float32) for words in pages]
-    for number, (words, known) in enumerate(zip(pages, relevance or [None] * len(pages), strict=True)):
-        if len(words):
-            page, logits = judged(words, query, known, weights)
-            odds = np.exp(np.clip(logits[:-1, 0] - logits[-1, 0], -30, 30))  # against "not on this page"
-            share = odds / (1 + odds.sum())
-            inside = share.copy()
-            for chosen, _ in spans_of(page, logits, most=8):
-                inside[chosen] = np.maximum(inside[chosen], share[chosen[0]])
-            found[number][page.order, 0] = inside
-            found[number][page.order, 1] = 1 / (1 + np.exp(-np.clip(logits[:-1, 3], -30, 30)))
+def answer_shares(words: Words, query: str, relevance: np.ndarray | None = None, weights: Path = WEIGHTS) -> np.ndarray:
+    """(N, 2) float32 in 0–1: how likely each word of a page is part of the answer (the rest: it is not on this page),
+    and how likely each is part of what names it (a label, the heads of row and column). relevance: the scorer's map."""
+    found = np.zeros((len(words), 2), np.float32)
+    if len(words):
+        page, logits = judged(words, query, relevance, weights)
+        odds = np.exp(np.clip(logits[:-1, 0] - logits[-1, 0], -30, 30))  # against "not on this page"
+        share = odds / (1 + odds.sum())
+        inside = share.copy()
+        for chosen, _ in spans_of(page, logits, most=8):
+            inside[chosen] = np.maximum(inside[chosen], share[chosen[0]])
+        found[page.order] = np.stack([inside, 1 / (1 + np.exp(-np.clip(logits[:-1, 3], -30, 30)))], 1)
     return found
 
 

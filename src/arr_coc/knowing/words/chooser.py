@@ -18,6 +18,7 @@ import numpy as np
 from safetensors.numpy import load_file
 
 from ...core import folders
+from ...core.arrays import overlaps
 from ...core.errors import InputError
 from ...core.folders import verify
 from ...pictures.words import Words
@@ -92,15 +93,15 @@ def grams_of(text: str) -> tuple[int, ...]:
 
 
 def page_board(words: Words, keep: np.ndarray | None = None) -> PageBoard:
-    """Lay out a page. keep: numbers of the words that are read; all by default."""
+    """Lay out a page that has words. keep: numbers of the words that are read; all by default."""
     number = np.arange(len(words)) if keep is None else keep
     boxes, phrases = words.scaled[number].astype(np.float64), words.phrases[number]
-    tops = np.full(int(phrases.max(initial=0)) + 1, np.inf)
+    tops = np.full(int(phrases.max()) + 1, np.inf)
     np.minimum.at(tops, phrases, (boxes[:, 1] + boxes[:, 3]) / 2)
     inner = np.lexsort((boxes[:, 0], phrases, tops[phrases]))
     order, boxes, phrases = number[inner], boxes[inner], phrases[inner]
     texts = [words.texts[place] for place in order.tolist()]
-    phrase = np.cumsum(np.r_[0, phrases[1:] != phrases[:-1]]) if len(order) else phrases
+    phrase = np.cumsum(np.r_[0, phrases[1:] != phrases[:-1]])
     right, below = _onward(boxes, phrase)
     own = _own_features(texts, boxes, phrase, words.size)
     grams = np.array([grams_of(text) for text in texts], dtype=np.int64).reshape(-1, GRAMS)
@@ -113,8 +114,6 @@ def _onward(boxes: np.ndarray, phrase: np.ndarray) -> tuple[np.ndarray, np.ndarr
     number = len(boxes)
     right = np.full(number, number)
     below = np.full(number, number)
-    if not number:
-        return right, below
     together = phrase[1:] == phrase[:-1]
     right[:-1][together] = np.arange(1, number)[together]
     first = np.flatnonzero(np.r_[True, ~together])
@@ -157,8 +156,6 @@ def relations_of(boxes: np.ndarray, phrase: np.ndarray) -> np.ndarray:
 def _own_features(texts: Sequence[str], boxes: np.ndarray, phrase: np.ndarray, size: tuple[float, float]) -> np.ndarray:
     """(N, OWN) float32 of each word by itself and in its phrase."""
     number = len(texts)
-    if not number:
-        return np.zeros((0, OWN), np.float32)
     first = np.flatnonzero(np.r_[True, phrase[1:] != phrase[:-1]])
     count = np.diff(np.r_[first, number])
     whole = [" ".join(texts[start : start + many]) for start, many in zip(first.tolist(), count.tolist(), strict=True)]
@@ -190,24 +187,14 @@ def _own_features(texts: Sequence[str], boxes: np.ndarray, phrase: np.ndarray, s
 def under(map_: np.ndarray, boxes: np.ndarray) -> np.ndarray:
     """(h, w) map and (N, 4) boxes in 0–1 → (N,) its mean under each box."""
     rows, cols = map_.shape
-    summed = np.pad(map_.astype(np.float64).cumsum(0).cumsum(1), ((1, 0), (1, 0)))
-
-    def at(y: np.ndarray, x: np.ndarray) -> np.ndarray:
-        y, x = np.clip(y, 0, rows), np.clip(x, 0, cols)
-        top, left = np.minimum(y.astype(int), rows - 1), np.minimum(x.astype(int), cols - 1)
-        dy, dx = y - top, x - left
-        upper = summed[top, left] * (1 - dx) + summed[top, left + 1] * dx
-        lower = summed[top + 1, left] * (1 - dx) + summed[top + 1, left + 1] * dx
-        return upper * (1 - dy) + lower * dy
-
     x0, y0, x1, y1 = (boxes * [cols, rows, cols, rows]).T
-    area = np.maximum((x1 - x0) * (y1 - y0), 1e-9)
-    return np.maximum(at(y1, x1) - at(y0, x1) - at(y1, x0) + at(y0, x0), 0) / area
+    seen = (overlaps(y0, y1, rows) @ map_.astype(np.float64) * overlaps(x0, x1, cols)).sum(1)
+    return seen / np.maximum((x1 - x0) * (y1 - y0), 1e-9)
 
 
 def _map_features(seen: np.ndarray | None, number: int) -> np.ndarray:
     """(N, UNDER) of the map's mean under each word; zeros where there is no map."""
-    if seen is None or not number:
+    if seen is None:
         return np.zeros((number, UNDER), np.float32)
     best = max(float(seen.max()), 1e-6)
     rank = np.argsort(np.argsort(seen)) / max(1, number - 1)
@@ -254,14 +241,13 @@ def ask_board(page: PageBoard, query: str, seen: np.ndarray | None = None) -> As
     weight = weight / (1 + 0.6 * np.log(np.maximum(1, sure.sum(1))))  # a word that stands everywhere says little
     number, told = len(page), len(asked)
     features = np.zeros((told + number, FEATURES), np.float32)
-    if number:
-        own = (match[..., 0] * weight[:, None]).max(0)
-        first = np.flatnonzero(np.r_[True, page.phrase[1:] != page.phrase[:-1]])
-        whole = np.einsum("pn,p->n", np.maximum.reduceat(match[..., 0], first, axis=1), weight) / weight.sum()
-        kindred = np.einsum("pn,p->n", np.maximum.reduceat(match[..., 1], first, axis=1), weight) / weight.sum()
-        shared = np.stack([own, match[..., 1].max(0), whole[page.phrase], kindred[page.phrase],
-                           whole[page.phrase] / max(float(whole.max()), 1e-6)], 1)  # fmt: skip
-        features[told:, : OWN + UNDER + MATCHED] = np.concatenate([page.own, _map_features(seen, number), shared], 1)
+    own = (match[..., 0] * weight[:, None]).max(0)
+    first = np.flatnonzero(np.r_[True, page.phrase[1:] != page.phrase[:-1]])
+    whole = np.einsum("pn,p->n", np.maximum.reduceat(match[..., 0], first, axis=1), weight) / weight.sum()
+    kindred = np.einsum("pn,p->n", np.maximum.reduceat(match[..., 1], first, axis=1), weight) / weight.sum()
+    shared = np.stack([own, match[..., 1].max(0), whole[page.phrase], kindred[page.phrase],
+                       whole[page.phrase] / max(float(whole.max()), 1e-6)], 1)  # fmt: skip
+    features[told:, : OWN + UNDER + MATCHED] = np.concatenate([page.own, _map_features(seen, number), shared], 1)
     tail = features[:told, OWN + UNDER + MATCHED :]
     tail[:, 0], tail[:, 1], tail[:, 2] = 1.0, np.arange(told) / MOST_PARTS, weight
     tail[:, 3:] = asked_kinds(query)

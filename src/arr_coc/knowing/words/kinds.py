@@ -7,14 +7,13 @@ flags.
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
 
-from ..language.tables import read_table
+from ..language.tables import plain, read_table
 
 MONTHS = "jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec"
 _NUMBER = r"\d{1,3}(?:[,.' ]\d{3})+(?:[.,]\d+)?|\d+(?:[.,]\d+)?"
@@ -46,8 +45,6 @@ _NAME = re.compile(
 _TABLE = read_table(Path(__file__).with_suffix(".toml"))
 ASKED = {kind: tuple(" ".join(words.split()).split(", ")) for kind, words in _TABLE["asks"].items()}
 ASKS = tuple(ASKED)
-_ASKED_WORDS = {kind: frozenset(word for word in said if " " not in word) for kind, said in ASKED.items()}
-_ASKED_PHRASES = {kind: tuple(word for word in said if " " in word) for kind, said in ASKED.items()}
 
 # Words that mean about the same on a page: the numbers of their groups.
 GROUPS: dict[str, frozenset[int]] = {}
@@ -62,9 +59,7 @@ _PARTS = re.compile(r"[^\W_]+|[#%$€£&]")
 @lru_cache(maxsize=8192)
 def parts_of(text: str) -> tuple[str, ...]:
     """The comparable parts of a word: lower case, without accents and punctuation. "Zip/Postcode:" → zip, postcode."""
-    if not text.isascii():
-        text = "".join(letter for letter in unicodedata.normalize("NFKD", text) if not unicodedata.combining(letter))
-    return tuple(_PARTS.findall(text.lower()))
+    return tuple(_PARTS.findall(plain(text)))
 
 
 def question_parts(query: str, most: int = 24) -> tuple[list[str], np.ndarray]:
@@ -85,23 +80,21 @@ def stem(part: str) -> str:
 @lru_cache(maxsize=8192)
 def kinds_of(text: str) -> tuple[bool, ...]:
     """Which of `KINDS` a word or a phrase is, as a whole."""
-    plain = text.strip(" ,;:").lower()
-    found = [bool(_COMPILED[kind].fullmatch(plain)) for kind in PATTERNS]
-    return (*found, bool(_NAME.fullmatch(text.strip(" ,;:"))), not any(map(str.isdigit, plain)))
+    bare = text.strip(" ,;:")
+    found = [bool(_COMPILED[kind].fullmatch(bare.lower())) for kind in PATTERNS]
+    return (*found, bool(_NAME.fullmatch(bare)), not any(map(str.isdigit, bare)))
 
 
 def word_kinds(texts: Sequence[str]) -> np.ndarray:
     """(N, kinds) float32."""
-    cut = [text[:64] for text in texts]
-    known = {text: kinds_of(text) for text in dict.fromkeys(cut)}
-    return np.array([known[text] for text in cut], dtype=np.float32).reshape(len(texts), len(KINDS))
+    return np.array([kinds_of(text[:64]) for text in texts], dtype=np.float32).reshape(len(texts), len(KINDS))
 
 
 def asked_kinds(query: str) -> np.ndarray:
     """(asks,) float32: which of `ASKS` a question asks for."""
     lowered = " ".join(query.lower().split())
     words = {*re.findall(r"[\w-]+\.?", lowered), *re.findall(r"\w+", lowered)}
-    found = [bool(words & _ASKED_WORDS[ask]) or any(said in lowered for said in _ASKED_PHRASES[ask]) for ask in ASKS]
+    found = [any(said in (lowered if " " in said else words) for said in several) for several in ASKED.values()]
     return np.array(found, dtype=np.float32)
 
 
@@ -112,21 +105,17 @@ _SCALES = {"k": 1e3, "m": 1e6, "bn": 1e9, "million": 1e6, "billion": 1e9, "thous
 
 def number_of(text: str) -> float:
     """The number that a word or phrase is ("1,204.5", "34%", "$12"); not a number where it is none."""
-    if not any(kinds_of(text)[place] for place in _FIGURES):
+    found = _FIGURE.search(text) if any(kinds_of(text)[place] for place in _FIGURES) else None
+    if found is None:
         return float("nan")
-    found = _FIGURE.search(text)
-    rest = (text[: found.start()] + text[found.end() :]).strip().lower() if found else ""
-    if not found:
-        return float("nan")
+    rest = (text[: found.start()] + text[found.end() :]).strip().lower()
     digits = re.sub(r"[^\d.,]", "", found[0]).strip(".,")
-    comma, point = digits.rfind(","), digits.rfind(".")
-    decimal = max(comma, point)
-    if comma >= 0 and point < 0 and (len(digits) - comma == 4 or digits.count(",") > 1):
-        decimal = -1  # 1,204
-    if digits.count(".") > 1:
-        decimal = comma if comma > point else -1
-    whole = re.sub(r"\D", "", digits[: decimal if decimal >= 0 else None])
-    part = re.sub(r"\D", "", digits[decimal + 1 :]) if decimal >= 0 else ""
+    place = max(digits.rfind(","), digits.rfind("."))
+    mark = digits[place] if place >= 0 else ""
+    # The last mark parts thousands where there are several of its kind, or in 1,204.
+    if not mark or digits.count(mark) > 1 or (mark == "," and "." not in digits and len(digits) - place == 4):
+        place = len(digits)
+    whole, part = (re.sub(r"\D", "", one) for one in (digits[:place], digits[place:]))
     value = float(f"{whole or 0}.{part or 0}"[:40])
     scale = next((factor for word, factor in _SCALES.items() if re.search(rf"\b{word}\b", rest)), 1.0)
     return (-value if found[0].startswith(("-", "(")) else value) * scale

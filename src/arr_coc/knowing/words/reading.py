@@ -5,6 +5,8 @@ What was read is weighed with the scorer's map: see `balancing.choosing`.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ...core.errors import InputError
 from ...pictures.kind import photograph_odds
 from ...pictures.ocr import ocr_words
@@ -33,11 +35,11 @@ def with_words(scene: Scene, query: str) -> Scene:
     if not scene.ocr or scene.words is not None or not scene.choosing or scene.given is None:
         return scene
     if scorer_missing(scene.offers) is not None or not reading_pays(scene):
-        return scene.varied(ocr=0)
+        return replace(scene, ocr=0)
     (found,) = scorer_maps([scene], [query]).relevance
     pointed = as_relevance(found, query, "").map
     try:
         words = ocr_words(scene.page_pixels, pointed, scene.ocr)
     except InputError as error:  # a damaged reader is no reason to refuse
-        return scene.varied(ocr=0, remark=f"no words were read: {error}")
-    return scene.varied(words=words if len(words) else None, ocr=0, pointed=pointed)
+        return replace(scene, ocr=0, remark=f"no words were read: {error}")
+    return replace(scene, words=words if len(words) else None, ocr=0, pointed=pointed)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
+from ...core.arrays import overlaps
 from ...core.values import Relevance
 from ...pictures.ocr import ocr_words
 from ...pictures.words import Words, as_words
@@ -24,10 +25,8 @@ def paint(words: Words, values: np.ndarray) -> np.ndarray:
     """
     height, width = words.size
     rows, cols = (max(1, round(MAP_SIDE * side / max(height, width))) for side in (height, width))
-    x0, y0, x1, y1 = words.boxes.astype(np.float64).T[:, :, None]
-    line, column = np.arange(rows), np.arange(cols)
-    down = np.clip(np.minimum(y1 * rows, line + 1) - np.maximum(y0 * rows, line), 0, 1)
-    across = np.clip(np.minimum(x1 * cols, column + 1) - np.maximum(x0 * cols, column), 0, 1)
+    x0, y0, x1, y1 = words.boxes.astype(np.float64).T
+    down, across = overlaps(y0 * rows, y1 * rows, rows), overlaps(x0 * cols, x1 * cols, cols)
     return np.clip((down * values[:, None]).T @ across, 0, 1).astype(np.float32)
 
 
@@ -57,7 +56,7 @@ def words_relevance(scene: Scene, query: str, option: str = "") -> Relevance:
 
         return Relevance(scene_detail(scene, query).map, query=query, notes=(note,))
     chooser = Path(option) / WEIGHTS.name if option else WEIGHTS
-    (shares,) = answer_shares([words], query, [scene.pointed], weights=chooser)
+    shares = answer_shares(words, query, scene.pointed, weights=chooser)
     best = int(shares[:, 0].argmax())
     note = f"{len(words)} words ({origin(words)}); likeliest {words.texts[best]!r}, {100 * shares[best, 0]:.0f} %"
     return Relevance(map_of(words, shares), query=query, notes=(note,))
