@@ -28,11 +28,11 @@ from torch.nn import functional as F
 from arr_coc.balancing.balance import Known, balance_ways
 from arr_coc.balancing.choosing import knowns
 from arr_coc.balancing.law import LAW_NAME, NUMBERS, TENSION_NAMES, Law, read_law
-from arr_coc.core.alphabet import decode
 from arr_coc.core.folders import write_json
 from arr_coc.core.values import JsonObject
 from arr_coc.knowing.scene import Scene
 from arr_coc.knowing.signs import plain_signs
+from arr_coc_lab.worlds.needle.batch import decode
 
 from ..options import option
 from ..worlds.needle import FAMILIES
