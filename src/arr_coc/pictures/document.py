@@ -96,9 +96,11 @@ class Document:
         Example:
             >>> Document.of("report.pdf", "2-5")  # doctest: +SKIP
         """
-        found = _of_pdf(source, pages) if is_pdf(source) else _listed(source)
-        if pages is not None and not is_pdf(source):
-            found = found.chosen(pages)
+        if is_pdf(source):
+            found = _of_pdf(source, pages)
+        else:
+            found = _listed(source)
+            found = found if pages is None else found.chosen(pages)
         if not found.pages:
             raise InputError(f"{found.name} has no page that can be read; {' '.join(found.notes[:1]) or 'check it'}")
         if len(found) > MOST_DRAWN and (blank := sum(not text.strip() for text in found.texts)) > MOST_DRAWN:
@@ -165,7 +167,8 @@ def _listed(source: object) -> Document:
         return _gathered(files_in(Path(source)), Path(source).name or str(source))
     if is_pdf(source):
         return _of_pdf(source, None)
-    name = Path(source).name if isinstance(source, str | os.PathLike) else getattr(source, "name", "picture")
+    name = Path(source).name if isinstance(source, str | os.PathLike) else "picture"
+    name = source.name if isinstance(source, Picture) else name
     return Document((DocumentPage(1, name, _size_of(source), source),), name, of_pages=1)
 
 
