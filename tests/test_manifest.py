@@ -14,7 +14,6 @@ from tiny_weights import needs_weights, tiny_weights
 from arr_coc import Eye, InputError, look
 from arr_coc.core.folders import (
     MANIFEST,
-    RECORD,
     WEIGHTS,
     hash_of,
     read_manifest,
@@ -44,7 +43,7 @@ def flip(path: Path) -> str:
 @pytest.mark.parametrize("folder", HOLDERS, ids=lambda folder: "/".join(folder.parts[-3:]))
 def test_what_comes_with_the_library_is_listed_and_whole(folder):
     listed = read_manifest(folder)
-    there = {path.name for path in folder.iterdir() if path.is_file()} - {MANIFEST, RECORD}
+    there = {path.name for path in folder.iterdir() if path.is_file()} - {MANIFEST, "record.json"}
     assert set(listed) == there, f"run sha256sum in {folder}"
     verify(folder)
     assert all(hashlib.sha256((folder / name).read_bytes()).hexdigest() == found for name, found in listed.items())

@@ -125,8 +125,8 @@ def prepare(image: object, pages: PageList = None) -> Prepared | Any:
     if document is not None:
         image = document.pages[0].place
     picture, words = load_page(image, longest_side=VIEW_SIDE)
-    if words is None and (beside := words_beside(image)) is not None:
-        words = as_words(beside, picture.size)
+    if words is None:
+        words = words_beside(image, picture.size)
     fine = None
     if max(picture.size) > LARGE_SIDE and isinstance(image, str | os.PathLike | np.ndarray | Picture):
         fine = partial(load_picture, image, longest_side=FINE_SIDE)

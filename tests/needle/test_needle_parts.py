@@ -11,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from arr_coc.core.alphabet import CHARACTERS, decode, text_row
+from arr_coc.core.alphabet import CHARACTERS, text_row
 from arr_coc_lab.worlds import needle
+from arr_coc_lab.worlds.needle.batch import decode
 from arr_coc_lab.worlds.needle.content import digits, join, money, string_table
 
 

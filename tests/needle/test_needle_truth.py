@@ -7,8 +7,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from arr_coc.core.alphabet import decode
-from arr_coc_lab.worlds.needle.batch import FIRST_COLOUR, FIRST_THING
+from arr_coc_lab.worlds.needle.batch import FIRST_COLOUR, FIRST_THING, decode
 from arr_coc_lab.worlds.needle.difficulty import as_difficulty
 from arr_coc_lab.worlds.needle.draws import Draws
 from arr_coc_lab.worlds.needle.paint import paint

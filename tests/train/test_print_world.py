@@ -7,10 +7,11 @@ import math
 import pytest
 import torch
 
-from arr_coc.core.alphabet import IDS, SPACE, decode
+from arr_coc.core.alphabet import IDS, SPACE
 from arr_coc_lab.train.print_world import PrintWorld
 from arr_coc_lab.train.reader_examples import QUESTIONS, TAIL
 from arr_coc_lab.worlds.needle import atlas as needle
+from arr_coc_lab.worlds.needle.batch import decode
 from arr_coc_lab.worlds.print import layouts
 from arr_coc_lab.worlds.print.bank import refilled
 from arr_coc_lab.worlds.print.paint import paint_runs

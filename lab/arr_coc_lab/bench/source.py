@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from arr_coc.core.alphabet import decode
 from arr_coc.core.answer import comparable
 from arr_coc.core.folders import MINI
 from arr_coc.options import Options
 from arr_coc.pictures.load import load_picture
+from arr_coc_lab.worlds.needle.batch import decode
 
 from ..classic.source_line import STAGES, SourceLine, seen_levels, source_texture
 from ..train.allocations import target_cells

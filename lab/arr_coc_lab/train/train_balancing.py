@@ -27,7 +27,6 @@ from torch.nn import functional as F
 from arr_coc.balancing.balance import Known, balance_ways
 from arr_coc.balancing.choosing import knowns
 from arr_coc.balancing.law import LAW_NAME, NUMBERS, Law, read_law
-from arr_coc.core.alphabet import decode
 from arr_coc.core.folders import write_json
 from arr_coc.core.values import JsonObject
 from arr_coc.knowing.scene import Scene
@@ -35,6 +34,7 @@ from arr_coc.knowing.signs import plain_signs, signs_of
 
 from ..options import option
 from ..worlds.needle import FAMILIES
+from ..worlds.needle.batch import decode
 from ..worlds.needle.clips import render_clip
 from ..worlds.office import make_page
 from .outcomes import load_reader, share_loss, shares_of

@@ -11,7 +11,7 @@ import torch
 from rapidfuzz.distance import Indel
 from torch import Tensor
 
-from arr_coc.core.alphabet import decode, question_row
+from arr_coc.core.alphabet import question_row
 from arr_coc.core.folders import part_folder
 from arr_coc.knowing.scorer.reading_scorer import ReadingScorer
 from arr_coc.knowing.scorer.source import load_scorer
@@ -29,6 +29,7 @@ from arr_coc.knowing.words.chooser import (
 from arr_coc.pictures.load import load_picture
 from arr_coc.pictures.ocr import ocr_words
 from arr_coc.pictures.words import Words, as_words, make_words
+from arr_coc_lab.worlds.needle.batch import decode
 
 from ..worlds.needle.difficulty import as_difficulty
 from ..worlds.needle.draws import Draws

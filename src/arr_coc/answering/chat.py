@@ -11,16 +11,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from time import perf_counter
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from PIL import Image
 
 from ..core.answer import Answer
 from ..core.errors import InputError, shown
 from ..knowing.words.answer import WordsAnswer
 from ..options import Budget, Options, check_question
 from ..pictures.document import load_page
-from ..pictures.load import Picture, processed
+from ..pictures.load import Picture
 from ..pictures.words import PromptWords, Words, as_words
 from ..realizing.base import PromptPlan
+
+if TYPE_CHECKING:
+    from transformers import BatchFeature
 
 SYSTEM, USER, ASSISTANT = "system", "user", "assistant"
 # How a note begins that warns of pixels which no budget can show, and how much smaller a picture must have become.
@@ -49,6 +54,16 @@ class PictureView:
         pixels = processed(processor.image_processor, picture)
         tensors = {name: value for name, value in pixels.items() if hasattr(value, "to")}
         return cls(picture, words, tensors, perf_counter() - started)
+
+
+def processed(image_processor: Callable[..., BatchFeature], picture: Picture) -> BatchFeature:
+    """What a model's own image processor makes of a picture; what it refuses, such as a strip that is 200 times as long
+    as wide, raises `InputError` in one line."""
+    try:
+        return image_processor(images=[Image.fromarray(picture.pixels)], return_tensors="pt")
+    except ValueError as error:
+        size = f"{picture.width}×{picture.height}"
+        raise InputError(f"{picture.name} is {size}, which this model does not take ({error}); crop it") from error
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,6 @@ from ..core.values import timed
 from ..decide import View
 from ..knowing.scorer.source import ScorerRelevance
 from ..options import Options
-from ..pictures.load import processed
 from ..pictures.load import resized as resized_picture
 from ..realizing.attachment_plan import plan_prompt
 from ..realizing.base import (
@@ -40,7 +39,7 @@ from ..realizing.base import (
 from ..realizing.bundled import PLACE, as_trained, without_markers
 from ..realizing.qwen3_vl.graph import Graphs
 from ..texture.type_height import letters_of
-from .chat import USER, ChatLook, PictureView, Turn
+from .chat import USER, ChatLook, PictureView, Turn, processed
 from .decoding import DecodingStep, end_tokens, is_lean, steps
 
 if TYPE_CHECKING:

@@ -20,11 +20,6 @@ SPACE = IDS[" "]
 QUESTION = 96
 
 
-def decode(ids: torch.Tensor) -> str:
-    """(L,) identifiers back to a string; padding vanishes."""
-    return "".join(CHARACTERS[index - 1] for index in ids.tolist() if index > 0)
-
-
 def lower_case(ids: torch.Tensor) -> torch.Tensor:
     """Identifiers of any shape with small letters for capitals."""
     return ids + (IDS["a"] - IDS["A"]) * ((ids >= IDS["A"]) & (ids <= IDS["Z"]))

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from difflib import get_close_matches
 from numbers import Real
-from typing import TYPE_CHECKING, TypeGuard, TypeVar
+from typing import TYPE_CHECKING, TypeGuard, TypeVar, cast
 
 if TYPE_CHECKING:
     import numpy as np
@@ -82,12 +82,10 @@ def whole(value: object, name: str, least: int = 0, most: int = sys.maxsize) -> 
 def whole_size(value: object, name: str) -> tuple[int, int]:
     """`value` as (height, width) in whole pixels, or one clear line."""
     try:
-        sides = list(value) if isinstance(value, Iterable) and not isinstance(value, str | bytes | Mapping) else []
-    except TypeError:  # no sequence, or an array without axes
-        sides = []
-    if len(sides) != 2:
-        raise InputError(f"{name} must be (height, width) in pixels, got {shown(value)}")
-    return whole(sides[0], f"{name}: the height", 1), whole(sides[1], f"{name}: the width", 1)
+        height, width = cast("tuple[object, object]", value)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{name} must be (height, width) in pixels, got {shown(value)}") from error
+    return whole(height, f"{name}: the height", 1), whole(width, f"{name}: the width", 1)
 
 
 def positive(value: object, name: str) -> float:

@@ -99,7 +99,7 @@ def measured_path(name: str, kind: str) -> Path:
     return Path(home) / kind / (re.sub(r"[^\w.-]+", "--", name) + ".json")
 
 
-MANIFEST, RECORD = "SHA256SUMS", "record.json"
+MANIFEST = "SHA256SUMS"
 LINE = re.compile(r"([0-9a-f]{64}) [ *]([^/\0]+)")
 
 

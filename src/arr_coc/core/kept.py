@@ -37,11 +37,6 @@ class ByteStore:
         self._values: dict[Hashable, tuple[Any, int]] = {}  # the one used longest ago first
         self._lock = Lock()
 
-    @property
-    def size(self) -> int:
-        """Bytes of all that is kept."""
-        return sum(size for _, size in self._values.values())
-
     def get(self, key: Hashable) -> Any:
         """The value, used now; None where there is none."""
         with self._lock:
@@ -57,7 +52,7 @@ class ByteStore:
             self._values.pop(key, None)
             if size <= self.most:
                 self._values[key] = value, size
-            while self.size > self.most:
+            while sum(size for _, size in self._values.values()) > self.most:
                 del self._values[next(iter(self._values))]
 
     def made(self, key: Hashable, make: Callable[[], Made]) -> Made:

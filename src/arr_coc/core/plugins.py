@@ -8,6 +8,7 @@ from contextlib import suppress
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any
 
 from .errors import InputError, MissingPackage, naming_extras
@@ -47,10 +48,7 @@ def load_plugin(point: EntryPoint) -> Any:
 
 def load_function(function: Callable[..., object] | str) -> Callable[..., Any]:
     """A function as it is, or the one that "module:name" names, imported now."""
-    if not isinstance(function, str):
-        return function
-    module, name = function.split(":")
-    return getattr(import_module(module), name)
+    return resolve_name(function) if isinstance(function, str) else function
 
 
 def resolve_lazily(

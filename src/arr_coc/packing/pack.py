@@ -125,9 +125,11 @@ class PackPage:
     @classmethod
     def of(cls, image: object, words: object = None, number: int = 0) -> PackPage:
         picture, own = load_page(image)
-        if words is None and own is None and (beside := words_beside(image)) is not None:
-            words = beside
-        return cls(picture, own if words is None else as_words(words, picture.size), is_jpeg(image), number)
+        if words is not None:
+            own = as_words(words, picture.size)
+        elif own is None:
+            own = words_beside(image, picture.size)
+        return cls(picture, own, is_jpeg(image), number)
 
     @property
     def size(self) -> tuple[int, int]:

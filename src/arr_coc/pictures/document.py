@@ -28,7 +28,7 @@ from ..core.errors import InputError
 from . import opening
 from .load import MAX_PIXELS, Picture, load_picture, picture_size
 from .opening import apart
-from .words import Words, as_words, make_words, words_beside
+from .words import Words, make_words, words_beside
 
 if TYPE_CHECKING:
     import pypdfium2
@@ -36,12 +36,8 @@ if TYPE_CHECKING:
 # Pages of one document, and of these without words, which must be drawn; more are refused before any work. Characters
 # of a page that are searched, and pages that are read at a time.
 MOST_PAGES, MOST_DRAWN, MOST_CHARACTERS, AT_ONCE = 10_000, 2000, 100_000, 64
-SUFFIXES = frozenset(
-    (
-        *(".png", ".jpg", ".jpeg", ".webp", ".gif", ".bmp", ".tif", ".tiff", ".ppm", ".pgm", ".jp2", ".avif"),
-        *(".heic", ".heif", ".pdf"),
-    )
-)
+# Names of files that are looked for in folders.
+READABLE = re.compile(r".+\.(png|jpe?g|webp|gif|bmp|tiff?|ppm|pgm|jp2|avif|hei[cf]|pdf)", re.IGNORECASE)
 # Dots an inch at which pages are drawn: 10-point type is then 20 pixels high, and A4 has 1 190 by 1 684 pixels.
 DPI = 144
 LARGEST_SIDE = 4096
@@ -71,16 +67,9 @@ class DocumentPage:
     def words(self) -> Words | None:
         """Its words with their boxes, where they come with it."""
         if "_words" not in vars(self):
-            vars(self)["_words"] = self._read_words()
-        return vars(self)["_words"]
-
-    def _read_words(self) -> Words | None:
-        if isinstance(self.place, PdfPlace):
-            found = self.place.words()
-        else:
-            beside = words_beside(self.place)
-            found = None if beside is None else as_words(beside, self.size)
-        return found if found is not None and len(found) else None
+            place = self.place
+            vars(self)["_words"] = place.words() if isinstance(place, PdfPlace) else words_beside(place, self.size)
+        return vars(self)["_words"] or None
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,9 +96,11 @@ class Document:
         Example:
             >>> Document.of("report.pdf", "2-5")  # doctest: +SKIP
         """
-        found = _of_pdf(source, pages) if is_pdf(source) else _listed(source)
-        if pages is not None and not is_pdf(source):
-            found = found.chosen(pages)
+        if is_pdf(source):
+            found = _of_pdf(source, pages)
+        else:
+            found = _listed(source)
+            found = found if pages is None else found.chosen(pages)
         if not found.pages:
             raise InputError(f"{found.name} has no page that can be read; {' '.join(found.notes[:1]) or 'check it'}")
         if len(found) > MOST_DRAWN and (blank := sum(not text.strip() for text in found.texts)) > MOST_DRAWN:
@@ -176,14 +167,15 @@ def _listed(source: object) -> Document:
         return _gathered(files_in(Path(source)), Path(source).name or str(source))
     if is_pdf(source):
         return _of_pdf(source, None)
-    name = Path(source).name if isinstance(source, str | os.PathLike) else getattr(source, "name", "picture")
+    name = Path(source).name if isinstance(source, str | os.PathLike) else "picture"
+    name = source.name if isinstance(source, Picture) else name
     return Document((DocumentPage(1, name, _size_of(source), source),), name, of_pages=1)
 
 
 def files_in(folder: Path) -> list[Path]:
     """The pictures and PDFs of a folder, by name; hidden ones may be what a killed process left."""
     shown = (entry for entry in folder.iterdir() if not entry.name.startswith("."))
-    found = sorted(entry for entry in shown if entry.suffix.lower() in SUFFIXES and entry.is_file())
+    found = sorted(entry for entry in shown if READABLE.fullmatch(entry.name) and entry.is_file())
     if not found:
         raise InputError(f"{folder} is a folder without pictures; give one with PNG, JPEG, WebP or PDF files")
     return found
@@ -257,7 +249,7 @@ def load_page(source: object, *, longest_side: int | None = None) -> tuple[Pictu
     if not isinstance(source, PdfPlace):
         return load_picture(source, longest_side=longest_side), None
     picture, words = load_picture(source.draw(), longest_side=longest_side), source.words()
-    return replace(picture, notes=notes), words if len(words) else None
+    return replace(picture, notes=notes), words or None
 
 
 def is_pdf(source: object) -> bool:

@@ -9,13 +9,13 @@ from __future__ import annotations
 import io
 import os
 import warnings
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from PIL import ExifTags, Image, ImageOps, UnidentifiedImageError
@@ -23,9 +23,6 @@ from PIL import ExifTags, Image, ImageOps, UnidentifiedImageError
 from ..core.arrays import is_tensor, sized
 from ..core.errors import InputError, Stopped, whole
 from .opening import apart, memory_for
-
-if TYPE_CHECKING:
-    from transformers import BatchFeature
 
 # Pillow refuses twice its warning limit by the header alone, before any pixel is decoded; we refuse at the same place.
 MAX_PIXELS = 2 * 89_478_485
@@ -110,18 +107,6 @@ def resized(picture: Picture, size: tuple[int, int]) -> Picture:
     larger = height * width >= picture.pixels.shape[0] * picture.pixels.shape[1]
     how = Image.Resampling.BICUBIC if larger else Image.Resampling.LANCZOS
     return replace(picture, pixels=np.asarray(Image.fromarray(picture.pixels).resize((width, height), how)))
-
-
-def processed(image_processor: Callable[..., BatchFeature], picture: Picture) -> BatchFeature:
-    """What a model's own image processor makes of a picture; what it refuses, such as a strip that is 200 times as long
-    as wide, raises `InputError` in one line."""
-    try:
-        return image_processor(images=[Image.fromarray(picture.pixels)], return_tensors="pt")
-    except ValueError as error:
-        size = f"{picture.width}×{picture.height}"
-        raise InputError(
-            f"{picture.name} is {size}, which this model does not take ({_reason(error)}); crop it"
-        ) from error
 
 
 # ---- files -----------------------------------------------------------------------------------------------------------
@@ -283,8 +268,6 @@ def _from_array(
     # Where both ends could be channels, each kind's own convention decides: (C, H, W) for torch, (H, W, C) for numpy.
     if first and ((channels_first and len(shape) != 2) or not last):
         array = array.transpose(1, 2, 0)
-    if not array.size:
-        raise InputError(f"{label} of shape {shape} has no pixels; give a picture of at least 1×1")
     _check_size(array.shape[0], array.shape[1], label, max_pixels)
     pixels = _bytes_of(array, label)
     if pixels.shape[-1] == 4:
@@ -332,7 +315,7 @@ def _bytes_of(array: np.ndarray, label: str, *, own_range: bool = False) -> np.n
 
 def _check_size(height: int, width: int, label: str, max_pixels: int) -> None:
     if height < 1 or width < 1:
-        raise InputError(f"{label} is {width}×{height} pixels; give a picture of at least 1×1")
+        raise InputError(f"{label} has no pixels ({width}×{height}); give a picture of at least 1×1")
     if height * width > max_pixels:
         raise InputError(f"{label} is {width}×{height}, more than {max_pixels / 1e6:.0f} megapixels; resize it first")
 

@@ -16,7 +16,7 @@ import json
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from time import perf_counter
 
@@ -128,10 +128,7 @@ def _turns(before: str, after: str) -> bool:
     return (before.islower() and not after.islower()) or before.isdigit() != after.isdigit() or before in ",;:)&"
 
 
-@lru_cache(maxsize=1)
-def line_reader() -> LineReader:
-    """The line reader, opened once."""
-    return LineReader()
+line_reader = lru_cache(maxsize=1)(LineReader)  # opened once
 
 
 def quads_of(there: np.ndarray) -> np.ndarray:
@@ -237,14 +234,12 @@ def _found_lines(pixels: np.ndarray) -> np.ndarray:
 
 def _recognised(pixels: np.ndarray, quads: np.ndarray) -> list[LineWords]:
     """What stands in each of the lines."""
-    reader = line_reader()
-
-    def read(quad: np.ndarray) -> LineWords:
-        check_stop()
-        return reader.read(pixels, quad)
-
+    lines = []
     with ThreadPoolExecutor(2) as pool:  # straightening one line beside the network's work on another
-        return list(pool.map(read, quads))
+        for line in pool.map(partial(line_reader().read, pixels), quads):
+            check_stop()
+            lines.append(line)
+    return lines
 
 
 def _most_relevant(

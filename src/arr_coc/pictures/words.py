@@ -94,10 +94,7 @@ def make_words(
 
     Words without letters or without ground are left out; corners in the wrong order are put right. Raises `InputError`.
     """
-    try:
-        height, width = (positive(side, "a side of the page") for side in size)
-    except InputError as error:
-        raise InputError(f"words of {source}: the page is {shown(size)}; give its width and height") from error
+    height, width = (positive(side, f"words of {source}: a side of the page") for side in size)
     check_number(len(texts), source)
     try:
         corners = np.asarray(boxes, dtype=np.float64).reshape(len(texts), 4)
@@ -105,10 +102,7 @@ def make_words(
         raise InputError(f"words of {source}: every word needs a box of four numbers x0, y0, x1, y1") from error
     if not np.isfinite(corners).all():
         raise InputError(f"words of {source}: a box holds NaN or infinity; give numbers")
-    corners = corners / (width, height, width, height)
-    corners = np.concatenate(
-        [np.minimum(corners[:, :2], corners[:, 2:]), np.maximum(corners[:, :2], corners[:, 2:])], 1
-    )
+    corners = np.sort((corners / (width, height, width, height)).reshape(-1, 2, 2), axis=1).reshape(-1, 4)
     corners = np.clip(corners, 0.0, 1.0)
     written = [" ".join(str(text).split())[:LONGEST_WORD] for text in texts]
     there = np.array([bool(text) for text in written], dtype=bool) & (corners[:, 2:] > corners[:, :2]).all(1)
@@ -201,11 +195,8 @@ def neighbours_right(boxes: np.ndarray, gap: float) -> np.ndarray:
 def chains(following: np.ndarray) -> np.ndarray:
     """(N,) what follows each, or -1 → (N,) int64: the number of the chain each is in, in order of first members."""
     number = len(following)
-    start = np.arange(number)
-    before = np.full(number, -1, np.int64)
-    linked = np.flatnonzero(following >= 0)
-    before[following[linked]] = linked
-    start = np.where(before >= 0, before, start)
+    start, linked = np.arange(number), np.flatnonzero(following >= 0)
+    start[following[linked]] = linked
     for _ in range(max(1, number).bit_length()):  # pointers are doubled: as many rounds as the length has bits
         start = start[start]
     return np.unique(start, return_inverse=True)[1].astype(np.int64).reshape(-1)
@@ -251,12 +242,12 @@ def read_words(path: object, size: tuple[float, float]) -> Words:
     raise InputError(f"{name} holds no words that can be read; give {FORMATS}")
 
 
-def words_beside(picture: object) -> Path | None:
-    """Find the file of words beside a picture's file: page.png and page.hocr or page.words.json."""
+def words_beside(picture: object, size: tuple[float, float]) -> Words | None:
+    """The words of the file beside a picture's file: page.png and page.hocr or page.words.json; None without one."""
     if not isinstance(picture, str | os.PathLike) or not os.path.isfile(picture):
         return None
     places = (Path(picture).with_suffix(ending) for ending in BESIDE)
-    return next((place for place in places if os.path.isfile(place)), None)
+    return next((read_words(place, size) for place in places if os.path.isfile(place)), None)
 
 
 class _Hocr(HTMLParser):

@@ -6,16 +6,15 @@ equal. Borders repeat the nearest pixel.
 
 from __future__ import annotations
 
-from functools import lru_cache
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from arr_coc.knowing.scorer.onnx_scorer import area_shrink as shrink
 from arr_coc.texture.ops import exact_luminance as luminance
 from arr_coc.texture.ops import exact_sobel as sobel
 
-__all__ = ["luminance", "sobel"]  # the same formulas in both libraries
+__all__ = ["luminance", "shrink", "sobel"]  # the same formulas in both libraries
 
 # The square root has no slope at zero, and flat ground is where gradients are exactly zero.
 SQUARE_ROOT_GUARD = 1e-12
@@ -43,24 +42,6 @@ def peak(maps: Tensor) -> Tensor:
 
 def mean(maps: Tensor) -> Tensor:
     return maps.mean((-2, -1), keepdim=True)
-
-
-@lru_cache(maxsize=16)
-def _area_weights(source: int, target: int, device: torch.device) -> Tensor:
-    """(target, source): how much of each source pixel lies in each target pixel; rows sum to one."""
-    scale, made_on = source / target, device if device.type == "cuda" else torch.device("cpu")
-    with torch.inference_mode(False):  # kept for later calls, also for those that need gradients
-        edges = torch.arange(target + 1, dtype=torch.float64, device=made_on) * scale
-        pixels = torch.arange(source, dtype=torch.float64, device=made_on)
-        overlap = torch.minimum(edges[1:, None], pixels + 1) - torch.maximum(edges[:-1, None], pixels)
-        return (overlap.clamp_min(0) / scale).float().to(device)
-
-
-def shrink(maps: Tensor, size: tuple[int, int]) -> Tensor:
-    """Average exactly by area onto a smaller grid, any ratio: (…, H, W) → (…, h, w)."""
-    rows = _area_weights(maps.shape[-2], size[0], maps.device)
-    columns = _area_weights(maps.shape[-1], size[1], maps.device)
-    return rows @ (maps @ columns.T)
 
 
 def enlarge(maps: Tensor, size: tuple[int, int]) -> Tensor:

@@ -9,10 +9,8 @@ One torch renderer in whole numbers: the same picture for the same seed on a pro
 
 from __future__ import annotations
 
-from arr_coc.core.alphabet import decode
-
 from .atlas import typefaces
-from .batch import ANSWER_LENGTH, CELL_CLASSES, MAX_BOXES, QUESTION_LENGTH, NeedleBatch
+from .batch import ANSWER_LENGTH, CELL_CLASSES, MAX_BOXES, QUESTION_LENGTH, NeedleBatch, decode
 from .clips import render_clip
 from .difficulty import HARD, NORMAL, Difficulty
 from .export import write_dataset

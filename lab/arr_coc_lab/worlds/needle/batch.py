@@ -7,7 +7,7 @@ from functools import cached_property
 
 import torch
 
-from arr_coc.core.alphabet import CHARACTERS, NUMBER_OF_IDS, SPACE, decode
+from arr_coc.core.alphabet import CHARACTERS, NUMBER_OF_IDS, SPACE
 
 from .scene import COLOUR_NAMES, THINGS, NeedleScene
 
@@ -15,6 +15,11 @@ QUESTION_LENGTH = 72
 ANSWER_LENGTH = 32
 MAX_BOXES = 16
 MAX_CONTEXT = 4
+
+
+def decode(ids: torch.Tensor) -> str:
+    """(L,) identifiers back to a string; padding vanishes."""
+    return "".join(CHARACTERS[index - 1] for index in ids.tolist() if index > 0)
 
 
 @dataclass(frozen=True)

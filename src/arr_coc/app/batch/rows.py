@@ -23,7 +23,7 @@ from ...core.folders import write_text
 from ...core.runs import WHOLE, Share, count_rows, first_of, image_of, is_table, locked_folder, read_rows, same_settings
 from ...core.values import JsonObject
 from ...options import check_question
-from ...pictures.document import SUFFIXES
+from ...pictures.document import READABLE
 
 PATHS, QUERIES, IMAGES = ("path", "file"), ("query", "question"), ("image", "bytes")
 SETTINGS = "batch.json"
@@ -78,7 +78,7 @@ class Todo:
         if os.path.isdir(self.place):
             with os.scandir(self.place) as entries:  # not sorted: a sorted folder would be held whole
                 for entry in entries:
-                    if os.path.splitext(entry.name)[1].lower() in SUFFIXES and entry.is_file():
+                    if READABLE.fullmatch(entry.name) and entry.is_file():
                         yield entry.path
         elif os.path.isfile(self.place):
             yield self.place
