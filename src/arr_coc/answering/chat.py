@@ -10,15 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from time import perf_counter
 from typing import Any
 
 from ..core.answer import Answer
 from ..core.errors import InputError, shown
 from ..knowing.words.answer import WordsAnswer
 from ..options import Budget, Options, check_question
-from ..pictures.document import load_page
-from ..pictures.load import Picture, processed
+from ..pictures.load import Picture
 from ..pictures.words import PromptWords, Words, as_words
 from ..realizing.base import PromptPlan
 
@@ -41,20 +39,11 @@ class PictureView:
     tensors: Mapping[str, Any]
     seconds: float
 
-    @classmethod
-    def of(cls, processor: Any, image: Any) -> PictureView:
-        """image: a path, PIL image, array, tensor or page."""
-        started = perf_counter()
-        picture, words = load_page(image)
-        pixels = processed(processor.image_processor, picture)
-        tensors = {name: value for name, value in pixels.items() if hasattr(value, "to")}
-        return cls(picture, words, tensors, perf_counter() - started)
-
 
 @dataclass(frozen=True)
 class Turn:
     """role: "system", "user" or "assistant". parts: texts, and pictures where they are shown (a `PictureView`, or
-    whatever `PictureView.of` takes)."""
+    whatever an engine's `view` takes)."""
 
     role: str
     parts: tuple[Any, ...]

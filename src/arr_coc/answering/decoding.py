@@ -172,14 +172,12 @@ class StockSpeaker:
         self.mask = None if bool(mask.all()) else mask
 
     def begin(self) -> DecodingStep:
-        """The likeliest tokens after the last ones. Logits are float32, also where a caller lets everything else run in
-        half precision: confidence hangs on them."""
         import torch
 
-        head = self.model.lm_head
-        with torch.no_grad(), torch.autocast(self.hidden.device.type, enabled=False):
-            logits = head(self.hidden.to(head.weight.dtype)).float()[:, 0]
-        return DecodingStep(logits.argmax(-1), logits)
+        from ..realizing.qwen3_vl.encode import next_token
+
+        with torch.no_grad():
+            return next_token(self.model, self.hidden)
 
     def go_on(self, ids: Tensor) -> DecodingStep:
         import torch

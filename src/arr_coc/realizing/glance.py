@@ -41,6 +41,8 @@ FLAT = 0.05  # what flat ground keeps, beside the picture's most detailed cell a
 # The coarse view has at least this share of the picture's tokens. Without known heads all are read of the layers
 # between these shares of the depth.
 LEAST_SHARE, FIRST_LAYER = 1 / 16, 0.25
+# What a prompt with ready-made visual tokens consists of.
+PROMPT_KEYS = ("input_ids", "attention_mask", "position_ids", "token_type_ids", "mm_encoder_outputs")
 
 
 @dataclass(frozen=True)
@@ -148,7 +150,9 @@ def read_view(
     if cells is None:  # leaves stand in the prompt as they were allocated
         cells = cells_of_levels([(grid.rows, grid.cols) for grid in grids], levels)
     with reading_attention(model, torch.stack([last, behind], 1), keys, layers) as record:
-        backbone.read_prompt(model, realized)
+        # Not by calling the model: what is attached to it would foveate again.
+        given = {name: realized.inputs[name] for name in PROMPT_KEYS if name in realized.inputs}
+        model.forward(**given, use_cache=False, logits_to_keep=1)
     numbers = tuple(sorted(record.weights))
     weights = torch.stack([record.weights[number] for number in numbers], 1)
     return GlanceView(weights, numbers, visual.gather(1, keys), cells, realized.notes.get("known"))

@@ -1,5 +1,5 @@
-"""Prompts as tokens: where the last user turn is, how to put another question there, and how to shorten a prompt to the
-tokens that its pictures keep."""
+"""Prompts as tokens: the processor that writes them, where the last user turn is, how to put another question there,
+and how to shorten a prompt to the tokens that its pictures keep."""
 
 from __future__ import annotations
 
@@ -9,11 +9,35 @@ from typing import TYPE_CHECKING, Any, Literal
 import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
+from transformers import AutoImageProcessor, AutoProcessor, AutoTokenizer, Qwen3VLProcessor
 
 from .base import Backbone, Inputs
 
 if TYPE_CHECKING:
+    from os import PathLike
+
     from transformers import PreTrainedModel, ProcessorMixin
+
+
+class PictureProcessor(Qwen3VLProcessor):
+    """The stock processor without one for videos, which needs torchvision."""
+
+    def check_argument_for_proper_class(self, argument_name: str, argument: object) -> object:
+        # The stock check looks the video processor's class up in a table that torchvision would have filled.
+        if argument_name == "video_processor":
+            return type(argument)
+        return super().check_argument_for_proper_class(argument_name, argument)
+
+
+def load_processor(name: str | PathLike[str]) -> Any:
+    """The processor of a model on the hub or in a folder; where torchvision is missing, a `PictureProcessor`."""
+    try:
+        return AutoProcessor.from_pretrained(name)
+    except (ImportError, AttributeError) as error:
+        if "orchvision" not in str(error) and "video" not in str(error).lower():
+            raise
+    images, tokenizer = AutoImageProcessor.from_pretrained(name), AutoTokenizer.from_pretrained(name)
+    return PictureProcessor(images, tokenizer, None, chat_template=tokenizer.chat_template)
 
 
 def find_sequence(ids: Tensor, wanted: Sequence[int]) -> Tensor:

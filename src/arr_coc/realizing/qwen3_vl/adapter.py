@@ -15,7 +15,7 @@ from ..base import Backbone, Inputs, Realized, VisualGrid, VisualTokens, check_a
 from ..patches import LeafBatch, denormalize, unpatchify
 from ..positions import placeholder_owner
 from ..query import pack, padding_side, shortened
-from .encode import foveate, leaf_positions, run_language_model
+from .encode import foveate, leaf_positions
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, ProcessorMixin
@@ -105,11 +105,6 @@ class Qwen3VL(Backbone):
         }
         notes = {"leaves": batch, "tokens": tokens}
         return Realized(prepared, index, next_position, notes)
-
-    def read_prompt(self, model: PreTrainedModel, realized: Realized) -> None:
-        given = realized.inputs
-        prompt = (given["input_ids"], realized.notes["tokens"], given["position_ids"], given["attention_mask"])
-        run_language_model(model, *prompt, use_cache=False)
 
     @classmethod
     def _patch_grids(cls, inputs: Inputs) -> list[tuple[int, int]]:

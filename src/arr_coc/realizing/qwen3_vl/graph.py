@@ -19,7 +19,7 @@ from torch import Tensor
 from ...core.modules import Recordings
 from ..base import DecodingStep, LeafPrompt
 from ..patches import LeafBatch
-from .encode import VisualTokens, encode_leaves
+from .encode import VisualTokens, encode_leaves, next_token
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -142,14 +142,14 @@ class RecordedSpeaker:
         self.positions = torch.stack([counted, *[next_position] * 3])[..., None]
 
     def begin(self) -> DecodingStep:
-        return DecodingStep(*self._said(self.hidden))
+        return next_token(self.graphs.model, self.hidden)
 
     def go_on(self, ids: Tensor) -> DecodingStep:
         found = self.graphs.steps.run(len(self.cache.columns), self._step, ids, self.positions, self.place)
         self.place, self.positions = self.place + 1, self.positions + 1
-        return DecodingStep(*found)
+        return found
 
-    def _step(self, ids: Tensor, positions: Tensor, place: Tensor) -> tuple[Tensor, Tensor]:
+    def _step(self, ids: Tensor, positions: Tensor, place: Tensor) -> DecodingStep:
         """The token after `ids` and its logits. Written to the cache at `place`, so that it may be done twice."""
         self.cache.place, language = place, self.graphs.model.model.language_model
         hidden = self.graphs.model.get_input_embeddings()(ids[:, None])
@@ -162,12 +162,7 @@ class RecordedSpeaker:
                 past_key_values=self.cache,
                 position_embeddings=turn,
             )
-        return self._said(language.norm(hidden))
-
-    def _said(self, hidden: Tensor) -> tuple[Tensor, Tensor]:
-        head = self.graphs.model.lm_head
-        logits = head(hidden.to(head.weight.dtype)).float()[:, 0]
-        return logits.argmax(-1), logits
+        return next_token(self.graphs.model, language.norm(hidden))
 
 
 class PromptCache:
