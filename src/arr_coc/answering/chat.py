@@ -8,7 +8,7 @@ chat.turns                                                 all that is remembere
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -56,15 +56,9 @@ class Turn:
     def views(self) -> list[PictureView]:
         return [part for part in self.parts if isinstance(part, PictureView)]
 
-    def seen_by(self, view: Callable[[object], PictureView]) -> Turn:
-        """With every picture as a `PictureView`, made by an engine's `view`."""
-        seen = [part if isinstance(part, str | PictureView) else view(part) for part in self.parts]
-        return replace(self, parts=tuple(seen))
-
-    def showing(self, views: Iterator[PictureView]) -> Turn:
-        """With the next of other views in the place of each of its own."""
-        shown = [next(views) if isinstance(part, PictureView) else part for part in self.parts]
-        return replace(self, parts=tuple(shown))
+    def showing(self, view: Callable[[Any], PictureView]) -> Turn:
+        """With `view` of every picture in its place."""
+        return replace(self, parts=tuple(part if isinstance(part, str) else view(part) for part in self.parts))
 
 
 @dataclass(frozen=True, eq=False)

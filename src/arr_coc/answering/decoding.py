@@ -149,60 +149,13 @@ def is_plain(config: GenerationConfig) -> bool:
     )
 
 
-class StockSpeaker:
-    """A stock model that has read prompts with one placeholder per visual token, padded on the left."""
-
-    def __init__(self, model: PreTrainedModel, prompt: LeafPrompt) -> None:
-        import torch
-        from transformers import DynamicCache
-
-        from ..core.modules import using_gpu
-        from ..realizing.qwen3_vl.encode import run_language_model
-
-        ids, tokens, position_ids, after, mask = prompt
-        mask = torch.ones_like(ids) if mask is None else mask
-        self.model, self.cache = model, DynamicCache(config=model.config.get_text_config())
-        how: dict[str, Any] = {"past_key_values": self.cache, "use_cache": True}
-        with using_gpu(ids.device), torch.no_grad():
-            output = run_language_model(model, ids, tokens, position_ids, mask, **how)
-        self.hidden = output.last_hidden_state[:, -1:]
-        # Row 0 counts tokens, the other three say where they are.
-        self.positions = torch.stack([mask.sum(1).to(after), *[after] * 3])[..., None]
-        # Where no row is padded, a single new token sees all there is: nothing needs to be masked while decoding.
-        self.mask = None if bool(mask.all()) else mask
-
-    def begin(self) -> DecodingStep:
-        import torch
-
-        from ..realizing.qwen3_vl.encode import next_token
-
-        with torch.no_grad():
-            return next_token(self.model, self.hidden)
-
-    def go_on(self, ids: Tensor) -> DecodingStep:
-        import torch
-
-        from ..core.modules import using_gpu
-
-        with using_gpu(ids.device), torch.no_grad():
-            if self.mask is not None:
-                self.mask = torch.cat([self.mask, self.mask.new_ones(len(self.mask), 1)], dim=1)
-            output = self.model.model.language_model(
-                inputs_embeds=self.model.get_input_embeddings()(ids[:, None]),
-                attention_mask=self.mask,
-                position_ids=self.positions,
-                past_key_values=self.cache,
-                use_cache=True,
-            )
-        self.hidden, self.positions = output.last_hidden_state, self.positions + 1
-        return self.begin()
-
-
 @contextmanager
 def speaking(model: PreTrainedModel, prompt: LeafPrompt, most: int, graphs: Graphs | None = None) -> Generator[Speaker]:
     """Read prompts, and give what answers them. graphs: of this model; a single prompt is read and answered by them
     where no other thread does so."""
     if graphs is None or len(prompt.input_ids) > 1 or not graphs.decoding.acquire(blocking=False):
+        from ..realizing.qwen3_vl.encode import StockSpeaker
+
         yield StockSpeaker(model, prompt)
         return
     try:

@@ -163,7 +163,8 @@ class Esper:
         looked = eye.prepare(query, replace(options, budget=max(min(2 * unit, total, full), 1)))
         if len(looked.plan.allocations) != 1 or looked.plan.relevance is None:
             raise InputError(f"{eye.name} shows a picture as several tiles; passes need a model with one grid")
-        allocation, decided = looked.plan.allocations[0], np.asarray(looked.plan.relevance[0], dtype=np.float64)
+        (allocation,), decided = looked.plan.allocations, np.asarray(looked.plan.relevance[0], dtype=np.float64)
+        relevance = np.asarray(to_cells(decided[None], _frame(allocation))[0])
         answers: list[Answer] = []
         exploration, fixated = exploration_rule(1, 1.0), np.zeros(allocation.grid)
         while True:
@@ -174,7 +175,7 @@ class Esper:
             if len(answers) == most or _enough(unsure, settings):
                 break
             exploration = exploration_rule(len(unsure) + 1, unsure[-1])
-            steered = _next_map(_cells(decided, allocation), allocation, query, unsure[-1], exploration)
+            steered = _next_map(relevance, allocation, query, unsure[-1], exploration)
             steered = steered * (1 - settings.inhibition * fixated)
             if settings.fovea is not None:
                 seen = _glimpse(np.unravel_index(int(steered.argmax()), steered.shape), steered.shape, settings.fovea)
@@ -186,7 +187,7 @@ class Esper:
             looked = replace(looked, plan=replace(looked.plan, allocations=[allocation]), seconds=dict(looked.seconds))
         steps: tuple[Pass, ...] = tuple(step for one in answers for step in one.passes)
         found = replace(answers[-1], passes=steps, seconds=summed(one.seconds for one in answers))
-        return found if self.eye.record is None else self.eye.recorded(found, query)
+        return self.eye.recorded(found, query, looked.views)
 
 
 def _cost(passes: int) -> int:
@@ -200,11 +201,6 @@ def _enough(uncertainty: list[float], settings: PassSettings) -> bool:
         return False
     in_vain = len(uncertainty) > 2 and uncertainty[-2] - uncertainty[-1] < settings.gain
     return uncertainty[-1] < settings.stop or in_vain
-
-
-def _cells(relevance: np.ndarray, allocation: Allocation) -> np.ndarray:
-    """Average a map (h, w) over the cells of an allocation → (rows, cols)."""
-    return np.asarray(to_cells(relevance[None], _frame(allocation))[0])
 
 
 def _frame(allocation: Allocation) -> Frame:

@@ -39,7 +39,7 @@ from ..realizing.base import Settings
 from ..realizing.bundled import Calibration, marked, model_folder
 from .chat import SYSTEM, USER, Chat, ChatLook, PictureView, Turn, check_turns, lost_detail, one_or_several, words_of
 from .decoding import DecodingStep, Spelling, Sureness
-from .pages import ask_page_by_page, has_documents, hints_of, open_pages, settled
+from .pages import ask_page_by_page, hints_of, open_pages, settled
 from .record import Record
 
 if TYPE_CHECKING:
@@ -176,7 +176,7 @@ class Eye:
 
     def view(self, image: object) -> PictureView:
         """A picture (no document) as the model sees it."""
-        return self.engine.view(image)
+        return image if isinstance(image, PictureView) else self.engine.view(image)
 
     def prepare(
         self,
@@ -189,34 +189,31 @@ class Eye:
         """Do all that `ask` does before a picture is encoded; tokens are spent on `look_for`, or else the question."""
         options = as_options(options)
         if isinstance(query, str):
-            seen = self._view or self.document
-            if seen is None:
-                raise InputError("no picture yet: call eye.set_image(image) before eye.ask(query)")
-            query = (Turn(USER, (seen, query)),)
-        question = check_question(check_turns(query))
+            query = (Turn(USER, (self.document or self._seen, query)),)
+        question = check_turns(query)
         options.check_alone("allocation")
         trained = self.calibration
         options = options.default(levels=trained.levels, strategy=trained.strategy, relevance=self.relevance)
         opened = None
-        if options.allocation is None and has_documents(query):
+        documents = any(isinstance(part, Document) for turn in query for part in turn.parts)
+        if options.allocation is None and documents:
             most = 1 if self._taught_single_questions else pages_shown
             opened = open_pages(query, look_for or question, options, self.page_offers(), most)
             query, options = opened.turns, opened.options
-        turns = [turn.seen_by(self.view) for turn in query]
-        started = perf_counter()
-        if opened is None:
-            views = [view for turn in turns for view in turn.views]
-            options = replace(options, words=words_of(views, options.words))
-            options = options if options.allocation is not None else self._read(views, look_for or question, options)
-        reading = perf_counter() - started
-        groups = opened.groups if opened else None
-        settings = Settings(options, query=look_for or question, scorer=self.scorer, groups=groups)
-        looked = self.engine.look(turns, settings)
-        looked.seconds["look"] += reading
+        turns = [turn.showing(self.view) for turn in query]
+        settings = Settings(options, query=look_for or question, scorer=self.scorer)
         if opened is not None:
+            looked = self.engine.look(turns, replace(settings, groups=opened.groups))
             looked.seconds["look"] += opened.seconds
             plan = replace(looked.plan, notes=opened.notes)
             return replace(looked, plan=plan, question=question, pages=opened.pages, of_pages=opened.of_pages)
+        started = perf_counter()
+        views = [view for turn in turns for view in turn.views]
+        options = replace(options, words=words_of(views, options.words))
+        options = options if options.allocation is not None else self._read(views, str(settings.query), options)
+        reading, settings = perf_counter() - started, replace(settings, options=options)
+        looked = self.engine.look(turns, settings)
+        looked.seconds["look"] += reading
         tiled = len(looked.plan.allocations) != len(looked.views)
         helped = options.hints != "none" and options.words is not None and not tiled
         return self._hinted(looked, turns, settings) if helped else looked
@@ -225,8 +222,7 @@ class Eye:
         """Read words of pictures that bring none, where that pays; afterwards nothing is left to read."""
         known = options.words if isinstance(options.words, list) else [options.words] * len(views)
         # Words have their places in the whole picture, which is not what a tile shows.
-        tiled = getattr(getattr(self.engine, "backbone", None), "tiled", False)
-        if tiled or all(one is not None for one in known):
+        if self.engine.tiled or all(one is not None for one in known):
             return replace(options, ocr=False)
         read = []
         for view, one in zip(views, known, strict=True):
@@ -244,7 +240,9 @@ class Eye:
             if not isinstance(words, Words) or len(turns) > 1:
                 return looked
             (view,) = turns[0].views  # as it was given, not as it is read from another distance
-            return replace(looked, copied=copied_answer(words, looked.question, self._pointed(view, settings)))
+            pointed = self.scored(str(settings.query), view)
+            copied = copied_answer(words, looked.question, None if pointed is None else pointed.map)
+            return replace(looked, copied=copied)
         text = hints_of(words, allocations)
         if not text:
             return looked
@@ -255,13 +253,6 @@ class Eye:
         plan = replace(found.plan, notes=(*looked.plan.notes, note))
         seconds = {**looked.seconds, "read": looked.seconds.get("read", 0.0) + found.seconds.get("read", 0.0)}
         return replace(found, plan=plan, seconds=seconds, question=looked.question)
-
-    def _pointed(self, view: PictureView, settings: Settings) -> np.ndarray | None:
-        """The scorer's map of a picture, (rows, cols)."""
-        if not isinstance(self.scorer, ScorerRelevance):
-            return None
-        seen = view.tensors.get("canvas", view.picture.pixels)
-        return self.scorer.of_pixels(seen, str(settings.query)).map
 
     def _sureness(self, looked: ChatLook, confidence: float) -> float:
         """How sure an answer is whose text has this probability: less where the scorer was not sure of its place."""
@@ -290,15 +281,20 @@ class Eye:
         answer = Answer(text, uncertainty, passes, looked.seconds, looked.full, notes, **pages)
         if looked.copied is not None:
             answer = settled(answer, looked.copied, looked.question)
-        if self.record is not None and len(looked.views) == 1:
-            self.record.add(answer, looked.question, looked.views[0].picture, self.name)
+        return self.recorded(answer, looked.question, looked.views)
+
+    def recorded(self, answer: Answer, query: str, views: Sequence[PictureView | None]) -> Answer:
+        """Append an answer about one picture to the record, where there is one."""
+        if self.record is not None and len(views) == 1 and views[0] is not None:
+            self.record.add(answer, query, views[0].picture, self.name)
         return answer
 
-    def scored(self, query: str) -> Relevance | None:
-        """The scorer's map of the picture, for drawing; None where no scorer belongs to the model."""
-        if self._view is None or not isinstance(self.scorer, ScorerRelevance):
+    def scored(self, query: str, view: PictureView | None = None) -> Relevance | None:
+        """The scorer's map of a picture, the current one by default; None where no scorer belongs to the model."""
+        view = view or self._view
+        if view is None or not isinstance(self.scorer, ScorerRelevance):
             return None
-        return self.scorer.of_pixels(self._view.picture.pixels, query)
+        return self.scorer.of_pixels(view.tensors.get("canvas", view.picture.pixels), query)
 
     def ask(
         self, query: str | Sequence[Turn], budget: Budget | Sequence[int] | None = None, options: Options | None = None
@@ -334,18 +330,13 @@ class Eye:
         own.record = None
         if self.document is not None:
             return load_function("arr_coc.answering.esper:Esper")(own, options.preset).ask(query, options=plain)
-        return self.recorded(function(own, self._seen.picture, query, plain, options.max_new_tokens), query)
-
-    def recorded(self, answer: Answer, query: str) -> Answer:
-        """Append an answer about the current picture to the record, where there is one."""
-        if self.record is not None and self._view is not None:
-            self.record.add(answer, query, self._view.picture, self.name)
-        return answer
+        answer = function(own, self._seen.picture, query, plain, options.max_new_tokens)
+        return self.recorded(answer, query, [self._view])
 
     @property
     def _seen(self) -> PictureView:
         if self._view is None:
-            raise InputError("no picture is set; call set_image(image) first")
+            raise InputError("no picture yet: call set_image(image) before asking")
         return self._view
 
     @property
@@ -394,9 +385,9 @@ class Eye:
         """
         if not isinstance(turns, list | tuple) or not all(isinstance(turn, Turn) for turn in turns):
             raise InputError(f"turns= must be a list of turns, got {shown(turns)}")
-        said = (*(() if system is None else (Turn(SYSTEM, (of_kind(system, str, "system"),)),)), *turns)
+        said = turns if system is None else (Turn(SYSTEM, (of_kind(system, str, "system"),)), *turns)
         view = self._view if image is None else self.view(image)
-        begins = view is not None and (image is not None or not any(turn.role == USER for turn in turns))
+        begins = image is not None or not any(turn.role == USER for turn in turns)
         return Chat(copy(self), said, (view,) if view is not None and begins else ())
 
     def stream(

@@ -50,13 +50,6 @@ class OpenedPages:
     options: Options
 
 
-def has_documents(turns: object) -> bool:
-    """Whether a conversation shows documents."""
-    return isinstance(turns, Sequence) and any(
-        isinstance(part, Document) for turn in turns for part in getattr(turn, "parts", ())
-    )
-
-
 def open_pages(
     turns: Sequence[Turn], question: str, options: Options, offers: PageOffers, most: int | None = None
 ) -> OpenedPages:

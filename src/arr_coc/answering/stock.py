@@ -40,8 +40,6 @@ from .decoding import DecodingStep, end_tokens, is_lean, steps
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from torch import Tensor
-
     from ..realizing.base import Realized
 
 ADAPTERS = "adapter_config.json"
@@ -126,7 +124,7 @@ class StockEngine:
                             look.resized(allocation.scale)
                 if any(one is not other for one, other in zip(shown, views, strict=True)):
                     views, parts = tuple(shown), iter(shown)
-                    turns = [turn.showing(parts) for turn in turns]
+                    turns = [turn.showing(lambda _: next(parts)) for turn in turns]
                     inputs = self.prompt_of(turns, settings.scorer)
         notes = list(plan.notes)
         if tiles:

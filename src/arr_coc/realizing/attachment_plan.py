@@ -16,8 +16,8 @@ from ..attending.overlay import page_gains, share_tokens
 from ..balancing.choosing import relevances_for
 from ..core.errors import InputError, of_kind
 from ..core.modules import using_gpu
-from ..core.values import Allocation, Relevance
-from ..decide import View, attend, plain_map
+from ..core.values import Allocation
+from ..decide import View, plain_map
 from ..knowing.registry import Maps
 from ..knowing.scene import Scene
 from ..options import Options
@@ -98,16 +98,7 @@ def plan_prompt(
         found = relevances_for(relevance, scenes, [queries[grid.row] for grid in grids])
     if groups is not None:
         budgets = shared_budgets(groups, gains_of(found.relevance, grids), options)
-    views = views or [fixed_view(grid) for grid in grids]
-    decisions = attend(views, found.relevance, budgets, options)
-    said = [note for one in found.relevance if isinstance(one, Relevance) for note in one.notes]
-    said += [note for grid in grids for note in options.notes(grid.tokens)]
-    said += [note for one in decisions for note in one.notes]
-    # What a glance encoded was seen at scale 1.
-    scaled = any(one.distance.scale != 1 for one in decisions)
-    realize = {} if scaled else dict(found.realize)
-    allocations = [one.allocation for one in decisions]
-    return PromptPlan(allocations, [plain_map(one) for one in found.relevance], realize, tuple(dict.fromkeys(said)))
+    return PromptPlan.of(views or [fixed_view(grid) for grid in grids], found, budgets, options)
 
 
 def fixed_view(grid: VisualGrid) -> View:

@@ -21,7 +21,9 @@ from ..attending.frame import Frame
 from ..attending.leaves import check_grid
 from ..core.arrays import Array
 from ..core.errors import InputError
-from ..core.values import Allocation
+from ..core.values import Allocation, Relevance
+from ..decide import View, attend, plain_map
+from ..knowing.registry import Maps
 from ..options import Options
 
 if TYPE_CHECKING:
@@ -79,6 +81,18 @@ class PromptPlan:
     relevance: list[object] | None
     options: dict[str, Any]
     notes: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, views: Sequence[View], known: Maps, tokens: Sequence[int], options: Options) -> PromptPlan:
+        """Decide where the tokens of pictures go whose relevance is known. tokens: what each may cost."""
+        decisions = attend(views, known.relevance, tokens, options)
+        notes = [note for one in known.relevance if isinstance(one, Relevance) for note in one.notes]
+        notes += [note for view in views for note in options.notes(view.frame.full)]
+        notes += [note for one in decisions for note in one.notes]
+        # What a glance encoded was seen at scale 1.
+        realize = {} if any(one.distance.scale != 1 for one in decisions) else dict(known.realize)
+        maps: list[object] = [plain_map(one) for one in known.relevance]
+        return cls([one.allocation for one in decisions], maps, realize, tuple(dict.fromkeys(notes)))
 
 
 @dataclass(frozen=True, eq=False)

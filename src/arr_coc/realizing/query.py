@@ -36,7 +36,8 @@ def load_processor(name: str | PathLike[str]) -> Any:
     except (ImportError, AttributeError) as error:
         if "orchvision" not in str(error) and "video" not in str(error).lower():
             raise
-    images, tokenizer = AutoImageProcessor.from_pretrained(name), AutoTokenizer.from_pretrained(name)
+    tokenizer: Any = AutoTokenizer.from_pretrained(name)
+    images = AutoImageProcessor.from_pretrained(name)
     return PictureProcessor(images, tokenizer, None, chat_template=tokenizer.chat_template)
 
 

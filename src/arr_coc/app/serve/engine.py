@@ -23,7 +23,6 @@ from typing import TYPE_CHECKING, TypeVar
 from ...answering.chat import ChatLook
 from ...answering.decoding import Spelling, Sureness, is_lean, steps
 from ...answering.eye import Eye
-from ...answering.light import prompt_ids
 from ...core.answer import Answer
 from ...core.errors import InputError, Stopped, check_stop, stopping
 from ...core.values import timed
@@ -310,7 +309,7 @@ class QuickEngine(Engine):
         (row,), engine = rows, self.eye.engine
         with stopping(lambda: row.job.over):
             speaking, row.spent = engine.speak(row.looked, row.job.asked.options.max_new_tokens)
-            row.prompt = len(prompt_ids(engine.folder, row.looked.inputs["query"], row.spent))
+            row.prompt = len(engine.prompt_ids(row.looked.inputs["query"], row.spent))
             sureness, started = Sureness(self.eye.temperature), perf_counter()
             for step in speaking:
                 check_stop()

@@ -69,22 +69,16 @@ class Graphs:
         embeds, *planes = self.towers.run((counts, levels), encode, *given)
         return VisualTokens(embeds, tuple(planes))
 
-    def read(self, prompt: LeafPrompt) -> tuple[Tensor, Tensor]:
-        """Read one prompt without padding: the last layer at its last token, (1, 1, D), and keys and values (layers, 2,
-        1, heads, L, size of a head)."""
-        ids, tokens, positions, _, _ = prompt
+    def speaker(self, prompt: LeafPrompt, most: int) -> RecordedSpeaker:
+        """Read one prompt without padding and answer it with at most `most` tokens, by a recorded step. One thread at a
+        time, which holds `decoding`."""
+        ids, tokens, positions, following, _ = prompt
         length = ids.shape[1]
         pad = (0, padded_length(length) - length)
         last = torch.full((1,), length - 1, device=ids.device)
         given = (F.pad(ids, pad), F.pad(positions, pad), last, tokens.embeds, *tokens.planes)
         hidden, kept = self.prompts.run("prompt", self._read, *given)
-        return hidden, kept[..., :length, :]
-
-    def speaker(self, prompt: LeafPrompt, most: int) -> RecordedSpeaker:
-        """Read one prompt and answer it with at most `most` tokens, by a recorded step. One thread at a time, which
-        holds `decoding`."""
-        hidden, kept = self.read(prompt)
-        columns = padded_length(kept.shape[4] + most, CACHE_BUCKET)
+        kept, columns = kept[..., :length, :], padded_length(length + most, CACHE_BUCKET)
         if columns not in self.caches:
             while len(self.caches) >= MOST_GRAPHS:
                 self.steps.forget(next(iter(self.caches)))
@@ -92,7 +86,7 @@ class Graphs:
             self.caches[columns] = StepCache(kept, columns)
         self.caches.move_to_end(columns)
         self.caches[columns].fill(kept)
-        return RecordedSpeaker(self, self.caches[columns], hidden, kept.shape[4], prompt.next_position)
+        return RecordedSpeaker(self, self.caches[columns], hidden, length, following)
 
     def _read(self, ids: Tensor, positions: Tensor, last: Tensor, first: Tensor, *planes: Tensor) -> tuple[Tensor, ...]:
         """Hidden states at the last token, and keys and values (layers, 2, 1, heads, L, size of a head)."""
