@@ -43,7 +43,9 @@ def eye(request: pytest.FixtureRequest, stock: Eye, tmp_path_factory: pytest.Tem
 
 def words(eye: Eye, question: str) -> str:
     """In the tokenizer's own words; the merging family's knows only numbered ones."""
-    return question if eye.backbone.before_encoder else " ".join(f"w{10 + len(word)}" for word in question.split())
+    return (
+        question if eye.engine.backbone.before_encoder else " ".join(f"w{10 + len(word)}" for word in question.split())
+    )
 
 
 def equal(one: Answer, other: Answer) -> None:

@@ -78,7 +78,7 @@ def test_every_logit_is_that_of_the_stock_class(eye: Eye, budget: int) -> None:
     realized = eye.engine.realize(looked)
     said = list(steps(eye.model, realized, 32))
     reader = OnnxQwen3VL(part_folder(MINI))
-    (picture,) = eye.backbone.normalised_pixels(eye.model, looked.inputs)
+    (picture,) = eye.engine.backbone.normalised_pixels(eye.model, looked.inputs)
     leaves, size = realized.notes["leaves"].leaves.numpy(), picture.shape[1:]
     seen = reader.see(picture.numpy(), leaves)
     ids = realized.inputs["input_ids"][0].tolist()

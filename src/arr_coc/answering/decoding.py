@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from ..core.arrays import Array, like, log_softmax, namespace, take, two_largest
-from ..realizing.base import DecodingStep, LeafPrompt, backbone_for
+from ..realizing.base import DecodingStep, Inputs, LeafPrompt, backbone_for
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -154,7 +154,7 @@ def speaking(model: PreTrainedModel, prompt: LeafPrompt, most: int, graphs: Grap
     """Read prompts, and give what answers them. graphs: of this model; a single prompt is read and answered by them
     where no other thread does so."""
     if graphs is None or len(prompt.input_ids) > 1 or not graphs.decoding.acquire(blocking=False):
-        from ..realizing.qwen3_vl.encode import StockSpeaker
+        from ..realizing.qwen3_vl.graph import StockSpeaker
 
         yield StockSpeaker(model, prompt)
         return
@@ -181,12 +181,17 @@ def steps(
         with speaking(model, prompt, most, graphs) as speaker:
             yield from greedy_steps(speaker, ends, most)
         return
+    yield from generated(model, inputs, most)
+
+
+def generated(model: Any, inputs: Inputs, most: int) -> Generator[DecodingStep, Any]:
+    """The steps of the model's own `generate`, greedy, once all of them are made."""
     import torch
 
-    how: dict[str, object] = {"max_new_tokens": most, "do_sample": False, "output_logits": True}
     with torch.inference_mode():
-        speak: Any = model.generate
-        output = speak(**inputs, **how, return_dict_in_generate=True)
+        output = model.generate(
+            **inputs, max_new_tokens=most, do_sample=False, return_dict_in_generate=True, output_logits=True
+        )
     said = output.sequences[:, inputs["input_ids"].shape[1] :]
     for ids, logits in zip(said.unbind(1), output.logits, strict=True):
         yield DecodingStep(ids, logits.float())

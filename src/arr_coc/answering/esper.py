@@ -162,7 +162,7 @@ class Esper:
         unit = max(total // _cost(most), 1)
         looked = eye.prepare(query, replace(options, budget=max(min(2 * unit, total, full), 1)))
         if len(looked.plan.allocations) != 1 or looked.plan.relevance is None:
-            raise InputError(f"{eye.name} shows a picture as several tiles; passes need a model with one grid")
+            raise InputError(f"{eye.engine.name} shows a picture as several tiles; passes need a model with one grid")
         (allocation,), decided = looked.plan.allocations, np.asarray(looked.plan.relevance[0], dtype=np.float64)
         relevance = np.asarray(to_cells(decided[None], _frame(allocation))[0])
         answers: list[Answer] = []

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..attending.grip import Grip
 from ..attending.leaves import in_picture
 from ..attending.strategies import DEFAULT_STRATEGY
 from ..core.answer import Answer, Pass
@@ -141,23 +140,6 @@ class Eye:
     def processor(self) -> Any:
         return self.engine.processor
 
-    @property
-    def backbone(self) -> Any:
-        return self.engine.backbone
-
-    @property
-    def temperature(self) -> float:
-        return self.calibration.temperature
-
-    @property
-    def name(self) -> str:
-        return self.engine.name
-
-    @property
-    def grip(self) -> Grip | None:
-        """Which heights of letters the model reads, where that was measured."""
-        return self.engine.grip
-
     def set_image(self, image: object, pages: PageList = None) -> Self:
         """Set the picture that the next questions are about.
 
@@ -197,7 +179,7 @@ class Eye:
         opened = None
         documents = any(isinstance(part, Document) for turn in query for part in turn.parts)
         if options.allocation is None and documents:
-            most = 1 if self._taught_single_questions else pages_shown
+            most = 1 if self.engine.taught_single_questions(self.scorer) else pages_shown
             opened = open_pages(query, look_for or question, options, self.page_offers(), most)
             query, options = opened.turns, opened.options
         turns = [turn.showing(self.view) for turn in query]
@@ -267,7 +249,7 @@ class Eye:
         """Build the answer to what `prepare` gave, of which `spent` visual tokens were really in the prompt."""
         uncertainty, planned, views = 1.0 - self._sureness(looked, confidence), looked.plan.allocations, looked.views
         if len(planned) != len(views):  # tiles, in pixels of their own; last the view that shows the whole picture
-            whole = range(len(planned))[self.backbone.whole_view]
+            whole = range(len(planned))[self.engine.backbone.whole_view]
             planned = [*planned[:whole], *planned[whole + 1 :], in_picture(planned[whole], views[0].picture.size)]
         else:
             planned = [in_picture(one, view.picture.size) for view, one in zip(views, planned, strict=True)]
@@ -286,7 +268,7 @@ class Eye:
     def recorded(self, answer: Answer, query: str, views: Sequence[PictureView | None]) -> Answer:
         """Append an answer about one picture to the record, where there is one."""
         if self.record is not None and len(views) == 1 and views[0] is not None:
-            self.record.add(answer, query, views[0].picture, self.name)
+            self.record.add(answer, query, views[0].picture, self.engine.name)
         return answer
 
     def scored(self, query: str, view: PictureView | None = None) -> Relevance | None:
@@ -314,7 +296,7 @@ class Eye:
         options = as_options(options).override(budget=budget)
         if options.preset is not None:
             return self._by_preset(query, options)
-        alone = self._taught_single_questions and isinstance(query, str)
+        alone = self.engine.taught_single_questions(self.scorer) and isinstance(query, str)
         if self.document is not None and options.allocation is None and alone:
             return self._page_by_page(self.document, query, options)
         return self.answer(self.prepare(query, options), options.max_new_tokens)
@@ -357,10 +339,6 @@ class Eye:
         """What the pages of a document are asked with."""
         return PageOffers(device=self.engine.device, scorer=self.scorer)
 
-    @property
-    def _taught_single_questions(self) -> bool:
-        return self.engine.taught_single_questions(self.scorer)
-
     def _page_by_page(self, document: Document, query: str, options: Options) -> Answer:
         """Ask about the pages of a document one after another, until the answer is sure."""
         check_question(query)
@@ -401,7 +379,7 @@ class Eye:
         return self._spoken(looked, *self.engine.speak(looked, options.max_new_tokens))
 
     def _spoken(self, looked: ChatLook, speaking: Generator[DecodingStep], spent: int) -> Generator[str, None, Answer]:
-        spelling, sureness = Spelling(self.engine.tokenizer, self.engine.ends), Sureness(self.temperature)
+        spelling, sureness = Spelling(self.engine.tokenizer, self.engine.ends), Sureness(self.calibration.temperature)
         started = perf_counter()
         for step in speaking:
             sureness.add(*step)

@@ -109,14 +109,9 @@ def view_levels(grids: Sequence[VisualGrid], glance: Glance, tiled: bool = False
     for members in whole_pictures(grids, tiled):
         parts = [grids[number] for number in members]
         wanted = max(glance.least, LEAST_SHARE * sum(grid.tokens for grid in parts))
-        deepest = max(coarsest[number] for number in members)
-        sizes = {
-            level: sum((-(-grid.rows >> level)) * (-(-grid.cols >> level)) for grid in parts)
-            for level in range(1, deepest + 1)
-        }
-        level = max((level for level, count in sizes.items() if count >= wanted), default=1)
-        for number in members:
-            levels[number] = min(level, coarsest[number])
+        for level in range(1, 1 + max(coarsest[number] for number in members)):
+            if sum((-(-grid.rows >> level)) * (-(-grid.cols >> level)) for grid in parts) >= wanted:
+                levels = [min(level, coarsest[n]) if n in members else one for n, one in enumerate(levels)]
     return levels
 
 

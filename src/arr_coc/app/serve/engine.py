@@ -267,11 +267,11 @@ class Engine(threading.Thread):
         eye, seconds = self.eye, {}
         with timed(seconds, "encode"):
             realized = eye.engine.realize(joined([row.looked for row in rows]))
-        visual = realized.inputs["input_ids"] == eye.backbone.image_token_id(eye.model)
+        visual = realized.inputs["input_ids"] == eye.engine.backbone.image_token_id(eye.model)
         counts = visual.sum(1).tolist(), (realized.index >= 0).sum(1).tolist()
         for row, tokens, prompt in zip(rows, *counts, strict=True):
             row.spent, row.prompt, row.batch = tokens, prompt, batch
-        sureness = Sureness(eye.temperature)
+        sureness = Sureness(eye.calibration.temperature)
         started = perf_counter()
         most = max(row.job.asked.options.max_new_tokens for row in rows)
         speaking = steps(eye.model, realized, most, eye.engine.graphs)
@@ -310,7 +310,7 @@ class QuickEngine(Engine):
         with stopping(lambda: row.job.over):
             speaking, row.spent = engine.speak(row.looked, row.job.asked.options.max_new_tokens)
             row.prompt = len(engine.prompt_ids(row.looked.inputs["query"], row.spent))
-            sureness, started = Sureness(self.eye.temperature), perf_counter()
+            sureness, started = Sureness(self.eye.calibration.temperature), perf_counter()
             for step in speaking:
                 check_stop()
                 sureness.add(*step)

@@ -14,8 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from ...core.errors import InputError
-from ...core.modules import using_gpu
-from ..base import DecodingStep, LeafPrompt, VisualTokens
+from ..base import VisualTokens
 from ..patches import LeafBatch, Pictures, leaf_patches
 from ..positions import language_positions, position_taps, prompt_positions, vision_positions
 
@@ -133,51 +132,3 @@ def run_language_model(
         deepstack_visual_embeds=list(tokens.planes),
         **arguments,
     )
-
-
-def next_token(model: PreTrainedModel, hidden: Tensor) -> DecodingStep:
-    """The likeliest token after each row of last hidden states (B, 1, D).
-
-    Logits are float32, also where a caller lets everything else run in half precision: confidence hangs on them.
-    """
-    head = model.lm_head
-    with torch.autocast(hidden.device.type, enabled=False):
-        logits = head(hidden.to(head.weight.dtype)).float()[:, 0]
-    return DecodingStep(logits.argmax(-1), logits)
-
-
-class StockSpeaker:
-    """A stock model that has read prompts with one placeholder per visual token, padded on the left."""
-
-    def __init__(self, model: PreTrainedModel, prompt: LeafPrompt) -> None:
-        from transformers import DynamicCache
-
-        ids, tokens, position_ids, after, mask = prompt
-        mask = torch.ones_like(ids) if mask is None else mask
-        self.model, self.cache = model, DynamicCache(config=model.config.get_text_config())
-        how: dict[str, Any] = {"past_key_values": self.cache, "use_cache": True}
-        with using_gpu(ids.device), torch.no_grad():
-            output = run_language_model(model, ids, tokens, position_ids, mask, **how)
-        self.hidden = output.last_hidden_state[:, -1:]
-        # Row 0 counts tokens, the other three say where they are.
-        self.positions = torch.stack([mask.sum(1).to(after), *[after] * 3])[..., None]
-        # Where no row is padded, a single new token sees all there is: nothing needs to be masked while decoding.
-        self.mask = None if bool(mask.all()) else mask
-
-    def begin(self) -> DecodingStep:
-        with torch.no_grad():
-            return next_token(self.model, self.hidden)
-
-    def go_on(self, ids: Tensor) -> DecodingStep:
-        with using_gpu(ids.device), torch.no_grad():
-            if self.mask is not None:
-                self.mask = torch.cat([self.mask, self.mask.new_ones(len(self.mask), 1)], dim=1)
-            output = self.model.model.language_model(
-                inputs_embeds=self.model.get_input_embeddings()(ids[:, None]),
-                attention_mask=self.mask,
-                position_ids=self.positions,
-                past_key_values=self.cache,
-                use_cache=True,
-            )
-        self.hidden, self.positions = output.last_hidden_state, self.positions + 1
-        return self.begin()
