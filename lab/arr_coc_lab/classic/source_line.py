@@ -86,16 +86,16 @@ OUTSIDE = 1e-3
 PLAIN_TEXTS = ("a photo", "a word", "a number", "a person", "an animal", "a car", "the ground", "the sky", "a sign")
 
 
-def ask_by_source(eye: Eye, picture: Picture, query: str, options: Options, most: int) -> Answer:
+def ask_by_source(eye: Eye, query: str, options: Options) -> Answer:
     """Answer as the preset "source" of `Eye.ask` does, with all stages."""
-    return SourceLine().ask(eye, picture, query, options, most)
+    return SourceLine().ask(eye, eye.shown.picture, query, options, options.max_new_tokens)
 
 
-def ask_by_version(name: str, eye: Eye, picture: Picture, query: str, options: Options, most: int) -> Answer:
+def ask_by_version(name: str, eye: Eye, query: str, options: Options) -> Answer:
     """Answer as a preset of `VERSIONS` does."""
     row = dict(VERSIONS[name])
     options = options.default(budget=row.pop("budget", None))
-    return eye.ask(query, options=replace(options, **row, max_new_tokens=most))
+    return eye.ask(query, options=replace(options, **row))
 
 
 ask_by_v01, ask_by_v02, ask_by_classic = (partial(ask_by_version, name) for name in VERSIONS)

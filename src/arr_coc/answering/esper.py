@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from copy import copy
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -35,8 +34,8 @@ if TYPE_CHECKING:
 
     from ..pictures.load import Picture
 
-    # (eye, picture, question, options, longest answer) → Answer
-    PresetFunction = Callable[[Eye, Picture, str, Options, int], Answer]
+    # (eye that is shown a picture or document, question, options) → Answer
+    PresetFunction = Callable[[Eye, str, Options], Answer]
 
 # Another package adds a preset by an entry point of this group.
 GROUP = "arr_coc.presets"
@@ -77,17 +76,11 @@ PRESETS = {
 def find_preset(name: str) -> PresetFunction:
     """Look up what a preset does; raise `InputError` for an unknown name."""
     if name in PRESETS:
-        return partial(_ask_in_passes, name)
+        return lambda eye, query, options: Esper(eye, name).ask(query, options=options)
     if name in plugins(GROUP):
         return load_plugin(plugins(GROUP)[name])
     known = ", ".join(dict.fromkeys((*PRESETS, *plugins(GROUP))))
     raise InputError(f"preset {name!r} is unknown; choose from {known} ('source' is part of the laboratory: {LAB})")
-
-
-def _ask_in_passes(name: str, eye: Eye, picture: Picture, query: str, options: Options, most: int) -> Answer:
-    if isinstance(options.budget, list):
-        raise InputError(f"got {len(options.budget)} budgets for one picture; pass one")
-    return Esper(eye, name).set_image(picture).ask(query, options=replace(options, max_new_tokens=most))
 
 
 class Esper:
@@ -139,6 +132,8 @@ class Esper:
         taken = ("budget", "relevance", "scale", "balancing", "max_new_tokens")
         options = Options(**{name: getattr(given, name) for name in taken})
         options.check_fixed("several passes")
+        if isinstance(options.budget, list):
+            raise InputError(f"got {len(options.budget)} budgets for one picture; pass one")
         if passes is not None:
             passes = whole(passes, "passes", 1)
             settings = replace(settings, passes=passes, least=min(settings.least, passes))

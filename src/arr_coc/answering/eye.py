@@ -171,7 +171,7 @@ class Eye:
         """Do all that `ask` does before a picture is encoded; tokens are spent on `look_for`, or else the question."""
         options = as_options(options)
         if isinstance(query, str):
-            query = (Turn(USER, (self.document or self._seen, query)),)
+            query = (Turn(USER, (self.document or self.shown, query)),)
         question = check_turns(query)
         options.check_alone("allocation")
         trained = self.calibration
@@ -302,21 +302,19 @@ class Eye:
         return self.answer(self.prepare(query, options), options.max_new_tokens)
 
     def _by_preset(self, query: str | Sequence[Turn], options: Options) -> Answer:
-        """Answer one question about the current picture as a preset does; only the final answer is recorded."""
+        """Answer one question about what is shown as a preset does; only the final answer is recorded."""
         options.check_alone("preset")
         function = load_function("arr_coc.answering.esper:find_preset")(options.preset)
         if not isinstance(query, str):
             raise InputError(f"preset {options.preset!r} answers one question, not a conversation")
-        check_question(query)
-        own, plain = copy(self), replace(options, preset=None)
+        own = copy(self)
         own.record = None
-        if self.document is not None:
-            return load_function("arr_coc.answering.esper:Esper")(own, options.preset).ask(query, options=plain)
-        answer = function(own, self._seen.picture, query, plain, options.max_new_tokens)
+        answer = function(own, check_question(query), replace(options, preset=None))
         return self.recorded(answer, query, [self._view])
 
     @property
-    def _seen(self) -> PictureView:
+    def shown(self) -> PictureView:
+        """The current picture as the model sees it."""
         if self._view is None:
             raise InputError("no picture yet: call set_image(image) before asking")
         return self._view
@@ -324,7 +322,7 @@ class Eye:
     @property
     def full(self) -> int:
         """Visual tokens of the untouched current picture."""
-        return self.engine.full_of(self._seen)
+        return self.engine.full_of(self.shown)
 
     def answer(self, looked: ChatLook, max_new_tokens: int = 64) -> Answer:
         """Answer what `prepare` gave, with at most `max_new_tokens` tokens."""

@@ -23,7 +23,7 @@ from ..knowing.scene import Scene
 from ..options import Options
 from ..texture.type_height import no_letters
 from .base import Backbone, Inputs, PromptPlan, Settings, VisualGrid, require_pictures
-from .glance import Glance, find_glance, glance_relevance, weigh_by_detail
+from .glance import Glance, glance_relevance, weigh_by_detail
 from .query import find_questions, with_questions
 
 if TYPE_CHECKING:
@@ -52,9 +52,8 @@ class PicturePrompt:
             raise InputError(f"{'/'.join(backbone.model_types)} cannot glance; give relevance= another source or maps")
         rows = {grid.row: query for grid, query in zip(backbone.grids(self.model, self.inputs), queries, strict=True)}
         by_row = [rows.get(row, "") for row in range(len(self.inputs["input_ids"]))]
-        glance, image = self.glance or find_glance(self.model), backbone.image_token_id(self.model)
-        inputs = with_questions(backbone, self.processor, self.inputs, by_row, image)
-        maps, known = glance_relevance(backbone, self.model, inputs, by_row, glance)
+        inputs = with_questions(backbone, self.processor, self.inputs, by_row, backbone.image_token_id(self.model))
+        maps, known = glance_relevance(backbone, self.model, inputs, by_row, self.glance)
         weighed = [weigh_by_detail(one, scene.tensor) for one, scene in zip(maps, scenes, strict=True)]
         return Maps(list(weighed), {} if known is None else {"known": known})
 
