@@ -208,10 +208,9 @@ class Eye:
             return replace(options, ocr=False)
         read = []
         for view, one in zip(views, known, strict=True):
-            offers: dict[str, Any] = {"words": one, "scorer": self.scorer}
             lines = options.reads(self.engine.full_of(view), options.relevance)
             seen = view.tensors.get("canvas", view.picture.pixels)
-            read.append(with_words(Scene(seen, **offers, page=view.picture.pixels, ocr=lines), query))
+            read.append(with_words(Scene(seen, one, scorer=self.scorer, page=view.picture.pixels, ocr=lines), query))
         words = one_or_several([scene.words for scene in read])
         return replace(options, words=words, ocr=any(scene.remark for scene in read))
 

@@ -280,6 +280,8 @@ def joined(looked: Sequence[ChatLook]) -> ChatLook:
     import torch
     from torch.nn.utils.rnn import pad_sequence
 
+    if len(looked) == 1:
+        return looked[0]
     inputs = [one.inputs for one in looked]
     together = {
         name: pad_sequence([one[name][0] for one in inputs], batch_first=True, padding_side="left")

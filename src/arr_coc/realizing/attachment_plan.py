@@ -23,7 +23,7 @@ from ..knowing.scene import Scene
 from ..options import Options
 from ..texture.type_height import no_letters
 from .base import Backbone, Inputs, PromptPlan, Settings, VisualGrid, require_pictures
-from .glance import Glance, glance_relevance, weigh_by_detail
+from .glance import glance_relevance, weigh_by_detail
 from .query import find_questions, with_questions
 
 if TYPE_CHECKING:
@@ -39,7 +39,6 @@ class PicturePrompt:
     processor: ProcessorMixin
     inputs: Inputs
     budgets: Sequence[int]
-    glance: Glance | None
 
     @property
     def can_glance(self) -> bool:
@@ -53,7 +52,7 @@ class PicturePrompt:
         rows = {grid.row: query for grid, query in zip(backbone.grids(self.model, self.inputs), queries, strict=True)}
         by_row = [rows.get(row, "") for row in range(len(self.inputs["input_ids"]))]
         inputs = with_questions(backbone, self.processor, self.inputs, by_row, backbone.image_token_id(self.model))
-        maps, known = glance_relevance(backbone, self.model, inputs, by_row, self.glance)
+        maps, known = glance_relevance(backbone, self.model, inputs, by_row)
         weighed = [weigh_by_detail(one, scene.tensor) for one, scene in zip(maps, scenes, strict=True)]
         return Maps(list(weighed), {} if known is None else {"known": known})
 
@@ -88,13 +87,10 @@ def plan_prompt(
     queries = [queries] * rows if isinstance(queries, str) else list(queries)
     if len(queries) != rows:
         raise InputError(f"got {len(queries)} queries for a batch of {rows} prompts; give one, or one for each")
-    relevance, glance = options.relevance, None
-    if isinstance(relevance, Glance):
-        relevance, glance = "glance", relevance
-    prompt = PicturePrompt(backbone, model, processor, inputs, budgets, glance)
+    prompt = PicturePrompt(backbone, model, processor, inputs, budgets)
     scenes = scenes_of(prompt, grids, settings)
     with using_gpu(model.device), torch.no_grad():
-        found = relevances_for(relevance, scenes, [queries[grid.row] for grid in grids])
+        found = relevances_for(options.relevance, scenes, [queries[grid.row] for grid in grids])
     if groups is not None:
         budgets = shared_budgets(groups, gains_of(found.relevance, grids), options)
     return PromptPlan.of(views or [fixed_view(grid) for grid in grids], found, budgets, options)

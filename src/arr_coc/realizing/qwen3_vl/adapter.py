@@ -14,7 +14,7 @@ from ...core.values import Allocation
 from ..base import Backbone, Inputs, Realized, VisualGrid, VisualTokens, check_allocations
 from ..patches import LeafBatch, denormalize, unpatchify
 from ..positions import placeholder_owner
-from ..query import pack, padding_side, shortened
+from ..query import mask_of, pack, padding_side, shortened
 from .encode import foveate, leaf_positions
 
 if TYPE_CHECKING:
@@ -79,8 +79,7 @@ class Qwen3VL(Backbone):
         """The prompt with one placeholder per leaf; text keeps the positions it has around the full picture."""
         ids, image = inputs["input_ids"], self.image_token_id(model)
         device = ids.device
-        mask = inputs.get("attention_mask")
-        mask = torch.ones_like(ids) if mask is None else mask
+        mask = mask_of(inputs)
         counts = torch.tensor(batch.counts, device=device)
         owner, rank = placeholder_owner(ids == image, batch.grid.to(device).prod(1))
         keep = mask.bool() & ((owner < 0) | (rank < counts[owner.clamp_min(0)]))
