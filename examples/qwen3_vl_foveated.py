@@ -16,7 +16,7 @@ from PIL import Image
 from transformers import AutoModelForImageTextToText
 
 from arr_coc import attach
-from arr_coc.realizing.base import load_processor
+from arr_coc.realizing.query import load_processor
 
 
 def main(arguments: Sequence[str] | None = None) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from copy import copy
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .answering.esper import find_preset
 from .answering.eye import Eye
@@ -16,9 +16,6 @@ from .core.folders import MINI
 from .options import Budget, Options, as_options, check_device, check_question
 from .pictures.document import PageList, document_of, load_page
 from .realizing.bundled import model_folder
-
-if TYPE_CHECKING:
-    pass
 
 
 @naming_extras()

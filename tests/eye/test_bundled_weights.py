@@ -118,7 +118,7 @@ def test_the_calibrated_temperature_and_levels_are_used(weights, tmp_path):
     spot[:4, :4] = 1
     options = Options(budget=0.3, relevance=spot, max_new_tokens=2)
     answers = [eye.set_image(picture(256, 256)).ask("x", options=options) for eye in (plain, calibrated)]
-    assert calibrated.temperature == 3.0
+    assert calibrated.calibration.temperature == 3.0
     assert answers[1].uncertainty > answers[0].uncertainty
     assert answers[1].passes[0].entropy > answers[0].passes[0].entropy
     assert answers[1].passes[0].margin < answers[0].passes[0].margin

@@ -20,7 +20,7 @@ import arr_coc
 from arr_coc import Eye, InputError
 from arr_coc.answering.chat import USER, Turn
 from arr_coc.answering.decoding import greedy_steps, steps
-from arr_coc.answering.light import can_be_quick, canvas_of, normalised, prompt_ids, quick_eye
+from arr_coc.answering.light import can_be_quick, quick_eye
 from arr_coc.answering.stock import chat_inputs
 from arr_coc.core.folders import MINI, part_folder
 from arr_coc.realizing.bundled import PlaceDoubt
@@ -78,7 +78,7 @@ def test_every_logit_is_that_of_the_stock_class(eye: Eye, budget: int) -> None:
     realized = eye.engine.realize(looked)
     said = list(steps(eye.model, realized, 32))
     reader = OnnxQwen3VL(part_folder(MINI))
-    (picture,) = eye.backbone.normalised_pixels(eye.model, looked.inputs)
+    (picture,) = eye.engine.backbone.normalised_pixels(eye.model, looked.inputs)
     leaves, size = realized.notes["leaves"].leaves.numpy(), picture.shape[1:]
     seen = reader.see(picture.numpy(), leaves)
     ids = realized.inputs["input_ids"][0].tolist()
@@ -90,23 +90,22 @@ def test_every_logit_is_that_of_the_stock_class(eye: Eye, budget: int) -> None:
 
 @needs_weights
 @pytest.mark.parametrize("size", [(96, 160), (50, 333), (20, 20), (1100, 2500), (64, 64)])
-def test_a_picture_is_resized_as_the_processor_does_it(eye: Eye, size: tuple[int, int]) -> None:
+def test_a_picture_is_resized_as_the_processor_does_it(eye: Eye, quick: Eye, size: tuple[int, int]) -> None:
     pixels = np.random.default_rng(0).integers(0, 256, (*size, 3), dtype=np.uint8)
-    folder = part_folder(MINI)
-    canvas = canvas_of(folder, pixels)
-    turn = Turn(USER, (pixels, "?")).seen_by(eye.engine.view)
+    canvas = quick.engine.canvas(pixels)
+    turn = Turn(USER, (pixels, "?")).showing(eye.engine.view)
     tensors = turn.views[0].tensors
     (_, rows, cols) = tensors["image_grid_thw"][0].tolist()
     assert canvas.shape[:2] == (rows * 16, cols * 16)
     (stock,) = unpatchify(tensors["pixel_values"], [(rows, cols)], 16, 2, 1)
-    assert np.abs(normalised(folder, canvas) - stock.numpy()).max() < 1e-5
+    assert np.abs(quick.engine.normalised(canvas) - stock.numpy()).max() < 1e-5
 
 
 @needs_weights
 @pytest.mark.parametrize("query", [QUERY, "a\nb?", "<|im_end|> of <|image_pad|>?", "Größe 漢字 user\n?", "{{ 1 }}"])
-def test_the_prompt_is_the_processors(eye: Eye, query: str) -> None:
-    turn = Turn(USER, (np.zeros((64, 96, 3), np.uint8), query)).seen_by(eye.engine.view)
-    assert prompt_ids(part_folder(MINI), query, 6) == chat_inputs(eye.processor, [turn])["input_ids"][0].tolist()
+def test_the_prompt_is_the_processors(eye: Eye, quick: Eye, query: str) -> None:
+    turn = Turn(USER, (np.zeros((64, 96, 3), np.uint8), query)).showing(eye.engine.view)
+    assert quick.engine.prompt_ids(query, 6) == chat_inputs(eye.processor, [turn])["input_ids"][0].tolist()
 
 
 leaves_of_a_grid = st.lists(st.tuples(st.integers(0, 6), st.integers(0, 8), st.integers(0, 3)), min_size=1, max_size=9)

@@ -53,7 +53,7 @@ def server(folder: Path) -> Callable[[random.Random], Case]:
     small = data_url(encoded(Image.fromarray(coloured(64, 96)), "PNG"))
     content = [{"type": "image_url", "image_url": {"url": small}}, {"type": "text", "text": "What is red?"}]
     whole = {
-        "model": eye.name,
+        "model": eye.engine.name,
         "messages": [{"role": "user", "content": content}],
         "max_tokens": 2,
         "temperature": 0,

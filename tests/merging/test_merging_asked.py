@@ -28,7 +28,7 @@ def eye_of(name: str) -> tuple[Eye, np.ndarray]:
 def test_a_picture_in_tiles_can_be_asked_about(name: str):
     eye, picture = eye_of(name)
     answer = eye.ask(QUESTION, budget=0.25, options=Options(max_new_tokens=4))
-    grids = eye.backbone.grids(eye.model, inputs_of(eye, picture))
+    grids = eye.engine.backbone.grids(eye.model, inputs_of(eye, picture))
     assert len(grids) > 1
     assert len(answer.passes) == len(grids)
     assert sum(one.allocation.tokens for one in answer.passes) <= 0.25 * sum(g.tokens for g in grids) + len(grids)

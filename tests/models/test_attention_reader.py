@@ -34,7 +34,7 @@ def test_the_numbers_are_as_without_it_and_the_model_is_as_before(attention: str
             read = model(**inputs).logits
     there = inputs["attention_mask"].bool()  # what stands in padding is nobody's business
     torch.testing.assert_close(read[there], plain[there], atol=1e-5, rtol=0)
-    assert [one.shape for one in record.weights.values()] == [(2, 4, 2, 4)] * 4
+    assert [one.shape for one in record.values()] == [(2, 4, 2, 4)] * 4
     assert language_model(model).config._attn_implementation == attention
 
 
@@ -68,7 +68,7 @@ def test_threads_that_read_and_threads_that_do_not_never_meet() -> None:
         for one in inputs:
             with reading_attention(model, QUERIES[:1], KEYS[:1]) as record:
                 model(**one)
-            alone.append(record.weights[2])
+            alone.append(record[2])
         plain = model(**inputs[0]).logits
     wrong: list[str] = []
 
@@ -77,7 +77,7 @@ def test_threads_that_read_and_threads_that_do_not_never_meet() -> None:
         for _ in range(6):
             with reading_attention(model, QUERIES[:1], KEYS[:1]) as record:
                 model(**inputs[number])
-            if not torch.allclose(record.weights[2], alone[number], atol=1e-6):
+            if not torch.allclose(record[2], alone[number], atol=1e-6):
                 wrong.append(f"read {number}")
 
     @torch.no_grad()

@@ -9,7 +9,7 @@ import pytest
 import torch
 from tiny_models import picture, prompt, save_stock, tiny_model, tiny_processor
 
-from arr_coc.realizing.base import load_processor
+from arr_coc.realizing.query import load_processor
 
 SCRIPT = Path(__file__).parents[2] / "examples" / "qwen3_vl_foveated.py"
 

@@ -51,7 +51,7 @@ def test_the_attention_is_that_of_the_eager_model(processor: Any, moe: bool) -> 
             run_language_model(model, ids, tokens, positions, mask, use_cache=False)
         stock = torch.stack([output.attentions[layer] for layer in layers or range(4)], 1)
         expected = torch.stack([stock[row][:, :, asked[row]] for row in range(2)])
-        found = torch.stack([record.weights[layer] for layer in layers or range(4)], 1)
+        found = torch.stack([record[layer] for layer in layers or range(4)], 1)
         torch.testing.assert_close(found, expected, atol=1e-5, rtol=0)
     assert model.config.get_text_config()._attn_implementation == "eager"
 
@@ -79,7 +79,7 @@ def test_generate_with_a_glance_encodes_coarsely_then_all_leaves_together(proces
     model, inputs = tiny_model(), prompt(processor, ROWS[:1])
     patches: list[int] = []
     handle = model.model.visual.register_forward_pre_hook(lambda _, args: patches.append(len(args[0])))
-    with attach(model, processor, budget=40, relevance=Glance(least=16)) as foveation:
+    with attach(model, processor, budget=40, relevance="glance") as foveation:
         with torch.no_grad():
             glanced = model(**inputs).logits[:, -1]
         chosen = foveation.last[0]

@@ -102,8 +102,6 @@ def test_errors_are_one_clear_line() -> None:
         leaves_of(Allocation(np.zeros((0, 4)), one[:0], one[:0], one[:0], 128, 128, 4, 16, "top_k", sparse=True))
     with pytest.raises(InputError, match="has 10 patches but the grids"):
         unpatchify(torch.zeros(10, 1536), [(2, 4)], 16, 2, 2)
-    with pytest.raises(InputError, match="batch, leaves, 3"):
-        gather_leaf_patches(mip_pyramid(torch.zeros(1, 3, 64, 64), 1), torch.zeros(4, 3, dtype=torch.long))
 
 
 def test_tokens_of_any_size_are_cut_by_area_and_whole_ones_exactly() -> None:

@@ -8,9 +8,9 @@ import pytest
 from tiny_models import picture, tiny_model
 
 from arr_coc.core.folders import MINI, part_folder
-from arr_coc.realizing.base import backbone_for, load_processor
+from arr_coc.realizing.base import backbone_for
 from arr_coc.realizing.bundled import without_markers
-from arr_coc.realizing.query import find_questions
+from arr_coc.realizing.query import find_questions, load_processor
 
 
 def ask(processor: Any, *chats: list[dict[str, Any]], generation: bool = True) -> list[str]:

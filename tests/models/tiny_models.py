@@ -18,10 +18,10 @@ from transformers import (
     Qwen3VLForConditionalGeneration,
     Qwen3VLMoeConfig,
     Qwen3VLMoeForConditionalGeneration,
-    Qwen3VLProcessor,
 )
 
 from arr_coc.core.alphabet import text_row
+from arr_coc.realizing.query import PictureProcessor
 from arr_coc_lab.train.mini_model import NAMED_TOKENS, SPECIAL_TOKENS
 
 SPECIAL = ("<|endoftext|>", *SPECIAL_TOKENS)
@@ -32,15 +32,6 @@ CHAT = (
     "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
 )
 CORPUS = "user assistant describe the picture please what colour is the red square on the left where number how many"
-
-
-class PictureProcessor(Qwen3VLProcessor):
-    """The stock processor; without torchvision its check of the (absent) video processor fails."""
-
-    def check_argument_for_proper_class(self, argument_name: str, argument: Any) -> Any:
-        if argument_name == "video_processor":
-            return type(argument)
-        return super().check_argument_for_proper_class(argument_name, argument)
 
 
 @cache
@@ -71,9 +62,7 @@ def tiny_processor() -> PictureProcessor:
         image_mean=[0.5] * 3,
         image_std=[0.5] * 3,
     )
-    return PictureProcessor(
-        image_processor=images, tokenizer=tiny_tokenizer(), video_processor=None, chat_template=CHAT
-    )
+    return PictureProcessor(images, tiny_tokenizer(), None, chat_template=CHAT)
 
 
 def characters(*texts: str) -> torch.Tensor:

@@ -54,7 +54,7 @@ class Served:
         return self.talk(messages(question, *pictures), own, **how)
 
     def talk(self, chat: list[Any], own: dict[str, Any] | None = None, **how: Any) -> Any:
-        how = {"model": self.engine.eye.name if self.engine else "mini", "temperature": 0, **how}
+        how = {"model": self.engine.eye.engine.name if self.engine else "mini", "temperature": 0, **how}
         extra = {"arr_coc": {"budget": 24} if own is None else own}
         return self.client.chat.completions.create(messages=chat, extra_body=extra, **how)
 

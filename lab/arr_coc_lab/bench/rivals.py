@@ -221,8 +221,8 @@ def cut(system: str, pixels: np.ndarray, question: str) -> tuple[np.ndarray, np.
 @cache
 def stock() -> tuple[Any, Any]:
     """The bundled model by its own class, with nothing of ours, and its processor; loaded once in every process."""
-    from arr_coc.realizing.base import load_processor
     from arr_coc.realizing.bundled import model_folder
+    from arr_coc.realizing.query import load_processor
 
     return loaded(None, "cpu").mini, load_processor(model_folder(part_folder(MINI)))
 

@@ -374,7 +374,7 @@ def random_eye(device: str, tiny: bool, graphs: bool | None) -> Eye:
     from transformers import AutoConfig, Qwen3VLConfig, Qwen3VLForConditionalGeneration
 
     from arr_coc.answering.eye import Eye
-    from arr_coc.realizing.base import load_processor
+    from arr_coc.realizing.query import load_processor
 
     hidden, inner, layers, heads, vocabulary, head, depth, width, wide = SHAPES[tiny]
     part = head * 5 // 32

@@ -86,16 +86,16 @@ OUTSIDE = 1e-3
 PLAIN_TEXTS = ("a photo", "a word", "a number", "a person", "an animal", "a car", "the ground", "the sky", "a sign")
 
 
-def ask_by_source(eye: Eye, picture: Picture, query: str, options: Options, most: int) -> Answer:
+def ask_by_source(eye: Eye, query: str, options: Options) -> Answer:
     """Answer as the preset "source" of `Eye.ask` does, with all stages."""
-    return SourceLine().ask(eye, picture, query, options, most)
+    return SourceLine().ask(eye, eye.shown.picture, query, options, options.max_new_tokens)
 
 
-def ask_by_version(name: str, eye: Eye, picture: Picture, query: str, options: Options, most: int) -> Answer:
+def ask_by_version(name: str, eye: Eye, query: str, options: Options) -> Answer:
     """Answer as a preset of `VERSIONS` does."""
     row = dict(VERSIONS[name])
     options = options.default(budget=row.pop("budget", None))
-    return eye.ask(query, options=replace(options, **row, max_new_tokens=most))
+    return eye.ask(query, options=replace(options, **row))
 
 
 ask_by_v01, ask_by_v02, ask_by_classic = (partial(ask_by_version, name) for name in VERSIONS)
@@ -104,7 +104,7 @@ ask_by_v01, ask_by_v02, ask_by_classic = (partial(ask_by_version, name) for name
 def source_texture(eye: Eye, pixels: np.ndarray, query: str) -> BatchTexture:
     """Sense the forty channels, with the model's view of the picture where it can glance at it in one piece."""
     small = load_picture(pixels, longest_side=SIDE).pixels
-    if not eye.backbone.can_glance or eye.backbone.tiled:
+    if not eye.engine.backbone.can_glance or eye.engine.backbone.tiled:
         return sense(small, "full40")
     attention, tokens, words = model_view(copy(eye), small, query)
     projection = SemanticProjection.fit(tokens.flatten(0, 1), words)
@@ -123,9 +123,9 @@ def model_view(eye: Eye, pixels: np.ndarray, query: str) -> tuple[np.ndarray, to
         of the question and of plain texts as its language model reads them, (L, D).
     """
     inputs = eye.set_image(pixels).prepare(query, Options(budget=1.0, scale=1)).inputs
-    (glimpse,), _ = glance_relevance(eye.backbone, eye.model, inputs, [query])
-    (grid,) = eye.backbone.grids(eye.model, inputs)
-    found = eye.model.get_image_features(**{name: inputs[name] for name in eye.backbone.picture_keys})
+    (glimpse,), _ = glance_relevance(eye.engine.backbone, eye.model, inputs, [query])
+    (grid,) = eye.engine.backbone.grids(eye.model, inputs)
+    found = eye.model.get_image_features(**{name: inputs[name] for name in eye.engine.backbone.picture_keys})
     tokens = torch.cat(list(getattr(found, "pooler_output", found))).float().cpu()
     ids = [eye.processor.tokenizer(one, add_special_tokens=False)["input_ids"] for one in (query, *PLAIN_TEXTS)]
     embeddings = eye.model.get_input_embeddings()

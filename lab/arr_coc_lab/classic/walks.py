@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from arr_coc.realizing.qwen3_vl.encode import DENSE, PatchPlaces, VisualTokens, row_boundaries
+from arr_coc.realizing.qwen3_vl.encode import PatchPlaces, VisualTokens, row_boundaries
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -170,5 +170,17 @@ def dense_vision_attention(model: PreTrainedModel) -> Generator[None]:
     transformers runs packed vision attention picture by picture unless flash-attn is installed. Where all pictures of a
     batch have the same number of patches, as in training and in benchmarks, the packed row is really a (B, N) batch.
     """
-    with own_attention(model.model.visual, DENSE, dense_attention):
-        yield
+
+    def as_one_row(tower: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+        bounds = kwargs["cu_seqlens"]
+        if len(bounds.diff().unique()) == 1:
+            kwargs = {**kwargs, "cu_seqlens": bounds[[0, -1]], "segments": len(bounds) - 1}
+        return args, kwargs
+
+    tower = model.model.visual
+    hook = tower.register_forward_pre_hook(as_one_row, with_kwargs=True)
+    try:
+        with own_attention(tower, "arr_coc_dense", dense_attention):
+            yield
+    finally:
+        hook.remove()

@@ -119,7 +119,7 @@ def read(model: PreTrainedModel, batch: NeedleBatch, leaves: Tensor) -> AnswerRe
     tokens, leaf_batch = see(model, batch.pictures, leaves)
     prompt = build_prompt(batch.question_ids, batch.answer_ids, leaves.shape[1])
     positions, _ = leaf_positions(prompt.input_ids, leaf_batch, IMAGE)
-    output = run_language_model(model, prompt.input_ids, tokens, positions, use_cache=False, placeholder=IMAGE)
+    output = run_language_model(model, prompt.input_ids, tokens, positions, use_cache=False)
     said = prompt.answers[:, 1:]
     logits, wanted = model.lm_head(output.last_hidden_state[:, :-1][said]).float(), prompt.input_ids[:, 1:][said]
     wrong = (logits.argmax(-1) != wanted).float()

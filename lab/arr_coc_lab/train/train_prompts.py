@@ -102,7 +102,7 @@ def answered_prompt(eye: Eye, prompt: Inputs, answer: str) -> dict[str, object]:
     end = tokenizer.eos_token_id
     tail = torch.tensor([[*said, *([] if end is None else [end])]], device=ids.device)
     if not tail.numel():
-        raise InputError(f"the tokenizer of {eye.name} has no token for the answer {answer!r}")
+        raise InputError(f"the tokenizer of {eye.engine.name} has no token for the answer {answer!r}")
     length = ids.shape[1]
     for name, value in inputs.items():
         if torch.is_tensor(value) and value.shape == ids.shape and name != "input_ids":
@@ -139,7 +139,7 @@ class PromptTraining(Training[PromptOptions]):
         with torch.no_grad():
             looked = self.eye.set_image(pixels).prepare(query, Options(budget=keep))
         inputs, plan = answered_prompt(self.eye, looked.inputs, answer), looked.plan
-        realized = self.eye.backbone.realize(self.eye.model, inputs, plan.allocations, **plan.options)
+        realized = self.eye.engine.backbone.realize(self.eye.model, inputs, plan.allocations, **plan.options)
         return self.eye.model(**realized.inputs).loss
 
     def judge(self, at: Moment) -> dict[str, object]:

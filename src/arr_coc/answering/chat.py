@@ -8,24 +8,17 @@ chat.turns                                                 all that is remembere
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from time import perf_counter
-from typing import TYPE_CHECKING, Any
-
-from PIL import Image
+from typing import Any
 
 from ..core.answer import Answer
 from ..core.errors import InputError, shown
 from ..knowing.words.answer import WordsAnswer
 from ..options import Budget, Options, check_question
-from ..pictures.document import load_page
 from ..pictures.load import Picture
 from ..pictures.words import PromptWords, Words, as_words
 from ..realizing.base import PromptPlan
-
-if TYPE_CHECKING:
-    from transformers import BatchFeature
 
 SYSTEM, USER, ASSISTANT = "system", "user", "assistant"
 # How a note begins that warns of pixels which no budget can show, and how much smaller a picture must have become.
@@ -46,30 +39,11 @@ class PictureView:
     tensors: Mapping[str, Any]
     seconds: float
 
-    @classmethod
-    def of(cls, processor: Any, image: Any) -> PictureView:
-        """image: a path, PIL image, array, tensor or page."""
-        started = perf_counter()
-        picture, words = load_page(image)
-        pixels = processed(processor.image_processor, picture)
-        tensors = {name: value for name, value in pixels.items() if hasattr(value, "to")}
-        return cls(picture, words, tensors, perf_counter() - started)
-
-
-def processed(image_processor: Callable[..., BatchFeature], picture: Picture) -> BatchFeature:
-    """What a model's own image processor makes of a picture; what it refuses, such as a strip that is 200 times as long
-    as wide, raises `InputError` in one line."""
-    try:
-        return image_processor(images=[Image.fromarray(picture.pixels)], return_tensors="pt")
-    except ValueError as error:
-        size = f"{picture.width}×{picture.height}"
-        raise InputError(f"{picture.name} is {size}, which this model does not take ({error}); crop it") from error
-
 
 @dataclass(frozen=True)
 class Turn:
     """role: "system", "user" or "assistant". parts: texts, and pictures where they are shown (a `PictureView`, or
-    whatever `PictureView.of` takes)."""
+    whatever an engine's `view` takes)."""
 
     role: str
     parts: tuple[Any, ...]
@@ -82,15 +56,9 @@ class Turn:
     def views(self) -> list[PictureView]:
         return [part for part in self.parts if isinstance(part, PictureView)]
 
-    def seen_by(self, view: Callable[[object], PictureView]) -> Turn:
-        """With every picture as a `PictureView`, made by an engine's `view`."""
-        seen = [part if isinstance(part, str | PictureView) else view(part) for part in self.parts]
-        return replace(self, parts=tuple(seen))
-
-    def showing(self, views: Iterator[PictureView]) -> Turn:
-        """With the next of other views in the place of each of its own."""
-        shown = [next(views) if isinstance(part, PictureView) else part for part in self.parts]
-        return replace(self, parts=tuple(shown))
+    def showing(self, view: Callable[[Any], PictureView]) -> Turn:
+        """With `view` of every picture in its place."""
+        return replace(self, parts=tuple(part if isinstance(part, str) else view(part) for part in self.parts))
 
 
 @dataclass(frozen=True, eq=False)

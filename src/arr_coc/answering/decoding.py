@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from ..core.arrays import Array, like, log_softmax, namespace, take, two_largest
-from ..realizing.base import DecodingStep, LeafPrompt, backbone_for
+from ..realizing.base import DecodingStep, Inputs, LeafPrompt, backbone_for
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -149,62 +149,13 @@ def is_plain(config: GenerationConfig) -> bool:
     )
 
 
-class StockSpeaker:
-    """A stock model that has read prompts with one placeholder per visual token, padded on the left."""
-
-    def __init__(self, model: PreTrainedModel, prompt: LeafPrompt) -> None:
-        import torch
-        from transformers import DynamicCache
-
-        from ..core.modules import using_gpu
-        from ..realizing.qwen3_vl.encode import run_language_model
-
-        ids, tokens, position_ids, after, mask = prompt
-        mask = torch.ones_like(ids) if mask is None else mask
-        self.model, self.cache = model, DynamicCache(config=model.config.get_text_config())
-        how: dict[str, Any] = {"past_key_values": self.cache, "use_cache": True}
-        with using_gpu(ids.device), torch.no_grad():
-            output = run_language_model(model, ids, tokens, position_ids, mask, **how)
-        self.hidden = output.last_hidden_state[:, -1:]
-        # Row 0 counts tokens, the other three say where they are.
-        self.positions = torch.stack([mask.sum(1).to(after), *[after] * 3])[..., None]
-        # Where no row is padded, a single new token sees all there is: nothing needs to be masked while decoding.
-        self.mask = None if bool(mask.all()) else mask
-
-    def begin(self) -> DecodingStep:
-        """The likeliest tokens after the last ones. Logits are float32, also where a caller lets everything else run in
-        half precision: confidence hangs on them."""
-        import torch
-
-        head = self.model.lm_head
-        with torch.no_grad(), torch.autocast(self.hidden.device.type, enabled=False):
-            logits = head(self.hidden.to(head.weight.dtype)).float()[:, 0]
-        return DecodingStep(logits.argmax(-1), logits)
-
-    def go_on(self, ids: Tensor) -> DecodingStep:
-        import torch
-
-        from ..core.modules import using_gpu
-
-        with using_gpu(ids.device), torch.no_grad():
-            if self.mask is not None:
-                self.mask = torch.cat([self.mask, self.mask.new_ones(len(self.mask), 1)], dim=1)
-            output = self.model.model.language_model(
-                inputs_embeds=self.model.get_input_embeddings()(ids[:, None]),
-                attention_mask=self.mask,
-                position_ids=self.positions,
-                past_key_values=self.cache,
-                use_cache=True,
-            )
-        self.hidden, self.positions = output.last_hidden_state, self.positions + 1
-        return self.begin()
-
-
 @contextmanager
 def speaking(model: PreTrainedModel, prompt: LeafPrompt, most: int, graphs: Graphs | None = None) -> Generator[Speaker]:
     """Read prompts, and give what answers them. graphs: of this model; a single prompt is read and answered by them
     where no other thread does so."""
     if graphs is None or len(prompt.input_ids) > 1 or not graphs.decoding.acquire(blocking=False):
+        from ..realizing.qwen3_vl.graph import StockSpeaker
+
         yield StockSpeaker(model, prompt)
         return
     try:
@@ -230,12 +181,17 @@ def steps(
         with speaking(model, prompt, most, graphs) as speaker:
             yield from greedy_steps(speaker, ends, most)
         return
+    yield from generated(model, inputs, most)
+
+
+def generated(model: Any, inputs: Inputs, most: int) -> Generator[DecodingStep, Any]:
+    """The steps of the model's own `generate`, greedy, once all of them are made."""
     import torch
 
-    how: dict[str, object] = {"max_new_tokens": most, "do_sample": False, "output_logits": True}
     with torch.inference_mode():
-        speak: Any = model.generate
-        output = speak(**inputs, **how, return_dict_in_generate=True)
+        output = model.generate(
+            **inputs, max_new_tokens=most, do_sample=False, return_dict_in_generate=True, output_logits=True
+        )
     said = output.sequences[:, inputs["input_ids"].shape[1] :]
     for ids, logits in zip(said.unbind(1), output.logits, strict=True):
         yield DecodingStep(ids, logits.float())

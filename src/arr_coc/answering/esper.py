@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from copy import copy
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -35,8 +34,8 @@ if TYPE_CHECKING:
 
     from ..pictures.load import Picture
 
-    # (eye, picture, question, options, longest answer) → Answer
-    PresetFunction = Callable[[Eye, Picture, str, Options, int], Answer]
+    # (eye that is shown a picture or document, question, options) → Answer
+    PresetFunction = Callable[[Eye, str, Options], Answer]
 
 # Another package adds a preset by an entry point of this group.
 GROUP = "arr_coc.presets"
@@ -77,17 +76,11 @@ PRESETS = {
 def find_preset(name: str) -> PresetFunction:
     """Look up what a preset does; raise `InputError` for an unknown name."""
     if name in PRESETS:
-        return partial(_ask_in_passes, name)
+        return lambda eye, query, options: Esper(eye, name).ask(query, options=options)
     if name in plugins(GROUP):
         return load_plugin(plugins(GROUP)[name])
     known = ", ".join(dict.fromkeys((*PRESETS, *plugins(GROUP))))
     raise InputError(f"preset {name!r} is unknown; choose from {known} ('source' is part of the laboratory: {LAB})")
-
-
-def _ask_in_passes(name: str, eye: Eye, picture: Picture, query: str, options: Options, most: int) -> Answer:
-    if isinstance(options.budget, list):
-        raise InputError(f"got {len(options.budget)} budgets for one picture; pass one")
-    return Esper(eye, name).set_image(picture).ask(query, options=replace(options, max_new_tokens=most))
 
 
 class Esper:
@@ -139,6 +132,8 @@ class Esper:
         taken = ("budget", "relevance", "scale", "balancing", "max_new_tokens")
         options = Options(**{name: getattr(given, name) for name in taken})
         options.check_fixed("several passes")
+        if isinstance(options.budget, list):
+            raise InputError(f"got {len(options.budget)} budgets for one picture; pass one")
         if passes is not None:
             passes = whole(passes, "passes", 1)
             settings = replace(settings, passes=passes, least=min(settings.least, passes))
@@ -162,8 +157,9 @@ class Esper:
         unit = max(total // _cost(most), 1)
         looked = eye.prepare(query, replace(options, budget=max(min(2 * unit, total, full), 1)))
         if len(looked.plan.allocations) != 1 or looked.plan.relevance is None:
-            raise InputError(f"{eye.name} shows a picture as several tiles; passes need a model with one grid")
-        allocation, decided = looked.plan.allocations[0], np.asarray(looked.plan.relevance[0], dtype=np.float64)
+            raise InputError(f"{eye.engine.name} shows a picture as several tiles; passes need a model with one grid")
+        (allocation,), decided = looked.plan.allocations, np.asarray(looked.plan.relevance[0], dtype=np.float64)
+        relevance = np.asarray(to_cells(decided[None], _frame(allocation))[0])
         answers: list[Answer] = []
         exploration, fixated = exploration_rule(1, 1.0), np.zeros(allocation.grid)
         while True:
@@ -174,7 +170,7 @@ class Esper:
             if len(answers) == most or _enough(unsure, settings):
                 break
             exploration = exploration_rule(len(unsure) + 1, unsure[-1])
-            steered = _next_map(_cells(decided, allocation), allocation, query, unsure[-1], exploration)
+            steered = _next_map(relevance, allocation, query, unsure[-1], exploration)
             steered = steered * (1 - settings.inhibition * fixated)
             if settings.fovea is not None:
                 seen = _glimpse(np.unravel_index(int(steered.argmax()), steered.shape), steered.shape, settings.fovea)
@@ -186,7 +182,7 @@ class Esper:
             looked = replace(looked, plan=replace(looked.plan, allocations=[allocation]), seconds=dict(looked.seconds))
         steps: tuple[Pass, ...] = tuple(step for one in answers for step in one.passes)
         found = replace(answers[-1], passes=steps, seconds=summed(one.seconds for one in answers))
-        return found if self.eye.record is None else self.eye.recorded(found, query)
+        return self.eye.recorded(found, query, looked.views)
 
 
 def _cost(passes: int) -> int:
@@ -200,11 +196,6 @@ def _enough(uncertainty: list[float], settings: PassSettings) -> bool:
         return False
     in_vain = len(uncertainty) > 2 and uncertainty[-2] - uncertainty[-1] < settings.gain
     return uncertainty[-1] < settings.stop or in_vain
-
-
-def _cells(relevance: np.ndarray, allocation: Allocation) -> np.ndarray:
-    """Average a map (h, w) over the cells of an allocation → (rows, cols)."""
-    return np.asarray(to_cells(relevance[None], _frame(allocation))[0])
 
 
 def _frame(allocation: Allocation) -> Frame:

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..attending.grip import Grip
 from ..attending.leaves import in_picture
 from ..attending.strategies import DEFAULT_STRATEGY
 from ..core.answer import Answer, Pass
@@ -38,7 +37,7 @@ from ..realizing.base import Settings
 from ..realizing.bundled import Calibration, marked, model_folder
 from .chat import SYSTEM, USER, Chat, ChatLook, PictureView, Turn, check_turns, lost_detail, one_or_several, words_of
 from .decoding import DecodingStep, Spelling, Sureness
-from .pages import ask_page_by_page, has_documents, hints_of, open_pages, settled
+from .pages import ask_page_by_page, hints_of, open_pages, settled
 from .record import Record
 
 if TYPE_CHECKING:
@@ -140,23 +139,6 @@ class Eye:
     def processor(self) -> Any:
         return self.engine.processor
 
-    @property
-    def backbone(self) -> Any:
-        return self.engine.backbone
-
-    @property
-    def temperature(self) -> float:
-        return self.calibration.temperature
-
-    @property
-    def name(self) -> str:
-        return self.engine.name
-
-    @property
-    def grip(self) -> Grip | None:
-        """Which heights of letters the model reads, where that was measured."""
-        return self.engine.grip
-
     def set_image(self, image: object, pages: PageList = None) -> Self:
         """Set the picture that the next questions are about.
 
@@ -175,7 +157,7 @@ class Eye:
 
     def view(self, image: object) -> PictureView:
         """A picture (no document) as the model sees it."""
-        return self.engine.view(image)
+        return image if isinstance(image, PictureView) else self.engine.view(image)
 
     def prepare(
         self,
@@ -188,35 +170,32 @@ class Eye:
         """Do all that `ask` does before a picture is encoded; tokens are spent on `look_for`, or else the question."""
         options = as_options(options)
         if isinstance(query, str):
-            seen = self._view or self.document
-            if seen is None:
-                raise InputError("no picture yet: call eye.set_image(image) before eye.ask(query)")
-            query = (Turn(USER, (seen, query)),)
-        question = check_question(check_turns(query))
+            query = (Turn(USER, (self.document or self.shown, query)),)
+        question = check_turns(query)
         options.check_alone("allocation")
         trained = self.calibration
         options = options.default(levels=trained.levels, strategy=trained.strategy, relevance=self.relevance)
         opened = None
-        if options.allocation is None and has_documents(query):
-            most = 1 if self._taught_single_questions else pages_shown
+        documents = any(isinstance(part, Document) for turn in query for part in turn.parts)
+        if options.allocation is None and documents:
+            most = 1 if self.engine.taught_single_questions(self.scorer) else pages_shown
             here = replace(options, device=self.engine.device)
             opened = open_pages(query, look_for or question, here, self.scorer, most)
             query, options = opened.turns, opened.options
-        turns = [turn.seen_by(self.view) for turn in query]
-        started = perf_counter()
-        if opened is None:
-            views = [view for turn in turns for view in turn.views]
-            options = replace(options, words=words_of(views, options.words))
-            options = options if options.allocation is not None else self._read(views, look_for or question, options)
-        reading = perf_counter() - started
-        groups = opened.groups if opened else None
-        settings = Settings(options, query=look_for or question, scorer=self.scorer, groups=groups)
-        looked = self.engine.look(turns, settings)
-        looked.seconds["look"] += reading
+        turns = [turn.showing(self.view) for turn in query]
+        settings = Settings(options, query=look_for or question, scorer=self.scorer)
         if opened is not None:
+            looked = self.engine.look(turns, replace(settings, groups=opened.groups))
             looked.seconds["look"] += opened.seconds
             plan = replace(looked.plan, notes=opened.notes)
             return replace(looked, plan=plan, question=question, pages=opened.pages, of_pages=opened.of_pages)
+        started = perf_counter()
+        views = [view for turn in turns for view in turn.views]
+        options = replace(options, words=words_of(views, options.words))
+        options = options if options.allocation is not None else self._read(views, str(settings.query), options)
+        reading, settings = perf_counter() - started, replace(settings, options=options)
+        looked = self.engine.look(turns, settings)
+        looked.seconds["look"] += reading
         tiled = len(looked.plan.allocations) != len(looked.views)
         helped = options.hints != "none" and options.words is not None and not tiled
         return self._hinted(looked, turns, settings) if helped else looked
@@ -225,15 +204,13 @@ class Eye:
         """Read words of pictures that bring none, where that pays; afterwards nothing is left to read."""
         known = options.words if isinstance(options.words, list) else [options.words] * len(views)
         # Words have their places in the whole picture, which is not what a tile shows.
-        tiled = getattr(getattr(self.engine, "backbone", None), "tiled", False)
-        if tiled or all(one is not None for one in known):
+        if self.engine.tiled or all(one is not None for one in known):
             return replace(options, ocr=False)
         read = []
         for view, one in zip(views, known, strict=True):
-            offers: dict[str, Any] = {"words": one, "scorer": self.scorer}
             lines = options.reads(self.engine.full_of(view), options.relevance)
             seen = view.tensors.get("canvas", view.picture.pixels)
-            read.append(with_words(Scene(seen, **offers, page=view.picture.pixels, ocr=lines), query))
+            read.append(with_words(Scene(seen, one, scorer=self.scorer, page=view.picture.pixels, ocr=lines), query))
         words = one_or_several([scene.words for scene in read])
         return replace(options, words=words, ocr=any(scene.remark for scene in read))
 
@@ -244,7 +221,9 @@ class Eye:
             if not isinstance(words, Words) or len(turns) > 1:
                 return looked
             (view,) = turns[0].views  # as it was given, not as it is read from another distance
-            return replace(looked, copied=copied_answer(words, looked.question, self._pointed(view, settings)))
+            pointed = self.scored(str(settings.query), view)
+            copied = copied_answer(words, looked.question, None if pointed is None else pointed.map)
+            return replace(looked, copied=copied)
         text = hints_of(words, allocations)
         if not text:
             return looked
@@ -255,13 +234,6 @@ class Eye:
         plan = replace(found.plan, notes=(*looked.plan.notes, note))
         seconds = {**looked.seconds, "read": looked.seconds.get("read", 0.0) + found.seconds.get("read", 0.0)}
         return replace(found, plan=plan, seconds=seconds, question=looked.question)
-
-    def _pointed(self, view: PictureView, settings: Settings) -> np.ndarray | None:
-        """The scorer's map of a picture, (rows, cols)."""
-        if not isinstance(self.scorer, ScorerRelevance):
-            return None
-        seen = view.tensors.get("canvas", view.picture.pixels)
-        return self.scorer(seen, str(settings.query)).map
 
     def _sureness(self, looked: ChatLook, confidence: float) -> float:
         """How sure an answer is whose text has this probability: less where the scorer was not sure of its place."""
@@ -276,7 +248,7 @@ class Eye:
         """Build the answer to what `prepare` gave, of which `spent` visual tokens were really in the prompt."""
         uncertainty, planned, views = 1.0 - self._sureness(looked, confidence), looked.plan.allocations, looked.views
         if len(planned) != len(views):  # tiles, in pixels of their own; last the view that shows the whole picture
-            whole = range(len(planned))[self.backbone.whole_view]
+            whole = range(len(planned))[self.engine.backbone.whole_view]
             planned = [*planned[:whole], *planned[whole + 1 :], in_picture(planned[whole], views[0].picture.size)]
         else:
             planned = [in_picture(one, view.picture.size) for view, one in zip(views, planned, strict=True)]
@@ -290,15 +262,20 @@ class Eye:
         answer = Answer(text, uncertainty, passes, looked.seconds, looked.full, notes, **pages)
         if looked.copied is not None:
             answer = settled(answer, looked.copied, looked.question)
-        if self.record is not None and len(looked.views) == 1:
-            self.record.add(answer, looked.question, looked.views[0].picture, self.name)
+        return self.recorded(answer, looked.question, looked.views)
+
+    def recorded(self, answer: Answer, query: str, views: Sequence[PictureView | None]) -> Answer:
+        """Append an answer about one picture to the record, where there is one."""
+        if self.record is not None and len(views) == 1 and views[0] is not None:
+            self.record.add(answer, query, views[0].picture, self.engine.name)
         return answer
 
-    def scored(self, query: str) -> Relevance | None:
-        """The scorer's map of the picture, for drawing; None where no scorer belongs to the model."""
-        if self._view is None or not isinstance(self.scorer, ScorerRelevance):
+    def scored(self, query: str, view: PictureView | None = None) -> Relevance | None:
+        """The scorer's map of a picture, the current one by default; None where no scorer belongs to the model."""
+        view = view or self._view
+        if view is None or not isinstance(self.scorer, ScorerRelevance):
             return None
-        return self.scorer(self._view.picture.pixels, query)
+        return self.scorer(view.tensors.get("canvas", view.picture.pixels), query)
 
     def ask(
         self, query: str | Sequence[Turn], budget: Budget | Sequence[int] | None = None, options: Options | None = None
@@ -318,40 +295,33 @@ class Eye:
         options = as_options(options).override(budget=budget)
         if options.preset is not None:
             return self._by_preset(query, options)
-        alone = self._taught_single_questions and isinstance(query, str)
+        alone = self.engine.taught_single_questions(self.scorer) and isinstance(query, str)
         if self.document is not None and options.allocation is None and alone:
             return self._page_by_page(self.document, query, options)
         return self.answer(self.prepare(query, options), options.max_new_tokens)
 
     def _by_preset(self, query: str | Sequence[Turn], options: Options) -> Answer:
-        """Answer one question about the current picture as a preset does; only the final answer is recorded."""
+        """Answer one question about what is shown as a preset does; only the final answer is recorded."""
         options.check_alone("preset")
         function = load_function("arr_coc.answering.esper:find_preset")(options.preset)
         if not isinstance(query, str):
             raise InputError(f"preset {options.preset!r} answers one question, not a conversation")
-        check_question(query)
-        own, plain = copy(self), replace(options, preset=None)
+        own = copy(self)
         own.record = None
-        if self.document is not None:
-            return load_function("arr_coc.answering.esper:Esper")(own, options.preset).ask(query, options=plain)
-        return self.recorded(function(own, self._seen.picture, query, plain, options.max_new_tokens), query)
-
-    def recorded(self, answer: Answer, query: str) -> Answer:
-        """Append an answer about the current picture to the record, where there is one."""
-        if self.record is not None and self._view is not None:
-            self.record.add(answer, query, self._view.picture, self.name)
-        return answer
+        answer = function(own, check_question(query), replace(options, preset=None))
+        return self.recorded(answer, query, [self._view])
 
     @property
-    def _seen(self) -> PictureView:
+    def shown(self) -> PictureView:
+        """The current picture as the model sees it."""
         if self._view is None:
-            raise InputError("no picture is set; call set_image(image) first")
+            raise InputError("no picture yet: call set_image(image) before asking")
         return self._view
 
     @property
     def full(self) -> int:
         """Visual tokens of the untouched current picture."""
-        return self.engine.full_of(self._seen)
+        return self.engine.full_of(self.shown)
 
     def answer(self, looked: ChatLook, max_new_tokens: int = 64) -> Answer:
         """Answer what `prepare` gave, with at most `max_new_tokens` tokens."""
@@ -361,10 +331,6 @@ class Eye:
                 next(spoken)
             except StopIteration as end:
                 return end.value
-
-    @property
-    def _taught_single_questions(self) -> bool:
-        return self.engine.taught_single_questions(self.scorer)
 
     def _page_by_page(self, document: Document, query: str, options: Options) -> Answer:
         """Ask about the pages of a document one after another, until the answer is sure."""
@@ -390,9 +356,9 @@ class Eye:
         """
         if not isinstance(turns, list | tuple) or not all(isinstance(turn, Turn) for turn in turns):
             raise InputError(f"turns= must be a list of turns, got {shown(turns)}")
-        said = (*(() if system is None else (Turn(SYSTEM, (of_kind(system, str, "system"),)),)), *turns)
+        said = turns if system is None else (Turn(SYSTEM, (of_kind(system, str, "system"),)), *turns)
         view = self._view if image is None else self.view(image)
-        begins = view is not None and (image is not None or not any(turn.role == USER for turn in turns))
+        begins = image is not None or not any(turn.role == USER for turn in turns)
         return Chat(copy(self), said, (view,) if view is not None and begins else ())
 
     def stream(
@@ -406,7 +372,7 @@ class Eye:
         return self._spoken(looked, *self.engine.speak(looked, options.max_new_tokens))
 
     def _spoken(self, looked: ChatLook, speaking: Generator[DecodingStep], spent: int) -> Generator[str, None, Answer]:
-        spelling, sureness = Spelling(self.engine.tokenizer, self.engine.ends), Sureness(self.temperature)
+        spelling, sureness = Spelling(self.engine.tokenizer, self.engine.ends), Sureness(self.calibration.temperature)
         started = perf_counter()
         for step in speaking:
             sureness.add(*step)

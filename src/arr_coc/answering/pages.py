@@ -7,10 +7,9 @@ others. One that was taught single pictures reads the best page, and the next wh
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby
+from itertools import chain, groupby
 
 import numpy as np
 
@@ -26,6 +25,7 @@ from ..options import Options
 from ..pictures.document import Document, DocumentPage
 from ..pictures.load import Picture
 from ..pictures.words import Words
+from ..realizing.bundled import log_odds, logistic
 from .chat import Turn
 
 # Pages that are read one after another, and pages of one prompt.
@@ -51,13 +51,6 @@ class OpenedPages:
     options: Options
 
 
-def has_documents(turns: object) -> bool:
-    """Whether a conversation shows documents."""
-    return isinstance(turns, Sequence) and any(
-        isinstance(part, Document) for turn in turns for part in getattr(turn, "parts", ())
-    )
-
-
 def open_pages(
     turns: Sequence[Turn], question: str, options: Options, scorer: RelevanceSource | None, most: int | None = None
 ) -> OpenedPages:
@@ -77,65 +70,55 @@ def open_pages(
         raise InputError("several budgets are for several pictures; a document takes one number")
     single, together = most == 1, options.total or most == 1
     parts = [part for turn in turns for part in turn.parts if not isinstance(part, str)]
-    documents = [as_document(part) for part in parts]
+    # A picture, perhaps of a view, is a document of one page.
+    documents = [one if isinstance(one, Document) else Document.of(getattr(one, "picture", one)) for one in parts]
     books = [Document.of(documents) if len(documents) > 1 else documents[0]] if together else documents
     relevance, most = for_pages(options.relevance), MOST_PAGES_SHOWN if most is None else most
     looks = [look_through(one, question, options, relevance, scorer, most) for one in books]
     found = iter([page for look in looks for page in zip(look.allocation.pages, look.relevances, strict=True)])
-    maps: list[Relevance] = []
-    groups: list[int] = []
-    numbers: list[int] = []
-    notes = [note for look in looks for note in look.notes]
-    hidden: list[str] = []
+    notes, hidden = [note for look in looks for note in look.notes], []
+    taken: list[tuple[Relevance, int, int]] = []  # of each picture that is shown: its map, its group and its page
     shown: list[list[object]] = []  # of each document: marks, and pictures of the pages with tokens
     for number, (held, document) in enumerate(zip(parts, documents, strict=True)):
-        several, left = len(document) > 1, []
-        shown.append([])
+        several, left, pieces = len(document) > 1, [], list[object]()
         for page, (share, known) in zip(document, found, strict=False):
             if not share.tokens:
                 left.append(page.number)
                 continue
             if several and not single:
-                shown[-1].append(MARK.format(number=page.number, of_pages=document.of_pages))
+                pieces.append(MARK.format(number=page.number, of_pages=document.of_pages))
             small = SMALL_SIDE if share.tokens <= SMALL_TOKENS and several else None
-            shown[-1].append(page.draw(small) if isinstance(held, Document) else held)
+            pieces.append(page.draw(small) if isinstance(held, Document) else held)
             seen = Relevance(np.zeros((1, 1))) if known.relevance is None else known.relevance
-            maps.append(replace(seen, map=np.clip(seen.map * known.belief, 0, 1), query=question, notes=()))
-            groups.append(0 if together else number)
-            numbers.append(page.number)
+            seen = replace(seen, map=np.clip(seen.map * known.belief, 0, 1), query=question, notes=())
+            taken.append((seen, 0 if together else number, page.number))
             if several and share.tokens > 1:
                 notes.append(f"page {page.number} of {document.of_pages}: {share.tokens} tokens; {share.why}")
+        shown.append(pieces)
         if several and left and not single:
             noun = "Page" if len(left) == 1 else "Pages"
             hidden.append(f"{noun} {listed(left)} of {document.of_pages} are not shown.")
-    pages = iter(shown)
-    opened = [
-        replace(
-            turn, parts=tuple(one for part in turn.parts for one in ([part] if isinstance(part, str) else next(pages)))
-        )
-        for turn in turns
-    ]
+    pages, opened = iter(shown), list[Turn]()
+    for turn in turns:
+        pieces = [[part] if isinstance(part, str) else next(pages) for part in turn.parts]
+        opened.append(replace(turn, parts=tuple(chain.from_iterable(pieces))))
     if hidden:  # the turn that asks names the pages that are not shown
         last = list(opened[-1].parts)
         place = max(number for number, part in enumerate(last) if isinstance(part, str))
         last[place] = f"({' '.join(hidden)}) {last[place]}"
         opened[-1] = replace(opened[-1], parts=tuple(last))
+    maps, groups, numbers = zip(*taken, strict=True)
     # Budgets as numbers, one for each look: a share is that of all pages, also of those that are not shown.
     budgets = [look.allocation.budget for look in looks]
     return OpenedPages(
         tuple(opened),
-        tuple(groups),
-        tuple(numbers),
+        groups,
+        numbers,
         sum(document.of_pages or 1 for document in documents),
         tuple(dict.fromkeys(notes)),
         sum(sum(look.seconds.values()) for look in looks),
-        replace(options, budget=budgets[0] if len(budgets) == 1 else budgets, relevance=maps, words=None),
+        replace(options, budget=budgets[0] if len(budgets) == 1 else budgets, relevance=list(maps), words=None),
     )
-
-
-def as_document(part: object) -> Document:
-    """A document, or a picture, maybe of a view, as one of one page."""
-    return part if isinstance(part, Document) else Document.of(getattr(part, "picture", part))
 
 
 def for_pages(relevance: object) -> object:
@@ -259,28 +242,18 @@ def hints_of(words: object, allocations: Sequence[Allocation]) -> str:
 
 def settled(answer: Answer, copied: WordsAnswer, query: str) -> Answer:
     """Of what was read from pixels and what was copied from words, the likelier to be right; both, where they agree."""
-    pixels, words = _odds(1.0 - answer.uncertainty), _odds(copied.sureness)
+    pixels, words = log_odds(1.0 - answer.uncertainty), log_odds(copied.sureness)
     if comparable(answer.text) == comparable(copied.text):
         both = READ_BOTH if copied.by_ocr else BOTH
-        sure = _share(AGREED[0] * (pixels + words) + AGREED[1])
+        sure = logistic(AGREED[0] * (pixels + words) + AGREED[1])
         # OCR misses spaces and signs of currency; a text layer does not.
         text = max(copied.text, answer.text, key=len) if copied.by_ocr else copied.text
         return replace(answer, text=text, uncertainty=1 - sure, source=both)
     seen = BY_SIGHT if asks_by_sight(query) else 0.0
-    said, written = _share(SAID[0] * pixels + SAID[1] + seen), _share(WRITTEN[0] * words + WRITTEN[1] - seen)
+    said, written = logistic(SAID[0] * pixels + SAID[1] + seen), logistic(WRITTEN[0] * words + WRITTEN[1] - seen)
     if written < said:
         return replace(answer, uncertainty=1 - said)
     whose = "words that OCR read" if copied.by_ocr else "the page's words"
     note = f"copied from {whose}; the pixels were read as {shown(answer.text)}"
     source = READ if copied.by_ocr else COPIED
     return replace(answer, text=copied.text, uncertainty=1 - written, source=source, notes=(*answer.notes, note))
-
-
-def _odds(sureness: float) -> float:
-    """The natural logarithm of the odds."""
-    sure = min(max(sureness, 1e-3), 1 - 1e-3)
-    return math.log(sure / (1 - sure))
-
-
-def _share(odds: float) -> float:
-    return 1 / (1 + math.exp(-odds))

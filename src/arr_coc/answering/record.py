@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 import zlib
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -54,11 +55,8 @@ class Record:
         }
         line = (json.dumps(entry, ensure_ascii=False) + "\n").encode()
         try:
-            handle = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o600)
-            try:
-                os.write(handle, line)
-            finally:
-                os.close(handle)
+            with open(self.path, "ab", buffering=0, opener=partial(os.open, mode=0o600)) as file:
+                file.write(line)
         except OSError as error:
             raise InputError(f"cannot record to {self.path} ({error.strerror}); choose another file") from error
 

@@ -9,11 +9,14 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import replace
 from importlib import import_module
 from itertools import zip_longest
+from time import perf_counter
 from typing import TYPE_CHECKING, Any, Self
+
+from PIL import Image
 
 from ..attending.distance import scaled_size
 from ..attending.frame import Frame
@@ -24,28 +27,22 @@ from ..core.values import timed
 from ..decide import View
 from ..knowing.scorer.source import ScorerRelevance
 from ..options import Options
+from ..pictures.document import load_page
+from ..pictures.load import Picture
 from ..pictures.load import resized as resized_picture
 from ..realizing.attachment_plan import plan_prompt
-from ..realizing.base import (
-    EYE_TRANSFORMERS,
-    Inputs,
-    Settings,
-    backbone_for,
-    check_processor,
-    load_processor,
-    require_transformers,
-    wrappers,
-)
+from ..realizing.base import Inputs, PromptPlan, Settings, backbone_for, check_processor, wrappers
 from ..realizing.bundled import PLACE, as_trained, without_markers
+from ..realizing.query import load_processor
 from ..realizing.qwen3_vl.graph import Graphs
 from ..texture.type_height import letters_of
-from .chat import USER, ChatLook, PictureView, Turn, processed
+from .chat import USER, ChatLook, PictureView, Turn
 from .decoding import DecodingStep, end_tokens, is_lean, steps
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from torch import Tensor
+    from transformers import BatchFeature
 
     from ..realizing.base import Realized
 
@@ -64,8 +61,8 @@ class StockEngine:
         self.processor: Any = processor
         self.name = of_kind(name, str, "name") or type(model).__name__
         self.backbone = backbone_for(self.model)
+        self.tiled = self.backbone.tiled
         check_processor(processor)
-        require_transformers(f"an Eye on {self.model.config.model_type}", EYE_TRANSFORMERS)
         # What was measured of this model; None where nothing was.
         self.grip = Grip.known(getattr(self.model.config, "_name_or_path", "") or "")
         # Single questions run as CUDA graphs where that is safe, recorded when a size comes again.
@@ -94,12 +91,6 @@ class StockEngine:
         return self.processor.tokenizer
 
     @property
-    def cell(self) -> int:
-        """Pixels on the side of a token."""
-        images = self.processor.image_processor
-        return getattr(images, "patch_size", 16) * getattr(images, "merge_size", 1)
-
-    @property
     def ends(self) -> list[int]:
         """The tokens that end an answer."""
         return end_tokens(self.model)
@@ -110,41 +101,41 @@ class StockEngine:
         return str(self.model.device)
 
     def view(self, image: object) -> PictureView:
-        """A picture as the processor shows it."""
-        return PictureView.of(self.processor, image)
+        """A picture as the processor shows it: a path, PIL image, array, tensor or page."""
+        started = perf_counter()
+        picture, words = load_page(image)
+        pixels = processed(self.processor.image_processor, picture)
+        tensors = {name: value for name, value in pixels.items() if hasattr(value, "to")}
+        return PictureView(picture, words, tensors, perf_counter() - started)
 
     def look(self, turns: Sequence[Turn], settings: Settings) -> ChatLook:
         """The prompt of a conversation whose pictures are views, and where their tokens go."""
-        with using_gpu(self.model.device):
-            return self._look(turns, settings)
-
-    def _look(self, turns: Sequence[Turn], settings: Settings) -> ChatLook:
         views = tuple(view for turn in turns for view in turn.views)
-        seconds, question = {"load": sum(view.seconds for view in views)}, turns[-1].text
-        with timed(seconds, "read"):
-            inputs = self.prompt_of(turns, settings.scorer)
-            tiles = self._tiles(inputs, len(views), settings.options)
-        full = self.visual_tokens(inputs)
-        if tiles:  # words have their places in the whole picture, which is not what a tile shows
-            settings = replace(settings, options=replace(settings.options, words=None))
-        with timed(seconds, "look"):
-            shown = list(views)
-            looks = [] if tiles else self._look_views(shown, settings.options.words, inputs)
-            plan = plan_prompt(self.backbone, self.model, self.processor, inputs, settings, looks)
-            if settings.options.allocation is not None:
-                for look, allocation in zip(looks, plan.allocations, strict=False):
-                    if look.resized is not None and allocation.scale != 1:
-                        look.resized(allocation.scale)
-            if any(one is not other for one, other in zip(shown, views, strict=True)):
-                views, parts = tuple(shown), iter(shown)
-                turns = [turn.showing(parts) for turn in turns]
+        seconds = {"load": sum(view.seconds for view in views)}
+        with using_gpu(self.model.device):
+            with timed(seconds, "read"):
                 inputs = self.prompt_of(turns, settings.scorer)
+                tiles, full = self._tiles(inputs, len(views), settings.options), self.visual_tokens(inputs)
+            with timed(seconds, "look"):
+                if tiles:  # words have their places in the whole picture, which is not what a tile shows
+                    settings = replace(settings, options=replace(settings.options, words=None))
+                shown = list(views)
+                looks = [] if tiles else self._look_views(shown, settings.options.words, inputs)
+                plan = plan_prompt(self.backbone, self.model, self.processor, inputs, settings, looks)
+                if settings.options.allocation is not None:
+                    for look, allocation in zip(looks, plan.allocations, strict=False):
+                        if look.resized is not None and allocation.scale != 1:
+                            look.resized(allocation.scale)
+                if any(one is not other for one, other in zip(shown, views, strict=True)):
+                    views, parts = tuple(shown), iter(shown)
+                    turns = [turn.showing(lambda _: next(parts)) for turn in turns]
+                    inputs = self.prompt_of(turns, settings.scorer)
         notes = list(plan.notes)
         if tiles:
             notes.append(f"shown as {tiles} tiles and views, each with a part of the budget and its own allocation")
         if len(turns) > 1 and self.taught_single_questions(settings.scorer):
             notes.append(UNREAD.format(name=self.name))
-        return ChatLook(inputs, replace(plan, notes=tuple(notes)), seconds, views, question, full)
+        return ChatLook(inputs, replace(plan, notes=tuple(notes)), seconds, views, turns[-1].text, full)
 
     def _look_views(self, shown: list[PictureView], words: object, inputs: Inputs) -> list[View]:
         """Pictures as `decide` looks at them. shown: takes a picture's view once it is resized."""
@@ -290,21 +281,19 @@ def chat_text(processor: Any, turns: Sequence[Turn]) -> str:
 def joined(looked: Sequence[ChatLook]) -> ChatLook:
     """Prompts of one row each as one prompt of several, padded on the left."""
     import torch
-    from torch.nn.functional import pad
+    from torch.nn.utils.rnn import pad_sequence
 
     if len(looked) == 1:
         return looked[0]
     inputs = [one.inputs for one in looked]
-    longest = max(one["input_ids"].shape[1] for one in inputs)
-
-    def padded(name: str, value: Tensor) -> Tensor:
-        along = name in ("input_ids", "attention_mask")
-        return pad(value, (longest - value.shape[1], 0)) if along else value
-
-    together = {name: torch.cat([padded(name, one[name]) for one in inputs]) for name in inputs[0]}
-    from ..realizing.qwen3_vl.encode import join_plans
-
-    plan = join_plans([one.plan for one in looked])
+    together = {
+        name: pad_sequence([one[name][0] for one in inputs], batch_first=True, padding_side="left")
+        if name in ("input_ids", "attention_mask")
+        else torch.cat([one[name] for one in inputs])
+        for name in inputs[0]
+    }
+    allocations = [allocation for one in looked for allocation in one.plan.allocations]
+    plan = PromptPlan(allocations, None, looked[0].plan.options)
     return ChatLook(together, plan, {}, tuple(view for one in looked for view in one.views))
 
 
@@ -329,3 +318,13 @@ def with_adapters(model: object, folder: Path) -> object:
     except (OSError, ValueError, RuntimeError) as error:
         reason = str(error).strip().splitlines()[0]
         raise InputError(f"the adapters of {folder} do not fit their model: {reason}") from error
+
+
+def processed(image_processor: Callable[..., BatchFeature], picture: Picture) -> BatchFeature:
+    """What a model's own image processor makes of a picture; what it refuses, such as a strip that is 200 times as long
+    as wide, raises `InputError` in one line."""
+    try:
+        return image_processor(images=[Image.fromarray(picture.pixels)], return_tensors="pt")
+    except ValueError as error:
+        size = f"{picture.width}×{picture.height}"
+        raise InputError(f"{picture.name} is {size}, which this model does not take ({error}); crop it") from error

@@ -22,7 +22,6 @@ from ..knowing.registry import check_relevance
 from ..options import Options, as_options
 from .attachment_plan import plan_prompt
 from .base import (
-    ATTACH_TRANSFORMERS,
     OVERRIDES,
     Backbone,
     Inputs,
@@ -32,7 +31,6 @@ from .base import (
     backbone_for,
     check_processor,
     require_pictures,
-    require_transformers,
     wrappers,
 )
 
@@ -218,7 +216,6 @@ def attach(
         from .qwen3_vl.video import video_backbone
 
         backbone = video_backbone(model)
-    require_transformers(f"attaching to {model.config.model_type}", ATTACH_TRANSFORMERS)
     if hasattr(model, NAME):
         raise InputError("this model is attached already; call detach(model) first, or give budget= to a single call")
     given = {"budget": budget, "relevance": relevance, "strategy": strategy, "words": words}

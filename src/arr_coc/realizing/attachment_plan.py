@@ -16,13 +16,13 @@ from ..attending.overlay import page_gains, share_tokens
 from ..balancing.choosing import relevances_for
 from ..core.errors import InputError, of_kind
 from ..core.modules import using_gpu
-from ..core.values import Allocation, Relevance
-from ..decide import View, attend, plain_map
+from ..core.values import Allocation
+from ..decide import View, plain_map
 from ..knowing.registry import Maps
 from ..knowing.scene import Scene
 from ..options import Options
 from .base import Backbone, Inputs, PromptPlan, Settings, VisualGrid, require_pictures
-from .glance import Glance, find_glance, glance_relevance, weigh_by_detail
+from .glance import glance_relevance, weigh_by_detail
 from .query import find_questions, with_questions
 
 if TYPE_CHECKING:
@@ -38,7 +38,6 @@ class PicturePrompt:
     processor: ProcessorMixin
     inputs: Inputs
     budgets: Sequence[int]
-    glance: Glance | None
 
     @property
     def can_glance(self) -> bool:
@@ -51,9 +50,8 @@ class PicturePrompt:
             raise InputError(f"{'/'.join(backbone.model_types)} cannot glance; give relevance= another source or maps")
         rows = {grid.row: query for grid, query in zip(backbone.grids(self.model, self.inputs), queries, strict=True)}
         by_row = [rows.get(row, "") for row in range(len(self.inputs["input_ids"]))]
-        glance, image = self.glance or find_glance(self.model), backbone.image_token_id(self.model)
-        inputs = with_questions(backbone, self.processor, self.inputs, by_row, image)
-        maps, known = glance_relevance(backbone, self.model, inputs, by_row, glance)
+        inputs = with_questions(backbone, self.processor, self.inputs, by_row, backbone.image_token_id(self.model))
+        maps, known = glance_relevance(backbone, self.model, inputs, by_row)
         weighed = [weigh_by_detail(one, scene.tensor) for one, scene in zip(maps, scenes, strict=True)]
         return Maps(list(weighed), {} if known is None else {"known": known})
 
@@ -88,26 +86,15 @@ def plan_prompt(
     queries = [queries] * rows if isinstance(queries, str) else list(queries)
     if len(queries) != rows:
         raise InputError(f"got {len(queries)} queries for a batch of {rows} prompts; give one, or one for each")
-    relevance, glance = options.relevance, None
-    if isinstance(relevance, Glance):
-        relevance, glance = "glance", relevance
-    prompt = PicturePrompt(backbone, model, processor, inputs, budgets, glance)
+    prompt = PicturePrompt(backbone, model, processor, inputs, budgets)
     scenes = scenes_of(prompt, grids, settings)
     with using_gpu(model.device), torch.no_grad():
-        found = relevances_for(relevance, scenes, [queries[grid.row] for grid in grids])
+        found = relevances_for(options.relevance, scenes, [queries[grid.row] for grid in grids])
     if groups is not None:
         budgets = shared_budgets(groups, gains_of(found.relevance, grids), options)
     # Where nothing else is said, a picture is read as the processor shows it.
     views = views or [View(grid.frame.image_size, grid.frame) for grid in grids]
-    decisions = attend(views, found.relevance, budgets, options)
-    said = [note for one in found.relevance if isinstance(one, Relevance) for note in one.notes]
-    said += [note for grid in grids for note in options.notes(grid.tokens)]
-    said += [note for one in decisions for note in one.notes]
-    # What a glance encoded was seen at scale 1.
-    scaled = any(one.distance.scale != 1 for one in decisions)
-    realize = {} if scaled else dict(found.realize)
-    allocations = [one.allocation for one in decisions]
-    return PromptPlan(allocations, [plain_map(one) for one in found.relevance], realize, tuple(dict.fromkeys(said)))
+    return PromptPlan.of(views, found, budgets, options)
 
 
 def scenes_of(prompt: PicturePrompt, grids: Sequence[VisualGrid], settings: Settings) -> list[Scene]:

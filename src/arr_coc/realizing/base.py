@@ -21,12 +21,14 @@ from ..attending.frame import Frame
 from ..attending.leaves import check_grid
 from ..core.arrays import Array
 from ..core.errors import InputError
-from ..core.values import Allocation
+from ..core.values import Allocation, Relevance
+from ..decide import View, attend, plain_map
+from ..knowing.registry import Maps
 from ..options import Options
 
 if TYPE_CHECKING:
     import torch
-    from transformers import PreTrainedModel, ProcessorMixin, Qwen3VLProcessor
+    from transformers import PreTrainedModel, ProcessorMixin
 
     from ..knowing.scene import RelevanceSource
 
@@ -47,10 +49,8 @@ OVERRIDES = ("budget", "strategy", "total", "ocr", "allocation", "relevance", "w
 
 # A prompt as a processor gives it: tensors, mostly, by name.
 Inputs = Mapping[str, Any]
-# What a prompt with ready-made visual tokens consists of.
-PROMPT_KEYS = ("input_ids", "attention_mask", "position_ids", "token_type_ids", "mm_encoder_outputs")
 # Ready-made visual tokens are handed to a model by `mm_encoder_outputs`, which came with this release.
-ATTACH_TRANSFORMERS, EYE_TRANSFORMERS = "5.18.0", "5.17.0"
+TRANSFORMERS = "5.18.0"
 
 
 @dataclass(frozen=True)
@@ -81,6 +81,18 @@ class PromptPlan:
     relevance: list[object] | None
     options: dict[str, Any]
     notes: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, views: Sequence[View], known: Maps, tokens: Sequence[int], options: Options) -> PromptPlan:
+        """Decide where the tokens of pictures go whose relevance is known. tokens: what each may cost."""
+        decisions = attend(views, known.relevance, tokens, options)
+        notes = [note for one in known.relevance if isinstance(one, Relevance) for note in one.notes]
+        notes += [note for view in views for note in options.notes(view.frame.full)]
+        notes += [note for one in decisions for note in one.notes]
+        # What a glance encoded was seen at scale 1.
+        realize = {} if any(one.distance.scale != 1 for one in decisions) else dict(known.realize)
+        maps: list[object] = [plain_map(one) for one in known.relevance]
+        return cls([one.allocation for one in decisions], maps, realize, tuple(dict.fromkeys(notes)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -195,26 +207,8 @@ class Backbone(ABC):
         encoder's output from a glance.
         """
 
-    def read_prompt(self, model: PreTrainedModel, realized: Realized) -> None:
-        """Run the language model over a shortened prompt once, for its attention alone."""
-        # Not by calling the model: what is attached to it would foveate again.
-        given = {name: realized.inputs[name] for name in PROMPT_KEYS if name in realized.inputs}
-        model.forward(**given, use_cache=False, logits_to_keep=1)
-
     def image_token_id(self, model: PreTrainedModel) -> int:
         return int(model.config.image_token_id)
-
-
-def require_transformers(what: str, minimum: str) -> None:
-    """Refuse a transformers release that is too old. what: is wanted of it, like "attaching to qwen3_vl"."""
-    import transformers
-    from packaging.version import Version
-
-    if Version(transformers.__version__) < Version(minimum):
-        raise InputError(
-            f"{what} needs transformers >= {minimum}, found {transformers.__version__}: upgrade it, "
-            f"pip install -U 'transformers>={minimum}'"
-        )
 
 
 def wrappers(model: Any) -> list[Any]:
@@ -242,6 +236,9 @@ def check_processor(processor: object) -> None:
 
 def backbone_for(model: PreTrainedModel) -> Backbone:
     """The adapter of this model's family; the model is the whole stock model, with its language head."""
+    import transformers
+    from packaging.version import Version
+
     if isinstance(model, str | PathLike):
         raise InputError(f"{str(model)!r} is a name, not a model; load it first: …from_pretrained({str(model)!r})")
     if hasattr(model, "image_processor") and hasattr(model, "tokenizer"):
@@ -255,6 +252,11 @@ def backbone_for(model: PreTrainedModel) -> Backbone:
     if not hasattr(model, "generate"):
         raise InputError(
             f"{type(model).__name__} has no language head; load the …ForConditionalGeneration class of {model_type}"
+        )
+    if Version(transformers.__version__) < Version(TRANSFORMERS):
+        raise InputError(
+            f"{model_type} needs transformers >= {TRANSFORMERS}, found {transformers.__version__}: upgrade it, "
+            f"pip install -U 'transformers>={TRANSFORMERS}'"
         )
     return adapter(model_type)
 
@@ -279,44 +281,3 @@ def require_pictures(backbone: Backbone, inputs: Inputs) -> None:
             f"this prompt holds no picture (none of {', '.join(backbone.picture_keys)} was given), so there is nothing "
             f"to allocate; call the model without {', '.join(OVERRIDES)}"
         )
-
-
-def load_processor(name: str | PathLike[str], **options: object) -> Any:
-    """The processor of a model on the hub or in a folder.
-
-    The stock class of Qwen3-VL wants a video processor, which needs torchvision; where that is missing, the same class
-    is built from the tokenizer and the image processor alone. Pictures are treated the same either way.
-    """
-    from transformers import AutoImageProcessor, AutoProcessor, AutoTokenizer
-
-    try:
-        return AutoProcessor.from_pretrained(name, **options)
-    except (ImportError, AttributeError) as error:
-        if "orchvision" not in str(error) and "video" not in str(error).lower():
-            raise
-    tokenizer: Any = AutoTokenizer.from_pretrained(name, **options)
-    return picture_processor(AutoImageProcessor.from_pretrained(name, **options), tokenizer, tokenizer.chat_template)
-
-
-def picture_processor(pictures: object, tokenizer: object, template: object) -> Qwen3VLProcessor:
-    """The stock processor of an image processor and a tokenizer, without one for videos."""
-    made = _picture_class()
-    return made(image_processor=pictures, tokenizer=tokenizer, video_processor=None, chat_template=template)
-
-
-@cache
-def _picture_class() -> type[Qwen3VLProcessor]:
-    """Made when it is first needed, because its parent is transformers'; it is pickled by what it is made of."""
-    from transformers import Qwen3VLProcessor
-
-    class PictureProcessor(Qwen3VLProcessor):
-        def check_argument_for_proper_class(self, argument_name: str, argument: object) -> object:
-            # The stock check looks the video processor's class up in a table that torchvision would have filled.
-            if argument_name == "video_processor":
-                return type(argument)
-            return super().check_argument_for_proper_class(argument_name, argument)
-
-        def __reduce__(self) -> tuple[object, tuple[object, ...]]:
-            return picture_processor, (self.image_processor, self.tokenizer, self.chat_template)
-
-    return PictureProcessor

@@ -39,6 +39,17 @@ def model_folder(name: str | Path) -> Path:
     return folder
 
 
+def log_odds(sureness: float, least: float = 1e-3) -> float:
+    """The natural logarithm of the odds of a probability, kept this far from 0 and 1."""
+    sure = min(max(sureness, least), 1 - least)
+    return math.log(sure / (1 - sure))
+
+
+def logistic(odds: float) -> float:
+    """The probability whose odds have this logarithm."""
+    return 1 / (1 + math.exp(-odds))
+
+
 @dataclass(frozen=True)
 class PlaceDoubt:
     """A text may be read well at the wrong place: how sure an answer is, given how sure the scorer was of the place.
@@ -59,9 +70,7 @@ class PlaceDoubt:
             >>> round(sure.sureness(0.95, 0.8), 2), round(sure.sureness(0.95, 0.4), 2)
             (0.89, 0.7)
         """
-        within = min(max(confidence, 1e-6), 1 - 1e-6)
-        logit = self.slope * math.log(within / (1 - within)) + self.peak * peak + self.offset
-        return 1 / (1 + math.exp(-logit))
+        return logistic(self.slope * log_odds(confidence, 1e-6) + self.peak * peak + self.offset)
 
 
 @dataclass(frozen=True)

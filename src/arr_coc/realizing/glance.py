@@ -14,10 +14,10 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
 from threading import Lock
@@ -41,6 +41,8 @@ FLAT = 0.05  # what flat ground keeps, beside the picture's most detailed cell a
 # The coarse view has at least this share of the picture's tokens. Without known heads all are read of the layers
 # between these shares of the depth.
 LEAST_SHARE, FIRST_LAYER = 1 / 16, 0.25
+# What a prompt with ready-made visual tokens consists of.
+PROMPT_KEYS = ("input_ids", "attention_mask", "position_ids", "token_type_ids", "mm_encoder_outputs")
 
 
 @dataclass(frozen=True)
@@ -107,14 +109,10 @@ def view_levels(grids: Sequence[VisualGrid], glance: Glance, tiled: bool = False
     for members in whole_pictures(grids, tiled):
         parts = [grids[number] for number in members]
         wanted = max(glance.least, LEAST_SHARE * sum(grid.tokens for grid in parts))
-        deepest = max(coarsest[number] for number in members)
-        sizes = {
-            level: sum((-(-grid.rows >> level)) * (-(-grid.cols >> level)) for grid in parts)
-            for level in range(1, deepest + 1)
-        }
-        level = max((level for level, count in sizes.items() if count >= wanted), default=1)
-        for number in members:
-            levels[number] = min(level, coarsest[number])
+        for level in range(1, 1 + max(coarsest[number] for number in members)):
+            if sum((-(-grid.rows >> level)) * (-(-grid.cols >> level)) for grid in parts) >= wanted:
+                for number in members:
+                    levels[number] = min(level, coarsest[number])
     return levels
 
 
@@ -148,9 +146,11 @@ def read_view(
     if cells is None:  # leaves stand in the prompt as they were allocated
         cells = cells_of_levels([(grid.rows, grid.cols) for grid in grids], levels)
     with reading_attention(model, torch.stack([last, behind], 1), keys, layers) as record:
-        backbone.read_prompt(model, realized)
-    numbers = tuple(sorted(record.weights))
-    weights = torch.stack([record.weights[number] for number in numbers], 1)
+        # Not by calling the model: what is attached to it would foveate again.
+        given = {name: realized.inputs[name] for name in PROMPT_KEYS if name in realized.inputs}
+        model.forward(**given, use_cache=False, logits_to_keep=1)
+    numbers = tuple(sorted(record))
+    weights = torch.stack([record[number] for number in numbers], 1)
     return GlanceView(weights, numbers, visual.gather(1, keys), cells, realized.notes.get("known"))
 
 
@@ -242,18 +242,8 @@ def cells_of_levels(grids: Sequence[tuple[int, int]], levels: Sequence[int]) -> 
 READING = "arr_coc_reading"
 
 
-@dataclass
-class AttentionRecord:
-    """modules: those that are read, with the number of their layer. queries: (B, Q) int64, the columns that look. keys:
-    (B, K) int64, those that are looked at. weights: by layer, (B, heads, Q, K) float32."""
-
-    modules: dict[nn.Module, int]
-    queries: Tensor
-    keys: Tensor
-    weights: dict[int, Tensor] = field(default_factory=dict)
-
-
-_open: ContextVar[AttentionRecord | None] = ContextVar("arr_coc_attention_record", default=None)
+# What writes down the weights of one module, where the caller's context reads them.
+_open: ContextVar[Callable[..., None] | None] = ContextVar("arr_coc_attention_record", default=None)
 # id of a configuration that is being read → its own attention. One thread reads at a time.
 _own: dict[int, str] = {}
 _reading = Lock()
@@ -280,13 +270,23 @@ def attention_modules(model: PreTrainedModel, layers: Iterable[int] | None = Non
 @contextmanager
 def reading_attention(
     model: PreTrainedModel, queries: Tensor, keys: Tensor, layers: Iterable[int] | None = None
-) -> Generator[AttentionRecord]:
-    """Inside this block the next forward of the language model writes down its attention, layer by layer."""
+) -> Generator[dict[int, Tensor]]:
+    """Inside this block the next forward of the language model writes down its attention, layer by layer.
+
+    queries: (B, Q) int64, the columns that look. keys: (B, K) int64, those that are looked at. Yields the weights by
+    layer, (B, heads, Q, K) float32.
+    """
     from transformers import AttentionInterface, AttentionMaskInterface
 
     AttentionInterface.register(READING, _attend)  # adds a name; what is there stays as it is
     AttentionMaskInterface.register(READING, _mask)
-    record = AttentionRecord(attention_modules(model, layers), queries, keys)
+    modules, weights = attention_modules(model, layers), dict[int, Tensor]()
+
+    def record(module: nn.Module, *states: Any, scaling: float | None = None, is_causal: bool | None = None) -> None:
+        if module in modules:
+            causal = getattr(module, "is_causal", True) if is_causal is None else is_causal
+            weights[modules[module]] = attention_weights(*states, scaling, causal, queries, keys)
+
     found = (getattr(module, "config", None) for module in language_model(model).modules())
     configs = {id(config): config for config in found if hasattr(config, "_attn_implementation_internal")}
     with _reading:
@@ -295,7 +295,7 @@ def reading_attention(
         try:
             for config in configs.values():  # of this one alone, not of configurations inside it
                 config._attn_implementation_internal = READING
-            yield record
+            yield weights
         finally:
             _open.reset(token)
             for number, config in configs.items():
@@ -320,12 +320,8 @@ def _attend(
         if name not in ALL_ATTENTION_FUNCTIONS:  # every family brings its own eager one
             eager = import_module(type(module).__module__).eager_attention_forward
             return eager(module, query, key, value, attention_mask, **how)
-    elif module in record.modules:
-        causal = how.get("is_causal")
-        causal = getattr(module, "is_causal", True) if causal is None else causal
-        asked = (record.queries, record.keys)
-        weights = attention_weights(query, key, attention_mask, how.get("scaling"), causal, *asked)
-        record.weights[record.modules[module]] = weights
+    else:
+        record(module, query, key, attention_mask, scaling=how.get("scaling"), is_causal=how.get("is_causal"))
     return ALL_ATTENTION_FUNCTIONS[name](module, query, key, value, attention_mask, **how)
 
 

@@ -28,7 +28,7 @@ from ..core.errors import InputError
 from ..core.values import Allocation
 from .base import Backbone, Inputs, Realized, VisualGrid, check_allocations
 from .patches import denormalize
-from .query import pack, padding_side, shortened, take
+from .query import mask_of, pack, padding_side, shortened, take
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, ProcessorMixin
@@ -136,12 +136,7 @@ class MergingBackbone(Backbone):
         self, model: PreTrainedModel, inputs: Inputs, plan: MergePlan, encoded: object, merged: Tensor
     ) -> Realized:
         """The shortened prompt around the merged tokens (K, D), which stand in a copy of the encoder's output."""
-        input_ids, placeholder, mask = (
-            inputs["input_ids"],
-            self.placeholders(model, inputs),
-            inputs.get("attention_mask"),
-        )
-        mask = torch.ones_like(input_ids) if mask is None else mask
+        placeholder, mask = self.placeholders(model, inputs), mask_of(inputs)
         keep = mask.bool() & ~placeholder
         stays = torch.zeros(plan.length, dtype=torch.bool)
         stays[first_members(plan)] = True

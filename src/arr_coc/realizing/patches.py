@@ -118,13 +118,6 @@ def unpatchify(
     return pictures
 
 
-def _stacks(pictures: Pictures) -> list[tuple[list[int], Tensor]]:
-    """Pictures of one size stacked (B, C, H, W), with their numbers."""
-    if isinstance(pictures, Tensor):
-        return [(list(range(len(pictures))), pictures)]
-    return [([number], one[None]) for number, one in enumerate(pictures)]
-
-
 def denormalize(pixels: Tensor, processor: ProcessorMixin) -> Tensor:
     """(…, 3, H, W) as the encoder sees them -> float32 in [0, 1]."""
     image_processor = getattr(processor, "image_processor", processor)
@@ -140,9 +133,10 @@ def mip_pyramid(pictures: Pictures, levels: int, cell: int = 32, patch_size: int
     """Levels 0 … levels-1 of all pictures, each level the 2×2 average of the one below; edges are replicated."""
     start, height, width = (np.zeros((len(pictures), levels), dtype=np.int64) for _ in range(3))
     tables: list[Tensor] = []
-    filled, channels = 0, 0
-    for members, plane in _stacks(pictures):
-        channels = plane.shape[1]
+    filled, first = 0, 0
+    for plane in [pictures] if isinstance(pictures, Tensor) else [one[None] for one in pictures]:
+        members = np.arange(first, first + len(plane))
+        first += len(plane)
         for level in range(levels):
             if level:
                 # Canvas sides are multiples of the cell, so padding to even only happens beyond level log2(cell).
@@ -151,11 +145,11 @@ def mip_pyramid(pictures: Pictures, levels: int, cell: int = 32, patch_size: int
             tables.append(padded.reshape(-1, patch_size))
             runs = padded.shape[3] // patch_size
             height[members, level], width[members, level] = padded.shape[2], runs
-            start[members, level] = filled + np.arange(len(members)) * channels * padded.shape[2] * runs
+            start[members, level] = filled + np.arange(len(members)) * padded.shape[1] * padded.shape[2] * runs
             filled += len(tables[-1])
     rows = torch.cat(tables)
     layout = torch.from_numpy(np.stack([start, height, width])).to(rows.device, non_blocking=True)
-    return PatchPyramid(rows, layout[0], layout[1], layout[2], cell, channels)
+    return PatchPyramid(rows, *layout, cell, pictures[0].shape[0])
 
 
 def gather_leaf_patches(
@@ -169,8 +163,6 @@ def gather_leaf_patches(
     size, device = pyramid.patch_size, pyramid.rows.device
     leaves = leaves.to(device)
     if owner is None:
-        if leaves.ndim != 3:
-            raise InputError(f"leaves must be (batch, leaves, 3) where no owner is given, got {tuple(leaves.shape)}")
         owner = torch.arange(len(leaves), device=device)[:, None].expand(leaves.shape[:2]).flatten()
     row, col, level = leaves.reshape(-1, 3).unbind(1)
     owner = owner.to(device)

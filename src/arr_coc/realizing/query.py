@@ -1,5 +1,5 @@
-"""Prompts as tokens: where the last user turn is, how to put another question there, and how to shorten a prompt to the
-tokens that its pictures keep."""
+"""Prompts as tokens: the processor that writes them, where the last user turn is, how to put another question there,
+and how to shorten a prompt to the tokens that its pictures keep."""
 
 from __future__ import annotations
 
@@ -9,63 +9,75 @@ from typing import TYPE_CHECKING, Any, Literal
 import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
+from transformers import AutoImageProcessor, AutoProcessor, AutoTokenizer, Qwen3VLProcessor
 
 from .base import Backbone, Inputs
 
 if TYPE_CHECKING:
+    from os import PathLike
+
     from transformers import PreTrainedModel, ProcessorMixin
 
 
-def find_sequence(ids: Tensor, wanted: Sequence[int]) -> Tensor:
-    """Where a run of tokens begins. ids: (B, L). Returns (B, L) bool."""
-    found = torch.zeros_like(ids, dtype=torch.bool)
-    if 0 < len(wanted) <= ids.shape[1]:
-        windows = ids.unfold(1, len(wanted), 1)
-        found[:, : windows.shape[1]] = (windows == torch.tensor(wanted, device=ids.device)).all(-1)
-    return found
+class PictureProcessor(Qwen3VLProcessor):
+    """The stock processor without one for videos, which needs torchvision."""
+
+    def check_argument_for_proper_class(self, argument_name: str, argument: object) -> object:
+        # The stock check looks the video processor's class up in a table that torchvision would have filled.
+        if argument_name == "video_processor":
+            return type(argument)
+        return super().check_argument_for_proper_class(argument_name, argument)
 
 
-def last_turn(ids: Tensor, valid: Tensor, starts: Sequence[Sequence[int]], ends: Sequence[Sequence[int]]) -> Tensor:
-    """The tokens after the last of the `starts` and before the first of the `ends` that follows it.
-
-    ids: (B, L). valid: (B, L) bool. Returns (B, L) bool; a row without a start counts as one turn.
-    """
-    place = torch.arange(ids.shape[1], device=ids.device)
-    opened = torch.zeros(len(ids), dtype=torch.int64, device=ids.device)
-    for start in starts:
-        found = find_sequence(ids, start) & valid
-        opened = opened.maximum(torch.where(found, place + len(start), 0).amax(1))
-    closing = torch.zeros_like(valid)
-    for end in ends:
-        closing |= find_sequence(ids, end)
-    closing &= valid & (place >= opened[:, None])
-    closed = torch.where(closing, place, ids.shape[1]).amin(1)
-    return valid & (place >= opened[:, None]) & (place < closed[:, None])
+def load_processor(name: str | PathLike[str]) -> Any:
+    """The processor of a model on the hub or in a folder; where torchvision is missing, a `PictureProcessor`."""
+    try:
+        return AutoProcessor.from_pretrained(name)
+    except (ImportError, AttributeError) as error:
+        if "orchvision" not in str(error) and "video" not in str(error).lower():
+            raise
+    tokenizer: Any = AutoTokenizer.from_pretrained(name)
+    images = AutoImageProcessor.from_pretrained(name)
+    return PictureProcessor(images, tokenizer, None, chat_template=tokenizer.chat_template)
 
 
-def question_mask(backbone: Backbone, processor: ProcessorMixin, inputs: Inputs) -> Tensor:
-    """(B, L) bool: the tokens of the last user turn that are words, not pictures or markers."""
-    tokenizer = processor.tokenizer
-    ids, mask = inputs["input_ids"], inputs.get("attention_mask")
-    valid = torch.ones_like(ids, dtype=torch.bool) if mask is None else mask.bool()
+def question_places(backbone: Backbone, tokenizer: Any, ids: Sequence[int]) -> list[int]:
+    """Where the words of the last user turn stand in a prompt without padding, not its pictures or markers; a prompt
+    without turns is one question."""
 
-    def encode(text: str) -> list[int]:
-        return tokenizer.encode(text, add_special_tokens=False)
+    def places(text: str) -> list[tuple[int, int]]:
+        wanted = tokenizer.encode(text, add_special_tokens=False)
+        starts = (place for place, one in enumerate(ids) if wanted and one == wanted[0])
+        spans = ((place, place + len(wanted)) for place in starts)
+        return [(start, end) for start, end in spans if ids[start:end] == wanted]
 
     # With its line break, too: a tokenizer may have one token for both, and then the role alone is nowhere to be found.
-    starts = [encode(backbone.turn_start + ending) for ending in ("", "\n")]
-    turn = last_turn(ids, valid, starts, [encode(end) for end in backbone.turn_ends])
+    first = max((end for ending in ("", "\n") for _, end in places(backbone.turn_start + ending)), default=0)
+    last = min((place for end in backbone.turn_ends for place, _ in places(end) if place >= first), default=len(ids))
     # The token for what the alphabet lacks is listed as special, but it stands where the user wrote something.
-    special = sorted({*tokenizer.all_special_ids} - {tokenizer.unk_token_id})
-    return turn & ~torch.isin(ids, torch.tensor(special, device=ids.device))
+    special = {*tokenizer.all_special_ids} - {tokenizer.unk_token_id}
+    return [place for place in range(first, last) if ids[place] not in special]
+
+
+def mask_of(inputs: Inputs) -> Tensor:
+    """The attention mask of a prompt, (B, L); without one nothing is padded."""
+    mask = inputs.get("attention_mask")
+    return torch.ones_like(inputs["input_ids"]) if mask is None else mask
+
+
+def columns_of(inputs: Inputs) -> list[Tensor]:
+    """The columns of each row that are not padding."""
+    return [torch.nonzero(row).flatten() for row in mask_of(inputs)]
 
 
 def find_questions(backbone: Backbone, processor: ProcessorMixin, inputs: Inputs) -> list[str]:
     """The question of every row, as text."""
-    mask = question_mask(backbone, processor, inputs)
-    lengths = mask.sum(1).tolist()
-    words = inputs["input_ids"][mask].split(lengths)
-    return [text.strip() for text in processor.tokenizer.batch_decode(words, skip_special_tokens=False)]
+    tokenizer, found = processor.tokenizer, []
+    for row, columns in zip(inputs["input_ids"], columns_of(inputs), strict=True):
+        ids = row[columns].tolist()
+        words = [ids[place] for place in question_places(backbone, tokenizer, ids)]
+        found.append(tokenizer.decode(words, skip_special_tokens=False).strip())
+    return found
 
 
 def with_questions(
@@ -79,21 +91,20 @@ def with_questions(
     asked = find_questions(backbone, processor, inputs)
     if all(_same(one, other) for one, other in zip(asked, queries, strict=True)):
         return inputs
-    ids, mask = inputs["input_ids"], inputs.get("attention_mask")
-    valid = torch.ones_like(ids) if mask is None else mask
-    words, visual, outside = question_mask(backbone, processor, inputs), ids == image, ids.shape[1]
-    behind, before = words & (visual.flip(1).cumsum(1).flip(1) == 0), words & (visual.cumsum(1) == 0)
-    words = torch.where(behind.any(1, keepdim=True), behind, before)
+    ids, outside = inputs["input_ids"], inputs["input_ids"].shape[1]
     rows: list[Tensor] = []  # where each token of a new row comes from: a column of the old one, or -1 - token
-    for row, query in enumerate(queries):
-        columns = torch.nonzero(valid[row]).flatten()
+    for row, columns, known, query in zip(ids, columns_of(inputs), asked, queries, strict=True):
+        shown = torch.nonzero(row[columns] == image).flatten().tolist() or [outside]
+        words = question_places(backbone, processor.tokenizer, row[columns].tolist())
+        words = [place for place in words if place > shown[-1]] or [place for place in words if place < shown[0]]
         spelled = processor.tokenizer.encode(query, add_special_tokens=False)
-        if not _same(asked[row], query) and spelled and bool(words[row].any()):
-            last = int(torch.nonzero(words[row]).max())
-            stays = columns[~words[row][columns]]
-            fresh = -1 - torch.tensor(spelled, device=ids.device)
-            columns = torch.cat([stays[stays < last], fresh, stays[stays > last]])
+        if words and spelled and not _same(known, query):
+            stays = torch.ones_like(columns, dtype=torch.bool)
+            stays[words] = False
+            before, behind = columns[: words[-1]][stays[: words[-1]]], columns[words[-1] + 1 :]
+            columns = torch.cat([before, -1 - torch.tensor(spelled, device=ids.device), behind])
         rows.append(columns)
+    valid = mask_of(inputs)
     source = pad_sequence(rows, batch_first=True, padding_value=outside, padding_side=padding_side(valid))
     known = (source >= 0) & (source < outside)
     along = {

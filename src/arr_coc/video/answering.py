@@ -104,7 +104,7 @@ def side_by_side(frames: Sequence[np.ndarray], allocations: Sequence[Allocation]
 def _from_video(eye: Eye, watched: Watched, frames: Sequence[np.ndarray], longest: int) -> Answer:
     import torch
 
-    from ..answering.decoding import Sureness
+    from ..answering.decoding import Sureness, generated
     from ..realizing.qwen3_vl.video import video_backbone, video_inputs
 
     started = perf_counter()
@@ -117,14 +117,11 @@ def _from_video(eye: Eye, watched: Watched, frames: Sequence[np.ndarray], longes
     inputs = {name: value.to(eye.model.device) for name, value in inputs.items()}
     with torch.inference_mode():
         realized = backbone.realize(eye.model, inputs, allocations)
-        encoded = perf_counter()
-        output = eye.model.generate(
-            **realized.inputs, max_new_tokens=longest, do_sample=False, return_dict_in_generate=True, output_logits=True
-        )
-    said, sureness = output.sequences[:, realized.inputs["input_ids"].shape[1] :], Sureness(eye.temperature)
-    for ids, logits in zip(said.unbind(1), output.logits, strict=True):
-        sureness.add(ids, logits.float())
-    text = eye.processor.tokenizer.decode(said[0], skip_special_tokens=True).strip()
+    encoded, ids, sureness = perf_counter(), [], Sureness(eye.calibration.temperature)
+    for step in generated(eye.model, realized.inputs, longest):
+        sureness.add(*step)
+        ids.append(int(step.ids[0]))
+    text = eye.processor.tokenizer.decode(ids, skip_special_tokens=True).strip()
     uncertainty = 1.0 - sureness.row(0)["confidence"]
     passes = tuple(Pass(allocation, allocation.tokens) for allocation in allocations)
     last = replace(passes[-1], text=text, uncertainty=uncertainty)

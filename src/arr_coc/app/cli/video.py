@@ -60,9 +60,9 @@ def command(given: VideoCommand) -> None:
 
         check_model(given.model)
         eye = Eye.from_pretrained(given.model, device=options.device)
-        options, scorer, images = options.default(grip=eye.grip), eye.scorer, eye.processor.image_processor
+        options, scorer, images = options.default(grip=eye.engine.grip), eye.scorer, eye.processor.image_processor
         if not hasattr(images, "merge_size"):
-            raise InputError(f"{eye.name} does not take frames in whole tokens; answer with mini or a Qwen3-VL")
+            raise InputError(f"{eye.engine.name} does not take frames in whole tokens; answer with mini or a Qwen3-VL")
         cell = images.patch_size * images.merge_size
     with open_film(given.clip, given.every, given.frames, multiple=cell) as film:
         with progress(film.frames, "watching", hidden=given.as_json) as advance:

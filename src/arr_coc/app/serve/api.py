@@ -189,7 +189,7 @@ def build_api(
 
     budget: of requests that give none.
     """
-    limits, name, metrics = engine.limits, engine.eye.name, Metrics(engine)
+    limits, name, metrics = engine.limits, engine.eye.engine.name, Metrics(engine)
     engine.observe = metrics.batches.observe
 
     @asynccontextmanager

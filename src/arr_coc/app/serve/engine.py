@@ -23,7 +23,6 @@ from typing import TYPE_CHECKING, TypeVar
 from ...answering.chat import ChatLook
 from ...answering.decoding import Spelling, Sureness, is_lean, steps
 from ...answering.eye import Eye
-from ...answering.light import prompt_ids
 from ...core.answer import Answer
 from ...core.errors import InputError, Stopped, check_stop, stopping
 from ...core.values import timed
@@ -268,11 +267,11 @@ class Engine(threading.Thread):
         eye, seconds = self.eye, {}
         with timed(seconds, "encode"):
             realized = eye.engine.realize(joined([row.looked for row in rows]))
-        visual = realized.inputs["input_ids"] == eye.backbone.image_token_id(eye.model)
+        visual = realized.inputs["input_ids"] == eye.engine.backbone.image_token_id(eye.model)
         counts = visual.sum(1).tolist(), (realized.index >= 0).sum(1).tolist()
         for row, tokens, prompt in zip(rows, *counts, strict=True):
             row.spent, row.prompt, row.batch = tokens, prompt, batch
-        sureness = Sureness(eye.temperature)
+        sureness = Sureness(eye.calibration.temperature)
         started = perf_counter()
         most = max(row.job.asked.options.max_new_tokens for row in rows)
         speaking = steps(eye.model, realized, most, eye.engine.graphs)
@@ -310,8 +309,8 @@ class QuickEngine(Engine):
         (row,), engine = rows, self.eye.engine
         with stopping(lambda: row.job.over):
             speaking, row.spent = engine.speak(row.looked, row.job.asked.options.max_new_tokens)
-            row.prompt = len(prompt_ids(engine.folder, row.looked.inputs["query"], row.spent))
-            sureness, started = Sureness(self.eye.temperature), perf_counter()
+            row.prompt = len(engine.prompt_ids(row.looked.inputs["query"], row.spent))
+            sureness, started = Sureness(self.eye.calibration.temperature), perf_counter()
             for step in speaking:
                 check_stop()
                 sureness.add(*step)

@@ -14,8 +14,8 @@ from ...core.values import Allocation
 from ..base import Backbone, Inputs, Realized, VisualGrid, VisualTokens, check_allocations
 from ..patches import LeafBatch, denormalize, unpatchify
 from ..positions import placeholder_owner
-from ..query import pack, padding_side, shortened
-from .encode import foveate, leaf_positions, run_language_model
+from ..query import mask_of, pack, padding_side, shortened
+from .encode import foveate, leaf_positions
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, ProcessorMixin
@@ -79,8 +79,7 @@ class Qwen3VL(Backbone):
         """The prompt with one placeholder per leaf; text keeps the positions it has around the full picture."""
         ids, image = inputs["input_ids"], self.image_token_id(model)
         device = ids.device
-        mask = inputs.get("attention_mask")
-        mask = torch.ones_like(ids) if mask is None else mask
+        mask = mask_of(inputs)
         counts = torch.tensor(batch.counts, device=device)
         owner, rank = placeholder_owner(ids == image, batch.grid.to(device).prod(1))
         keep = mask.bool() & ((owner < 0) | (rank < counts[owner.clamp_min(0)]))
@@ -105,11 +104,6 @@ class Qwen3VL(Backbone):
         }
         notes = {"leaves": batch, "tokens": tokens}
         return Realized(prepared, index, next_position, notes)
-
-    def read_prompt(self, model: PreTrainedModel, realized: Realized) -> None:
-        given = realized.inputs
-        prompt = (given["input_ids"], realized.notes["tokens"], given["position_ids"], given["attention_mask"])
-        run_language_model(model, *prompt, use_cache=False)
 
     @classmethod
     def _patch_grids(cls, inputs: Inputs) -> list[tuple[int, int]]:

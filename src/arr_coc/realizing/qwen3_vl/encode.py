@@ -14,17 +14,12 @@ import torch
 from torch import Tensor, nn
 
 from ...core.errors import InputError
-from ..base import PromptPlan, VisualTokens
+from ..base import VisualTokens
 from ..patches import LeafBatch, Pictures, leaf_patches
 from ..positions import language_positions, position_taps, prompt_positions, vision_positions
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
-
-
-# The name of an attention that takes rows of equal length as one batch, where somebody has registered one: the
-# laboratory's trainings and benches do (`arr_coc_lab.classic.walks`).
-DENSE = "arr_coc_dense"
 
 
 @dataclass(frozen=True)
@@ -60,22 +55,15 @@ def row_boundaries(tower: nn.Module, lengths: Sequence[int], device: torch.devic
     return {"cu_seqlens": boundaries}
 
 
-def encode_leaves(model: PreTrainedModel, patches: Tensor, batch: LeafBatch, **attention: object) -> VisualTokens:
+def encode_leaves(model: PreTrainedModel, patches: Tensor, batch: LeafBatch) -> VisualTokens:
     """Run the vision tower on mixed-resolution patches with their true positions.
 
-    patches: (M·merge², C·T·P·P) from `gather_leaf_patches`, leaves in the order of the batch. Pictures and their parts
-    do not see each other. Where the tower attends by DENSE, a batch of equal counts runs as one row.
-    attention: for an attention of the caller's own, which then gets all pictures in one row.
+    patches: (M·merge², C·T·P·P) from `gather_leaf_patches`, leaves in the order of the batch. Pictures do not see each
+    other.
     """
-    tower, unit = model.model.visual, model.model.visual.spatial_merge_unit
+    tower = model.model.visual
     places = PatchPlaces.of(tower, batch.leaves, batch.grid[batch.owner])
-    lengths = [count * unit for count in batch.counts if count]
-    extra: dict[str, object] = dict(attention)
-    if attention:
-        lengths = [sum(lengths)]
-    elif tower.config._attn_implementation == DENSE and len(set(lengths)) == 1:
-        extra["segments"] = len(lengths)
-        lengths = [sum(lengths)]
+    lengths = [count * tower.spatial_merge_unit for count in batch.counts]
     output = tower(
         patches.to(tower.dtype),
         grid_thw=None,
@@ -84,7 +72,6 @@ def encode_leaves(model: PreTrainedModel, patches: Tensor, batch: LeafBatch, **a
         interp_weights=places.weights,
         return_dict=True,
         **row_boundaries(tower, lengths, patches.device),
-        **extra,
     )
     return VisualTokens(output.pooler_output, tuple(output.deepstack_features))
 
@@ -107,16 +94,6 @@ def foveate(
     return encode_leaves(model, patches, batch) if tower is None else tower(patches, batch)
 
 
-def join_plans(plans: Sequence[PromptPlan]) -> PromptPlan:
-    """Join the plans of prompts that become rows of one batch, foveated before its encoder."""
-    maps = [plan.relevance for plan in plans]
-    return PromptPlan(
-        [allocation for plan in plans for allocation in plan.allocations],
-        None if any(one is None for one in maps) else [item for one in maps for item in one or ()],
-        plans[0].options,
-    )
-
-
 def leaf_positions(
     input_ids: Tensor, batch: LeafBatch, image_token_id: int, attention_mask: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
@@ -133,16 +110,10 @@ def run_language_model(
     tokens: VisualTokens,
     position_ids: Tensor,
     attention_mask: Tensor | None = None,
-    *,
-    placeholder: int | None = None,
     **arguments: object,
 ) -> Any:
-    """The language model on a prompt with one placeholder per visual token. input_ids: (B, L). Returns its output.
-
-    placeholder: the token that stands for visual ones, a picture's unless given.
-    """
-    core = model.model
-    visual = input_ids == (model.config.image_token_id if placeholder is None else placeholder)
+    """The language model on a prompt with one placeholder per visual token. input_ids: (B, L). Returns its output."""
+    core, visual = model.model, input_ids == model.config.image_token_id
     if int(visual.sum()) != len(tokens.embeds):
         raise InputError(
             f"the prompt holds {int(visual.sum())} picture placeholders for {len(tokens.embeds)} visual tokens; "

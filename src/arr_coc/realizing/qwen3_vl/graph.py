@@ -1,4 +1,5 @@
-"""One picture at a time on a GPU: the vision tower, the prompt and the step of an answer as CUDA graphs.
+"""A stock Qwen3-VL that answers step by step: prompts in rows (`StockSpeaker`), or one picture at a time on a GPU, its
+vision tower, its prompt and the step of its answer as CUDA graphs.
 
 At batch 1 launching kernels takes longer than running them. An exact budget makes graphs possible: whatever the
 question, the picture becomes the same number of patches and of visual tokens, so that a few recordings serve all. A
@@ -10,16 +11,16 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from threading import Lock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ...core.modules import Recordings
+from ...core.modules import Recordings, using_gpu
 from ..base import DecodingStep, LeafPrompt
 from ..patches import LeafBatch
-from .encode import VisualTokens, encode_leaves
+from .encode import VisualTokens, encode_leaves, run_language_model
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -27,6 +28,54 @@ if TYPE_CHECKING:
 BUCKET = 32  # prompts are padded to a multiple of this
 CACHE_BUCKET = 256  # and caches of fixed length to a multiple of that
 MOST_GRAPHS = 8  # of each kind
+
+
+def next_token(model: PreTrainedModel, hidden: Tensor) -> DecodingStep:
+    """The likeliest token after each row of last hidden states (B, 1, D).
+
+    Logits are float32, also where a caller lets everything else run in half precision: confidence hangs on them.
+    """
+    head = model.lm_head
+    with torch.autocast(hidden.device.type, enabled=False):
+        logits = head(hidden.to(head.weight.dtype)).float()[:, 0]
+    return DecodingStep(logits.argmax(-1), logits)
+
+
+class StockSpeaker:
+    """A stock model that has read prompts with one placeholder per visual token, padded on the left."""
+
+    def __init__(self, model: PreTrainedModel, prompt: LeafPrompt) -> None:
+        from transformers import DynamicCache
+
+        ids, tokens, position_ids, after, mask = prompt
+        mask = torch.ones_like(ids) if mask is None else mask
+        self.model, self.cache = model, DynamicCache(config=model.config.get_text_config())
+        how: dict[str, Any] = {"past_key_values": self.cache, "use_cache": True}
+        with using_gpu(ids.device), torch.no_grad():
+            output = run_language_model(model, ids, tokens, position_ids, mask, **how)
+        self.hidden = output.last_hidden_state[:, -1:]
+        # Row 0 counts tokens, the other three say where they are.
+        self.positions = torch.stack([mask.sum(1).to(after), *[after] * 3])[..., None]
+        # Where no row is padded, a single new token sees all there is: nothing needs to be masked while decoding.
+        self.mask = None if bool(mask.all()) else mask
+
+    def begin(self) -> DecodingStep:
+        with torch.no_grad():
+            return next_token(self.model, self.hidden)
+
+    def go_on(self, ids: Tensor) -> DecodingStep:
+        with using_gpu(ids.device), torch.no_grad():
+            if self.mask is not None:
+                self.mask = torch.cat([self.mask, self.mask.new_ones(len(self.mask), 1)], dim=1)
+            output = self.model.model.language_model(
+                inputs_embeds=self.model.get_input_embeddings()(ids[:, None]),
+                attention_mask=self.mask,
+                position_ids=self.positions,
+                past_key_values=self.cache,
+                use_cache=True,
+            )
+        self.hidden, self.positions = output.last_hidden_state, self.positions + 1
+        return self.begin()
 
 
 class Graphs:
@@ -69,22 +118,16 @@ class Graphs:
         embeds, *planes = self.towers.run((counts, levels), encode, *given)
         return VisualTokens(embeds, tuple(planes))
 
-    def read(self, prompt: LeafPrompt) -> tuple[Tensor, Tensor]:
-        """Read one prompt without padding: the last layer at its last token, (1, 1, D), and keys and values (layers, 2,
-        1, heads, L, size of a head)."""
-        ids, tokens, positions, _, _ = prompt
+    def speaker(self, prompt: LeafPrompt, most: int) -> RecordedSpeaker:
+        """Read one prompt without padding and answer it with at most `most` tokens, by a recorded step. One thread at a
+        time, which holds `decoding`."""
+        ids, tokens, positions, following, _ = prompt
         length = ids.shape[1]
         pad = (0, padded_length(length) - length)
         last = torch.full((1,), length - 1, device=ids.device)
         given = (F.pad(ids, pad), F.pad(positions, pad), last, tokens.embeds, *tokens.planes)
         hidden, kept = self.prompts.run("prompt", self._read, *given)
-        return hidden, kept[..., :length, :]
-
-    def speaker(self, prompt: LeafPrompt, most: int) -> RecordedSpeaker:
-        """Read one prompt and answer it with at most `most` tokens, by a recorded step. One thread at a time, which
-        holds `decoding`."""
-        hidden, kept = self.read(prompt)
-        columns = padded_length(kept.shape[4] + most, CACHE_BUCKET)
+        kept, columns = kept[..., :length, :], padded_length(length + most, CACHE_BUCKET)
         if columns not in self.caches:
             while len(self.caches) >= MOST_GRAPHS:
                 self.steps.forget(next(iter(self.caches)))
@@ -92,7 +135,7 @@ class Graphs:
             self.caches[columns] = StepCache(kept, columns)
         self.caches.move_to_end(columns)
         self.caches[columns].fill(kept)
-        return RecordedSpeaker(self, self.caches[columns], hidden, kept.shape[4], prompt.next_position)
+        return RecordedSpeaker(self, self.caches[columns], hidden, length, following)
 
     def _read(self, ids: Tensor, positions: Tensor, last: Tensor, first: Tensor, *planes: Tensor) -> tuple[Tensor, ...]:
         """Hidden states at the last token, and keys and values (layers, 2, 1, heads, L, size of a head)."""
@@ -142,14 +185,14 @@ class RecordedSpeaker:
         self.positions = torch.stack([counted, *[next_position] * 3])[..., None]
 
     def begin(self) -> DecodingStep:
-        return DecodingStep(*self._said(self.hidden))
+        return next_token(self.graphs.model, self.hidden)
 
     def go_on(self, ids: Tensor) -> DecodingStep:
         found = self.graphs.steps.run(len(self.cache.columns), self._step, ids, self.positions, self.place)
         self.place, self.positions = self.place + 1, self.positions + 1
-        return DecodingStep(*found)
+        return found
 
-    def _step(self, ids: Tensor, positions: Tensor, place: Tensor) -> tuple[Tensor, Tensor]:
+    def _step(self, ids: Tensor, positions: Tensor, place: Tensor) -> DecodingStep:
         """The token after `ids` and its logits. Written to the cache at `place`, so that it may be done twice."""
         self.cache.place, language = place, self.graphs.model.model.language_model
         hidden = self.graphs.model.get_input_embeddings()(ids[:, None])
@@ -162,12 +205,7 @@ class RecordedSpeaker:
                 past_key_values=self.cache,
                 position_embeddings=turn,
             )
-        return self._said(language.norm(hidden))
-
-    def _said(self, hidden: Tensor) -> tuple[Tensor, Tensor]:
-        head = self.graphs.model.lm_head
-        logits = head(hidden.to(head.weight.dtype)).float()[:, 0]
-        return logits.argmax(-1), logits
+        return next_token(self.graphs.model, language.norm(hidden))
 
 
 class PromptCache:

@@ -35,40 +35,23 @@ class OnnxQwen3VL:
         try:
             config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
             self.config, self.vision, self.text = config, config["vision_config"], config["text_config"]
-            self._check()
             names = ("model.visual.pos_embed.weight", "model.language_model.embed_tokens.weight")
             self.positions, self.embeddings = stored(folder, *names)
             self.tower, self.speaker = (open_session(folder / name) for name in ("tower.onnx", "speaker.onnx"))
         except (OSError, ValueError, KeyError, RuntimeError) as error:
             raise InputError(f"{folder} cannot be read ({error}); install arr-coc again, or train it again") from error
 
-    def _check(self) -> None:
-        """Refuse what only the stock class knows."""
-        rope, vision_rope = self.text["rope_parameters"], self.vision["rope_parameters"]
-        if self.config.get("model_type") != "qwen3_vl" or vision_rope["rope_type"] != "axial":
-            raise InputError("only a dense Qwen3-VL can be read without torch; load it with Eye.from_pretrained")
-        if rope["rope_type"] != "default" or self.text["hidden_act"] != "silu" or self.text.get("attention_bias"):
-            raise InputError("only the stock class knows all parts of this Qwen3-VL; load it with Eye.from_pretrained")
-
-    @property
-    def merge(self) -> int:
-        return self.vision["spatial_merge_size"]
-
-    @property
-    def cell(self) -> int:
-        """Pixels on the side of a token of level 0."""
-        return self.merge * self.vision["patch_size"]
-
     def see(self, picture: np.ndarray, leaves: np.ndarray) -> VisualTokens:
         """picture: (3, H, W) float32 as the processor normalises it, sides multiples of a cell. leaves: (N, 3) row, col
         and level, in the order of the tokens."""
-        size = self.vision["patch_size"]
-        places = vision_positions(leaves, self.merge).reshape(-1, 2)
+        size, merge = self.vision["patch_size"], self.vision["spatial_merge_size"]
+        places = vision_positions(leaves, merge).reshape(-1, 2)
+        indices, weights = position_taps(places, np.array(picture.shape[1:]) // size, round(len(self.positions) ** 0.5))
         base = self.vision["rope_parameters"]["rope_theta"]
         angles = axial_angles(places, rotary_speeds(base, self.vision["hidden_size"] // self.vision["num_heads"] // 2))
         feed = {
-            "patches": leaf_patches(picture, leaves, self.merge, size, self.vision["temporal_patch_size"]),
-            "places": position_rows(self.positions, places, np.array(picture.shape[1:]) // size),
+            "patches": leaf_patches(picture, leaves, merge, size, self.vision["temporal_patch_size"]),
+            "places": (self.positions[indices] * weights[:, :, None]).sum(1),
             "cosine": np.cos(angles),
             "sine": np.sin(angles),
         }
@@ -155,12 +138,3 @@ def _padded(plane: np.ndarray, multiple: int) -> np.ndarray:
     """(C, H, W) with its right and bottom edge repeated up to a multiple."""
     below, right = -plane.shape[1] % multiple, -plane.shape[2] % multiple
     return np.pad(plane, ((0, 0), (0, below), (0, right)), mode="edge") if below or right else plane
-
-
-def position_rows(table: np.ndarray, places: np.ndarray, size: np.ndarray) -> np.ndarray:
-    """(S², D) learned positions, read bilinearly at (N, 2) places of a picture of `size` patches: (N, D)."""
-    indices, weights = position_taps(places, size, round(len(table) ** 0.5))
-    total = np.zeros((len(places), table.shape[1]), dtype=np.float32)
-    for tap in range(4):
-        total += table[indices[:, tap]] * weights[:, tap, None]
-    return total
