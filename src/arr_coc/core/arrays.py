@@ -35,8 +35,8 @@ def sized(size: tuple[int, ...], longest: int, *, grow: bool = False) -> tuple[i
     return max(1, round(size[0] * scale)), max(1, round(size[1] * scale))
 
 
-def like(values: np.ndarray, array: Array) -> Array:
-    """`values` in the library and on the device of `array`, with a dtype of its own."""
+def like(values: Array, array: Array) -> Array:
+    """`values` in the library and on the device of `array`, with their own dtype."""
     return namespace(array).asarray(values, device=array.device)
 
 
@@ -59,11 +59,6 @@ def float32(array: Array) -> Array:
 def count(number: int, array: Array) -> Array:
     """0 … number - 1 in the library and on the device of `array`."""
     return namespace(array).arange(number, device=array.device)
-
-
-def beside(values: Array, array: Array) -> Array:
-    """`values` on the device of `array`; both belong to one library."""
-    return values if isinstance(array, np.ndarray) else values.to(array.device)
 
 
 def float64(array: Array) -> Array:
