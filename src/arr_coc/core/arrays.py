@@ -9,8 +9,6 @@ imported here: a tensor can only come from a caller who has.
 from __future__ import annotations
 
 import sys
-from collections.abc import Generator
-from contextlib import contextmanager
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeGuard
 
@@ -138,21 +136,3 @@ def is_tensor(value: object) -> TypeGuard[Tensor]:
     """Whether `value` is a torch tensor; false, without an import, where torch was never imported."""
     torch = sys.modules.get("torch")
     return torch is not None and isinstance(value, torch.Tensor)
-
-
-@contextmanager
-def torch_threads(number: int) -> Generator[None]:
-    """Limit torch to `number` threads inside the block, where it is loaded.
-
-    Maps of a few hundred pixels a side take a millisecond; waking and waiting for threads takes longer than that.
-    """
-    torch = sys.modules.get("torch")
-    if torch is None:
-        yield
-        return
-    before = torch.get_num_threads()
-    torch.set_num_threads(number)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
