@@ -35,9 +35,9 @@ from arr_coc.attending.frame import Frame, to_cells
 from arr_coc.balancing.arousal import arousal_of, keyword_stakes, modulate
 from arr_coc.balancing.choosing import relevance_of
 from arr_coc.balancing.tensions import balance, normalise, sharpen
-from arr_coc.core.answer import Answer, comparable
+from arr_coc.core.answer import Answer, comparable, summed
 from arr_coc.core.errors import InputError
-from arr_coc.core.values import Allocation, JsonObject, Relevance, summed
+from arr_coc.core.values import Allocation, JsonObject, Relevance
 from arr_coc.knowing.language.lexical import Coupling, lexical
 from arr_coc.knowing.scene import SENSE_SIDE
 from arr_coc.knowing.ways import coupled_with, perspectival, propositional

@@ -19,11 +19,11 @@ import numpy as np
 from ..attending.frame import Frame, to_cells
 from ..attending.leaves import leaves_of
 from ..balancing.arousal import arousal_of, keyword_stakes, modulate
-from ..core.answer import Answer, Pass
+from ..core.answer import Answer, Pass, summed
 from ..core.errors import InputError, of_kind, whole
 from ..core.folders import MINI
 from ..core.plugins import LAB, load_plugin, plugins
-from ..core.values import Allocation, Relevance, summed
+from ..core.values import Allocation, Relevance
 from ..options import Budget, Options, as_options, check_question
 from ..pictures.document import PageList
 from .eye import Eye

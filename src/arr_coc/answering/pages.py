@@ -13,9 +13,9 @@ from itertools import chain, groupby
 
 import numpy as np
 
-from ..core.answer import Answer, Pass, comparable, is_unsure
+from ..core.answer import Answer, Pass, comparable, is_unsure, summed
 from ..core.errors import InputError, shown
-from ..core.values import Allocation, Relevance, summed
+from ..core.values import Allocation, Relevance
 from ..decide_document import DocumentLook, listed, look_through
 from ..knowing.language.senses import asks_by_sight
 from ..knowing.registry import find_source

@@ -9,8 +9,6 @@ imports torch: else a tensor can only come from a caller who has.
 from __future__ import annotations
 
 import sys
-from collections.abc import Generator
-from contextlib import contextmanager
 from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeGuard
@@ -36,8 +34,8 @@ def sized(size: tuple[int, ...], longest: int, *, grow: bool = False) -> tuple[i
     return max(1, round(size[0] * scale)), max(1, round(size[1] * scale))
 
 
-def like(values: np.ndarray, array: Array) -> Array:
-    """`values` in the library and on the device of `array`, with a dtype of its own."""
+def like(values: Array, array: Array) -> Array:
+    """`values` in the library and on the device of `array`, with their own dtype."""
     return namespace(array).asarray(values, device=array.device)
 
 
@@ -72,11 +70,6 @@ def float32(array: Array) -> Array:
 def count(number: int, array: Array) -> Array:
     """0 … number - 1 in the library and on the device of `array`."""
     return namespace(array).arange(number, device=array.device)
-
-
-def beside(values: Array, array: Array) -> Array:
-    """`values` on the device of `array`; both belong to one library."""
-    return values if isinstance(array, np.ndarray) else values.to(array.device)
 
 
 def float64(array: Array) -> Array:
@@ -162,21 +155,3 @@ def is_tensor(value: object) -> TypeGuard[Tensor]:
     """Whether `value` is a torch tensor; false, without an import, where torch was never imported."""
     torch = sys.modules.get("torch")
     return torch is not None and isinstance(value, torch.Tensor)
-
-
-@contextmanager
-def torch_threads(number: int) -> Generator[None]:
-    """Limit torch to `number` threads inside the block, where it is loaded.
-
-    Maps of a few hundred pixels a side take a millisecond; waking and waiting for threads takes longer than that.
-    """
-    torch = sys.modules.get("torch")
-    if torch is None:
-        yield
-        return
-    before = torch.get_num_threads()
-    torch.set_num_threads(number)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)

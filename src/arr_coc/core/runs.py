@@ -1,9 +1,11 @@
-"""What programs that run over many pictures share: folders that they write to, and tables of rows that they read."""
+"""What programs that run over many pictures share: threads, folders that they write to, and tables of rows that they
+read."""
 
 from __future__ import annotations
 
 import json
 import os
+import sys
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
 from importlib import import_module
@@ -13,6 +15,25 @@ from typing import Any
 
 from .errors import InputError
 from .folders import write_json
+
+
+@contextmanager
+def torch_threads(number: int) -> Generator[None]:
+    """Limit torch to `number` threads inside the block, where it is loaded.
+
+    Maps of a few hundred pixels a side take a millisecond; waking and waiting for threads takes longer than that.
+    """
+    torch = sys.modules.get("torch")
+    if torch is None:
+        yield
+        return
+    before = torch.get_num_threads()
+    torch.set_num_threads(number)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
 
 # ---- folders of results ----------------------------------------------------------------------------------------------
 

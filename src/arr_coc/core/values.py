@@ -8,8 +8,7 @@ from __future__ import annotations
 import json
 import math
 import sys
-from collections import Counter
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from time import perf_counter
@@ -400,11 +399,3 @@ def timed(seconds: dict[str, float], stage: str) -> Generator[None]:
     started = perf_counter()
     yield
     seconds[stage] = perf_counter() - started
-
-
-def summed(parts: Iterable[Mapping[str, float]]) -> dict[str, float]:
-    """Seconds of several, stage by stage."""
-    total: Counter[str] = Counter()
-    for part in parts:
-        total.update(part)
-    return dict(total)

@@ -10,7 +10,7 @@ import numpy as np
 from ..core.arrays import Array, is_tensor, like, namespace, sized
 from ..core.values import Relevance
 from ..texture.channels import Texture
-from ..texture.ops import enlarge, exact_luminance, exact_sobel
+from ..texture.ops import enlarge, exact_sobel, luminance
 from .language.lexical import Coupling, lexical
 from .scene import Scene
 
@@ -47,8 +47,8 @@ BLOCKS_ALONG = 64
 def propositional(texture: Texture) -> Array:
     """(H, W) or (B, H, W) in [0, 1]: half entropy, half structure."""
     ops = texture.ops
-    along_x, along_y = exact_sobel(exact_luminance((texture["red"], texture["green"], texture["blue"])))
-    strength = ops.magnitude(along_x, along_y)
+    along_x, along_y = exact_sobel(luminance((texture["red"], texture["green"], texture["blue"])))
+    strength = ops.square_root(along_x * along_x + along_y * along_y)
     size = (strength.shape[-2], strength.shape[-1])
     block = max(1, max(size) // BLOCKS_ALONG)
     grid = (-(-size[0] // block), -(-size[1] // block))

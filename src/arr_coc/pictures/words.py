@@ -184,12 +184,11 @@ def neighbours_right(boxes: np.ndarray, gap: float) -> np.ndarray:
         best = ranked.argmin(1)
         distance[part] = ranked[np.arange(len(best)), best]
         following[part] = np.where(np.isfinite(distance[part]), other[0, best], -1)
-    order = np.lexsort((distance, following))
-    order = order[following[order] >= 0]
-    claimed = following[order]
-    later = np.r_[False, claimed[1:] == claimed[:-1]] if len(order) else np.zeros(0, bool)
-    following[order[later]] = -1
-    return following
+    nearest = np.argsort(distance, kind="stable")
+    kept = nearest[np.unique(following[nearest], return_index=True)[1]]  # of those with one follower, the nearest
+    claimed = np.full(number, -1, np.int64)
+    claimed[kept] = following[kept]
+    return claimed
 
 
 def chains(following: np.ndarray) -> np.ndarray:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..core.arrays import Array, beside, count, float32, namespace
+from ..core.arrays import Array, count, float32, like, namespace
 from ..core.errors import InputError
 
 
@@ -34,7 +34,7 @@ def position_taps(positions: Array, size: Array, side: int) -> tuple[Array, Arra
     patch rows and cols of the picture. Returns indices (N, 4) int64 and weights (N, 4) float32.
     """
     library, offsets = namespace(positions), count(2, positions)
-    source = float32(positions) * (side - 1) / library.clip(beside(size, positions) - 1, 1, None)
+    source = float32(positions) * (side - 1) / library.clip(like(size, positions) - 1, 1, None)
     source = float32(library.clip(source, 0, side - 1))
     floor = library.floor(source)
     # (N, 2, 2): axis, tap
@@ -51,7 +51,7 @@ def language_positions(leaves: Array, grid: Array) -> Array:
     """
     library, first = namespace(leaves), leaves[..., :2]
     extent = (1 << leaves[..., 2:3]) if leaves.shape[-1] == 3 else leaves[..., 2:]
-    last = library.minimum(first + extent, beside(grid, leaves)) - 1
+    last = library.minimum(first + extent, like(grid, leaves)) - 1
     centre = float32(first + last) / 2
     return library.stack([library.zeros_like(centre[..., 0]), centre[..., 0], centre[..., 1]])
 
@@ -71,13 +71,13 @@ def prompt_positions(
         raise InputError("every picture needs at least one token; a picture of none would lose its place in the prompt")
     library, valid = namespace(is_placeholder), attention_mask > 0
     owner, rank = placeholder_owner(is_placeholder & valid, counts)
-    counts, spans = beside(counts, owner), float32(beside(spans, owner))
+    counts, spans = like(counts, owner), float32(like(spans, owner))
     inside, picture = owner >= 0, library.clip(owner, 0, None)
     last_of_picture = rank == counts[picture] - 1
     advance = library.where(inside, last_of_picture * spans[picture], float32(valid))
     ends = advance.cumsum(1)
     leaf = (counts.cumsum(0) - counts)[picture] + library.clip(rank, 0, None)
-    placed = (ends - advance) + library.where(inside, float32(beside(offsets, owner))[:, leaf], 0)
+    placed = (ends - advance) + library.where(inside, float32(like(offsets, owner))[:, leaf], 0)
     counting = float32(library.clip(valid.cumsum(1) - 1, 0, None))
     positions = library.where(valid, library.concatenate([counting[None], float32(placed)]), 0)
     return float32(positions), ends[:, -1]
@@ -96,7 +96,7 @@ def placeholder_owner(is_placeholder: Array, full_counts: Array) -> tuple[Array,
             f"the prompt holds {total} picture placeholders but its {len(full_counts)} pictures need {expected}: pass "
             "input_ids and pixel values of the same processor call"
         )
-    full_counts = beside(full_counts, is_placeholder)
+    full_counts = like(full_counts, is_placeholder)
     ends = full_counts.cumsum(0)
     ordinal = is_placeholder.reshape(-1).cumsum(0).reshape(is_placeholder.shape) - 1
     owner = library.searchsorted(ends, library.clip(ordinal, 0, None), side="right")

@@ -27,23 +27,12 @@ def sobel(maps: Array) -> tuple[Array, Array]:
     return along_x, cv2.Sobel(maps, cv2.CV_32F, 0, 1, ksize=3, borderType=BORDER)
 
 
-def magnitude(along_x: Array, along_y: Array) -> Array:
-    # Not cv2.magnitude: its last bit depends on where in memory the arrays happen to lie.
-    return np.sqrt(along_x * along_x + along_y * along_y)
-
-
 def square_root(maps: Array) -> Array:
     return np.sqrt(np.maximum(maps, np.float32(0)))
 
 
 def mean(maps: Array) -> np.float32:
     return np.float32(cv2.mean(maps)[0])
-
-
-def luminance(planes: tuple[Array, Array, Array]) -> Array:
-    red, green, blue = planes
-    partly = cv2.addWeighted(red, 0.299, green, 0.587, 0.0)
-    return cv2.addWeighted(partly, 1.0, blue, 0.114, 0.0)
 
 
 def shrink(maps: Array, size: tuple[int, int]) -> Array:
@@ -96,7 +85,7 @@ def distance_from(size: tuple[int, int], point: tuple[float, float], scale: floa
 # ---- the same in numpy and torch -------------------------------------------------------------------------------------
 
 
-def exact_luminance(planes: tuple[Array, Array, Array]) -> Array:
+def luminance(planes: tuple[Array, Array, Array]) -> Array:
     red, green, blue = planes
     return 0.299 * red + 0.587 * green + 0.114 * blue
 

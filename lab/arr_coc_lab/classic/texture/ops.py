@@ -11,8 +11,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from arr_coc.knowing.scorer.onnx_scorer import area_shrink as shrink
-from arr_coc.texture.ops import exact_luminance as luminance
 from arr_coc.texture.ops import exact_sobel as sobel
+from arr_coc.texture.ops import luminance
 
 __all__ = ["luminance", "shrink", "sobel"]  # the same formulas in both libraries
 

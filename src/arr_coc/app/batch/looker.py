@@ -9,8 +9,8 @@ from dataclasses import dataclass, field, replace
 from time import perf_counter
 from typing import Any
 
-from ...core.arrays import torch_threads
 from ...core.errors import InputError
+from ...core.runs import torch_threads
 from ...core.values import Allocation, DocumentAllocation, JsonObject
 from ...options import Options
 

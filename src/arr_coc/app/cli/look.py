@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ... import looking
-from ...core.arrays import torch_threads
 from ...core.errors import InputError
 from ...core.folders import write_json
+from ...core.runs import torch_threads
 from ...core.values import Allocation, DocumentAllocation, JsonObject
 from ...decide_document import DocumentLook
 from ...pictures.document import Document, is_pdf

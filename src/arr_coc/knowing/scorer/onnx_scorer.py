@@ -160,12 +160,12 @@ class ReadingSizes:
     def __init__(self, pictures: torch.Tensor) -> None:
         import torch
 
-        from ...texture.ops import exact_luminance
+        from ...texture.ops import luminance
 
         self.likely, half = _sized(pictures.shape[2:]), _sized(pictures.shape[2:], 0.5)
         levels = pictures if pictures.dtype == torch.uint8 else (pictures.float().clamp(0, 1) * 255).round()
         self.levels = levels.float()
-        grey = exact_luminance((self.levels[:, 0], self.levels[:, 1], self.levels[:, 2]))
+        grey = luminance((self.levels[:, 0], self.levels[:, 1], self.levels[:, 2]))
         self.views = area_shrink(grey, half).round().to(torch.uint8).cpu().numpy()
 
     def found(self) -> list[tuple[int, int]]:
