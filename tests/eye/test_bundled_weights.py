@@ -103,7 +103,7 @@ def test_keeping_everything_asks_no_scorer(weights, monkeypatch):
     def refuse(*_):
         raise AssertionError("there was nothing to choose")
 
-    monkeypatch.setattr(ScorerRelevance, "__call__", refuse)
+    monkeypatch.setattr(ScorerRelevance, "of_scene", refuse)
     assert eye.ask("x", budget=1.0, options=Options(max_new_tokens=1)).tokens == 16
     with pytest.raises(AssertionError, match="nothing to choose"):
         eye.ask("x", budget=0.5, options=Options(max_new_tokens=1))
