@@ -126,15 +126,15 @@ def activities(folder: Path) -> tuple[Callable[[int], None], ...]:
         watch(frames, "the red sign", 30)
 
     def servers(turn: int) -> None:
-        serve = start("serve", "--model", eye.name)
+        serve = start("serve", "--model", eye.engine.name)
         proxy = start("proxy", "--upstream", serve, "--for", "mini", "--budget", 12)
         mcp = start("mcp", "--root", folder)
         Image.fromarray(picture(turn)).save(folder / "asked.png")
         wanted = copy(eye).set_image(picture(turn)).ask("What is red?", 6, options=Options(max_new_tokens=3)).text
         for _ in range(2):  # the second time without what opened their files
-            if (said := chat(serve, eye.name, folder / "asked.png")) != wanted:
+            if (said := chat(serve, eye.engine.name, folder / "asked.png")) != wanted:
                 raise SystemExit(f"the server answers {said!r}, not {wanted!r}")
-            chat(proxy, eye.name, folder / "asked.png")
+            chat(proxy, eye.engine.name, folder / "asked.png")
             asyncio.run(look_closer(mcp))
             for address, process in SERVERS.items():
                 disturb(address, process.pid)

@@ -290,7 +290,7 @@ def endless(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 def test_a_client_that_hangs_up_while_it_is_told_ends_its_row(serving: Callable[..., Any], endless: Any) -> None:
     """A bare socket, closed after the first words of an answer that would take minutes."""
-    body = {"model": endless.name, "messages": [user(image(SMALL), text("what colour"))], "stream": True}
+    body = {"model": endless.engine.name, "messages": [user(image(SMALL), text("what colour"))], "stream": True}
     sent = json.dumps({**body, "max_tokens": 100_000}).encode()
     with serving(model=endless, new_tokens=100_000) as served:
         place = urlsplit(served.address)
