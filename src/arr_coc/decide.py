@@ -69,9 +69,6 @@ def _laid(view: View, known: Relevance | Array, tokens: int, options: Options) -
     """Lay tokens out, from the distance that suits so many."""
     distance = choose_distance(view, options.scale, plain_map(known), tokens)
     frame = view.frame if distance.scale == 1 or view.resized is None else view.resized(distance.scale)
-    # What a finest cell gains, given the grip: only the overlay spends by it.
-    gains = distance.reading(*frame.grid) if options.layout == "overlay" else None
-    reading = {} if gains is None else {"reading": gains}
     allocation = allocate(
         known,
         min(tokens, frame.full),
@@ -81,7 +78,7 @@ def _laid(view: View, known: Relevance | Array, tokens: int, options: Options) -
         canvas=frame.canvas,
         levels=options.levels,
         seed=options.seed,
-        strategy_options={**reading, **options.strategy_options},
+        strategy_options=options.strategy_options,
     )
     decided = {"ways": known.ways, "tensions": known.tensions} if isinstance(known, Relevance) else {}
     allocation = replace(allocation, scale=distance.scale, full=view.frame.full, **decided)

@@ -6,13 +6,11 @@ import json
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image, ImageDraw, ImageFont
 
 import arr_coc
-from arr_coc.attending.allocate import allocate
 from arr_coc.attending.distance import Distance, View, check_scale, choose_distance
 from arr_coc.attending.frame import Frame
 from arr_coc.attending.grip import Grip, as_grip
@@ -116,29 +114,6 @@ def test_budgets_are_met_at_every_scale(height, width, budget, scale):
         assert found.tokens == tokens_for((height, width), budget)
     assert found.full == tokens_for((height, width))
     assert Allocation.from_json(found.to_json()) == found
-
-
-@given(st.integers(0, 30), st.integers(2, 9), st.integers(2, 9), st.integers(1, 40))
-@settings(max_examples=60, deadline=None)
-def test_what_is_read_as_well_from_afar_gets_fewer_fine_cells_and_the_budget_stays(seed, rows, cols, budget):
-    random = np.random.default_rng(seed)
-    relevance, budget = random.random((rows, cols)).astype(np.float32), min(budget, rows * cols)
-    shares = np.where(random.random((rows, cols)) < 0.5, 0.5, 1.0).astype(np.float32)
-    plain, weighed = (allocate(relevance, budget, strategy_options=how) for how in ({}, {"reading": shares}))
-    assert weighed.tokens == plain.tokens == budget
-    same = allocate(relevance, budget, strategy_options={"reading": np.ones_like(shares)})
-    assert same == plain
-    assert allocate(torch.from_numpy(relevance), budget, strategy_options={"reading": shares}) == weighed
-    fine = [one.level_map() == 0 for one in (plain, weighed)]
-    assert (fine[1] & (shares < 1)).sum() <= (fine[0] & (shares < 1)).sum()
-
-
-def test_large_print_is_not_seen_finer_than_it_is_read():
-    letters = letters_of(sheet(64))
-    seen = Distance(1.0, letters, NARROW).reading(20, 20)
-    assert seen.min() == 0.5
-    assert seen.max() == 1.0
-    assert Distance(1.0, letters_of(sheet(16)), NARROW).reading(20, 20) is None
 
 
 # ---- the file --------------------------------------------------------------------------------------------------------

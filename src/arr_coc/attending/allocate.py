@@ -9,16 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-import numpy as np
-
 from ..core import arrays
 from ..core.arrays import Array
 from ..core.errors import InputError, whole
 from ..core.values import DEFAULT_CELL, Allocation, Relevance
 from .frame import Frame, as_maps, to_cells
-from .overlay import overlay
 from .strategies import DEFAULT_STRATEGY, AllocationJob, check_options, find_strategy
-from .tree import Leaves, check_budget, quadtree
+from .tree import Leaves, check_budget
 
 
 def allocate(
@@ -75,16 +72,3 @@ def allocate(
         return found
     note = f"budget {budget} is above the {frame.full} tokens of the whole picture: all of it is seen"
     return replace(found, notes=(note, *found.notes))
-
-
-def overlay_leaves(job: AllocationJob) -> Leaves:
-    """The strategy "overlay"."""
-    reading = job.option("reading")
-    if reading is not None:
-        reading = arrays.like(np.asarray(reading, np.float32)[None], job.cells)
-    return overlay(job.cells, [job.budget], levels=job.levels, reading=reading)
-
-
-def quadtree_leaves(job: AllocationJob) -> Leaves:
-    """The strategy "quadtree"."""
-    return quadtree(job.cells, job.tree, job.budget)

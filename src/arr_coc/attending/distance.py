@@ -26,7 +26,6 @@ NEARLY = 0.97  # of the best scale's reading: the one nearest to 1 that has so m
 FOCUS = 2.0  # power of the relevance by which letters count
 COARSELY = 0.2  # what is read of letters that are seen one level coarser
 PLACES = 24  # along a row of letters at which its relevance is asked
-LEAST_GAIN = 0.5  # of a finest cell whose letters are read as well at half the size
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,17 +56,6 @@ class Distance:
     letters: TypeHeight | None = None
     grip: Grip | None = None
     notes: tuple[str, ...] = ()
-
-    def reading(self, rows: int, cols: int) -> np.ndarray | None:
-        """(rows, cols) float32, what a finest cell gains of its relevance: less where its letters are read as well at
-        half the size. None where nothing is changed."""
-        if self.letters is None or self.grip is None:
-            return None
-        tall = cell_heights(self.letters.map, rows, cols) * np.float32(self.scale)
-        fine, coarse = self.grip.reading(tall), self.grip.reading(tall / 2)
-        share = np.clip(fine / np.maximum(coarse, 1e-6), LEAST_GAIN, 1.0)
-        share = np.where(tall > 0, share, 1.0).astype(np.float32)
-        return None if (share == 1).all() else share
 
 
 def check_scale(scale: object) -> float | str | None:

@@ -70,19 +70,17 @@ def overlay(
     *,
     levels: int | None = None,
     scored: Array | None = None,
-    reading: Array | None = None,
 ) -> Leaves:
     """(B, rows, cols) relevance of level-0 cells, numpy or torch → the leaves of each picture, exactly on its budget.
 
     budgets: one for each picture, 1 to full. levels: the coarsest level allowed. scored: (B, rows, cols), the map whose
-    means are the leaves' scores, where it is not the one that decides. reading: (B, rows, cols), the share of its
-    relevance that a single cell gains (`distance.Distance.reading`); all of it where None.
+    means are the leaves' scores, where it is not the one that decides.
     """
     rows, cols = relevance.shape[1:]
     views = [overview_of(rows, cols, budget, levels) for budget in budgets]
     tree = build_tree(rows, cols, max(view.level for view in views))
     sums = node_sums(relevance, tree)
-    wanted = node_order(node_gains(sums, tree, reading), tree, views)
+    wanted = node_order(node_gains(sums, tree), tree, views)
     chosen = visible_leaves(wanted, tree, budgets)
     return gather_nodes(chosen, sums if scored is None else node_sums(scored, tree), tree, budgets)
 
@@ -102,14 +100,14 @@ def token_gains(relevance: Array) -> Array:
     return arrays.take(arrays.take(gains, order), arrays.largest_first(adds, tree.full))
 
 
-def node_gains(sums: Array, tree: Tree, reading: Array | None = None) -> Array:
+def node_gains(sums: Array, tree: Tree) -> Array:
     """(B, nodes) relevance inside every node → (B, nodes): what a token gains there.
 
     No leaf of level 1 or more gains less than those inside it: it comes before them.
     """
     library = arrays.namespace(sums)
     means = sums / arrays.like(tree.areas, sums) * COARSE_GAIN
-    gains = [_grid(sums, tree, 0) if reading is None else _grid(sums, tree, 0) * reading]
+    gains = [_grid(sums, tree, 0)]
     for level in range(1, tree.levels + 1):
         own = _grid(means, tree, level)
         if level < tree.levels:

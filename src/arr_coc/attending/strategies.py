@@ -17,7 +17,7 @@ from ..core.plugins import LAB, load_function, load_plugin, plugins
 from ..core.values import Allocation
 from .frame import Frame
 from .overlay import overlay
-from .tree import Leaves, Tree, tree_for
+from .tree import Leaves, Tree, quadtree, tree_for
 
 if TYPE_CHECKING:
     import torch
@@ -86,8 +86,8 @@ _CONTROLS = "arr_coc.attending.controls"
 BUILT_IN = {
     strategy.name: strategy
     for strategy in (
-        Strategy("overlay", "arr_coc.attending.allocate:overlay_leaves", ("reading",), without_torch=True),
-        Strategy("quadtree", "arr_coc.attending.allocate:quadtree_leaves", without_torch=True),
+        Strategy("overlay", lambda job: job.leaves(job.cells), without_torch=True),
+        Strategy("quadtree", lambda job: quadtree(job.cells, job.tree, job.budget), without_torch=True),
         Strategy("uniform", f"{_CONTROLS}:uniform"),
         Strategy("oracle", f"{_CONTROLS}:oracle", ("boxes",)),
         Strategy("full", f"{_CONTROLS}:full"),
