@@ -24,16 +24,15 @@ from .options import Options
 
 @dataclass(frozen=True, eq=False)
 class Decision:
-    """Where the tokens of one picture go. distance: from how far it is read. notes: on distance and budget."""
+    """Where the tokens of one picture go. distance: from how far it is read."""
 
     allocation: Allocation
     distance: Distance
-    notes: tuple[str, ...] = ()
 
     def noted(self, *notes: str) -> Decision:
-        """The same with further notes, on the allocation as well."""
+        """The same with further notes on the allocation."""
         every = tuple(dict.fromkeys((*self.allocation.notes, *notes)))
-        return replace(self, allocation=replace(self.allocation, notes=every), notes=(*self.notes, *notes))
+        return replace(self, allocation=replace(self.allocation, notes=every))
 
 
 def attend(

@@ -88,7 +88,7 @@ class PromptPlan:
         decisions = attend(views, known.relevance, tokens, options)
         notes = [note for one in known.relevance if isinstance(one, Relevance) for note in one.notes]
         notes += [note for view in views for note in options.notes(view.frame.full)]
-        notes += [note for one in decisions for note in one.notes]
+        notes += [note for one in decisions for note in one.allocation.notes]
         # What a glance encoded was seen at scale 1.
         realize = {} if any(one.distance.scale != 1 for one in decisions) else dict(known.realize)
         maps: list[object] = [plain_map(one) for one in known.relevance]
