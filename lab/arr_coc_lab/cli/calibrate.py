@@ -96,6 +96,6 @@ def write(place: Path, found: JsonObject) -> str:
     """Write what was measured where glances and scales look for it."""
     from arr_coc.core.folders import whole_folder, write_json
 
-    with writing(place), whole_folder(place.parent) as made:
+    with writing(place), whole_folder(place.parent, always=False) as made:
         write_json(made / place.name, found)
     return str(place)

@@ -88,7 +88,7 @@ class GraphWriter:
         results = [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in outputs]
         graph = helper.make_graph(self.nodes, path.stem, self.inputs, results, self.initializers)
         sets = [helper.make_opsetid("", OPSET), helper.make_opsetid(MICROSOFT, 1)]
-        with whole_folder(path.parent) as made:
+        with whole_folder(path.parent, always=False) as made:
             (made / path.name).write_bytes(
                 helper.make_model(graph, opset_imports=sets, ir_version=9).SerializeToString()
             )

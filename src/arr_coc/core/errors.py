@@ -82,7 +82,7 @@ def whole(value: object, name: str, least: int = 0, most: int = sys.maxsize) -> 
 def whole_size(value: object, name: str) -> tuple[int, int]:
     """`value` as (height, width) in whole pixels, or one clear line."""
     try:
-        height, width = cast("tuple[object, object]", value)
+        height, width = cast("tuple[object, object]", () if isinstance(value, str) else value)
     except (TypeError, ValueError) as error:
         raise InputError(f"{name} must be (height, width) in pixels, got {shown(value)}") from error
     return whole(height, f"{name}: the height", 1), whole(width, f"{name}: the width", 1)

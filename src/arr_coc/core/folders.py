@@ -139,11 +139,12 @@ def verify(folder: str | Path, names: Iterable[str] | None = None) -> None:
 
 
 @contextmanager
-def whole_folder(folder: str | Path) -> Generator[Path]:
+def whole_folder(folder: str | Path, always: bool = True) -> Generator[Path]:
     """Yield an empty folder to write files into that belong together; on success they move into `folder`.
 
     The manifest moves first: a process that is killed between two files leaves a folder that is refused, never one that
-    is half of this export and half of the last. Files of `folder` that are not written again stay.
+    is half of this export and half of the last. Files of `folder` that are not written again stay. always: False where
+    a folder without a manifest, such as another model's, stays without one.
     """
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
@@ -154,10 +155,12 @@ def whole_folder(folder: str | Path) -> Generator[Path]:
         # Shards of an earlier export of another size would be read along with new ones.
         shards = folder.glob("model*.safetensors*") if any(made.glob("model*.safetensors*")) else ()
         stale = [path for path in shards if path.name not in new]
-        kept = {name: found for name, found in read_manifest(folder).items() if (folder / name).is_file()}
+        before = read_manifest(folder)
+        kept = {name: found for name, found in before.items() if (folder / name).is_file()}
         for path in stale:
             kept.pop(path.name, None)
-        _write(folder, kept | new)
+        if before or always:
+            _write(folder, kept | new)
         for path in stale:
             path.unlink()
         for name in new:

@@ -108,7 +108,7 @@ class Calibration:
 
     def write(self, folder: Path, **how: object) -> Path:
         """Write it into a model's folder; how: what it was measured on, kept in the file for readers."""
-        with whole_folder(folder) as made:
+        with whole_folder(folder, always=False) as made:
             write_json(made / CALIBRATION, {**asdict(self), **how})
         return folder / CALIBRATION
 
