@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from PIL import Image
 
+import arr_coc
 from arr_coc.core.errors import InputError
 from arr_coc.pictures.words import read_words
 
@@ -107,3 +110,16 @@ def test_a_cut_or_changed_file_gives_words_or_one_line(tmp_path_factory, name, a
         return
     assert len(words.texts) == len(words.boxes) == len(words.lines)
     assert np.isfinite(words.boxes).all()
+
+
+def test_every_entry_point_reads_a_file_of_words_beside_a_picture(tmp_path: Path) -> None:
+    """Nothing is written on the picture itself: what is answered stands in the file beside it."""
+    picture = tmp_path / "page.png"
+    Image.new("RGB", (640, 480), "white").save(picture)
+    listed = [{"text": text, "box": [x, 20, x + 60, 40]} for text, x in (("Total:", 10), ("$36.90", 80))]
+    (tmp_path / "page.words.json").write_text(json.dumps(listed))
+    question, known = "What is the total?", "the words of the picture are known"
+    assert known in arr_coc.look(picture, question, 12).notes[0]
+    assert known in arr_coc.pack(picture, question, 64, model="qwen3-vl").notes[0]
+    answer = arr_coc.ask(picture, question, 12)
+    assert (answer.text, answer.source) == ("$36.90", "words")

@@ -239,15 +239,16 @@ class PdfPlace:
 
 
 def load_page(source: object, *, longest_side: int | None = None) -> tuple[Picture, Words | None]:
-    """A picture, as `load_picture` takes it, and its words where they come with it: of a `PdfPlace`, or of the path
-    of a PDF its first page, with a note where there are more."""
+    """A picture, as `load_picture` takes it, and its words where they come with it, in a file beside it or in a PDF: of
+    a `PdfPlace`, or of the path of a PDF its first page, with a note where there are more."""
     notes: tuple[str, ...] = ()
     if is_pdf(source):
         document = Document.of(source, 1)
         count, source = document.of_pages, document.pages[0].place
         notes = (f"page 1 of {count}: the others are not looked at here",) if count > 1 else ()
     if not isinstance(source, PdfPlace):
-        return load_picture(source, longest_side=longest_side), None
+        picture = load_picture(source, longest_side=longest_side)
+        return picture, words_beside(source, picture.size)
     picture, words = load_picture(source.draw(), longest_side=longest_side), source.words()
     return replace(picture, notes=notes), words or None
 
