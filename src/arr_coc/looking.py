@@ -34,7 +34,7 @@ from .knowing.words.reading import with_words
 from .options import Budget, Options, as_options, check_device, check_question
 from .pictures.document import Document, PageList, document_of, load_page
 from .pictures.load import Picture, load_picture
-from .pictures.words import Words, as_words, words_beside
+from .pictures.words import Words, as_words
 from .texture.type_height import letters_of
 
 if TYPE_CHECKING:
@@ -125,8 +125,6 @@ def prepare(image: object, pages: PageList = None) -> Prepared | Any:
     if document is not None:
         image = document.pages[0].place
     picture, words = load_page(image, longest_side=VIEW_SIDE)
-    if words is None:
-        words = words_beside(image, picture.size)
     fine = None
     if max(picture.size) > LARGE_SIDE and isinstance(image, str | os.PathLike | np.ndarray | Picture):
         fine = partial(load_picture, image, longest_side=FINE_SIDE)

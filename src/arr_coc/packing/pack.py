@@ -28,7 +28,7 @@ from ..looking import Look, Prepared
 from ..options import Budget, Options, as_options, check_question
 from ..pictures.document import load_page
 from ..pictures.load import Picture, load_picture
-from ..pictures.words import Words, as_words, words_beside
+from ..pictures.words import Words, as_words
 from .cover import Rectangle, cover, level_gains, quiet, uncut
 from .packed import LETTERS, Packed, PackedPicture, PackPart, drawn, marked, padded, told
 from .prices.tables import Fitted, TokenTable, snapped, table_for
@@ -125,11 +125,7 @@ class PackPage:
     @classmethod
     def of(cls, image: object, words: object = None, number: int = 0) -> PackPage:
         picture, own = load_page(image)
-        if words is not None:
-            own = as_words(words, picture.size)
-        elif own is None:
-            own = words_beside(image, picture.size)
-        return cls(picture, own, is_jpeg(image), number)
+        return cls(picture, own if words is None else as_words(words, picture.size), is_jpeg(image), number)
 
     @property
     def size(self) -> tuple[int, int]:
