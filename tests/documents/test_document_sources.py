@@ -62,7 +62,7 @@ def test_broken_members_are_noted_and_the_good_kept(tmp_path, report):
     assert all("\n" not in note for note in document.notes)
     found = look([report, tmp_path / "broken.png"], "What is the total of page2?", budget=30)
     assert any("broken.png" in note for note in found.notes)
-    with pytest.raises(InputError, match="none of"):
+    with pytest.raises(InputError, match=r"no page that can be read; left out: broken\.png"):
         Document.of([tmp_path / "broken.png"])
 
 
@@ -89,7 +89,7 @@ def test_what_cannot_be_a_document_is_one_line(tmp_path, report, monkeypatch):
         (tmp_path / "torn.pdf", None, "torn.pdf"),
         (tmp_path / "empty.pdf", None, "empty.pdf"),
         (tmp_path / "none", None, "without pictures"),
-        ([], None, "no picture"),
+        ([], None, "no page"),
     ):
         with pytest.raises(InputError, match=said) as caught:
             look(source, "What is the total?", budget=9, pages=pages)

@@ -142,7 +142,7 @@ def uniform(document: Document, tokens: Mapping[int, int]) -> DocumentAllocation
         full = -(-page.size[0] // 32) * -(-page.size[1] // 32)
         spent = min(tokens.get(page.number, 0), full)
         shares.append(PageShare(page.number, page.name, full, even_leaves(page.size, spent) if spent else None))
-    return DocumentAllocation(tuple(shares), sum(tokens.values()), "uniform", document.name)
+    return DocumentAllocation(tuple(shares), sum(tokens.values()), "uniform", document.name, document.of_pages)
 
 
 @lru_cache(maxsize=256)

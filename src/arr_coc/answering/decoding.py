@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from ..core.arrays import Array, like, log_softmax, namespace, take, two_largest
+from ..core.arrays import Array, count, like, log_softmax, namespace, take
 from ..realizing.base import DecodingStep, Inputs, LeafPrompt, backbone_for
 
 if TYPE_CHECKING:
@@ -63,8 +63,8 @@ class Sureness:
         """
         library, within = namespace(logits), ids == ids if within is None else within
         logs = log_softmax(logits / self.temperature)
-        best = two_largest(library.exp(logs))
-        margin = library.where(within, best[..., 0] - best[..., 1], 1)
+        others = library.where(count(logs.shape[-1], logs) == ids[:, None], 0, library.exp(logs))
+        margin = library.where(within, library.exp(take(logs, ids[:, None])[:, 0]) - library.amax(others, axis=-1), 1)
         self.logs = self.logs + library.where(within, take(logs, ids[:, None])[:, 0], 0)
         self.spread = self.spread + library.where(within, -(library.exp(logs) * logs).sum(-1), 0)
         self.least = library.where(margin < self.least, margin, self.least)

@@ -144,13 +144,6 @@ def log_softmax(rows: Array) -> Array:
     return shifted - np.log(np.exp(shifted).sum(-1, keepdims=True))
 
 
-def two_largest(rows: Array) -> Array:
-    """(…, N) → (…, 2): the largest value, then the second."""
-    if isinstance(rows, np.ndarray):
-        return np.sort(rows, axis=-1)[..., :-3:-1]
-    return rows.topk(2, dim=-1).values
-
-
 def is_tensor(value: object) -> TypeGuard[Tensor]:
     """Whether `value` is a torch tensor; false, without an import, where torch was never imported."""
     torch = sys.modules.get("torch")

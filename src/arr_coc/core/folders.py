@@ -100,7 +100,6 @@ def measured_path(name: str, kind: str) -> Path:
 
 
 MANIFEST = "SHA256SUMS"
-LINE = re.compile(r"([0-9a-f]{64}) [ *]([^/\0]+)")
 
 
 def read_manifest(folder: Path) -> dict[str, str]:
@@ -108,14 +107,11 @@ def read_manifest(folder: Path) -> dict[str, str]:
     path = folder / MANIFEST
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
+        return {name: found for found, name in (line.split("  ", 1) for line in lines)}
     except (FileNotFoundError, NotADirectoryError):
         return {}
     except (OSError, ValueError) as error:
-        raise InputError(f"{path} cannot be read ({error}); {_remedy(path)}") from error
-    found = [LINE.fullmatch(line) for line in lines]
-    if not all(found):
-        raise InputError(f"{path} is damaged: not every line is a hash and a name; {_remedy(path)}")
-    return {match[2]: match[1] for match in found if match}
+        raise InputError(f"{path} is no list of hashes and names ({error}); {_remedy(path)}") from error
 
 
 def verify(folder: str | Path, names: Iterable[str] | None = None) -> None:
@@ -129,13 +125,10 @@ def verify(folder: str | Path, names: Iterable[str] | None = None) -> None:
             about = os.stat(path)
             found = _hash(os.path.join(place, name), about.st_mtime_ns, about.st_size)
         except OSError as error:
-            reason = "missing" if isinstance(error, FileNotFoundError) else f"unreadable ({error.strerror or error})"
-            raise InputError(f"{path} is {reason}, sha256 {listed[name]} is wanted; {_remedy(Path(path))}") from error
+            found = error.strerror
         if found != listed[name]:
-            raise InputError(
-                f"{path} is damaged or was changed: sha256 {listed[name]} is wanted, {found} was found; "
-                f"{_remedy(Path(path))}"
-            )
+            what = f"sha256 {listed[name]} is wanted, found: {found}"
+            raise InputError(f"{path} is damaged, missing or was changed: {what}; {_remedy(Path(path))}")
 
 
 @contextmanager
@@ -156,11 +149,11 @@ def whole_folder(folder: str | Path, always: bool = True) -> Generator[Path]:
         shards = folder.glob("model*.safetensors*") if any(made.glob("model*.safetensors*")) else ()
         stale = [path for path in shards if path.name not in new]
         before = read_manifest(folder)
-        kept = {name: found for name, found in before.items() if (folder / name).is_file()}
-        for path in stale:
-            kept.pop(path.name, None)
+        sums = {name: found for name, found in before.items() if (folder / name).is_file()} | new
+        kept = sorted(sums.keys() - {path.name for path in stale})
         if before or always:
-            _write(folder, kept | new)
+            write_text(folder / MANIFEST, "".join(f"{sums[name]}  {name}
+" for name in kept))
         for path in stale:
             path.unlink()
         for name in new:
@@ -175,10 +168,6 @@ def hash_of(path: Path) -> str:
 @lru_cache(maxsize=256)
 def _hash(path: str, changed: int, size: int) -> str:
     return hash_of(Path(path))
-
-
-def _write(folder: Path, sums: Mapping[str, str]) -> None:
-    write_text(folder / MANIFEST, "".join(f"{sums[name]}  {name}\n" for name in sorted(sums)))
 
 
 def _remedy(path: Path) -> str:

@@ -24,6 +24,7 @@ DOCUMENT_SCHEMA = 1
 DEFAULT_CELL = 32
 COARSEST_LEVEL = 15
 LEAST_SCALE, MOST_SCALE = 0.05, 4
+_PLAIN = ("budget", "full", "strategy", "sparse", "cell", "scale")  # of an allocation: the same in JSON
 MOST_CELLS = 1 << 24  # of one picture; the largest that is read has a few million
 JsonObject = dict[str, Any]  # an object of JSON: what its keys are and hold, its writer says
 
@@ -254,9 +255,9 @@ class Allocation:
         document: dict[str, object] = {
             "schema": SCHEMA,
             "strategy": self.strategy,
-            "budget": int(self.budget),
-            "full": int(self.full),
-            "image": {"height": int(self.height), "width": int(self.width)},
+            "budget": self.budget,
+            "full": self.full,
+            "image": {"height": self.height, "width": self.width},
             "regions": [region._asdict() for region in self.regions],
         }
         height, width = canvas = self.canvas or (self.height, self.width)
@@ -279,22 +280,18 @@ class Allocation:
             if not 1 <= (schema := data["schema"]) <= SCHEMA:
                 raise InputError(f"allocation schema {schema} is not supported; this version reads 1 to {SCHEMA}")
             canvas, image = data.get("canvas"), data["image"]
-            columns = [[region[name] for region in data["regions"]] for name in Region._fields]
+            plain = {name: data[name] for name in _PLAIN if name in data}
+            columns = [np.array([region[name] for region in data["regions"]]) for name in Region._fields]
             return cls(
-                boxes=np.array(columns[:4]).T,
-                levels=np.array(columns[4]),
-                counts=np.array(columns[5]),
-                scores=np.array(columns[6]),
+                boxes=np.stack(columns[:4], axis=1),
+                levels=columns[4],
+                counts=columns[5],
+                scores=columns[6],
                 height=image["height"],
                 width=image["width"],
-                budget=data["budget"],
-                full=data["full"],
-                strategy=data["strategy"],
-                sparse=data.get("sparse", False),
-                cell=data.get("cell", DEFAULT_CELL),
+                **plain,
                 canvas=None if canvas is None else (canvas["height"], canvas["width"]),
                 notes=tuple(of_kind(note, str, "a note of an allocation") for note in data.get("notes", ())),
-                scale=data.get("scale", 1.0),
                 ways={str(way): numbers(one) for way, one in dict(data.get("ways", {})).items()},
                 tensions=numbers(data.get("tensions", {})),
             )
@@ -307,8 +304,6 @@ class Allocation:
         if not isinstance(other, Allocation):
             return NotImplemented
         return self.to_json() == other.to_json()
-
-    __hash__ = None  # type: ignore[assignment]  # arrays inside: equal by value, not hashable
 
 
 @dataclass(frozen=True, eq=False)
@@ -347,14 +342,9 @@ class DocumentAllocation:
     pages: tuple[PageShare, ...]
     budget: int
     strategy: str
-    name: str = "document"
-    of_pages: int = 0
+    name: str
+    of_pages: int
     notes: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "of_pages", max(self.of_pages, len(self.pages)))
-        if not self.pages or len({page.number for page in self.pages}) != len(self.pages):
-            raise InputError("an allocation of a document needs at least one page, and each a number of its own")
 
     def __repr__(self) -> str:
         pages = f"{len(self.funded)} of {self.of_pages} pages"

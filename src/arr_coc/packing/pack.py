@@ -125,8 +125,7 @@ class PackPage:
     @classmethod
     def of(cls, image: object, words: object = None, number: int = 0) -> PackPage:
         picture, own = load_page(image)
-        own = own if words is None else as_words(words, picture.size)
-        return cls(picture, own, is_jpeg(image), number)
+        return cls(picture, own if words is None else as_words(words, picture.size), is_jpeg(image), number)
 
     @property
     def size(self) -> tuple[int, int]:

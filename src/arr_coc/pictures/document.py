@@ -12,7 +12,7 @@ import ctypes
 import math
 import os
 import re
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -102,18 +102,19 @@ class Document:
             found = _listed(source)
             found = found if pages is None else found.chosen(pages)
         if not found.pages:
-            raise InputError(f"{found.name} has no page that can be read; {' '.join(found.notes[:1]) or 'check it'}")
+            raise InputError(
+                f"{found.name} has no page that can be read; {' '.join(found.notes[:1]) or 'give a picture or a PDF'}"
+            )
         if len(found) > MOST_DRAWN and (blank := sum(not text.strip() for text in found.texts)) > MOST_DRAWN:
             raise InputError(f"{found.name} has {blank} pages without words, more than {MOST_DRAWN}; choose some")
         return found
 
     def chosen(self, pages: int | str | Sequence[int]) -> Document:
         """Some of its pages."""
-        numbers = page_numbers(pages, max(page.number for page in self.pages), self.name)
+        numbers = page_numbers(pages, self.of_pages, self.name)
         by_number = {page.number: page for page in self.pages}
-        absent = next((number for number in numbers if number not in by_number), None)
-        if absent is not None:
-            raise InputError(f"page {absent} is not in {self.name} as it was opened; choose another")
+        if absent := set(numbers) - by_number.keys():
+            raise InputError(f"page {min(absent)} is not in {self.name} as it was opened; choose another")
         return replace(self, pages=tuple(by_number[number] for number in numbers))
 
     def __len__(self) -> int:
@@ -183,8 +184,6 @@ def files_in(folder: Path) -> list[Path]:
 
 def _gathered(sources: Sequence[object], name: str) -> Document:
     """Pages of all sources, counted through; what cannot be read is a note, and the others are kept."""
-    if not sources:
-        raise InputError("no picture was given; give at least one")
     _check_number(len(sources), name)
     pages: list[DocumentPage] = []
     notes: list[str] = []
@@ -197,10 +196,8 @@ def _gathered(sources: Sequence[object], name: str) -> Document:
         notes += found.notes
         pages += found.pages
         _check_number(len(pages), name)
-    if not pages:
-        raise InputError(f"none of {name} can be read; {notes[0].removeprefix('left out: ')}")
     counted = tuple(replace(page, number=number) for number, page in enumerate(pages, 1))
-    name = f"{len(counted)} pictures" if name == "the list" else name
+    name = f"{len(counted)} pictures" if name == "the list" and counted else name
     return Document(counted, name, tuple(dict.fromkeys(notes)), len(counted))
 
 
@@ -239,8 +236,8 @@ class PdfPlace:
 
 
 def load_page(source: object, *, longest_side: int | None = None) -> tuple[Picture, Words | None]:
-    """A picture, as `load_picture` takes it, and its words where they come with it, in a file beside it or in a PDF: of
-    a `PdfPlace`, or of the path of a PDF its first page, with a note where there are more."""
+    """A picture, as `load_picture` takes it, and its words where they come with it or in a file beside it: of a
+    `PdfPlace`, or of the path of a PDF its first page, with a note where there are more."""
     notes: tuple[str, ...] = ()
     if is_pdf(source):
         document = Document.of(source, 1)
@@ -271,8 +268,7 @@ def page_numbers(pages: PageList, count: int, name: str) -> list[int]:
     if pages is None or (isinstance(pages, str) and pages.strip().lower() == "all"):
         return list(range(1, count + 1))
     found: list[int] = []
-    several = isinstance(pages, Iterable) and not isinstance(pages, str | bytes)
-    for part in pages.split(",") if isinstance(pages, str) else list(pages) if several else [pages]:
+    for part in pages.split(",") if isinstance(pages, str) else pages if isinstance(pages, Sequence) else [pages]:
         span = re.fullmatch(r"\s*(\d{1,9})\s*(?:-\s*(\d{1,9})\s*)?", str(part))
         first, last = (int(span[1]), int(span[2] or span[1])) if span else (0, 0)
         if not 1 <= first <= last <= count:
@@ -295,8 +291,7 @@ def _of_pdf(file: Any, pages: PageList) -> Document:
         if size[0]:
             found.append(DocumentPage(number, f"{Path(name).stem}-{number}", size, PdfPlace(file, number)))
         else:
-            of_size = f" is {width:g} by {height:g} points and" if width or height else ""
-            notes.append(f"left out: page {number} of {name}{of_size} cannot be drawn")
+            notes.append(f"left out: page {number} of {name} cannot be drawn at {width:g} by {height:g} points")
     return Document(tuple(found), name, tuple(notes), count)
 
 
@@ -316,8 +311,6 @@ def _texts_of(places: Sequence[PdfPlace]) -> list[str]:
 def _sizes(file: PdfFile, name: str, pages: PageList) -> tuple[int, dict[int, tuple[float, float]]]:
     """How many pages a PDF has, and of those that are wanted (width, height) in points: 0 where nothing is known."""
     with opened_pdf(file, name) as opened:
-        if not len(opened):
-            raise InputError(f"{name} is a PDF without pages; save it again")
         numbers = page_numbers(pages, len(opened), name)
         _check_number(len(numbers), name)
         sizes = dict.fromkeys(numbers, (0.0, 0.0))
@@ -332,8 +325,6 @@ def _draw(file: PdfFile, name: str, number: int, longest_side: int | None) -> np
     with opened_pdf(file, name) as document, opened_page(document, name, number) as page:
         width, height = page.get_size()
         scale, size = drawn_size(width, height)
-        if not scale:
-            raise InputError(f"page {number} of {name} is {width:g} by {height:g} points and cannot be drawn")
         scale *= 1.0 if longest_side is None else min(1.0, longest_side / max(size))
         return np.ascontiguousarray(page.render(scale=scale, rev_byteorder=True).to_numpy())
 

@@ -27,13 +27,6 @@ def is_photograph(pixels: np.ndarray) -> bool:
     return photograph_odds(pixels) > PHOTOGRAPH
 
 
-def strangeness(pixels: np.ndarray) -> str | None:
-    """A line for models that learned from drawn pictures only, where (H, W, 3) uint8 is unlike all of them."""
-    if not is_photograph(pixels):
-        return None
-    return "this looks like a photograph, and the model has only ever seen drawn pictures: its answer means little here"
-
-
 def photograph_odds(pixels: np.ndarray) -> float:
     """The natural logarithm of the odds that (H, W, 3) uint8 is a photograph."""
     values = (kind_features(pixels) - np.array(MIDDLE)) / np.array(SPREAD)

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from PIL import ExifTags, Image, ImageOps, UnidentifiedImageError
 
-from ..core.arrays import is_tensor, sized
+from ..core.arrays import is_tensor, sized, to_numpy
 from ..core.errors import InputError, Stopped, whole
 from .opening import apart, memory_for
 
@@ -54,8 +54,8 @@ def load_picture(source: object, *, max_pixels: int = MAX_PIXELS, longest_side: 
     """Read one picture.
 
     Args:
-        source: A path, PIL image, numpy array (H, W), (H, W, 1|3|4) or (1|3|4, H, W), torch tensor (C, H, W), each also
-            with a leading batch axis of 1, uint8 or float in [0, 1]; bytes or an open binary file; or a `Picture`.
+        source: A path, PIL image, numpy array (H, W) or (H, W, 1|3|4), torch tensor (H, W) or (1|3|4, H, W), each uint8
+            or float in [0, 1]; bytes or an open binary file; or a `Picture`.
         max_pixels: Larger pictures are refused by their header, before decoding.
         longest_side: Reduce the pixels so that the longer side is at most this. JPEGs are decoded reduced, which is
             faster and smaller.
@@ -84,8 +84,7 @@ def load_picture(source: object, *, max_pixels: int = MAX_PIXELS, longest_side: 
     if is_tensor(source):
         if source.is_meta:
             raise InputError(f"a meta tensor of shape {tuple(source.shape)} has no pixels; give one with values")
-        source = source.detach().cpu()
-        source = (source.float() if source.dtype.is_floating_point else source).numpy()
+        source = to_numpy(source.float() if source.dtype.is_floating_point else source)
         return _from_array(source, "tensor", max_pixels, longest_side, channels_first=True)
     if isinstance(source, np.ndarray):
         return _from_array(source, "array", max_pixels, longest_side, channels_first=False)
@@ -118,12 +117,10 @@ def _from_file(file: Any, label: str, max_pixels: int, longest_side: int | None)
     if isinstance(file, Path):
         if label.startswith(("http://", "https://")):
             raise InputError(f"{label} is a web address; download the picture and give its path")
-        if "\0" in label or not label:
-            raise InputError(f"{label!r} is not a path; give the path of a picture")
+        if not label or not os.path.exists(file):
+            raise InputError(f"{label or 'an empty path'} does not exist; check the path")
         if os.path.isdir(file):
             raise InputError(f"{label} is a folder; give a picture inside it")
-        if not os.path.exists(file):
-            raise InputError(f"{label} does not exist; check the path")
         if file.stat().st_size == 0 and os.path.isfile(file):
             raise InputError(f"{label} is empty (0 bytes); copy or download it again")
     try:
@@ -194,7 +191,7 @@ def _decoding(label: str) -> Generator[None]:
     except PermissionError as error:
         raise InputError(f"{label} may not be read; check its permissions") from error
     except Exception as error:
-        raise InputError(f"{label} cannot be read ({_reason(error)}); save it again as PNG or JPEG") from error
+        raise InputError(f"{label} cannot be read ({error!r}); save it again as PNG or JPEG") from error
 
 
 def _from_pil(
@@ -228,7 +225,7 @@ def _from_pil(
     except MemoryError as error:
         raise InputError(f"{label} does not fit into memory at {width}×{height}; resize it first") from error
     except Exception as error:
-        raise InputError(f"{label} is damaged ({_reason(error)}); copy or download it again") from error
+        raise InputError(f"{label} is damaged ({error!r}); copy or download it again") from error
     return _reduced(Picture(pixels, os.path.basename(label) or label, height, width, tuple(notes)), longest_side)
 
 
@@ -254,20 +251,14 @@ def _over_white(image: Image.Image) -> np.ndarray:
 def _from_array(
     array: np.ndarray, label: str, max_pixels: int, longest_side: int | None, *, channels_first: bool
 ) -> Picture:
-    shape = tuple(array.shape)
-    if array.ndim == 4:
-        if shape[0] != 1:
-            raise InputError(f"{label} of shape {shape} holds {shape[0]} pictures; pass one at a time")
-        array = array[0]
+    shape = array.shape
     if array.ndim == 2:
         array = array[..., None]
-    first, last = (array.shape[0] in (1, 3, 4), array.shape[-1] in (1, 3, 4)) if array.ndim == 3 else (False, False)
-    if not (first or last):
-        wanted = "(3, H, W) or (1, 3, H, W)" if channels_first else "(H, W), (H, W, 3), (H, W, 4) or (3, H, W)"
-        raise InputError(f"{label} has shape {shape}; a picture has shape {wanted}")
-    # Where both ends could be channels, each kind's own convention decides: (C, H, W) for torch, (H, W, C) for numpy.
-    if first and ((channels_first and len(shape) != 2) or not last):
+    elif array.ndim == 3 and channels_first:
         array = array.transpose(1, 2, 0)
+    if array.ndim != 3 or array.shape[-1] not in (1, 3, 4):
+        wanted = "(H, W), (3, H, W) or (4, H, W)" if channels_first else "(H, W), (H, W, 3) or (H, W, 4)"
+        raise InputError(f"{label} has shape {shape}; a picture has shape {wanted}, give one of them")
     _check_size(array.shape[0], array.shape[1], label, max_pixels)
     pixels = _bytes_of(array, label)
     if pixels.shape[-1] == 4:
@@ -289,16 +280,13 @@ def _bytes_of(array: np.ndarray, label: str, *, own_range: bool = False) -> np.n
     kind = array.dtype
     if kind == np.uint8:
         return array
-    if kind == np.bool_:
-        return array.astype(np.uint8) * np.uint8(255)
-    if kind.kind == "u" and kind.itemsize == 2:
-        return ((array.astype(np.uint32) + 128) // 257).astype(np.uint8)
     if kind.kind not in "iuf":
         raise InputError(f"{label} holds {kind}; use uint8 in 0…255 or float in 0…1")
     if kind.kind == "f" and not np.isfinite(array).all():
         raise InputError(f"{label} contains NaN or infinity; every value must be a number in 0…1")
     low, high = float(array.min()), float(array.max())
-    bottom, top = 0.0, 1.0 if kind.kind == "f" else 255.0
+    wide = kind.kind == "u" and kind.itemsize == 2
+    bottom, top = 0.0, 1.0 if kind.kind == "f" else 65535.0 if wide else 255.0
     # Resampling overshoots by rounding errors only; more than that is a mistake in the caller's scaling.
     outside = low < -1e-3 or high > top + 1e-3
     if outside and own_range:
@@ -328,10 +316,4 @@ def _reduced(picture: Picture, longest_side: int | None) -> Picture:
     import cv2  # only large pictures need it
 
     size = sized(picture.size, longest_side, grow=True)[::-1]
-    pixels = cv2.resize(picture.pixels, size, interpolation=cv2.INTER_AREA)
-    return Picture(pixels, picture.name, picture.height, picture.width, picture.notes)
-
-
-def _reason(error: BaseException) -> str:
-    text = str(error).strip() or type(error).__name__
-    return text if len(text) <= 120 else text[:117] + "…"
+    return replace(picture, pixels=cv2.resize(picture.pixels, size, interpolation=cv2.INTER_AREA))

@@ -84,7 +84,7 @@ PromptWords = Words | list[Words | None] | None  # of the only picture of a prom
 
 def make_words(
     texts: Sequence[str],
-    boxes: object,
+    boxes: np.ndarray,
     *,
     size: tuple[float, float] = (1.0, 1.0),
     lines: object = None,
@@ -96,10 +96,7 @@ def make_words(
     """
     height, width = (positive(side, f"words of {source}: a side of the page") for side in size)
     check_number(len(texts), source)
-    try:
-        corners = np.asarray(boxes, dtype=np.float64).reshape(len(texts), 4)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"words of {source}: every word needs a box of four numbers x0, y0, x1, y1") from error
+    corners = np.asarray(boxes, dtype=np.float64).reshape(len(texts), 4)
     if not np.isfinite(corners).all():
         raise InputError(f"words of {source}: a box holds NaN or infinity; give numbers")
     corners = np.sort((corners / (width, height, width, height)).reshape(-1, 2, 2), axis=1).reshape(-1, 4)
@@ -227,14 +224,11 @@ def read_words(path: object, size: tuple[float, float]) -> Words:
     name = Path(path).name
     try:
         text = read_text(path, LARGEST_FILE).lstrip("\ufeff \t\r\n")
-    except (OSError, ValueError) as error:
+        value = json.loads(text) if text[:1] in ("{", "[") else None
+    except (OSError, ValueError, RecursionError) as error:
         reason = getattr(error, "strerror", None) or error
         raise InputError(f"cannot read the words of {path} ({reason}); give {FORMATS}, saved as UTF-8") from error
-    if text[:1] in ("{", "["):
-        try:
-            value = json.loads(text)
-        except (ValueError, RecursionError) as error:
-            raise InputError(f"{name} is not JSON that can be read ({error}); give a list of words") from error
+    if value is not None:
         return listed_words(value, size, name)
     if "ocrx_word" in text or "ocr_page" in text:
         return _hocr_words(text, size, name)
@@ -250,40 +244,31 @@ def words_beside(picture: object, size: tuple[float, float]) -> Words | None:
 
 
 class _Hocr(HTMLParser):
-    """Lines and words of the first page by their class and the box in their title; HTML as it comes, closed or not."""
+    """Lines and words of the first page by their class and the box in their title; HTML as it comes, closed or not: a
+    word lasts until the next word, line or page begins."""
 
     def __init__(self) -> None:
         super().__init__(convert_charrefs=True)
         self.page: list[float] | None = None
-        self.pages = self.line = self.depth = 0
-        self.open: list[str] | None = None
-        self.box: list[float] = []
-        self.words: list[tuple[str, list[float], int]] = []
+        self.pages = self.line = 0
+        self.open: list[str] = []
+        self.words: list[tuple[list[str], list[float], int]] = []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         known = dict(attrs)
         classes = set((known.get("class") or "").split())
         box = _title_box(known.get("title") or "")
-        if self.open is not None and tag not in ("br", "img", "wbr", "meta", "hr"):
-            self.depth += 1
         if "ocr_page" in classes:
-            self.page, self.pages = box if self.page is None else self.page, self.pages + 1
+            self.page, self.pages, self.open = box if self.page is None else self.page, self.pages + 1, []
         elif classes & _LINES:
-            self.line += 1
-        elif "ocrx_word" in classes and box is not None and self.pages < 2 and len(self.words) <= MOST_WORDS:
-            self.open, self.box, self.depth = [], box, 1
+            self.line, self.open = self.line + 1, []
+        elif "ocrx_word" in classes:
+            self.open = []
+            if box is not None and self.pages < 2 and len(self.words) <= MOST_WORDS:
+                self.words.append((self.open, box, self.line))
 
     def handle_data(self, data: str) -> None:
-        if self.open is not None:
-            self.open.append(data)
-
-    def handle_endtag(self, tag: str) -> None:
-        if self.open is None:
-            return
-        self.depth -= 1
-        if self.depth <= 0:
-            self.words.append(("".join(self.open), self.box, self.line))
-            self.open = None
+        self.open.append(data)
 
 
 def _title_box(title: str) -> list[float] | None:
@@ -303,4 +288,4 @@ def _hocr_words(text: str, size: tuple[float, float], name: str) -> Words:
         corner, size = (extent[0], extent[1]), (extent[3] - extent[1], extent[2] - extent[0])
     texts, boxes, lines = zip(*reader.words, strict=True) if reader.words else ((), (), ())
     placed = np.array(boxes, dtype=np.float64).reshape(-1, 4) - (*corner, *corner)
-    return make_words(texts, placed, size=size, lines=lines, source=name)
+    return make_words(["".join(parts) for parts in texts], placed, size=size, lines=lines, source=name)

@@ -17,7 +17,7 @@ from pathlib import Path
 from ..core.errors import InputError, shown
 from ..core.folders import MINI, part_folder, verify, whole_folder, write_json
 from ..knowing.scorer.source import ScorerRelevance, scorer_beside
-from ..pictures.kind import strangeness
+from ..pictures.kind import is_photograph
 from ..pictures.load import Picture
 
 CALIBRATION = "calibration.json"
@@ -116,8 +116,10 @@ class Calibration:
 def marked(picture: Picture, scorer: object) -> Picture:
     """A picture that a model is asked about, with a note where it is unlike all that the model has learned from: a
     model with a scorer of this library's was trained on what the library draws."""
-    line = strangeness(picture.pixels) if isinstance(scorer, ScorerRelevance) else None
-    return picture if line is None else replace(picture, notes=(*picture.notes, line))
+    if not isinstance(scorer, ScorerRelevance) or not is_photograph(picture.pixels):
+        return picture
+    line = "this looks like a photograph, and the model has only ever seen drawn pictures: its answer means little here"
+    return replace(picture, notes=(*picture.notes, line))
 
 
 # What people add to a question about how to answer it.
