@@ -64,7 +64,7 @@ def relevances_for(relevance: object, scenes: Sequence[Scene], queries: Sequence
     found = Maps([None] * len(scenes))
     for members in ([together] if together else []) + [[number] for number in alone]:
         source, note = resolve(relevance if maps is None else maps[members[0]], scenes[members[0]], queries[members[0]])
-        asked = range(len(scenes)) if "model" in source.needs else members
+        asked = range(len(scenes)) if source.asks_model else members
         made = source.maps([scenes[number] for number in asked], [queries[number] for number in asked])
         for place, number in enumerate(asked):
             if number in members:
@@ -84,7 +84,7 @@ def resolve(relevance: object, scene: Scene, query: str = "") -> tuple[Source, s
     else:
         source = find_source(relevance)
         note = f"relevance {source.name!r}" + (f": {source.summary}" if source.summary else "")
-    line = source.missing(scene.offers)
+    line = source.missing(scene.prompt is not None)
     if line is not None:
         raise InputError(line)
     return source, note
@@ -124,10 +124,10 @@ def _by_kind(scene: Scene, query: str) -> tuple[Source, str]:
 
 def promising(scene: Scene, query: str) -> list[str]:
     """Which of the sources that are there are worth asking; the centre is always there."""
-    there = [name for name in ("scorer", "photos", "look") if BUILT_IN[name].available() is None]
-    there = [name for name in there if scene.photos or name != "photos"] + ["words"] * (scene.words is not None)
+    there = ["scorer", "look", "centre"] + ["words"] * (scene.words is not None)
+    there += ["photos"] * (scene.photos and BUILT_IN["photos"].missing() is None)
     logits = read_law(scene.law).sources @ signs_of(scene, query)
-    raised = np.where(np.isin(SOURCES, [*there, "centre"]), np.exp(logits - logits.max()), 0.0)
+    raised = np.where(np.isin(SOURCES, there), np.exp(logits - logits.max()), 0.0)
     return [name for name, share in zip(SOURCES, raised / raised.sum(), strict=True) if share >= PROMISE]
 
 
@@ -212,7 +212,7 @@ def knowns(
 
 def balanced(found: Relevance, source: Source, scene: Scene) -> Relevance:
     """What one source found alone, with who decided. What a caller gave stays as it is."""
-    name, law = source.name.partition(":")[0], read_law(scene.law)
+    name, law = source.name, read_law(scene.law)
     if source is WEIGHED or source.way == GIVEN:
         return found if found.ways else replace(found, ways={GIVEN: {name: 1.0}})
     salient = perspectival(scene.sensed) if law.salient else None

@@ -65,12 +65,6 @@ class Scene:
     law: object = None
     made: dict[str, Any] = field(default_factory=dict)
 
-    @property
-    def offers(self) -> frozenset[str]:
-        """What can be met here of `registry.NEEDS`, and "scorer"."""
-        given = {"words": self.words, "model": self.prompt, "scorer": self.scorer}
-        return frozenset({"pixels", *(name for name, value in given.items() if value is not None)})
-
     def _once(self, name: str, make: Callable[[], Any]) -> Any:
         if name not in self.made:
             self.made[name] = make()

@@ -166,7 +166,7 @@ AROUND = 0.02
 UPRIGHT = 2.2
 
 
-def photos_missing(offers: frozenset[str] = frozenset()) -> str | None:
+def photos_missing() -> str | None:
     """One line that says what is missing, or None."""
     return None if find_files() is not None else f"relevance='photos' needs a detector; install it: {REMEDY}"
 

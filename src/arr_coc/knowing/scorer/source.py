@@ -132,14 +132,3 @@ def scorer_maps(scenes: Sequence[Scene], queries: Sequence[str]) -> Maps:
     else:
         found = [scorer.of_scene(scene, query) for scene, query in zip(scenes, queries, strict=True)]
     return Maps(found)
-
-
-def scorer_missing(offers: frozenset[str]) -> str | None:
-    """Why the bundled scorer cannot be asked, in one line; None where it can, or where the model has its own."""
-    if "scorer" in offers:
-        return None
-    try:
-        part_folder(SCORER)
-    except InputError as error:
-        return str(error)
-    return None
