@@ -17,10 +17,12 @@ import numpy as np
 from ..core.errors import InputError
 from ..core.values import Relevance
 from ..knowing.language.lexical import Coupling
+from ..knowing.photos.source import photo_coupling, surest_box
 from ..knowing.registry import BUILT_IN, GIVEN, Maps, Source, as_relevance, find_source, is_map, several_maps
 from ..knowing.scene import Scene
 from ..knowing.signs import plain_signs, signs_of
 from ..knowing.ways import perspectival, three_ways
+from ..knowing.words.reading import with_words
 from ..texture.channels import Texture
 from .arousal import first_arousal
 from .balance import Known, balance_ways, look_map
@@ -55,8 +57,6 @@ def relevances_for(relevance: object, scenes: Sequence[Scene], queries: Sequence
         raise InputError(f"relevance= gives {count}; give one (rows, cols) map each")
     alone = [] if maps is None else list(range(len(scenes)))
     if isinstance(relevance, str) and relevance == "auto":
-        from ..knowing.words.reading import with_words
-
         scenes = [with_words(scene, query) for scene, query in zip(scenes, queries, strict=True)]
         alone = [number for number, scene in enumerate(scenes) if scene.words is not None]
     # Pictures with words by those; what is taken for the others is one source, and a glance is at all of them.
@@ -136,8 +136,6 @@ def promising(scene: Scene, query: str) -> list[str]:
 
 def look_relevance(scene: Scene, query: str) -> Relevance:
     """The source "look"; a prompt without a question is asked what is there."""
-    from ..knowing.photos.source import photo_coupling
-
     query, law = query or "what is there", read_law(scene.law)
     photo = photo_coupling(scene.seen, query) if scene.photos else None
     return relevance_of(scene.sensed, query, photo, law.named_tensions(_signs(law, scene, query)))
@@ -178,7 +176,6 @@ def knowns(
     names: which of `law.SOURCES` are asked; by default those that promise something here. learning: also what a law may
     need that a training changes.
     """
-    from ..knowing.photos.source import surest_box
     from ..knowing.words.answer import sureness_of_words
 
     names = [name for name in names or promising(scene, query) if name in ALONE] or ["look"]

@@ -41,8 +41,6 @@ class Maps:
 GROUP = "arr_coc.relevance"
 # Ways of knowing of sources; what a caller gave is none of the three.
 PARTICIPATORY, GIVEN = "participatory", "given"
-# Sources of the laboratory, so that an error can name what installs them.
-IN_THE_LAB = ("edge_lod", "query_aware_lod", "realizer", "patch_trunk", "participatory", "adaptive", "outcomes")
 
 
 @dataclass(frozen=True)
@@ -188,12 +186,11 @@ def find_source(relevance: object) -> Source:
         chooser = load_function("arr_coc.knowing.words.source:words_relevance")
         own = partial(chooser, weights=Path(relevance) / CHOOSER)
         return Source(str(Path(relevance)), own, summary="the chooser of words of this folder")
-    if isinstance(relevance, str) and relevance in IN_THE_LAB:
-        raise InputError(f"relevance={relevance!r} is part of the laboratory; install it: {LAB}")
     names = source_names()
     raise InputError(
         f"relevance={relevance!r} is unknown{meant(relevance, names)}; use {', '.join(map(repr, names))}, "
-        "the folder of a trained scorer or chooser, a function of (picture, question), or a map"
+        "the folder of a trained scorer or chooser, a function of (picture, question), or a map; "
+        f"the laboratory has more: {LAB}"
     )
 
 

@@ -43,7 +43,7 @@ def signs_of(scene: Scene, query: str) -> np.ndarray:
         "reading": float(reading),
         "thing": float(bool(named.things)),
         "ground": float(bool(named.grounds)),
-        "colour": float(bool(plain.colour_names)),
+        "colour": float(bool(plain.colours)),
         "place": float(named.side is not None),
         "photo thing": max(0.0, odds) * bool(named.things),
     }

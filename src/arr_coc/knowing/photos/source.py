@@ -188,7 +188,7 @@ def couple(seen: PhotoSight, query: str, *, alone: bool = True) -> Coupling:
     note = f"photo map: {', '.join(named.words)}" if named.words else "photo map: nothing named that it knows"
     if named.things:
         note += f" (best box {surest:.2f})"
-    colours = coupled_words(query).colour_names
+    colours = tuple(coupled_words(query).colours.values())
     if colours and named:
         # Colours choose among places that were found, never new ones.
         found = found * (0.15 + 0.85 * colour_nearness(seen.planes, colours))

@@ -11,6 +11,7 @@ from ...core.values import Relevance
 from ...pictures.ocr import ocr_words
 from ...pictures.words import Words, as_words
 from ..scene import Scene
+from ..ways import scene_detail
 from .answer import answer_shares
 from .chooser import WEIGHTS
 
@@ -52,8 +53,6 @@ def words_relevance(scene: Scene, query: str, weights: Path = WEIGHTS) -> Releva
     words = ocr_words(scene.pixels) if scene.words is None else as_words(scene.words, size)
     if not len(words):
         note = f"no words ({words.source}): what a coarse look would lose"
-        from ..ways import scene_detail
-
         return Relevance(scene_detail(scene, query).map, query=query, notes=(note,))
     shares = answer_shares(words, query, scene.pointed, weights)
     best = int(shares[:, 0].argmax())
