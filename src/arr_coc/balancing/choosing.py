@@ -103,11 +103,8 @@ def choose_source(scene: Scene, query: str = "") -> tuple[Source, str]:
         return _by_kind(scene, query)
     if scene.scorer is not None:
         return BUILT_IN["scorer"], "it comes with this model"
-    if scene.prompt is not None:
-        if scene.prompt.can_glance:
-            return BUILT_IN["glance"], "this model can say where it looks"
-        source, why = _by_kind(scene, query)
-        return source, f"this model cannot show where it looks, and {why}"
+    if scene.prompt is not None and scene.prompt.can_glance:
+        return BUILT_IN["glance"], "this model can say where it looks"
     if scene.given is None:
         return BUILT_IN["look"], "no scorer comes with this model"
     return _by_kind(scene, query)

@@ -180,7 +180,7 @@ def find_source(relevance: object) -> Source:
     if isinstance(relevance, str) and (known := _named(relevance)) is not None:
         return known
     if isinstance(relevance, str | Path) and os.path.isfile(Path(relevance) / "config.json"):
-        scorer = load_function("arr_coc.knowing.scorer.source:scorer_of")(Path(relevance))
+        scorer = load_function("arr_coc.knowing.scorer.source:ScorerRelevance")(Path(relevance))
         return Source(str(Path(relevance)), scorer.of_scene, summary="the scorer of this folder")
     if isinstance(relevance, str | Path) and os.path.isfile(Path(relevance) / CHOOSER):
         chooser = load_function("arr_coc.knowing.words.source:words_relevance")
