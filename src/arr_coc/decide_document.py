@@ -20,7 +20,7 @@ from .attending.frame import Frame, as_maps, to_cells
 from .attending.overlay import page_gains, share_tokens
 from .balancing.choosing import relevance_for
 from .core.errors import InputError, check_stop
-from .core.values import Allocation, DocumentAllocation, PageShare, Relevance
+from .core.values import DocumentAllocation, PageShare, Relevance
 from .decide import View, attend
 from .knowing.registry import PARTICIPATORY, find_source, is_map, several_maps
 from .knowing.scene import VIEW_SIDE, RelevanceSource, Scene
@@ -263,11 +263,10 @@ def allocate_pages(
     tokens = dict(zip(chosen, share_tokens([gains[number] for number in chosen], wanted), strict=True))
     shares = []
     for number, page in enumerate(pages):
-        spent = tokens.get(number, 0)
-        known, given = relevances[number].relevance, None
+        spent, given = tokens.get(number, 0), None
         if spent:
-            blank = known is None or cells[number] is None
-            given = _laid(Relevance(np.zeros((1, 1))) if blank else known, frames[number], spent, options)
+            known = relevances[number].relevance or Relevance(np.zeros((1, 1)))
+            given = attend([View(page.size, frames[number])], [known], [spent], options)[0].allocation
         why, worth = _reason(relevances[number], spent), relevances[number].peak
         shares.append(PageShare(page.number, page.name, full[number], given, why, worth))
     out = [share.number for share in shares if not share.tokens]
@@ -297,10 +296,6 @@ def _cells(one: PageRelevance, frame: Frame) -> np.ndarray | None:
     if one.relevance is None or not one.relevance.map.any():
         return None
     return to_cells(as_maps(one.relevance), frame)[0]
-
-
-def _laid(known: Relevance, frame: Frame, tokens: int, options: Options) -> Allocation:
-    return attend([View(frame.image_size, frame)], [known], [tokens], options)[0].allocation
 
 
 def _reason(one: PageRelevance, tokens: int) -> str:

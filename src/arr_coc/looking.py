@@ -150,7 +150,7 @@ class Prepared:
         """Answer one question about this picture: where its tokens go."""
         options = as_options(options)
         words = (self.words if options.words is None else as_words(options.words, self.picture.size)) or None
-        options = check_look(query, options, words is not None)
+        options = check_look(query, options)
         relevance, device, grip = options.relevance, options.device, as_grip(options.grip)
         seconds = {"load": self.load_seconds}
         check_device(device)
@@ -198,19 +198,18 @@ class PreparedDocument:
             raise InputError(f"words belong to one picture, not to {len(self.document)} pages; leave them out")
         relevance = "auto" if options.relevance is None else options.relevance
         plain = options if several_maps(relevance) is None else replace(options, relevance="auto")
-        checked = check_look(query, plain, words=True)
+        checked = check_look(query, plain)
         if not find_strategy(checked.layout).without_torch:
             raise InputError(f"strategy {checked.layout!r} is for one picture; documents take overlay or quadtree")
         check_device(options.device)
         return look_through(self.document, query, checked, relevance)
 
 
-def check_look(query: str, options: Options, words: bool | None = None) -> Options:
-    """Check a question and its options, also whether the relevance can be had. words: whether some are known."""
+def check_look(query: str, options: Options) -> Options:
+    """Check a question and its options, also whether the relevance can be had."""
     check_question(query)
-    words = options.words is not None if words is None else words
     options = options.default(relevance="auto")
-    check_relevance(options.relevance, ("pixels", *(("words",) if words else ())))
+    check_relevance(options.relevance)
     if isinstance(options.budget, list):
         raise InputError(f"budget={shown(options.budget)} is for several pictures; of one, give one number")
     return options

@@ -215,7 +215,7 @@ def test_the_bundled_levels_are_those_of_the_training():
     ],
 )
 def test_a_question_is_put_as_mini_learned_them(written: str, read: str) -> None:
-    scorer = ScorerRelevance(Path("nowhere"))
+    scorer = ScorerRelevance.bundled()
     assert as_trained(written, scorer) == read
     assert as_trained(written, None) == written, "other models read what was written"
 

@@ -104,12 +104,6 @@ def test_devices(device: Any) -> None:
         arr_coc.ask(PICTURE, "red", 3, device=device)
 
 
-@pytest.mark.parametrize("needs", [-0.0, MANY, [1], "pixels", np.array(7), [[]]])
-def test_needs_of_a_source(needs: Any) -> None:
-    with pytest.raises(InputError, match="needs"):
-        arr_coc.relevance_source("found", needs=needs)
-
-
 def test_other_arguments() -> None:
     with pytest.raises(InputError, match="photos"):
         arr_coc.look(PICTURE, "red", 3, options=arr_coc.Options(photos=MANY))  # type: ignore[arg-type]

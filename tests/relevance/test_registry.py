@@ -92,7 +92,7 @@ def test_another_package_serves_look_and_attach(tmp_path: Path, monkeypatch: pyt
         "    return found\n"
         "wrong = 3\n"
         "from arr_coc.knowing.registry import Source\n"
-        "reader = Source('reader', corner, frozenset({'pixels', 'words'}))\n"
+        "reader = Source('reader', corner)\n"
     )
     about = tmp_path / "corner_seeker-1.dist-info"
     about.mkdir()
@@ -178,8 +178,8 @@ def test_auto_says_what_it_chose_and_why(eye):
     assert everything.startswith("relevance 'detail', chosen because everything is kept")
 
 
-def test_needs_are_met_or_told(decorated):
-    @relevance_source("reader", needs=["pixels", "words"])
+def test_a_source_is_offered_the_words():
+    @relevance_source("reader")
     def reader(scene: Scene, query: str) -> np.ndarray:
         assert as_words(scene.words, scene.pixels.shape[:2]).texts == ("total",)
         return corner_map()
@@ -187,29 +187,25 @@ def test_needs_are_met_or_told(decorated):
     try:
         assert sees_the_corner(look(PIXELS, QUERY, 16, relevance="reader", words=WORDS))
         assert sees_the_corner(attached_look("reader", words=WORDS)[0])
-        with pytest.raises(InputError, match="needs words with their boxes; give words=; or choose another"):
-            look(PIXELS, QUERY, relevance="reader")
     finally:
         remove_source("reader")
 
 
 def test_what_is_missing_is_named():
-    absent = Source("far", lambda scene, query: corner_map(), ready=lambda offers: "far needs a package; install it")
+    absent = Source("far", lambda scene, query: corner_map(), ready=lambda: "far needs a package; install it")
     with pytest.raises(InputError, match="far needs a package"):
         look(PIXELS, QUERY, relevance=absent)
     for name, source in BUILT_IN.items():
         assert source.summary
         # Of the library's own, these may lack something, and say so.
         lacking = {"photos": not find_files()}
-        assert (source.available() is None) == (not lacking.get(name)), name
+        assert (source.missing(model=True) is None) == (not lacking.get(name)), name
 
 
 def test_what_cannot_be_a_source_is_refused():
     for name in ("auto", "look", ""):
         with pytest.raises(InputError, match="the library's own"):
             relevance_source(name)(lambda scene, query: corner_map())
-    with pytest.raises(InputError, match="cannot need 'sleep'"):
-        relevance_source("tired", needs=["sleep"])(lambda scene, query: corner_map())
     for wrong in (3, [], [corner_map(), corner_map()], object(), np.ones((2, 2, 2))):
         with pytest.raises(InputError, match="relevance="):
             look(PIXELS, QUERY, relevance=wrong)

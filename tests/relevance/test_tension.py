@@ -59,10 +59,12 @@ def test_tensions_learn_what_the_target_needs():
 
 def test_tensions_may_differ_from_place_to_place():
     readable, asked = torch.rand(1, 8, 8), torch.rand(1, 8, 8)
-    left, right = torch.tensor([0.0, 0.0, 0.0]), torch.tensor([1.0, 0.0, 0.0])
-    tensions = left.expand(1, 8, 8, 3).clone()
-    tensions[:, :, 4:] = right
-    assert balance(readable, NOTHING, asked, tensions).shape == (1, 8, 8)
+    particularize = torch.zeros(1, 8, 8)
+    particularize[:, :, 4:] = 1
+    found = balance(readable, NOTHING, asked, {"compress_particularize": particularize, "focus_diversify": 0.0})
+    only = balance(readable, NOTHING, NOTHING, {"compress_particularize": 0.0, "focus_diversify": 0.0})
+    assert found.shape == (1, 8, 8)
+    assert found[0, :, :4].flatten().argsort().equal(only[0, :, :4].flatten().argsort())
 
 
 @pytest.mark.parametrize("shape", [(8, 8), (1, 1), (7, 33), (192, 256)])

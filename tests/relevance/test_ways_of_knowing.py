@@ -76,7 +76,7 @@ def test_reading_words_couple_to_text_and_combine_with_colour(texture: Texture):
 
 def test_only_whole_words_couple_and_a_question_without_any_gives_zero(texture: Texture):
     assert not coupled_words("Who scored, hundred by hundred, in a greenhouse with a topic and a leftover?")
-    assert coupled_words("RED? how much").colours == ("red",)
+    assert coupled_words("RED? how much").colours == {"red": "red"}
     assert coupled_words("how  much is it").reading == ("how much",)
     nothing = lexical(texture, "is anybody happy")
     assert nothing.map.max() == 0

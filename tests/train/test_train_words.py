@@ -128,7 +128,7 @@ def test_where_an_office_writes_its_sums_is_learned_and_look_takes_the_folder(
     assert found.text == answer
     where = next(one["box"] for one in fresh if one["text"] == answer)
     assert isinstance(where, list)
-    allocation = look(tmp_path / "1.png", QUERY, budget=4, relevance=f"words:{own.parent}", words=fresh)
+    allocation = look(tmp_path / "1.png", QUERY, budget=4, relevance=own.parent, words=fresh)
     assert allocation.level_map()[int(4 * where[1]), int(4 * where[0])] == 0
 
 
@@ -136,5 +136,6 @@ def test_wrong_options_and_folders_are_one_line(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="--forget"):
         WordsOptions(forget=1.0)
     Image.new("RGB", (64, 64)).save(tmp_path / "a.png")
+    (tmp_path / WEIGHTS.name).write_bytes(b"no weights")
     with pytest.raises(InputError, match="chooser of words"):
-        look(tmp_path / "a.png", QUERY, budget=4, relevance=f"words:{tmp_path}", words=words_of(1)[0])
+        look(tmp_path / "a.png", QUERY, budget=4, relevance=tmp_path, words=words_of(1)[0])

@@ -160,8 +160,8 @@ USES: dict[str, Callable[[Path, Path], object]] = {
     "scorer": lambda home, out: looked(home, str(out / "scorer")),
     "scorer on print": lambda home, out: looked(home, str(out / "scorer")),
     "scorer, own": lambda home, out: looked(home, str(out)),
-    "words": lambda home, out: looked(home, f"words:{out}"),
-    "words, own": lambda home, out: looked(home, f"words:{out}"),
+    "words": lambda home, out: looked(home, str(out)),
+    "words, own": lambda home, out: looked(home, str(out)),
 }
 
 

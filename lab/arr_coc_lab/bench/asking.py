@@ -126,7 +126,7 @@ class AskWork:
 
         if self.task not in TASKS:
             raise InputError(f"unknown --task {self.task!r}; choose from {', '.join(filter(None, TASKS))}")
-        check_relevance(self.relevance, ("pixels", "model", "words"))
+        check_relevance(self.relevance, model=True)
         check_model(self.model)
 
     def systems(self, questions: Sequence[Question]) -> list[str]:

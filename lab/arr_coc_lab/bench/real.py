@@ -59,7 +59,7 @@ def plan(options: RealOptions) -> Plan:
         return asking.plan(options, questions)
     keeps = parse_shares(options.keeps or KEEPS)
     systems = options.relevance or RELEVANCE
-    check_systems(systems, all(one.words is not None for one in questions))
+    check_systems(systems)
     jobs = []
     for several in by_picture(questions):
         cells = [(system, keep) for system in systems for keep in keeps]
@@ -83,16 +83,16 @@ def data_name(data: str) -> str:
     return f"{data} {sha256(records.read_bytes()).hexdigest()[:16]}" if records.is_file() else data
 
 
-def check_systems(relevance: Sequence[str], worded: bool = False) -> None:
-    """Refuse unknown names before any picture is read. worded: the words of all pictures are known."""
+def check_systems(relevance: Sequence[str]) -> None:
+    """Refuse unknown names before any picture is read."""
     for name in relevance:
         if name == WITH_OCR:
             check_relevance("words")
         elif name not in CONTROLS:
-            if name.partition(":")[0] not in source_names() and not Path(name).is_dir():
+            if name not in source_names() and not Path(name).is_dir():
                 known = ", ".join((*source_names(), WITH_OCR, *CONTROLS))
                 raise InputError(f"unknown relevance {name!r}; choose from {known}, or give the folder of a scorer")
-            check_relevance(name, ("pixels", *(["words"] if worded else [])))
+            check_relevance(name)
 
 
 def report_of(rows: Sequence[BenchRow], first: str, facts: Mapping[str, str]) -> Report:

@@ -46,4 +46,4 @@ def adaptive_relevance(scene: Scene, query: str) -> Relevance:
     return adapted(look_relevance(scene, query))
 
 
-SOURCE = Source("adaptive", adaptive_relevance, ("pixels",), "the three ways by tensions that were learned")
+SOURCE = Source("adaptive", adaptive_relevance, "the three ways by tensions that were learned")

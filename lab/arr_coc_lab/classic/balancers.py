@@ -23,6 +23,11 @@ def silent_head(hidden: int, out: int = 1) -> nn.Linear:
     return last
 
 
+def named(tensions: Tensor) -> dict[str, Tensor]:
+    """(…, 3) → each tension by its name."""
+    return dict(zip(TENSION_NAMES, tensions.unbind(-1), strict=True))
+
+
 @dataclass(frozen=True)
 class TensionConfig:
     """hidden: width of the small network of the three scores."""
@@ -52,13 +57,13 @@ class FixedTensionBalancer(Pretrained):
         return torch.sigmoid(self.raw)
 
     def named_tensions(self) -> dict[str, float]:
-        return dict(zip(TENSION_NAMES, self.tensions.detach().tolist(), strict=True))
+        return {name: float(one) for name, one in named(self.tensions.detach()).items()}
 
     def forward(self, propositional: Tensor, perspectival: Tensor, participatory: Tensor) -> Tensor:
         """Three maps (B, h, w) → relevance (B, h, w) in [0, 1], differentiable."""
         scores = torch.stack([propositional, perspectival, participatory], dim=-1)
         correction = self.network(scores)[..., 0]
-        return balance(propositional, perspectival, participatory, self.tensions, correction=correction)
+        return balance(propositional, perspectival, participatory, named(self.tensions), correction=correction)
 
 
 @dataclass(frozen=True)
@@ -104,4 +109,4 @@ class AdaptiveTensionBalancer(Pretrained):
         tensions = self.tensions(propositional, perspectival, participatory, query)
         scores = torch.stack([propositional, perspectival, participatory], dim=-1)
         correction = self.fixed.network(scores)[..., 0]
-        return balance(propositional, perspectival, participatory, tensions, correction=correction)
+        return balance(propositional, perspectival, participatory, named(tensions), correction=correction)

@@ -18,7 +18,7 @@ from .. import LAB_WEIGHTS
 FOLDER = LAB_WEIGHTS / "outcomes"
 
 
-def missing(offers: frozenset[str] = frozenset()) -> str | None:
+def missing() -> str | None:
     """One line that says what is missing, or None."""
     if (FOLDER / "config.json").is_file():
         return None
@@ -32,4 +32,4 @@ def outcome_relevance(scene: Scene, query: str) -> Relevance:
     return ScorerRelevance(FOLDER).of_scene(scene, query)
 
 
-SOURCE = Source("outcomes", outcome_relevance, ("pixels",), "a network that learned from answers alone", ready=missing)
+SOURCE = Source("outcomes", outcome_relevance, "a network that learned from answers alone", ready=missing)

@@ -202,7 +202,7 @@ class Selector:
         own = self.participatory(found) if self.participatory else None
         return Relevance(found, query=query, notes=(self.note,), participatory=own)
 
-    def missing(self, offers: frozenset[str] = frozenset()) -> str | None:
+    def missing(self) -> str | None:
         """One line that says what is missing, or None."""
         if all((SHIPPED / name / "config.json").is_file() for name in ("words", self.part)):
             return None

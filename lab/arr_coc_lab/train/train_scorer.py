@@ -173,10 +173,12 @@ class MeanTraining(Training[Own]):
         return (value for value in self.scorer.parameters() if value.requires_grad)
 
     def read(self, lessons: Lessons, glyphs: bool = True) -> tuple[Tensor, Tensor]:
-        """Logits of cells and of letters."""
+        """Logits of cells, and of the characters in every 8×8 block (B, alphabet, H / 8, W / 8)."""
         pictures = lessons.pictures.contiguous(memory_format=torch.channels_last)
         with self.accelerator.autocast():
-            return self.scorer.with_glyphs(pictures, lessons.questions, glyphs=glyphs)
+            features = self.scorer.see(pictures)
+            letters = self.scorer.glyphs(features) if glyphs else features
+            return self.scorer.find(features, lessons.questions), letters
 
     def update(self) -> Tensor:
         norm = super().update()

@@ -1,7 +1,7 @@
 """Train the chooser of words on Office World: which words of a page answer a question, and how sure that is.
 
     arr-coc train words --pages 18000 --seconds 900 --out src/arr_coc/weights/words
-    arr-coc train words --data invoices --steps 300 --rate 2e-4 --out mine     look(…, relevance="words:mine")
+    arr-coc train words --data invoices --steps 300 --rate 2e-4 --out mine     look(…, relevance="mine")
 
 Pages are drawn first, by all processors; OCR reads them, and the scorer looks at each. Eleven layouts are kept aside:
 the state that chooses best on them is the one that is written.

@@ -50,8 +50,6 @@ if TYPE_CHECKING:
 
 # How a look by the scorer begins its first note.
 BY_SCORER = "relevance 'scorer'"
-# What a picture and a model can offer to a source of relevance.
-OFFERS = ("pixels", "model", "words")
 
 
 class Eye:
@@ -87,7 +85,7 @@ class Eye:
         record: str | Path | None = None,
     ) -> None:
         if isinstance(relevance, str):
-            check_relevance(relevance, OFFERS if scorer is None else (*OFFERS, "scorer"))
+            check_relevance(relevance, model=True)
         self.relevance = relevance
         self.scorer = scorer
         self.calibration = Calibration() if calibration is None else of_kind(calibration, Calibration, "calibration")

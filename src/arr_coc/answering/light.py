@@ -246,7 +246,7 @@ def can_be_quick(model: object, size: tuple[int, int], options: Options) -> bool
         return False
     if not find_strategy(options.layout).without_torch:
         return False
-    if relevance not in (None, "auto") and "model" in find_source(relevance).needs:
+    if relevance not in (None, "auto") and find_source(relevance).asks_model:
         return False
     if allocation is not None:
         return isinstance(allocation, Allocation) and allocation.tokens <= most and bool((allocation.counts == 1).all())

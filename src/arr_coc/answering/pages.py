@@ -123,7 +123,7 @@ def open_pages(
 
 def for_pages(relevance: object) -> object:
     """What may be asked before a model has seen anything: not the model itself."""
-    if isinstance(relevance, str) and relevance != "auto" and "model" in find_source(relevance).needs:
+    if isinstance(relevance, str) and relevance != "auto" and find_source(relevance).asks_model:
         return "auto"
     return "auto" if relevance is None else relevance
 

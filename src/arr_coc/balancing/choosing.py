@@ -17,10 +17,12 @@ import numpy as np
 from ..core.errors import InputError
 from ..core.values import Relevance
 from ..knowing.language.lexical import Coupling
+from ..knowing.photos.source import photo_coupling, surest_box
 from ..knowing.registry import BUILT_IN, GIVEN, Maps, Source, as_relevance, find_source, is_map, several_maps
 from ..knowing.scene import Scene
 from ..knowing.signs import plain_signs, signs_of
 from ..knowing.ways import perspectival, three_ways
+from ..knowing.words.reading import with_words
 from ..texture.channels import Texture
 from .arousal import first_arousal
 from .balance import Known, balance_ways, look_map
@@ -55,8 +57,6 @@ def relevances_for(relevance: object, scenes: Sequence[Scene], queries: Sequence
         raise InputError(f"relevance= gives {count}; give one (rows, cols) map each")
     alone = [] if maps is None else list(range(len(scenes)))
     if isinstance(relevance, str) and relevance == "auto":
-        from ..knowing.words.reading import with_words
-
         scenes = [with_words(scene, query) for scene, query in zip(scenes, queries, strict=True)]
         alone = [number for number, scene in enumerate(scenes) if scene.words is not None]
     # Pictures with words by those; what is taken for the others is one source, and a glance is at all of them.
@@ -64,7 +64,7 @@ def relevances_for(relevance: object, scenes: Sequence[Scene], queries: Sequence
     found = Maps([None] * len(scenes))
     for members in ([together] if together else []) + [[number] for number in alone]:
         source, note = resolve(relevance if maps is None else maps[members[0]], scenes[members[0]], queries[members[0]])
-        asked = range(len(scenes)) if "model" in source.needs else members
+        asked = range(len(scenes)) if source.asks_model else members
         made = source.maps([scenes[number] for number in asked], [queries[number] for number in asked])
         for place, number in enumerate(asked):
             if number in members:
@@ -84,7 +84,7 @@ def resolve(relevance: object, scene: Scene, query: str = "") -> tuple[Source, s
     else:
         source = find_source(relevance)
         note = f"relevance {source.name!r}" + (f": {source.summary}" if source.summary else "")
-    line = source.missing(scene.offers)
+    line = source.missing(scene.prompt is not None)
     if line is not None:
         raise InputError(line)
     return source, note
@@ -103,11 +103,8 @@ def choose_source(scene: Scene, query: str = "") -> tuple[Source, str]:
         return _by_kind(scene, query)
     if scene.scorer is not None:
         return BUILT_IN["scorer"], "it comes with this model"
-    if scene.prompt is not None:
-        if scene.prompt.can_glance:
-            return BUILT_IN["glance"], "this model can say where it looks"
-        source, why = _by_kind(scene, query)
-        return source, f"this model cannot show where it looks, and {why}"
+    if scene.prompt is not None and scene.prompt.can_glance:
+        return BUILT_IN["glance"], "this model can say where it looks"
     if scene.given is None:
         return BUILT_IN["look"], "no scorer comes with this model"
     return _by_kind(scene, query)
@@ -124,10 +121,10 @@ def _by_kind(scene: Scene, query: str) -> tuple[Source, str]:
 
 def promising(scene: Scene, query: str) -> list[str]:
     """Which of the sources that are there are worth asking; the centre is always there."""
-    there = [name for name in ("scorer", "photos", "look") if BUILT_IN[name].available() is None]
-    there = [name for name in there if scene.photos or name != "photos"] + ["words"] * (scene.words is not None)
+    there = ["scorer", "look", "centre"] + ["words"] * (scene.words is not None)
+    there += ["photos"] * (scene.photos and BUILT_IN["photos"].missing() is None)
     logits = read_law(scene.law).sources @ signs_of(scene, query)
-    raised = np.where(np.isin(SOURCES, [*there, "centre"]), np.exp(logits - logits.max()), 0.0)
+    raised = np.where(np.isin(SOURCES, there), np.exp(logits - logits.max()), 0.0)
     return [name for name, share in zip(SOURCES, raised / raised.sum(), strict=True) if share >= PROMISE]
 
 
@@ -136,8 +133,6 @@ def promising(scene: Scene, query: str) -> list[str]:
 
 def look_relevance(scene: Scene, query: str) -> Relevance:
     """The source "look"; a prompt without a question is asked what is there."""
-    from ..knowing.photos.source import photo_coupling
-
     query, law = query or "what is there", read_law(scene.law)
     photo = photo_coupling(scene.seen, query) if scene.photos else None
     return relevance_of(scene.sensed, query, photo, law.named_tensions(_signs(law, scene, query)))
@@ -178,7 +173,6 @@ def knowns(
     names: which of `law.SOURCES` are asked; by default those that promise something here. learning: also what a law may
     need that a training changes.
     """
-    from ..knowing.photos.source import surest_box
     from ..knowing.words.answer import sureness_of_words
 
     names = [name for name in names or promising(scene, query) if name in ALONE] or ["look"]
@@ -212,7 +206,7 @@ def knowns(
 
 def balanced(found: Relevance, source: Source, scene: Scene) -> Relevance:
     """What one source found alone, with who decided. What a caller gave stays as it is."""
-    name, law = source.name.partition(":")[0], read_law(scene.law)
+    name, law = source.name, read_law(scene.law)
     if source is WEIGHED or source.way == GIVEN:
         return found if found.ways else replace(found, ways={GIVEN: {name: 1.0}})
     salient = perspectival(scene.sensed) if law.salient else None

@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -47,9 +47,8 @@ class Law:
 
     @classmethod
     def of(cls, found: JsonObject) -> Law:
-        """From JSON. A tension may also be one number, for every picture and question."""
+        """From JSON."""
         rows = {name: [found[name][label] for label in labels] for name, labels in ROWS.items()}
-        rows["tensions"] = [one if isinstance(one, list) else _logit_row(one) for one in rows["tensions"]]
         law = cls(**{name: np.array({**found, **rows}[name], dtype=np.float64) for name in NUMBERS})
         shapes = [np.shape(getattr(law, name)) for name in NUMBERS]
         if shapes != [(5, 12), (5, 3), (), (3, 12), (2,), (), ()]:
@@ -64,7 +63,10 @@ class Law:
 
     def held(self, tensions: Mapping[str, float]) -> Law:
         """The same with these tensions for every picture and question."""
-        return Law.of({**self.to_json(), "tensions": dict(tensions)})
+        shares = np.clip([tensions[name] for name in TENSION_NAMES], 1e-6, 1 - 1e-6)
+        rows = np.zeros((len(TENSION_NAMES), len(SIGNS)))
+        rows[:, CONSTANT] = np.log(shares / (1 - shares))
+        return replace(self, tensions=rows)
 
     @property
     def learns(self) -> bool:
@@ -86,11 +88,6 @@ class Law:
 
 
 NUMBERS = tuple(one.name for one in fields(Law))
-
-
-def _logit_row(tension: float) -> list[float]:
-    share = min(1 - 1e-6, max(1e-6, float(tension)))
-    return [float(np.log(share / (1 - share))) if name == "1" else 0.0 for name in SIGNS]
 
 
 def read_law(given: object = None) -> Law:

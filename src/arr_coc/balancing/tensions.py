@@ -35,7 +35,7 @@ def balance(
     propositional: Array,
     perspectival: Array,
     participatory: Array,
-    tensions: Mapping[str, float] | Array = DEFAULT_TENSIONS,
+    tensions: Mapping[str, float | Array] = DEFAULT_TENSIONS,
     *,
     correction: Array | None = None,
 ) -> Array:
@@ -45,13 +45,10 @@ def balance(
         propositional: What is there.
         perspectival: What stands out.
         participatory: What the question couples to.
-        tensions: By name, or an array whose last dimension is the three of them, which may differ between places.
+        tensions: By name; an array where a tension differs between places.
         correction: (B, h, w), added before normalisation (a learned residual).
     """
-    if isinstance(tensions, Mapping):
-        particularize, explore, diversify = (tensions.get(name, usual) for name, usual in DEFAULT_TENSIONS.items())
-    else:
-        particularize, explore, diversify = (tensions[..., place] for place in range(len(TENSION_NAMES)))
+    particularize, explore, diversify = (tensions.get(name, usual) for name, usual in DEFAULT_TENSIONS.items())
     first = (1 - particularize) * propositional + particularize * participatory
     second = (1 - explore) * perspectival + explore * (1 - perspectival)
     combined = (WEIGHTS[0] * first + WEIGHTS[1] * second) / (WEIGHTS[0] + WEIGHTS[1])

@@ -76,6 +76,8 @@ WEIGHTS = PACKAGE / "weights"
 CLASSIC_WEIGHTS = WEIGHTS / "classic"
 # The two parts that come with the library: what answers, and what says where to look.
 MINI, SCORER = "mini", "scorer"
+# The weights of the chooser of words.
+CHOOSER = "chooser.safetensors"
 # Where what was measured of other models is kept.
 HOME = "ARR_COC_HOME"
 

@@ -1,4 +1,4 @@
-"""One table of relevance: name → what it needs → map. `look`, `ask`, `attach`, passes and clips all read it.
+"""One table of relevance: name → map. `look`, `ask`, `attach`, passes and clips all read it.
 
 @relevance_source("centre", summary="what lies in the middle")
 def centre(scene, question):                        # a `Scene` and the question → a map (rows, cols) in [0, 1]
@@ -13,7 +13,7 @@ points at a `Source` or at such a function. Sources of this library are imported
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -23,6 +23,7 @@ import numpy as np
 
 from ..core.arrays import is_tensor
 from ..core.errors import InputError, meant, of_kind, shown
+from ..core.folders import CHOOSER
 from ..core.plugins import LAB, load_function, load_plugin, plugins
 from ..core.values import Relevance
 from .scene import Scene
@@ -40,14 +41,6 @@ class Maps:
 GROUP = "arr_coc.relevance"
 # Ways of knowing of sources; what a caller gave is none of the three.
 PARTICIPATORY, GIVEN = "participatory", "given"
-# Sources of the laboratory, so that an error can name what installs them.
-IN_THE_LAB = ("edge_lod", "query_aware_lod", "realizer", "patch_trunk", "participatory", "adaptive", "outcomes")
-# What a source may need, and how a user comes by it.
-NEEDS: Mapping[str, str] = {
-    "pixels": "a picture",
-    "words": "words with their boxes; give words=",
-    "model": "a model that reads the picture; use ask() or attach()",
-}
 
 
 @dataclass(frozen=True)
@@ -55,44 +48,30 @@ class Source:
     """One way of finding relevance.
 
     function: (scene, question) → `Relevance` or a map (rows, cols) in [0, 1]; or "module:name" of one, imported when
-    first called. needs: names of `NEEDS`. summary: one line, which the relevance carries as a note. ready: says in one
-    line what is missing on this machine, or None, given what is offered; also as "module:name". together: the function
-    takes all scenes and all questions of a prompt, and returns `Maps`. option: what may be written behind the name and
-    a colon, as in "words:FOLDER"; given: what was, which the function takes as `option=`. way: of knowing,
-    "propositional", "perspectival" or "participatory".
+    first called. summary: one line, which the relevance carries as a note. ready: says in one line what is missing on
+    this machine, or None; also as "module:name". together: the function takes all scenes and all questions of a prompt,
+    and returns `Maps`. asks_model: it reads `Scene.prompt`. way: of knowing, "propositional", "perspectival" or
+    "participatory".
     """
 
     name: str
     function: Callable[..., object] | str
-    needs: Iterable[str] = ("pixels",)
     summary: str = ""
-    ready: Callable[[frozenset[str]], str | None] | str | None = None
+    ready: Callable[[], str | None] | str | None = None
     together: bool = False
-    option: str | None = None
-    given: str = ""
+    asks_model: bool = False
     way: str = GIVEN
 
-    def __post_init__(self) -> None:
-        for one in self.needs if isinstance(self.needs, tuple | list | set | frozenset) else [self.needs]:
-            if not isinstance(one, str) or one not in NEEDS or one is self.needs:
-                raise InputError(f"a source needs some of {', '.join(NEEDS)}; it cannot need {shown(one)}")
-
-    def available(self, offers: Iterable[str] = ()) -> str | None:
-        """One line that says what is missing on this machine; None where the source can be used."""
-        return None if self.ready is None else load_function(self.ready)(frozenset(offers))
-
-    def missing(self, offers: Iterable[str]) -> str | None:
-        """One line that says what this source needs and is not offered; else what is missing on this machine."""
-        offers = frozenset(offers)
-        absent = [need for need in NEEDS if need in self.needs and need not in offers]
-        if not absent:
-            return self.available(offers)
-        return f"relevance={self.name!r} needs {NEEDS[absent[0]]}; or choose another, such as 'scorer' or 'look'"
+    def missing(self, model: bool = False) -> str | None:
+        """One line that says what this source lacks here; None where it can be used. model: whether one reads the
+        picture."""
+        if self.asks_model and not model:
+            needed = "a model that reads the picture; use ask() or attach()"
+            return f"relevance={self.name!r} needs {needed}; or choose another, such as 'scorer' or 'look'"
+        return None if self.ready is None else load_function(self.ready)()
 
     def maps(self, scenes: Sequence[Scene], queries: Sequence[str]) -> Maps:
         function = load_function(self.function)
-        if self.given:
-            function = partial(function, option=self.given)
         if self.together:
             return function(scenes, queries)
         return Maps([function(scene, query) for scene, query in zip(scenes, queries, strict=True)])
@@ -111,23 +90,21 @@ BUILT_IN: Mapping[str, Source] = {
             "scorer",
             "arr_coc.knowing.scorer.source:scorer_maps",
             summary="a network that finds the answer on pages",
-            ready="arr_coc.knowing.scorer.source:scorer_missing",
             together=True,
             way=PARTICIPATORY,
         ),
         Source(
             "glance",
             lambda scenes, queries: scenes[0].prompt.glance_maps(scenes, queries),
-            ("model",),
             "the model's own attention on a coarse first look",
             together=True,
+            asks_model=True,
             way=PARTICIPATORY,
         ),
         Source(
             "words",
             "arr_coc.knowing.words.source:words_relevance",
             summary="where the words of the picture answer the question",
-            option="FOLDER",
             way=PARTICIPATORY,
         ),
         Source(
@@ -149,13 +126,12 @@ _ADDED: dict[str, Source] = {}
 
 
 def relevance_source(
-    name: str, *, needs: Iterable[str] = ("pixels",), summary: str = "", **more: Any
+    name: str, *, summary: str = "", **more: Any
 ) -> Callable[[Callable[..., object]], Callable[..., object]]:
     """Make a function a source of relevance under a name, in this process.
 
     Args:
         name: What `relevance=` then takes.
-        needs: What the function reads of its scene: "pixels", "words", "model".
         summary: One line, which its maps carry as a note.
         **more: Further fields of `Source`.
 
@@ -168,7 +144,7 @@ def relevance_source(
         ...     return np.outer(np.hanning(16), np.hanning(16))
     """
     of_kind(name, str, "the name of a source")
-    source = Source(name, "", needs, summary, **more)
+    source = Source(name, "", summary, **more)
 
     def add(function: Callable[..., object]) -> Callable[..., object]:
         if not callable(function):
@@ -192,35 +168,35 @@ def source_names() -> tuple[str, ...]:
 
 
 def find_source(relevance: object) -> Source:
-    """What `relevance=` stands for: a name, the folder of a trained scorer, a function of (picture, question), a map,
-    or a `Source`. Raises `InputError` with the nearest name."""
+    """What `relevance=` stands for: a name, the folder of a trained scorer or chooser, a function of (picture,
+    question), a map, or a `Source`. Raises `InputError` with the nearest name."""
     if isinstance(relevance, Source):
         return relevance
     if is_map(relevance):
-        return Source("map", lambda scene, query: relevance, (), "as the caller gave it")
+        return Source("map", lambda scene, query: relevance, "as the caller gave it")
     if callable(relevance) and not isinstance(relevance, type):
         name = getattr(relevance, "__name__", type(relevance).__name__)
         return Source(name, lambda scene, query: relevance(scene.given, query), summary="your own function")
-    if isinstance(relevance, str):
-        name, _, given = relevance.partition(":")
-        known = _named(name)
-        if known is not None and (not given or known.option is not None):
-            return replace(known, name=relevance, given=given) if given else known
+    if isinstance(relevance, str) and (known := _named(relevance)) is not None:
+        return known
     if isinstance(relevance, str | Path) and os.path.isfile(Path(relevance) / "config.json"):
-        scorer = load_function("arr_coc.knowing.scorer.source:scorer_of")(Path(relevance))
+        scorer = load_function("arr_coc.knowing.scorer.source:ScorerRelevance")(Path(relevance))
         return Source(str(Path(relevance)), scorer.of_scene, summary="the scorer of this folder")
-    if isinstance(relevance, str) and relevance.partition(":")[0] in IN_THE_LAB:
-        raise InputError(f"relevance={relevance!r} is part of the laboratory; install it: {LAB}")
+    if isinstance(relevance, str | Path) and os.path.isfile(Path(relevance) / CHOOSER):
+        chooser = load_function("arr_coc.knowing.words.source:words_relevance")
+        own = partial(chooser, weights=Path(relevance) / CHOOSER)
+        return Source(str(Path(relevance)), own, summary="the chooser of words of this folder")
     names = source_names()
     raise InputError(
         f"relevance={relevance!r} is unknown{meant(relevance, names)}; use {', '.join(map(repr, names))}, "
-        "the folder of a scorer, a function of (picture, question), or a map"
+        "the folder of a trained scorer or chooser, a function of (picture, question), or a map; "
+        f"the laboratory has more: {LAB}"
     )
 
 
-def check_relevance(relevance: object, offers: Iterable[str] = ("pixels",)) -> None:
-    """Refuse, before any picture is read, what cannot be used: an unknown name, or what needs more than is offered."""
-    line = None if isinstance(relevance, str) and relevance == "auto" else find_source(relevance).missing(offers)
+def check_relevance(relevance: object, model: bool = False) -> None:
+    """Refuse, before any picture is read, what cannot be used: an unknown name, or what asks a model where none is."""
+    line = None if isinstance(relevance, str) and relevance == "auto" else find_source(relevance).missing(model)
     if line is not None:
         raise InputError(line)
 

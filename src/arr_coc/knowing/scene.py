@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from ..core.arrays import as_tensor, sized, to_numpy, whole_levels
+from ..texture.channels import Texture, sense
+from .photos.source import PhotoSight
 
 if TYPE_CHECKING:
     import torch
 
     from ..core.values import Relevance
     from ..pictures.words import Words
-    from ..texture.channels import Texture
-    from .photos.source import PhotoSight
 
 # A function of (picture, question), such as a trained scorer.
 RelevanceSource = Callable[["torch.Tensor", str], "Relevance | np.ndarray | torch.Tensor"]
@@ -65,12 +65,6 @@ class Scene:
     law: object = None
     made: dict[str, Any] = field(default_factory=dict)
 
-    @property
-    def offers(self) -> frozenset[str]:
-        """What can be met here of `registry.NEEDS`, and "scorer"."""
-        given = {"words": self.words, "model": self.prompt, "scorer": self.scorer}
-        return frozenset({"pixels", *(name for name, value in given.items() if value is not None)})
-
     def _once(self, name: str, make: Callable[[], Any]) -> Any:
         if name not in self.made:
             self.made[name] = make()
@@ -103,15 +97,11 @@ class Scene:
     @property
     def sensed(self) -> Texture:
         """The texture that the three ways read."""
-        from ..texture.channels import sense
-
         return self._once("sensed", lambda: sense(self.pixels, side=min(SENSE_SIDE, max(self.pixels.shape[:2]))))
 
     @property
     def seen(self) -> PhotoSight:
         """What the networks for photographs say of it, each when it is first asked."""
-        from .photos.source import PhotoSight
-
         return self._once("seen", lambda: PhotoSight(self.pixels))
 
 

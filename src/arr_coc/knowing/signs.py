@@ -42,8 +42,8 @@ def signs_of(scene: Scene, query: str) -> np.ndarray:
         "typeless": float(not letters),
         "reading": float(reading),
         "thing": float(bool(named.things)),
-        "ground": float(bool(named.grounds)),
-        "colour": float(bool(plain.colour_names)),
+        "ground": float(named.ground),
+        "colour": float(bool(plain.colours)),
         "place": float(named.side is not None),
         "photo thing": max(0.0, odds) * bool(named.things),
     }

@@ -12,6 +12,7 @@ from ..core.values import Relevance
 from ..texture.channels import Texture
 from ..texture.ops import enlarge, exact_sobel, luminance
 from .language.lexical import Coupling, lexical
+from .photos.source import couple
 from .scene import Scene
 
 # ---- perspectival knowing: what stands out from here -----------------------------------------------------------------
@@ -93,8 +94,6 @@ def coupled_with(words: Array, photo: Array) -> Array:
 
 def scene_photos(scene: Scene, query: str) -> Relevance:
     """The source "photos"."""
-    from .photos.source import couple
-
     found = couple(scene.seen, query)
     return Relevance(np.asarray(found.map), query=query, participatory=np.asarray(found.map), notes=found.notes)
 

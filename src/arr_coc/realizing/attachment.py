@@ -223,7 +223,7 @@ def attach(
     options = options.default(budget=DEFAULT_BUDGET, relevance="auto", strategy=DEFAULT_STRATEGY)
     options = replace(options, ocr=options.ocr and not videos)
     if isinstance(options.relevance, str):
-        check_relevance(options.relevance, ("pixels", "words", "model"))
+        check_relevance(options.relevance, model=True)
     attachment = Attachment(model, processor, backbone, Settings(options))
     # A wrapper may call `forward` of what it wraps, past its hooks: what comes through it is shortened there.
     attachment._hooks = [

@@ -108,7 +108,7 @@ def looker_options(given: BatchCommand) -> LookerOptions:
     options, ask = given.options, given.model is not None
     if options.strategy is not None and not find_strategy(options.strategy).leaves:
         raise InputError(f"strategy={options.strategy} makes no leaves; choose another, such as overlay")
-    check_relevance(options.relevance or "auto", ("pixels", *(("model", "words") if ask else ())))
+    check_relevance(options.relevance or "auto", model=ask)
     if given.model is not None:
         check_model(given.model)
     threads = max(1, (os.cpu_count() or 1) // (given.workers or 1)) if ask else 1

@@ -15,7 +15,6 @@ from ...core.folders import write_json
 from ...core.runs import torch_threads
 from ...core.values import Allocation, DocumentAllocation, JsonObject
 from ...decide_document import DocumentLook
-from ...pictures.document import Document, is_pdf
 from .console import print_json, progress, save_png, say, seconds_line, writing
 from .inputs import expand, result_names
 from .options import Choices, OnlyJson, OutFolder, Pages, with_options
@@ -64,8 +63,7 @@ def command(given: LookCommand) -> None:
         raise InputError(f'no question was given for {query}; write: arr-coc look {query} "your question"')
     options = given.options
     sources = expand(images, given.pages, options.total)
-    may_know = any(isinstance(source.place, Document) or is_pdf(source.place) for source in sources)
-    looking.check_look(query, options, options.words is not None or may_know)
+    looking.check_look(query, options)
     if options.words is not None and len(sources) > 1:
         raise InputError(f"words={options.words} are of one picture, not of {len(sources)}; give one picture")
     entries: list[JsonObject] = []

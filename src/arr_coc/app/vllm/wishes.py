@@ -104,7 +104,7 @@ class VllmServer:
         if "query" in wish:
             check_question(wish["query"])
         if options.relevance is not None:
-            check_relevance(options.relevance, ("pixels", "scorer", *(("words",) if "words" in wish else ())))
+            check_relevance(options.relevance)
 
     def options(self, wish: JsonObject) -> Options:
         """The options of a wish, with what the model was calibrated for."""

@@ -7,7 +7,7 @@ such words gives a zero map and says so, and what would have to be counted ("the
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from math import prod
 
@@ -62,13 +62,13 @@ def lexical(texture: Texture, query: str) -> Coupling:
     parts, told = [], []
     if words.colours:
         red, green, blue = (ops.resize(texture[name], view) for name in ("red", "green", "blue"))
-        near = colour_nearness((red, green, blue), words.colour_names)
+        near = colour_nearness((red, green, blue), tuple(words.colours.values()))
         # White letters on a red sign belong to the red sign: nearness is spread over a letter's width.
         parts.append(arrays.namespace(near).maximum(near, smooth(ops, near, surround_radius(view))))
         told.append(f"colour ({', '.join(words.colours)})")
     if words.places:
         y, x = (ops.resize(texture[name], view) for name in ("y", "x"))
-        parts.append(_place_map(y, x, words.place_kinds))
+        parts.append(_place_map(y, x, set(words.places.values())))
         told.append(f"place ({', '.join(words.places)})")
     if words.reading and "text_regions" in texture:
         parts.append(ops.resize(texture["text_regions"], view))
@@ -99,7 +99,7 @@ def colour_nearness(planes: Sequence[Array], colours: Sequence[str]) -> Array:
     return near
 
 
-def _place_map(y: Array, x: Array, places: Sequence[str]) -> Array:
+def _place_map(y: Array, x: Array, kinds: Set[str]) -> Array:
     """The product of the kinds of places, so that "top left" is one corner."""
     sideways, upright = abs(2 * x - 1), abs(2 * y - 1)
     maps = {
@@ -112,9 +112,6 @@ def _place_map(y: Array, x: Array, places: Sequence[str]) -> Array:
         "sides": sideways,
         "ends": upright,
     }
-    kinds = set(places)
     for both, either in (({"left", "right"}, "sides"), ({"top", "bottom"}, "ends")):
         kinds = kinds - both | {either} if both <= kinds else kinds  # "left and right" is not the middle
-    if kinds & {"top", "bottom", "left", "right"} and "corner" in kinds:
-        kinds.discard("corner")  # "the top left corner" names one corner: the sides already say which
     return prod(maps[kind] for kind in sorted(kinds))

@@ -8,7 +8,8 @@ a place or a colour that is missed costs a little relevance, one that was never 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cache, lru_cache
 
 from .tables import DATA, Language, languages, plain, read_table, words_in
@@ -16,14 +17,12 @@ from .tables import DATA, Language, languages, plain, read_table, words_in
 
 @dataclass(frozen=True)
 class CoupledWords:
-    """The words of one question that something in a picture can be tied to, as they stand there, each once; and what
-    colours and places they mean. language: None where no word of a known language was found."""
+    """The words of one question that something in a picture can be tied to, as they stand there, each once. colours,
+    places: what they mean. language: None where no word of a known language was found."""
 
-    colours: tuple[str, ...] = ()
-    places: tuple[str, ...] = ()
+    colours: Mapping[str, str] = field(default_factory=dict)
+    places: Mapping[str, str] = field(default_factory=dict)
     reading: tuple[str, ...] = ()
-    colour_names: tuple[str, ...] = ()
-    place_kinds: tuple[str, ...] = ()
     language: str | None = None
 
     def __bool__(self) -> bool:
@@ -69,21 +68,14 @@ def coupled_words(query: str) -> CoupledWords:
     phrases = [match for phrase in language.phrases if (match := re.search(rf"\b{phrase}\b", joined))]
     reading = [match[0] for match in phrases if match.start() not in otherwise]
     reading += [words[place] for place in meant if language.reads(words[place])]
-    return CoupledWords(
-        colours=tuple(colours),
-        places=tuple(places),
-        reading=tuple(dict.fromkeys(reading)),
-        colour_names=tuple(dict.fromkeys(colours.values())),
-        place_kinds=tuple(dict.fromkeys(places.values())),
-        language=language.name,
-    )
+    return CoupledWords(colours, places, tuple(dict.fromkeys(reading)), language.name)
 
 
 def asks_by_sight(query: str) -> bool:
     """Whether a question is about what is seen, not written: colours, places in the picture, yes or no."""
     coupled, words = coupled_words(query), [plain(word) for word in re.findall(r"[^\W_]+", query)]
     table = read_table(DATA / "senses.toml")
-    named = bool(coupled.colour_names or coupled.place_kinds or words_in(table["hues"]).intersection(words))
+    named = bool(coupled.colours or coupled.places or words_in(table["hues"]).intersection(words))
     return named or not words_in(table["yes_or_no"]).isdisjoint(words[:1])
 
 

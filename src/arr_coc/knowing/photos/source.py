@@ -166,7 +166,7 @@ AROUND = 0.02
 UPRIGHT = 2.2
 
 
-def photos_missing(offers: frozenset[str] = frozenset()) -> str | None:
+def photos_missing() -> str | None:
     """One line that says what is missing, or None."""
     return None if find_files() is not None else f"relevance='photos' needs a detector; install it: {REMEDY}"
 
@@ -188,7 +188,7 @@ def couple(seen: PhotoSight, query: str, *, alone: bool = True) -> Coupling:
     note = f"photo map: {', '.join(named.words)}" if named.words else "photo map: nothing named that it knows"
     if named.things:
         note += f" (best box {surest:.2f})"
-    colours = coupled_words(query).colour_names
+    colours = tuple(coupled_words(query).colours.values())
     if colours and named:
         # Colours choose among places that were found, never new ones.
         found = found * (0.15 + 0.85 * colour_nearness(seen.planes, colours))
@@ -306,12 +306,12 @@ class Wanted:
 
 @dataclass(frozen=True)
 class PhotoQuestion:
-    """What a question names. words: those that were understood. grounds: those of them that name ground. side: (−1 left
+    """What a question names. words: those that were understood. ground: whether the first names ground. side: (−1 left
     – 1 right, −1 top – 1 bottom)."""
 
     words: tuple[str, ...] = ()
     things: tuple[Wanted, ...] = ()
-    grounds: tuple[str, ...] = ()
+    ground: bool = False
     side: tuple[int, int] | None = None
 
     def __bool__(self) -> bool:
@@ -373,15 +373,15 @@ def photo_question(query: str) -> PhotoQuestion:
     sides = [PLACES[word] for word in words if word in PLACES]
     found: list[str] = []
     things: dict[tuple[int, Box], float] = {}
-    grounds: tuple[str, ...] = ()
+    ground = False
     while words:
         length, meant = next(((n, one) for n in (3, 2, 1) if (one := meaning(words[:n]))), (1, None))
         if meant is not None:
             for one in vocabulary()[meant]:
                 key = one.place, one.part
                 things[key] = max(things.get(key, 0.0), (LATER if found else 1.0) * one.weight)
-            if not found and meant in thesaurus()["grounds"].split():
-                grounds = (meant,)
+            if not found:
+                ground = meant in thesaurus()["grounds"].split()
             found.append("-".join(words[:length]))
         words = words[length:]
     parts = {number for number, part in things if part != WHOLE}
@@ -391,6 +391,6 @@ def photo_question(query: str) -> PhotoQuestion:
     return PhotoQuestion(
         words=tuple(found),
         things=tuple(Wanted(number, weight, part) for (number, part), weight in kept.items()),
-        grounds=grounds,
+        ground=ground,
         side=side,
     )

@@ -217,13 +217,7 @@ class ReadingScorer(Pretrained):
 
     def forward(self, pictures: Tensor, question_ids: Tensor) -> Tensor:
         """(B, 3, H, W) uint8 or in [0, 1], H and W multiples of 32; (B, L) characters → logits (B, H / 32, W / 32)."""
-        return self.with_glyphs(pictures, question_ids, glyphs=False)[0]
-
-    def with_glyphs(self, pictures: Tensor, question_ids: Tensor, *, glyphs: bool = True) -> tuple[Tensor, Tensor]:
-        """The logits, and those of the characters in every 8×8 block (B, alphabet, H / 8, W / 8)."""
-        features = self.see(pictures)
-        letters = self.glyphs(features) if glyphs else features
-        return self.find(features, question_ids), letters
+        return self.find(self.see(pictures), question_ids)
 
     def see(self, pictures: Tensor) -> Tensor:
         """What is read of pictures, whatever is asked: (B, C, H / 8, W / 8)."""

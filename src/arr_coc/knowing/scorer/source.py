@@ -42,13 +42,6 @@ def scorer_beside(folder: Path) -> Path | None:
     return beside if _holds_scorer(beside) else None
 
 
-def scorer_of(folder: Path) -> ScorerRelevance:
-    """The trained scorer of a folder of the user's: `relevance="path/to/scorer"`."""
-    if not _holds_scorer(folder):
-        raise InputError(f"{folder} is not the folder of a trained scorer; give one that a training wrote")
-    return ScorerRelevance(folder)
-
-
 @cache  # read once in a process, however many pictures and eyes ask it; nobody changes its weights
 def load_scorer(folder: Path, device: str = "cpu") -> ReadingScorer:
     """A trained scorer in single precision: `score(pictures, question_ids)` is its map."""
@@ -71,6 +64,10 @@ class ScorerRelevance:
     array (H, W, 3), uint8 or in [0, 1]."""
 
     folder: Path
+
+    def __post_init__(self) -> None:
+        if not _holds_scorer(self.folder):
+            raise InputError(f"{self.folder} is not the folder of a trained scorer; give one that a training wrote")
 
     @classmethod
     def bundled(cls) -> ScorerRelevance:
@@ -132,14 +129,3 @@ def scorer_maps(scenes: Sequence[Scene], queries: Sequence[str]) -> Maps:
     else:
         found = [scorer.of_scene(scene, query) for scene, query in zip(scenes, queries, strict=True)]
     return Maps(found)
-
-
-def scorer_missing(offers: frozenset[str]) -> str | None:
-    """Why the bundled scorer cannot be asked, in one line; None where it can, or where the model has its own."""
-    if "scorer" in offers:
-        return None
-    try:
-        part_folder(SCORER)
-    except InputError as error:
-        return str(error)
-    return None

@@ -15,6 +15,7 @@ from pathlib import Path
 from zlib import crc32
 
 import numpy as np
+from safetensors import SafetensorError
 from safetensors.numpy import load_file
 
 from ...core import folders
@@ -25,7 +26,7 @@ from ...pictures.words import Words
 from ..language.tables import plain
 from .kinds import ASKS, GROUPS, KINDS, asked_kinds, number_of, parts_of, question_parts, stem, word_kinds
 
-WEIGHTS = folders.WEIGHTS / "words" / "chooser.safetensors"
+WEIGHTS = folders.WEIGHTS / "words" / folders.CHOOSER
 HEADS = 8
 MOST_WORDS, MOST_PARTS = 320, 24
 LONGEST = 40  # words of an answer
@@ -264,7 +265,7 @@ def weights_of(path: Path = WEIGHTS) -> dict[str, np.ndarray]:
     verify(path.parent, [path.name])
     try:
         return {name: value.astype(np.float32) for name, value in load_file(path).items()}
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, SafetensorError) as error:
         raise InputError(f"cannot read the chooser of words at {path} ({error}); install the package again") from error
 
 

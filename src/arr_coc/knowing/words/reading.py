@@ -13,7 +13,7 @@ from ...pictures.ocr import ocr_words
 from ...texture.type_height import letters_of
 from ..registry import as_relevance
 from ..scene import Scene
-from ..scorer.source import scorer_maps, scorer_missing
+from ..scorer.source import scorer_maps
 
 # Pixels of a capital in the middle, below which nothing can be read; and letters, below which the scorer sees all.
 LEAST_HEIGHT, LEAST_LETTERS = 3.0, 60
@@ -34,7 +34,7 @@ def with_words(scene: Scene, query: str) -> Scene:
     """
     if not scene.ocr or scene.words is not None or not scene.choosing or scene.given is None:
         return scene
-    if scorer_missing(scene.offers) is not None or not reading_pays(scene):
+    if not reading_pays(scene):
         return replace(scene, ocr=0)
     (found,) = scorer_maps([scene], [query]).relevance
     pointed = as_relevance(found, query, "").map

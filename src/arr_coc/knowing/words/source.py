@@ -11,6 +11,7 @@ from ...core.values import Relevance
 from ...pictures.ocr import ocr_words
 from ...pictures.words import Words, as_words
 from ..scene import Scene
+from ..ways import scene_detail
 from .answer import answer_shares
 from .chooser import WEIGHTS
 
@@ -45,18 +46,15 @@ def origin(words: Words) -> str:
     return f"{words.source}, {lines}, {f'{words.seconds:.1f} s' if words.seconds else 'read before'}"
 
 
-def words_relevance(scene: Scene, query: str, option: str = "") -> Relevance:
-    """The source "words": those that are known, else by OCR. A picture without any gets the detail that it has. option:
-    the folder of a chooser that `train words` wrote, instead of the bundled one."""
+def words_relevance(scene: Scene, query: str, weights: Path = WEIGHTS) -> Relevance:
+    """The source "words": those that are known, else by OCR. A picture without any gets the detail that it has.
+    weights: of the chooser."""
     size = (scene.pixels.shape[0], scene.pixels.shape[1])
     words = ocr_words(scene.pixels) if scene.words is None else as_words(scene.words, size)
     if not len(words):
         note = f"no words ({words.source}): what a coarse look would lose"
-        from ..ways import scene_detail
-
         return Relevance(scene_detail(scene, query).map, query=query, notes=(note,))
-    chooser = Path(option) / WEIGHTS.name if option else WEIGHTS
-    shares = answer_shares(words, query, scene.pointed, weights=chooser)
+    shares = answer_shares(words, query, scene.pointed, weights)
     best = int(shares[:, 0].argmax())
     note = f"{len(words)} words ({origin(words)}); likeliest {words.texts[best]!r}, {100 * shares[best, 0]:.0f} %"
     return Relevance(map_of(words, shares), query=query, notes=(note,))
