@@ -154,8 +154,7 @@ def whole_folder(folder: str | Path, always: bool = True) -> Generator[Path]:
         sums = {name: found for name, found in before.items() if (folder / name).is_file()} | new
         kept = sorted(sums.keys() - {path.name for path in stale})
         if before or always:
-            write_text(folder / MANIFEST, "".join(f"{sums[name]}  {name}
-" for name in kept))
+            write_text(folder / MANIFEST, "".join(f"{sums[name]}  {name}\n" for name in kept))
         for path in stale:
             path.unlink()
         for name in new:
