@@ -50,7 +50,7 @@ format: setup
 
 # Code is compiled once, not in each of some dozens of processes, also where the environment says not to keep it.
 test:
-	@echo "make test: setup once (minutes), then lint and some 2 800 tests: about six minutes on two idle cores; a dot is a test"
+	@echo "make test: setup once (minutes), then lint and some 2 800 tests: about five minutes on two idle cores; a dot is a test"
 	@$(MAKE) --no-print-directory lint
 	$(RUN_TESTS) -m "not slow"
 
