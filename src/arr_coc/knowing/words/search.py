@@ -8,12 +8,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from .kinds import GROUPS, parts_of, question_parts, stem
+from .kinds import ASKS, GROUPS, PATTERNS, asked_kinds, kinds_of, parts_of, question_parts, stem
 
 # How soon more of the same word adds nothing, and how much a long page is held against it.
 SATURATION, LENGTH = 1.2, 0.5
 # What a word of the same group is worth beside the very word, and one that only holds it.
 KINDRED, INSIDE = 0.5, 0.5
+# What a page gains by values of the kind that is asked for, where no word of the question says more.
+OF_KIND = 0.05
 
 
 def text_scores(texts: Sequence[str], query: str) -> np.ndarray:
@@ -33,6 +35,13 @@ def text_scores(texts: Sequence[str], query: str) -> np.ndarray:
             pages = int((found >= 0.5).sum())
             rare = math.log(1 + (len(texts) - pages + 0.5) / (pages + 0.5))
             scores += weight * rare * found / (found + damped)
+    wanted = [kind for kind in PATTERNS if kind in ASKS and asked_kinds(query)[ASKS.index(kind)]]
+    if wanted and scores.max() < 0.5:
+        places = [list(PATTERNS).index(kind) for kind in wanted]
+        scores += [
+            OF_KIND * any(kinds[place] for kinds in map(kinds_of, text.split()[:2000]) for place in places)
+            for text in texts
+        ]
     return scores
 
 
