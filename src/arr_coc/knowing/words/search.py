@@ -35,13 +35,12 @@ def text_scores(texts: Sequence[str], query: str) -> np.ndarray:
             pages = int((found >= 0.5).sum())
             rare = math.log(1 + (len(texts) - pages + 0.5) / (pages + 0.5))
             scores += weight * rare * found / (found + damped)
-    wanted = [kind for kind in PATTERNS if kind in ASKS and asked_kinds(query)[ASKS.index(kind)]]
-    if wanted and scores.max() < 0.5:
-        places = [list(PATTERNS).index(kind) for kind in wanted]
-        scores += [
-            OF_KIND * any(kinds[place] for kinds in map(kinds_of, text.split()[:2000]) for place in places)
-            for text in texts
-        ]
+    asked = asked_kinds(query)
+    places = [place for place, kind in enumerate(PATTERNS) if kind in ASKS and asked[ASKS.index(kind)]]
+    if places and scores.max() < 0.5:
+        for page, text in enumerate(texts):
+            kinds = map(kinds_of, text.split()[:2000])
+            scores[page] += OF_KIND * any(one[place] for one in kinds for place in places)
     return scores
 
 
