@@ -159,12 +159,12 @@ def _opened(file: Any, label: str) -> Image.Image:
         return Image.open(file)
 
 
-def _by_regions(file: Path, longest_side: int) -> Picture:
+def _by_regions(file: Path, side: int) -> Picture:
     """A file with more pixels than are ever held, read by regions and reduced on the way, by area mean (pyvips)."""
     with _decoding(file.name):
-        vips = import_module("pyvips")
-        given = vips.Image.new_from_file(str(file), access="sequential")
-        image = vips.Image.thumbnail(str(file), longest_side, height=longest_side, size="down", no_rotate=True)
+        vips = import_module("pyvips").Image
+        given = vips.new_from_file(str(file), access="sequential")
+        image = vips.thumbnail(str(file), side, height=side, size="down", no_rotate=True, fail_on="error")
         if image.hasalpha():
             image = image.flatten(background=[255, 255, 255])
         pixels = np.array(image.colourspace("srgb").cast("uchar").numpy())
