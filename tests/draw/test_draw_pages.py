@@ -38,6 +38,8 @@ def test_lettering_draws_any_script_and_fits_the_room() -> None:
     assert all(text_width(line, 18) <= 300 for line in unspaced)
     assert shorten("short", 400, 18) == "short"
     write(canvas, "cut off on both sides", -40, 50, size=20)  # must not raise
+    half = "bad \udcff byte"  # as Python reads a byte of another encoding on the command line
+    assert np.array_equal(letter_mask(half, 20), letter_mask("bad ? byte", 20))
 
 
 def test_the_typeface_of_older_opencv_serves_too(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -34,7 +34,8 @@ def line_height(size: int) -> int:
 @lru_cache(maxsize=512)
 def letter_mask(text: str, size: int, weight: int = REGULAR) -> np.ndarray:
     """(line_height(size), width) uint8 coverage of one line of text."""
-    text = " ".join(text.split())
+    # Half a character (a lone surrogate, as a byte of the command line may be) ends OpenCV with a segmentation fault.
+    text = " ".join(text.encode(errors="replace").decode().split())
     faces = _opencv_faces()
     if faces is None:
         return _pillow_mask(text, size)
