@@ -224,3 +224,8 @@ def test_names_longer_than_any_file_s(tmp_path: Path, capsys: pytest.CaptureFixt
     with pytest.raises(SystemExit, match="2"):
         main(given)
     assert capsys.readouterr().err.startswith("arr-coc: ")
+
+
+def test_a_question_with_half_a_character_is_answered(eye: Any) -> None:
+    assert eye.set_image(PICTURE).ask("what is \udcff?", 3, options=arr_coc.Options(max_new_tokens=1)).tokens == 3
+    assert arr_coc.ask(PICTURE, "what is \ud800?", 3, options=arr_coc.Options(max_new_tokens=1)).tokens == 3

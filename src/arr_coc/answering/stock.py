@@ -238,8 +238,6 @@ def chat_inputs(processor: Any, turns: Sequence[Turn]) -> dict[str, Any]:
         raise InputError("the chat template of this model does not show every picture; show fewer")
     chat = "".join(piece + text for piece, text in zip_longest(chat.split(PLACE), texts, fillvalue=""))
     if not own:
-        from PIL import Image
-
         pictures = [Image.fromarray(view.picture.pixels) for view in views]
         return dict(processor(text=[chat], images=pictures, return_tensors="pt"))
     # Each picture is one placeholder in the text: to tokenize thousands of them takes milliseconds.

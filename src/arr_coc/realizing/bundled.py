@@ -130,6 +130,7 @@ _ADDITION = re.compile(rf"(?<=[?.!,])\s*{_ADDED}\s*[.!]?\s*$", re.IGNORECASE)
 
 def without_markers(question: str, markers: Iterable[str]) -> str:
     """A question with a gap in every marker that it spells out, such as the end of a turn: users write only text."""
+    question = question.encode(errors="replace").decode()  # tokenizers refuse half a character
     for marker in sorted((one for one in markers if len(one) > 1), key=len, reverse=True):
         question = question.replace(marker, f"{marker[0]} {marker[1:]}")
     return question
