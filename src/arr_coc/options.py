@@ -54,7 +54,8 @@ class Options:
         relevance: Who says where to look: "auto", a name of `arr_coc.knowing.registry.source_names()`, the folder of a
             trained scorer, a function of (picture, question), or a map. The model's own by default, else "auto".
         strategy: How relevance becomes regions, a name of `arr_coc.attending.strategies`; "overlay" by default.
-        strategy_options: What the strategy takes by name, such as {"boxes": [[0.1, 0.2, 0.4, 0.5]]} for "oracle".
+        strategy_options: What the strategy takes by name, such as {"boxes": [[0.1, 0.2, 0.4, 0.5]]} for the
+            laboratory's "oracle".
         levels: The coarsest level of detail; chosen by the budget by default.
         scale: How many times as large the picture is read, 0.25 to 4, or "auto": by its letters and the grip of the
             model. "auto" by default where the grip is known.

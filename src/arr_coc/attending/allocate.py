@@ -41,7 +41,8 @@ def allocate(
         canvas: (height, width) to which the model resizes the picture.
         levels: The coarsest level; 3 by default, or coarser where the budget needs it.
         seed: For strategies that draw random numbers.
-        strategy_options: What the strategy takes by name, such as {"boxes": [[0.1, 0.2, 0.4, 0.5]]} for "oracle".
+        strategy_options: What the strategy takes by name, such as {"boxes": [[0.1, 0.2, 0.4, 0.5]]} for the
+            laboratory's "oracle".
 
     Returns:
         An `Allocation` that costs exactly the budget, or the full count where that is less.

@@ -82,15 +82,14 @@ class Strategy:
         return load_function(self.function)(job)
 
 
-_CONTROLS = "arr_coc.attending.controls"
 BUILT_IN = {
     strategy.name: strategy
     for strategy in (
         Strategy("overlay", lambda job: job.leaves(job.cells), without_torch=True),
         Strategy("quadtree", lambda job: quadtree(job.cells, job.tree, job.budget), without_torch=True),
-        Strategy("uniform", f"{_CONTROLS}:uniform"),
-        Strategy("oracle", f"{_CONTROLS}:oracle", ("boxes",)),
-        Strategy("full", f"{_CONTROLS}:full"),
+        # Plain down-sampling, and level 0 everywhere: what others are compared with.
+        Strategy("uniform", lambda job: quadtree(job.cells * 0 + 1, job.tree, job.budget)),
+        Strategy("full", lambda job: quadtree(job.cells, job.tree, job.tree.full)),
     )
 }
 
