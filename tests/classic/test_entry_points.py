@@ -43,8 +43,8 @@ def test_look_takes_every_relevance(name: str):
 
 @pytest.mark.parametrize("name", POINTS["arr_coc.strategies"])
 def test_look_and_ask_take_every_strategy(name: str):
-    own = {"labels": superpixels(PICTURE)} if name == "clusters" else {}
-    options = Options(strategy=name, strategy_options=own, scale=1, max_new_tokens=1)
+    own = {"clusters": {"labels": superpixels(PICTURE)}, "oracle": {"boxes": [[0.1, 0.2, 0.4, 0.5]]}}
+    options = Options(strategy=name, strategy_options=own.get(name, {}), scale=1, max_new_tokens=1)
     assert look(PICTURE, QUERY, 70, relevance="detail", options=options).tokens == 70
     eye = Eye(tiny_model(), tiny_processor(), relevance="detail").set_image(PICTURE)
     answer = eye.ask(QUERY, 70, options)
