@@ -51,7 +51,7 @@ COMMON = re.compile(
 WANTED_STYLES = ("regular", "bold", "italic", "bold italic", "light", "medium", "condensed", "semibold")
 
 
-class Drawn(NamedTuple):
+class DrawnGlyph(NamedTuple):
     """A face with every character it has. boxes: (97, 4) left, top, width, height; top is up from the baseline."""
 
     family: str
@@ -97,7 +97,7 @@ def normal_shape(mask: np.ndarray) -> np.ndarray:
     return small / max(1e-6, float(np.linalg.norm(small)))
 
 
-def draw_face(task: tuple[str, str, str, str]) -> Drawn | None:
+def draw_face(task: tuple[str, str, str, str]) -> DrawnGlyph | None:
     try:
         return _draw_face(*task)
     except Exception as error:
@@ -105,7 +105,7 @@ def draw_face(task: tuple[str, str, str, str]) -> Drawn | None:
         return None
 
 
-def _draw_face(path: str, family: str, style: str, written: str) -> Drawn | None:
+def _draw_face(path: str, family: str, style: str, written: str) -> DrawnGlyph | None:
     def sized(pixels: float) -> ImageFont.FreeTypeFont:
         return ImageFont.truetype(path, pixels, layout_engine=ImageFont.Layout.BASIC)
 
@@ -151,7 +151,7 @@ def _draw_face(path: str, family: str, style: str, written: str) -> Drawn | None
     pairs = [(CHARACTERS.index(c) + 1, CHARACTERS.index(c.upper()) + 1) for c in "abdeghnqrt"]
     if np.mean([float(shapes[a] @ shapes[b]) for a, b in pairs]) > 0.75:
         return None
-    return Drawn(family, style, np.concatenate(pieces), boxes, advances, shapes)
+    return DrawnGlyph(family, style, np.concatenate(pieces), boxes, advances, shapes)
 
 
 def held_out(family: str) -> bool:
@@ -169,7 +169,7 @@ def rank(style: str) -> tuple[int, int]:
     return WANTED_STYLES.index(style) if style in WANTED_STYLES else 99, zlib.crc32(style.encode())
 
 
-def alike(faces: list[Drawn], least: float = 0.55) -> list[Drawn]:
+def alike(faces: list[DrawnGlyph], least: float = 0.55) -> list[DrawnGlyph]:
     """Those whose letters and figures mostly look more like the same character of all faces than like another."""
     letters = [i for i, c in enumerate(CHARACTERS, 1) if c.isalnum()]
     kept = faces
@@ -184,7 +184,7 @@ def alike(faces: list[Drawn], least: float = 0.55) -> list[Drawn]:
     return kept
 
 
-def without_twins(faces: list[Drawn]) -> list[Drawn]:
+def without_twins(faces: list[DrawnGlyph]) -> list[DrawnGlyph]:
     """Held-out faces only where no face for training looks nearly the same: families have many names."""
     shapes = np.stack([face.shapes[1:] for face in faces])
     known = np.maximum((shapes != 0).any(-1).sum(1, keepdims=True), 1)
@@ -210,7 +210,7 @@ def build(folders: list[Path], processes: int) -> dict[str, Any]:
     with Pool(processes) as pool:
         faces = [face for face in pool.imap(draw_face, tasks, chunksize=8) if face is not None]
     # One drawing under several names is one face.
-    seen: dict[int, Drawn] = {}
+    seen: dict[int, DrawnGlyph] = {}
     for face in faces:
         seen.setdefault(zlib.crc32(face.texels.tobytes() + face.boxes.tobytes()), face)
     faces = without_twins(alike(list(seen.values())))

@@ -65,7 +65,7 @@ def attend(
 
 
 def _laid(view: View, known: Relevance | Array, tokens: int, options: Options) -> Decision:
-    """Lay tokens out, from the distance that suits so many."""
+    """Lay tokens out, from the distance that suits their number."""
     distance = choose_distance(view, options.scale, plain_map(known), tokens)
     frame = view.frame if distance.scale == 1 or view.resized is None else view.resized(distance.scale)
     allocation = allocate(

@@ -34,7 +34,7 @@ NEEDED = 0.1
 
 
 class Need(NamedTuple):
-    """tokens: to be spent. why: so many."""
+    """tokens: to spend. why: the reason for that number."""
 
     tokens: int
     why: str
