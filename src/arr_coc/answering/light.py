@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
 # Numpy's attention is slower than torch's once there is much to attend to; then torch is worth its import.
-MOST_TOKENS = 256
+MOST_TOKENS = 1024
 
 
 class LightEngine:

@@ -6,8 +6,8 @@
 1. Three tensions, sigmoids of a linear law of the signs of picture, question and budget.
 2. The three ways that need no training become one map, the source "look": `tensions.balance`, sharpened, aroused.
 3. A softmax over the sources that spoke, by the same signs and by how sharp, sure and shared each map is, mixes them.
-4. Exploring adds what stands out, diversifying adds what is far from the best places, and the tension between
-   compressing and particularizing sets the power to which the map is raised: how steeply tokens gather.
+4. Exploring adds what stands out, and the tension between compressing and particularizing sets the power to which the
+   map is raised: how steeply tokens gather. How far they spread around the best places is `attending`'s, by the third.
 
 Everything runs in numpy, or with gradients in torch where the law holds tensors: `Law` has every learned number, so a
 training calls `balance_ways` with one `Known` again and again.
@@ -28,7 +28,7 @@ from ..knowing.signs import plain_signs
 from ..texture.channels import centre_map
 from .arousal import modulate
 from .law import SOURCES, TENSION_NAMES, Law
-from .tensions import WEIGHTS, balance, distance_to_top, sharpen
+from .tensions import WEIGHTS, balance, sharpen
 
 # Cells along the longer side on which maps are compared.
 SIDE = 24
@@ -130,14 +130,11 @@ def weights_of(planes: Mapping[str, Array], known: Known, law: Law, signs: Array
 
 
 def _shaped(plane: Array, known: Known, law: Law, signs: Array, tensions: Mapping[str, Any]) -> Array:
-    """Add what exploring and diversifying find, and raise the map to the power by which tokens gather. As the law
-    ships, none of them changes a map."""
+    """Add what exploring finds, and raise the map to the power by which tokens gather. As the law ships, neither
+    changes a map."""
     if (law.learns or float(law.salient)) and known.salient is not None:
         ground = on_cells(constant(known.salient, plane), plane.shape)
         plane = plane + law.salient * tensions["exploit_explore"] * arrays.float32(ground / ground.max()) * plane.max()
-    if law.learns or float(law.spread):
-        away = distance_to_top(plane[None])[0]
-        plane = plane + law.spread * tensions["focus_diversify"] * away * plane.max()
     steep = law.steepness_of(signs)
     if not law.learns and float(steep) == 1:
         return plane

@@ -35,7 +35,7 @@ class Law:
     middle: added to the centre's logit where the photo map does not speak: in photographs things stand in the middle
     more often than other sources find them. tensions: (3, 12), a logit for each. steepness: (2,), the logarithm of the
     power to which the map is raised: a constant, and what the logit of compress ↔ particularize adds. salient: how much
-    exploring adds of what stands out. spread: how much diversifying adds of the distance to the best places."""
+    exploring adds of what stands out."""
 
     sources: Array
     maps: Array
@@ -43,7 +43,6 @@ class Law:
     tensions: Array
     steepness: Array
     salient: Array
-    spread: Array
 
     @classmethod
     def of(cls, found: JsonObject) -> Law:
@@ -51,7 +50,7 @@ class Law:
         rows = {name: [found[name][label] for label in labels] for name, labels in ROWS.items()}
         law = cls(**{name: np.array({**found, **rows}[name], dtype=np.float64) for name in NUMBERS})
         shapes = [np.shape(getattr(law, name)) for name in NUMBERS]
-        if shapes != [(5, 12), (5, 3), (), (3, 12), (2,), (), ()]:
+        if shapes != [(5, 12), (5, 3), (), (3, 12), (2,), ()]:
             raise ValueError(f"arrays of shapes {shapes}")
         return law
 

@@ -195,7 +195,9 @@ def chains(following: np.ndarray) -> np.ndarray:
     start[following[linked]] = linked
     for _ in range(max(1, number).bit_length()):  # pointers are doubled: as many rounds as the length has bits
         start = start[start]
-    return np.unique(start, return_inverse=True)[1].astype(np.int64).reshape(-1)
+    begins = np.zeros(number, np.int64)
+    begins[start] = 1
+    return (np.cumsum(begins) - 1)[start]
 
 
 # ---- files ---------------------------------------------------------------------------------------------------------

@@ -144,9 +144,10 @@ def _following(box: np.ndarray, labels: np.ndarray, number: np.ndarray) -> tuple
     """
     left, top, wide, tall = box.T
     foot, itself = top + tall, np.arange(len(box))
-    y = np.minimum((top[:, None] + LINES * tall[:, None]).astype(np.int64), labels.shape[0] - 1)
+    y = np.minimum((top[:, None] + LINES * tall[:, None]).astype(np.int64), labels.shape[0] - 1) * labels.shape[1]
     x = np.minimum(((left + wide)[:, None] + REACH * tall[:, None]).astype(np.int64), labels.shape[1] - 1)
-    found = number[labels[y[:, None, :], x[:, :, None]]].reshape(len(box), REACH.size * LINES.size)  # the nearest first
+    # The nearest first; numbers in one row are faster to look up than places.
+    found = number[labels.reshape(-1)[x[:, :, None] + y[:, None, :]]].reshape(len(box), -1)
     other = np.maximum(found, 0)
     ratio = tall[other] / tall[:, None]
     off = np.minimum(np.abs(foot[other] - foot[:, None]), np.abs(top[other] - top[:, None]))
@@ -164,6 +165,8 @@ def _following(box: np.ndarray, labels: np.ndarray, number: np.ndarray) -> tuple
 
 def _measured(box: np.ndarray, labels: np.ndarray, number: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Pieces, as in `_following` → boxes and heights of the rows they stand in, where these are type."""
+    if not len(box):
+        return np.zeros((0, 4), np.float32), np.zeros(0, np.float32)
     following, off = _following(box, labels, number)
     left, top, wide, tall = box.T
     row = chains(following)
@@ -179,11 +182,8 @@ def _measured(box: np.ndarray, labels: np.ndarray, number: np.ndarray) -> tuple[
     level = (uneven <= UNEVEN) & (spread < SPREAD)
     sure = level & (count >= 3) & (letters >= SURE)
     kept = level & (letters >= SHORTEST) & (count >= 2) & (count[sure].sum() >= max(FEWEST, SHARE * len(box)))
-    first = np.full((len(count), 2), np.iinfo(np.int64).max)
-    last = np.zeros((len(count), 2), np.int64)
-    np.minimum.at(first, row, np.stack([top, left], 1))
-    np.maximum.at(last, row, np.stack([top + tall, left + wide], 1))
-    boxes = np.concatenate([first, last], 1)[kept].astype(np.float32)
+    corners = np.stack([top, left, -top - tall, -left - wide])[:, np.argsort(row, kind="stable")]
+    boxes = np.abs(np.minimum.reduceat(corners, np.cumsum(count) - count, axis=1)).T[kept].astype(np.float32)
     return boxes, height[kept] * np.float32(CAPITAL)
 
 
