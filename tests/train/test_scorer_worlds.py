@@ -41,7 +41,7 @@ def test_letters_stand_where_there_is_ink():
 
 
 def print_world():
-    return print_shelf(PrintWorld(None, "cpu", 3, smallest=8.0), (256, 192), 4)
+    return print_shelf(PrintWorld(None, "cpu", 3, smallest=8.0, layouts=48), (256, 192), 4)
 
 
 def office_pages():

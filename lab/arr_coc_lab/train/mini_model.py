@@ -200,6 +200,26 @@ def reworded(question_ids: Tensor, answer_ids: Tensor, space: int, chance: Tenso
     return torch.cat([asked, table[which] * (fits & (chance[:, 2:] < ADDED))], 1)
 
 
+# What OCR says stands there, in the prompt: of half of printed questions, where it fits; misread, or of another place.
+HINT, HINTED, MISREAD, MISTAKEN = " Read: ", 0.5, 0.2, 0.25
+
+
+def hinted(question_ids: Tensor, answer_ids: Tensor, other_ids: Tensor, space: int, chance: Tensor) -> Tensor:
+    """(B, Q), (B, A) and (B, A) characters, 0 = padding → (B, Q + 7 + A): some questions with the answer behind them,
+    or with another text of the picture, now and then misread. chance: (B, 4) in [0, 1), for hints, mistakes and
+    misreadings, and which letter is misread as which."""
+    text = torch.where(chance[:, 1:2] < MISTAKEN, other_ids, answer_ids)
+    number = (text > 0).sum(1, keepdim=True)
+    place = chance[:, 3:] * number
+    wrong = 1 + ((place % 1) * (NUMBER_OF_IDS - 1)).long()
+    at = torch.arange(text.shape[1], device=text.device) == place.long()
+    text = torch.where(at & (chance[:, 2:3] < MISREAD) & (text > 0), wrong, text)
+    text = torch.cat([string_table((HINT,), text.device).expand(len(text), -1), text], 1)
+    length = sum((one > 0).sum(1, keepdim=True) for one in (question_ids, answer_ids, text))
+    fits = length + TURN_LENGTH + 1 <= space
+    return torch.cat([question_ids, text * (fits & (chance[:, :1] < HINTED))], 1)
+
+
 class Prompt(NamedTuple):
     """input_ids (B, L), padded with 0 on the right; answers (B, L) bool: the tokens that the model must say."""
 

@@ -26,13 +26,13 @@ from ..worlds.needle.paint import part
 from ..worlds.needle.renderer import Asked
 from ..worlds.print.atlas import PrintAtlas, load_atlas
 from ..worlds.print.bank import Bank, Rows
-from ..worlds.print.layouts import SHARES, SMALLEST, VAL_SHARES, Layouts, PrintStage, Sheet, family_of
+from ..worlds.print.layouts import OFFICE, SHARES, SMALLEST, VAL_SHARES, Layouts, PrintStage, Sheet
 from ..worlds.print.paint import PIXELS_AT_ONCE, paint_rects, paint_runs
 from ..worlds.print.questions import GROUP, Facts, ask, spans
 from ..worlds.print.setting import Runs, painted_areas, set_text, without_collisions
 from ..worlds.print.wear import PrintWear, draw_wear
 from ..worlds.print.wear import worn as wear_out
-from .mini_model import ADDITIONS, TURN_LENGTH, reworded
+from .mini_model import ADDITIONS, TURN_LENGTH, hinted, reworded
 from .pictures import Glyphs, unknown_things
 from .reader_examples import QUESTIONS, TAIL, ReaderBatch, reader_batch
 
@@ -60,7 +60,8 @@ class Printed(NamedTuple):
 
 class PrintWorld:
     """atlas: the file of `scripts/build_print_atlas.py`, or None. share: how many of all pictures are printed pages,
-    about. split: "train", or "val" with the faces that were held out. smallest: least em in pixels."""
+    about. split: "train", or "val" with the faces that were held out. smallest: least em in pixels. layouts: pages of
+    Office World."""
 
     def __init__(
         self,
@@ -70,13 +71,14 @@ class PrintWorld:
         share: float = 0.5,
         split: str = "train",
         smallest: float = SMALLEST,
+        layouts: int = OFFICE,
     ) -> None:
         assert split in SPLITS, split
         self.device, self.seed, self.share, self.split = torch.device(device), seed, min(0.95, share), split
         self.atlas = load_atlas(atlas, self.device)
         source = random.Random(f"print {split} {seed}")
         rows = Rows(source)
-        self.layouts = Layouts.of(rows, source, split, self.device)
+        self.layouts = Layouts.of(rows, source, split, self.device, layouts)
         self.bank = Bank.of(rows, self.device)
         self.faces, self.common = self.atlas.faces(split), self.atlas.faces(split, common=True)
         self.smallest = smallest
@@ -121,7 +123,7 @@ class PrintWorld:
         glyphs = Glyphs(
             *(v.flatten(1) for v in (y.floor().long(), x.floor().long(), runs.ids * inside, em.round().long()))
         )
-        return draws, Printed(pixels, sheet, runs, runs.extent(self.atlas), glyphs, family_of(which), wear)
+        return draws, Printed(pixels, sheet, runs, runs.extent(self.atlas), glyphs, self.layouts.family_of(which), wear)
 
     def asked(self, draws: FloatDraws, printed: Printed, size: tuple[int, int]) -> list[Asked]:
         """Three questions about every picture; where fewer can be asked, the first one again."""
@@ -173,9 +175,11 @@ class PrintWorld:
         boxes, first, other = placed(answer.boxes), placed(label.boxes), placed(second.boxes)
         chance = draws.uniform("reworded", slots=3 * QUESTIONS).view(-1, QUESTIONS, 3)
         added = draws.integers("added", 0, len(ADDITIONS), QUESTIONS)
+        read = draws.uniform("hinted", slots=4 * QUESTIONS).view(-1, QUESTIONS, 4)
         asked = []
         for k in range(QUESTIONS):
             words = reworded(question[:, k], answers[:, k], TAIL, chance[:, k], added[:, k])
+            words = hinted(words, answers[:, k], answers[:, k - 1], TAIL, read[:, k])
             contexts = torch.stack([first[:, k], other[:, k]], 1)
             there = torch.stack([good, good & (kept.second[:, k] >= 0)], 1)
             asked.append(Asked(words, answers[:, k], boxes[:, k : k + 1], good[:, None], contexts, there))

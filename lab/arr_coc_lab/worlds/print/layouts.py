@@ -12,6 +12,8 @@ import random
 import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
 from typing import NamedTuple
 
 import torch
@@ -34,7 +36,8 @@ SMALLEST, LARGEST = 6.0, 64.0
 LINES = 64  # of the longest page
 PITCH = 1.15  # lines of Office World, in its sizes of type: type of any face has space
 MOST_TEXTS, MOST_ASKED = 192, 24
-# Kinds of questions that name a value, or compare values: the values are others in every picture.
+# Kinds of questions that name a value, or compare values: only a page that keeps its values asks them.
+KEEPING = 0.33
 COMPARING = ("which", "whose", "what", "extreme", "highest", "lowest", "tallest", "peak", "legend")
 # Two thirds are black or nearly; then greys, then what is printed in colour.
 INKS = (
@@ -42,7 +45,9 @@ INKS = (
     *((0.08, 0.08, 0.09),) * 6,
     *((0.25, 0.25, 0.27), (0.38, 0.38, 0.4), (0.05, 0.1, 0.5), (0.55, 0.05, 0.08), (0.05, 0.35, 0.12)),
 )
-SHADES = ((0.92, 0.92, 0.92), (0.82, 0.82, 0.82), (0.86, 0.92, 0.99), (0.99, 0.94, 0.82), (0.88, 0.97, 0.88))
+TINT = 0.25  # of a colour on which something is written
+DOTS = 5  # boxes of which a slanted piece of a curve is made
+OFFICE, DENSE = 1152, 12  # layouts of Office World, and of those for each dense one
 
 
 class PageSlot(NamedTuple):
@@ -74,15 +79,16 @@ class PageFact(NamedTuple):
 
 
 class PrintLayout(Writer):
-    """A page that is being laid out. wide: how many ems fit across at least. rules, fills: x0, y0, x1, y1."""
+    """A page that is being laid out. wide: how many ems fit across at least. rules, fills: x0, y0, x1, y1, and red,
+    green and blue in 0–1 where it is not the page's ink."""
 
     def __init__(self, rows: Rows, source: random.Random, split: str) -> None:
         super().__init__(source)
         self.rows, self.split, self.wide = rows, split, 18.0
         self.slots: list[PageSlot] = []
         self.facts: list[PageFact] = []
-        self.rules: list[tuple[float, float, float, float]] = []
-        self.fills: list[tuple[float, float, float, float]] = []
+        self.rules: list[tuple[float, ...]] = []
+        self.fills: list[tuple[float, ...]] = []
 
     def put(self, row: int | str, x: float, y: float, limit: float, **how: float) -> int:
         """A piece of text on line y: a row of the bank, or the name of a kind. Returns the number of its slot."""
@@ -137,8 +143,8 @@ def dense(page: PrintLayout) -> None:
 
 
 def office(page: PrintLayout) -> None:
-    """A page of Office World: its texts in their places, and what is asked. Prose, and values of the bank's kinds, are
-    others in every picture."""
+    """A page of Office World: its texts in their places, its shapes, and what is asked. Prose is another in every
+    picture, and on two of three pages so are values of the bank's kinds."""
     paper = make_page(page.split, page.between(0, 1 << 30), page.between(0, 1 << 20)).paper
     inks, size = paper.inks[:MOST_TEXTS], paper.size
     ink_of = [number for number, ink in enumerate(inks) for _ in ink.text.split()]
@@ -154,10 +160,13 @@ def office(page: PrintLayout) -> None:
         there = max(span.end for span in (one.answer, *one.named)) <= len(ink_of)
         return there and ink_of[one.answer.first] == ink_of[one.answer.end - 1]
 
-    asked = [one for one in paper.asked() if one.kind not in COMPARING and shown(one)]
+    # A cake is not drawn: nobody can tell its shares.
+    keep, cake = page.chance(KEEPING), any(shape == "pie" for shape, *_ in paper.shapes)
+    barred = (() if keep else COMPARING) + ("value",) * cake
+    asked = [one for one in paper.asked() if one.kind not in barred and shown(one)]
     answers = [(ink_of[one.answer.first], one) for one in asked]
     # A text that is a whole answer may be another one; one that names something, or holds an answer, may not.
-    kinds = {number: one.kind for number, one in answers if one.answer.text == inks[number].text}
+    kinds = {number: one.kind for number, one in answers if one.answer.text == inks[number].text and not keep}
     fixed = {ink_of[span.first] for one in asked for span in one.named} | {number for number, _ in answers} - {*kinds}
     meant = {number for number, one in answers if not one.named}  # what they are says what they mean
     slots = []
@@ -167,6 +176,7 @@ def office(page: PrintLayout) -> None:
         space = x if ink.align == 1 else 1.0 if ink.align else (min([*beside, left + wide]) - ink.x) / wide
         free, kind = number not in fixed, kinds.get(number, "")
         prose = free and not kind and len(ink.text.split()) > 5
+        free = free and (prose or not keep)
         if prose or (free and kind in KINDS):
             row: int | str = "line" if prose else kind
         else:
@@ -180,16 +190,36 @@ def office(page: PrintLayout) -> None:
         label, second = [*(slots[ink_of[span.first]] for span in one.named[:2]), -1, -1][:2]
         group, label = ("field", label) if one.named else ("title", slots[answer])
         page.ask(group, slots[answer], label, second, plain_text(one.text), **({} if answer in kinds else words))
-    for shape, corners, *_ in paper.shapes:
+    for shape, corners, colour, width in paper.shapes:
         if shape == "pie":
             continue
-        (x0, y0), (x1, y1) = place(*corners[:2]), place(*corners[2:])
+        (x0, y0), (x1, y1) = sorted((corners[:2], corners[2:]))
+        part, own = partial(_boxed, place), tuple(value / 255 for value in colour)
         if shape == "fill":
-            page.fills.append((min(x0, x1), min(y0, y1), max(x0, x1), max(y0, y1)))
+            written = any(
+                ink.x < x1 and ink.x + length(ink.font, ink.text) > x0
+                and ink.y < max(y0, y1) and ink.y + ink.font.size > min(y0, y1)
+                for ink in inks
+            )  # fmt: skip
+            page.fills.append((*part(x0, y0, x1, y1), *(1 - TINT * (1 - value) if written else value for value in own)))
         elif shape == "box":
-            page.rules += [(x0, y0, x1, y0), (x0, y1, x1, y1), (x0, y0, x0, y1), (x1, y0, x1, y1)]
+            page.rules += [
+                part(*side) for side in ((x0, y0, x1, y0), (x0, y1, x1, y1), (x0, y0, x0, y1), (x1, y0, x1, y1))
+            ]
+        elif width > 1:
+            dots = DOTS if x0 != x1 and y0 != y1 else 1
+            steps = [(x0 + (x1 - x0) * step / dots, y0 + (y1 - y0) * step / dots) for step in range(dots + 1)]
+            page.rules += [(*part(*near, *far, width / 2), *own) for near, far in pairwise(steps)]
         elif x0 == x1 or y0 == y1:
-            page.rules.append((x0, y0, x1, y1))
+            page.rules.append(part(x0, y0, x1, y1))
+
+
+def _boxed(
+    place: Callable[[float, float], tuple[float, float]], x0: float, y0: float, x1: float, y1: float, more: float = 0.0
+) -> tuple[float, ...]:
+    """Two corners, in any order, as a box of the page that is `more` pixels larger on each side."""
+    upper, lower = (min(x0, x1) - more, min(y0, y1) - more), (max(x0, x1) + more, max(y0, y1) + more)
+    return (*place(*upper), *place(*lower))
 
 
 def plain_text(text: str) -> str:
@@ -198,7 +228,7 @@ def plain_text(text: str) -> str:
     return "".join(letter if letter in IDS else "?" for letter in letters)
 
 
-FAMILIES: dict[str, tuple[int, Callable[[PrintLayout], None]]] = {"dense": (96, dense), "office": (288, office)}
+FAMILIES: dict[str, Callable[[PrintLayout], None]] = {"dense": dense, "office": office}
 SHARES = {"dense": 0.25, "office": 0.75}
 # The judge's mixture is another one.
 VAL_SHARES = {"dense": 0.2, "office": 0.8}
@@ -242,18 +272,20 @@ class Sheet:
 
 @dataclass(frozen=True)
 class Layouts:
-    """T layouts. slots: (T, R, 9), facts: (T, F, 8), rules, fills: (T, M, 4) float32, padded by NaN. wide: (T,)."""
+    """T layouts. slots: (T, R, 9), facts: (T, F, 8), rules, fills: (T, M, 7) float32, padded by NaN. wide: (T,).
+    numbers: layouts of each family, which come in this order."""
 
     slots: Tensor
     facts: Tensor
     rules: Tensor
     fills: Tensor
     wide: Tensor
+    numbers: tuple[int, ...]
 
     @classmethod
-    def of(cls, rows: Rows, source: random.Random, split: str, device: torch.device) -> Layouts:
-        pages = []
-        for number, write in FAMILIES.values():
+    def of(cls, rows: Rows, source: random.Random, split: str, device: torch.device, office: int = OFFICE) -> Layouts:
+        pages, numbers = [], (max(1, office // DENSE), office)
+        for number, write in zip(numbers, FAMILIES.values(), strict=True):
             for _ in range(number):
                 pages.append(PrintLayout(rows, source, split))
                 write(pages[-1])
@@ -263,18 +295,18 @@ class Layouts:
             table = torch.full((len(pages), max(map(len, lists)), width), math.nan, dtype=torch.float64)
             for entry, listed in zip(table, lists, strict=True):
                 if listed:
-                    entry[: len(listed)] = torch.tensor(listed, dtype=torch.float64)
+                    entry[: len(listed)] = torch.tensor([[*one, *[math.nan] * width][:width] for one in listed])
             return table.to(torch.float32).to(device)
 
         wide = torch.tensor([page.wide for page in pages], device=device)
-        return cls(padded("slots", 9), padded("facts", 8), padded("rules", 4), padded("fills", 4), wide)
+        return cls(padded("slots", 9), padded("facts", 8), padded("rules", 7), padded("fills", 7), wide, numbers)
 
     def choose(self, draws: FloatDraws, shares: dict[str, float]) -> Tensor:
         """(B,) layouts: of a family by its share, then any of it."""
         ends = constant([shares.get(name, 0.0) for name in FAMILIES], draws.device).cumsum(0)
         pick = draws.uniform("family")[:, 0] * ends[-1]
         family = torch.searchsorted(ends, pick.contiguous(), right=True).clamp_max(len(FAMILIES) - 1)
-        number = constant([number for number, _ in FAMILIES.values()], draws.device)
+        number = constant(self.numbers, draws.device)
         return (number.cumsum(0) - number)[family] + draws.below("layout", number[family][:, None])[:, 0]
 
     def lay_out(self, stage: PrintStage, bank: Bank, which: Tensor) -> Sheet:
@@ -308,22 +340,20 @@ class Layouts:
             ink=inks.gather(1, face[..., None].expand(-1, -1, 3)),
         )
 
-        def rects(table: Tensor, colour: Tensor, thick: Tensor) -> Rects:
-            """(B, M, 4) of the page → pixels, made `thick` (B, 1, 1) pixels larger."""
-            x0, y0, x1, y1 = table.nan_to_num().unbind(-1)
+        def rects(table: Tensor, thick: Tensor) -> Rects:
+            """(B, M, 7) of the page → pixels, made `thick` (B, 1, 1) pixels larger."""
+            x0, y0, x1, y1 = table[..., :4].nan_to_num().unbind(-1)
             boxes = torch.stack([margin + x0 * span, top + y0 * pitch, margin + x1 * span, top + y1 * pitch], -1)
             boxes = boxes + constant([-0.5, -0.5, 0.5, 0.5], stage.device) * thick
-            return Rects(boxes, (~table[..., 0].isnan()).float(), colour.expand(*table.shape[:2], 3))
+            colour = torch.where(table[..., 4:].isnan(), rule, table[..., 4:])
+            return Rects(boxes, (~table[..., 0].isnan()).float(), colour)
 
-        thick = draws.uniform("thick", 0.5, 1.7)[..., None]
-        rules = rects(self.rules[which], stage.colour("rule", INKS), thick)
-        fills = rects(self.fills[which], stage.colour("shade", SHADES), 0 * thick)
+        thick, rule = draws.uniform("thick", 0.5, 1.7)[..., None], stage.colour("rule", INKS)
+        rules, fills = rects(self.rules[which], thick), rects(self.fills[which], 0 * thick)
         table = self.facts[which]
         facts = Facts(*table.nan_to_num().long().unbind(-1), ~table[..., 0].isnan())
         return Sheet(slots, fills, rules, facts)
 
-
-def family_of(which: Tensor) -> Tensor:
-    """(B,) layouts → the number of the family of each."""
-    ends = constant([number for number, _ in FAMILIES.values()], which.device).cumsum(0)
-    return torch.searchsorted(ends, which, right=True)
+    def family_of(self, which: Tensor) -> Tensor:
+        """(B,) layouts → the number of the family of each."""
+        return torch.searchsorted(constant(self.numbers, which.device).cumsum(0), which, right=True)
