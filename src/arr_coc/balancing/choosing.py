@@ -17,7 +17,7 @@ import numpy as np
 from ..core.errors import InputError
 from ..core.values import Relevance
 from ..knowing.language.lexical import Coupling
-from ..knowing.photos.source import photo_coupling, surest_box
+from ..knowing.photos.source import photo_coupling, photo_question, things_map
 from ..knowing.registry import BUILT_IN, GIVEN, Maps, Source, as_relevance, find_source, is_map, several_maps
 from ..knowing.scene import Scene
 from ..knowing.signs import plain_signs, signs_of
@@ -189,7 +189,7 @@ def knowns(
     if "words" in maps and scene.words is not None:
         sure["words"] = sureness_of_words(scene.words, query, maps["scorer"].map if "scorer" in maps else None)
     if "photos" in maps:
-        sure["photos"] = surest_box(scene.seen, query)
+        sure["photos"] = things_map(scene.seen.anchors, photo_question(query), scene.seen.shape)[1]
     look = maps.get("look")
     three = [] if look is None else [np.asarray(getattr(look, way)) for way in WAYS]
     return Known(

@@ -207,11 +207,6 @@ def couple(seen: PhotoSight, query: str, *, alone: bool = True) -> Coupling:
     return Coupling((found / max(float(found.max()), 1e-6)).astype(np.float32), (note,))
 
 
-def surest_box(seen: PhotoSight, query: str) -> float:
-    """The score of the surest box of what the question names, in [0, 1]; 0 where it names nothing that is known."""
-    return things_map(seen.anchors, photo_question(query), seen.shape)[1]
-
-
 # ---- things ----------------------------------------------------------------------------------------------------------
 
 
@@ -279,17 +274,10 @@ Box = tuple[float, float, float, float]
 def thesaurus() -> JsonObject:
     """classes: the detector's outputs. names: what else a class is called. groups: words for several classes. parts:
     words, their class, and where of its box they are. grounds: words for ground without an outline, which no box holds.
-    asking: words that name nothing."""
+    asking: words that name nothing. places: words for a side, −1 left – 1 right and −1 top – 1 bottom."""
     return read_table(Path(__file__).with_name("thesaurus.toml"))
 
 
-PLACES = {
-    **dict.fromkeys(("left", "leftmost"), (-1, 0)),
-    **dict.fromkeys(("right", "rightmost"), (1, 0)),
-    **dict.fromkeys(("top", "upper", "uppermost", "above"), (0, -1)),
-    **dict.fromkeys(("bottom", "lower", "lowest", "below"), (0, 1)),
-    **dict.fromkeys(("middle", "centre", "center", "central"), (0, 0)),
-}
 # A thing named after another one is mostly there to say which: "the dog on the couch".
 LATER = 0.4
 WHOLE = (0.0, 0.0, 1.0, 1.0)
@@ -350,19 +338,16 @@ def vocabulary() -> dict[str, tuple[Wanted, ...]]:
 def singular(word: str) -> Iterator[str]:
     """The word, and what its singular may be."""
     yield word
-    if word.endswith("ies"):
-        yield word[:-3] + "y"
-    if word.endswith("es"):
-        yield word[:-2]
-    if word.endswith("s") and not word.endswith("ss"):
-        yield word[:-1]
+    for many, one in (("ies", "y"), ("es", ""), ("s", "")):
+        if word.endswith(many) and (many != "s" or not word.endswith("ss")):
+            yield word.removesuffix(many) + one
 
 
 def meaning(words: Sequence[str]) -> str | None:
     """The word of the vocabulary that these words together are; None where they name nothing, as words that ask and
     places never do."""
     word = "-".join(words)
-    if word in PLACES or word in thesaurus()["asking"].split():
+    if word in thesaurus()["places"] or word in thesaurus()["asking"].split():
         return None
     return next((one for one in singular(word) if one in vocabulary()), None)
 
@@ -370,7 +355,8 @@ def meaning(words: Sequence[str]) -> str | None:
 def photo_question(query: str) -> PhotoQuestion:
     """What a question names in a photograph."""
     words = re.findall(r"[a-z]+(?:-[a-z]+)*", query.lower().replace("'s", ""))
-    sides = [PLACES[word] for word in words if word in PLACES]
+    places = thesaurus()["places"]
+    sides = [tuple(places[word]) for word in words if word in places]
     found: list[str] = []
     things: dict[tuple[int, Box], float] = {}
     ground = False
