@@ -22,6 +22,8 @@ STOCK = "Qwen/Qwen3-VL-2B-Instruct"
 HOCR = """<html><body><div class="ocr_page" title="bbox 0 0 768 1024">
 <span class="ocrx_word" title="bbox 60 700 160 730">TOTAL</span>
 <span class="ocrx_word" title="bbox 420 700 520 730">48.20</span></div></body></html>"""
+# Options of pip, vLLM and trainings, which read their own arguments.
+OTHER_PROGRAMS = {"--from", "--mix", "--reader", "--trust-request-mm-kwargs"}
 # Commands that end by themselves within seconds on the sample files.
 SHORT = ("look", "ask", "doctor", "sense", "cost", "pack")
 
@@ -174,6 +176,20 @@ def test_commands_are_accepted(line: str, tmp_path: Path, monkeypatch: pytest.Mo
         command, rest = command.commands[rest[0]], rest[1:]
     if not hasattr(command, "commands"):
         command.make_context("arr-coc", rest, resilient_parsing=False)
+
+
+@pytest.mark.parametrize("page", [*TAUGHT, *sorted((DOCS / "reference").glob("*.md"))], ids=named)
+def test_options_in_running_text_exist(page: Path) -> None:
+    from arr_coc.app.cli import build, summaries
+
+    known = {"--help", "--version"}
+    for name in summaries():
+        waiting: list[Any] = [get_command(build([name]))]
+        while waiting:
+            waiting += getattr(command := waiting.pop(), "commands", {}).values()
+            known |= {option for one in command.params for option in one.opts}
+    used = set(re.findall(r"`(?:arr-coc )?(?:\w+ )?(--[a-z-]+)", page.read_text("utf-8")))
+    assert not used - known - OTHER_PROGRAMS
 
 
 @pytest.mark.parametrize("line", SHORT_LINES)
