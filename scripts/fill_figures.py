@@ -1,11 +1,9 @@
 """Fill the figures of the README and of pages from the JSON in docs/data.
 
-    python scripts/fill_figures.py           fill the tables
-    python scripts/fill_figures.py --check   fail where a page and its JSON disagree
-    python scripts/fill_figures.py --intro   draw README's moving picture
+    python scripts/fill_figures.py [--check, which fails where a page and its JSON disagree] [--intro, which draws]
 
 The README's come from what benchmarks wrote. `tables.json` has tables of other pages, each with its page, the version
-it was measured with, and where it matters the machine and the commands. A test compares every page with this.
+it was measured with, and where it matters the machine and the commands.
 """
 
 from __future__ import annotations
@@ -61,11 +59,6 @@ def document_table() -> list[str]:
     return ["Share of the answer that is shown in full detail, %:", "", *lines]
 
 
-def figures() -> str:
-    """Both tables, as they stand in the README."""
-    return "\n".join([*needle_table(), "", *document_table()])
-
-
 def table(entry: dict[str, Any]) -> str:
     """A table of `tables.json` with its version below it; columns of numbers stand to the right."""
     columns, rows = entry["columns"], entry["rows"]
@@ -79,7 +72,7 @@ def table(entry: dict[str, Any]) -> str:
 
 def blocks() -> Iterator[tuple[Path, str, str]]:
     """Every page, the name of a block in it, and what stands there."""
-    yield ROOT / "README.md", "figures", figures()
+    yield ROOT / "README.md", "figures", "\n".join([*needle_table(), "", *document_table()])
     for name, entry in json.loads((DATA / "tables.json").read_text(encoding="utf-8")).items():
         yield ROOT / "docs" / entry["page"], name, table(entry)
 
