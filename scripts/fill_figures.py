@@ -1,14 +1,15 @@
 """Fill the figures of the README and of pages from the JSON in docs/data.
 
-    python scripts/fill_figures.py
+    python scripts/fill_figures.py [--check, which fails where a page and its JSON disagree] [--intro, which draws]
 
 The README's come from what benchmarks wrote. `tables.json` has tables of other pages, each with its page, the version
-it was measured with, and where it matters the machine and the commands. A test compares every page with this.
+it was measured with, and where it matters the machine and the commands.
 """
 
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -58,11 +59,6 @@ def document_table() -> list[str]:
     return ["Share of the answer that is shown in full detail, %:", "", *lines]
 
 
-def figures() -> str:
-    """Both tables, as they stand in the README."""
-    return "\n".join([*needle_table(), "", *document_table()])
-
-
 def table(entry: dict[str, Any]) -> str:
     """A table of `tables.json` with its version below it; columns of numbers stand to the right."""
     columns, rows = entry["columns"], entry["rows"]
@@ -76,16 +72,58 @@ def table(entry: dict[str, Any]) -> str:
 
 def blocks() -> Iterator[tuple[Path, str, str]]:
     """Every page, the name of a block in it, and what stands there."""
-    yield ROOT / "README.md", "figures", figures()
+    yield ROOT / "README.md", "figures", "\n".join([*needle_table(), "", *document_table()])
     for name, entry in json.loads((DATA / "tables.json").read_text(encoding="utf-8")).items():
         yield ROOT / "docs" / entry["page"], name, table(entry)
 
 
+def intro(path: Path) -> None:
+    """Draw README's moving picture: a page, two questions, where 60 of 768 tokens go, the answers."""
+    from PIL import Image
+
+    import arr_coc
+    from arr_coc.draw import layout, panes
+    from arr_coc.looking import examine
+    from arr_coc.pictures.lettering import BOLD, write
+
+    page, shown, frames = arr_coc.load_picture(ROOT / "src/arr_coc/examples/receipt.png"), (640, 480), []
+    pixels = layout.resize(page.pixels, shown)
+    for query in ("What was paid for the pepper?", "What is the date?"):
+        answer, seen = arr_coc.ask(page, query, budget=60), examine(page, query, arr_coc.Options(budget=60))
+        given = answer.allocation
+        stages = (
+            (f"The page: {given.full} tokens without ARR-COC", pixels),
+            ("What matters for this question: before the encoder runs", panes.heat(seen.relevance, shown, pixels)),
+            (f"Where the tokens go: {given.tokens} of {given.full}", panes.overlay(pixels, given)),
+            ("What the model sees (dark: not read)", panes.foveated(page, given, shown)),
+        )
+        for number, (title, pane) in enumerate(stages):
+            canvas = layout.page(760, 1060)
+            write(canvas, query, 24, 8, size=30, weight=BOLD)
+            write(canvas, title, 24, 52, size=20)
+            said = answer.text if number == 3 else ""
+            write(canvas, said, 1036, 8, size=30, weight=BOLD, colour=(20, 120, 60), align="right")
+            layout.place(canvas, pixels, 24, 96, shown)
+            layout.place(canvas, pane, 556, 96, shown)
+            frames.append(Image.fromarray(canvas))
+    times = [1200, 1500, 2200, 3000] * 2
+    frames[0].save(path, save_all=True, append_images=frames[1:], duration=times, loop=0, quality=60, method=6)
+
+
 def main() -> None:
+    if "--intro" in sys.argv:
+        intro(ROOT / "docs" / "images" / "intro.webp")
+    wrong = []
     for page, name, text in blocks():
         begin, end = f"<!-- {name}: begin -->\n", f"\n<!-- {name}: end -->"
-        head, rest = page.read_text(encoding="utf-8").split(begin)
-        page.write_text(f"{head}{begin}{text}{end}{rest.split(end)[1]}", encoding="utf-8")
+        before = page.read_text(encoding="utf-8")
+        head, rest = before.split(begin)
+        after = f"{head}{begin}{text}{end}{rest.split(end)[1]}"
+        if after != before and "--check" in sys.argv:
+            wrong.append(f"{page.name}, {name}: the page and its JSON disagree; run python scripts/fill_figures.py")
+        elif after != before:
+            page.write_text(after, encoding="utf-8")
+    sys.exit("\n".join(wrong) or 0)
 
 
 if __name__ == "__main__":

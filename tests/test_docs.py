@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import re
 import shlex
 import shutil
@@ -17,11 +18,13 @@ from typer.main import get_command
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
-TAUGHT = [page for folder in ("start", "how-to", "concepts") for page in sorted((DOCS / folder).glob("*.md"))]
+TAUGHT = [page for folder in ("tutorial", "how-to", "concepts") for page in sorted((DOCS / folder).glob("*.md"))]
 STOCK = "Qwen/Qwen3-VL-2B-Instruct"
 HOCR = """<html><body><div class="ocr_page" title="bbox 0 0 768 1024">
 <span class="ocrx_word" title="bbox 60 700 160 730">TOTAL</span>
 <span class="ocrx_word" title="bbox 420 700 520 730">48.20</span></div></body></html>"""
+# Options of pip, vLLM and trainings, which read their own arguments.
+OTHER_PROGRAMS = {"--from", "--mix", "--reader", "--trust-request-mm-kwargs"}
 # Commands that end by themselves within seconds on the sample files.
 SHORT = ("look", "ask", "doctor", "sense", "cost", "pack")
 
@@ -176,6 +179,20 @@ def test_commands_are_accepted(line: str, tmp_path: Path, monkeypatch: pytest.Mo
         command.make_context("arr-coc", rest, resilient_parsing=False)
 
 
+@pytest.mark.parametrize("page", [*TAUGHT, *sorted((DOCS / "reference").glob("*.md"))], ids=named)
+def test_options_in_running_text_exist(page: Path) -> None:
+    from arr_coc.app.cli import build, summaries
+
+    known = {"--help", "--version"}
+    for name in summaries():
+        waiting: list[Any] = [get_command(build([name]))]
+        while waiting:
+            waiting += getattr(command := waiting.pop(), "commands", {}).values()
+            known |= {option for one in command.params for option in one.opts}
+    used = set(re.findall(r"`(?:arr-coc )?(?:\w+ )?(--[a-z-]+)", page.read_text("utf-8")))
+    assert not used - known - OTHER_PROGRAMS
+
+
 @pytest.mark.parametrize("line", SHORT_LINES)
 def test_commands_run(line: str, run: Any, samples: Path, tmp_path: Path, stock: str) -> None:
     shutil.copytree(samples, tmp_path, dirs_exist_ok=True)
@@ -187,6 +204,8 @@ def test_pages_tell_what_was_measured() -> None:
     """The tables of the README and of docs/data/tables.json stand in their pages, each under its name."""
     import fill_figures
 
+    tables = json.loads((DOCS / "data" / "tables.json").read_text("utf-8"))
+    assert not [name for name, one in tables.items() if not one["version"].startswith(("0.3.0", "1.0.0"))], "older"
     found = list(fill_figures.blocks())
     assert len(found) > 10
     for page, name, text in found:

@@ -38,7 +38,7 @@ if TYPE_CHECKING:  # what editors and type checkers read; the table below is wha
     from .video.stream import VideoStream as VideoStream
     from .video.watching import watch as watch
 
-__version__ = "0.3.0"
+__version__ = "1.0.0"
 
 __all__ = [
     "__version__",

@@ -34,7 +34,7 @@ from .pictures.words import MOST_WORDS, Words
 
 # Pages whose words are ranked together, and how many words these may have.
 JOINT, JOINT_WORDS = 8, MOST_WORDS
-# What a page is believed for which the search says nothing. Chosen on drawn documents: docs/documents.md.
+# What a page is believed for which the search says nothing. Chosen on drawn documents: docs/results/documents.md.
 LEAST_BELIEF = 0.05
 # The score of the best page from which on the search is trusted; below, the words' own ranking decides.
 SURE_SEARCH = 1.0

@@ -1,7 +1,7 @@
 """Is a picture a photograph, or drawn (a page, a chart, a screen)? A sign from plain statistics, measured.
 
 Photographs use many colours and levels, and change softly at every scale; drawn pictures have a flat ground and sharp
-edges. Seven numbers and a logistic law, fitted once; docs/photos.md says on what, and how
+edges. Seven numbers and a logistic law, fitted once; docs/how-to/photos.md says on what, and how
 often it errs.
 """
 
