@@ -5,7 +5,8 @@ esper.set_image("zoo.png").ask("What are the ingredients in this snack?")     â†
 
 Every pass asks the model with all regions seen so far and some more: the cells where relevance is highest among those
 not yet seen in full detail. An unsure answer explores (`temper`), as far as the tension exploit â†” explore of this
-question lets it; high stakes sharpen the map (`balancing.arousal`). The tokens of every pass count in full, so the budget is that of all passes together.
+question lets it; high stakes sharpen the map (`balancing.arousal`). The tokens of every pass count in full, so the
+budget is that of all passes together.
 """
 
 from __future__ import annotations
