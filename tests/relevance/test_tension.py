@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 import torch
 
+from arr_coc import look
 from arr_coc.balancing.tensions import balance, normalise, sharpen
 from arr_coc_lab.classic.balancers import FixedTensionBalancer
+from arr_coc_lab.train.train_balancing import asked_by_kind
 
 
 def spot(row: int, col: int, size: int = 8) -> torch.Tensor:
@@ -77,3 +79,17 @@ def test_numpy_and_torch_balance_alike(shape: tuple[int, int], flat: bool):
         in_torch = balance(*map(torch.from_numpy, maps), tensions).numpy()
         assert in_numpy.dtype == np.float32
         np.testing.assert_allclose(sharpen(in_numpy), sharpen(in_torch), atol=2e-6)
+
+
+def test_each_question_moves_the_tensions_and_none_saturates():
+    kinds = asked_by_kind(12, 256, 5, "test")
+    stood = {
+        kind: [look(picture, query, 16, relevance="detail").tensions for picture, query in several]
+        for kind, several in kinds.items()
+    }
+    assert len(stood) == 5
+    for name in ("compress_particularize", "exploit_explore", "focus_diversify"):
+        values = np.array([one[name] for several in stood.values() for one in several])
+        assert values.std() >= 0.1
+        assert np.quantile(values, 0.05) > 0.03
+        assert np.quantile(values, 0.95) < 0.97

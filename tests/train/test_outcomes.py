@@ -133,12 +133,15 @@ def test_rows_are_taught_judged_and_resumed_and_the_scorer_is_a_source(reader, t
 def test_a_law_of_balancing_learns_where_the_map_should_lie(reader, tmp_path):
     """The loss falls, and the law that is written is one that look balances by."""
     few = ["--steps", "16", "--pictures", "7", "--judged", "7", "--side", "256", "--batch", "7", "--device", "cpu"]
-    few += ["--rule", "boxes", "--reader", str(reader)]
+    few += ["--rule", "boxes", "--kinds", "10", "--reader", str(reader)]
     train_balancing.main([*few, "--folder", str(tmp_path), "--out", str(tmp_path)])
     record = json.loads((tmp_path / "record.json").read_text())
-    losses = [one["taught 0.25"] for one in record["curve"] if "taught 0.25" in one]
+    losses = [one["taught"] for one in record["curve"] if "taught" in one]
     assert losses[-1] < losses[0] - 0.01
-    assert {one["system"] for one in record["judged"]} == {"balancing, as it ships", "balancing, from boxes"}
+    assert {one["system"] for one in record["judged"]} == {
+        *("balancing, as it ships", "balancing, from boxes", "balancing, tensions of one half")
+    }
+    assert all(one["sd"] > 0.1 for one in record["tensions"]["balancing, from boxes"]["all"].values())
     pixels = render("signs", 1, (256, 256), 3).pictures[0].permute(1, 2, 0).contiguous().numpy()
     found, usual = (
         look(pixels, "the red sign", 16, relevance="look", options=Options(balancing=one)) for one in (tmp_path, None)

@@ -1,12 +1,14 @@
-"""`arr-coc train balancing`: how the sources are weighed, the tensions and the steepness, from a reader's answers.
+"""`arr-coc train balancing`: the tensions, what they do, and how sources are weighed, from a reader's answers.
 
     arr-coc train outcomes  --seconds 300 --device cuda --folder runs/outcomes --out OUT
     arr-coc train balancing --seconds 150 --device cuda --folder runs/outcomes --out OUT
 
 What the sources say of every drawn picture is found once; the numbers of a `Law` learn where the balanced map should
-have its mass, by credit through the passes (that of the same folder, where it is there) or with `--rule boxes`. The law
-that ships is the beginning, and it is judged beside: OUT/balancing.json is the law, OUT/record.json has what the reader
-answers from the tokens laid by each, and how far the tensions move, by kind of picture.
+have its mass, by credit through the passes (that of the same folder, where it is there) or with `--rule boxes`. Logits
+of tensions have mean 0 and deviation 1 over questions of all kinds: *which* question explores is learned, and apart
+from it, in `DOES`, how much that counts; else a tension that gains nothing on most pictures saturates. The law that
+ships is judged beside, and the learned one with tensions of one half: OUT/balancing.json is the law, OUT/record.json
+has what the reader answers from the tokens laid by each, and how far the tensions move, by kind of picture.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ from arr_coc.balancing.law import LAW_NAME, NUMBERS, Law, read_law
 from arr_coc.core.folders import write_json
 from arr_coc.core.values import JsonObject
 from arr_coc.knowing.scene import Scene
-from arr_coc.knowing.signs import plain_signs, signs_of
+from arr_coc.knowing.signs import CONSTANT, SIGNS, signs_of
 
 from ..options import option
 from ..worlds.needle import FAMILIES
@@ -47,6 +49,7 @@ if TYPE_CHECKING:
 ASKED = ("scorer", "look")  # the sources that are weighed; the centre takes part in any case
 JUDGED = 140  # pictures of a judgement while it learns
 PAGE_QUESTIONS = 5  # of each page of the kind "small print"
+DOES = ("steepness", "look", "salient")  # what tensions do
 WHOLE = ("Describe the picture", "What is happening here?", "How many things are there?", "Summarize this")
 
 
@@ -57,7 +60,10 @@ class BalancingOptions(OutcomeOptions):
     rule: str = option("answers", "what is learned from", choices=("answers", "boxes"))
     taught: int = option(700, "pictures that are learned from, of those that are credited")
     batch: int = option(16, "pictures a step")
-    kinds: int = option(100, "questions of each kind by which the tensions are shown")
+    kinds: int = option(
+        100, "questions of each kind by which tensions are centred, and as many by which they are shown"
+    )
+    learned: tuple[str, ...] = option(("tensions", *DOES), "which numbers of the law", choices=NUMBERS)
     learning_rate: float = option(0.03, "of AdamW")
 
 
@@ -73,16 +79,16 @@ def every_known(drawn: Drawn) -> list[Known]:
         return list(pool.map(partial(known_of, drawn), range(len(drawn))))
 
 
-def at_share(known: Known, keep: float) -> Known:
-    return replace(known, signs=np.append(known.signs[:-1], plain_signs(keep)[-1]))
+def centred(rows: Tensor, signs: Tensor) -> Tensor:
+    """(3, 12) rows → the same with logits of mean 0 and deviation 1 over signs (N, 12)."""
+    logits = rows @ signs.T
+    rows = rows / logits.std(1, keepdim=True).clamp_min(1e-9)
+    constant = F.one_hot(torch.tensor(CONSTANT), len(SIGNS)).to(rows)
+    return rows - (rows @ signs.T).mean(1, keepdim=True) * constant
 
 
-def law_of(numbers: nn.ParameterDict) -> Law:
-    return Law(**{name: numbers[name] for name in NUMBERS})
-
-
-def plain_law(numbers: nn.ParameterDict) -> Law:
-    return Law(**{name: numbers[name].detach().cpu().numpy().copy() for name in NUMBERS})
+def plain_law(law: Law) -> Law:
+    return Law(**{name: getattr(law, name).detach().cpu().numpy().copy() for name in NUMBERS})
 
 
 class BalancingTraining(Training[BalancingOptions]):
@@ -103,6 +109,12 @@ class BalancingTraining(Training[BalancingOptions]):
         say_line({"doing": "learning", "pictures": len(taught), "seconds": round(perf_counter() - began, 1)})
         usual = read_law()
         self.numbers = nn.ParameterDict({name: nn.Parameter(torch.tensor(getattr(usual, name))) for name in NUMBERS})
+        for name, number in self.numbers.items():
+            number.requires_grad_(name in options.learned)
+        self.signs = torch.tensor(np.concatenate([*signs_by_kind(options.kinds, options.side, 7, "train").values()]))
+        # So near to nothing that the first steps decide the direction.
+        start = torch.randn(3, len(SIGNS), generator=torch.Generator().manual_seed(options.seed)).double() * 1e-3
+        self.numbers["tensions"].data = start * (self.signs.std(0) > 0)
         self.modules["law"] = self.numbers
         self.optimizers.append(torch.optim.AdamW(self.parameters(), lr=options.learning_rate, weight_decay=0.0))
         self.schedule = Schedule(warm_up=5, decay_from=0.4, floor=0.05)
@@ -110,59 +122,71 @@ class BalancingTraining(Training[BalancingOptions]):
     def loss(self, at: Moment) -> tuple[Tensor, Notes]:
         chance = self.chance["chance"]
         chosen = [chance.randrange(len(self.knowns)) for _ in range(self.options.batch)]
-        return self.loss_of(chosen, [chance.choice(KEEPS) for _ in chosen]), {}
+        return self.loss_of(chosen), {}
 
-    def loss_of(self, chosen: Sequence[int], keeps: Sequence[float]) -> Tensor:
+    @property
+    def law(self) -> Law:
+        """The law as it is now, with gradients."""
+        tensions = centred(self.numbers["tensions"], self.signs)
+        return Law(**{**dict(self.numbers.items()), "tensions": tensions})
+
+    def loss_of(self, chosen: Sequence[int]) -> Tensor:
         """How far the balanced maps of some pictures are from where they should lie."""
-        law, (rows, cols), maps = law_of(self.numbers), self.shares.shape[1:], []
-        for one, keep in zip(chosen, keeps, strict=True):
-            found = balance_ways(at_share(self.knowns[one], keep), law).map
+        law, (rows, cols), maps = self.law, self.shares.shape[1:], []
+        for one in chosen:
+            found = balance_ways(self.knowns[one], law).map
             maps.append(F.adaptive_avg_pool2d(found[None, None], (rows, cols))[0, 0])
         log_mass = torch.stack(maps).clamp_min(1e-6).log()
         return share_loss(log_mass, self.shares[chosen], self.weights[chosen])
 
     @torch.no_grad()
     def judge(self, at: Moment) -> JsonObject:
-        """The loss of the first pictures, at every share."""
-        few = range(min(JUDGED, len(self.knowns)))
-        return {f"taught {keep:g}": float(self.loss_of(few, [keep] * len(few))) for keep in KEEPS}
+        """The loss of the first pictures."""
+        return {"taught": float(self.loss_of(range(min(JUDGED, len(self.knowns)))))}
 
     def export(self) -> None:
-        write_json(self.options.target / LAW_NAME, plain_law(self.numbers).to_json())
+        write_json(self.options.target / LAW_NAME, plain_law(self.law).to_json())
         write_json(self.options.target / "record.json", self.record())
 
     def finish(self) -> None:
         """Judge both laws on test pictures: what is answered, and where the tensions stand."""
-        laws = {"balancing, as it ships": read_law(), f"balancing, from {self.options.rule}": plain_law(self.numbers)}
+        laws = {"balancing, as it ships": read_law(), f"balancing, from {self.options.rule}": plain_law(self.law)}
+        laws["balancing, tensions of one half"] = plain_law(replace(self.law, tensions=0 * self.law.tensions))
         kinds = signs_by_kind(self.options.kinds, self.options.side, self.options.seed)
         tests = Judge(self.options, self.reader, self.device, sets=("all",))
         test = tests.sets["all"]
         known = every_known(test)
         rows, cols = test.boxes.shape[1:]
         for name, law in laws.items():
+            maps = (torch.tensor(balance_ways(one, law).map)[None].float() for one in known)
+            cells = torch.cat([F.adaptive_avg_pool2d(one, (rows, cols)) for one in maps]).to(self.device)
             for keep in KEEPS:
-                found = [balance_ways(at_share(one, keep), law) for one in known]
-                cells = [F.adaptive_avg_pool2d(torch.tensor(one.map)[None].float(), (rows, cols)) for one in found]
-                tests.judge_maps("all", name, keep, torch.cat(cells).to(self.device))
+                tests.judge_maps("all", name, keep, cells)
         self.done["judged"] = tests.rows()
         self.done["tensions"] = {name: spread_of(law, kinds) for name, law in laws.items()}
         self.export()
 
 
-def signs_by_kind(each: int, side: int, seed: int) -> dict[str, np.ndarray]:
-    """(each, 12) signs of test questions by kind: small print, clutter, motion, one value, whole scene."""
+def signs_by_kind(each: int, side: int, seed: int, split: str = "test") -> dict[str, np.ndarray]:
+    """(each, 12) signs of questions by kind."""
+    kinds = asked_by_kind(each, side, seed, split)
+    return {kind: np.stack([signs_of(Scene(one[0]), one[1]) for one in several]) for kind, several in kinds.items()}
+
+
+def asked_by_kind(each: int, side: int, seed: int, split: str) -> dict[str, list[tuple[np.ndarray, str]]]:
+    """Pictures and questions by kind: small print, clutter, motion, one value, whole scene."""
 
     def asked(drawn: Drawn) -> list[tuple[np.ndarray, str]]:
         ids, pictures = drawn.asked.question_ids, drawn.asked.pictures.permute(0, 2, 3, 1).contiguous().numpy()
         return [(picture, decode(row)) for picture, row in zip(pictures, ids, strict=True)]
 
     def still(*families: str) -> list[tuple[np.ndarray, str]]:
-        return asked(draw(each, side, "test", seed + 2, torch.device("cpu"), families))
+        return asked(draw(each, side, split, seed + 2, torch.device("cpu"), families))
 
-    pages = (make_page("val", seed, number) for number in range(-(-each // PAGE_QUESTIONS)))
-    clips = [
-        render_clip(family, range(-(-each // len(FAMILIES))), 2, (side, side), seed, "test") for family in FAMILIES
-    ]
+    pages = (
+        make_page("train" if split == "train" else "val", seed, number) for number in range(-(-each // PAGE_QUESTIONS))
+    )
+    clips = [render_clip(family, range(-(-each // len(FAMILIES))), 2, (side, side), seed, split) for family in FAMILIES]
     kinds = {
         "small print": [(page.pixels(), one.text) for page in pages for one in page.questions[:PAGE_QUESTIONS]],
         "clutter": still("signs", "zoo"),
@@ -172,10 +196,7 @@ def signs_by_kind(each: int, side: int, seed: int) -> dict[str, np.ndarray]:
             (picture, WHOLE[number % len(WHOLE)]) for number, (picture, _) in enumerate(still("scenes", "charts"))
         ],
     }
-    return {
-        kind: np.stack([signs_of(Scene(picture), query) for picture, query in several[:each]])
-        for kind, several in kinds.items()
-    }
+    return {kind: several[:each] for kind, several in kinds.items()}
 
 
 def spread_of(law: Law, kinds: Mapping[str, np.ndarray]) -> JsonObject:

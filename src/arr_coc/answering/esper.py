@@ -4,8 +4,9 @@ esper = Esper.from_pretrained("mini")
 esper.set_image("zoo.png").ask("What are the ingredients in this snack?")     → Answer with up to four passes
 
 Every pass asks the model with all regions seen so far and some more: the cells where relevance is highest among those
-not yet seen in full detail. An unsure answer explores (`temper`), high stakes sharpen the map
-(`balancing.arousal`). The tokens of every pass count in full, so the budget is that of all passes together.
+not yet seen in full detail. An unsure answer explores (`temper`), as far as the tension exploit ↔ explore of this
+question lets it; high stakes sharpen the map (`balancing.arousal`). The tokens of every pass count in full, so the
+budget is that of all passes together.
 """
 
 from __future__ import annotations
@@ -161,7 +162,8 @@ class Esper:
         (allocation,), decided = looked.plan.allocations, np.asarray(looked.plan.relevance[0], dtype=np.float64)
         relevance = np.asarray(to_cells(decided[None], _frame(allocation))[0])
         answers: list[Answer] = []
-        exploration, fixated = exploration_rule(1, 1.0), np.zeros(allocation.grid)
+        curious = allocation.tensions.get("exploit_explore", 0.5)
+        exploration, fixated = exploration_rule(1, 1.0, curious), np.zeros(allocation.grid)
         while True:
             answer = eye.answer(looked, options.max_new_tokens)
             (step,) = answer.passes
@@ -169,7 +171,7 @@ class Esper:
             unsure = [one.uncertainty for one in answers]
             if len(answers) == most or _enough(unsure, settings):
                 break
-            exploration = exploration_rule(len(unsure) + 1, unsure[-1])
+            exploration = exploration_rule(len(unsure) + 1, unsure[-1], curious)
             steered = _next_map(relevance, allocation, query, unsure[-1], exploration)
             steered = steered * (1 - settings.inhibition * fixated)
             if settings.fovea is not None:
@@ -240,11 +242,11 @@ def _with_cells(allocation: Allocation, steered: np.ndarray, number: int) -> All
 BLEND_ABOVE = 0.2
 
 
-def exploration_rule(pass_number: int, uncertainty: float) -> float:
-    """How much a pass explores, by the uncertainty after the pass before."""
+def exploration_rule(pass_number: int, uncertainty: float, curious: float = 0.5) -> float:
+    """How much a pass explores, by the uncertainty after the pass before and the tension exploit ↔ explore."""
     if pass_number <= 1:
-        return 0.1
-    return 0.5 if uncertainty > 0.7 else 0.3 if uncertainty > 0.4 else 0.05
+        return 0.2 * curious
+    return 2 * curious * (0.5 if uncertainty > 0.7 else 0.3 if uncertainty > 0.4 else 0.05)
 
 
 def temper(relevance: np.ndarray, examined: np.ndarray, exploration: float) -> np.ndarray:

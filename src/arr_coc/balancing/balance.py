@@ -6,8 +6,8 @@
 1. Three tensions, sigmoids of a linear law of the signs of picture, question and budget.
 2. The three ways that need no training become one map, the source "look": `tensions.balance`, sharpened, aroused.
 3. A softmax over the sources that spoke, by the same signs and by how sharp, sure and shared each map is, mixes them.
-4. Exploring adds what stands out, and the tension between compressing and particularizing sets the power to which the
-   map is raised: how steeply tokens gather. How far they spread around the best places is `attending`'s, by the third.
+4. Exploring may add what stands out, and the tension between compressing and particularizing sets the power to which
+   the map is raised: how steeply tokens gather. How far they spread around the best places is `attending`'s, by the third.
 
 Everything runs in numpy, or with gradients in torch where the law holds tensors: `Law` has every learned number, so a
 training calls `balance_ways` with one `Known` again and again.
@@ -59,11 +59,13 @@ class Known:
 
 @dataclass(frozen=True, eq=False)
 class BalancedWays:
-    """map: (h, w) in [0, 1]. weights: of each source, together 1. tensions: by name. All arrays or all tensors."""
+    """map: (h, w) in [0, 1]. weights: of each source, together 1. tensions: by name. look: the law's. All arrays or all
+    tensors."""
 
     map: Array
     weights: Mapping[str, Any]
     tensions: Mapping[str, Any]
+    look: Array
 
     def numbers(self) -> dict[str, float]:
         """The tensions as numbers."""
@@ -73,17 +75,12 @@ class BalancedWays:
         """Way of knowing → source → weight, the heaviest first. kinds: the way of each source."""
         parts = {name: float(weight) for name, weight in self.weights.items()}
         if look := parts.pop("look", 0.0):
-            parts |= {name: look * share for name, share in look_shares(self.tensions).items()}
+            first, asked = look * float(self.look[0]), float(self.tensions[TENSION_NAMES[0]])
+            parts |= {"plain words": first * asked, "detail": first * (1 - asked), "saliency": look - first}
         found: dict[str, dict[str, float]] = {}
         for name, weight in sorted(parts.items(), key=lambda one: -one[1]):
             found.setdefault({**LOOK_WAYS, **kinds}.get(name, "given"), {})[name] = round(weight, 4)
         return found
-
-
-def look_shares(tensions: Mapping[str, Any]) -> dict[str, float]:
-    """How much each of the three ways counts in the source "look"."""
-    first, particularize = WEIGHTS[0] / (WEIGHTS[0] + WEIGHTS[1]), float(tensions[TENSION_NAMES[0]])
-    return {"plain words": first * particularize, "detail": first * (1 - particularize), "saliency": 1 - first}
 
 
 def balance_ways(known: Known, law: Law) -> BalancedWays:
@@ -92,7 +89,7 @@ def balance_ways(known: Known, law: Law) -> BalancedWays:
     tensions = law.named_tensions(signs)
     planes: dict[str, Array] = {name: constant(one, law.tensions) for name, one in known.maps.items()}
     if known.plain is not None:
-        planes["look"] = look_map(constant(known.plain, law.tensions), tensions, known.arousal)
+        planes["look"] = look_map(constant(known.plain, law.tensions), tensions, known.arousal, law.look)
     if known.mixed:
         planes["centre"] = constant(centre_map(sized(known.size, SIDE, grow=True)), law.tensions)
         weights = weights_of(planes, known, law, signs)
@@ -102,12 +99,12 @@ def balance_ways(known: Known, law: Law) -> BalancedWays:
     else:
         ((name, mixed),) = planes.items()
         weights = {name: 1.0}
-    return BalancedWays(_shaped(mixed, known, law, signs, tensions), weights, tensions)
+    return BalancedWays(_shaped(mixed, known, law, signs, tensions), weights, tensions, law.look)
 
 
-def look_map(plain: Array, tensions: Mapping[str, Any], arousal: float) -> Array:
+def look_map(plain: Array, tensions: Mapping[str, Any], arousal: float, weights: Array = WEIGHTS) -> Array:
     """(3, h, w), what is there, what stands out and what plain words couple to → the map of "look"."""
-    return modulate(sharpen(balance(*(one[None] for one in plain), tensions))[0], arousal)
+    return modulate(sharpen(balance(*(one[None] for one in plain), tensions, weights))[0], arousal)
 
 
 def weights_of(planes: Mapping[str, Array], known: Known, law: Law, signs: Array) -> dict[str, Any]:
@@ -130,8 +127,7 @@ def weights_of(planes: Mapping[str, Array], known: Known, law: Law, signs: Array
 
 
 def _shaped(plane: Array, known: Known, law: Law, signs: Array, tensions: Mapping[str, Any]) -> Array:
-    """Add what exploring finds, and raise the map to the power by which tokens gather. As the law ships, neither
-    changes a map."""
+    """Add what exploring finds, and raise the map to the power by which tokens gather."""
     if (law.learns or float(law.salient)) and known.salient is not None:
         ground = on_cells(constant(known.salient, plane), plane.shape)
         plane = plane + law.salient * tensions["exploit_explore"] * arrays.float32(ground / ground.max()) * plane.max()

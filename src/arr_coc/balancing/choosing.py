@@ -27,7 +27,7 @@ from ..texture.channels import Texture
 from .arousal import first_arousal
 from .balance import Known, balance_ways, look_map
 from .law import SOURCES, Law, read_law
-from .tensions import DEFAULT_TENSIONS
+from .tensions import DEFAULT_TENSIONS, WEIGHTS
 
 # A source that is believed less than this beforehand is not asked.
 PROMISE = 0.08
@@ -135,17 +135,21 @@ def look_relevance(scene: Scene, query: str) -> Relevance:
     """The source "look"; a prompt without a question is asked what is there."""
     query, law = query or "what is there", read_law(scene.law)
     photo = photo_coupling(scene.seen, query) if scene.photos else None
-    return relevance_of(scene.sensed, query, photo, law.named_tensions(_signs(law, scene, query)))
+    return relevance_of(scene.sensed, query, photo, law.named_tensions(_signs(law, scene, query)), law.look)
 
 
 def relevance_of(
-    texture: Texture, query: str, photo: Coupling | None = None, tensions: Mapping[str, float] = DEFAULT_TENSIONS
+    texture: Texture,
+    query: str,
+    photo: Coupling | None = None,
+    tensions: Mapping[str, float] = DEFAULT_TENSIONS,
+    weights: np.ndarray = WEIGHTS,
 ) -> Relevance:
     """Balance the three ways of a sensed picture into one map, which arousal sharpens by the stakes of the question's
-    words and by how far the three contradict each other. photo: as for `three_ways`."""
+    words and by how far the three contradict each other. photo: as for `three_ways`. weights: as for `balance`."""
     ways, notes = three_ways(texture, query, photo)
     arousal, said = first_arousal(query, ways)
-    balanced = look_map(np.stack(ways), tensions, arousal)
+    balanced = look_map(np.stack(ways), tensions, arousal, weights)
     return Relevance(balanced, query, *ways, tensions=dict(tensions), notes=(*notes, *said))
 
 

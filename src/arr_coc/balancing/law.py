@@ -34,14 +34,15 @@ class Law:
     sources: (5, 12), a logit for each source. maps: (5, 3), what is added by how sharp, sure and shared its map is.
     middle: added to the centre's logit where the photo map does not speak: in photographs things stand in the middle
     more often than other sources find them. tensions: (3, 12), a logit for each. steepness: (2,), the logarithm of the
-    power to which the map is raised: a constant, and what the logit of compress ↔ particularize adds. salient: how much
-    exploring adds of what stands out."""
+    power to which the map is raised: a constant, and what the logit of compress ↔ particularize adds. look: (3,), the
+    weights of `tensions.balance`. salient: how much exploring adds of what stands out."""
 
     sources: Array
     maps: Array
     middle: Array
     tensions: Array
     steepness: Array
+    look: Array
     salient: Array
 
     @classmethod
@@ -50,7 +51,7 @@ class Law:
         rows = {name: [found[name][label] for label in labels] for name, labels in ROWS.items()}
         law = cls(**{name: np.array({**found, **rows}[name], dtype=np.float64) for name in NUMBERS})
         shapes = [np.shape(getattr(law, name)) for name in NUMBERS]
-        if shapes != [(5, 12), (5, 3), (), (3, 12), (2,), ()]:
+        if shapes != [(5, 12), (5, 3), (), (3, 12), (2,), (3,), ()]:
             raise ValueError(f"arrays of shapes {shapes}")
         return law
 

@@ -4,7 +4,8 @@
 - exploit ↔ explore: what stands out, against what does not;
 - focus ↔ diversify: the score itself, against the score plus a bonus for being far from the places already on top.
 
-The formulas run on numpy arrays (one picture, no torch) and on tensors (batches, gradients).
+Where each stands is decided by the law for every question. The formulas run on numpy arrays (one picture, no torch) and
+on tensors (batches, gradients).
 """
 
 from __future__ import annotations
@@ -15,15 +16,12 @@ import numpy as np
 
 from ..core import arrays
 from ..core.arrays import Array
-from ..knowing.signs import plain_signs
 from .law import TENSION_NAMES as TENSION_NAMES
-from .law import read_law
 
-# What the law that ships says of every question. Exploring and diversifying are kept small: at one half, a map and its
-# complement cancel, which is the right start for learning and a poor choice for use.
-DEFAULT_TENSIONS: Mapping[str, float] = read_law().named_tensions(plain_signs())
-WEIGHTS = (0.4, 0.3, 0.3)
-DIVERSITY = 0.3
+# What was set by hand, where no law is asked. Exploring and diversifying are kept small: at one half, a map and its
+# complement cancel.
+DEFAULT_TENSIONS: Mapping[str, float] = dict(zip(TENSION_NAMES, (0.6, 0.15, 0.1), strict=True))
+WEIGHTS = np.array([4 / 7, 1.0, 0.09])
 TOP_PLACES = 8
 # The three ways, balanced, are raised to this power. A tree splits by mass, so that a wide lukewarm field outbids a
 # small hot place unless the map is sharp; unsharpened, the result is close to uniform down-sampling. Chosen among seven
@@ -36,6 +34,7 @@ def balance(
     perspectival: Array,
     participatory: Array,
     tensions: Mapping[str, float | Array] = DEFAULT_TENSIONS,
+    weights: Array = WEIGHTS,
     *,
     correction: Array | None = None,
 ) -> Array:
@@ -46,14 +45,16 @@ def balance(
         perspectival: What stands out.
         participatory: What the question couples to.
         tensions: By name; an array where a tension differs between places.
+        weights: (3,), what the first pull counts beside the second, how far exploring turns what stands out over, and
+            what diversifying adds.
         correction: (B, h, w), added before normalisation (a learned residual).
     """
     particularize, explore, diversify = (tensions.get(name, usual) for name, usual in DEFAULT_TENSIONS.items())
+    share, turned, bonus = weights if arrays.is_tensor(weights) else weights.tolist()
     first = (1 - particularize) * propositional + particularize * participatory
-    second = (1 - explore) * perspectival + explore * (1 - perspectival)
-    combined = (WEIGHTS[0] * first + WEIGHTS[1] * second) / (WEIGHTS[0] + WEIGHTS[1])
-    third = combined + diversify * DIVERSITY * distance_to_top(combined)
-    score = WEIGHTS[0] * first + WEIGHTS[1] * second + WEIGHTS[2] * third
+    second = (1 - turned * explore) * perspectival + turned * explore * (1 - perspectival)
+    combined = arrays.float32(share * first + (1 - share) * second)
+    score = combined + bonus * diversify * distance_to_top(combined)
     return normalise(score if correction is None else score + correction)
 
 
