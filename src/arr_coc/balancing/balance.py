@@ -7,7 +7,7 @@
 2. The three ways that need no training become one map, the source "look": `tensions.balance`, sharpened, aroused.
 3. A softmax over the sources that spoke, by the same signs and by how sharp, sure and shared each map is, mixes them.
 4. Exploring may add what stands out, and the tension between compressing and particularizing sets the power to which
-   the map is raised: how steeply tokens gather. How far they spread around the best places is `attending`'s, by the third.
+   the map is raised: how steeply tokens gather. What the third tension does to them is in `attending.allocate`.
 
 Everything runs in numpy, or with gradients in torch where the law holds tensors: `Law` has every learned number, so a
 training calls `balance_ways` with one `Known` again and again.
