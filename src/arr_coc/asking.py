@@ -9,10 +9,11 @@ from typing import Any
 
 from .answering.esper import find_preset
 from .answering.eye import Eye
-from .answering.light import can_be_quick, most_tokens, quick_eye
+from .answering.light import can_be_quick, quick_eye
 from .core.answer import Answer
 from .core.errors import InputError, naming_extras
 from .core.folders import MINI
+from .core.plugins import is_installed
 from .options import Budget, Options, as_options, check_device, check_question
 from .pictures.document import PageList, document_of, load_page
 from .realizing.bundled import model_folder
@@ -88,7 +89,7 @@ def _eye(model: str | Eye, size: tuple[int, int], options: Options) -> Any:
 
 def loaded_or_light(name: str, device: str, **options: Any) -> Eye:
     """A model; `mini` without torch where that is not installed. options: of `Eye`."""
-    if name == MINI and device == "cpu" and most_tokens() == math.inf:
+    if name == MINI and device == "cpu" and not is_installed("torch"):
         return quick_eye(**options)
     return Eye.from_pretrained(name, device=device, **options)
 

@@ -241,7 +241,8 @@ def quick_eye(**options: Any) -> Eye:
 def can_be_quick(model: object, size: tuple[int, int], options: Options) -> bool:
     """Will `LightEngine` do? The bundled mini on a processor, few tokens (any number without torch), and a source that
     asks no model. size: height and width in which the picture is read."""
-    relevance, allocation, most = options.relevance, options.allocation, most_tokens()
+    relevance, allocation = options.relevance, options.allocation
+    most = MOST_TOKENS if is_installed("torch") else math.inf
     if model != MINI or options.device != "cpu" or not isinstance(relevance, str | None):
         return False
     if not find_strategy(options.layout).without_torch:
@@ -252,8 +253,3 @@ def can_be_quick(model: object, size: tuple[int, int], options: Options) -> bool
         return isinstance(allocation, Allocation) and allocation.tokens <= most and bool((allocation.counts == 1).all())
     engine = light_engine(part_folder(MINI))
     return options.tokens(math.prod(engine.canvas_size(size)) // engine.cell**2) <= most
-
-
-def most_tokens() -> float:
-    """Up to how many tokens `LightEngine` is taken: any number where torch is not installed."""
-    return MOST_TOKENS if is_installed("torch") else math.inf
