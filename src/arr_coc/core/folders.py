@@ -193,6 +193,7 @@ def open_session(graph: Path) -> Session:
     options.intra_op_num_threads = int(threads) if threads.isdecimal() else 0
     # Its threads wait by spinning, which is quick, but not longer than there is work: others need the cores as well.
     options.add_session_config_entry("session.force_spinning_stop", "1")
+    options.enable_mem_pattern = options.enable_cpu_mem_arena = False  # else each keeps what its largest picture took
     return runtime.InferenceSession(str(graph), options, providers=["CPUExecutionProvider"])
 
 
@@ -204,8 +205,7 @@ def stored(folder: Path, *names: str) -> list[np.ndarray]:
     try:
         for path in sorted(folder.glob("*.safetensors")):
             with safe_open(path, framework="np") as file:
-                known = file.keys()
-                found |= {name: file.get_tensor(name).astype("float32") for name in names if name in known}
+                found |= {name: file.get_tensor(name).astype("float32") for name in set(names) & {*file.keys()}}
     except SafetensorError as error:
         raise ValueError(str(error)) from error
     return [found[name] for name in names]
