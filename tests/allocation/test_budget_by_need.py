@@ -79,4 +79,4 @@ def test_an_attached_model_reads_as_many():
     query = "What does the pink sign say?"
     answer = eye.ask(query, "auto")
     assert answer.text == "COFFEE"
-    assert answer.tokens == look(EXAMPLES / "street.png", query, "auto", relevance=eye.scored(query)).tokens < 768 / 8
+    assert answer.tokens == look(EXAMPLES / "street.png", query, "auto", relevance="scorer").tokens < 768 / 8

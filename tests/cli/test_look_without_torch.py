@@ -14,12 +14,11 @@ from PIL import Image
 from plain_pages import cloudy
 
 from arr_coc.attending.allocate import allocate
-from arr_coc.balancing.choosing import relevance_of
+from arr_coc.balancing.choosing import relevance_for
 from arr_coc.core.values import Relevance
 from arr_coc.knowing.photos.source import find_files
-from arr_coc.knowing.scene import SENSE_SIDE
+from arr_coc.knowing.scene import Scene
 from arr_coc.looking import prepare
-from arr_coc.texture.channels import sense
 
 QUESTIONS = ("What number is on the red sign?", "what is at the top left", "is anybody happy", "the blue price")
 
@@ -52,11 +51,9 @@ PICTURES = {
 }
 
 
-def in_process(picture: np.ndarray, query: str) -> Relevance:
+def in_process(picture: np.ndarray, query: str, share: float) -> Relevance:
     """The relevance as a program finds it that has torch."""
-    pixels = prepare(picture).picture.pixels
-    texture = sense(pixels, side=min(SENSE_SIDE, max(pixels.shape[:2])))
-    return relevance_of(texture, query)
+    return relevance_for("look", Scene(prepare(picture).picture.pixels, share=share), query)
 
 
 def assert_same_allocation(document: dict[str, Any], expected: dict[str, Any]) -> None:
@@ -75,7 +72,7 @@ def test_the_command_runs_where_torch_cannot_be_imported_and_finds_the_same(tmp_
         query, out = QUESTIONS[number % len(QUESTIONS)], tmp_path / name
         calls.append(["look", str(tmp_path / f"{name}.png"), query, "--budget", str(budget), "--out", str(out)])
         calls[-1] += ["--set", "relevance=look"]
-        relevance = in_process(pixels, query)
+        relevance = in_process(pixels, query, budget / full)
         expected[out] = allocate(relevance, budget, image_size=pixels.shape[:2])
     done = subprocess.run([sys.executable, "-c", WITHOUT, json.dumps(calls)], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

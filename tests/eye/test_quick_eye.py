@@ -144,7 +144,7 @@ def test_it_is_taken_only_where_it_will_do() -> None:
     assert not can_be_quick("runs/mini", size, options())
     assert not can_be_quick("mini", size, options(strategy="random"))
     assert not can_be_quick("mini", size, options(relevance="glance"))
-    assert not can_be_quick("mini", (2048, 2048), options(budget=512))
+    assert not can_be_quick("mini", (2048, 2048), options(budget=2048))
     with pytest.raises(InputError, match="no picture yet"):
         quick_eye().ask(QUERY)
 
