@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 ASKED = ("scorer", "look")  # the sources that are weighed; the centre takes part in any case
 JUDGED = 140  # pictures of a judgement while it learns
 PAGE_QUESTIONS = 5  # of each page of the kind "small print"
-DOES = ("steepness", "look", "salient")  # what tensions do
+DOES = ("steepness", "look")  # what tensions do
 WHOLE = ("Describe the picture", "What is happening here?", "How many things are there?", "Summarize this")
 
 
