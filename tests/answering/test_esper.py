@@ -13,6 +13,7 @@ from tiny_weights import needs_weights, signs
 from arr_coc import Esper, Eye, InputError
 from arr_coc.answering.esper import PRESETS, PassSettings
 from arr_coc.answering.light import quick_eye
+from arr_coc.balancing.law import read_law
 from arr_coc.options import Options
 
 NEVER_SURE = PassSettings(passes=4, least=4, stop=0.0, gain=0.0)
@@ -53,6 +54,18 @@ def test_one_pass_is_a_plain_question_and_an_unlimited_one_sees_everything():
     assert (once.text, once.allocation) == (plain.text, plain.allocation)
     last = esper.ask("what", budget=1.0, options=Options(max_new_tokens=1)).allocation
     assert last.tokens < eye.full
+
+
+def test_the_explore_tension_of_the_question_says_how_much_a_later_pass_explores():
+    explored = []
+    for stands in (0.2, 0.8):
+        tensions = {"compress_particularize": 0.5, "exploit_explore": stands, "focus_diversify": 0.5}
+        options = Options(max_new_tokens=1, balancing=read_law().held(tensions))
+        answer = Esper(tiny_eye(), NEVER_SURE).set_image(picture(256, 320)).ask("what", 40, options=options)
+        explored.append([one.exploration for one in answer.passes])
+    assert len(explored[0]) > 1
+    for little, much in zip(*explored, strict=True):
+        assert much == pytest.approx(4 * little, rel=1e-4)
 
 
 @needs_weights
