@@ -135,7 +135,7 @@ def _shaped(plane: Array, known: Known, law: Law, signs: Array, tensions: Mappin
     if not law.learns and float(steep) == 1:
         return plane
     top = plane.max()
-    return ((plane.clip(1e-6) / top) ** (steep if law.learns else float(steep)) * top).clip(0, 1)
+    return ((plane.clip(1e-6) / top.clip(1e-6)) ** (steep if law.learns else float(steep)) * top).clip(0, 1)
 
 
 def on_cells(plane: Array, shape: tuple[int, ...]) -> Array:
