@@ -38,3 +38,11 @@ def test_a_photograph_is_not_left_to_the_scorer(grey):
     if grey:
         pixels = pixels.mean(2, keepdims=True).round().astype(np.uint8).repeat(3, 2)
     assert promising(Scene(pixels), "Where is the dog?") != ["scorer"]
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("relevance", ["detail", "words"])
+def test_a_picture_where_nothing_is_has_a_map(relevance: str) -> None:
+    """The power to which its map is raised divided nothing by nothing."""
+    found = relevance_for(relevance, Scene(np.zeros((256, 256, 3), np.uint8)), "What does the sign say?")
+    assert np.isfinite(found.map).all()

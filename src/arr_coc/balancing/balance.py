@@ -134,8 +134,8 @@ def _shaped(plane: Array, known: Known, law: Law, signs: Array, tensions: Mappin
     steep = law.steepness_of(signs)
     if not law.learns and float(steep) == 1:
         return plane
-    top = plane.max().clip(1e-6)
-    return ((plane.clip(1e-6) / top) ** (steep if law.learns else float(steep)) * top).clip(0, 1)
+    top = plane.max()
+    return ((plane.clip(1e-6) / top.clip(1e-6)) ** (steep if law.learns else float(steep)) * top).clip(0, 1)
 
 
 def on_cells(plane: Array, shape: tuple[int, ...]) -> Array:
