@@ -7,6 +7,8 @@ import ctypes
 import gc
 import json
 import os
+import re
+import signal
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -19,7 +21,8 @@ from urllib.parse import urlsplit
 
 import numpy as np
 import pytest
-from hostile import HOSTILE
+from forked import Zygote
+from hostile import HOSTILE, empty_scans, nested_forms
 from serve_client import JSON, PINK, SIGNS, STREET, Served, messages, until
 
 from arr_coc.core.errors import InputError, Stopped, check_stop, stopping
@@ -290,3 +293,33 @@ def test_ten_hostile_files_among_a_hundred(serving: Callable[..., Any]) -> None:
     print(f"{before:.0f} MB before, {after:.0f} MB within ten seconds after the last of them")
     assert after <= before + 256 + 100
     assert beside <= 2 * alone
+
+
+def test_told_to_end_it_ends_whatever_it_reads(zygote: Zygote, eye: Any, tmp_path: Path) -> None:
+    """Prints what docs/trust.md says. The command itself; eye: only for its skips."""
+    files = [("scans.png", empty_scans())] * 8 + [("forms.pdf", nested_forms())] * 2
+    with zygote.going(tmp_path, "serve", "--bind", "0") as process:
+        found = re.search(r"http://127\.0\.0\.1:\d+", process.line)
+        assert found
+        served = Served(found[0], None)
+
+        def status(file: tuple[str, bytes]) -> int:
+            from openai import APIStatusError
+
+            with pytest.raises(APIStatusError) as raised:
+                served.talk([{"role": "user", "content": [as_part(*file), {"type": "text", "text": PINK}]}])
+            return raised.value.status_code
+
+        with ThreadPoolExecutor(len(files)) as strangers:
+            waits = [strangers.submit(status, file) for file in files]
+            sleep(3)
+            told = perf_counter()
+            os.kill(process.pid, signal.SIGTERM)
+            ended = process.ended()
+            seconds = perf_counter() - told
+        answered = [one.result() for one in waits]
+    print(f"ended {seconds:.1f} s after SIGTERM, answers {answered}")
+    assert ended.code == 0
+    assert set(answered) <= {400, 503}
+    assert "Traceback" not in ended.err
+    assert seconds < 30
