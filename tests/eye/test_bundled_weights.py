@@ -15,7 +15,6 @@ from tiny_weights import needs_weights, signs, tiny_weights
 
 from arr_coc import Eye, InputError, ask, look
 from arr_coc import asking as quick
-from arr_coc.balancing.law import Law, read_law
 from arr_coc.core import folders
 from arr_coc.core.folders import WEIGHTS, part_folder
 from arr_coc.knowing.scorer.source import ScorerRelevance, load_scorer, scorer_beside
@@ -76,18 +75,13 @@ def test_only_a_scorer_is_taken_for_one(weights, tmp_path):
 
 
 @pytest.mark.parametrize("keep", [1 / 4, 1 / 8, 1 / 16])
-def test_asking_allocates_as_the_evaluation_does(weights, keep, monkeypatch):
-    """Two routes to the same leaves: the eye on a picture, and the tensors of the evaluation, which lay the scorer's
-    map as it is."""
-    monkeypatch.setattr(sys.modules["arr_coc.attending.allocate"], "NEAR", 0.0)
-    plain = Law.of({**read_law().to_json(), "steepness": [0.0, 0.0]})
+def test_asking_allocates_as_the_evaluation_does(weights, keep):
+    """Two routes to the same leaves: the eye on a picture, and the tensors of the evaluation."""
     eye = Eye.from_pretrained(str(weights / "mini"))
     assert isinstance(eye.scorer, ScorerRelevance)
     batch = render("forms", 1, (256, 384), 3, "validation")
     pixels = batch.pictures[0].permute(1, 2, 0).numpy()
-    answer = eye.set_image(pixels).ask(
-        decode(batch.question_ids[0]), budget=keep, options=Options(max_new_tokens=1, balancing=plain)
-    )
+    answer = eye.set_image(pixels).ask(decode(batch.question_ids[0]), budget=keep, options=Options(max_new_tokens=1))
     scorer = load_scorer(weights / "scorer")
     leaves = evaluation_leaves("scorer", keep, batch, tree_of((256, 384)), scorer, torch.Generator())
     assert sorted(map(tuple, answer.allocation.leaf_cells().tolist())) == sorted(map(tuple, leaves[0].tolist()))

@@ -18,9 +18,14 @@ import torch
 from torch import Tensor
 
 from arr_coc.answering.decoding import LONGEST_ANSWER, end_tokens, greedy_steps, speaking
+from arr_coc.attending.allocate import surrounded
+from arr_coc.attending.frame import as_maps
 from arr_coc.attending.overlay import overlay
 from arr_coc.attending.tree import Tree, gather_leaves, select_splits, split_gains
-from arr_coc.core.values import JsonObject
+from arr_coc.balancing.choosing import balanced
+from arr_coc.core.values import JsonObject, Relevance
+from arr_coc.knowing.registry import BUILT_IN
+from arr_coc.knowing.scene import Scene
 from arr_coc.realizing.base import LeafPrompt
 from arr_coc.realizing.query import pack, take
 from arr_coc.realizing.qwen3_vl.encode import leaf_positions
@@ -57,7 +62,8 @@ class MapScorer(Protocol):
 def evaluation_leaves(
     strategy: str, keep: float, batch: NeedleBatch, tree: Tree, scorer: MapScorer | None, generator: torch.Generator
 ) -> Tensor:
-    """Leaves of one strategy, laid out as a user would get them: no noise, no hints."""
+    """Leaves of one strategy, laid out as a user gets them: no noise, no hints, and the scorer's maps as `ask` balances
+    them."""
     truth = target_cells(batch, tree.rows, tree.cols)
     if strategy in ("full", "uniform"):
         gains = split_gains(torch.ones_like(truth), tree)
@@ -69,9 +75,19 @@ def evaluation_leaves(
         wanted = torch.rand(truth.shape, generator=generator).to(truth.device)
     else:
         assert scorer is not None
-        wanted = scorer.score(batch.pictures, batch.question_ids).float()
+        wanted = balanced_maps(scorer.score(batch.pictures, batch.question_ids).float(), batch, keep)
         wanted = permute_along_tree(wanted, tree, generator) if strategy == "shuffled" else wanted
     return overlay(wanted, [max(1, round(keep * tree.full))] * len(truth)).cells
+
+
+def balanced_maps(maps: Tensor, batch: NeedleBatch, keep: float) -> Tensor:
+    """The scorer's maps (B, rows, cols) as `allocate` lays them: by the law of balancing for each picture, question and
+    share of the tokens, with the surroundings of the best places."""
+    pixels, found = batch.pictures.permute(0, 2, 3, 1).cpu().numpy(), []
+    for own, query, plane in zip(pixels, batch.questions, maps.cpu().numpy(), strict=True):
+        one = balanced(Relevance(plane, query), BUILT_IN["scorer"], Scene(own, share=keep))
+        found.append(as_maps(surrounded(one))[0])
+    return torch.as_tensor(np.stack(found), device=maps.device)
 
 
 def covered(maps: Tensor, truth: Tensor, keep: float) -> np.ndarray:

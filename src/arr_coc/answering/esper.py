@@ -244,9 +244,8 @@ BLEND_ABOVE = 0.2
 
 def exploration_rule(pass_number: int, uncertainty: float, curious: float = 0.5) -> float:
     """How much a pass explores, by the uncertainty after the pass before and the tension exploit ↔ explore."""
-    if pass_number <= 1:
-        return 0.2 * curious
-    return 2 * curious * (0.5 if uncertainty > 0.7 else 0.3 if uncertainty > 0.4 else 0.05)
+    share = 0.1 if pass_number <= 1 else 0.5 if uncertainty > 0.7 else 0.3 if uncertainty > 0.4 else 0.05
+    return 2 * curious * share
 
 
 def temper(relevance: np.ndarray, examined: np.ndarray, exploration: float) -> np.ndarray:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..core.arrays import sized
+from ..core.kept import ByteStore, pixels_key
 
 SIDE = 512
 # Of the seven features: middle, spread, weight; then the constant. Fitted, see above.
@@ -20,6 +21,7 @@ CONSTANT = -4.6015
 # Odds (natural logarithm) above which a picture counts as a photograph; above even, because a drawn receipt on a wooden
 # table is still drawn, and who reads it by the map of photographs sees nothing.
 PHOTOGRAPH = 0.75
+_features = ByteStore(1 << 14)  # of the last 300 pictures: several stages ask about each
 
 
 def is_photograph(pixels: np.ndarray) -> bool:
@@ -29,8 +31,8 @@ def is_photograph(pixels: np.ndarray) -> bool:
 
 def photograph_odds(pixels: np.ndarray) -> float:
     """The natural logarithm of the odds that (H, W, 3) uint8 is a photograph."""
-    values = (kind_features(pixels) - np.array(MIDDLE)) / np.array(SPREAD)
-    return float(values @ np.array(WEIGHTS) + CONSTANT)
+    features = _features.made(pixels_key(pixels), lambda: kind_features(pixels))
+    return float((features - np.array(MIDDLE)) / np.array(SPREAD) @ np.array(WEIGHTS) + CONSTANT)
 
 
 def kind_features(pixels: np.ndarray) -> np.ndarray:
