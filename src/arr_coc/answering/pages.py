@@ -181,8 +181,8 @@ def _surest(look: DocumentLook, asked: Sequence[tuple[DocumentPage, Answer]]) ->
     of_pages = look.document.of_pages
     note = f"page {page.number} of {of_pages} answers; looked at {listed([one.number for one, _ in asked])}"
     notes = tuple(dict.fromkeys((note, *look.document.notes, *look.notes[:1], *best.notes)))
-    told = {"seconds": seconds, "full": look.allocation.full, "notes": notes}
-    return replace(best, passes=tuple(passes), pages=tuple(numbers), of_pages=of_pages, **told)
+    whole = {"seconds": seconds, "full": look.allocation.full, "notes": notes}
+    return replace(best, passes=tuple(passes), pages=tuple(numbers), of_pages=of_pages, **whole)
 
 
 # ---- what the words of a page add to an answer -----------------------------------------------------------------------

@@ -15,7 +15,7 @@ from mcp.server.mcpserver.exceptions import ToolError
 from .. import __version__, ask
 from ..core.errors import InputError
 from ..options import Options
-from ..packing.packed import encode, told
+from ..packing.packed import caption, encode
 from ..packing.prices.tables import table_for
 from ..pictures.document import Document
 from . import web
@@ -70,7 +70,7 @@ class AgentTools:
             drawing = self.packer.timed(lambda: [encode(one.draw().pixels) for one in pages])
             files = await working(context, drawing, f"drawing {place.name}")
             return [f"Shown whole: {made.full} tokens.", *(Image(data=one, format="png") for one in files)]
-        lines = [told(made.pictures, made.sizes), f"{made.spent} of {made.full} tokens."]
+        lines = [caption(made.pictures, made.sizes), f"{made.spent} of {made.full} tokens."]
         for number, one in enumerate(made.pictures, 1):
             y, x, tall, wide = one.source
             lines.append(f"Picture {number}: page {one.page + 1}, box {[x, y, x + wide, y + tall]}.")

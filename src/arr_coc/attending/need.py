@@ -20,7 +20,7 @@ from ..knowing.language.tables import DATA, read_table
 from .distance import MOST, Distance, cell_heights
 from .frame import Frame, to_cells
 
-# Tokens for every cell of the ground that a question needs, for a picture of up to so many cells, and for every further
+# Tokens for every cell of the ground that a question needs, for a picture of up to SMALL cells, and for every further
 # one: what is large holds more that looks alike. Found on drawn pictures and pages of other seeds than those of
 # docs/concepts/budget.md.
 EACH, REST, SMALL, FURTHER = 0.5, 5.0, 256, 1 / 10

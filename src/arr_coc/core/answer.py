@@ -82,8 +82,8 @@ class Answer:
             for step in self.passes
         ]
         pages = {"pages": list(self.pages), "of_pages": self.of_pages} if self.pages else {}
-        told = {"seconds": dict(self.seconds), "notes": list(self.notes), **pages}
-        return {"schema": ANSWER_SCHEMA, **own, **told, "passes": passes}
+        about = {"seconds": dict(self.seconds), "notes": list(self.notes), **pages}
+        return {"schema": ANSWER_SCHEMA, **own, **about, "passes": passes}
 
 
 def summed(parts: Iterable[Mapping[str, float]]) -> dict[str, float]:

@@ -66,12 +66,12 @@ def _heading(canvas: np.ndarray, lines: list[str], allocation: DocumentAllocatio
         write(canvas, line, MARGIN, y, size=TITLE, weight=BOLD)
         y += line_height(TITLE)
     funded = sum(one.tokens > 1 for one in allocation.pages)
-    told = f"{allocation.name}: {allocation.of_pages} pages, {funded} with more than an overview"
+    headline = f"{allocation.name}: {allocation.of_pages} pages, {funded} with more than an overview"
     if left_out := len(allocation.pages) - len(allocation.funded):
-        told += f", {left_out} without a token"
+        headline += f", {left_out} without a token"
     if shown < len(allocation.pages):
-        told += f"; the {shown} with most tokens are shown"
-    write(canvas, shorten(told, width - 2 * MARGIN - 320, TEXT), MARGIN, y, size=TEXT, colour=MUTED)
+        headline += f"; the {shown} with most tokens are shown"
+    write(canvas, shorten(headline, width - 2 * MARGIN - 320, TEXT), MARGIN, y, size=TEXT, colour=MUTED)
     spent = f"{allocation.tokens} tokens"
     if allocation.full:
         spent = f"{allocation.tokens} of {allocation.full} tokens ({100 * allocation.keep:.1f} %)"

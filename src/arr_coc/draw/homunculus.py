@@ -63,14 +63,14 @@ def homunculus(
     caption_height = line_height(CAPTION) + 8
 
     lines = wrap(query, inner - 300, TITLE, weight=BOLD, lines=2)
-    told = [] if answer is None else wrap(answer_words(answer, truth), inner, TEXT, lines=1)
-    top = MARGIN + len(lines) * line_height(TITLE) + (1 + len(told)) * line_height(TEXT) + BAR_HEIGHT + 36
+    more = [] if answer is None else wrap(answer_words(answer, truth), inner, TEXT, lines=1)
+    top = MARGIN + len(lines) * line_height(TITLE) + (1 + len(more)) * line_height(TEXT) + BAR_HEIGHT + 36
     legend_top = top + rows * (caption_height + shown[0] + GAP)
     strip_top = legend_top + LEGEND_HEIGHT + GAP
     canvas = page((strip_top + STRIP_HEIGHT if allocation.ways else legend_top + LEGEND_HEIGHT) + MARGIN, width)
 
     heading(
-        canvas, lines, f"{picture.name}, {picture.width}×{picture.height} px, {allocation.strategy}", allocation, told
+        canvas, lines, f"{picture.name}, {picture.width}×{picture.height} px, {allocation.strategy}", allocation, more
     )
     pixels = resize(picture.pixels, shown)
     panes = [pixels]
@@ -95,7 +95,7 @@ def answer_words(answer: Answer, truth: str | None = None) -> str:
 
 
 def heading(
-    canvas: np.ndarray, lines: list[str], details: str, allocation: Allocation, told: Sequence[str] = ()
+    canvas: np.ndarray, lines: list[str], details: str, allocation: Allocation, more: Sequence[str] = ()
 ) -> None:
     """The question on the left, the numbers on the right, what was answered, the budget bar beneath."""
     width = canvas.shape[1]
@@ -106,7 +106,7 @@ def heading(
     write(canvas, details, MARGIN, y, size=TEXT, colour=MUTED)
     write(canvas, share_words(allocation), width - MARGIN, MARGIN - 6, size=TITLE, weight=BOLD, align="right")
     write(canvas, spent_words(allocation), width - MARGIN, y, size=TEXT, colour=MUTED, align="right")
-    for line in told:
+    for line in more:
         y += line_height(TEXT)
         write(canvas, line, MARGIN, y, size=TEXT, weight=BOLD)
     budget_bar(canvas, allocation, MARGIN, y + line_height(TEXT) + 10, width - 2 * MARGIN)

@@ -15,13 +15,13 @@ import numpy as np
 
 # What is gained of a cell that is shown one level coarser than its leaf.
 COARSER = 0.5
-# What every further rectangle must add, of all that is gained: each is one more picture to be told apart.
+# What every further rectangle must add, of all that is gained: each is one more picture to keep apart.
 WORTH = 0.3
 # Times as large as it is that a part may become so that it cuts no word.
 GROWTHS = (1.0, 1.04, 1.08, 1.12, 1.15)
 # How several rectangles may share a budget.
 SHARES: tuple[tuple[float, ...], ...] = ((1.0,), (0.5, 0.5), (0.7, 0.3), (0.4, 0.3, 0.3), (0.5, 0.25, 0.25))
-# No rectangle is so many times as long as wide; shapes that are tried of each level.
+# No rectangle is this many times as long as wide; shapes that are tried of each level.
 LONGEST_SHAPE, MOST_SHAPES = 5.0, 12
 # Ground that the allocation sees no finer than the overview gains so little that it only breaks ties.
 GROUND = 0.02
@@ -96,7 +96,7 @@ def widest(fits: Callable[[int], bool], most: int) -> int:
 
 
 def best_rectangle(gains: Sequence[np.ndarray], fits: Fits, tokens: int) -> Rectangle | None:
-    """The rectangle of the most gain that so many tokens pay for; None where they pay for none."""
+    """The rectangle of the most gain that a number of tokens pays for; None where they pay for none."""
     rows, cols = gains[0].shape
     best: Rectangle | None = None
     for level, gain in enumerate(gains):
@@ -119,8 +119,8 @@ def cover(
 ) -> list[Rectangle]:
     """Up to `most` rectangles of the most gain, within a budget of tokens of all together; the best first.
 
-    gains: of each cell at each level (`level_gains`). fits: whether a picture of so many drawn rows and columns costs
-    no more than so many tokens. tokens: what such a picture costs.
+    gains: of each cell at each level (`level_gains`). fits: whether a picture of these drawn rows and columns costs
+    no more than a number of tokens. tokens: what such a picture costs.
     """
     total, best, most_worth = max(float(gains[0].sum()), 1e-9), [], 0.0
     for shares in SHARES:
@@ -180,7 +180,7 @@ def moved(
     size: tuple[int, int],
     reach: tuple[float, float],
 ) -> tuple[float, tuple[float, float, float, float]]:
-    """The box, so many times as large, where it cuts least within `reach` (down, across): what that costs, and it."""
+    """The box, made larger by a factor, where it cuts least within `reach` (down, across): what that costs, and it."""
     y, x, height, width = box
     tall, wide = min(size[0], height * times), min(size[1], width * times)
     down, across = (np.linspace(-far, far, steps) for far, steps in zip(reach, (17, 33), strict=True))

@@ -30,13 +30,13 @@ from ..pictures.document import load_page
 from ..pictures.load import Picture, load_picture
 from ..pictures.words import Words, as_words
 from .cover import Rectangle, cover, level_gains, quiet, uncut
-from .packed import LETTERS, Packed, PackedPicture, PackPart, drawn, marked, padded, told
+from .packed import LETTERS, Packed, PackedPicture, PackPart, caption, drawn, marked, padded
 from .prices.tables import Fitted, TokenTable, snapped, table_for
 
 LAYOUTS = ("auto", "crops", "overview")
 WHOLE = "whole"
 MOST_CROPS, MOST_PAGES = 3, 200
-# Crops that hold no more of the relevance than so many times their share of the ground show nothing in particular.
+# Crops that hold no more of the relevance than this many times their share of the ground show nothing in particular.
 POINTED = 1.15
 # Letters so large that they are read best hardly larger than a picture of the whole shows them: that suffices.
 SUFFICES = 1.15
@@ -186,7 +186,7 @@ def pack_pages(pages: Sequence[PackPage], query: str, style: PackStyle) -> Packe
     layout = next((one for one in layouts if one != "overview"), layouts[0] if layouts else WHOLE)
     hidden = tuple(number for number, share in enumerate(shares, 1) if not share)
     sizes = tuple(page.size for page in pages)
-    text = "" if layout == WHOLE and len(pages) == 1 else told(pictures, sizes)
+    text = "" if layout == WHOLE and len(pages) == 1 else caption(pictures, sizes)
     text += f" Not shown: page {', '.join(map(str, hidden))}." if hidden else ""
     said = tuple(dict.fromkeys((*(note for page in pages for note in page.picture.notes), *notes)))
     return Packed(

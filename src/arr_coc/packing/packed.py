@@ -1,6 +1,6 @@
 """`Packed`: what is sent in place of a picture: ordinary pictures, the text beside them, and the way back.
 
-Parts of a page are drawn by `drawn` and `marked`, and told in words by `told`.
+Parts of a page are drawn by `drawn` and `marked`, and described in words by `caption`.
 """
 
 from __future__ import annotations
@@ -139,8 +139,8 @@ class Packed:
             pictures.append({**named, "height": one.size[0], "width": one.size[1], "tokens": one.tokens, **shows})
         own = {name: getattr(self, name) for name in ("layout", "model", "budget", "tokens", "full", "text")}
         pages = [{"height": height, "width": width} for height, width in self.sizes]
-        told = {"pages": pages, "left_out": list(self.left_out), "notes": list(self.notes)}
-        return {"schema": PACKED_SCHEMA, **own, "pictures": pictures, **told}
+        rest = {"pages": pages, "left_out": list(self.left_out), "notes": list(self.notes)}
+        return {"schema": PACKED_SCHEMA, **own, "pictures": pictures, **rest}
 
 
 def encoded(pixels: np.ndarray, jpeg: bool, most: float = math.inf) -> tuple[bytes, str]:
@@ -169,8 +169,8 @@ def encode(pixels: np.ndarray, jpeg_quality: int | None = None) -> bytes:
 
 LETTERS = "ABCDEFGHIJ"
 FRAME, INK = (214, 40, 40), (255, 255, 255)
-# Frames and letters are drawn on overviews whose shorter side has so many pixels; on smaller ones they would hide more
-# than they show.
+# Frames and letters are drawn on overviews whose shorter side has this many pixels; on smaller ones they would hide
+# more than they show.
 LEAST_MARKED = 192
 
 
@@ -251,7 +251,7 @@ def where(source: tuple[int, int, int, int], page: tuple[int, int]) -> str:
     return f"from {left} to {right} % of its width and {top} to {bottom} % of its height"
 
 
-def told(pictures: Sequence[PackedPicture], sizes: Sequence[tuple[int, int]], first: int = 1) -> str:
+def caption(pictures: Sequence[PackedPicture], sizes: Sequence[tuple[int, int]], first: int = 1) -> str:
     """What to say beside the pictures. first: the number of the first of them in a request."""
     lines, several = [], len(sizes) > 1
     for number, one in enumerate(pictures, first):

@@ -191,7 +191,7 @@ def prompt_rows(placeholder: Tensor, expected: int) -> Tensor:
 
 
 def without_cache(model: PreTrainedModel, inputs: Inputs) -> bool:
-    """Whether the call was told, or the generation configuration says, to do without a key-value cache."""
+    """Whether the call, or the generation configuration, says to do without a key-value cache."""
     wanted = inputs.get("use_cache")
     config = inputs.get("generation_config") or getattr(model, "generation_config", None)
     return (getattr(config, "use_cache", None) if wanted is None else wanted) is False

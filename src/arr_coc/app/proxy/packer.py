@@ -24,7 +24,7 @@ from ...core.values import JsonObject
 from ...decide_document import listed, page_relevances
 from ...options import Options
 from ...packing.pack import MOST_CROPS, PackPage, PackStyle, details, grip_for, is_jpeg, pack_pages
-from ...packing.packed import PackedPicture, PackPart, encoded, told, where
+from ...packing.packed import PackedPicture, PackPart, caption, encoded, where
 from ...packing.prices.tables import TokenTable, find_table, table_for
 from ...pictures.document import Document
 from ...pictures.load import load_picture
@@ -200,7 +200,7 @@ class Packer:
             one, numbers[slot] = own.get(slot, PackedSlot("small")), first
             if one.files:
                 reduced = frame is not None and not slot.is_document
-                slot.fill(protocol, one.files, (*one.texts, "" if reduced else told(one.pictures, one.sizes, first)))
+                slot.fill(protocol, one.files, (*one.texts, "" if reduced else caption(one.pictures, one.sizes, first)))
             first += max(1, len(one.files))
         if pointing is not None and frame is not None:
             moved = None if pointing.shares else pointing.within(frame, body[protocol.messages])

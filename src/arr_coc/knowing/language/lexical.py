@@ -59,24 +59,24 @@ def lexical(texture: Texture, query: str) -> Coupling:
     """Couple the words of a question to one picture."""
     size = (texture["red"].shape[-2], texture["red"].shape[-1])
     ops, words, view = texture.ops, coupled_words(query), arrays.sized(size, VIEW)
-    parts, told = [], []
+    parts, matched = [], []
     if words.colours:
         red, green, blue = (ops.resize(texture[name], view) for name in ("red", "green", "blue"))
         near = colour_nearness((red, green, blue), tuple(words.colours.values()))
         # White letters on a red sign belong to the red sign: nearness is spread over a letter's width.
         parts.append(arrays.namespace(near).maximum(near, smooth(ops, near, surround_radius(view))))
-        told.append(f"colour ({', '.join(words.colours)})")
+        matched.append(f"colour ({', '.join(words.colours)})")
     if words.places:
         y, x = (ops.resize(texture[name], view) for name in ("y", "x"))
         parts.append(_place_map(y, x, set(words.places.values())))
-        told.append(f"place ({', '.join(words.places)})")
+        matched.append(f"place ({', '.join(words.places)})")
     if words.reading and "text_regions" in texture:
         parts.append(ops.resize(texture["text_regions"], view))
-        told.append(f"text ({', '.join(words.reading)})")
+        matched.append(f"text ({', '.join(words.reading)})")
     if not parts:
         known = "" if words.language else f" (those of {KNOWN} are known)"
-        told.append(f"no colour, place or reading word in the question{known}")
-    note = "lexical coupling: " + "; ".join(told)
+        matched.append(f"no colour, place or reading word in the question{known}")
+    note = "lexical coupling: " + "; ".join(matched)
     if not parts:
         return Coupling(texture["red"] * 0, (note,))
     # What meets all of the words comes first; what meets some of them still counts.

@@ -240,17 +240,17 @@ def ask_board(page: PageBoard, query: str, seen: np.ndarray | None = None) -> As
     match = matches(page.parts, asked)
     sure = match[..., 0] > 0.8
     weight = weight / (1 + 0.6 * np.log(np.maximum(1, sure.sum(1))))  # a word that stands everywhere says little
-    number, told = len(page), len(asked)
-    features = np.zeros((told + number, FEATURES), np.float32)
+    number, asked_parts = len(page), len(asked)
+    features = np.zeros((asked_parts + number, FEATURES), np.float32)
     own = (match[..., 0] * weight[:, None]).max(0)
     first = np.flatnonzero(np.r_[True, page.phrase[1:] != page.phrase[:-1]])
     whole = np.einsum("pn,p->n", np.maximum.reduceat(match[..., 0], first, axis=1), weight) / weight.sum()
     kindred = np.einsum("pn,p->n", np.maximum.reduceat(match[..., 1], first, axis=1), weight) / weight.sum()
     shared = np.stack([own, match[..., 1].max(0), whole[page.phrase], kindred[page.phrase],
                        whole[page.phrase] / max(float(whole.max()), 1e-6)], 1)  # fmt: skip
-    features[told:, : OWN + UNDER + MATCHED] = np.concatenate([page.own, _map_features(seen, number), shared], 1)
-    tail = features[:told, OWN + UNDER + MATCHED :]
-    tail[:, 0], tail[:, 1], tail[:, 2] = 1.0, np.arange(told) / MOST_PARTS, weight
+    features[asked_parts:, : OWN + UNDER + MATCHED] = np.concatenate([page.own, _map_features(seen, number), shared], 1)
+    tail = features[:asked_parts, OWN + UNDER + MATCHED :]
+    tail[:, 0], tail[:, 1], tail[:, 2] = 1.0, np.arange(asked_parts) / MOST_PARTS, weight
     tail[:, 3:] = asked_kinds(query)
     grams = np.concatenate([np.array([grams_of(part) for part in asked], np.int64).reshape(-1, GRAMS), page.grams])
     return AskedBoard(grams, features, page.relations, match)
@@ -271,16 +271,16 @@ def weights_of(path: Path = WEIGHTS) -> dict[str, np.ndarray]:
 
 def choose(board: AskedBoard, weights: dict[str, np.ndarray]) -> np.ndarray:
     """(N + 1, 4) logits: start, right, below and named of every word; the last row's start is "not read"."""
-    told, pieces = board.asked, weights["pieces.weight"]
+    asked_parts, pieces = board.asked, weights["pieces.weight"]
     count = np.maximum((board.grams > 0).sum(1, keepdims=True), 1)
     spelled = (pieces[board.grams] * (board.grams > 0)[..., None]).sum(1) / np.sqrt(count)
     states = _linear(spelled, weights, "spell") + _linear(board.features, weights, "know")
     for number in range(sum(name.endswith(".mix.weight") for name in weights)):
         part = f"layers.{number}."
         bias = np.zeros((len(states), len(states), HEADS), np.float32)
-        bias[told:, told:] = weights[part + "place.weight"][board.relations]
-        bias[:told, told:] = _linear(board.match, weights, part + "found")
-        bias[told:, :told] = _linear(board.match, weights, part + "asked").transpose(1, 0, 2)
+        bias[asked_parts:, asked_parts:] = weights[part + "place.weight"][board.relations]
+        bias[:asked_parts, asked_parts:] = _linear(board.match, weights, part + "found")
+        bias[asked_parts:, :asked_parts] = _linear(board.match, weights, part + "asked").transpose(1, 0, 2)
         looked = _linear(_norm(states, weights, part + "norm"), weights, part + "look")
         ask, key, value = looked.reshape(len(states), 3, HEADS, -1).transpose(1, 2, 0, 3)
         scores = ask @ key.transpose(0, 2, 1) / np.sqrt(ask.shape[-1]) + bias.transpose(2, 0, 1)
@@ -290,8 +290,8 @@ def choose(board: AskedBoard, weights: dict[str, np.ndarray]) -> np.ndarray:
         hidden = _linear(_norm(states, weights, part + "after"), weights, part + "up")
         states = states + _linear(hidden / (1 + np.exp(-hidden)), weights, part + "down")
     said = _linear(_norm(states, weights, "norm"), weights, "say")
-    none = [said[:told, 4].mean(), *(-1e4,) * 3]
-    return np.concatenate([said[told:, :4], np.array([none], np.float32)])
+    none = [said[:asked_parts, 4].mean(), *(-1e4,) * 3]
+    return np.concatenate([said[asked_parts:, :4], np.array([none], np.float32)])
 
 
 def _linear(values: np.ndarray, weights: dict[str, np.ndarray], name: str) -> np.ndarray:
