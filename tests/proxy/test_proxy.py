@@ -205,7 +205,7 @@ def test_something_of_ours_breaks(upstream: Upstream, address: str, monkeypatch:
     body = chat(page_bytes(500, 600))
     answer = post(address, body)
     assert upstream.last == body
-    assert answer.headers["x-arr-coc-fallback"] == "something went wrong"
+    assert answer.headers["x-arr-coc-fallback"] == "packing failed; see the log"
 
 
 def test_a_look_that_takes_too_long(upstream: Upstream, pair: Any, fronting: Callable[..., Any]) -> None:
