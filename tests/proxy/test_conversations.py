@@ -324,7 +324,7 @@ UNKNOWN = {
         {"name": "click", "description": "on the screen, 0-1000", "input_schema": CLICK["parameters"]},
         "may",
     ),
-    "no screen": ({"name": "plot", "description": "A chart.", "input_schema": CLICK["parameters"]}, "may point"),
+    "no screen": ({"name": "plot", "description": "A chart.", "input_schema": CLICK["parameters"]}, "may use"),
     "no picture here": (ANTHROPIC, "a screen that it does not contain"),
 }
 
