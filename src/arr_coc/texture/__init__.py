@@ -1,1 +1,1 @@
-"""Texture: what the pixels of a picture say, as named maps. Colours, saliency, print, letters, motion."""
+"""Texture: compute named maps from the pixels of a picture: colours, saliency, print, letters, motion."""

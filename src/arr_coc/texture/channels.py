@@ -1,8 +1,8 @@
-"""The channels that the ways of knowing read of a picture: colours, place, saliency, print.
+"""Compute the channels of a picture that the ways of knowing use: colours, position, saliency, print.
 
     sense(pixels, side=768)["saliency"]     (h, w) float32 in [0, 1]
 
-The formulas take a set of operations first (`ops`): maps are (H, W) there, and may be (B, H, W) elsewhere.
+The formulas take a set of operations as first argument (`ops`): here for maps (H, W), elsewhere for (B, H, W).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _BYTE_TO_UNIT = np.arange(256, dtype=np.float32) / np.float32(255)
 
 @dataclass(frozen=True, eq=False)
 class Texture:
-    """What was sensed of one picture: planes by name, each (H, W) float32."""
+    """The channels of one picture: planes by name, each (H, W) float32."""
 
     planes: dict[str, np.ndarray]
     ops: ModuleType = opencv
@@ -35,11 +35,11 @@ class Texture:
 
 
 def sense(pixels: np.ndarray, side: int | None = None) -> Texture:
-    """Sense the channels of a picture.
+    """Compute the channels of a picture.
 
     Args:
         pixels: (H, W, 3) uint8.
-        side: The longer side at which to sense; as given by default.
+        side: The longer side at which to compute them; by default that of the picture.
 
     Returns:
         A `Texture` of all `CHANNELS`.
@@ -57,30 +57,30 @@ def sense(pixels: np.ndarray, side: int | None = None) -> Texture:
 
 # ---- wide neighbourhoods ---------------------------------------------------------------------------------------------
 
-# At a cost that does not grow with them: averaged on a shrunken view, enlarged again. A mean over 33×33 pixels has no
-# detail a quarter-size view could lose, and there it costs a sixteenth.
+# Averaged on a reduced view and enlarged again, at a cost that does not grow with the radius: a mean over 33×33 pixels
+# has no detail that a quarter-size view could lose, and there it costs a sixteenth.
 
 
 def surround_radius(size: tuple[int, int]) -> int:
-    """About 1/64 of the longer side: 16 pixels at 1024, the height of a line of text."""
+    """Return about 1/64 of the longer side: 16 pixels at 1024, the height of a line of text."""
     return max(1, max(size) // 64)
 
 
 def _view(size: tuple[int, int], radius: int) -> tuple[tuple[int, int], int]:
-    """The size to average at and the radius there: as coarse as leaves the radius at least 4 pixels."""
+    """Return the size to average at and the radius there: as coarse as possible with a radius of at least 4 pixels."""
     factor = max(1, radius // 4)
     return (max(1, size[0] // factor), max(1, size[1] // factor)), max(1, round(radius / factor))
 
 
 def smooth(ops: ModuleType, maps: Array, radius: int) -> Array:
-    """Blur by two boxes (a triangle: near enough to a Gaussian) of `radius`."""
+    """Blur by two box filters of `radius`, which is close to a Gaussian."""
     size = tuple(maps.shape[-2:])
     view, near = _view(size, radius)
     return ops.resize(ops.box(ops.box(ops.resize(maps, view), near), near), size)
 
 
 def local_contrast(ops: ModuleType, maps: Array, radius: int, floor: float) -> Array:
-    """(value − mean of its surroundings) / (their standard deviation + floor)."""
+    """Compute (value − mean of its surroundings) / (their standard deviation + floor)."""
     size = tuple(maps.shape[-2:])
     view, near = _view(size, radius)
     mean = ops.box(ops.resize(maps, view), near)
@@ -92,7 +92,7 @@ def local_contrast(ops: ModuleType, maps: Array, radius: int, floor: float) -> A
 # ---- saliency -------------------------------------------------------------------------------------------------------
 
 
-# The whole picture is seen at this size: saliency is a coarse matter, and detail has channels of its own.
+# Size of the view of the whole picture: saliency is coarse, and other channels measure detail.
 SALIENCY_VIEW = 64
 # Amplitude of one grey level of noise over the view: weaker frequencies have no reliable phase.
 SALIENCY_NOISE = SALIENCY_VIEW / 255
@@ -101,11 +101,11 @@ SALIENCY_BLUR = 2
 
 
 def saliency(ops: ModuleType, planes: tuple[Array, Array, Array]) -> Array:
-    """What the picture's own statistics do not predict, (H, W) or (B, H, W) in [0, 1]; all zero for a blank picture.
+    """Map what the picture's own statistics do not predict, (H, W) or (B, H, W) in [0, 1]; zero for a blank picture.
 
     Spectral residual after Hou and Zhang (2007), on opponent colours instead of grey alone, so that a red sign among
-    equally bright green ones stands out. The spectrum of a natural picture is smooth; divided by its own smoothed form,
-    what is left is the unexpected.
+    equally bright green ones stands out. The spectrum of a natural picture is smooth; divided by its smoothed form, the
+    unexpected remains.
     """
     library, size = namespace(planes[0]), planes[0].shape[-2:]
     red, green, blue = (ops.resize(plane, (SALIENCY_VIEW, SALIENCY_VIEW)) for plane in planes)
@@ -119,7 +119,7 @@ def saliency(ops: ModuleType, planes: tuple[Array, Array, Array]) -> Array:
 
 
 def _residual(ops: ModuleType, channel: Array) -> Array:
-    """Squared response of one channel. The mean is taken off first, so a blank channel gives exactly nothing."""
+    """Compute the squared response of one channel. The mean is subtracted first, so a blank channel gives zero."""
     library = namespace(channel)
     spectrum = library.fft.fft2(channel - ops.mean(channel))
     expected = ops.box(library.log(ops.amplitude(spectrum) + SALIENCY_NOISE), 1)
@@ -131,14 +131,14 @@ def _residual(ops: ModuleType, channel: Array) -> Array:
 
 # The thresholds were set by eye and count on samples of scanned forms, charts and photos (FUNSD, ChartQA, COCO):
 # figures for those sources are not held out.
-# Grey levels of spread below which a window is blank ground.
+# Standard deviation below which a window is blank.
 FAINTEST_INK = 6 / 255
-# Headings are looked for in a view this many times smaller.
+# Headings are detected in a view reduced by this factor.
 HEADING = 2
 
 
 def text_regions(ops: ModuleType, luminance: Array) -> Array:
-    """Text-likeness in [0, 1], (H, W) or (B, H, W): the better of two sizes of type, body text and headings."""
+    """Map likeness to text in [0, 1], (H, W) or (B, H, W): the maximum for two type sizes, body text and headings."""
     size = (luminance.shape[-2], luminance.shape[-1])
     radius = max(2, max(size) // 128)
     body = _likeness(ops, luminance, radius)
@@ -148,10 +148,10 @@ def text_regions(ops: ModuleType, luminance: Array) -> Array:
 
 
 def _likeness(ops: ModuleType, luminance: Array, radius: int) -> Array:
-    """Many edges, in both directions, around a few inked pixels on plain ground, in windows of `radius`.
+    """Measure many edges in both directions around a little ink on plain ground, in windows of `radius`.
 
-    Ink on paper is lopsided (much ground, little ink: high skewness), texture is not; a rule or a border has edges in
-    one direction only. The map may come back on a coarser grid: the statistics are of windows.
+    Ink on paper has a high skewness (much ground, little ink), texture has not; a rule or a border has edges in one
+    direction only. The result may be on a coarser grid, because the statistics are of windows.
     """
     size = (luminance.shape[-2], luminance.shape[-1])
     normalised = local_contrast(ops, luminance, radius, FAINTEST_INK)
@@ -173,7 +173,7 @@ def _likeness(ops: ModuleType, luminance: Array, radius: int) -> Array:
 
 
 def eccentricity(ops: ModuleType, size: tuple[int, int], gaze: tuple[float, float] | None = None) -> Array:
-    """Distance from the gaze (the middle, if none), in pixels, over the distance to the farthest corner."""
+    """Compute the distance in pixels from the gaze (default: the middle), over that of the farthest corner."""
     y, x = gaze or (0.5, 0.5)
     height, width = size
     farthest = hypot(max(y, 1 - y) * height, max(x, 1 - x) * width)
@@ -181,6 +181,6 @@ def eccentricity(ops: ModuleType, size: tuple[int, int], gaze: tuple[float, floa
 
 
 def centre_map(shape: tuple[int, int]) -> np.ndarray:
-    """(rows, cols) in [0, 1]: the middle of the picture before its edges."""
+    """Return a map (rows, cols) in [0, 1] that is high in the middle of the picture."""
     y, x = ((np.arange(number) + 0.5) / number - 0.5 for number in shape)
     return np.exp(-(y[:, None] ** 2 + x[None] ** 2) / (2 * 0.25**2))

@@ -1,10 +1,10 @@
-"""What moved between two frames, what the motion leaves unexplained, and whether that makes it another scene.
+"""Measure the motion between two frames and the difference that it leaves unexplained, and detect cuts.
 
-What tells a cut is what the best motion cannot explain, and how far the colours of the whole frame have changed. Both
-are taken against the clip's own recent level, so that a restless scene needs more to be cut than a still one. The two
+Cuts are detected by the difference that the best motion cannot explain and the change of colours of the whole frame.
+Both are relative to the clip's recent level, so that a restless scene needs more for a cut than a still one. The two
 weights are learned.
 
-A flow is (H, W, 2) in pixels, x first: for each pixel of the later frame, where it was in the earlier one.
+A flow is (H, W, 2) in pixels, x first: for each pixel of the later frame, its position in the earlier one.
 """
 
 from __future__ import annotations
@@ -17,26 +17,26 @@ import numpy as np
 
 from ..core.arrays import Array, sized
 
-# The longer side at which frames are compared: motion is a coarse matter.
+# Longer side at which frames are compared, because motion is coarse.
 VIEW = 256
-# Moving by this share of the longer side between two frames, or more, is full motion.
+# Motion of this share of the longer side between two frames, or more, counts as full motion.
 FULL_MOTION = 0.05
-# The longer side of the maps that are carried along: several values for each cell of a frame of 1024 pixels.
+# Longer side of maps that follow the motion: several values for each cell of a frame of 1024 pixels.
 MAP = 128
-# A quick pan: found on views of this longer side; at least and at most such a share of a side; and how alike two views
-# must be behind it. Pans of drawn scenes are alike by 0.63 and more, two scenes by 0.5 and less, or at smaller shifts.
+# A quick pan: longer side of the views that detect it; minimum and maximum shift as a share of a side; and minimum
+# similarity after it: 0.63 or more for pans of drawn scenes, 0.5 or less for two scenes, except at smaller shifts.
 PAN_VIEW, PAN_LEAST, PAN_MOST, PAN_LIKENESS = 128, 0.04, 0.5, 0.6
 
 
 @dataclass(frozen=True, eq=False)
 class Motion:
-    """flow: (h, w, 2) float32 at the maps' size: where each place of the later frame was, in pixels of the maps.
+    """The motion between two frames. flow: (h, w, 2) float32 at the maps' size: the earlier position of each place, in
 
-    unexplained: (h, w) in [0, 1]: the difference that is left after the motion; 1 where a place came from beyond the
-    frame. agreement: (h, w) in [0, 1]: is it the same ground? moving: (h, w) in [0, 1]: motion against that of the
-    whole frame, so that a moving camera does not move everything. residual: mean difference that is left, of the ground
-    that both frames show. pan: (x, y) in pixels
-    of the views, by which the camera has moved the whole picture on; 0, 0 but for a quick pan.
+    pixels of the maps. unexplained: (h, w) in [0, 1]: the difference after the motion; 1 for places from outside the
+    frame. agreement: (h, w) in [0, 1]: how surely both frames show the same thing there. moving: (h, w) in [0, 1]:
+    motion relative to that of the whole frame, so that camera motion does not count. residual: mean difference after
+    the motion, where both frames show the same. pan: (x, y) in pixels of the views, the shift of a quick camera pan;
+    0, 0 without one.
     """
 
     flow: np.ndarray
@@ -48,12 +48,12 @@ class Motion:
 
 
 def agreement(residual: Array, agree: float | Array, disagree: float | Array) -> Array:
-    """Residual that the motion left → [0, 1]: 1 up to `agree`, 0 from `disagree` on, straight between."""
+    """Map residuals after the motion to [0, 1]: 1 up to `agree`, 0 from `disagree`, linear in between."""
     return (1 - (residual - agree) / (disagree - agree)).clip(0, 1)
 
 
 def view_of(pixels: np.ndarray) -> np.ndarray:
-    """(H, W, 3) uint8 → the same at the size at which frames are compared."""
+    """Resize (H, W, 3) uint8 to the size at which frames are compared."""
     import cv2
 
     height, width = sized(pixels.shape[:2], VIEW)
@@ -61,12 +61,12 @@ def view_of(pixels: np.ndarray) -> np.ndarray:
 
 
 def measure_motion(earlier: np.ndarray, later: np.ndarray, agree: float, disagree: float) -> Motion:
-    """Two views (h, w, 3) uint8 of one size → `Motion`, at the size of the maps."""
+    """Measure the `Motion` between two views (h, w, 3) uint8 of one size, at the size of the maps."""
     import cv2
 
     grey = [cv2.cvtColor(view, cv2.COLOR_RGB2GRAY) for view in (earlier, later)]
     pan = quick_pan(*grey)
-    if any(pan):  # further than the flow can reach: it finds what is left behind the camera's own motion
+    if any(pan):  # farther than the flow can reach, so it is applied first
         whole = np.zeros((*grey[0].shape, 2), dtype=np.float32) - np.array(pan, dtype=np.float32)
         flow = whole + backward_flow(_remap(grey[0], whole), grey[1])
     else:
@@ -75,7 +75,7 @@ def measure_motion(earlier: np.ndarray, later: np.ndarray, agree: float, disagre
     height, width = later.shape[:2]
     small_height, small_width = size = sized((height, width), MAP)
     residual = cv2.transform(difference, np.full((1, 3), 1 / 3, dtype=np.float32))
-    # A little spread, so that single pixels of noise or of a wrong flow do not count as new ground.
+    # Blurred a little, so that single pixels of noise or of a wrong flow do not count as new.
     unexplained = cv2.blur(_shrink(residual.astype(np.float32), size), (3, 3)) * np.float32(1 / 255)
     scale = np.array([small_width / width, small_height / height], dtype=np.float32)
     small = _shrink(flow, size) * scale
@@ -84,7 +84,7 @@ def measure_motion(earlier: np.ndarray, later: np.ndarray, agree: float, disagre
     outside = (from_x <= -1) | (from_x >= small_width) | (from_y <= -1) | (from_y >= small_height)
     unexplained[outside] = 1
     full = FULL_MOTION * max(small_height, small_width)
-    # The camera's motion is that of most of the frame; a sample of the places knows it as well as all of them.
+    # Motion of the camera is the median motion; a sample of places is enough.
     camera = np.median(small[::4, ::4].reshape(-1, 2), axis=0)
     return Motion(
         flow=small,
@@ -97,7 +97,7 @@ def measure_motion(earlier: np.ndarray, later: np.ndarray, agree: float, disagre
 
 
 def backward_flow(earlier: np.ndarray, later: np.ndarray) -> np.ndarray:
-    """(H, W, 2) float32: where each pixel of `later` was in `earlier`, relative to itself; both are (H, W) uint8."""
+    """Return (H, W, 2) float32: the position of each pixel of `later` in `earlier`, relative; both (H, W) uint8."""
     import cv2
 
     empty = np.zeros((*later.shape, 2), dtype=np.float32)
@@ -107,10 +107,10 @@ def backward_flow(earlier: np.ndarray, later: np.ndarray) -> np.ndarray:
 
 
 def quick_pan(earlier: np.ndarray, later: np.ndarray) -> tuple[int, int]:
-    """Two grey views (h, w) → (x, y) by which the whole picture has moved on, in whole pixels.
+    """Find the shift (x, y) of the whole picture between two grey views (h, w), in whole pixels.
 
-    By phase correlation of small views. 0, 0 where it moved less than the flow finds by itself, and where no single
-    motion explains it: two scenes have next to nothing in common at any shift.
+    It uses phase correlation of small views. 0, 0 for shifts that the flow finds by itself, and if no single shift
+    explains the change: two scenes have next to nothing in common at any shift.
     """
     import cv2
 
@@ -133,7 +133,7 @@ def _window(height: int, width: int) -> np.ndarray:
 
 
 def shared_ground(view: np.ndarray, pan: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:
-    """What of a view (h, w, …) the next one still shows after a pan, and what of a view the one before it showed."""
+    """Return the part of a view (h, w, …) that the next one shows after a pan, and the part that the last one showed."""
     x, y = pan
     height, width = view.shape[:2]
     before = view[max(0, -y) : height - max(0, y), max(0, -x) : width - max(0, x)]
@@ -142,15 +142,15 @@ def shared_ground(view: np.ndarray, pan: tuple[int, int]) -> tuple[np.ndarray, n
 
 
 def warp_planes(planes: Sequence[np.ndarray], flow: np.ndarray) -> np.ndarray:
-    """(C, h, w) from maps (h, w), all carried along one backward flow (h, w, 2)."""
-    # OpenCV carries up to four channels in one go.
+    """Warp maps (h, w) along one backward flow (h, w, 2); return (C, h, w)."""
+    # OpenCV warps up to four channels at once.
     parts = [np.stack(planes[start : start + 4], axis=-1) for start in range(0, len(planes), 4)]
     carried = [np.atleast_3d(_remap(part, flow)) for part in parts]
     return np.ascontiguousarray(np.concatenate(carried, axis=-1).transpose(2, 0, 1))
 
 
 def _remap(image: np.ndarray, flow: np.ndarray) -> np.ndarray:
-    """Carry an image along a flow; the places are kept from frame to frame: making them took longer than carrying."""
+    """Warp an image along a flow; the coordinates are cached, because computing them took longer than warping."""
     import cv2
 
     y, x = _places(*flow.shape[:2])
@@ -160,7 +160,7 @@ def _remap(image: np.ndarray, flow: np.ndarray) -> np.ndarray:
 
 @lru_cache(maxsize=16)
 def _places(height: int, width: int) -> tuple[np.ndarray, np.ndarray]:
-    """Columns of y and rows of x, to be broadcast."""
+    """Return columns of y and rows of x, for broadcasting."""
     return np.arange(height, dtype=np.float32)[:, None], np.arange(width, dtype=np.float32)[None, :]
 
 
@@ -180,14 +180,14 @@ def _length(vectors: np.ndarray) -> np.ndarray:
 
 FEATURES = ("residual", "colours")
 BINS = 6
-# How quickly the clip's own level follows, and by how much at most it rises in one frame: a single cut must not raise
-# it so far that the next one is missed, but a restless scene must not be cut over and over.
+# Rate at which the clip's level follows, and its maximum rise in one frame: a single cut must not raise it so far that
+# the next one is missed, but a restless scene must not be cut repeatedly.
 LEVEL_RATE = 0.5
 LEVEL_STEP = np.array([0.02, 0.05], dtype=np.float32)
 
 
 def colour_histogram(view: np.ndarray) -> np.ndarray:
-    """(h, w, 3) uint8 → (BINS³,) shares of the pixels, by colour."""
+    """Return (BINS³,) shares of the pixels of (h, w, 3) uint8 by colour."""
     import cv2
 
     counts = cv2.calcHist([view], [0, 1, 2], None, [BINS] * 3, [0, 256] * 3).ravel()
@@ -195,7 +195,7 @@ def colour_histogram(view: np.ndarray) -> np.ndarray:
 
 
 def cut_features(motion: Motion, before: np.ndarray, after: np.ndarray) -> np.ndarray:
-    """(2,) in [0, 1], as named in `FEATURES`, of the ground that both views (h, w, 3) show."""
+    """Compute (2,) in [0, 1], as named in `FEATURES`, from the part that both views (h, w, 3) show."""
     colours = [
         colour_histogram(part) for part in (shared_ground(before, motion.pan)[0], shared_ground(after, motion.pan)[1])
     ]
@@ -203,10 +203,10 @@ def cut_features(motion: Motion, before: np.ndarray, after: np.ndarray) -> np.nd
 
 
 def cut_score(features: np.ndarray, level: np.ndarray, weights: Sequence[float], bias: float) -> float:
-    """Above zero: a cut. features and level: (2,); the level is zero at the clip's first change."""
+    """Return a score, above zero for a cut. features and level: (2,); the level is zero at the clip's first change."""
     return float(np.dot(weights, features - level) + bias)
 
 
 def next_level(features: np.ndarray, level: np.ndarray) -> np.ndarray:
-    """The clip's own level after one more frame."""
+    """Return the clip's level after one more frame."""
     return level + np.minimum(LEVEL_RATE * (features - level), LEVEL_STEP)

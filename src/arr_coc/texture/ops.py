@@ -1,8 +1,8 @@
 """Operations on maps (H, W) float32 of one picture, by OpenCV and numpy.
 
-The formulas of `channels` and of the ways of knowing are written over these names, so that another set of operations
-(a batch on a device) can serve them too. Behind them stand the few that are the same to the last bit in numpy and
-torch: where every pixel is put in a bin, rounding decides for some, and two back ends would count them differently.
+The formulas of `channels` and of the ways of knowing use these names, so that another set of operations (for a batch on
+a device) can replace them. The last section has those that give the same bits in numpy and torch: where pixels are put
+into bins, rounding decides for some, and the two would count them differently.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def resize(maps: Array, size: tuple[int, int]) -> Array:
 
 
 def count_in_blocks(codes: Array, kinds: int, block: int) -> list[Array]:
-    """Count whole numbers below `kinds` in blocks: (H, W) → for each kind (⌈H/b⌉, ⌈W/b⌉)."""
+    """Count integers below `kinds` in blocks: (H, W) → for each kind (⌈H/b⌉, ⌈W/b⌉)."""
     height, width = codes.shape
     rows, columns = -(-height // block), -(-width // block)
     cell = (np.arange(height, dtype=np.int32) // block)[:, None] * columns + np.arange(width, dtype=np.int32) // block
@@ -65,7 +65,7 @@ def amplitude(spectrum: Array) -> Array:
 
 @lru_cache(maxsize=4)
 def position(size: tuple[int, int]) -> tuple[Array, Array]:
-    """Places of pixels in [0, 1]: y and x, each of `size`."""
+    """Return the positions of pixels in [0, 1]: y and x, each of `size`."""
     height, width = size
     y = ((np.arange(height, dtype=np.float32) + np.float32(0.5)) / np.float32(height))[:, None]
     x = ((np.arange(width, dtype=np.float32) + np.float32(0.5)) / np.float32(width))[None, :]
@@ -74,11 +74,11 @@ def position(size: tuple[int, int]) -> tuple[Array, Array]:
 
 @lru_cache(maxsize=4)
 def distance_from(size: tuple[int, int], point: tuple[float, float], scale: float) -> Array:
-    """Distance of every pixel from a point (y, x) in pixels, times `scale`."""
+    """Return the distance of every pixel from a point (y, x) in pixels, times `scale`."""
     down = np.arange(size[0], dtype=np.float32)[:, None] + np.float32(0.5 - point[0])
     across = np.arange(size[1], dtype=np.float32)[None, :] + np.float32(0.5 - point[1])
     distance = np.sqrt(down * down + across * across) * np.float32(scale)
-    distance.flags.writeable = False  # kept for the next picture of this size
+    distance.flags.writeable = False  # cached for the next picture of this size
     return distance
 
 
@@ -91,7 +91,7 @@ def luminance(planes: tuple[Array, Array, Array]) -> Array:
 
 
 def exact_sobel(maps: Array) -> tuple[Array, Array]:
-    """Derivatives along x and y with Sobel's weights, the edge repeated: (…, H, W) → two of (…, H, W)."""
+    """Compute derivatives along x and y with Sobel's weights, the edge repeated: (…, H, W) → two of (…, H, W)."""
     padded = pad_edge(maps)
     difference_x = padded[..., 2:] - padded[..., :-2]
     difference_y = padded[..., 2:, :] - padded[..., :-2, :]
@@ -100,7 +100,7 @@ def exact_sobel(maps: Array) -> tuple[Array, Array]:
     return along_x, along_y
 
 
-# Rows: what red, green and blue give to X, Y and Z, over those of the white point D65.
+# Rows: weights of red, green and blue in X, Y and Z, divided by those of the white point D65.
 _TO_WHITE = (
     (0.412453 / 0.950456, 0.357580 / 0.950456, 0.180423 / 0.950456),
     (0.212671, 0.715160, 0.072169),
@@ -109,11 +109,11 @@ _TO_WHITE = (
 
 
 def srgb_to_lab(planes: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
-    """Red, green, blue in [0, 1], any shape → L in [0, 100], a and b about [-110, 110] (D65)."""
+    """Convert red, green, blue in [0, 1], of any shape, to L in [0, 100], a and b about [-110, 110] (D65)."""
     library = namespace(planes[0])
 
     def power(values: Array, exponent: float) -> Array:
-        # numpy has fast logarithms and exponentials; its general power is twenty times slower.
+        # numpy's logarithm and exponential are fast; its general power is twenty times slower.
         return library.exp(library.log(values) * exponent)
 
     red, green, blue = (

@@ -1,8 +1,8 @@
-"""How tall the letters of a picture are, place by place: from the boxes of its words, or by a fast sense.
+"""Measure the height of the letters of a picture, place by place: from the boxes of its words, or from its pixels.
 
-The height of a letter is that of a capital or a figure, in pixels. The sense takes what differs from its surroundings,
-dark or light, in connected pieces, and keeps those that stand in a row with others of their size: pieces of a
-photograph seldom do. What is left of a row is its letters; two in three of them are no taller than its height.
+The height of a letter is that of a capital or a digit, in pixels. From pixels, it takes connected pieces that differ
+from their surroundings, dark or light, and keeps those in a row with others of their size, which is rare in
+photographs. These pieces are the letters of a row; its height is near that of its taller ones.
 """
 
 from __future__ import annotations
@@ -16,32 +16,32 @@ from ..core.kept import ByteStore, pixels_key
 from ..pictures.words import Words, chains
 
 CELL = 16  # pixels of one value of the map
-# Of a word's box, which reaches from the tops of letters to the feet of those that hang: a capital.
+# Height of a capital as a share of a word's box, which includes ascenders and descenders.
 LETTER_SHARE = 0.65
-# Pictures of more pixels are sensed reduced.
+# Pictures with more pixels are reduced before they are measured.
 MOST_PIXELS = 1 << 21
-AROUND, CONTRAST = 41, 14  # pixels of the surroundings of a pixel, and grey levels by which ink differs from them
-LEAST, MOST = 4, 240  # pixels of a piece that may be a letter, or a word whose letters touch
-LONGEST = 14  # heights
-FILLED = (0.12, 0.92)  # of its box
-# Heights away at which pieces to the right are looked for, along three lines through a piece.
+AROUND, CONTRAST = 41, 14  # side of the surroundings of a pixel, and grey levels by which ink differs from them
+LEAST, MOST = 4, 240  # height in pixels of a piece that may be a letter, or a word whose letters touch
+LONGEST = 14  # maximum width of a piece, in heights
+FILLED = (0.12, 0.92)  # share of its box that a piece fills
+# Distances in heights at which the next piece to the right is searched, along three lines through a piece.
 REACH = np.array((0.1, 0.2, 0.35, 0.5, 0.7, 0.95, 1.2))
 LINES = np.array((0.35, 0.6, 0.85))
-ALIKE = 2.2  # heights of two neighbours, the taller by the other
-LEVEL = 0.3  # of a height: how far the feet, or else the tops, of two neighbours may be apart
-UNEVEN, SPREAD = 0.09, 0.4  # of a height: the same in the mean of a row, and the spread of its heights
-SHORTEST, SURE = 2, 3  # letters of a row, and of one that is hardly anything else
-FEWEST, SHARE = 12, 0.3  # pieces in such rows, in all and of all pieces: below, what stands out is not type
-TALLER, CAPITAL = 75, 1.06  # percentile of the pieces' heights, and times that for a capital
-_letters = ByteStore(1 << 20)  # some dozens of pages
+ALIKE = 2.2  # maximum ratio of the heights of two neighbours
+LEVEL = 0.3  # maximum offset of the feet, or else the tops, of two neighbours, in heights
+UNEVEN, SPREAD = 0.09, 0.4  # maximum mean offset in a row, and spread of its heights, in heights
+SHORTEST, SURE = 2, 3  # minimum letters of a row, and of one that is almost certainly type
+FEWEST, SHARE = 12, 0.3  # minimum pieces in certain rows, and as a share of all pieces; with fewer there is no type
+TALLER, CAPITAL = 75, 1.06  # percentile of the pieces' heights, and factor from it to a capital
+_letters = ByteStore(1 << 20)  # dozens of pages
 
 
 @dataclass(frozen=True, eq=False)
 class TypeHeight:
-    """The letters of one picture; false where there are none.
+    """The letters of one picture; false if there are none.
 
-    map: (rows, cols) float32: height of the letters in cells of `CELL` pixels, 0 where there is no type. boxes: (N, 4)
-    float32, y0, x0, y1, x1 of the words or rows in pixels of the picture as given. heights: (N,) float32.
+    map: (rows, cols) float32: height of the letters in cells of `CELL` pixels, 0 without type. boxes: (N, 4) float32,
+    y0, x0, y1, x1 of the words or rows in pixels of the picture as given. heights: (N,) float32.
     """
 
     map: np.ndarray
@@ -52,22 +52,22 @@ class TypeHeight:
         return len(self.heights) > 0
 
     def median(self) -> float:
-        """The height in the middle, by the ground that each has; 0 without type."""
+        """Return the median height, weighted by number of letters; 0 without type."""
         return weighted_quantile(self.heights, self.ground, 0.5) if self else 0.0
 
     @property
     def ground(self) -> np.ndarray:
-        """(N,) float64: letters of each row, by its length over its height."""
+        """Letters of each row (N,) float64, estimated as its length over its height."""
         return (self.boxes[:, 3] - self.boxes[:, 1]) / np.maximum(self.heights, 1.0)
 
 
 def letters_of(pixels: np.ndarray, words: Words | None = None, size: tuple[int, int] | None = None) -> TypeHeight:
-    """The heights of a picture's letters; those that were sensed are remembered for the last pictures.
+    """Measure the heights of a picture's letters; results from pixels are cached for the last pictures.
 
     Args:
         pixels: (H, W, 3) uint8, or (H, W).
-        words: Those of the picture, where they are known; then nothing is sensed.
-        size: (height, width) of the picture as given, where the pixels are a reduced view of it.
+        words: The words of the picture, if known; pixels are then not used.
+        size: (height, width) of the picture as given, if the pixels are a reduced view of it.
 
     Returns:
         Heights in pixels of the picture as given.
@@ -84,8 +84,8 @@ def letters_of(pixels: np.ndarray, words: Words | None = None, size: tuple[int, 
 
 
 def line_heights(boxes: np.ndarray, lines: np.ndarray) -> np.ndarray:
-    """(N, 4) y0, x0, y1, x1 and (N,) numbers of lines → (N,): the height that is in the middle of each word's line, for
-    a box may be that of "see" or of "Apply"."""
+    """Return (N,) a typical height of each word's line, from boxes (N, 4) y0, x0, y1, x1 and line numbers (N,), because
+    boxes depend on letters: "see" is lower than "Apply"."""
     tall = boxes[:, 2] - boxes[:, 0]
     _, inverse = np.unique(lines, return_inverse=True)
     order = np.lexsort((tall, inverse))
@@ -96,7 +96,7 @@ def line_heights(boxes: np.ndarray, lines: np.ndarray) -> np.ndarray:
 
 
 def _sensed(pixels: np.ndarray, size: tuple[int, int]) -> TypeHeight:
-    """The letters of (H, W, 3) or (H, W) uint8, none where most of what stands out does not stand in rows."""
+    """Measure the letters of (H, W, 3) or (H, W) uint8; none if too few pieces are in rows."""
     import cv2
 
     grey = pixels if pixels.ndim == 2 else cv2.cvtColor(np.ascontiguousarray(pixels), cv2.COLOR_RGB2GRAY)
@@ -106,7 +106,7 @@ def _sensed(pixels: np.ndarray, size: tuple[int, int]) -> TypeHeight:
     if min(grey.shape) < LEAST:
         return _placed(np.zeros((0, 4)), np.zeros(0), size)
     mean = cv2.blur(grey, (AROUND, AROUND), borderType=cv2.BORDER_REPLICATE)
-    with ThreadPoolExecutor(2) as pool:  # letters that are darker than their surroundings, and lighter ones
+    with ThreadPoolExecutor(2) as pool:  # dark letters and light ones
         found = pool.map(lambda pair: _rows(cv2.subtract(*pair)), ((mean, grey), (grey, mean)))
         boxes, heights = (np.concatenate(both) for both in zip(*found, strict=True))
     scale = np.array([size[0] / pixels.shape[0], size[1] / pixels.shape[1]] * 2, dtype=np.float32) / np.float32(times)
@@ -114,12 +114,12 @@ def _sensed(pixels: np.ndarray, size: tuple[int, int]) -> TypeHeight:
 
 
 def _rows(above: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(H, W) uint8, how far each pixel differs from its surroundings → rows of letters: (N, 4) float32 y0, x0, y1, x1,
-    and (N,) float32 their heights."""
+    """Find rows of letters in (H, W) uint8, the difference of each pixel from its surroundings: boxes (N, 4) float32
+    y0, x0, y1, x1, and heights (N,) float32."""
     import cv2
 
     ink = cv2.threshold(above, CONTRAST, 255, cv2.THRESH_BINARY)[1]
-    # Pieces have a first pixel: nothing above it, nothing to its left. Short numbers do where there are not too many.
+    # Bound the number of pieces by pixels with nothing above and to the left; 16-bit labels are faster if they suffice.
     before = cv2.bitwise_or(ink[:-1, 1:], ink[1:, :-1])
     begins = cv2.subtract(ink[1:, 1:], before)
     kind = cv2.CV_16U if cv2.countNonZero(begins) + sum(ink.shape) < 1 << 16 else cv2.CV_32S
@@ -128,7 +128,7 @@ def _rows(above: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     fits = (tall >= LEAST) & (tall <= MOST) & (wide <= LONGEST * tall) & (wide * 12 >= tall)
     filled = area / np.maximum(wide * tall, 1)
     fits &= (filled > FILLED[0]) & (filled < FILLED[1])
-    fits[0] = False  # the ground
+    fits[0] = False  # the background
     piece = np.flatnonzero(fits)
     number = np.full(len(stats), -1, np.int64)
     number[piece] = np.arange(len(piece))
@@ -136,17 +136,17 @@ def _rows(above: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _following(box: np.ndarray, labels: np.ndarray, number: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The piece to the right of each, of its size and on its line.
+    """Find the piece to the right of each, of similar size and on its line.
 
-    box: (N, 4) int64 left, top, width, height of the pieces that may be letters. labels: (H, W), the number of every
-    piece, whether it may be one or not. number: of those, its row in `box`, or -1. Returns (N,) int64, or -1; and (N,)
-    how far off the line that one is, in heights.
+    box: (N, 4) int64 left, top, width, height of the pieces that may be letters. labels: (H, W), the label of every
+    piece. number: label → row in `box`, or -1. Returns (N,) int64, or -1; and (N,) its offset from the line, in
+    heights.
     """
     left, top, wide, tall = box.T
     foot, itself = top + tall, np.arange(len(box))
     y = np.minimum((top[:, None] + LINES * tall[:, None]).astype(np.int64), labels.shape[0] - 1) * labels.shape[1]
     x = np.minimum(((left + wide)[:, None] + REACH * tall[:, None]).astype(np.int64), labels.shape[1] - 1)
-    # The nearest first; numbers in one row are faster to look up than places.
+    # Nearest first; flat indices are faster than two-dimensional ones.
     found = number[labels.reshape(-1)[x[:, :, None] + y[:, None, :]]].reshape(len(box), -1)
     other = np.maximum(found, 0)
     ratio = tall[other] / tall[:, None]
@@ -155,7 +155,7 @@ def _following(box: np.ndarray, labels: np.ndarray, number: np.ndarray) -> tuple
     fits = (found >= 0) & (found != itself[:, None]) & (ratio < ALIKE) & (ratio > 1 / ALIKE) & (off <= LEVEL)
     first = fits.argmax(1)
     following = np.where(fits[itself, first], found[itself, first], -1)
-    # No piece follows two others: the last to ask has it.
+    # No piece may follow two others; the last one keeps it.
     owner = np.full(len(box), -1, np.int64)
     asks = np.flatnonzero(following >= 0)
     owner[following[asks]] = asks
@@ -164,7 +164,7 @@ def _following(box: np.ndarray, labels: np.ndarray, number: np.ndarray) -> tuple
 
 
 def _measured(box: np.ndarray, labels: np.ndarray, number: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Pieces, as in `_following` → boxes and heights of the rows they stand in, where these are type."""
+    """Return boxes and heights of the rows of pieces (see `_following`) that are type."""
     if not len(box):
         return np.zeros((0, 4), np.float32), np.zeros(0, np.float32)
     following, off = _following(box, labels, number)
@@ -188,7 +188,7 @@ def _measured(box: np.ndarray, labels: np.ndarray, number: np.ndarray) -> tuple[
 
 
 def _placed(boxes: np.ndarray, heights: np.ndarray, size: tuple[int, int]) -> TypeHeight:
-    """Rows as a map: of rows that share a cell the lower letters, which are harder to read."""
+    """Build the map of rows; a cell with several rows gets the smallest letters, which are harder to read."""
     import cv2
 
     grid = np.zeros((-(-size[0] // CELL), -(-size[1] // CELL)), dtype=np.float32)
@@ -201,12 +201,12 @@ def _placed(boxes: np.ndarray, heights: np.ndarray, size: tuple[int, int]) -> Ty
 
 
 def weighted_quantile(values: np.ndarray, weights: np.ndarray, share: float) -> float:
-    """The value below which `share` of the weight lies."""
+    """Return the value below which `share` of the weight lies."""
     order = np.argsort(values, kind="stable")
     total = np.cumsum(weights[order])
     return float(values[order][min(np.searchsorted(total, share * total[-1]), len(values) - 1)])
 
 
 def no_letters() -> TypeHeight:
-    """What is known of a picture whose letters are not looked at."""
+    """Return an empty `TypeHeight`, for pictures whose letters are not measured."""
     return _placed(np.zeros((0, 4)), np.zeros(0), (0, 0))
