@@ -133,7 +133,7 @@ def _window(height: int, width: int) -> np.ndarray:
 
 
 def shared_ground(view: np.ndarray, pan: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:
-    """Return the part of a view (h, w, …) that the next one shows after a pan, and the part that the last one showed."""
+    """Return the part of a view (h, w, …) which the next one shows after a pan, and that which the last one showed."""
     x, y = pan
     height, width = view.shape[:2]
     before = view[max(0, -y) : height - max(0, y), max(0, -x) : width - max(0, x)]
