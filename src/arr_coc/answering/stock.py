@@ -31,7 +31,7 @@ from ..pictures.document import load_page
 from ..pictures.load import Picture
 from ..pictures.load import resized as resized_picture
 from ..realizing.attachment_plan import plan_prompt
-from ..realizing.base import Inputs, PromptPlan, Settings, backbone_for, check_processor, wrappers
+from ..realizing.base import Inputs, PromptPlan, Settings, backbone_for, check_processor, on_device, wrappers
 from ..realizing.bundled import PLACE, as_trained, without_markers
 from ..realizing.query import load_processor
 from ..realizing.qwen3_vl.graph import Graphs
@@ -105,8 +105,13 @@ class StockEngine:
         started = perf_counter()
         picture, words = load_page(image)
         pixels = processed(self.processor.image_processor, picture)
-        tensors = {name: value for name, value in pixels.items() if hasattr(value, "to")}
-        return PictureView(picture, words, tensors, perf_counter() - started)
+        return PictureView(picture, words, self.held(pixels), perf_counter() - started)
+
+    def held(self, pixels: Inputs) -> dict[str, Any]:
+        """The tensors of pictures, what is seen on the model's device; ids stay here, or reading them would wait."""
+        tensors, device = {name: value for name, value in pixels.items() if hasattr(value, "to")}, self.model.device
+        with using_gpu(device):
+            return {name: one.to(device) if one.is_floating_point() else one for name, one in tensors.items()}
 
     def look(self, turns: Sequence[Turn], settings: Settings) -> ChatLook:
         """The prompt of a conversation whose pictures are views, and where their tokens go."""
@@ -130,6 +135,7 @@ class StockEngine:
                     views, parts = tuple(shown), iter(shown)
                     turns = [turn.showing(lambda _: next(parts)) for turn in turns]
                     inputs = self.prompt_of(turns, settings.scorer)
+            inputs = on_device(inputs, self.model.device)
         notes = list(plan.notes)
         if tiles:
             notes.append(f"shown as {tiles} tiles and views, each with a part of the budget and its own allocation")
@@ -149,7 +155,7 @@ class StockEngine:
             def resized(times: float) -> Frame:
                 larger = resized_picture(picture, scaled_size((grid.height, grid.width), times, grid.cell))
                 tensors = processed(self.processor.image_processor, larger)
-                shown[number] = replace(view, picture=larger, tensors={name: tensors[name] for name in view.tensors})
+                shown[number] = replace(view, picture=larger, tensors=self.held(tensors))
                 (own,) = self.backbone.grids(self.model, self.prompt_of([Turn(USER, (shown[number], "?"))], None))
                 return own.frame
 
@@ -165,8 +171,8 @@ class StockEngine:
         return [look_view(number) for number in range(len(shown))]
 
     def prompt_of(self, turns: Sequence[Turn], scorer: object) -> dict[str, object]:
-        """The model's inputs for turns whose pictures are views, on its device: questions as the model knows them;
-        where it knows no other, all pictures and the last turn."""
+        """The model's inputs for turns whose pictures are views, ids not yet on its device: questions as the model
+        knows them; where it knows no other, all pictures and the last turn."""
 
         def known(turn: Turn) -> Turn:
             if turn.role != USER:
@@ -180,7 +186,7 @@ class StockEngine:
         else:
             turns = [known(turn) for turn in turns]
         inputs = chat_inputs(self.processor, turns)
-        return {name: value.to(self.model.device) if hasattr(value, "to") else value for name, value in inputs.items()}
+        return {**inputs, **self.held(inputs)}
 
     def full_of(self, view: PictureView) -> int:
         """Visual tokens of one picture, untouched."""

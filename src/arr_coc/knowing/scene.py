@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from ..core.arrays import as_tensor, sized, to_numpy, whole_levels
+from ..core.arrays import as_tensor, brought, sized
 from ..texture.channels import Texture, sense
 from .photos.source import PhotoSight
 
@@ -65,7 +65,7 @@ class Scene:
     law: object = None
     made: dict[str, Any] = field(default_factory=dict)
 
-    def _once(self, name: str, make: Callable[[], Any]) -> Any:
+    def once(self, name: str, make: Callable[[], Any]) -> Any:
         if name not in self.made:
             self.made[name] = make()
         return self.made[name]
@@ -73,13 +73,13 @@ class Scene:
     @property
     def given(self) -> Any:
         """The picture as the caller has it: what a plain function of (picture, question) is handed."""
-        return self._once("given", self.picture) if callable(self.picture) else self.picture
+        return self.once("given", self.picture) if callable(self.picture) else self.picture
 
     @property
     def pixels(self) -> np.ndarray:
         """(H, W, 3) uint8; a large tensor is reduced."""
         given = self.given
-        return given if isinstance(given, np.ndarray) else self._once("pixels", lambda: pixels_of(given))
+        return given if isinstance(given, np.ndarray) else self.once("pixels", lambda: pixels_of(given))
 
     @property
     def page_pixels(self) -> np.ndarray:
@@ -97,19 +97,21 @@ class Scene:
     @property
     def sensed(self) -> Texture:
         """The texture that the three ways read."""
-        return self._once("sensed", lambda: sense(self.pixels, side=min(SENSE_SIDE, max(self.pixels.shape[:2]))))
+        return self.once("sensed", lambda: sense(self.pixels, side=min(SENSE_SIDE, max(self.pixels.shape[:2]))))
 
     @property
     def seen(self) -> PhotoSight:
         """What the networks for photographs say of it, each when it is first asked."""
-        return self._once("seen", lambda: PhotoSight(self.pixels))
+        return self.once("seen", lambda: PhotoSight(self.pixels))
 
 
 def pixels_of(picture: torch.Tensor) -> np.ndarray:
     """(3, H, W) uint8 or in [0, 1] → (H, W, 3) uint8, the longer side at most `VIEW_SIDE`."""
     import cv2
 
-    pixels = whole_levels(to_numpy(picture).transpose(1, 2, 0))
+    # Levels are made where the picture lies: a quarter of the bytes to bring.
+    levels = (picture.clamp(0, 1) * 255).round().byte() if picture.is_floating_point() else picture
+    pixels = brought(levels.permute(1, 2, 0).contiguous())
     if max(pixels.shape[:2]) <= VIEW_SIDE:
         return pixels
     size = sized(pixels.shape[:2], VIEW_SIDE)

@@ -24,22 +24,28 @@ def plain_signs(share: float = 0.25) -> np.ndarray:
     return signs
 
 
-def signs_of(scene: Scene, query: str) -> np.ndarray:
-    """(12,) what a picture, a question and a budget are like, in the order of `SIGNS`."""
-    pixels = scene.pixels
+def picture_signs(scene: Scene) -> tuple[float, float, float, float]:
+    """What a picture is like, sensed once: the first four of `SIGNS`."""
+    return scene.once("signs", lambda: _sensed(scene.pixels))
+
+
+def _sensed(pixels: np.ndarray) -> tuple[float, float, float, float]:
     small = pixels[:: max(1, len(pixels) // 128), :: max(1, pixels.shape[1] // 128)].astype(np.int16)
     colourful = float((small.max(2) - small.min(2)).mean()) / 32
     letters = letters_of(pixels)
     boxes = letters.boxes
     ground = ((boxes[:, 2] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 1])).sum() / (pixels.shape[0] * pixels.shape[1])
+    odds = float(np.clip(photograph_odds(pixels) / 4, -2, 2))
+    return odds, float(colourful < 0.1), float(np.sqrt(min(1.0, ground))), float(not letters)
+
+
+def signs_of(scene: Scene, query: str) -> np.ndarray:
+    """(12,) what a picture, a question and a budget are like, in the order of `SIGNS`."""
+    odds, *sensed = picture_signs(scene)
     plain, named = coupled_words(query), photo_question(query)
     reading = bool(set(plain.reading) - {part for word in named.words for part in word.split("-")})
-    odds = float(np.clip(photograph_odds(pixels) / 4, -2, 2))
     signs = {
-        "photograph": odds,
-        "grey": float(colourful < 0.1),
-        "type": float(np.sqrt(min(1.0, ground))),
-        "typeless": float(not letters),
+        **dict(zip(SIGNS, (odds, *sensed), strict=False)),
         "reading": float(reading),
         "thing": float(bool(named.things)),
         "ground": float(named.ground),

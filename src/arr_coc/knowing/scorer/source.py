@@ -92,22 +92,23 @@ class ScorerRelevance:
 
         device, given = pictures.device, (pictures.shape[2], pictures.shape[3])
         same = len(set(queries)) == 1  # one question about all of them is read once
-        ids = torch.tensor([text_row(query, QUESTION) for query in queries[: 1 if same else None]], device=device)
+        ids = torch.tensor([text_row(query, QUESTION) for query in queries[: 1 if same else None]])
         if not pictures.is_cuda:  # on a GPU one length for all: every other one would be another graph
             ids = ids[:, : max(1, int((ids > 0).sum(1).max()))]
+        ids = ids.to(device, non_blocking=True)
         here = self.folder, str(device)
         score = gpu_score(*here) if pictures.is_cuda else load_scorer(*here).score
 
-        def scored(which: list[int], size: tuple[int, int]) -> torch.Tensor:
+        def scored(which: slice, size: tuple[int, int]) -> torch.Tensor:
             return score(reduced_batch(pictures[which], size), ids if same else ids[which])
 
-        every = list(range(len(queries)))
+        every = range(len(queries))
         with torch.no_grad():
             guess = ReadingSizes(pictures)
-            likely = scored(every, guess.likely)  # a device works on it while the letters are sensed
+            likely = scored(slice(None), guess.likely)  # a device works on it while the letters are sensed
             sizes, maps = guess.found(), list(likely.float().cpu().numpy())
             for number in (one for one in every if sizes[one] != guess.likely):
-                maps[number] = scored([number], sizes[number])[0].float().cpu().numpy()
+                maps[number] = scored(slice(number, number + 1), sizes[number])[0].float().cpu().numpy()
         return [self._found(maps[one], queries[one], size_note(sizes[one], given)) for one in every]
 
     @staticmethod
