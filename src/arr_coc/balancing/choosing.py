@@ -68,8 +68,9 @@ def relevances_for(relevance: object, scenes: Sequence[Scene], queries: Sequence
         asked = range(len(scenes)) if source.asks_model else members
         with ThreadPoolExecutor(min(8, len(members))) as pool:  # what the pictures are like, while the source thinks
             if _reads_signs(source, scenes[members[0]]):
-                _ = [scenes[number].pixels for number in members]  # only this thread asks the device
-                pool.map(picture_signs, [scenes[number] for number in members])
+                for number in members:
+                    _ = scenes[number].levels  # only this thread asks the device
+                    pool.submit(picture_signs, scenes[number])
             made = source.maps([scenes[number] for number in asked], [queries[number] for number in asked])
         for place, number in enumerate(asked):
             if number in members:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from threading import RLock
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from ..core.arrays import as_tensor, brought, sized
 from ..texture.channels import Texture, sense
+from ..texture.type_height import TypeHeight, view_letters
 from .photos.source import PhotoSight
 
 if TYPE_CHECKING:
@@ -64,10 +66,14 @@ class Scene:
     share: float = 0.25
     law: object = None
     made: dict[str, Any] = field(default_factory=dict)
+    making: Any = field(default_factory=RLock)
 
     def once(self, name: str, make: Callable[[], Any]) -> Any:
+        """What is made of the picture, by the first thread that asks; others wait for it."""
         if name not in self.made:
-            self.made[name] = make()
+            with self.making:
+                if name not in self.made:
+                    self.made[name] = make()
         return self.made[name]
 
     @property
@@ -76,10 +82,20 @@ class Scene:
         return self.once("given", self.picture) if callable(self.picture) else self.picture
 
     @property
+    def levels(self) -> np.ndarray:
+        """(H, W, 3) as given, or uint8 of a tensor, made where that lies: a quarter of the bytes to bring."""
+        given = self.given
+        return given if isinstance(given, np.ndarray) else self.once("levels", lambda: brought(levels_of(given)))
+
+    @property
     def pixels(self) -> np.ndarray:
         """(H, W, 3) uint8; a large tensor is reduced."""
-        given = self.given
-        return given if isinstance(given, np.ndarray) else self.once("pixels", lambda: pixels_of(given))
+        return self.levels if isinstance(self.given, np.ndarray) else self.once("pixels", lambda: viewed(self.levels))
+
+    @property
+    def letters(self) -> TypeHeight:
+        """Those of a small view."""
+        return self.once("letters", lambda: view_letters(self.pixels))
 
     @property
     def page_pixels(self) -> np.ndarray:
@@ -105,14 +121,16 @@ class Scene:
         return self.once("seen", lambda: PhotoSight(self.pixels))
 
 
-def pixels_of(picture: torch.Tensor) -> np.ndarray:
-    """(3, H, W) uint8 or in [0, 1] → (H, W, 3) uint8, the longer side at most `VIEW_SIDE`."""
+def levels_of(picture: torch.Tensor) -> torch.Tensor:
+    """(3, H, W) uint8 or in [0, 1] → (H, W, 3) uint8."""
+    levels = (picture.clamp(0, 1) * 255).round().byte() if picture.is_floating_point() else picture
+    return levels.permute(1, 2, 0).contiguous()
+
+
+def viewed(pixels: np.ndarray) -> np.ndarray:
+    """(H, W, 3) uint8, the longer side at most `VIEW_SIDE`."""
     import cv2
 
-    # Levels are made where the picture lies: a quarter of the bytes to bring.
-    levels = (picture.clamp(0, 1) * 255).round().byte() if picture.is_floating_point() else picture
-    pixels = brought(levels.permute(1, 2, 0).contiguous())
     if max(pixels.shape[:2]) <= VIEW_SIDE:
         return pixels
-    size = sized(pixels.shape[:2], VIEW_SIDE)
-    return np.asarray(cv2.resize(pixels, size[::-1], interpolation=cv2.INTER_AREA))
+    return np.asarray(cv2.resize(pixels, sized(pixels.shape[:2], VIEW_SIDE)[::-1], interpolation=cv2.INTER_AREA))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..pictures.kind import photograph_odds
-from ..texture.type_height import letters_of
+from ..texture.type_height import TypeHeight, view_size
 from .language.senses import coupled_words
 from .photos.source import photo_question
 from .scene import Scene
@@ -26,15 +26,15 @@ def plain_signs(share: float = 0.25) -> np.ndarray:
 
 def picture_signs(scene: Scene) -> tuple[float, float, float, float]:
     """What a picture is like, sensed once: the first four of `SIGNS`."""
-    return scene.once("signs", lambda: _sensed(scene.pixels))
+    return scene.once("signs", lambda: _sensed(scene.pixels, scene.letters))
 
 
-def _sensed(pixels: np.ndarray) -> tuple[float, float, float, float]:
+def _sensed(pixels: np.ndarray, letters: TypeHeight) -> tuple[float, float, float, float]:
     small = pixels[:: max(1, len(pixels) // 128), :: max(1, pixels.shape[1] // 128)].astype(np.int16)
     colourful = float((small.max(2) - small.min(2)).mean()) / 32
-    letters = letters_of(pixels)
-    boxes = letters.boxes
-    ground = ((boxes[:, 2] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 1])).sum() / (pixels.shape[0] * pixels.shape[1])
+    size = view_size(pixels.shape[:2], 0.5)
+    boxes = letters.boxes / np.array([*size, *size])
+    ground = ((boxes[:, 2] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 1])).sum()
     odds = float(np.clip(photograph_odds(pixels) / 4, -2, 2))
     return odds, float(colourful < 0.1), float(np.sqrt(min(1.0, ground))), float(not letters)
 

@@ -13,7 +13,6 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -27,7 +26,7 @@ from ...core.errors import InputError
 from ...core.folders import open_session, stored, verify
 from ...core.kept import ByteStore, pixels_key
 from ...core.values import JsonObject
-from ...texture.type_height import letters_of
+from ...texture.type_height import READ_PIXELS, TypeHeight, letters_of, view_letters, view_size
 
 if TYPE_CHECKING:
     import torch
@@ -133,71 +132,19 @@ def canvas_of(pixels: np.ndarray) -> np.ndarray:
 
 # ---- the size at which a picture is read -----------------------------------------------------------------------------
 
-# Larger pictures are read at this many pixels: a page of A4 at 100 dots an inch, in well under a second.
-MOST_PIXELS = 1024 * 1280
 # Pixels of capitals: taller ones are found worse, and are reduced to the second.
 TALL, WANTED = 20.0, 12.0
 # Letters that are lower than this share of `TALL` in a view of half the size are not tall in the picture either.
 LOW = 0.9
 
 
-def reading_size(pixels: np.ndarray) -> tuple[int, int]:
-    """(height, width) at which the scorer reads (H, W, 3) uint8: its own, or a smaller one."""
-    import cv2
-
-    size, half = _sized(pixels.shape[:2]), _sized(pixels.shape[:2], 0.5)
-    grey = cv2.cvtColor(np.ascontiguousarray(pixels), cv2.COLOR_RGB2GRAY)
-    return size if _is_low(cv2.resize(grey, half[::-1], interpolation=cv2.INTER_AREA)) else _by_letters(pixels)
-
-
-class ReadingSizes:
-    """`reading_size` of each of (B, 3, H, W), uint8 or in [0, 1]. likely: the size of those without tall letters, which
-    most have none of: a device can read at it while `found` senses the letters.
-
-    Small grey views are made where the pictures lie; only pictures with tall letters are brought to the processor.
-    """
-
-    def __init__(self, pictures: torch.Tensor) -> None:
-        import torch
-
-        from ...texture.ops import luminance
-
-        self.likely, half = _sized(pictures.shape[2:]), _sized(pictures.shape[2:], 0.5)
-        levels = pictures if pictures.dtype == torch.uint8 else (pictures.float().clamp(0, 1) * 255).round()
-        self.levels = levels.float()
-        grey = luminance((self.levels[:, 0], self.levels[:, 1], self.levels[:, 2]))
-        self.views = area_shrink(grey, half).round().to(torch.uint8).cpu().numpy()
-
-    def found(self) -> list[tuple[int, int]]:
-        """(height, width) of each picture."""
-        import torch
-
-        with ThreadPoolExecutor(min(8, len(self.views))) as pool:
-            low = list(pool.map(_is_low, self.views))
-            tall = [number for number, fine in enumerate(low) if not fine]
-            shown = self.levels[tall].to(torch.uint8).permute(0, 2, 3, 1).contiguous().cpu().numpy()
-            by_letters = pool.map(_by_letters, shown)
-            return [self.likely if fine else next(by_letters) for fine in low]
-
-
-def _sized(size: tuple[int, ...], times: float = 1.0) -> tuple[int, int]:
-    """(height, width) of a picture as it is read where its letters are not tall, `times` as large."""
-    height, width = size
-    times *= min(1.0, math.sqrt(MOST_PIXELS / (height * width)))
-    return (height, width) if times >= 1 else (max(1, round(height * times)), max(1, round(width * times)))
-
-
-def _is_low(view: np.ndarray) -> bool:
-    """Are the letters of a picture not tall? view: (H, W) grey, of half its size. Sensing those of the whole picture
-    takes four times as long."""
-    return letters_of(view).median() < LOW * TALL / 2
-
-
-def _by_letters(pixels: np.ndarray) -> tuple[int, int]:
-    """`reading_size` by the letters of the whole picture."""
+def reading_size(pixels: np.ndarray, letters: TypeHeight | None = None) -> tuple[int, int]:
+    """(height, width) at which the scorer reads (H, W, 3) uint8: its own, or a smaller one. letters: `view_letters`."""
     size = pixels.shape[:2]
-    tall = letters_of(pixels).median() * min(1.0, math.sqrt(MOST_PIXELS / (size[0] * size[1])))
-    return _sized(size, WANTED / tall if tall > TALL else 1.0)
+    tall = (view_letters(pixels) if letters is None else letters).median() * 2
+    if tall >= LOW * TALL:  # sensing those of the whole picture takes four times as long
+        tall = letters_of(pixels).median() * min(1.0, math.sqrt(READ_PIXELS / (size[0] * size[1])))
+    return view_size(size, WANTED / tall if tall > TALL else 1.0)
 
 
 def reduced_pixels(pixels: np.ndarray) -> np.ndarray:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -18,9 +19,10 @@ from ...core.alphabet import QUESTION, text_row
 from ...core.errors import InputError
 from ...core.folders import SCORER, part_folder
 from ...core.values import Relevance
+from ...texture.type_height import view_size
 from ..registry import Maps
 from ..scene import Scene
-from .onnx_scorer import GRAPHS, ReadingSizes, cell_relevance, reduced_batch, size_note
+from .onnx_scorer import GRAPHS, cell_relevance, reading_size, reduced_batch, size_note
 
 if TYPE_CHECKING:
     import torch
@@ -81,15 +83,16 @@ class ScorerRelevance:
         given = scene.given
         device = scene.device if isinstance(given, np.ndarray) else given.device
         if str(device) != "cpu" or not all((self.folder / name).is_file() for name in GRAPHS):
-            return self.of_batch(scene.tensor[None], [query])[0]
+            return self.of_scenes([scene], [query])[0]
         pixels = given if isinstance(given, np.ndarray) else given.permute(1, 2, 0).numpy()
         found, read = cell_relevance(self.folder, pixels, query)
         return self._found(found, query, size_note(read, (pixels.shape[0], pixels.shape[1])))
 
-    def of_batch(self, pictures: torch.Tensor, queries: Sequence[str]) -> list[Relevance]:
-        """The same for pictures of one size, (B, 3, H, W), in one pass."""
+    def of_scenes(self, scenes: Sequence[Scene], queries: Sequence[str]) -> list[Relevance]:
+        """The same for pictures of one size, in one pass."""
         import torch
 
+        pictures = torch.stack([scene.tensor for scene in scenes]) if len(scenes) > 1 else scenes[0].tensor[None]
         device, given = pictures.device, (pictures.shape[2], pictures.shape[3])
         same = len(set(queries)) == 1  # one question about all of them is read once
         ids = torch.tensor([text_row(query, QUESTION) for query in queries[: 1 if same else None]])
@@ -104,10 +107,12 @@ class ScorerRelevance:
 
         every = range(len(queries))
         with torch.no_grad():
-            guess = ReadingSizes(pictures)
-            likely = scored(slice(None), guess.likely)  # a device works on it while the letters are sensed
-            sizes, maps = guess.found(), list(likely.float().cpu().numpy())
-            for number in (one for one in every if sizes[one] != guess.likely):
+            size, levels = view_size(given), [scene.levels for scene in scenes]
+            likely = scored(slice(None), size)  # a device works on it while the letters are sensed
+            with ThreadPoolExecutor(min(8, len(scenes))) as pool:
+                sizes = list(pool.map(lambda pixels, scene: reading_size(pixels, scene.letters), levels, scenes))
+            maps = list(likely.float().cpu().numpy())
+            for number in (one for one in every if sizes[one] != size):
                 maps[number] = scored(slice(number, number + 1), sizes[number])[0].float().cpu().numpy()
         return [self._found(maps[one], queries[one], size_note(sizes[one], given)) for one in every]
 
@@ -124,9 +129,7 @@ def scorer_maps(scenes: Sequence[Scene], queries: Sequence[str]) -> Maps:
     if not isinstance(scorer, ScorerRelevance):
         found = [scorer(scene.tensor, query) for scene, query in zip(scenes, queries, strict=True)]
     elif on_gpu and len({scene.tensor.shape for scene in scenes}) == 1:
-        import torch
-
-        found = scorer.of_batch(torch.stack([scene.tensor for scene in scenes]), queries)
+        found = scorer.of_scenes(scenes, queries)
     else:
         found = [scorer.of_scene(scene, query) for scene, query in zip(scenes, queries, strict=True)]
     return Maps(found)
