@@ -17,6 +17,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, Self
 
 from PIL import Image
+from transformers import BatchFeature
 
 from ..attending.distance import scaled_size
 from ..attending.frame import Frame
@@ -31,7 +32,7 @@ from ..pictures.document import load_page
 from ..pictures.load import Picture
 from ..pictures.load import resized as resized_picture
 from ..realizing.attachment_plan import plan_prompt
-from ..realizing.base import Inputs, PromptPlan, Settings, backbone_for, check_processor, on_device, wrappers
+from ..realizing.base import Inputs, PromptPlan, Settings, backbone_for, check_processor, wrappers
 from ..realizing.bundled import PLACE, as_trained, without_markers
 from ..realizing.query import load_processor
 from ..realizing.qwen3_vl.graph import Graphs
@@ -41,8 +42,6 @@ from .decoding import DecodingStep, end_tokens, is_lean, steps
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    from transformers import BatchFeature
 
     from ..realizing.base import Realized
 
@@ -135,7 +134,7 @@ class StockEngine:
                     views, parts = tuple(shown), iter(shown)
                     turns = [turn.showing(lambda _: next(parts)) for turn in turns]
                     inputs = self.prompt_of(turns, settings.scorer)
-            inputs = on_device(inputs, self.model.device)
+            inputs = {**BatchFeature(inputs).to(self.model.device, non_blocking=self.graphs is not None)}
         notes = list(plan.notes)
         if tiles:
             notes.append(f"shown as {tiles} tiles and views, each with a part of the budget and its own allocation")
@@ -253,7 +252,8 @@ def chat_inputs(processor: Any, turns: Sequence[Turn]) -> dict[str, Any]:
         counts, dtype=ids.dtype
     )
     ids = ids.repeat_interleave(times)[None]
-    tensors = {name: torch.cat([view.tensors[name] for view in views]) for name in views[0].tensors}
+    parts = {name: [view.tensors[name] for view in views] for name in views[0].tensors}
+    tensors = {name: torch.cat(several) if len(views) > 1 else several[0] for name, several in parts.items()}
     return {"input_ids": ids, "attention_mask": torch.ones_like(ids), **tensors}
 
 

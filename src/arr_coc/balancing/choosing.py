@@ -21,7 +21,7 @@ from ..knowing.language.lexical import Coupling
 from ..knowing.photos.source import photo_coupling, photo_question, things_map
 from ..knowing.registry import BUILT_IN, GIVEN, Maps, Source, as_relevance, find_source, is_map, several_maps
 from ..knowing.scene import Scene
-from ..knowing.signs import picture_signs, plain_signs, signs_of
+from ..knowing.signs import plain_signs, signs_of
 from ..knowing.ways import perspectival, three_ways
 from ..knowing.words.reading import with_words
 from ..texture.channels import Texture
@@ -66,11 +66,11 @@ def relevances_for(relevance: object, scenes: Sequence[Scene], queries: Sequence
     for members in ([together] if together else []) + [[number] for number in alone]:
         source, note = resolve(relevance if maps is None else maps[members[0]], scenes[members[0]], queries[members[0]])
         asked = range(len(scenes)) if source.asks_model else members
-        with ThreadPoolExecutor(min(8, len(members))) as pool:  # what the pictures are like, while the source thinks
-            if _reads_signs(source, scenes[members[0]]):
-                for number in members:
-                    _ = scenes[number].levels  # only this thread asks the device
-                    pool.submit(picture_signs, scenes[number])
+        with ThreadPoolExecutor(min(8, 2 * len(members))) as pool:  # pictures are sensed while the source thinks
+            if source is not WEIGHED and source.way != GIVEN and read_law(scenes[members[0]].law).reads_signs:
+                for scene in (scenes[number] for number in members):
+                    _ = scene.levels  # only this thread asks the device
+                    _ = [pool.submit(getattr, scene, name) for name in ("letters", "odds")]
             made = source.maps([scenes[number] for number in asked], [queries[number] for number in asked])
         for place, number in enumerate(asked):
             if number in members:
@@ -212,11 +212,6 @@ def knowns(
         perspectival(whole.sensed) if learning or law.salient else None,
         mixed=True,
     ), maps
-
-
-def _reads_signs(source: Source, scene: Scene) -> bool:
-    """Whether balancing what this source says asks what the picture is like."""
-    return source is not WEIGHED and source.way != GIVEN and read_law(scene.law).reads_signs
 
 
 def balanced(found: Relevance, source: Source, scene: Scene) -> Relevance:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import numpy as np
 
 from ..core.arrays import sized
-from ..core.kept import ByteStore, pixels_key
 
 SIDE = 512
 # Of the seven features: middle, spread, weight; then the constant. Fitted, see above.
@@ -21,7 +20,6 @@ CONSTANT = -4.6015
 # Odds (natural logarithm) above which a picture counts as a photograph; above even, because a drawn receipt on a wooden
 # table is still drawn, and who reads it by the map of photographs sees nothing.
 PHOTOGRAPH = 0.75
-_features = ByteStore(1 << 14)  # of the last 300 pictures: several stages ask about each
 
 
 def is_photograph(pixels: np.ndarray) -> bool:
@@ -31,8 +29,7 @@ def is_photograph(pixels: np.ndarray) -> bool:
 
 def photograph_odds(pixels: np.ndarray) -> float:
     """The natural logarithm of the odds that (H, W, 3) uint8 is a photograph."""
-    features = _features.made(pixels_key(pixels), lambda: kind_features(pixels))
-    return float((features - np.array(MIDDLE)) / np.array(SPREAD) @ np.array(WEIGHTS) + CONSTANT)
+    return float((kind_features(pixels) - np.array(MIDDLE)) / np.array(SPREAD) @ np.array(WEIGHTS) + CONSTANT)
 
 
 def kind_features(pixels: np.ndarray) -> np.ndarray:

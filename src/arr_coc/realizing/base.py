@@ -211,14 +211,6 @@ class Backbone(ABC):
         return int(model.config.image_token_id)
 
 
-def on_device(inputs: Inputs, device: torch.device) -> dict[str, Any]:
-    """A prompt whose tensors are all on one device; nothing waits for them."""
-    return {
-        name: value.to(device, non_blocking=device.type == "cuda") if hasattr(value, "to") else value
-        for name, value in inputs.items()
-    }
-
-
 def wrappers(model: Any) -> list[Any]:
     """What stands around a stock model, from outside to inside: that of `torch.compile`, a PeftModel."""
     found = []
