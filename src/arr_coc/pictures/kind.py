@@ -59,9 +59,7 @@ def _slopes(plane: np.ndarray) -> tuple[float, float]:
     """Logarithms of the mean and the median slope, in levels a pixel."""
     import cv2
 
-    plane = plane.astype(np.float32)
-    slope = cv2.magnitude(cv2.Sobel(plane, cv2.CV_32F, 1, 0), cv2.Sobel(plane, cv2.CV_32F, 0, 1)).ravel() / 4
-    half = slope.size // 2
-    upper = np.partition(slope, half)  # as np.median, which is several times slower for looking at both sides at once
-    median = upper[half] if slope.size % 2 else (upper[half] + upper[:half].max()) / 2
-    return float(np.log(slope.mean() + 0.5)), float(np.log(median + 0.5))
+    slope = cv2.magnitude(cv2.Sobel(plane, cv2.CV_32F, 1, 0), cv2.Sobel(plane, cv2.CV_32F, 0, 1))
+    # The median by counting, to a 64th of a level: sorting takes ten times as long.
+    median = np.searchsorted(np.bincount((slope * 16).astype(np.uint16).ravel()).cumsum(), slope.size / 2) / 64
+    return float(np.log(cv2.mean(slope)[0] / 4 + 0.5)), float(np.log(median + 0.5))

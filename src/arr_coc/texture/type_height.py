@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -43,13 +44,13 @@ _letters = ByteStore(1 << 20)  # some dozens of pages
 class TypeHeight:
     """The letters of one picture; false where there are none.
 
-    map: (rows, cols) float32: height of the letters in cells of `CELL` pixels, 0 where there is no type. boxes: (N, 4)
-    float32, y0, x0, y1, x1 of the words or rows in pixels of the picture as given. heights: (N,) float32.
+    boxes: (N, 4) float32, y0, x0, y1, x1 of the words or rows in pixels of the picture as given. heights: (N,) float32.
+    size: (height, width) of that picture.
     """
 
-    map: np.ndarray
     boxes: np.ndarray
     heights: np.ndarray
+    size: tuple[int, int]
 
     def __bool__(self) -> bool:
         return len(self.heights) > 0
@@ -57,6 +58,20 @@ class TypeHeight:
     def median(self) -> float:
         """The height in the middle, by the ground that each has; 0 without type."""
         return weighted_quantile(self.heights, self.ground, 0.5) if self else 0.0
+
+    @cached_property
+    def map(self) -> np.ndarray:
+        """(rows, cols) float32: height of the letters in cells of `CELL` pixels, 0 where there is no type. Of rows that
+        share a cell the lower letters, which are harder to read."""
+        import cv2
+
+        grid, boxes = np.zeros((-(-self.size[0] // CELL), -(-self.size[1] // CELL)), dtype=np.float32), self.boxes
+        order = np.argsort(-self.heights, kind="stable")
+        start = np.floor(boxes[:, :2] / CELL).astype(int)
+        stop = np.maximum(np.ceil(boxes[:, 2:] / CELL).astype(int), start + 1)
+        for (y0, x0), (y1, x1), height in zip(start[order], stop[order], self.heights[order].tolist(), strict=True):
+            cv2.rectangle(grid, (int(x0), int(y0)), (int(x1) - 1, int(y1) - 1), height, cv2.FILLED)
+        return grid
 
     @property
     def ground(self) -> np.ndarray:
@@ -82,7 +97,8 @@ def letters_of(pixels: np.ndarray, words: Words | None = None, size: tuple[int, 
     height, width = size or (pixels.shape[0], pixels.shape[1])
     if words is not None and len(words):
         boxes = words.boxes[:, [1, 0, 3, 2]] * np.array([height, width] * 2, dtype=np.float32)
-        return _placed(boxes, line_heights(boxes, words.lines) * LETTER_SHARE, (height, width))
+        heights = (line_heights(boxes, words.lines) * LETTER_SHARE).astype(np.float32)
+        return TypeHeight(boxes.astype(np.float32), heights, (height, width))
     return _letters.made((pixels_key(pixels), height, width), lambda: _sensed(pixels, (height, width)))
 
 
@@ -122,13 +138,13 @@ def _sensed(pixels: np.ndarray, size: tuple[int, int]) -> TypeHeight:
     if times < 1:
         grey = cv2.resize(grey, None, fx=times, fy=times, interpolation=cv2.INTER_AREA)
     if min(grey.shape) < LEAST:
-        return _placed(np.zeros((0, 4)), np.zeros(0), size)
+        return TypeHeight(np.zeros((0, 4), np.float32), np.zeros(0, np.float32), size)
     mean = cv2.blur(grey, (AROUND, AROUND), borderType=cv2.BORDER_REPLICATE)
     with ThreadPoolExecutor(2) as pool:  # letters that are darker than their surroundings, and lighter ones
         found = pool.map(lambda pair: _rows(cv2.subtract(*pair)), ((mean, grey), (grey, mean)))
         boxes, heights = (np.concatenate(both) for both in zip(*found, strict=True))
     scale = np.array([size[0] / pixels.shape[0], size[1] / pixels.shape[1]] * 2, dtype=np.float32) / np.float32(times)
-    return _placed(boxes * scale, heights * scale[0], size)
+    return TypeHeight(boxes * scale, heights * scale[0], size)
 
 
 def _rows(above: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -205,19 +221,6 @@ def _measured(box: np.ndarray, labels: np.ndarray, number: np.ndarray) -> tuple[
     return boxes, height[kept] * np.float32(CAPITAL)
 
 
-def _placed(boxes: np.ndarray, heights: np.ndarray, size: tuple[int, int]) -> TypeHeight:
-    """Rows as a map: of rows that share a cell the lower letters, which are harder to read."""
-    import cv2
-
-    grid = np.zeros((-(-size[0] // CELL), -(-size[1] // CELL)), dtype=np.float32)
-    order = np.argsort(-heights, kind="stable")
-    start = np.floor(boxes[:, :2] / CELL).astype(int)
-    stop = np.maximum(np.ceil(boxes[:, 2:] / CELL).astype(int), start + 1)
-    for (y0, x0), (y1, x1), height in zip(start[order], stop[order], heights[order].tolist(), strict=True):
-        cv2.rectangle(grid, (int(x0), int(y0)), (int(x1) - 1, int(y1) - 1), height, cv2.FILLED)
-    return TypeHeight(grid, boxes.astype(np.float32), heights.astype(np.float32))
-
-
 def weighted_quantile(values: np.ndarray, weights: np.ndarray, share: float) -> float:
     """The value below which `share` of the weight lies."""
     order = np.argsort(values, kind="stable")
@@ -227,4 +230,4 @@ def weighted_quantile(values: np.ndarray, weights: np.ndarray, share: float) -> 
 
 def no_letters() -> TypeHeight:
     """What is known of a picture whose letters are not looked at."""
-    return _placed(np.zeros((0, 4)), np.zeros(0), (0, 0))
+    return TypeHeight(np.zeros((0, 4), np.float32), np.zeros(0, np.float32), (0, 0))
