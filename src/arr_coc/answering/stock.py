@@ -43,7 +43,7 @@ from .decoding import DecodingStep, end_tokens, is_lean, steps
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ..realizing.base import Realized
+    from ..realizing.base import Realized, VisualGrid
 
 ADAPTERS = "adapter_config.json"
 # A tokenizer of so few words has one for each character.
@@ -119,12 +119,13 @@ class StockEngine:
         with using_gpu(self.model.device):
             with timed(seconds, "read"):
                 inputs = self.prompt_of(turns, settings.scorer)
-                tiles, full = self._tiles(inputs, len(views), settings.options), self.visual_tokens(inputs)
+                grids, full = self.backbone.grids(self.model, inputs), self.visual_tokens(inputs)
+                tiles = self._tiles(len(grids), len(views), settings.options)
             with timed(seconds, "look"):
                 if tiles:  # words have their places in the whole picture, which is not what a tile shows
                     settings = replace(settings, options=replace(settings.options, words=None))
                 shown = list(views)
-                looks = [] if tiles else self._look_views(shown, settings.options.words, inputs)
+                looks = [] if tiles else self._look_views(shown, settings.options.words, grids)
                 plan = plan_prompt(self.backbone, self.model, self.processor, inputs, settings, looks)
                 if settings.options.allocation is not None:
                     for look, allocation in zip(looks, plan.allocations, strict=False):
@@ -142,9 +143,8 @@ class StockEngine:
             notes.append(UNREAD.format(name=self.name))
         return ChatLook(inputs, replace(plan, notes=tuple(notes)), seconds, views, turns[-1].text, full)
 
-    def _look_views(self, shown: list[PictureView], words: object, inputs: Inputs) -> list[View]:
+    def _look_views(self, shown: list[PictureView], words: object, grids: Sequence[VisualGrid]) -> list[View]:
         """Pictures as `decide` looks at them. shown: takes a picture's view once it is resized."""
-        grids = self.backbone.grids(self.model, inputs)
         several: Sequence[Any] = words if isinstance(words, list | tuple) else [words] * len(shown)
 
         def look_view(number: int) -> View:
@@ -215,9 +215,8 @@ class StockEngine:
     def visual_tokens(self, prompt: Inputs) -> int:
         return int((prompt["input_ids"] == self.backbone.image_token_id(self.model)).sum())
 
-    def _tiles(self, inputs: Inputs, pictures: int, options: Options) -> int:
+    def _tiles(self, tiles: int, pictures: int, options: Options) -> int:
         """In how many tiles and views the one picture is shown; 0 where every picture is one grid."""
-        tiles = len(self.backbone.grids(self.model, inputs))
         if tiles == pictures:
             return 0
         if pictures > 1:

@@ -97,8 +97,7 @@ def letters_of(pixels: np.ndarray, words: Words | None = None, size: tuple[int, 
     height, width = size or (pixels.shape[0], pixels.shape[1])
     if words is not None and len(words):
         boxes = words.boxes[:, [1, 0, 3, 2]] * np.array([height, width] * 2, dtype=np.float32)
-        heights = (line_heights(boxes, words.lines) * LETTER_SHARE).astype(np.float32)
-        return TypeHeight(boxes.astype(np.float32), heights, (height, width))
+        return TypeHeight(boxes.astype(np.float32), line_heights(boxes, words.lines) * LETTER_SHARE, (height, width))
     return _letters.made((pixels_key(pixels), height, width), lambda: _sensed(pixels, (height, width)))
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -101,20 +100,17 @@ class ScorerRelevance:
         ids = ids.to(device, non_blocking=True)
         here = self.folder, str(device)
         score = gpu_score(*here) if pictures.is_cuda else load_scorer(*here).score
-
-        def scored(which: slice, size: tuple[int, int]) -> torch.Tensor:
-            return score(reduced_batch(pictures[which], size), ids if same else ids[which])
-
-        every = range(len(queries))
         with torch.no_grad():
-            size, levels = view_size(given), [scene.levels for scene in scenes]
-            likely = scored(slice(None), size)  # a device works on it while the letters are sensed
-            with ThreadPoolExecutor(min(8, len(scenes))) as pool:
-                sizes = list(pool.map(lambda pixels, scene: reading_size(pixels, scene.letters), levels, scenes))
+            size = view_size(given)
+            likely = score(reduced_batch(pictures, size), ids)  # a device works on it while the letters are sensed
+            sizes = [reading_size(scene.levels, scene.letters) for scene in scenes]
             maps = list(likely.float().cpu().numpy())
-            for number in (one for one in every if sizes[one] != size):
-                maps[number] = scored(slice(number, number + 1), sizes[number])[0].float().cpu().numpy()
-        return [self._found(maps[one], queries[one], size_note(sizes[one], given)) for one in every]
+            for number in (number for number, own in enumerate(sizes) if own != size):
+                one = slice(number, number + 1)
+                found = score(reduced_batch(pictures[one], sizes[number]), ids if same else ids[one])
+                maps[number] = found[0].float().cpu().numpy()
+        notes = [size_note(one, given) for one in sizes]
+        return [self._found(*one) for one in zip(maps, queries, notes, strict=True)]
 
     @staticmethod
     def _found(scores: np.ndarray, query: str, notes: tuple[str, ...] = ()) -> Relevance:
